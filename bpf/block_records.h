@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What block.bpf.c hands to user space. */
+#ifndef SEEKMETER_BLOCK_RECORDS_H
+#define SEEKMETER_BLOCK_RECORDS_H
+
+enum block_op {
+	BLOCK_OP_READ,
+	BLOCK_OP_WRITE,
+	BLOCK_OP_DISCARD,
+	BLOCK_OP_FLUSH,
+	BLOCK_OP_WRITE_ZEROES,
+	BLOCK_OP_SECURE_ERASE,
+	BLOCK_OP_ZONE,
+	BLOCK_OP_DRIVER, /* passthrough */
+	BLOCK_OP_OTHER,
+} __attribute__((packed));
+
+/* Whose pages a request carries. The journal is told apart later, by its place on the disk. */
+enum block_class {
+	BLOCK_CLASS_UNKNOWN,
+	BLOCK_CLASS_DATA,
+	BLOCK_CLASS_METADATA,
+	BLOCK_CLASS_JOURNAL,
+} __attribute__((packed));
+
+/* Bits of block_record.flags. */
+enum block_flag {
+	BLOCK_FLAG_SYNC = 1,
+	BLOCK_FLAG_META = 2,
+	BLOCK_FLAG_FUA = 4,
+	BLOCK_FLAG_PREFLUSH = 8,
+	BLOCK_FLAG_AHEAD = 16,
+	BLOCK_FLAG_PRIO = 32,
+};
+
+/* Where queue_ns and the submitter come from. */
+enum block_source {
+	BLOCK_SOURCE_BIO, /* seen when the bio was queued */
+	BLOCK_SOURCE_REQUEST, /* the request's own start time and the task that issued it: second best */
+} __attribute__((packed));
+
+/* One request to the device, written when it completes. */
+struct block_record {
+	u64 queue_ns; /* its first bio was submitted (blktrace's Q) */
+	u64 insert_ns; /* put into the scheduler (I); 0: never */
+	u64 issue_ns; /* handed to the driver (D), the last time if it was requeued */
+	u64 complete_ns; /* whole (C) */
+	u64 sector;
+	u64 ino; /* of the file whose pages it carries first; 0: none or not known */
+	u32 bytes;
+	u32 dev; /* major << 20 | minor */
+	u32 flags; /* enum block_flag */
+	u32 pid; /* submitting thread */
+	u32 tgid; /* its process */
+	s32 error; /* errno, 0: none */
+	u16 merges; /* bios merged into it, beyond the first */
+	u16 requeues;
+	enum block_op op;
+	enum block_class class;
+	enum block_source queue_source;
+	u8 in_workload; /* submitted by the workload's cgroup */
+	char comm[16]; /* of the submitter */
+};
+
+/* Completed requests of one CPU: one writer (the completion program), one reader (the recorder). */
+struct block_ring {
+	u64 head; /* records ever written */
+	u64 tail; /* records ever read */
+	u64 full; /* records not written because it was full */
+	u64 pad[5];
+	struct block_record records[];
+};
+
+/* A request between issue and completion. */
+struct block_inflight {
+	u64 request; /* its kernel address; 0: none */
+	struct block_record record;
+};
+
+/* Counts of one CPU. */
+struct block_counts {
+	u64 completed; /* requests that completed whole */
+	u64 partial; /* completions of a part */
+	u64 unmatched; /* completions of requests not seen at issue */
+	u64 empty_flushes; /* flush-only bios: the wait for a flush, not a request to the device */
+	u64 bio_unknown; /* requests whose bio was not seen when queued */
+	u64 bio_evicted; /* bios forgotten because the table's set was full */
+	u64 merges_capped; /* requests with more bios than were counted */
+	u64 no_slot; /* issues whose tag is outside the table */
+};
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The few kernel types the programs read. Only the members in use stand here, in any order: libbpf puts in
+ * the running kernel's offsets (CO-RE), so this builds on a machine without BTF and needs no 3 MB vmlinux.h.
+ * A member that some kernels lack is tested with bpf_core_field_exists() where it is used.
+ */
+#ifndef SEEKMETER_KERNEL_H
+#define SEEKMETER_KERNEL_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed char s8;
+typedef short s16;
+typedef int s32;
+typedef long long s64;
+typedef _Bool bool;
+/* The names bpf_helper_defs.h uses. */
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s32 __s32;
+typedef s64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+
+#define BPF_ANY 0
+#define BPF_NOEXIST 1
+#define BPF_F_MMAPABLE (1U << 10)
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+#define BPF_F_FAST_STACK_CMP (1ULL << 9)
+#define BPF_F_REUSE_STACKID (1ULL << 10)
+#define BPF_F_NO_PREALLOC 1
+
+#ifndef NULL
+#define NULL ((void *)0)
+#endif
+#define true 1
+#define false 0
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
+	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct super_block;
+struct address_space;
+
+/* linux/fs.h */
+struct inode {
+	u16 i_mode;
+	u32 i_rdev;
+	unsigned long i_ino;
+	struct super_block *i_sb;
+	struct address_space *i_mapping;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct gendisk;
+
+/* linux/blk_types.h */
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+	struct block_device *s_bdev;
+};
+
+/* linux/blkdev.h */
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct blk_mq_hw_ctx {
+	unsigned int queue_num;
+};
+
+/* linux/mm_types.h */
+struct page {
+	unsigned long compound_head; /* bit 0 set: a tail page, the rest is its head */
+	struct address_space *mapping;
+};
+
+struct bio_vec {
+	struct page *bv_page;
+};
+
+struct bio {
+	struct bio *bi_next;
+	struct block_device *bi_bdev;
+	u32 bi_opf;
+	void *bi_private;
+	struct bio_vec *bi_io_vec;
+};
+
+/* linux/blk-mq.h */
+struct request {
+	struct request_queue *q;
+	struct blk_mq_hw_ctx *mq_hctx;
+	u32 cmd_flags;
+	int tag;
+	unsigned int __data_len;
+	u64 __sector;
+	struct bio *bio;
+	u64 start_time_ns;
+};
+
+/* linux/sched.h */
+struct task_struct {
+	int pid;
+	int tgid;
+};
+
+#pragma clang attribute pop
+
+/* linux/blk_types.h: positions have moved between versions, so they are relocated too. */
+enum req_flag_bits {
+	__REQ_SYNC = 11,
+	__REQ_META = 12,
+	__REQ_PRIO = 13,
+	__REQ_FUA = 17,
+	__REQ_PREFLUSH = 18,
+	__REQ_RAHEAD = 19,
+};
+
+#endif

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The block source: empties the completion rings of block.bpf.c into block.rec. */
+#include "recorder.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "records.h"
+
+#include "block.skel.h" /* uses the types of records.h */
+
+#define RINGS_BYTES_MAX (64UL << 20)
+#define RING_RECORDS_MAX 32768
+#define RING_RECORDS_MIN 1024
+
+static struct source_state state;
+static struct block_bpf *skel;
+static struct rec_file *file;
+static char *rings;
+static size_t ring_bytes, rings_bytes, inflight_bytes;
+static struct block_inflight *inflight;
+static uint64_t ring_mask;
+static int cpus;
+
+/* block/blk-core.c, blk_errors[]: the number is blk_status_t, which is no ABI but has only grown since 4.13. */
+static const int blk_errnos[] = {
+	[1] = EOPNOTSUPP, [2] = ETIMEDOUT, [3] = ENOSPC, [4] = ENOLINK, [5] = EREMOTEIO, [6] = EBADE,
+	[7] = ENODATA,	  [8] = EILSEQ,	   [9] = ENOMEM, [10] = EIO,	[11] = EBUSY,	 [12] = EAGAIN,
+};
+
+static int to_errno(int status)
+{
+	if (status > 0 && status < (int)(sizeof(blk_errnos) / sizeof(blk_errnos[0])) && blk_errnos[status])
+		return blk_errnos[status];
+	return status ? EIO : 0;
+}
+
+static size_t map_bytes(size_t entry_bytes, size_t entries)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	return (entry_bytes * entries + page - 1) / page * page;
+}
+
+/* Sizes the rings to the number of CPUs and the table of requests in flight to the disks' tags. */
+static int configure(const struct options *options)
+{
+	uint64_t records = RING_RECORDS_MAX;
+	uint32_t slots = 0;
+
+	while (records > RING_RECORDS_MIN && records * cpus * sizeof(struct block_record) > RINGS_BYTES_MAX)
+		records /= 2;
+	ring_mask = records - 1;
+	ring_bytes = sizeof(struct block_ring) + records * sizeof(struct block_record);
+	rings_bytes = map_bytes(ring_bytes, cpus);
+	skel->rodata->ring_mask = ring_mask;
+	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->dev_count = options->disk_count;
+	for (int i = 0; i < options->disk_count; i++) {
+		const struct disk *disk = &options->disks[i];
+
+		skel->rodata->dev_major[i] = disk->major;
+		skel->rodata->dev_minor[i] = disk->minor;
+		skel->rodata->dev_base[i] = slots;
+		skel->rodata->dev_tags[i] = disk->tags;
+		slots += disk->hw_queues * disk->tags;
+	}
+	if (!slots)
+		slots = 1; /* a map can't be empty */
+	skel->rodata->inflight_slots = slots;
+	inflight_bytes = map_bytes(sizeof(struct block_inflight), slots);
+	if (bpf_map__set_value_size(skel->maps.rings, ring_bytes) || bpf_map__set_max_entries(skel->maps.rings, cpus) ||
+	    bpf_map__set_max_entries(skel->maps.inflight, slots))
+		return -1;
+	return 0;
+}
+
+static int load(const struct options *options)
+{
+	uint32_t zero = 0;
+
+	cpus = libbpf_num_possible_cpus();
+	if (cpus <= 0)
+		return source_off(&state, "mount sysfs on /sys", "the number of CPUs can't be read");
+	skel = block_bpf__open();
+	if (!skel)
+		return source_off(&state, "rebuild with make clean, then make build", "the BPF object can't be opened: %s",
+				  strerror(errno));
+	if (configure(options))
+		return source_off(&state, "report this", "the maps can't be sized: %s", strerror(errno));
+	if (block_bpf__load(skel))
+		return source_off(&state, "make doctor says what this kernel lacks", "the kernel refused the programs: %s",
+				  strerror(errno));
+	if (options->cgroup_fd >= 0 &&
+	    bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup), &zero, &options->cgroup_fd, BPF_ANY))
+		return source_off(&state, "use a cgroup2 directory", "the workload's cgroup can't be watched: %s",
+				  strerror(errno));
+	rings = mmap(NULL, rings_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(skel->maps.rings), 0);
+	if (rings == MAP_FAILED) {
+		rings = NULL;
+		return source_off(&state, "free some memory", "the rings can't be mapped: %s", strerror(errno));
+	}
+	inflight = mmap(NULL, inflight_bytes, PROT_READ, MAP_SHARED, bpf_map__fd(skel->maps.inflight), 0);
+	if (inflight == MAP_FAILED) {
+		inflight = NULL;
+		return source_off(&state, "free some memory", "the requests in flight can't be mapped: %s",
+				  strerror(errno));
+	}
+	return 0;
+}
+
+static void stop(void)
+{
+	rec_file_close(file, &state);
+	file = NULL;
+	if (inflight)
+		munmap(inflight, inflight_bytes);
+	inflight = NULL;
+	if (rings)
+		munmap(rings, rings_bytes);
+	rings = NULL;
+	state.object = NULL;
+	block_bpf__destroy(skel);
+	skel = NULL;
+}
+
+static int start(const struct options *options)
+{
+	if (!options->disk_count && !options->probe)
+		return source_off(&state, "name a disk: DEV=…", "no disk to watch");
+	if (load(options))
+		goto fail;
+	file = rec_file_open(options, "block", bpf_object__btf(skel->obj), "block_record", "block_flag");
+	if (!file) {
+		source_off(&state, "free some space", "block.rec can't be written: %s", strerror(errno));
+		goto fail;
+	}
+	if (block_bpf__attach(skel)) {
+		source_off(&state, "make doctor says what this kernel lacks", "the kernel refused to attach: %s",
+			   strerror(errno));
+		goto fail;
+	}
+	state.object = skel->obj;
+	state.on = true;
+	return 0;
+fail:
+	stop();
+	return -1;
+}
+
+static void drain_ring(struct block_ring *ring)
+{
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+
+	while (ring->tail != head) {
+		uint64_t at = ring->tail & ring_mask;
+		uint64_t run = ring_mask + 1 - at;
+
+		if (run > head - ring->tail)
+			run = head - ring->tail;
+		for (uint64_t i = at; i < at + run; i++)
+			if (ring->records[i].error)
+				ring->records[i].error = to_errno(ring->records[i].error);
+		state.recorded += rec_file_write(file, &state, &ring->records[at], run);
+		__atomic_store_n(&ring->tail, ring->tail + run, __ATOMIC_RELEASE);
+	}
+}
+
+static void read_counts(void)
+{
+	struct block_counts *counts = calloc(cpus, sizeof(*counts));
+	struct block_counts sum = { 0 };
+	uint32_t zero = 0;
+
+	if (!counts)
+		return;
+	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.counts), &zero, counts) == 0) {
+		for (int i = 0; i < cpus; i++) {
+			sum.completed += counts[i].completed;
+			sum.partial += counts[i].partial;
+			sum.unmatched += counts[i].unmatched;
+			sum.empty_flushes += counts[i].empty_flushes;
+			sum.bio_unknown += counts[i].bio_unknown;
+			sum.bio_evicted += counts[i].bio_evicted;
+			sum.merges_capped += counts[i].merges_capped;
+			sum.no_slot += counts[i].no_slot;
+		}
+		state.seen = sum.completed + sum.no_slot;
+		reason_set(state.lost, "tag outside the table", sum.no_slot);
+		reason_set(state.notes, "completed, but issued before the start", sum.unmatched);
+		reason_set(state.notes, "partial completions", sum.partial);
+		reason_set(state.notes, "flush-only bios", sum.empty_flushes);
+		reason_set(state.notes, "submitter from the request", sum.bio_unknown);
+		reason_set(state.notes, "bios forgotten (set full)", sum.bio_evicted);
+		reason_set(state.notes, "merges counted to 1024 only", sum.merges_capped);
+	}
+	free(counts);
+}
+
+/* Requests issued that never completed: each once, by its latest slot (a requeue may leave an older one). */
+static uint64_t still_open(void)
+{
+	size_t slots = bpf_map__max_entries(skel->maps.inflight);
+	uint64_t open = 0;
+
+	for (size_t i = 0; i < slots; i++) {
+		bool latest = inflight[i].request != 0;
+
+		for (size_t j = 0; latest && j < slots; j++)
+			if (j != i && inflight[j].request == inflight[i].request &&
+			    inflight[j].record.issue_ns > inflight[i].record.issue_ns)
+				latest = false;
+		open += latest;
+	}
+	return open;
+}
+
+static void drain(bool last)
+{
+	uint64_t full = 0;
+
+	for (int i = 0; i < cpus; i++) {
+		struct block_ring *ring = (void *)(rings + i * ring_bytes);
+
+		drain_ring(ring);
+		full += ring->full;
+	}
+	reason_set(state.lost, "ring full", full);
+	read_counts();
+	if (last)
+		reason_set(state.notes, "open at the end", still_open());
+}
+
+static void detach(void)
+{
+	block_bpf__detach(skel);
+}
+
+const struct source block_source = {
+	.name = "block",
+	.start = start,
+	.drain = drain,
+	.detach = detach,
+	.stop = stop,
+	.state = &state,
+};

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * losses.json: what each source saw, recorded and lost, and what it cost.
+ *
+ * Rewritten every second by rename, so that after a kill -9 the run still says what it lost until then.
+ */
+#include "recorder.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+int source_off(struct source_state *state, const char *remedy, const char *why, ...)
+{
+	va_list args;
+
+	va_start(args, why);
+	vsnprintf(state->why, sizeof(state->why), why, args);
+	va_end(args);
+	snprintf(state->remedy, sizeof(state->remedy), "%s", remedy);
+	state->on = false;
+	return -1;
+}
+
+static struct reason *find_reason(struct reason *reasons, const char *name)
+{
+	for (int i = 0; i < MAX_REASONS; i++) {
+		if (!reasons[i].name)
+			reasons[i].name = name;
+		if (!strcmp(reasons[i].name, name))
+			return &reasons[i];
+	}
+	/* More reasons than room: better under a wrong name than not at all. */
+	return &reasons[MAX_REASONS - 1];
+}
+
+void reason_add(struct reason *reasons, const char *name, uint64_t count)
+{
+	find_reason(reasons, name)->count += count;
+}
+
+void reason_set(struct reason *reasons, const char *name, uint64_t count)
+{
+	find_reason(reasons, name)->count = count;
+}
+
+void json_string(FILE *out, const char *text)
+{
+	fputc('"', out);
+	for (; *text; text++) {
+		unsigned char c = *text;
+
+		if (c == '"' || c == '\\')
+			fprintf(out, "\\%c", c);
+		else if (c < 0x20)
+			fprintf(out, "\\u%04x", c);
+		else
+			fputc(c, out);
+	}
+	fputc('"', out);
+}
+
+static void write_reasons(FILE *out, const char *key, const struct reason *reasons)
+{
+	fprintf(out, "\"%s\":{", key);
+	for (int i = 0; i < MAX_REASONS && reasons[i].name; i++) {
+		if (i)
+			fputc(',', out);
+		json_string(out, reasons[i].name);
+		fprintf(out, ":%llu", (unsigned long long)reasons[i].count);
+	}
+	fputc('}', out);
+}
+
+static void write_source(FILE *out, const struct source *source)
+{
+	const struct source_state *state = source->state;
+	struct bpf_program *program;
+	int programs = 0;
+
+	fprintf(out, "\"%s\":{\"state\":\"%s\",\"why\":", source->name, state->on ? "on" : "off");
+	json_string(out, state->why);
+	fputs(",\"remedy\":", out);
+	json_string(out, state->remedy);
+	fprintf(out, ",\"seen\":%llu,\"recorded\":%llu,", (unsigned long long)state->seen,
+		(unsigned long long)state->recorded);
+	write_reasons(out, "lost", state->lost);
+	fputc(',', out);
+	write_reasons(out, "notes", state->notes);
+	if (state->object)
+		bpf_object__for_each_program(program, state->object)
+			programs += bpf_program__fd(program) >= 0;
+	fprintf(out,
+		",\"bpf\":{\"programs\":%d,\"sampled_runs\":%llu,\"sampled_ns\":%llu,\"recursion_misses\":%llu},"
+		"\"cpu_ns\":%llu}",
+		programs, (unsigned long long)state->sampled_runs, (unsigned long long)state->sampled_ns,
+		(unsigned long long)state->recursion_misses, (unsigned long long)state->drain_ns);
+}
+
+void losses_write(const struct options *options, const struct source *const *sources, int count, bool complete)
+{
+	struct rusage usage;
+	bool first = true;
+	FILE *out;
+	int fd;
+
+	fd = openat(options->out_fd, ".losses.json.new", O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return; /* the last one written stays; the session reports a recorder that could not finish it */
+	out = fdopen(fd, "w");
+	if (!out) {
+		close(fd);
+		return;
+	}
+	fputs("{\"collectors\":{", out);
+	for (int i = 0; i < count; i++) {
+		if (!sources[i]->state->wanted)
+			continue;
+		if (!first)
+			fputc(',', out);
+		first = false;
+		write_source(out, sources[i]);
+	}
+	if (getrusage(RUSAGE_SELF, &usage))
+		memset(&usage, 0, sizeof(usage));
+	fprintf(out, "},\"recorder\":{\"cpu_ns\":%llu,\"max_rss_bytes\":%llu},\"complete\":%s}\n",
+		(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000ULL +
+			(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000ULL,
+		(unsigned long long)usage.ru_maxrss * 1024, complete ? "true" : "false");
+	/* A half-written file (disk full) must not replace a whole one. */
+	if (fflush(out) || ferror(out)) {
+		fclose(out);
+		unlinkat(options->out_fd, ".losses.json.new", 0);
+		return;
+	}
+	if (fclose(out) || renameat(options->out_fd, ".losses.json.new", options->out_fd, "losses.json"))
+		unlinkat(options->out_fd, ".losses.json.new", 0);
+}

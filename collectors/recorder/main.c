@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The recorder: loads the sources, empties their buffers until told to stop, leaves whole tables behind.
+ *
+ *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR] [--bin-ms N] [--collect a,b]
+ *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
+ *
+ * It prints one JSON line when everything is attached ({"ready": true, …}) and one when it is done. It stops at
+ * SIGTERM, SIGINT, or the end of standard input (whoever started it is gone); all BPF programs end with
+ * the process, so even kill -9 leaves nothing behind in the kernel. Exit: 0, or 1 if nothing could be recorded.
+ */
+#include "recorder.h"
+
+#include <bpf/libbpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_MS 1000000ULL
+#define LOSSES_EVERY_NS 1000000000ULL
+
+static const struct source *const sources[] = { &block_source, &locks_source, &calls_source, &counters_source };
+#define SOURCE_COUNT ((int)(sizeof(sources) / sizeof(sources[0])))
+
+static volatile sig_atomic_t stopping;
+static bool verbose;
+
+static void on_signal(int number)
+{
+	(void)number;
+	stopping = 1;
+}
+
+uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+uint64_t thread_cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static int quiet_libbpf(enum libbpf_print_level level, const char *format, va_list args)
+{
+	/* What the user needs is in losses.json as why and remedy; the verifier's log is for developers. */
+	return verbose && level != LIBBPF_DEBUG ? vfprintf(stderr, format, args) : 0;
+}
+
+static int fail(const char *subject, const char *why)
+{
+	fprintf(stderr, "recorder: %s: %s\n", subject, why);
+	return -1;
+}
+
+/* Depth of the deepest tag set: /sys/block/NAME/mq/N/nr_tags. */
+static void count_tags(struct disk *disk)
+{
+	char path[sizeof("/sys/block//mq") + sizeof(disk->name)];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/mq", disk->name);
+	dir = opendir(path);
+	if (!dir)
+		return;
+	while ((entry = readdir(dir))) {
+		char file[sizeof(path) + sizeof(entry->d_name) + 16];
+		unsigned int tags = 0;
+		FILE *in;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof(file), "%s/%s/nr_tags", path, entry->d_name);
+		in = fopen(file, "re");
+		if (!in)
+			continue;
+		if (fscanf(in, "%u", &tags) == 1 && tags > disk->tags)
+			disk->tags = tags;
+		fclose(in);
+		disk->hw_queues++;
+	}
+	closedir(dir);
+}
+
+static int add_disk(struct options *options, const char *name)
+{
+	struct disk *disk = &options->disks[options->disk_count];
+	char path[128];
+	FILE *in;
+	int got;
+
+	if (options->disk_count == MAX_DEVS)
+		return fail(name, "too many disks; at most 4");
+	if (strchr(name, '/') || strlen(name) >= sizeof(disk->name))
+		return fail(name, "not a disk; give a name from /sys/block");
+	snprintf(disk->name, sizeof(disk->name), "%s", name);
+	snprintf(path, sizeof(path), "/sys/block/%s/dev", name);
+	in = fopen(path, "re");
+	if (!in)
+		return fail(name, "no such disk; give a name from /sys/block");
+	got = fscanf(in, "%u:%u", &disk->major, &disk->minor);
+	fclose(in);
+	if (got != 2)
+		return fail(name, "its device number can't be read");
+	count_tags(disk);
+	if (!disk->tags)
+		return fail(name, "has no request queue (blk-mq); watch the disks below it");
+	options->disk_count++;
+	return 0;
+}
+
+static int choose_sources(const char *list)
+{
+	char *copy = strdup(list), *rest = copy, *name;
+	int err = copy ? 0 : -1;
+
+	while (copy && !err && (name = strsep(&rest, ","))) {
+		bool found = false;
+
+		for (int i = 0; i < SOURCE_COUNT; i++)
+			if (!strcmp(sources[i]->name, name))
+				found = sources[i]->state->wanted = true;
+		if (!found)
+			err = fail(name, "no such source; choose from block,locks,calls,counters");
+	}
+	free(copy);
+	return err;
+}
+
+static int parse(int argc, char **argv, struct options *options)
+{
+	static const struct option words[] = {
+		{ "out", required_argument, NULL, 'o' },	{ "disk", required_argument, NULL, 'd' },
+		{ "cgroup", required_argument, NULL, 'g' },	{ "target-dev", required_argument, NULL, 't' },
+		{ "bin-ms", required_argument, NULL, 'b' },	{ "collect", required_argument, NULL, 'c' },
+		{ "probe", no_argument, NULL, 'p' },		{ "verbose", no_argument, NULL, 'v' },
+		{ 0 },
+	};
+	const char *collect = "block,locks,calls,counters";
+	unsigned int major, minor;
+	char *end;
+	int word;
+
+	while ((word = getopt_long(argc, argv, "", words, NULL)) != -1) {
+		switch (word) {
+		case 'o':
+			options->out_fd = open(optarg, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+			if (options->out_fd < 0)
+				return fail(optarg, strerror(errno));
+			break;
+		case 'd':
+			if (add_disk(options, optarg))
+				return -1;
+			break;
+		case 'g':
+			options->cgroup_fd = open(optarg, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+			if (options->cgroup_fd < 0)
+				return fail(optarg, strerror(errno));
+			break;
+		case 't':
+			if (sscanf(optarg, "%u:%u", &major, &minor) != 2)
+				return fail(optarg, "not MAJOR:MINOR");
+			options->target_dev = major << 20 | minor;
+			break;
+		case 'b':
+			options->bin_ns = strtoul(optarg, &end, 10) * NS_PER_MS;
+			if (*end || options->bin_ns < 10 * NS_PER_MS || options->bin_ns > 10000 * NS_PER_MS)
+				return fail(optarg, "not a bin length; give 10 to 10000 milliseconds");
+			break;
+		case 'c':
+			collect = optarg;
+			break;
+		case 'p':
+			options->probe = true;
+			break;
+		case 'v':
+			verbose = true;
+			break;
+		default:
+			return -1;
+		}
+	}
+	if (optind < argc)
+		return fail(argv[optind], "unexpected word");
+	if (options->out_fd < 0 && !options->probe)
+		return fail("--out", "missing; give the directory the tables go to");
+	return choose_sources(collect);
+}
+
+/* One JSON line: which sources are on, and why the others are not. */
+static void announce(const char *what)
+{
+	printf("{\"%s\":true,\"monotonic_ns\":%llu,\"collectors\":{", what, (unsigned long long)monotonic_ns());
+	for (int i = 0, written = 0; i < SOURCE_COUNT; i++) {
+		const struct source_state *state = sources[i]->state;
+
+		if (!state->wanted)
+			continue;
+		printf("%s\"%s\":{\"state\":\"%s\",\"why\":", written++ ? "," : "", sources[i]->name,
+		       state->on ? "on" : "off");
+		json_string(stdout, state->why);
+		fputs(",\"remedy\":", stdout);
+		json_string(stdout, state->remedy);
+		putchar('}');
+	}
+	puts("}}");
+	fflush(stdout);
+}
+
+static void drain_all(bool last)
+{
+	for (int i = 0; i < SOURCE_COUNT; i++) {
+		uint64_t before = thread_cpu_ns();
+
+		if (!sources[i]->state->on)
+			continue;
+		sources[i]->drain(last);
+		sources[i]->state->drain_ns += thread_cpu_ns() - before;
+	}
+}
+
+static void record(const struct options *options)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+	uint64_t losses_ns = 0;
+
+	while (!stopping) {
+		uint64_t now = monotonic_ns();
+		char byte;
+
+		drain_all(false);
+		bpfstats_tick(sources, SOURCE_COUNT, now);
+		if (now - losses_ns > LOSSES_EVERY_NS) {
+			losses_write(options, sources, SOURCE_COUNT, false);
+			losses_ns = now;
+		}
+		/* Sleep, and notice the end of whoever started us. */
+		if (poll(&input, 1, DRAIN_MS) > 0 && read(STDIN_FILENO, &byte, 1) == 0)
+			stopping = 1;
+	}
+}
+
+/* Sources want a directory for their tables; a probe's is thrown away. */
+static int open_probe_dir(struct options *options, char *path)
+{
+	if (!mkdtemp(path))
+		return fail(path, strerror(errno));
+	options->out_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	if (options->out_fd < 0) {
+		rmdir(path);
+		return fail(path, strerror(errno));
+	}
+	return 0;
+}
+
+static void remove_probe_dir(const struct options *options, const char *path)
+{
+	struct dirent *entry;
+	DIR *dir = fdopendir(options->out_fd);
+
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+	if (rmdir(path))
+		fail(path, strerror(errno));
+}
+
+static void catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, NULL);
+	sigaction(SIGXFSZ, &action, NULL); /* a file size limit is an error to report, not a death */
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .out_fd = -1, .cgroup_fd = -1, .bin_ns = 100 * NS_PER_MS };
+	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+	char probe_dir[] = "/tmp/seekmeter-probe-XXXXXX";
+	int on = 0;
+
+	if (parse(argc, argv, &options))
+		return 2;
+	libbpf_set_print(quiet_libbpf);
+	catch_signals();
+	/* Needed before Linux 5.11 only, and refused without CAP_SYS_RESOURCE: not fatal. */
+	if (setrlimit(RLIMIT_MEMLOCK, &unlimited) && verbose)
+		fprintf(stderr, "recorder: RLIMIT_MEMLOCK: %s\n", strerror(errno));
+	if (options.probe && open_probe_dir(&options, probe_dir))
+		return 1;
+	if (stacks_open(&options)) {
+		fail("stack.jsonl", strerror(errno));
+		return 1;
+	}
+
+	for (int i = 0; i < SOURCE_COUNT; i++)
+		if (sources[i]->state->wanted && sources[i]->start(&options) == 0)
+			on++;
+	announce(options.probe ? "probed" : "ready");
+	if (!options.probe) {
+		record(&options);
+		for (int i = 0; i < SOURCE_COUNT; i++)
+			if (sources[i]->state->on && sources[i]->detach)
+				sources[i]->detach();
+		drain_all(true);
+		bpfstats_stop(sources, SOURCE_COUNT);
+		losses_write(&options, sources, SOURCE_COUNT, true);
+		announce("stopped");
+	}
+	for (int i = SOURCE_COUNT - 1; i >= 0; i--)
+		if (sources[i]->state->on)
+			sources[i]->stop();
+	stacks_close();
+	if (options.probe)
+		remove_probe_dir(&options, probe_dir);
+	return on ? 0 : 1;
+}

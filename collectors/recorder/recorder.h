@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the recorder's parts share.
+ *
+ * The recorder is one process: it loads the BPF programs of each source, empties their buffers every
+ * DRAIN_MS, writes fixed-size records to one file a table, and keeps losses.json up to date. A source is
+ * one file (block.c, locks.c, calls.c, counters.c) with four functions and a state that losses.c prints.
+ */
+#ifndef SEEKMETER_RECORDER_H
+#define SEEKMETER_RECORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct bpf_object;
+struct btf;
+
+#define DRAIN_MS 20
+#define MAX_DEVS 4
+#define MAX_REASONS 12
+
+/* One disk whose requests are recorded. */
+struct disk {
+	char name[32]; /* as in /sys/block */
+	unsigned int major, minor;
+	unsigned int hw_queues; /* blk-mq hardware queues */
+	unsigned int tags; /* tags of the deepest of them */
+};
+
+struct options {
+	int out_fd; /* directory the tables go to */
+	struct disk disks[MAX_DEVS];
+	int disk_count;
+	int cgroup_fd; /* cgroup2 directory of the workload; -1: everything is the workload */
+	uint64_t bin_ns; /* length of a time bin */
+	bool probe; /* load and attach to see whether it works; nothing is kept */
+	uint32_t target_dev; /* st_dev of the file system under test, kernel encoding; 0: none */
+};
+
+/* Why so many events are missing (lost) or remarkable (note); the name ends up in the report. */
+struct reason {
+	const char *name;
+	uint64_t count;
+};
+
+struct source;
+
+/* What a source tells of itself; losses.c prints it, whatever state the source is in. */
+struct source_state {
+	bool wanted, on;
+	char why[256]; /* when off: what is missing */
+	char remedy[256]; /* when off: what the user can do about it */
+	uint64_t seen, recorded;
+	struct reason lost[MAX_REASONS];
+	struct reason notes[MAX_REASONS];
+	struct bpf_object *object; /* whose run time is sampled; NULL: no BPF */
+	uint64_t sampled_ns, sampled_runs, recursion_misses; /* filled by bpfstats.c */
+	uint64_t drain_ns; /* CPU time of this process spent for this source */
+};
+
+/*
+ * start: open, load and attach; 0, or -1 with why and remedy filled (nothing is left attached then).
+ * drain: empty the buffers; `last` is the final call, after detach.
+ * detach: stop events; the buffers stay readable.
+ * stop: free everything. Safe after a failed start.
+ */
+struct source {
+	const char *name;
+	int (*start)(const struct options *options);
+	void (*drain)(bool last);
+	void (*detach)(void);
+	void (*stop)(void);
+	struct source_state *state;
+};
+
+extern const struct source block_source, locks_source, calls_source, counters_source;
+
+/* Set why and remedy of a source that can't run; returns -1 so that start can return it. */
+int source_off(struct source_state *state, const char *remedy, const char *why, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Add to the count of one reason in state->lost or state->notes; the name must be a literal. */
+void reason_add(struct reason *reasons, const char *name, uint64_t count);
+/* The same, but the count is a running total kept elsewhere. */
+void reason_set(struct reason *reasons, const char *name, uint64_t count);
+
+/* rec_file.c: one table on disk. */
+struct rec_file;
+/*
+ * Creates TABLE.rec in the output directory; its header describes `struct_name` of `btf` (the BPF object's
+ * own), so the layout is written once, in bpf/records.h. An enum member's names come from BTF as well; a
+ * prefix common to all of them is dropped and the rest is lower case (BLOCK_OP_READ -> "read").
+ * flag_enum, or NULL, names one more enum whose values name the bits of a mask.
+ * NULL on failure with errno set.
+ */
+struct rec_file *rec_file_open(const struct options *options, const char *table, const struct btf *btf,
+			       const char *struct_name, const char *flag_enum);
+/* The same for a table that has no BPF object: the header's JSON as it stands. */
+struct rec_file *rec_file_open_json(const struct options *options, const char *table, const char *json,
+				    size_t record_bytes);
+/*
+ * Appends whole records. What can't be written (disk full) is counted in state->lost ("disk full" or
+ * "write failed") and given up; the file always ends on a record. Returns the number written.
+ */
+size_t rec_file_write(struct rec_file *file, struct source_state *state, const void *records, size_t count);
+void rec_file_close(struct rec_file *file, struct source_state *state);
+
+/* stacks.c: kernel stacks -> stack.jsonl, each once. fd: a BPF_MAP_TYPE_STACK_TRACE map. */
+int stacks_open(const struct options *options);
+/* Writes the stack if it's new; false: it could not be read (counted in state->lost by the caller). */
+bool stacks_note(int map_fd, int32_t stack_id);
+/* Symbol for a kernel address, "name" with *offset; NULL if not known. */
+const char *stacks_symbol(uint64_t address, uint64_t *offset);
+void stacks_close(void);
+
+/* losses.c: writes losses.json, new file then rename, so a reader never sees half of it. */
+void losses_write(const struct options *options, const struct source *const *sources, int count, bool complete);
+void json_string(FILE *out, const char *text);
+
+/* bpfstats.c: what the kernel spends in our programs, sampled (kernel.bpf_stats_enabled costs time itself). */
+void bpfstats_tick(const struct source *const *sources, int count, uint64_t now_ns);
+void bpfstats_stop(const struct source *const *sources, int count);
+
+uint64_t monotonic_ns(void);
+uint64_t thread_cpu_ns(void);
+
+#endif
