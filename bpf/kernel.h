@@ -126,10 +126,59 @@ struct request {
 	u64 start_time_ns;
 };
 
+/* asm/thread_info.h */
+struct thread_info {
+	u32 status;
+};
+
+struct fs_struct;
+struct files_struct;
+
 /* linux/sched.h */
 struct task_struct {
 	int pid;
 	int tgid;
+	struct thread_info thread_info;
+	void *stack;
+	struct fs_struct *fs;
+	struct files_struct *files;
+};
+
+/* linux/fdtable.h */
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+/* linux/fs_struct.h, linux/path.h, linux/dcache.h */
+struct dentry {
+	struct super_block *d_sb;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path pwd;
+};
+
+/* asm/ptrace.h, x86-64 */
+struct pt_regs {
+	unsigned long r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, sp, bp;
+};
+
+/* linux/slub_def.h */
+struct kmem_cache {
+	const char *name;
 };
 
 #pragma clang attribute pop

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * What did the application ask of the file system, how much, and how long did it wait for an answer?
+ *
+ * System calls of the workload's cgroup, from enter to exit, summed in the kernel by call, target and time bin
+ * (the bin in which the call ended), each with a latency histogram. Which numbers are file-system calls, and
+ * where their file is named, is a table that the recorder fills in.
+ *
+ * Only regular files, directories and symlinks count as files: calls on pipes, sockets, terminals, devices and
+ * anonymous inodes are left out, and counted. Bytes are counted for regular files only. An interrupted call that
+ * the kernel begins again is a call each time, never an error. 32-bit calls are left out, and counted.
+ */
+#include "kernel.h"
+
+#define __VMLINUX_H__ /* kernel.h names the registers as the kernel does, and bpf_tracing.h asks for that */
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "records.h"
+
+#define S_IFMT 0170000
+#define S_IFREG 0100000
+#define S_IFDIR 0040000
+#define S_IFLNK 0120000
+#define ANON_INODE_FS_MAGIC 0x09041934 /* since 6.16 such an inode looks like a regular file */
+#define AT_FDCWD -100
+#define MAP_ANONYMOUS 0x20
+#define TS_COMPAT 2 /* arch/x86: thread_info.status */
+#define X32_BIT 0x40000000
+/* include/linux/errno.h: results that the kernel turns into a restart or EINTR */
+#define ERESTARTSYS 512
+#define ERESTART_RESTARTBLOCK 516
+#define MAX_ERRNO 4095
+#define PATH_WORDS (CALL_PATH / 8)
+#define LAST_BUCKET (CALL_HIST - 1)
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Set before loading. */
+const volatile u64 bin_ns = 100000000;
+const volatile bool have_cgroup;
+const volatile u32 recorder_tgid; /* left out when everything is the workload */
+const volatile u32 target_dev; /* super_block.s_dev of the file system under test; 0: none */
+const volatile u32 target_path_bytes; /* its mount point; 0: absolute paths say nothing */
+const volatile u64 target_path[PATH_WORDS];
+const volatile struct call_entry table[CALL_TABLE];
+
+/* Set by the recorder as it empties bins. */
+volatile u64 drained_to;
+struct bin_turn turns[BIN_CPUS];
+
+/* Keeps the record's layout in this object's BTF, where the recorder reads it. */
+struct call_record *call_record_used;
+
+enum open_state { CALL_CLOSED, CALL_OPENED, CALL_LEFT_OUT };
+
+struct open_call {
+	u64 enter_ns;
+	u32 state; /* enum open_state */
+	enum call_how how;
+	enum call_name name;
+	enum call_target target;
+	u8 moves_bytes; /* and the file is a regular one */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct open_call);
+} open_calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* resized: CPUs x CALL_BIN_SLOTS x CALL_NAMES x CALL_TARGETS */
+	__type(key, u32);
+	__type(value, struct call_cell);
+} cells SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct call_counts);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} workload_cgroup SEC(".maps");
+
+/* A file as far as it matters here. */
+struct file_facts {
+	bool ours; /* regular file, directory or symlink */
+	bool regular;
+	enum call_target target;
+};
+
+static __always_inline bool in_workload(void)
+{
+	if (have_cgroup)
+		return bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+	return bpf_get_current_pid_tgid() >> 32 != recorder_tgid;
+}
+
+static __always_inline enum call_target target_of(struct super_block *sb)
+{
+	if (!target_dev || !sb)
+		return CALL_TARGET_UNKNOWN;
+	return BPF_CORE_READ(sb, s_dev) == target_dev ? CALL_TARGET_TARGET : CALL_TARGET_ELSEWHERE;
+}
+
+/* NULL: no such open file. */
+static __always_inline struct file *file_at(int fd)
+{
+	struct fdtable *fdt = bpf_get_current_task_btf()->files->fdt;
+	struct file *file = NULL;
+
+	if (fd < 0 || (u32)fd >= fdt->max_fds)
+		return NULL;
+	if (bpf_probe_read_kernel(&file, sizeof(file), fdt->fd + fd))
+		return NULL;
+	return file;
+}
+
+static __always_inline struct file_facts facts_of(int fd)
+{
+	struct file_facts facts = { .ours = true, .target = CALL_TARGET_UNKNOWN };
+	struct file *file = file_at(fd);
+	struct super_block *sb;
+	struct inode *inode;
+	u16 type;
+
+	if (!file)
+		return facts; /* a bad fd: a call all the same, and its error is counted */
+	inode = BPF_CORE_READ(file, f_inode);
+	type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	sb = BPF_CORE_READ(inode, i_sb);
+	facts.regular = type == S_IFREG && BPF_CORE_READ(sb, s_magic) != ANON_INODE_FS_MAGIC;
+	facts.ours = facts.regular || type == S_IFDIR || type == S_IFLNK;
+	facts.target = target_of(sb);
+	return facts;
+}
+
+/* Does this absolute path lie below the mount point under test? */
+static __always_inline bool below_target(const char *path)
+{
+	u64 words[PATH_WORDS + 1] = { 0 };
+	u32 bytes = target_path_bytes;
+	char next = 0;
+
+	if (!bytes || bytes > CALL_PATH || bpf_probe_read_user(words, bytes, path) ||
+	    bpf_probe_read_user(&next, 1, path + bytes) || (next && next != '/'))
+		return false;
+	for (int i = 0; i < PATH_WORDS; i++)
+		if (words[i] != target_path[i])
+			return false;
+	return true;
+}
+
+static __always_inline struct file_facts facts_of_path(const char *path, int dir)
+{
+	struct file_facts facts = { .ours = true, .target = CALL_TARGET_UNKNOWN };
+	char first = 0;
+
+	/* A null or empty path is the fd's own file (AT_EMPTY_PATH), or an error. */
+	if (!path)
+		return facts_of(dir);
+	if (bpf_probe_read_user(&first, 1, path))
+		return facts; /* not in memory yet */
+	if (!first && dir != AT_FDCWD)
+		return facts_of(dir);
+	if (first == '/') {
+		if (target_dev && below_target(path))
+			facts.target = CALL_TARGET_TARGET;
+		return facts;
+	}
+	if (dir == AT_FDCWD) {
+		struct task_struct *task = bpf_get_current_task_btf();
+
+		facts.target = target_of(BPF_CORE_READ(task, fs, pwd.dentry, d_sb));
+		return facts;
+	}
+	return facts_of(dir);
+}
+
+static __always_inline u64 argument(struct pt_regs *regs, u32 position)
+{
+	switch (position) {
+	case 0:
+		return PT_REGS_PARM1_SYSCALL(regs);
+	case 1:
+		return PT_REGS_PARM2_SYSCALL(regs);
+	case 2:
+		return PT_REGS_PARM3_SYSCALL(regs);
+	case 3:
+		return PT_REGS_PARM4_SYSCALL(regs);
+	case 4:
+		return PT_REGS_PARM5_SYSCALL(regs);
+	}
+	return 0;
+}
+
+static __always_inline struct file_facts facts_of_call(struct pt_regs *regs, const volatile struct call_entry *entry)
+{
+	struct file_facts facts = { .ours = true, .target = CALL_TARGET_UNKNOWN };
+	int fd = entry->fd_arg == CALL_NO_ARG ? AT_FDCWD : (int)argument(regs, entry->fd_arg);
+
+	switch (entry->how) {
+	case CALL_HOW_FD:
+		return facts_of(fd);
+	case CALL_HOW_PATH:
+	case CALL_HOW_OPEN:
+		return facts_of_path((const char *)argument(regs, entry->path_arg), fd);
+	case CALL_HOW_COPY: {
+		/* The file written to, or the one read when the other end is a pipe or socket. */
+		struct file_facts from = facts_of(fd);
+
+		facts = facts_of((int)argument(regs, entry->to_arg));
+		if (facts.regular || !from.ours)
+			return facts;
+		return from;
+	}
+	case CALL_HOW_MMAP:
+		if (argument(regs, 3) & MAP_ANONYMOUS)
+			facts.ours = false;
+		else
+			facts = facts_of(fd);
+		return facts;
+	default:
+		return facts;
+	}
+}
+
+static __always_inline bool is_compat(long number)
+{
+#ifdef bpf_target_x86
+	return (bpf_get_current_task_btf()->thread_info.status & TS_COMPAT) || number & X32_BIT;
+#else
+	return false;
+#endif
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
+{
+	const volatile struct call_entry *entry;
+	struct call_counts *count;
+	struct open_call *open;
+	struct file_facts facts;
+	u32 zero = 0;
+
+	if (is_compat(number)) {
+		count = bpf_map_lookup_elem(&counts, &zero);
+		if (count && in_workload())
+			count->compat++;
+		return 0;
+	}
+	if ((u64)number >= CALL_TABLE)
+		return 0;
+	entry = &table[number & (CALL_TABLE - 1)];
+	if (entry->how == CALL_HOW_NOT_OURS || !in_workload())
+		return 0;
+	count = bpf_map_lookup_elem(&counts, &zero);
+	if (!count)
+		return 0;
+	if (entry->how == CALL_HOW_MMAP && (argument(regs, 3) & MAP_ANONYMOUS))
+		return 0;
+	open = bpf_task_storage_get(&open_calls, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!open) {
+		count->no_storage++;
+		return 0;
+	}
+	facts = facts_of_call(regs, entry);
+	if (!facts.ours) {
+		count->not_a_file++;
+		open->state = CALL_LEFT_OUT;
+		return 0;
+	}
+	count->entered++;
+	count->mmap += entry->name == CALL_MMAP;
+	count->io_uring += entry->name == CALL_IO_URING;
+	count->aio += entry->name == CALL_AIO;
+	open->state = CALL_OPENED;
+	open->how = entry->how;
+	open->name = entry->name;
+	open->target = facts.target;
+	open->moves_bytes = entry->moves_bytes && facts.regular;
+	open->enter_ns = bpf_ktime_get_ns(); /* last: our own work is not the call's latency */
+	return 0;
+}
+
+static __always_inline u32 log2_of(u64 value)
+{
+	u32 result = 0;
+
+	if (value >> 32) {
+		value >>= 32;
+		result += 32;
+	}
+	if (value >> 16) {
+		value >>= 16;
+		result += 16;
+	}
+	if (value >> 8) {
+		value >>= 8;
+		result += 8;
+	}
+	if (value >> 4) {
+		value >>= 4;
+		result += 4;
+	}
+	if (value >> 2) {
+		value >>= 2;
+		result += 2;
+	}
+	return result + (value >> 1);
+}
+
+static __always_inline u32 bucket_of(u64 ns)
+{
+	u32 e, bucket;
+
+	if (ns < 8)
+		return ns;
+	e = log2_of(ns);
+	bucket = (e - 2) * 8 + ((ns >> (e - 3)) & 7);
+	return bucket < LAST_BUCKET ? bucket : LAST_BUCKET;
+}
+
+static __always_inline void add(struct open_call *open, struct call_counts *count, u64 now, long result)
+{
+	u64 ns = now - open->enter_ns, bin = now / bin_ns;
+	u32 cell_index = bpf_get_smp_processor_id();
+	struct call_cell *cell;
+
+	if (bin - drained_to >= CALL_BIN_SLOTS) {
+		count->late++;
+		return;
+	}
+	cell_index = cell_index * CALL_BIN_SLOTS + bin % CALL_BIN_SLOTS;
+	cell_index = (cell_index * CALL_NAMES + open->name) * CALL_TARGETS + open->target;
+	cell = bpf_map_lookup_elem(&cells, &cell_index);
+	if (!cell)
+		return;
+	cell->count++;
+	cell->total_ns += ns;
+	if (ns > cell->max_ns)
+		cell->max_ns = ns;
+	cell->hist[bucket_of(ns) & LAST_BUCKET]++;
+	if (result > 0 && open->moves_bytes)
+		cell->bytes += result;
+	if (result < 0 && result >= -MAX_ERRNO) {
+		if (result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK)
+			count->restarted++;
+		else
+			cell->errors++;
+	}
+	count->counted++;
+}
+
+/* A call of ours that ends without having begun: it was under way when we started. */
+static __always_inline void note_unknown(struct pt_regs *regs, struct call_counts *count)
+{
+#ifdef bpf_target_x86
+	u64 number = regs->orig_ax;
+
+	if (number < CALL_TABLE && table[number & (CALL_TABLE - 1)].how != CALL_HOW_NOT_OURS &&
+	    table[number & (CALL_TABLE - 1)].how != CALL_HOW_MMAP && !is_compat(number) && in_workload())
+		count->not_entered++;
+#endif
+}
+
+static __always_inline void end_call(struct pt_regs *regs, long result)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 zero = 0;
+	struct call_counts *count = bpf_map_lookup_elem(&counts, &zero);
+	struct open_call *open;
+	struct file_facts facts;
+	u32 state;
+
+	open = bpf_task_storage_get(&open_calls, bpf_get_current_task_btf(), NULL, 0);
+	if (!count)
+		return;
+	if (!open || open->state == CALL_CLOSED) {
+		note_unknown(regs, count);
+		return;
+	}
+	state = open->state;
+	open->state = CALL_CLOSED;
+	if (state == CALL_LEFT_OUT)
+		return;
+	if (open->how == CALL_HOW_OPEN && result >= 0) {
+		facts = facts_of(result);
+		if (!facts.ours) {
+			count->dropped++;
+			return;
+		}
+		open->target = facts.target;
+	}
+	add(open, count, now, result);
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
+{
+	struct bin_turn *turn = &turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
+
+	*(volatile u64 *)&turn->count += 1;
+	end_call(regs, result);
+	*(volatile u64 *)&turn->count += 1;
+	return 0;
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The calls source: empties the sums of calls.bpf.c, bin by bin, into call.rec. */
+#include "recorder.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bins.h"
+#include "call_table.h"
+#include "records.h"
+
+#include "calls.skel.h" /* uses the types of records.h */
+
+static struct source_state state;
+static struct calls_bpf *skel;
+static struct rec_file *file;
+static struct call_cell *cells; /* mapped: CPU, slot, name, target */
+static size_t cells_bytes;
+static uint64_t bin_ns;
+static int cpus;
+
+/* The mount point of the file system under test, as the recorder sees it; mountinfo writes odd bytes in octal. */
+static void find_target_path(uint32_t dev, char path[CALL_PATH])
+{
+	unsigned int major, minor;
+	char *line = NULL, *mount;
+	size_t room = 0, bytes;
+	FILE *in = fopen("/proc/self/mountinfo", "re");
+
+	path[0] = 0;
+	while (in && !path[0] && getline(&line, &room, in) > 0) {
+		mount = NULL;
+		if (sscanf(line, "%*d %*d %u:%u %*s %ms", &major, &minor, &mount) != 3)
+			mount = NULL;
+		bytes = mount ? strlen(mount) : 0;
+		/* "/" would say of every absolute path that it is below. */
+		if (bytes > 1 && bytes < CALL_PATH && !strchr(mount, '\\') && (major << 20 | minor) == dev)
+			memcpy(path, mount, bytes + 1);
+		free(mount);
+	}
+	free(line);
+	if (in)
+		fclose(in);
+}
+
+static int configure(const struct options *options)
+{
+	size_t count = (size_t)cpus * CALL_BIN_SLOTS * CALL_NAMES * CALL_TARGETS;
+	size_t page = sysconf(_SC_PAGESIZE);
+	char path[CALL_PATH + 1] = "";
+
+	skel->rodata->bin_ns = bin_ns;
+	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->recorder_tgid = getpid();
+	skel->rodata->target_dev = options->target_dev;
+	if (options->target_dev)
+		find_target_path(options->target_dev, path);
+	skel->rodata->target_path_bytes = strlen(path);
+	memcpy((void *)skel->rodata->target_path, path, strlen(path));
+	memcpy((void *)skel->rodata->table, call_table, sizeof(call_table));
+	skel->bss->drained_to = monotonic_ns() / bin_ns;
+	cells_bytes = (count * sizeof(struct call_cell) + page - 1) / page * page;
+	return bpf_map__set_max_entries(skel->maps.cells, count);
+}
+
+static int load(const struct options *options)
+{
+	uint32_t zero = 0;
+	void *mapped;
+
+	cpus = libbpf_num_possible_cpus();
+	if (cpus <= 0)
+		return source_off(&state, "mount sysfs on /sys", "the number of CPUs can't be read");
+	if (cpus > BIN_CPUS)
+		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs", BIN_CPUS);
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
+				  "/sys/kernel/btf/vmlinux can't be read: %s", strerror(errno));
+	skel = calls_bpf__open();
+	if (!skel)
+		return source_off(&state, "rebuild with make clean, then make build", "the BPF object can't be opened: %s",
+				  strerror(errno));
+	if (configure(options))
+		return source_off(&state, "report this", "the maps can't be sized: %s", strerror(errno));
+	if (calls_bpf__load(skel))
+		return source_off(&state, "make doctor says what this kernel lacks",
+				  "the kernel refused the programs: %s", strerror(errno));
+	if (options->cgroup_fd >= 0 &&
+	    bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup), &zero, &options->cgroup_fd, BPF_ANY))
+		return source_off(&state, "use a cgroup2 directory", "the workload's cgroup can't be watched: %s",
+				  strerror(errno));
+	mapped = mmap(NULL, cells_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(skel->maps.cells), 0);
+	if (mapped == MAP_FAILED)
+		return source_off(&state, "free some memory", "the sums can't be mapped: %s", strerror(errno));
+	cells = mapped;
+	return 0;
+}
+
+static void stop(void)
+{
+	rec_file_close(file, &state);
+	file = NULL;
+	if (cells)
+		munmap(cells, cells_bytes);
+	cells = NULL;
+	state.object = NULL;
+	calls_bpf__destroy(skel);
+	skel = NULL;
+}
+
+static int start(const struct options *options)
+{
+	bin_ns = options->bin_ns;
+	if (load(options))
+		goto fail;
+	file = rec_file_open(options, "call", bpf_object__btf(skel->obj), "call_record", NULL);
+	if (!file) {
+		source_off(&state, "free some space", "call.rec can't be written: %s", strerror(errno));
+		goto fail;
+	}
+	skel->bss->drained_to = monotonic_ns() / bin_ns;
+	/* Enter first: an exit alone is then a call that was under way at the start. */
+	skel->links.sys_enter = bpf_program__attach(skel->progs.sys_enter);
+	if (skel->links.sys_enter)
+		skel->links.sys_exit = bpf_program__attach(skel->progs.sys_exit);
+	if (!skel->links.sys_exit) {
+		source_off(&state, "make doctor says what this kernel lacks", "the kernel refused to attach: %s",
+			   strerror(errno));
+		goto fail;
+	}
+	state.object = skel->obj;
+	state.on = true;
+	return 0;
+fail:
+	stop();
+	return -1;
+}
+
+static struct call_cell *cell_at(int cpu, uint64_t bin, int name, int target)
+{
+	size_t index = (size_t)cpu * CALL_BIN_SLOTS + bin % CALL_BIN_SLOTS;
+
+	return &cells[(index * CALL_NAMES + name) * CALL_TARGETS + target];
+}
+
+/* Puts the CPUs' parts together and clears them for the bin that has this slot next. */
+static void drain_cell(uint64_t bin, int name, int target)
+{
+	static struct call_record row;
+
+	memset(&row, 0, sizeof(row)); /* with the padding: it goes to the file */
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		struct call_cell *cell = cell_at(cpu, bin, name, target);
+
+		if (!cell->count)
+			continue;
+		row.count += cell->count;
+		row.bytes += cell->bytes;
+		row.errors += cell->errors;
+		row.total_ns += cell->total_ns;
+		if (cell->max_ns > row.max_ns)
+			row.max_ns = cell->max_ns;
+		for (int i = 0; i < CALL_HIST; i++)
+			row.hist[i] += cell->hist[i];
+		memset(cell, 0, sizeof(*cell));
+	}
+	if (!row.count)
+		return;
+	row.bin_ns = bin * bin_ns;
+	row.call = name;
+	row.target = target;
+	if (rec_file_write(file, &state, &row, 1) == 1)
+		state.recorded += row.count;
+}
+
+static void read_counts(void)
+{
+	struct call_counts *parts = calloc(cpus, sizeof(*parts)), sum = { 0 };
+	uint32_t zero = 0;
+
+	if (!parts)
+		return;
+	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.counts), &zero, parts) == 0) {
+		/* All members are u64. */
+		for (int i = 0; i < cpus; i++)
+			for (size_t j = 0; j < sizeof(sum) / sizeof(uint64_t); j++)
+				((uint64_t *)&sum)[j] += ((uint64_t *)&parts[i])[j];
+		state.seen = sum.entered - sum.dropped + sum.no_storage;
+		reason_set(state.lost, "recorder late", sum.late);
+		reason_set(state.lost, "no task storage", sum.no_storage);
+		reason_set(state.notes, "open at the start", sum.not_entered);
+		reason_set(state.notes, "open at the end", sum.entered - sum.counted - sum.dropped - sum.late);
+		reason_set(state.notes, "on pipes, sockets, devices: left out", sum.not_a_file + sum.dropped);
+		reason_set(state.notes, "32-bit calls: left out", sum.compat);
+		reason_set(state.notes, "interrupted and begun again", sum.restarted);
+		reason_set(state.notes, "mmap calls, bytes outside", sum.mmap);
+		reason_set(state.notes, "io_uring calls, bytes outside", sum.io_uring);
+		reason_set(state.notes, "aio calls, bytes outside", sum.aio);
+	}
+	free(parts);
+}
+
+static void drain(bool last)
+{
+	uint64_t now = monotonic_ns();
+	uint64_t until = last ? now / bin_ns + 1 : (now - BIN_GUARD_NS) / bin_ns;
+
+	for (uint64_t bin = skel->bss->drained_to; bin < until; bin++) {
+		if (!bins_settled(skel->bss->turns, cpus) && !last)
+			return;
+		for (int name = 0; name < CALL_NAMES; name++)
+			for (int target = 0; target < CALL_TARGETS; target++)
+				drain_cell(bin, name, target);
+		__atomic_store_n(&skel->bss->drained_to, bin + 1, __ATOMIC_RELEASE);
+	}
+	read_counts();
+}
+
+static void detach(void)
+{
+	calls_bpf__detach(skel);
+}
+
+const struct source calls_source = {
+	.name = "calls",
+	.start = start,
+	.drain = drain,
+	.detach = detach,
+	.stop = stop,
+	.state = &state,
+};

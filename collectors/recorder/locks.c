@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The locks source: empties the sums of locks.bpf.c, bin by bin, into lock_wait.rec and names the locks. */
+#include "recorder.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bins.h"
+#include "lock_names.h"
+#include "records.h"
+
+#include "locks.skel.h" /* uses the types of records.h */
+
+#define BATCH 512
+#define SUMS_ENTRIES 8192 /* (lock, call path) pairs in one bin */
+#define SUMS_ENTRIES_MANY_CPUS 4096 /* each costs 40 bytes a CPU and bin */
+
+static struct source_state state;
+static struct locks_bpf *skel;
+static struct rec_file *file;
+static uint64_t bin_ns;
+static int cpus;
+static int sum_fds[LOCK_BIN_SLOTS];
+static struct lock_wait_key keys[BATCH];
+static struct lock_wait_sum *sums; /* BATCH x cpus */
+static struct lock_wait_record records[BATCH];
+
+/* Entries of a bin's map; SEEKMETER_LOCK_ENTRIES=N is for machines short of memory, and the test of a full map. */
+static uint32_t sums_entries(void)
+{
+	const char *asked = getenv("SEEKMETER_LOCK_ENTRIES");
+	unsigned long entries = asked ? strtoul(asked, NULL, 10) : 0;
+
+	if (entries && entries <= 1 << 20)
+		return entries;
+	return cpus > 64 ? SUMS_ENTRIES_MANY_CPUS : SUMS_ENTRIES;
+}
+
+static bool kernel_has_function(const char *name)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool found = btf && btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
+
+	btf__free(btf);
+	return found;
+}
+
+static int load(const struct options *options)
+{
+	uint32_t zero = 0;
+
+	cpus = libbpf_num_possible_cpus();
+	if (cpus <= 0)
+		return source_off(&state, "mount sysfs on /sys", "the number of CPUs can't be read");
+	if (cpus > BIN_CPUS)
+		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs", BIN_CPUS);
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
+				  "/sys/kernel/btf/vmlinux can't be read: %s", strerror(errno));
+	if (!kernel_has_function("__bpf_trace_contention_begin") && !kernel_has_function("__traceiter_contention_begin"))
+		return source_off(&state, "use Linux 5.19 or newer", "the kernel has no tracepoint lock:contention_begin");
+	skel = locks_bpf__open();
+	if (!skel)
+		return source_off(&state, "rebuild with make clean, then make build", "the BPF object can't be opened: %s",
+				  strerror(errno));
+	skel->rodata->bin_ns = bin_ns;
+	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->have_kmem_cache = kernel_has_function("bpf_get_kmem_cache");
+	skel->bss->drained_to = monotonic_ns() / bin_ns;
+	struct bpf_map *const slots[] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2, skel->maps.sums3 };
+	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
+		if (bpf_map__set_max_entries(slots[i], sums_entries()))
+			return source_off(&state, "report this", "the maps can't be sized: %s", strerror(errno));
+	if (locks_bpf__load(skel))
+		return source_off(&state, "make doctor says what this kernel lacks",
+				  "the kernel refused the programs: %s", strerror(errno));
+	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
+		sum_fds[i] = bpf_map__fd(slots[i]);
+	if (options->cgroup_fd >= 0 &&
+	    bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup), &zero, &options->cgroup_fd, BPF_ANY))
+		return source_off(&state, "use a cgroup2 directory", "the workload's cgroup can't be watched: %s",
+				  strerror(errno));
+	return 0;
+}
+
+static void stop(void)
+{
+	rec_file_close(file, &state);
+	file = NULL;
+	lock_names_close();
+	free(sums);
+	sums = NULL;
+	state.object = NULL;
+	locks_bpf__destroy(skel);
+	skel = NULL;
+}
+
+/* Begin first: an end without its begin is then a wait that was open at the start, never half a wait. */
+static int attach(void)
+{
+	skel->links.contention_begin = bpf_program__attach(skel->progs.contention_begin);
+	if (!skel->links.contention_begin)
+		return -1;
+	skel->links.contention_end = bpf_program__attach(skel->progs.contention_end);
+	return skel->links.contention_end ? 0 : -1;
+}
+
+static int start(const struct options *options)
+{
+	uint64_t unused;
+
+	bin_ns = options->bin_ns;
+	if (load(options))
+		goto fail;
+	sums = calloc((size_t)BATCH * cpus, sizeof(*sums));
+	if (!sums) {
+		source_off(&state, "free some memory", "no memory for %d CPUs", cpus);
+		goto fail;
+	}
+	file = rec_file_open(options, "lock_wait", bpf_object__btf(skel->obj), "lock_wait_record", NULL);
+	if (!file || lock_names_open(options, bpf_map__fd(skel->maps.slabs))) {
+		source_off(&state, "free some space", "lock_wait.rec or lock.jsonl can't be written: %s", strerror(errno));
+		goto fail;
+	}
+	/* Reads kallsyms, a tenth of a second's work, now rather than while events come in. */
+	(void)stacks_symbol(0, &unused);
+	skel->bss->drained_to = monotonic_ns() / bin_ns;
+	if (attach()) {
+		source_off(&state, "make doctor says what this kernel lacks", "the kernel refused to attach: %s",
+			   strerror(errno));
+		goto fail;
+	}
+	state.object = skel->obj;
+	state.on = true;
+	return 0;
+fail:
+	stop();
+	return -1;
+}
+
+/* One row: the CPUs' parts of a sum put together. */
+static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *key, const struct lock_wait_sum *parts)
+{
+	struct lock_wait_record row;
+
+	memset(&row, 0, sizeof(row)); /* with the padding: it goes to the file */
+	row.bin_ns = bin * bin_ns;
+	row.lock_id = key->lock;
+	row.stack_id = key->stack_id;
+	row.holder_stack_id = -1;
+	row.kind = key->kind;
+	row.mode = key->mode;
+	row.in_workload = key->in_workload;
+	for (int i = 0; i < cpus; i++) {
+		row.spin_ns += parts[i].spin_ns;
+		row.sleep_ns += parts[i].sleep_ns;
+		row.count += parts[i].count;
+		row.failed += parts[i].failed;
+		if (parts[i].max_ns > row.max_ns)
+			row.max_ns = parts[i].max_ns;
+	}
+	return row;
+}
+
+static uint64_t waits_in(size_t count)
+{
+	uint64_t waits = 0;
+
+	for (size_t i = 0; i < count; i++)
+		waits += records[i].count;
+	return waits;
+}
+
+static void drain_bin(uint64_t bin)
+{
+	int fd = sum_fds[bin % LOCK_BIN_SLOTS], err = 0;
+	uint32_t place = 0;
+
+	for (bool first = true; !err; first = false) {
+		uint32_t count = BATCH;
+		size_t whole;
+
+		if (bpf_map_lookup_and_delete_batch(fd, first ? NULL : &place, &place, keys, sums, &count, NULL)) {
+			err = errno;
+			if (err != ENOENT) { /* ENOENT: that was all */
+				reason_add(state.notes, "a bin's sums could not be read", 1);
+				count = 0;
+			}
+		}
+		for (uint32_t i = 0; i < count; i++) {
+			records[i] = merge(bin, &keys[i], &sums[(size_t)i * cpus]);
+			if (!stacks_note(bpf_map__fd(skel->maps.stacks), keys[i].stack_id))
+				reason_add(state.notes, "stack not written", 1);
+			if (!lock_names_note(keys[i].lock, keys[i].kind))
+				reason_add(state.notes, "lock not written", 1);
+		}
+		whole = rec_file_write(file, &state, records, count);
+		state.recorded += waits_in(whole);
+	}
+}
+
+static void read_counts(void)
+{
+	struct lock_counts *parts = calloc(cpus, sizeof(*parts)), sum = { 0 };
+	uint32_t zero = 0;
+
+	if (!parts)
+		return;
+	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.counts), &zero, parts) == 0) {
+		/* All members are u64. */
+		for (int i = 0; i < cpus; i++)
+			for (size_t j = 0; j < sizeof(sum) / sizeof(uint64_t); j++)
+				((uint64_t *)&sum)[j] += ((uint64_t *)&parts[i])[j];
+		state.seen = sum.waits + sum.too_deep + sum.no_storage;
+		reason_set(state.lost, "map full", sum.map_full);
+		reason_set(state.lost, "map busy", sum.map_busy);
+		reason_set(state.lost, "recorder late", sum.late);
+		reason_set(state.lost, "nested too deep", sum.too_deep);
+		reason_set(state.lost, "no task storage", sum.no_storage);
+		reason_set(state.lost, "end not seen", sum.end_missed_begin + sum.end_missed_end);
+		reason_set(state.notes, "contention_begin events", sum.begins);
+		reason_set(state.notes, "contention_end events", sum.ends);
+		reason_set(state.notes, "mutex waits changing between spin and sleep", sum.rebegins);
+		reason_set(state.notes, "nested in another wait", sum.nested);
+		reason_set(state.notes, "stack not kept", sum.no_stack);
+		reason_set(state.notes, "open at the start (or begin not seen)", sum.not_begun);
+		reason_set(state.notes, "open at the end",
+			   sum.waits - sum.counted - sum.map_full - sum.map_busy - sum.late - sum.end_missed_begin -
+				   sum.end_missed_end);
+	}
+	free(parts);
+}
+
+static void drain(bool last)
+{
+	uint64_t now = monotonic_ns();
+	uint64_t until = last ? now / bin_ns + 1 : (now - BIN_GUARD_NS) / bin_ns;
+
+	for (uint64_t bin = skel->bss->drained_to; bin < until; bin++) {
+		if (!bins_settled(skel->bss->turns, cpus) && !last)
+			return;
+		drain_bin(bin);
+		__atomic_store_n(&skel->bss->drained_to, bin + 1, __ATOMIC_RELEASE);
+	}
+	read_counts();
+}
+
+static void detach(void)
+{
+	locks_bpf__detach(skel);
+}
+
+const struct source locks_source = {
+	.name = "locks",
+	.start = start,
+	.drain = drain,
+	.detach = detach,
+	.stop = stop,
+	.state = &state,
+};
