@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Seekmeter's front door: make JOB VARIABLE=value …    (make help lists the jobs and the variables)
+#
+# Here the words are only taken and handed on, and what is written in C is built. The jobs themselves are Python:
+# collectors/ runs and records, analysis/ reads finished runs, workloads/ says what is run and on what.
+
+# --- the words -----------------------------------------------------------------------------------
+# Every variable given on make's command line, known or not, goes to the jobs in the environment: X as SEEKMETER_X,
+# their names in SEEKMETER_WORDS. $(value X) hands over what was typed, so that `$`, quotes and parentheses in
+# CMD= survive, and X itself is taken out of the environment because make would expand, and so run, what is in it.
+# The origin keeps apart a DISK or an FS that happens to be in the user's environment.
+# `override` throughout: a mistyped word must reach the job that names the right one, not change this file.
+override GIVEN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command line,$(origin $(name))),$(name))))
+override define HAND_ON
+export SEEKMETER_$1 := $$(value $1)
+unexport $1
+endef
+$(foreach name,$(GIVEN),$(eval $(call HAND_ON,$(name))))
+override MAKEOVERRIDES :=
+export SEEKMETER_WORDS := $(filter-out V,$(GIVEN))
+
+override SHELL := /bin/bash
+override .SHELLFLAGS := -euo pipefail -c
+override MAKEFLAGS += --no-builtin-rules --no-builtin-variables --no-print-directory
+override PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+override Q := $(if $(filter 1,$(if $(filter command line,$(origin V)),$(V))),,@)
+# A job that runs make itself (CMD='make -C …') must not see this make's flags.
+override CLEAN := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
+override PYTHON := $(CLEAN) .venv/bin/python
+# For the jobs that need no setup: any Python 3.11, nothing but its standard library.
+override PLAIN_PYTHON = python=$$(collectors/setup.sh python) && exec $(CLEAN) PYTHONDONTWRITEBYTECODE=1 "$$python"
+# What has to be installed: more where something is tested.
+override SETUP := $(if $(filter setup test lint bench,$(MAKECMDGOALS)),test,run)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: trace watch report plan doctor list help test lint bench clean setup build
+
+# --- the jobs (a comment after ## is the job's line in `make help`) ------------------------------------
+trace: build ## run a workload on a file system, or CMD in DIR, under the probes; then report
+	$(Q)$(PYTHON) -m collectors trace
+
+watch: build ## observe the block device DEV for SECS seconds, writing nothing to it; then report
+	$(Q)$(PYTHON) -m collectors watch
+
+report: | setup ## report a finished run again: RUN=runs/… (default runs/latest)
+	$(Q)$(PYTHON) -m analysis report
+
+plan: ## say what trace with these words would do: every command line, device, size, time
+	$(Q)$(PLAIN_PYTHON) -m collectors plan
+
+doctor: ## say what this kernel can be asked: per collector yes or no, why, and the remedy
+	$(Q)$(PLAIN_PYTHON) -m collectors.doctor
+
+list: ## list the file systems, workloads and disks
+	$(Q)$(PLAIN_PYTHON) -m collectors list
+
+help: ## this
+	@collectors/help.sh
+
+test: build ## run every test (the kernel's part of them as root)
+	$(Q)$(PYTHON) -m pytest
+
+lint: | setup ## check types, style and format of all code
+	$(Q)$(PYTHON) -m ruff check
+	$(Q)$(PYTHON) -m ruff format --check
+	$(Q)$(PYTHON) -m mypy
+	$(Q).venv/bin/clang-format --dry-run -Werror $(C_FILES)
+	$(Q)shellcheck $(SHELL_FILES)
+
+bench: build ## measure what the tracing costs, and how fast a report is
+	$(Q)$(PYTHON) -m tests.bench
+
+setup: ## install what is missing for all of this, saying what first
+	$(Q)collectors/setup.sh $(SETUP)
+
+build: ## compile the BPF programs, the recorder and the workload generators
+
+clean: ## remove build/ (never runs/)
+	$(Q)rm -rf build
+
+# A word that is no job: the job parser names the nearest one.
+.DEFAULT:
+	$(Q)$(PLAIN_PYTHON) -m collectors '$@'
+
+# --- the build: whatever lies in these folders, no list to edit -----------------------------------------
+override ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/; s/ppc64le/powerpc/; s/riscv64/riscv/; s/s390x/s390/')
+override CC := gcc
+override CFLAGS := -std=c11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE
+override BPF_CFLAGS := -g -O2 -Wall -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -I bpf
+override BPF_SOURCES := $(wildcard bpf/*.bpf.c)
+override BPF_OBJECTS := $(BPF_SOURCES:%.c=build/%.o)
+override SKELETONS := $(BPF_OBJECTS:.bpf.o=.skel.h)
+override RECORDER_OBJECTS := $(patsubst collectors/recorder/%.c,build/objects/recorder/%.o,$(wildcard collectors/recorder/*.c))
+override GENERATORS := $(patsubst workloads/generators/%.c,build/generators/%,$(wildcard workloads/generators/*.c))
+override COMMON_OBJECTS := $(patsubst workloads/generators/%.c,build/objects/generators/%.o,$(wildcard workloads/generators/common/*.c))
+override C_FILES = $(shell find bpf collectors workloads tests -name '*.[ch]')
+override SHELL_FILES = .ci/run $(shell find collectors workloads tests -name '*.sh')
+
+build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS)
+
+build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
+	@echo '  BPF   $(@F)'; mkdir -p $(@D)
+	$(Q)clang $(BPF_CFLAGS) -MMD -MP -c $< -o $@
+
+build/bpf/%.skel.h: build/bpf/%.bpf.o
+	@echo '  SKEL  $(@F)'
+	$(Q)bpftool gen skeleton $< name $*_bpf > $@
+
+# The skeletons come first: which of them a file includes is known only after its first compilation.
+build/objects/recorder/%.o: collectors/recorder/%.c Makefile | $(SKELETONS) setup
+	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -I build/bpf -I bpf -MMD -MP -c $< -o $@
+
+build/recorder: $(RECORDER_OBJECTS)
+	@echo '  LINK  $(@F)'
+	$(Q)$(CC) $^ -lbpf -lelf -lz -lm -pthread -o $@
+
+build/objects/generators/%.o: workloads/generators/%.c Makefile | setup
+	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -I workloads/generators -MMD -MP -c $< -o $@
+
+$(GENERATORS): build/generators/%: build/objects/generators/%.o $(COMMON_OBJECTS)
+	@echo '  LINK  $(@F)'; mkdir -p $(@D)
+	$(Q)$(CC) $^ -lz -lm -pthread -o $@
+
+.SECONDARY:
+Makefile: ;
+-include $(wildcard build/bpf/*.d build/objects/*/*.d build/objects/*/*/*.d)

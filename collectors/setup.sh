@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# What has to be on the machine, and the installing of what is not.
+#
+#   setup.sh run [WORDS]  what `make trace` needs: compiler, BPF tools, .venv, and what FS= and WL= ask for
+#   setup.sh test         that, and what the tests and the lint need
+#   setup.sh python       print a Python that can run the jobs which need no setup (plan, list, doctor)
+#
+# A package counts as there when the thing we use of it is there, so that other distributions and hand-made
+# installations pass. That costs no process, so it is asked every time; the virtual environment is trusted as long
+# as its stamp names the same lock file and Python. Says what it installs before it does, says nothing otherwise.
+# Exit status: 0, 2 (wrong words), 3 (this machine cannot, and why).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# Debian keeps these folders out of an ordinary user's PATH; mkfs.* and bpftool live there.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+# package, then a command or a file that shows it is there ({include} is also looked for under the multiarch name)
+for_run='
+clang          clang
+bpftool        bpftool
+gcc            gcc
+libc6-dev      {include}/stdio.h
+libbpf-dev     {include}/bpf/bpf_helpers.h
+libelf-dev     {include}/libelf.h
+zlib1g-dev     {include}/zlib.h
+util-linux     flock
+mount          losetup
+'
+for_test='
+e2fsprogs      mkfs.ext4
+xfsprogs       mkfs.xfs
+btrfs-progs    mkfs.btrfs
+fio            fio
+blktrace       blkparse
+linux-perf     perf
+shellcheck     shellcheck
+git            git
+procps         ps
+'
+
+say() { echo "seekmeter: $*" >&2; }
+
+# cannot MESSAGE: this machine lacks something we could not get
+cannot() {
+	say "$*"
+	exit 3
+}
+
+# good_python PROGRAM: is it one we can work with?
+good_python() {
+	command -v "$1" >/dev/null && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+# Print the Python to use. The system's first: other users, and root, can read it too.
+find_python() {
+	local program
+	for program in /usr/bin/python3 python3 python3.13 python3.12 python3.11; do
+		if good_python "$program"; then
+			command -v "$program"
+			return
+		fi
+	done
+	return 1
+}
+
+# is_there COMMAND-OR-FILE
+is_there() {
+	case $1 in
+	{include}/*)
+		local folder
+		for folder in /usr/include /usr/include/*-linux-gnu /usr/local/include; do
+			[ -e "$folder${1#\{include\}}" ] && return
+		done
+		return 1
+		;;
+	*) command -v "$1" >/dev/null ;;
+	esac
+}
+
+# missing_of LIST: print the packages whose thing is not there
+missing_of() {
+	local package thing
+	while read -r package thing; do
+		[ -z "$package" ] || is_there "$thing" || echo "$package"
+	done <<<"$1"
+}
+
+# as_root COMMAND…: run it as root, through sudo if need be
+as_root() {
+	if [ "$EUID" -eq 0 ]; then
+		"$@"
+	else
+		sudo -- "$@"
+	fi
+}
+
+# install PACKAGE…: by apt, as root; exits 3 where that cannot be
+install_packages() {
+	local packages="$*"
+	if ! command -v apt-get >/dev/null; then
+		say "these Debian packages, or what your distribution calls them, are missing: $packages"
+		cannot "there is no apt-get here to install them with: install them yourself, then run make again"
+	fi
+	if [ "$EUID" -ne 0 ] && ! command -v sudo >/dev/null; then
+		say "these packages are missing: $packages"
+		cannot "installing them needs root and sudo is not installed: run \`apt-get install $packages\` as root, or install sudo"
+	fi
+	say "installing these packages with apt-get: $packages"
+	[ "$EUID" -eq 0 ] || say "this needs root, so it goes through sudo"
+	export DEBIAN_FRONTEND=${DEBIAN_FRONTEND:-noninteractive}
+	# The package lists may be absent (a fresh container) or stale: try as it is, then with fresh lists.
+	if ! as_root env DEBIAN_FRONTEND="$DEBIAN_FRONTEND" apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null 2>&1; then
+		as_root apt-get update -qq </dev/null >/dev/null ||
+			cannot "apt-get update failed (above is why): mend that, or install yourself: $packages"
+		as_root env DEBIAN_FRONTEND="$DEBIAN_FRONTEND" apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null ||
+			cannot "apt-get could not install (above is why): $packages"
+	fi
+	hash -r
+}
+
+# The Python packages, exactly those of requirements.txt, in .venv.
+setup_venv() {
+	local python stamp
+	python=$(find_python) || cannot "no Python 3.11 or newer was found: install python3 (Debian 12 has 3.11)"
+	stamp="$("$python" --version) $python $(sha256sum <requirements.txt)"
+	if [ -x .venv/bin/python ] && [ "$(cat .venv/seekmeter-setup 2>/dev/null)" = "$stamp" ]; then
+		return
+	fi
+	say "installing the Python packages of requirements.txt into .venv ($(grep -c == requirements.txt) packages, some 150 MB)"
+	# In place where that works, so that a second shell using .venv does not lose it.
+	.venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv --clear .venv ||
+		cannot "could not make .venv (above is why)"
+	.venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --require-hashes \
+		-r requirements.txt || cannot "pip could not install requirements.txt (above is why): check the network, then run make again"
+	echo "$stamp" >.venv/seekmeter-setup
+}
+
+setup() {
+	local list=$for_run missing python
+	[ "$1" = run ] || list+=$for_test
+	mapfile -t missing < <(missing_of "$list")
+	if ! python=$(find_python); then
+		missing+=(python3 python3-venv)
+	elif [ ! -e .venv/seekmeter-setup ] && ! "$python" -c 'import ensurepip' 2>/dev/null; then
+		missing+=(python3-venv)
+	fi
+	if [ "${#missing[@]}" -gt 0 ]; then
+		install_packages "${missing[@]}"
+	fi
+	setup_venv
+}
+
+case ${1:-} in
+run | test)
+	# One setup at a time in this tree: a second one waits and then finds nothing to do.
+	if command -v flock >/dev/null; then
+		exec 9<requirements.txt
+		flock 9
+	fi
+	setup "$1"
+	;;
+python)
+	if [ -x .venv/bin/python ] && good_python .venv/bin/python; then
+		echo .venv/bin/python
+	else
+		find_python || cannot "python3 (3.11 or newer) is missing: \`make setup\` installs it, or \`apt-get install python3\` as root"
+	fi
+	;;
+*) cannot "setup.sh knows run, test and python, not '${1:-}'" ;;
+esac
