@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "contents.h"
+#include "fail.h"
+#include "rng.h"
+
+#define TEXT_BYTES     (1024 * 1024)
+#define WORDS	       4096
+#define WORD_BYTES_MAX 12
+
+/* The text is repeated past its end, so that a chunk may start anywhere in the first TEXT_BYTES. */
+static char text[TEXT_BYTES + CONTENTS_CHUNK_BYTES];
+static char read_buffer[CONTENTS_CHUNK_BYTES];
+
+void contents_init(void)
+{
+	static const char letters[] = "etaoinsrhldcumfpgwybvkxjqz_0123456789";
+	static const char marks[] = "    ,;().*=->\n\t\"";
+	static char words[WORDS][WORD_BYTES_MAX + 1];
+	struct rng rng = { .state = 2007 };
+	size_t at = 0;
+
+	for (int i = 0; i < WORDS; i++) {
+		int length = 2 + (int)rng_below(&rng, WORD_BYTES_MAX - 2);
+
+		for (int j = 0; j < length; j++) {
+			/* the smaller of two draws: letters at the front of the list are common */
+			uint64_t a = rng_below(&rng, sizeof(letters) - 1);
+			uint64_t b = rng_below(&rng, sizeof(letters) - 1);
+
+			words[i][j] = letters[a < b ? a : b];
+		}
+	}
+	while (at < TEXT_BYTES) {
+		/* the smallest of three draws: a few words make up most of a text */
+		uint64_t word = rng_below(&rng, WORDS);
+
+		for (int i = 0; i < 2; i++) {
+			uint64_t other = rng_below(&rng, WORDS);
+
+			if (other < word)
+				word = other;
+		}
+		for (const char *c = words[word]; *c != '\0' && at < TEXT_BYTES; c++)
+			text[at++] = *c;
+		if (at < TEXT_BYTES)
+			text[at++] = marks[rng_below(&rng, sizeof(marks) - 1)];
+	}
+	for (size_t i = 0; i < CONTENTS_CHUNK_BYTES; i++)
+		text[TEXT_BYTES + i] = text[i];
+}
+
+void contents_write(int fd, uint64_t bytes, uint64_t key, const char *path)
+{
+	struct rng rng = { .state = key };
+	uint64_t place = rng_next(&rng);
+
+	while (bytes > 0) {
+		size_t want = bytes < CONTENTS_CHUNK_BYTES ? (size_t)bytes : CONTENTS_CHUNK_BYTES;
+		ssize_t done = write(fd, text + place % TEXT_BYTES, want);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			fail_errno("cannot write", path);
+		if (done == 0)
+			fail(EXIT_RUN_FAILED, "%s: write makes no progress; look in dmesg", path);
+		bytes -= (uint64_t)done;
+		place += (uint64_t)done;
+	}
+}
+
+uint64_t contents_read(int fd, const char *path)
+{
+	uint64_t bytes = 0;
+
+	for (;;) {
+		ssize_t done = read(fd, read_buffer, sizeof(read_buffer));
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			fail_errno("cannot read", path);
+		if (done == 0)
+			return bytes;
+		bytes += (uint64_t)done;
+	}
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Ways for a generator to stop. Both print one line to stderr, "seekmeter: " and the message, and
+ * never return. Exit status: 1 the run failed, 2 wrong words on the command line.
+ */
+#ifndef GENERATORS_FAIL_H
+#define GENERATORS_FAIL_H
+
+#define EXIT_RUN_FAILED	 1
+#define EXIT_WRONG_WORDS 2
+
+void fail(int exit_status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
+/*
+ * A system call on PATH failed with errno. WHAT is what was tried ("cannot write"). When the file
+ * system is full or out of inodes the message names the remedy.
+ */
+void fail_errno(const char *what, const char *path) __attribute__((noreturn));
+
+/* malloc/calloc/realloc/strdup that does not return NULL. */
+void *must_alloc(void *memory);
+
+#endif

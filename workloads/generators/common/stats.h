@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Mean and spread of a few observations, in the observations' unit. */
+#ifndef GENERATORS_STATS_H
+#define GENERATORS_STATS_H
+
+struct samples {
+	unsigned long count;
+	double mean;
+	double squares; /* sum of squared differences from the mean */
+};
+
+void samples_add(struct samples *samples, double value);
+double samples_mean(const struct samples *samples);
+/* Standard deviation (n - 1); needs two observations. */
+double samples_deviation(const struct samples *samples);
+/* Half the width of the mean's 95 % confidence interval (Student's t); needs two observations. */
+double samples_half_width(const struct samples *samples);
+
+#endif

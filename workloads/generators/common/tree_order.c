@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* tree_find_order(): the dataset's names in the order of the file system at hand. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "tree.h"
+#include "walk.h"
+
+#define THROWAWAY "compilebench-order"
+
+struct found {
+	const struct dataset *set;
+	struct order *order;
+	size_t n_files;
+	size_t n_dirs;
+};
+
+static void found_file(void *context, int dir_fd, const char *name, const char *path)
+{
+	struct found *found = context;
+
+	(void)dir_fd;
+	(void)name;
+	if (found->n_files == found->set->n_files)
+		fail(EXIT_RUN_FAILED, "%s: listed twice by readdir; run fsck", path);
+	found->order->files[found->n_files++] = dataset_find_file(found->set, path);
+}
+
+static void found_dir(void *context, int dir_fd, const char *name, const char *path)
+{
+	struct found *found = context;
+
+	(void)dir_fd;
+	(void)name;
+	if (found->n_dirs == found->set->n_dirs)
+		fail(EXIT_RUN_FAILED, "%s: listed twice by readdir; run fsck", path);
+	found->order->dirs[found->n_dirs++] = dataset_find_dir(found->set, path);
+}
+
+static void remove_entry(int dir_fd, const char *name, const char *path, int flags)
+{
+	if (unlinkat(dir_fd, name, flags) != 0)
+		fail_errno("cannot remove", path);
+}
+
+static void remove_found_file(void *context, int dir_fd, const char *name, const char *path)
+{
+	(void)context;
+	remove_entry(dir_fd, name, path, 0);
+}
+
+static void remove_found_dir(void *context, int dir_fd, const char *name, const char *path)
+{
+	(void)context;
+	remove_entry(dir_fd, name, path, AT_REMOVEDIR);
+}
+
+/* All names of all states at once, sorted; empty, as only the names decide the order. */
+static void create_names(const struct forest *forest)
+{
+	int top;
+
+	if (mkdirat(forest->fd, THROWAWAY, 0755) != 0)
+		fail_errno("cannot make the directory", THROWAWAY);
+	top = openat(forest->fd, THROWAWAY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (top < 0)
+		fail_errno("cannot open the directory", THROWAWAY);
+	for (size_t i = 0; i < forest->set->n_dirs; i++)
+		if (mkdirat(top, forest->set->dirs[i].name, 0755) != 0)
+			fail_errno("cannot make the directory", forest->set->dirs[i].name);
+	for (size_t i = 0; i < forest->set->n_files; i++) {
+		const char *name = forest->set->files[i].name;
+		int fd = openat(top, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+		if (fd < 0)
+			fail_errno("cannot create", name);
+		if (close(fd) != 0)
+			fail_errno("cannot close", name);
+	}
+	if (close(top) != 0)
+		fail_errno("cannot close", THROWAWAY);
+}
+
+struct rank {
+	size_t in_dir;	 /* how many files of the same directory come before it */
+	size_t position; /* in readdir order */
+	size_t file;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct rank *x = a;
+	const struct rank *y = b;
+
+	if (x->in_dir != y->in_dir)
+		return x->in_dir < y->in_dir ? -1 : 1;
+	return x->position < y->position ? -1 : x->position > y->position;
+}
+
+/*
+ * A parallel make has jobs in many directories at a time: take the first object of every directory,
+ * then the second of every directory, and so on. Sources are not written by it; their place is moot.
+ */
+static size_t *makej_order(const struct dataset *set, const size_t *files)
+{
+	struct rank *ranks = must_alloc(calloc(set->n_files, sizeof(*ranks)));
+	size_t *seen = must_alloc(calloc(set->n_dirs + 1, sizeof(*seen)));
+	size_t *order = must_alloc(calloc(set->n_files, sizeof(*order)));
+
+	for (size_t i = 0; i < set->n_files; i++) {
+		const struct dataset_file *file = &set->files[files[i]];
+
+		ranks[i] = (struct rank){
+			.in_dir = file->object ? seen[file->dir]++ : 0,
+			.position = i,
+			.file = files[i],
+		};
+	}
+	qsort(ranks, set->n_files, sizeof(*ranks), by_rank);
+	for (size_t i = 0; i < set->n_files; i++)
+		order[i] = ranks[i].file;
+	free(ranks);
+	free(seen);
+	return order;
+}
+
+void tree_find_order(struct forest *forest)
+{
+	const struct dataset *set = forest->set;
+	struct order *order = &forest->order;
+	struct found found = { .set = set, .order = order };
+	const struct walk look = { .enter_dir = found_dir, .file = found_file, .context = &found };
+	const struct walk removal = { .file = remove_found_file, .leave_dir = remove_found_dir };
+
+	order->files = must_alloc(calloc(set->n_files, sizeof(*order->files)));
+	order->dirs = must_alloc(calloc(set->n_dirs + 1, sizeof(*order->dirs)));
+	create_names(forest);
+	walk_tree(&look, forest->fd, THROWAWAY);
+	if (found.n_files != set->n_files || found.n_dirs != set->n_dirs)
+		fail(EXIT_RUN_FAILED, "%s: readdir lists %zu of %zu files; run fsck", THROWAWAY,
+		     found.n_files, set->n_files);
+	walk_tree(&removal, forest->fd, THROWAWAY);
+	remove_entry(forest->fd, THROWAWAY, THROWAWAY, AT_REMOVEDIR);
+	order->makej = makej_order(set, order->files);
+}

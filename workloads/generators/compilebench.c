@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * compilebench: ages a file system by creating, patching, compiling, cleaning, reading, looking at
+ * and deleting trees with the names and sizes of a kernel's. After the description of Chris Mason's
+ * program of that name (2007); written anew, no line of it is used. README.md beside this file says
+ * where the two differ.
+ *
+ *   compilebench [-D DIR] [-i TREES] [-r OPERATIONS] [--makej] [-s SEED] [--dataset DIR]
+ *
+ * 1. order: the names are put into the file system's own order (tree_order.c).
+ * 2. initial create: -i clean trees.
+ * 3. -r operations, each picked at random among those that some tree allows, on a random such tree.
+ *    With --makej instead: every tree is compiled, over all its directories at once, then every
+ *    tree is read, then every tree is deleted.
+ * From 3 on, a sync of the file system is part of each operation's time. The trees that are left
+ * stay where they are. Phases: one line an operation in $SEEKMETER_PHASES. MB are 10^6 bytes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/contents.h"
+#include "common/dataset.h"
+#include "common/fail.h"
+#include "common/phases.h"
+#include "common/rng.h"
+#include "common/stats.h"
+#include "common/tree.h"
+
+#define TREES_MAX 100000
+
+struct settings {
+	const char *dir;
+	const char *dataset;
+	unsigned long trees;
+	unsigned long operations;
+	uint64_t seed;
+	bool makej;
+};
+
+enum operation { CREATE, PATCH, COMPILE, CLEAN, READ, STAT, DELETE, OPERATIONS };
+
+static struct work (*const run_operation[OPERATIONS])(const struct forest *, struct tree *) = {
+	[CREATE] = tree_create, [PATCH] = tree_patch, [COMPILE] = tree_compile,
+	[CLEAN] = tree_clean,	[READ] = tree_read,   [STAT] = tree_stat,
+	[DELETE] = tree_delete,
+};
+
+/* A line of the summary; some operations are told apart by whether the tree was compiled. */
+enum result {
+	INITIAL_CREATE,
+	CREATE_TREE,
+	PATCH_TREE,
+	COMPILE_TREE,
+	CLEAN_TREE,
+	READ_TREE,
+	READ_COMPILED_TREE,
+	STAT_TREE,
+	STAT_COMPILED_TREE,
+	DELETE_TREE,
+	DELETE_COMPILED_TREE,
+	RESULTS
+};
+
+static const struct {
+	const char *name; /* as in the published tables, and the phase's name */
+	bool in_seconds;  /* reported as seconds an operation, else as MB/s of file data */
+} result_facts[RESULTS] = {
+	[INITIAL_CREATE] = { "initial create", false },
+	[CREATE_TREE] = { "create tree", false },
+	[PATCH_TREE] = { "patch tree", false },
+	[COMPILE_TREE] = { "compile tree", false },
+	[CLEAN_TREE] = { "clean tree", false },
+	[READ_TREE] = { "read tree", false },
+	[READ_COMPILED_TREE] = { "read compiled tree", false },
+	[STAT_TREE] = { "stat tree", true },
+	[STAT_COMPILED_TREE] = { "stat compiled tree", true },
+	[DELETE_TREE] = { "delete tree", true },
+	[DELETE_COMPILED_TREE] = { "delete compiled tree", true },
+};
+
+struct run {
+	struct forest forest;
+	struct tree *trees;
+	unsigned int n_trees; /* ever created; a deleted tree's number is not used again */
+	unsigned long steps_done;
+	unsigned long steps;
+	bool sync_each;
+	struct samples samples[RESULTS];
+};
+
+static enum result result_of(enum operation operation, bool compiled)
+{
+	switch (operation) {
+	case PATCH:
+		return PATCH_TREE;
+	case COMPILE:
+		return COMPILE_TREE;
+	case CLEAN:
+		return CLEAN_TREE;
+	case READ:
+		return compiled ? READ_COMPILED_TREE : READ_TREE;
+	case STAT:
+		return compiled ? STAT_COMPILED_TREE : STAT_TREE;
+	case DELETE:
+		return compiled ? DELETE_COMPILED_TREE : DELETE_TREE;
+	default:
+		return CREATE_TREE;
+	}
+}
+
+static void sync_fs(const struct run *run)
+{
+	/* of this file system only: others' dirty pages are not its cost */
+	if (syncfs(run->forest.fd) != 0)
+		fail_errno("cannot sync the file system of", "the trees");
+}
+
+static void perform(struct run *run, enum operation operation, struct tree *tree,
+		    enum result result)
+{
+	int64_t start_ns = now_ns();
+	struct work work = run_operation[operation](&run->forest, tree);
+	int64_t end_ns;
+	double seconds;
+	double rate;
+
+	if (run->sync_each)
+		sync_fs(run);
+	end_ns = now_ns();
+	phase_done(result_facts[result].name, start_ns, end_ns, work.files, work.bytes);
+	seconds = (double)(end_ns - start_ns) / 1e9;
+	rate = (double)work.bytes / 1e6 / seconds;
+	samples_add(&run->samples[result], result_facts[result].in_seconds ? seconds : rate);
+	printf("[%lu/%lu] %s %s: %" PRIu64 " files in %.3f s", ++run->steps_done, run->steps,
+	       result_facts[result].name, tree_name(tree), work.files, seconds);
+	if (!result_facts[result].in_seconds)
+		printf(", %.1f MB, %.2f MB/s", (double)work.bytes / 1e6, rate);
+	printf("\n");
+	fflush(stdout);
+}
+
+static void create_next(struct run *run, enum result result)
+{
+	struct tree *tree = &run->trees[run->n_trees];
+
+	tree->number = run->n_trees++;
+	perform(run, CREATE, tree, result);
+}
+
+static bool allows(const struct tree *tree, enum operation operation)
+{
+	if (!tree->exists)
+		return false;
+	switch (operation) {
+	case PATCH:
+		return tree->state == UNPATCHED && !tree->compiled;
+	case COMPILE:
+		return !tree->compiled;
+	case CLEAN:
+		return tree->compiled;
+	default:
+		return operation != CREATE;
+	}
+}
+
+static unsigned int count_allowing(const struct run *run, enum operation operation)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < run->n_trees; i++)
+		count += allows(&run->trees[i], operation);
+	return count;
+}
+
+/* The choice depends on the seed and the trees' states alone, never on the file system. */
+static void random_operation(struct run *run, struct rng *rng)
+{
+	enum operation possible[OPERATIONS];
+	unsigned int n_possible = 0;
+	enum operation operation;
+	uint64_t skip;
+
+	for (int i = 0; i < OPERATIONS; i++)
+		if (i == CREATE || count_allowing(run, i) > 0)
+			possible[n_possible++] = i;
+	operation = possible[rng_below(rng, n_possible)];
+	if (operation == CREATE) {
+		create_next(run, CREATE_TREE);
+		return;
+	}
+	skip = rng_below(rng, count_allowing(run, operation));
+	for (unsigned int i = 0; i < run->n_trees; i++) {
+		struct tree *tree = &run->trees[i];
+
+		if (allows(tree, operation) && skip-- == 0) {
+			perform(run, operation, tree, result_of(operation, tree->compiled));
+			return;
+		}
+	}
+}
+
+static void for_every_tree(struct run *run, enum operation operation)
+{
+	for (unsigned int i = 0; i < run->n_trees; i++)
+		perform(run, operation, &run->trees[i],
+			result_of(operation, run->trees[i].compiled));
+}
+
+static void print_summary(const struct run *run)
+{
+	printf("\n%-22s %5s %10s %10s %10s  %s\n", "operation", "count", "mean", "95% +/-",
+	       "std dev", "unit");
+	for (int i = 0; i < RESULTS; i++) {
+		const struct samples *samples = &run->samples[i];
+		const char *unit = result_facts[i].in_seconds ? "s" : "MB/s";
+
+		if (samples->count == 0)
+			continue;
+		printf("%-22s %5lu %10.3f ", result_facts[i].name, samples->count,
+		       samples_mean(samples));
+		if (samples->count == 1)
+			printf("%21s  %s\n", "single observation", unit);
+		else
+			printf("%10.3f %10.3f  %s\n", samples_half_width(samples),
+			       samples_deviation(samples), unit);
+	}
+	printf("MB/s: 10^6 bytes of file data a second.%s\n",
+	       run->sync_each ? " All but the initial creates include a sync." : "");
+}
+
+static void usage(void)
+{
+	printf("usage: compilebench [-D DIR] [-i TREES] [-r OPERATIONS] [--makej] [-s SEED]\n"
+	       "  -D DIR         where the trees go ($SEEKMETER_DIR); made if it is not there\n"
+	       "  -i TREES       initial trees (30)\n"
+	       "  -r OPERATIONS  random operations after them (30); not with --makej\n"
+	       "  -m, --makej    compile, read and delete every tree instead, objects written\n"
+	       "                 over all directories at once\n"
+	       "  -s SEED        the same seed gives the same operations ($SEEKMETER_SEED, else 1)\n"
+	       "  --dataset DIR  where linux-tree-*.tsv.gz are (the source tree's)\n");
+}
+
+static uint64_t parse_number(const char *option, const char *text, uint64_t max)
+{
+	unsigned long long number;
+	char *end;
+
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number > max)
+		fail(EXIT_WRONG_WORDS,
+		     "%s '%s' is not a number that can be used; give one from 0 to %" PRIu64,
+		     option, text, max);
+	return number;
+}
+
+static struct settings parse_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "makej", no_argument, NULL, 'm' },
+		{ "dataset", required_argument, NULL, 'd' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	const char *seed = getenv("SEEKMETER_SEED");
+	struct settings set = { .dir = getenv("SEEKMETER_DIR"), .trees = 30, .operations = 30 };
+	int option;
+
+	set.seed = 1;
+	if (seed != NULL && seed[0] != '\0')
+		set.seed = parse_number("SEEKMETER_SEED", seed, UINT64_MAX);
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":D:i:r:ms:h", options, NULL)) != -1) {
+		switch (option) {
+		case 'D':
+			set.dir = optarg;
+			break;
+		case 'i':
+			set.trees = parse_number("-i", optarg, TREES_MAX);
+			break;
+		case 'r':
+			set.operations = parse_number("-r", optarg, TREES_MAX);
+			break;
+		case 'm':
+			set.makej = true;
+			break;
+		case 's':
+			set.seed = parse_number("-s", optarg, UINT64_MAX);
+			break;
+		case 'd':
+			set.dataset = optarg;
+			break;
+		case 'h':
+			usage();
+			exit(0);
+		case ':':
+			fail(EXIT_WRONG_WORDS, "compilebench: %s needs a value; see --help",
+			     argv[optind - 1]);
+		default:
+			fail(EXIT_WRONG_WORDS, "compilebench: unknown option %s; see --help",
+			     argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		fail(EXIT_WRONG_WORDS, "compilebench: unknown word %s; see --help", argv[optind]);
+	if (set.dir == NULL || set.dir[0] == '\0')
+		fail(EXIT_WRONG_WORDS, "compilebench: no directory; give one with -D DIR");
+	return set;
+}
+
+/* The dataset of the source tree this program was built in: build/generators/../../workloads. */
+static const char *default_dataset(void)
+{
+	static char path[8192];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 64);
+
+	for (int up = 0; up < 3 && length > 0; up++) {
+		path[length] = '\0';
+		length = strrchr(path, '/') - path;
+	}
+	if (length < 0)
+		fail_errno("cannot be read", "/proc/self/exe");
+	memcpy(path + length, "/workloads/datasets", sizeof("/workloads/datasets"));
+	return path;
+}
+
+static int open_dir(const char *name)
+{
+	int fd;
+
+	if (mkdir(name, 0755) != 0 && errno != EEXIST)
+		fail_errno("cannot make the directory", name);
+	fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		fail_errno("cannot open the directory", name);
+	return fd;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings set = parse_options(argc, argv);
+	const char *dataset_dir = set.dataset != NULL ? set.dataset : default_dataset();
+	struct dataset dataset = dataset_load(dataset_dir);
+	unsigned long later_steps = set.makej ? 3 * set.trees : set.operations;
+	struct run run = { .steps = set.trees + later_steps };
+	struct rng rng = { .state = set.seed };
+	int64_t start_ns;
+
+	phases_open();
+	contents_init();
+	run.forest = (struct forest){
+		.fd = open_dir(set.dir),
+		.set = &dataset,
+		.makej = set.makej,
+	};
+	run.trees = must_alloc(calloc(set.trees + set.operations + 1, sizeof(*run.trees)));
+	printf("compilebench in %s: %lu trees, %lu operations after them%s, seed %" PRIu64 "\n",
+	       set.dir, set.trees, later_steps, set.makej ? " (--makej)" : "", set.seed);
+
+	start_ns = now_ns();
+	tree_find_order(&run.forest);
+	phase_done("order", start_ns, now_ns(), dataset.n_files, 0);
+	printf("order: %zu names in %.3f s\n", dataset.n_files,
+	       (double)(now_ns() - start_ns) / 1e9);
+	fflush(stdout);
+
+	for (unsigned long i = 0; i < set.trees; i++)
+		create_next(&run, INITIAL_CREATE);
+	if (later_steps > 0) {
+		/* what the creates left dirty is not the first operation's cost */
+		start_ns = now_ns();
+		sync_fs(&run);
+		phase_done("sync after initial create", start_ns, now_ns(), 1, 0);
+		run.sync_each = true;
+	}
+	if (set.makej) {
+		for_every_tree(&run, COMPILE);
+		for_every_tree(&run, READ);
+		for_every_tree(&run, DELETE);
+	} else {
+		for (unsigned long i = 0; i < set.operations; i++)
+			random_operation(&run, &rng);
+	}
+	print_summary(&run);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail_errno("cannot write", "the summary");
+	return 0;
+}
