@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The workload's own cgroup: tells its calls from all others, and limits its memory (MEM) and CPUs (CPUS).
+
+The workload is always in a cgroup2 directory (the BPF programs ask for that one); if the host has no cgroup2 mounted, one is
+mounted privately. MEM and CPUS use the memory and cpuset controllers wherever they live: in cgroup2, or in
+a cgroup v1 hierarchy of their own (v1 and hybrid layouts).
+
+In cgroup2 the workload is one level below our own directory, and the io controller is not enabled there. So what a
+loop device does for the workload (the pages of a RAM disk) is charged to the directory above, outside MEM
+(loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bio's block cgroup).
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workloads import mounts
+from workloads.errors import MachineError
+from workloads.units import show_size
+
+if TYPE_CHECKING:
+    from workloads.janitor import Janitor
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where cgroups are mounted on this host."""
+
+    v2: Path | None  # the cgroup2 hierarchy
+    v1: dict[str, Path]  # controller: its v1 hierarchy
+
+
+def find_layout(mountinfo: list[mounts.Mount] | None = None) -> Layout:
+    """Return the host's layout: v1, v2 or hybrid. A hierarchy mounted twice is used where it was mounted first."""
+    v2: Path | None = None
+    v1: dict[str, Path] = {}
+    for mount in mountinfo if mountinfo is not None else mounts.here():
+        if mount.kind == "cgroup2" and v2 is None:
+            v2 = Path(mount.target)
+        elif mount.kind == "cgroup":
+            for option in mount.super_options.split(","):
+                if option in ("memory", "cpuset"):
+                    v1.setdefault(option, Path(mount.target))
+    return Layout(v2, v1)
+
+
+def check_controllers(layout: Layout, mem_bytes: int | None, cpus: tuple[int, ...] | None) -> None:
+    """Raise MachineError if MEM or CPUS needs a controller that this host has in no hierarchy."""
+    for word, wanted, controller in (("MEM", mem_bytes, "memory"), ("CPUS", cpus, "cpuset")):
+        if wanted is None or controller in layout.v1:
+            continue
+        if layout.v2 is None or controller not in (layout.v2 / "cgroup.controllers").read_text().split():
+            raise MachineError(
+                f"{word} needs the cgroup controller {controller}, which is not mounted here: "
+                f"mount -t cgroup -o {controller} {controller} /sys/fs/cgroup/{controller}, boot with "
+                f"cgroup_enable={controller}, or leave {word} out"
+            )
+
+
+class WorkloadCgroup:
+    """The cgroup directories of one workload, made at once; the janitor removes them."""
+
+    def __init__(
+        self,
+        name: str,
+        mem_bytes: int | None,
+        cpus: tuple[int, ...] | None,
+        janitor: "Janitor",
+        layout: Layout | None = None,
+    ) -> None:
+        """Make the cgroups. Raises MachineError where a controller is missing or the kernel refuses a limit."""
+        layout = layout or find_layout()
+        check_controllers(layout, mem_bytes, cpus)
+        self._janitor = janitor
+        self._directories: list[Path] = []
+        try:
+            self.v2_path = self._make_v2(layout, name, mem_bytes, cpus)
+            if mem_bytes is not None and "memory" in layout.v1:
+                self._make_v1_memory(layout.v1["memory"] / name, mem_bytes)
+            if cpus is not None and "cpuset" in layout.v1:
+                self._make_v1_cpuset(layout.v1["cpuset"], name, cpus)
+        except OSError as error:
+            raise MachineError(
+                f"{error.filename or 'the cgroup'} cannot be set up ({(error.strerror or '').lower()}): run as root outside "
+                f"a container, or in one with its own writable /sys/fs/cgroup"
+            ) from None
+
+    def enter(self) -> None:
+        """Move the calling process in: the preexec_fn of the workload. Before any change of user."""
+        for directory in self._directories:
+            file = os.open(directory / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+            os.write(file, b"0")
+            os.close(file)
+
+    @property
+    def argv_prefix(self) -> list[str]:
+        """Words to put before a command to run it in here, where a preexec_fn is not at hand."""
+        script = (
+            'while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
+        )
+        return ["/bin/sh", "-c", script, "enter-cgroup", *map(str, self._directories), "--"]
+
+    def pids(self) -> list[int]:
+        """Return the processes in it now."""
+        return [int(pid) for pid in (self.v2_path / "cgroup.procs").read_text().split()]
+
+    def kill(self) -> None:
+        """End every process in it with SIGKILL, and wait until they are gone (5 s at most)."""
+        from workloads.janitor import kill_cgroup
+
+        for directory in self._directories:
+            kill_cgroup(directory)
+
+    def _make_v2(
+        self, layout: Layout, name: str, mem_bytes: int | None, cpus: tuple[int, ...] | None
+    ) -> Path:
+        root = layout.v2 or self._mount_v2()
+        ours = root / name
+        wanted = {"memory": mem_bytes is not None and "memory" not in layout.v1,
+                  "cpuset": cpus is not None and "cpuset" not in layout.v1}  # fmt: skip
+        controllers = [controller for controller, needed in wanted.items() if needed]
+        for controller in controllers:
+            self._enable(root, controller)
+        self._make(ours)
+        for controller in controllers:
+            (ours / "cgroup.subtree_control").write_text(f"+{controller}")
+        workload = ours / "workload"
+        self._make(workload)
+        self._directories.append(workload)
+        if wanted["memory"] and mem_bytes is not None:
+            _set(workload / "memory.max", str(mem_bytes))
+        if wanted["cpuset"] and cpus is not None:
+            _set(workload / "cpuset.cpus", ",".join(map(str, cpus)))
+        return workload
+
+    def _mount_v2(self) -> Path:
+        from workloads.filesystems import last_words, run_command
+
+        place = self._janitor.session_dir / "cgroup2"
+        place.mkdir()
+        source = f"{self._janitor.name}-cgroup2"
+        self._janitor.add_mount(place, source)
+        result = run_command(["mount", "-t", "cgroup2", source, str(place)])
+        if result.returncode != 0:
+            raise MachineError(
+                f"cgroup2 cannot be mounted ({last_words(result)}): use a kernel with CONFIG_CGROUPS"
+            )
+        return place
+
+    def _enable(self, root: Path, controller: str) -> None:
+        """Enable a controller below the root of cgroup2 (systemd does so for memory; rarely for cpuset)."""
+        control = root / "cgroup.subtree_control"
+        if controller not in control.read_text().split():
+            self._janitor.add_controller(control, controller)
+            control.write_text(f"+{controller}")
+
+    def _make_v1_memory(self, directory: Path, mem_bytes: int) -> None:
+        self._make(directory)
+        self._directories.append(directory)
+        _set(directory / "memory.limit_in_bytes", str(mem_bytes))
+
+    def _make_v1_cpuset(self, root: Path, name: str, cpus: tuple[int, ...]) -> None:
+        directory = root / name
+        self._make(directory)
+        self._directories.append(directory)
+        # Empty at first, and a process is let in only when both are set. With noprefix mounts (Android) they lack "cpuset.".
+        prefix = "cpuset." if (directory / "cpuset.cpus").exists() else ""
+        _set(directory / f"{prefix}mems", (root / f"{prefix}mems").read_text().strip())
+        _set(directory / f"{prefix}cpus", ",".join(map(str, cpus)))
+
+    def _make(self, directory: Path) -> None:
+        self._janitor.add_cgroup(directory)
+        directory.mkdir()
+
+
+def _set(path: Path, value: str) -> None:
+    try:
+        path.write_text(value)
+    except OSError as error:
+        shown = show_size(int(value)) if path.name.startswith("memory") else value
+        raise MachineError(f"{path} does not take {shown}: {(error.strerror or '').lower()}") from None

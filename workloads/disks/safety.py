@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether a block device may be erased. Every rule refuses; none has an override.
+
+A device is refused if it, a partition of it, the disk it is a partition of, or (for a loop device) what it stands on is
+mounted in any mount namespace, used as swap, held by another driver or file system (dm, md, another btrfs or journal),
+under another loop device, or open for writing in another process; or if the kernel says so by O_EXCL.
+"""
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads import loopdev, mounts
+from workloads.errors import MachineError, WordError
+from workloads.nearest import nearest
+
+_SYS = Path("/sys")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device that passed every rule, and what tells whether it is still the same one."""
+
+    given: str  # as the user named it
+    path: str  # the device node behind that name
+    name: str  # its name in sysfs
+    dev: tuple[int, int]  # major, minor
+    size_bytes: int
+    disk_sequence: str  # the kernel's number of this disk since boot; empty before Linux 5.15
+
+
+def check_device(given: str, erase: str | None) -> Target:
+    """Return the device if it may be erased. WordError for what is no such device, MachineError for one in use."""
+    if erase != given:
+        raise WordError(
+            f"DISK={given} would be erased: to allow that give the same name again, ERASE={given}"
+        )
+    target = _look_up(given)
+    label = given if given == target.path else f"{given} (that is {target.path})"
+    _check_size(target, label)
+    for name, relation in _family(target.name):
+        _check_unused(name, f"{label}{relation}")
+    check_exclusive(target.path, label)
+    return target
+
+
+def recheck(target: Target) -> None:
+    """Check every rule again, and that it is the same disk still. To be called right before it is formatted."""
+    now = check_device(target.given, target.given)
+    if now != target:
+        raise MachineError(
+            f"{target.given} is not the disk that it was a moment ago: check the cabling, start again"
+        )
+
+
+def check_exclusive(path: str, label: str | None = None) -> None:
+    """Open the device with O_EXCL, which the kernel refuses for one that is mounted, swapped on, or claimed."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise MachineError(f"{label or path} is in use by the kernel: choose another disk") from None
+        if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
+            return  # plan as an ordinary user; the run, as root, asks again
+        raise MachineError(f"{label or path} cannot be opened: {(error.strerror or '').lower()}") from None
+
+
+def _look_up(given: str) -> Target:
+    try:
+        path = os.path.realpath(given, strict=True)
+        status = os.stat(path)
+    except OSError as error:
+        near = nearest(os.path.basename(given), sorted(os.listdir("/sys/class/block")))
+        raise WordError(f"DISK={given} cannot be found ({(error.strerror or '').lower()}): {near}") from None
+    label = given if given == path else f"{given} (that is {path})"
+    if not stat.S_ISBLK(status.st_mode):
+        kinds = {
+            stat.S_IFDIR: "a directory",
+            stat.S_IFREG: "a regular file",
+            stat.S_IFCHR: "a character device",
+        }
+        kind = kinds.get(stat.S_IFMT(status.st_mode), "something else")
+        raise WordError(
+            f"DISK={label} is {kind}, not a block device: give a device such as /dev/sdb, or DISK=file"
+        )
+    dev = (os.major(status.st_rdev), os.minor(status.st_rdev))
+    sysfs = _SYS / f"dev/block/{dev[0]}:{dev[1]}"
+    if not sysfs.exists():
+        raise MachineError(f"{label} has no device behind it: give one that is plugged in")
+    name = sysfs.resolve().name
+    sectors = int((sysfs / "size").read_text())
+    whole = sysfs.resolve().parent if (sysfs / "partition").exists() else sysfs
+    sequence = (whole / "diskseq").read_text().strip() if (whole / "diskseq").exists() else ""
+    return Target(given, path, name, dev, sectors * 512, sequence)
+
+
+def _check_size(target: Target, label: str) -> None:
+    sysfs = _SYS / "class/block" / target.name
+    if target.size_bytes == 0:
+        raise MachineError(f"{label} has no medium (its size is 0): choose another disk")
+    if (sysfs / "ro").read_text().strip() == "1":
+        raise MachineError(f"{label} is read-only: choose another disk")
+
+
+def _family(name: str) -> list[tuple[str, str]]:
+    """Return the device and all whose use makes erasing it wrong: (name in sysfs, how to say it in a message)."""
+    sysfs = (_SYS / "class/block" / name).resolve()
+    family = [(name, "")]
+    if (sysfs / "partition").exists():
+        family.append((sysfs.parent.name, f", a partition of /dev/{sysfs.parent.name}, which"))
+    for child in sorted(sysfs.iterdir()):
+        if (child / "partition").exists():
+            family.append((child.name, f", whose partition /dev/{child.name}"))
+    if name.startswith("loop"):
+        below = _device_under_loop(name)
+        if below is not None:
+            family += [
+                (other, f", which stands on /dev/{below} and so on /dev/{other}, which")
+                for other, _ in _family(below)
+            ]
+    return family
+
+
+def _device_under_loop(name: str) -> str | None:
+    """Return the block device that a loop device stands on, or None if it stands on a file."""
+    file = _SYS / "class/block" / name / "loop/backing_file"
+    if not file.exists():
+        return None
+    try:
+        status = os.stat(file.read_text().strip())
+    except OSError:
+        return None
+    if not stat.S_ISBLK(status.st_mode):
+        return None
+    return (_SYS / f"dev/block/{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}").resolve().name
+
+
+def _check_unused(name: str, label: str) -> None:
+    sysfs = _SYS / "class/block" / name
+    dev = (sysfs / "dev").read_text().strip()
+    for pid, mount in mounts.everywhere():
+        if mount.dev == dev or _is_device(mount.source, dev):
+            where = mount.target if pid == 1 else f"{mount.target} (seen by pid {pid})"
+            raise MachineError(f"{label} is mounted on {where}: unmount it, or choose another disk")
+    for line in Path("/proc/swaps").read_text().splitlines()[1:]:
+        file = mounts.unescape(line.split()[0])
+        if _is_device(file, dev) or _same_file(file, name):
+            raise MachineError(f"{label} is in use as swap: swapoff {file}, or choose another disk")
+    holders = sorted(os.listdir(sysfs / "holders")) if (sysfs / "holders").is_dir() else []
+    if holders:
+        raise MachineError(f"{label} is held by {', '.join(holders)}: choose another disk")
+    for member in sorted((_SYS / "fs/btrfs").glob(f"*/devices/{name}")):
+        raise MachineError(f"{label} is part of the mounted btrfs {member.parts[-3]}: choose another disk")
+    _check_loops(name, dev, label)
+    _check_open(name, dev, label)
+
+
+def _is_device(path: str, dev: str) -> bool:
+    """Whether a path is the block device of this number ("major:minor")."""
+    if not path.startswith("/"):
+        return False
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISBLK(status.st_mode) and f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" == dev
+
+
+def _same_file(path: str, name: str) -> bool:
+    """Whether a path is the file under the loop device of this name."""
+    under = loopdev.backing_of(name) if name.startswith("loop") else None
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return under == loopdev.LoopFile(status.st_dev, status.st_ino)
+
+
+def _check_loops(name: str, dev: str, label: str) -> None:
+    """Refuse a device that another loop device stands on, and a loop device whose file another one uses too."""
+    under = loopdev.backing_of(name) if name.startswith("loop") else None
+    for other in sorted(path.parent.name for path in (_SYS / "block").glob("loop*/loop")):
+        if other == name:
+            continue
+        file = (_SYS / "block" / other / "loop/backing_file").read_text().rstrip("\n")
+        if _is_device(file, dev):
+            raise MachineError(f"{label} has the loop device /dev/{other} on it: losetup -d /dev/{other}")
+        if under is not None and loopdev.backing_of(other) == under:
+            raise MachineError(
+                f"{label} shares its file with the loop device /dev/{other}: losetup -d /dev/{other}"
+            )
+
+
+def _check_open(name: str, dev: str, label: str) -> None:
+    """Refuse a device that a process has open for writing: a virtual machine's disk is claimed by nobody else."""
+    for pid in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
+        try:
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                link = os.readlink(f"/proc/{pid}/fd/{number}")
+                if not link.startswith("/") or not _is_device(f"/proc/{pid}/fd/{number}", dev):
+                    continue
+                if _opened_to_write(pid, number):
+                    comm = Path(f"/proc/{pid}/comm").read_text().strip()
+                    raise MachineError(f"{label} is open for writing in {comm} (pid {pid}): end it first")
+        except OSError:  # the process is gone meanwhile, or not ours to see
+            continue
+
+
+def _opened_to_write(pid: int, number: str) -> bool:
+    for line in Path(f"/proc/{pid}/fdinfo/{number}").read_text().splitlines():
+        if line.startswith("flags:"):
+            return bool(int(line.split()[1], 8) & os.O_ACCMODE)
+    return False

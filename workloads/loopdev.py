@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Loop devices, by ioctl (loop(4), include/uapi/linux/loop.h): each made new, under a number of its own.
+
+A number of its own, because queue limits set by earlier users survive detaching; a new device starts with the
+kernel's defaults, and goes away when done.
+"""
+
+import errno
+import fcntl
+import os
+import struct
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads.errors import MachineError
+
+_LOOP_CLR_FD = 0x4C01
+_LOOP_GET_STATUS64 = 0x4C05
+_LOOP_CONFIGURE = 0x4C0A  # since Linux 5.8
+_LOOP_CTL_ADD = 0x4C80
+_LOOP_CTL_REMOVE = 0x4C81
+_LO_FLAGS_DIRECT_IO = 16
+# struct loop_info64: device, inode, rdevice, offset, sizelimit (u64); number, encrypt_type, encrypt_key_size,
+# flags (u32); file_name[64], crypt_name[64], encrypt_key[32]; init[2] (u64)
+_LOOP_INFO64 = struct.Struct("=5Q4I64s64s32s2Q")
+# struct loop_config: fd, block_size (u32), info (above), reserved[8] (u64)
+_LOOP_CONFIG = struct.Struct(f"=2I{_LOOP_INFO64.size}s8Q")
+
+
+@dataclass(frozen=True)
+class LoopFile:
+    """What a loop device stands on: the file's device and inode number (a block device's node has an inode too)."""
+
+    device: int
+    inode: int
+
+
+def free_number() -> int:
+    """Return a number no loop device has. The first eight are left to others (many kernels make them at boot)."""
+    number = 8
+    while Path(f"/sys/block/loop{number}").exists():
+        number += 1
+    return number
+
+
+def add(number: int) -> bool:
+    """Make /dev/loopNUMBER. False if somebody else made it first. Raises MachineError."""
+    try:
+        control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise MachineError(
+            f"/dev/loop-control cannot be opened ({(error.strerror or '').lower()}): load the module (modprobe loop)"
+        ) from None
+    try:
+        fcntl.ioctl(control, _LOOP_CTL_ADD, number)
+    except OSError as error:
+        if error.errno == errno.EEXIST:
+            return False
+        raise MachineError(f"a loop device cannot be made: {(error.strerror or '').lower()}") from None
+    finally:
+        os.close(control)
+    deadline = time.monotonic() + 5
+    while not os.path.exists(f"/dev/loop{number}"):  # devtmpfs is at once, udev takes a moment
+        if time.monotonic() > deadline:
+            raise MachineError(f"/dev/loop{number} did not appear: mount devtmpfs on /dev")
+        time.sleep(0.01)
+    return True
+
+
+def attach(number: int, backing: int, direct: bool) -> bool:
+    """Attach the open file to /dev/loopNUMBER. Returns whether direct I/O is really on. Raises OSError."""
+    flags = _LO_FLAGS_DIRECT_IO if direct else 0
+    info = _LOOP_INFO64.pack(0, 0, 0, 0, 0, 0, 0, 0, flags, b"", b"", b"", 0, 0)
+    config = _LOOP_CONFIG.pack(backing, 0, info, *[0] * 8)
+    device = os.open(f"/dev/loop{number}", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(device, _LOOP_CONFIGURE, config)
+        # The kernel drops the flag without a word where the file cannot do it: ask what stuck.
+        status = _LOOP_INFO64.unpack(fcntl.ioctl(device, _LOOP_GET_STATUS64, bytes(_LOOP_INFO64.size)))
+        return bool(status[8] & _LO_FLAGS_DIRECT_IO)
+    finally:
+        os.close(device)
+
+
+def backing_of(name: str) -> LoopFile | None:
+    """Return the file under a loop device (by its name, loop3), or None if it has none or cannot be asked."""
+    try:
+        device = os.open(f"/dev/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = _LOOP_INFO64.unpack(fcntl.ioctl(device, _LOOP_GET_STATUS64, bytes(_LOOP_INFO64.size)))
+    except OSError:
+        return None
+    finally:
+        os.close(device)
+    return LoopFile(device=status[0], inode=status[1])
+
+
+def backing_path(number: int) -> str | None:
+    """Return the path of the file under /dev/loopNUMBER as sysfs has it, without its " (deleted)"."""
+    try:
+        text = Path(f"/sys/block/loop{number}/loop/backing_file").read_text()
+    except OSError:
+        return None
+    return text.rstrip("\n").removesuffix(" (deleted)")
+
+
+def remove(number: int, backing: Path, seconds: float) -> None:
+    """Detach and remove /dev/loopNUMBER if it is still on this file (or on none). TimeoutError if it stays busy."""
+    deadline = time.monotonic() + seconds
+    while Path(f"/sys/block/loop{number}").exists():
+        path = backing_path(number)
+        if path is not None and path != str(backing):
+            return  # not ours any more
+        try:
+            if path is not None:
+                _clear(number)
+            control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.ioctl(control, _LOOP_CTL_REMOVE, number)
+            finally:
+                os.close(control)
+            return
+        except OSError as error:
+            if error.errno == errno.ENODEV:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"/dev/loop{number} is still in use: the next start tries again"
+                ) from error
+            time.sleep(0.02)
+
+
+def _clear(number: int) -> None:
+    device = os.open(f"/dev/loop{number}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(device, _LOOP_CLR_FD)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # detached meanwhile
+            raise
+    finally:
+        os.close(device)

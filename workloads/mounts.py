@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is mounted, here and in every other mount namespace, from /proc/*/mountinfo (proc(5))."""
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of mountinfo. dev is "major:minor" (for btrfs a number of its own, not the disk's)."""
+
+    dev: str
+    target: str
+    kind: str
+    source: str
+    options: str
+    super_options: str
+
+
+def parse(text: str) -> list[Mount]:
+    """Return the mounts in the text of a mountinfo file."""
+    mounts = []
+    for line in text.splitlines():
+        fields, _, tail = line.partition(" - ")
+        before, after = fields.split(" "), tail.split(" ")
+        if len(before) >= 6 and len(after) >= 3:
+            mounts.append(
+                Mount(before[2], unescape(before[4]), after[0], unescape(after[1]), before[5], after[2])
+            )
+    return mounts
+
+
+def here() -> list[Mount]:
+    """Return the mounts of our own mount namespace, oldest first."""
+    return parse(Path("/proc/self/mountinfo").read_text())
+
+
+def everywhere() -> Iterator[tuple[int, Mount]]:
+    """Yield (pid, mount) for every mount namespace that a process lives in, each namespace once."""
+    seen: set[str] = set()
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            namespace = os.readlink(f"/proc/{pid}/ns/mnt")
+            if namespace in seen:
+                continue
+            seen.add(namespace)
+            text = Path(f"/proc/{pid}/mountinfo").read_text()
+        except OSError:  # gone meanwhile, or (not root) not ours to see
+            continue
+        for mount in parse(text):
+            yield pid, mount
+
+
+def at(target: Path) -> Mount | None:
+    """Return what is mounted on exactly this directory (the topmost), or None."""
+    wanted = os.path.realpath(target)
+    found = [mount for mount in here() if mount.target == wanted]
+    return found[-1] if found else None
+
+
+def unmount(target: Path) -> None:
+    """Unmount with umount2(2), never lazily and never following a symlink. Raises OSError."""
+    umount_nofollow = 8
+    if _libc.umount2(os.fsencode(target), umount_nofollow) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(target))
+
+
+def users(target: Path) -> str:
+    """Return who keeps a mount busy, such as "bash (pid 12)", or an empty string."""
+    inside = os.path.realpath(target)
+    found = []
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            links = [os.readlink(f"/proc/{pid}/{name}") for name in ("cwd", "root", "exe")]
+            links += [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
+            comm = Path(f"/proc/{pid}/comm").read_text().strip()
+        except OSError:
+            continue
+        if any(link == inside or link.startswith(inside + "/") for link in links):
+            found.append(f"{comm} (pid {pid})")
+    return ", ".join(found[:3])
+
+
+def unescape(text: str) -> str:
+    """Return a field of mountinfo or mounts with its \\040-style escapes resolved."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

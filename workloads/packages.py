@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which Debian packages a file system and a workload need: python3 -m workloads.packages [--missing] [FS=NAME] [WL=NAME].
+
+Prints one package a line. With neither FS nor WL: those of all. With --missing: only those whose programs are not there.
+Standard library only, for setup to call with the system's python3.
+"""
+
+import sys
+
+from workloads import catalog, filesystems
+from workloads.errors import UserError, WordError
+from workloads.nearest import nearest
+
+
+def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[str]:
+    """Return the packages for a file system and a workload, each NAME or NAME:OPTIONS; for all if both are None."""
+    everything = fs is None and wl is None
+    programs: dict[str, tuple[str, ...]] = {}
+    for name in filesystems.names() if everything else [fs.partition(":")[0]] if fs else []:
+        if name not in filesystems.names():
+            raise WordError(f"FS={fs}: no file system {name!r}: {nearest(name, filesystems.names())}")
+        filesystem = filesystems.load(name)
+        for program in (filesystem.mkfs[0], filesystem.fsck[0]):
+            programs[program] = filesystem.packages
+    for name in catalog.names() if everything else [wl.partition(":")[0]] if wl else []:
+        if name not in catalog.names():
+            raise WordError(f"WL={wl}: no workload {name!r}: {nearest(name, catalog.names())}")
+        workload = catalog.load(name)
+        programs[workload.program or f"build/generators/{workload.generator}"] = workload.packages
+    if missing_only:
+        programs = {
+            program: packages
+            for program, packages in programs.items()
+            if not filesystems.find_program(program)
+        }
+    return sorted({package for packages in programs.values() for package in packages})
+
+
+def main(arguments: list[str]) -> int:
+    """Print the packages. Returns the exit code."""
+    missing_only = "--missing" in arguments
+    words = dict(argument.partition("=")[::2] for argument in arguments if argument != "--missing")
+    try:
+        for word in words:
+            if word not in ("FS", "WL"):
+                raise WordError(f"{word} is not understood here: give FS=NAME and WL=NAME")
+        for package in needed(words.get("FS"), words.get("WL"), missing_only):
+            print(package)
+    except UserError as error:
+        print(f"seekmeter: {error.message}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

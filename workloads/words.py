@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The words of the command line: make JOB VARIABLE=value ..., checked before anything is done.
+
+The Makefile hands over each variable X given on its command line as SEEKMETER_X, and the names given, known or
+not, in SEEKMETER_WORDS. Everything wrong is a WordError naming the nearest valid words. Whether the machine
+can do it is not asked here: that is plan.py's question.
+"""
+
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from workloads import catalog, filesystems
+from workloads.errors import WordError
+from workloads.nearest import nearest
+from workloads.units import parse_cpu_list, parse_size, show_size
+
+# Variable: what it means (the text of help).
+VARIABLES = {
+    "FS": "file system, NAME or NAME:OPTIONS (see make list)",
+    "WL": "workload, NAME or NAME:VARIANT (see make list)",
+    "ARGS": "more arguments for the workload, as they stand",
+    "DISK": "file (default), ram, or a device such as /dev/sdb",
+    "SIZE": "size of the disk: 10G",
+    "MKFS": "more arguments for mkfs",
+    "MOUNT": "more mount options",
+    "SCHED": "I/O scheduler of the disk",
+    "THREADS": "threads of the workload",
+    "SCALE": "quick (seconds), default (about two minutes), paper (the published size)",
+    "MEM": "memory limit of the workload: 512M",
+    "CPUS": "CPUs of the workload: how many (2), or which (0-1 or 0,2)",
+    "COLLECT": "collectors: block locks calls counters (default all), or none",
+    "DIR": "existing directory to run CMD in; nothing is formatted",
+    "CMD": "any shell command as the workload",
+    "DEV": "block device to watch",
+    "SECS": "how many seconds to watch",
+    "ERASE": "the same device name again, to allow formatting it",
+    "OUT": "the run directory to make (default runs/TIME-FS-WL)",
+    "SEED": "seed of the workload's random numbers",
+    "RUN": "run directory to report (default runs/latest)",
+}
+
+# Variables of the design that are not built yet. Refused, so that nobody thinks they did something.
+NOT_YET = ("JOURNAL", "VM", "KERNEL", "WITH", "REPS")
+
+# Variables that are make's, not ours.
+_OF_MAKE = ("V",)
+
+_TRACE = ["FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS", "COLLECT", "DIR", "CMD", "ERASE", "OUT", "SEED"]
+JOB_VARIABLES: dict[str, tuple[str, ...]] = {
+    "trace": tuple(_TRACE),
+    "plan": tuple(_TRACE),
+    "watch": ("DEV", "SECS", "COLLECT", "OUT"),
+    "report": ("RUN",),
+    "doctor": (),
+    "list": (),
+    "help": (),
+    "test": (),
+    "lint": (),
+    "bench": (),
+    "clean": (),
+    "setup": (),
+}
+
+COLLECTORS = ("block", "locks", "calls", "counters")
+SCALES = ("quick", "default", "paper")
+SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq")
+_OLD_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "as": "kyber", "cfq": "bfq"}
+
+WATCH_SECONDS = 30
+SEED = 1
+_MIN_MEM_BYTES = 16 << 20
+_MIN_SIZE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Words:
+    """One command line, checked. None means: not given, and the default depends on the other words."""
+
+    job: str
+    fs: str | None = None  # name of the file system
+    fs_options: str | None = None  # name of its option set: btrfs2007
+    wl: str | None = None
+    wl_variant: str | None = None
+    args: tuple[str, ...] = ()
+    disk: str = "file"  # file, ram, or the device as the user named it
+    size_bytes: int | None = None
+    mkfs: tuple[str, ...] = ()
+    mount: tuple[str, ...] = ()
+    sched: str | None = None
+    threads: int | None = None
+    scale: str = "default"
+    mem_bytes: int | None = None
+    cpus: tuple[int, ...] | None = None
+    collect: tuple[str, ...] = COLLECTORS
+    dir: str | None = None
+    cmd: str | None = None
+    dev: str | None = None
+    secs: float = WATCH_SECONDS
+    erase: str | None = None
+    out: str | None = None
+    seed: int = SEED
+    run: str | None = None
+    given: Mapping[str, str] = field(default_factory=dict)  # the words as typed, for run.json
+
+    def command(self) -> str:
+        """Return the command as the user would type it."""
+        return " ".join(
+            ["make", self.job, *(f"{name}={shlex.quote(text)}" for name, text in self.given.items())]
+        )
+
+
+def parse(env: Mapping[str, str], job: str) -> Words:
+    """Return the checked words of a job from the environment the Makefile made. Raises WordError."""
+    if job not in JOB_VARIABLES:
+        raise WordError(f"{job!r} is not a job: {nearest(job, JOB_VARIABLES)}")
+    given = _given(env, job)
+    values: dict[str, object] = {}
+    for name, text in given.items():
+        if not text.strip():
+            raise WordError(f"{name} is empty: give it a value ({VARIABLES[name]}) or leave it out")
+        values |= _PARSERS[name](text)
+    words = Words(job=job, given=given, **values)  # type: ignore[arg-type]
+    if job in ("trace", "plan"):
+        _check_trace(words)
+    if job == "watch" and words.dev is None:
+        raise WordError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
+    return words
+
+
+def _given(env: Mapping[str, str], job: str) -> dict[str, str]:
+    """Return the variables given, each known and fit for the job."""
+    names = env.get("SEEKMETER_WORDS")
+    if names is None:
+        chosen = [name for name in (*VARIABLES, *NOT_YET) if f"SEEKMETER_{name}" in env]
+    else:
+        chosen = list(dict.fromkeys(name for name in names.split() if name not in _OF_MAKE))
+    for name in chosen:
+        if name in NOT_YET:
+            raise WordError(f"{name} is not available yet: leave it out")
+        if name not in VARIABLES:
+            raise WordError(f"{name} is not a variable of Seekmeter: {nearest(name, VARIABLES)}")
+        if name not in JOB_VARIABLES[job]:
+            fits = [other for other, variables in JOB_VARIABLES.items() if name in variables]
+            raise WordError(
+                f"{name} does not fit the job {job}: leave it out ({name} is for {', '.join(fits)})"
+            )
+    return {name: env.get(f"SEEKMETER_{name}", "") for name in chosen}
+
+
+def _check_trace(words: Words) -> None:
+    """Check what contradicts what, and what is missing, for trace and plan."""
+    given = words.given
+    if words.fs is None and words.dir is None:
+        raise WordError(
+            "nothing to run on: add FS=NAME for a fresh file system, or DIR=DIRECTORY for an existing one"
+        )
+    if words.dir is not None:
+        clash = [
+            n
+            for n in (
+                "FS",
+                "WL",
+                "ARGS",
+                "DISK",
+                "SIZE",
+                "MKFS",
+                "MOUNT",
+                "SCHED",
+                "ERASE",
+                "THREADS",
+                "SCALE",
+                "SEED",
+            )
+            if n in given
+        ]
+        if clash:
+            raise WordError(
+                f"{clash[0]} contradicts DIR: DIR runs CMD on an existing directory and formats nothing; drop one"
+            )
+        if words.cmd is None:
+            raise WordError("DIR needs a command to run there: add CMD='COMMAND'")
+        if not os.path.isdir(words.dir):
+            raise WordError(f"DIR={words.dir} is not a directory: give the path of an existing one")
+        return
+    if words.cmd is None and words.wl is None:
+        raise WordError("nothing to run: add WL=NAME (see make list) or CMD='COMMAND'")
+    if words.cmd is not None:
+        clash = [n for n in ("WL", "ARGS", "THREADS", "SCALE", "SEED") if n in given]
+        if clash:
+            raise WordError(f"{clash[0]} contradicts CMD: CMD is the whole workload; drop one")
+    if words.disk.startswith("/"):
+        if words.erase != words.disk:
+            raise WordError(
+                f"DISK={words.disk} would be erased: to allow that give the same name again, ERASE={words.disk}"
+            )
+        if words.size_bytes is not None:
+            raise WordError("SIZE contradicts a real DISK: the whole device is used; drop SIZE")
+    elif words.erase is not None:
+        raise WordError(f"ERASE={words.erase} has nothing to allow: it goes with DISK={words.erase}")
+
+
+def _fs(text: str) -> dict[str, object]:
+    name, _, options = text.partition(":")
+    if name not in filesystems.names():
+        raise WordError(f"FS={text}: no file system {name!r}: {nearest(name, filesystems.names())}")
+    if ":" in text and options not in filesystems.load(name).option_sets:
+        choices = filesystems.load(name).option_sets
+        raise WordError(f"FS={text}: {name} has no options named {options!r}: {nearest(options, choices)}")
+    return {"fs": name, "fs_options": options or None}
+
+
+def _wl(text: str) -> dict[str, object]:
+    name, _, variant = text.partition(":")
+    if name not in catalog.names():
+        raise WordError(f"WL={text}: no workload {name!r}: {nearest(name, catalog.names())}")
+    if ":" in text and variant not in catalog.load(name).variants:
+        choices = catalog.load(name).variants
+        raise WordError(f"WL={text}: {name} has no variant {variant!r}: {nearest(variant, choices)}")
+    return {"wl": name, "wl_variant": variant or None}
+
+
+def _disk(text: str) -> dict[str, object]:
+    if text not in ("file", "ram") and not text.startswith("/"):
+        if os.path.exists("/dev/" + text):
+            raise WordError(f"DISK={text} is not a disk: did you mean /dev/{text}?")
+        raise WordError(f"DISK={text} is not a disk: {nearest(text, ('file', 'ram', '/dev/NAME'))}")
+    return {"disk": text}
+
+
+def _size(variable: str, key: str, least_bytes: int) -> Callable[[str], dict[str, object]]:
+    def parse_one(text: str) -> dict[str, object]:
+        try:
+            size_bytes = parse_size(text)
+        except ValueError:
+            raise WordError(f"{variable}={text} is not a size: write it like 512M or 10G") from None
+        if size_bytes < least_bytes:
+            raise WordError(f"{variable}={text} is too small: at least {show_size(least_bytes)}")
+        if size_bytes > 1 << 60:
+            raise WordError(f"{variable}={text} is too large: write it like 512M or 10G")
+        return {key: size_bytes}
+
+    return parse_one
+
+
+def _shell_words(variable: str, text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise WordError(f"{variable}={text} cannot be split into words: {str(error).lower()}") from None
+
+
+def _mkfs(text: str) -> dict[str, object]:
+    arguments = _shell_words("MKFS", text)
+    filesystems.refuse_other_devices("MKFS", arguments)
+    return {"mkfs": arguments}
+
+
+def _mount(text: str) -> dict[str, object]:
+    options: list[str] = []
+    for word in _shell_words("MOUNT", text):
+        if word.startswith("-") and word != "-o":
+            raise WordError(
+                f"MOUNT={text}: {word} is not a mount option: write them like MOUNT=noatime,commit=30"
+            )
+        if word != "-o":
+            options += [option for option in word.split(",") if option]
+    filesystems.refuse_other_devices("MOUNT", options)
+    return {"mount": tuple(options)}
+
+
+def _sched(text: str) -> dict[str, object]:
+    if text in _OLD_SCHEDULERS:
+        raise WordError(
+            f"SCHED={text} is gone from Linux since 5.0: its successor is {_OLD_SCHEDULERS[text]}"
+        )
+    if text not in SCHEDULERS:
+        raise WordError(f"SCHED={text} is not a scheduler: {nearest(text, SCHEDULERS)}")
+    return {"sched": text}
+
+
+def _number(variable: str, key: str, least: int, most: int) -> Callable[[str], dict[str, object]]:
+    def parse_one(text: str) -> dict[str, object]:
+        if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
+            raise WordError(f"{variable}={text} is not a whole number from {least} to {most}")
+        return {key: int(text)}
+
+    return parse_one
+
+
+def _scale(text: str) -> dict[str, object]:
+    if text not in SCALES:
+        raise WordError(f"SCALE={text} is not a scale: {nearest(text, SCALES)}")
+    return {"scale": text}
+
+
+def _cpus(text: str) -> dict[str, object]:
+    """CPUS=2 is any two (the first ones this process may use); CPUS=0-1 and CPUS=1,3 name them."""
+    allowed = sorted(os.sched_getaffinity(0))
+    try:
+        if text.isascii() and text.isdigit():
+            chosen = tuple(allowed[: int(text)])
+            if not 1 <= int(text) <= len(allowed):
+                raise WordError(
+                    f"CPUS={text}: this machine has {len(allowed)} CPUs to give: 1 to {len(allowed)}"
+                )
+        else:
+            chosen = parse_cpu_list(text)
+    except ValueError:
+        raise WordError(f"CPUS={text} is neither a number of CPUs nor a list such as 0-1 or 0,2") from None
+    missing = sorted(set(chosen) - set(allowed))
+    if missing:
+        raise WordError(
+            f"CPUS={text}: there is no CPU {missing[0]}: choose from {','.join(map(str, allowed))}"
+        )
+    return {"cpus": chosen}
+
+
+def _collect(text: str) -> dict[str, object]:
+    chosen = text.replace(",", " ").split()
+    if chosen == ["none"]:
+        return {"collect": ()}
+    for name in chosen:
+        if name not in COLLECTORS:
+            raise WordError(f"COLLECT={text}: no collector {name!r}: {nearest(name, (*COLLECTORS, 'none'))}")
+    return {"collect": tuple(name for name in COLLECTORS if name in chosen)}
+
+
+def _dev(text: str) -> dict[str, object]:
+    """DEV is a name as in /sys/block or /dev: nvme0n1, sda1, /dev/sda."""
+    path = text if text.startswith("/") else "/dev/" + text
+    name = os.path.basename(os.path.realpath(path))
+    known = sorted(os.listdir("/sys/class/block"))
+    if name not in known or ("/" in text.removeprefix("/dev/") and not os.path.exists(path)):
+        raise WordError(f"DEV={text} is not a block device here: {nearest(os.path.basename(text), known)}")
+    return {"dev": name}
+
+
+def _secs(text: str) -> dict[str, object]:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.1 <= seconds <= 1_000_000:
+        raise WordError(f"SECS={text} is not a number of seconds: write it like 30")
+    return {"secs": seconds}
+
+
+def _out(text: str) -> dict[str, object]:
+    if os.path.lexists(text) and not (os.path.isdir(text) and not os.listdir(text)):
+        raise WordError(f"OUT={text} is there already: give the name of a new directory")
+    return {"out": text}
+
+
+def _as_is(key: str) -> Callable[[str], dict[str, object]]:
+    return lambda text: {key: text}
+
+
+_PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
+    "FS": _fs,
+    "WL": _wl,
+    "ARGS": lambda text: {"args": _shell_words("ARGS", text)},
+    "DISK": _disk,
+    "SIZE": _size("SIZE", "size_bytes", _MIN_SIZE_BYTES),
+    "MKFS": _mkfs,
+    "MOUNT": _mount,
+    "SCHED": _sched,
+    "THREADS": _number("THREADS", "threads", 1, 100_000),
+    "SCALE": _scale,
+    "MEM": _size("MEM", "mem_bytes", _MIN_MEM_BYTES),
+    "CPUS": _cpus,
+    "COLLECT": _collect,
+    "DIR": _as_is("dir"),
+    "CMD": _as_is("cmd"),
+    "DEV": _dev,
+    "SECS": _secs,
+    "ERASE": _as_is("erase"),
+    "OUT": _out,
+    "SEED": _number("SEED", "seed", 0, 2**63 - 1),
+    "RUN": _as_is("run"),
+}
