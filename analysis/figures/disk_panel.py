@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Disk offset over time: one panel for writes, one for reads, on the same disk axis; one ink a class, darker
+where more bytes went. Inks multiply where classes share a cell, so none hides another. A strip beside the
+panels shows the whole disk and which part of it the panels show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import ConnectionPatch, Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from analysis.figures import style
+from analysis.figures.panels import Handle, legend
+from analysis.measures import disk_map
+from analysis.measures.measured import Measured
+from analysis.measures.timeline import F64
+from analysis.reports import units
+from analysis.run import Run
+from analysis.tables.block import SECTOR_BYTES
+from analysis.tables.load import Tables
+
+COLUMNS = 440
+ROWS = 230
+TALL_IN = 2.7
+GAP_ROWS = 7  # a stretch of the disk that was cut out of the axis is drawn so high
+WORDS = {"write": "writes", "read": "reads"}
+Rgb = npt.NDArray[np.float64]
+
+
+def ink(values: F64, low: float, high: float, ramp: tuple[str, str, str]) -> Rgb:
+    """Multiplicative ink of each cell: white where nothing was moved, along the ramp by log(bytes)."""
+    strength = np.zeros(values.shape)
+    some = values > 0
+    if high > low:
+        strength[some] = (np.log(values[some]) - np.log(low)) / (np.log(high) - np.log(low))
+    else:
+        strength[some] = 0.5
+    stops = np.array([to_rgb(color) for color in ramp])
+    color = np.stack([np.interp(strength, (0.0, 0.5, 1.0), stops[:, i]) for i in range(3)], axis=-1)
+    color[~some] = 1.0
+    return color
+
+
+@dataclass(frozen=True)
+class DiskPanels:
+    """Maps of bytes by op and class, and the axis they share."""
+
+    axis: disk_map.Axis
+    maps: dict[str, dict[str, F64]]
+    bytes_: dict[str, int]
+    start_s: float
+    end_s: float
+    size_sectors: int
+    size_known: bool
+    strip: dict[str, F64]
+    unit: tuple[str, float]
+
+    @classmethod
+    def make(cls, run: Run, tables: Tables, m: Measured) -> DiskPanels | None:
+        """Compute the maps; None if no request moved bytes."""
+        block = tables.block
+        axis = disk_map.make_axis(block, ROWS) if block is not None else None
+        if block is None or axis is None:
+            return None
+        start, end = int(m.timeline.edges_ns[0]), int(m.timeline.edges_ns[-1])
+        discards = block.op.is_in(disk_map.DISCARDS)
+        moving = block.op.is_in(("read", "write"))
+        kinds: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
+        for op in ("write", "read"):
+            is_op = block.op.is_(op)
+            for class_ in ("data", "metadata", "journal"):
+                kinds[op, class_] = is_op & block.class_.is_(class_)
+            kinds[op, "unknown"] = is_op & ~block.class_.is_in(("data", "metadata", "journal"))
+        kinds["write", "discard"] = discards
+        # a rare op that moves bytes (driver, zone) is drawn as a write of unknown class rather than not at all
+        kinds["write", "unknown"] |= ~moving & ~discards & (block.bytes > 0)
+        maps: dict[str, dict[str, F64]] = {"write": {}, "read": {}}
+        strip: dict[str, F64] = {}
+        size = (run.int_("device", "size_bytes") or 0) // SECTOR_BYTES
+        known = size >= axis.stretches[-1][1]
+        size = max(size, axis.stretches[-1][1])
+        bytes_: dict[str, int] = {"write": 0, "read": 0}
+        for (op, class_), rows in kinds.items():
+            if (rows & (block.bytes > 0)).any():
+                maps[op][class_] = disk_map.bytes_map(block, rows, axis, start, end, COLUMNS)
+                bytes_[op] += int(block.bytes[rows].sum())
+                strip[class_] = strip.get(class_, 0.0) + disk_map.whole_disk(block, rows, size, ROWS)
+        span = axis.stretches[-1][1] * SECTOR_BYTES
+        unit = next((u for u in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if span >= 2 * u[1]), ("kB", 1e3))
+        edges = m.timeline.edges_s
+        return cls(axis, maps, bytes_, float(edges[0]), float(edges[-1]), size, known, strip, unit)
+
+    def ops(self) -> list[str]:
+        return ["write", "read"]
+
+    def title(self, op: str) -> str:
+        return f"Disk offset of {WORDS[op]}, {self.unit[0]}"
+
+    def absent(self, op: str) -> str:
+        return "" if self.maps[op] else f"no {WORDS[op]}"
+
+    def height_in(self, op: str) -> float:
+        """The op that moved nothing needs a line; the one that moved little, half the height."""
+        if not self.maps[op]:
+            return 0.28
+        other = "read" if op == "write" else "write"
+        return TALL_IN if self.bytes_[op] >= 0.5 * self.bytes_[other] else TALL_IN * 0.62
+
+    def drawer(self, op: str) -> Callable[[Axes], None] | None:
+        return (lambda ax: self._draw(ax, op)) if self.maps[op] else None
+
+    def row_of(self, sector: int) -> float:
+        """Vertical place of a sector in drawn rows, the gaps between stretches included."""
+        for i, (begin, end) in enumerate(self.axis.stretches):
+            rows = int(self.axis.starts[i + 1] - self.axis.starts[i])
+            if sector <= end or i == len(self.axis.stretches) - 1:
+                within = min(max((sector - begin) / (end - begin), 0.0), 1.0)
+                return float(self.axis.starts[i]) + i * GAP_ROWS + within * rows
+        return 0.0
+
+    @property
+    def height_rows(self) -> int:
+        return self.axis.rows + GAP_ROWS * (len(self.axis.stretches) - 1)
+
+    def _with_gaps(self, picture: Rgb) -> Rgb:
+        parts = []
+        starts = self.axis.starts
+        for i in range(len(self.axis.stretches)):
+            if i:
+                parts.append(np.full((GAP_ROWS, *picture.shape[1:]), 0.93))
+            parts.append(picture[int(starts[i]) : int(starts[i + 1])])
+        return np.concatenate(parts)
+
+    def _draw(self, ax: Axes, op: str) -> None:
+        picture = np.ones((self.axis.rows, COLUMNS, 3))
+        handles: list[Handle] = []
+        for class_, values in self.maps[op].items():
+            some = values[values > 0]
+            low, high = float(some.min()), float(some.max())
+            picture *= ink(values, low, high, style.CLASS_RAMP[class_])
+            label = class_ if high <= low else f"{class_}\n{units.bytes_(low)} to {units.bytes_(high)}"
+            handles.append(Patch(color=style.CLASS[class_], label=label))
+        ax.imshow(
+            self._with_gaps(picture),
+            origin="lower",
+            aspect="auto",
+            interpolation="nearest",
+            extent=(self.start_s, self.end_s, 0, self.height_rows),
+            zorder=0.4,
+        )
+        ax.set_ylim(0, self.height_rows)
+        ticks, labels = self._ticks(max(int(self.height_in(op) * 2.4), 3))
+        ax.set_yticks(ticks, labels)
+        for i in range(1, len(self.axis.stretches)):
+            begin, end = self.axis.stretches[i - 1][1], self.axis.stretches[i][0]
+            y = self.row_of(begin) + GAP_ROWS / 2
+            words = f"no I/O for {units.bytes_((end - begin) * SECTOR_BYTES)}"
+            ax.text(0.5, y, words, transform=ax.get_yaxis_transform(), fontsize=7, ha="center", va="center", color=style.QUIET)
+        ax.grid(True, axis="y", color="#00000018")
+        legend(ax, handles, f"{units.bytes_(float(self.bytes_[op]))}; per cell:")
+        ax.get_legend().set_bbox_to_anchor((1.115, 1.04))  # type: ignore[union-attr]
+
+    def _ticks(self, most: int) -> tuple[list[float], list[str]]:
+        ticks, labels = [], []
+        factor = SECTOR_BYTES / self.unit[1]
+        for begin, end in self.axis.stretches:
+            share = (self.row_of(end) - self.row_of(begin)) / self.height_rows
+            locator = MaxNLocator(nbins=max(int(most * share), 1), steps=[1, 2, 2.5, 5, 10])
+            for value in locator.tick_values(begin * factor, end * factor):
+                sector = value / factor
+                if begin <= sector <= end:
+                    ticks.append(self.row_of(int(sector)))
+                    labels.append(f"{value:,.10g}")
+        return ticks, labels
+
+    def draw_whole_disk(self, figure: Figure, panels: list[Axes]) -> None:
+        """A slim strip of the whole disk beside the tallest panel, the shown stretches framed and tied to it."""
+        panel = max(panels, key=lambda ax: ax.get_position().height)
+        box = panel.get_position()
+        width = 0.012
+        ax = figure.add_axes((box.x1 + 0.035, box.y0, width, box.height))
+        ax.set_xlim(0, 1)
+        ax.set_ylim(0, self.size_sectors)
+        picture = np.ones((ROWS, 1, 3))
+        for class_, values in self.strip.items():
+            some = values[values > 0]
+            if some.size:
+                cells = values.reshape(-1, 1)
+                picture *= ink(cells, float(some.min()), float(some.max()), style.CLASS_RAMP[class_])
+        ax.imshow(
+            picture, origin="lower", aspect="auto", interpolation="nearest", extent=(0, 1, 0, self.size_sectors)
+        )
+        ax.set_xticks([])
+        ax.set_yticks([])
+        for spine in ax.spines.values():
+            spine.set_visible(True)
+        total = units.bytes_(float(self.size_sectors * SECTOR_BYTES))
+        ax.set_title("disk" if self.size_known else "used", fontsize=7.5, fontweight="normal", loc="center", pad=12)
+        ax.text(0.5, 1.012, total, transform=ax.transAxes, ha="center", va="bottom", fontsize=7.5, color=style.QUIET)
+        ax.text(0.5, -0.012, "0", transform=ax.transAxes, ha="center", va="top", fontsize=7.5, color=style.QUIET)
+        for begin, end in self.axis.stretches:
+            ax.add_patch(Rectangle((-0.18, begin), 1.36, end - begin, fill=False, ec=style.INK, lw=0.9, clip_on=False))
+            for sector in (begin, end):
+                tie = ConnectionPatch(
+                    xyA=(1.0, self.row_of(sector)),
+                    coordsA=panel.get_yaxis_transform(),
+                    xyB=(-0.18, sector),
+                    coordsB=ax.transData,
+                    color="#999999",
+                    lw=0.6,
+                )
+                figure.add_artist(tie)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The IO graph: what the application, the disk, the queue, the locks and memory did, on one time axis.
+
+Layout in inches from the top; a panel whose collector has nothing keeps its place and says why.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from analysis.figures import panels, style
+from analysis.figures.disk_panel import DiskPanels
+from analysis.figures.phase_strip import draw_phases
+from analysis.measures.measured import Measured
+from analysis.run import Run
+from analysis.tables.load import Tables
+
+WIDTH_IN = 9.6
+LEFT_IN = 0.85
+RIGHT_IN = 1.95
+DPI = 130
+TITLE_GAP_IN = 0.34
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel: height, title with its unit, who draws it, and the collector it needs."""
+
+    height_in: float
+    title: str
+    draw: Callable[[Axes], None] | None
+    absent: str = ""
+
+
+def _say(ax: Axes, words: str) -> None:
+    """A panel with nothing to draw says why, in its place."""
+    ax.set_facecolor("#F4F4F4")
+    ax.set_yticks([])
+    ax.grid(False)
+    ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center", color=style.QUIET, wrap=True)
+
+
+def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> list[Panel]:
+    def why(collector: str) -> str:
+        return f"no {collector} data: {run.off(collector) or 'see warnings and gaps in report.txt'}"
+
+    def mark(*collectors: str) -> str:
+        return " *" if any(run.lossy(c) for c in collectors) else ""
+
+    block, locks, counters = mark("block"), mark("locks"), mark("counters")
+    found = []
+    if disk is None:
+        words = "no request moved any bytes" if tables.block is not None else why("block")
+        found.append(Panel(0.6, f"Disk offset{block}", None, words))
+    else:
+        for op in disk.ops():
+            found.append(Panel(disk.height_in(op), f"{disk.title(op)}{block}", disk.drawer(op), disk.absent(op)))
+    has_block = tables.block is not None and tables.block.rows > 0
+    none = "no requests" if tables.block is not None else why("block")
+    found.append(
+        Panel(
+            1.45,
+            f"Throughput, MB/s (10⁶ bytes){mark('block', 'calls')}",
+            (lambda ax: panels.throughput(ax, m)) if has_block or m.app_mb_s else None,
+            none,
+        )
+    )
+    found.append(
+        Panel(0.95, f"Requests and seeks per second{block}", (lambda ax: panels.rates(ax, m)) if has_block else None, none)
+    )
+    found.append(
+        Panel(
+            1.35,
+            f"Request latency, queued to completed (Q2C){block}",
+            (lambda ax: panels.latency(ax, m)) if has_block else None,
+            none,
+        )
+    )
+    found.append(
+        Panel(0.75, f"Queue depth, requests{block}", (lambda ax: panels.depth(ax, m)) if has_block else None, none)
+    )
+    found.append(
+        Panel(
+            0.65,
+            f"Asleep on a lock, threads{locks}",
+            (lambda ax: panels.sleepers(ax, m)) if m.sleepers is not None else None,
+            why("locks"),
+        )
+    )
+    no_spin = why("locks") if m.sleepers is None else "run.json does not say how many CPUs there were"
+    found.append(
+        Panel(
+            0.55,
+            f"Spinning on locks, % of CPU time{locks}",
+            (lambda ax: panels.spin(ax, m)) if m.spin_pct is not None else None,
+            no_spin,
+        )
+    )
+    has_dirty = m.dirty is not None and panels.any_finite(m.dirty)
+    found.append(
+        Panel(
+            0.65,
+            f"Written data waiting in memory, MB{counters}",
+            (lambda ax: panels.memory(ax, m)) if has_dirty else None,
+            why("counters"),
+        )
+    )
+    return found
+
+
+def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banners: list[str]) -> Figure:
+    """The whole graph."""
+    disk = DiskPanels.make(run, tables, m)
+    parts = _panels(run, tables, m, disk)
+    shown = [b if len(b) < 115 else b[:112] + "..." for b in banners[:3]]
+    if len(banners) > 3:
+        shown.append(f"and {len(banners) - 3} more, see report.txt")
+    strip_in = 0.3 if tables.phases is not None and tables.phases.name else 0.0
+    top_in = 0.78 + 0.2 * len(shown) + strip_in
+    bottom_in = 0.92
+    height = top_in + sum(p.height_in + TITLE_GAP_IN for p in parts) + bottom_in
+    figure = Figure(figsize=(WIDTH_IN, height))
+    FigureCanvasAgg(figure)
+    plot_w = (WIDTH_IN - LEFT_IN - RIGHT_IN) / WIDTH_IN
+    left = LEFT_IN / WIDTH_IN
+
+    def at(y_in: float) -> float:
+        return 1 - y_in / height
+
+    figure.text(left, at(0.3), title, fontsize=15, fontweight="bold", color=style.INK, va="center")
+    figure.text(left, at(0.58), subtitle, fontsize=9.5, color=style.QUIET, va="center")
+    for i, banner in enumerate(shown):
+        figure.text(left, at(0.8 + 0.2 * i), f"! {banner}", fontsize=9, color=style.ALARM, fontweight="bold", va="center")
+    start_s, end_s = float(m.timeline.edges_s[0]), float(m.timeline.edges_s[-1])
+    y = top_in
+    axes: list[Axes] = []
+    for part in parts:
+        y += TITLE_GAP_IN
+        box = (left, at(y + part.height_in), plot_w, part.height_in / height)
+        ax = figure.add_axes(box, sharex=axes[0] if axes else None)
+        ax.set_title(part.title)
+        ax.grid(True)
+        if part.draw is None:
+            _say(ax, part.absent)
+        else:
+            part.draw(ax)
+        ax.tick_params(axis="x", labelbottom=False)
+        y += part.height_in
+        axes.append(ax)
+    axes[0].set_xlim(start_s, end_s)
+    last = axes[-1]
+    last.xaxis.set_major_locator(MaxNLocator(nbins=10, steps=[1, 2, 5, 10]))
+    last.tick_params(axis="x", labelbottom=True)
+    last.set_xlabel("seconds since the workload started" if m.window.stated else "seconds since recording started")
+    if disk is not None:
+        disk.draw_whole_disk(figure, axes[: len(disk.ops())])
+    if strip_in:
+        box = (left, at(top_in + 0.02), plot_w, 0.22 / height)
+        draw_phases(figure, box, plot_w * WIDTH_IN, tables.phases, m, axes)
+    foot = (
+        "Offsets: bytes per cell at the time of issue. Device throughput and latency: by completion. Rates: count / real"
+        f" length of the bin ({m.timeline.width_ns / 1e9:g} s).\nSeek: starts more than 128 sectors from the end of the"
+        " request before, in issue order. Exact definitions and losses: report.txt."
+    )
+    if any(run.lossy(c) for c in ("block", "calls", "locks", "counters")):
+        foot += "  * its source lost events."
+    figure.text(left, 0.1 / height, foot, fontsize=7.5, color=style.QUIET, va="bottom", linespacing=1.35)
+    return figure
+
+
+def render(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banners: list[str]) -> tuple[bytes, bytes]:
+    """The graph as PNG and as SVG."""
+    with mpl.rc_context(style.RC):  # type: ignore[arg-type]
+        figure = draw(run, tables, m, title, subtitle, banners)
+        png, svg = io.BytesIO(), io.BytesIO()
+        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"})
+        figure.savefig(svg, format="svg", dpi=2 * DPI, metadata={"Date": None, "Creator": "Seekmeter"})
+    return png.getvalue(), svg.getvalue()

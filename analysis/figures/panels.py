@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The panels drawn from series over time bins. Each draws one question into the axes it is given."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from analysis.figures import style
+from analysis.measures.measured import Measured
+from analysis.measures.throughput import CLASSES, OPS
+from analysis.measures.timeline import F64
+from analysis.reports import units
+
+Handle = Line2D | Patch
+
+
+def any_finite(values: F64) -> bool:
+    return bool(np.isfinite(values).any())
+
+
+def legend(ax: Axes, handles: list[Handle], title: str = "") -> None:
+    """Beside the panel, never on the data."""
+    box = ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.04), title=title or None)
+    box.get_title().set_fontsize(8.5)
+    box._legend_box.align = "left"  # type: ignore[attr-defined]
+
+
+def number(value: float, _: object = None) -> str:
+    """Tick label: plain, with thousands separated, no sign (an axis may point both ways)."""
+    return f"{abs(value):,.10g}"
+
+
+def from_zero(ax: Axes, top: float, ticks: int = 4) -> None:
+    """A linear axis from 0 to a little above the top, with round ticks."""
+    ax.set_ylim(0, top * 1.08 if top > 0 else 1)
+    ax.yaxis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 2.5, 5, 10]))
+    ax.yaxis.set_major_formatter(FuncFormatter(number))
+
+
+def line(color: str, label: str, width: float = 1.4, dash: str = "-") -> Line2D:
+    return Line2D([], [], color=color, linewidth=width, linestyle=dash, label=label)
+
+
+def throughput(ax: Axes, m: Measured) -> None:
+    """Writes upward and reads downward on one scale: the device's bytes stacked by class, the application's as a line."""
+    edges = m.timeline.edges_s
+    used: dict[str, None] = {}
+    top = bottom = 0.0
+    for op, sign in (("write", 1.0), ("read", -1.0)):
+        base = np.zeros(m.timeline.bins)
+        for class_ in CLASSES:
+            values = m.device_mb_s.get(op, {}).get(class_)
+            if values is None or not values.any():
+                continue
+            ax.stairs(sign * (base + values), edges, baseline=sign * base, fill=True, color=style.CLASS[class_], lw=0)
+            base = base + values
+            used[class_] = None
+        high = float(base.max(initial=0.0))
+        if m.app_mb_s is not None:
+            ax.stairs(sign * m.app_mb_s[op], edges, baseline=None, color="white", lw=2.6, alpha=0.7)
+            ax.stairs(sign * m.app_mb_s[op], edges, baseline=None, color=style.APPLICATION, lw=1.1)
+            high = max(high, float(m.app_mb_s[op].max(initial=0.0)))
+        if sign > 0:
+            top = high
+        else:
+            bottom = high
+    span = max(top, bottom)
+    reads = bottom > 0.002 * span
+    ax.set_ylim(-bottom * 1.08 if reads else 0, max(top * 1.08, span * 0.05 if span else 1))
+    ax.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+    ax.yaxis.set_major_formatter(FuncFormatter(number))
+    if reads:
+        ax.axhline(0, color="#555555", lw=0.8)
+        for words, at, va in (("write ↑", 0.96, "top"), ("read ↓", 0.04, "bottom")):
+            text = ax.text(0.006, at, words, transform=ax.transAxes, va=va, fontsize=8.5, color=style.INK)
+            text.set_bbox({"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1.2})
+    handles: list[Handle] = []
+    if m.app_mb_s is not None:
+        handles.append(line(style.APPLICATION, "application"))
+    else:
+        handles.append(line("none", "application: not recorded"))
+    handles += [Patch(color=style.CLASS[c], label=f"device, {c}") for c in CLASSES if c in used]
+    legend(ax, handles)
+
+
+def rates(ax: Axes, m: Measured) -> None:
+    """Requests per second by op, and seeks per second: where they meet, every request seeks."""
+    edges = m.timeline.edges_s
+    handles: list[Handle] = []
+    top = 0.0
+    if m.seeks_per_s is not None:
+        ax.stairs(m.seeks_per_s, edges, fill=True, color="#D0D0D0", lw=0)
+        handles.append(Patch(color="#D0D0D0", label="seeks"))
+        top = float(m.seeks_per_s.max(initial=0.0))
+    other = np.zeros(m.timeline.bins)
+    for op, values in m.iops.items():
+        if op in OPS:
+            ax.stairs(values, edges, baseline=None, color=style.OP[op], lw=1.2)
+            handles.append(line(style.OP[op], op))
+            top = max(top, float(values.max(initial=0.0)))
+        else:
+            other = other + values
+    if other.any():
+        ax.stairs(other, edges, baseline=None, color=style.OTHER_OPS, lw=1.0, ls=(0, (2, 1)))
+        handles.append(line(style.OTHER_OPS, ", ".join(o for o in m.iops if o not in OPS), 1.0, "--"))
+        top = max(top, float(other.max()))
+    from_zero(ax, top)
+    legend(ax, handles)
+
+
+def latency(ax: Axes, m: Measured) -> None:
+    """Median, 99th percentile and longest per bin, by op, on a log axis."""
+    middles = m.timeline.middles_s
+    handles: list[Handle] = []
+    low, high = np.inf, 0.0
+    for op, series in m.latency_series.items():
+        if not any_finite(series.p50_ns):
+            continue
+        color = style.OP[op]
+        edges = m.timeline.edges_s
+        ax.stairs(series.p50_ns, edges, baseline=None, color=color, lw=1.6)
+        ax.stairs(series.p99_ns, edges, baseline=None, color=color, lw=0.8, alpha=0.85)
+        marker = "." if op == "write" else "x"
+        ax.plot(middles, series.max_ns, marker, color=color, ms=2.6, alpha=0.7, mew=0.6)
+        handles += [
+            line(color, f"{op} p50", 2.0),
+            line(color, f"{op} p99", 0.8),
+            Line2D([], [], color=color, marker=marker, ms=4, lw=0, label=f"{op} max"),
+        ]
+        low = min(low, float(np.nanmin(series.p50_ns)))
+        high = max(high, float(np.nanmax(series.max_ns)))
+    if not handles:
+        ax.set_yticks([])
+        return
+    ax.set_yscale("log")
+    low = max(low, 100.0)
+    ax.set_ylim(low / 1.6, max(high, low * 10) * 1.6)
+    ax.yaxis.set_major_locator(LogLocator(numticks=7))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: units.ns(v).replace("us", "µs").replace(".00", "")
+                                               .replace("10.0", "10")))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    legend(ax, handles)
+
+
+def depth(ax: Axes, m: Measured) -> None:
+    """Mean requests at the device and in all, and the highest moment at the device."""
+    if m.depth_device is None or m.depth_all is None:
+        return
+    edges = m.timeline.edges_s
+    ax.stairs(m.depth_all.mean, edges, fill=True, color="#D6D6D6", lw=0)
+    ax.stairs(m.depth_device.mean, edges, baseline=None, color=style.DEPTH, lw=1.3)
+    ax.stairs(m.depth_device.highest, edges, baseline=None, color=style.DEPTH_ALL, lw=0.8, ls=(0, (2, 1)))
+    from_zero(ax, float(max(m.depth_all.mean.max(), m.depth_device.highest.max())), 3)
+    legend(
+        ax,
+        [
+            line(style.DEPTH, "at device, mean"),
+            line(style.DEPTH_ALL, "at device, highest", 0.8, "--"),
+            Patch(color="#D6D6D6", label="queued too, mean"),
+        ],
+    )
+
+
+def sleepers(ax: Axes, m: Measured) -> None:
+    """Mean number of threads asleep on a lock."""
+    if m.sleepers is None:
+        return
+    ax.stairs(m.sleepers, m.timeline.edges_s, fill=True, color=style.SLEEP, lw=0)
+    from_zero(ax, float(m.sleepers.max(initial=0.0)), 3)
+    legend(ax, [Patch(color=style.SLEEP, label="sleeping")])
+
+
+def spin(ax: Axes, m: Measured) -> None:
+    """Share of all CPU time spent spinning."""
+    if m.spin_pct is None:
+        return
+    ax.stairs(m.spin_pct, m.timeline.edges_s, fill=True, color=style.SPIN, lw=0)
+    from_zero(ax, float(m.spin_pct.max(initial=0.0)), 3)
+    legend(ax, [Patch(color=style.SPIN, label="spinning")])
+
+
+def memory(ax: Axes, m: Measured) -> None:
+    """Dirty pages and pages under writeback."""
+    if m.dirty is None:
+        return
+    edges = m.timeline.edges_s
+    handles: list[Handle] = [Patch(color=style.DIRTY, alpha=0.45, label="dirty")]
+    ax.stairs(m.dirty / 1e6, edges, fill=True, color=style.DIRTY, alpha=0.45, lw=0)
+    top = float(np.nanmax(m.dirty)) / 1e6
+    if m.writeback is not None and any_finite(m.writeback):
+        ax.stairs(m.writeback / 1e6, edges, baseline=None, color=style.WRITEBACK, lw=1.2)
+        handles.append(line(style.WRITEBACK, "in writeback"))
+        top = max(top, float(np.nanmax(m.writeback)) / 1e6)
+    from_zero(ax, top, 3)
+    legend(ax, handles)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How everything looks: one colour for one thing in every panel and report.
+
+Hues follow Okabe and Ito (safe for colour-blind readers); the classes also differ in lightness (data light,
+metadata middle, journal dark), so they stay apart in greyscale, and lines differ in width or dash as well.
+"""
+
+from __future__ import annotations
+
+DATA = "#56B4E9"
+METADATA = "#D55E00"
+JOURNAL = "#4B2A84"
+UNKNOWN = "#9A9A9A"
+DISCARD = "#E3D36B"
+CLASS = {"data": DATA, "metadata": METADATA, "journal": JOURNAL, "unknown": UNKNOWN, "discard": DISCARD}
+# the ink of a cell from few to many bytes; the lightness ranges of the classes do not meet
+CLASS_RAMP = {
+    "data": ("#A9DBF6", "#56B4E9", "#1272B6"),
+    "metadata": ("#F0914A", "#D55E00", "#8F3700"),
+    "journal": ("#7C5CB8", "#4B2A84", "#1F0A47"),
+    "unknown": ("#C4C4C4", "#9A9A9A", "#5F5F5F"),
+    "discard": ("#F2E9B0", "#E3D36B", "#B9A63A"),
+}
+APPLICATION = "#111111"
+READ = "#009E73"
+WRITE = "#A0195E"
+OP = {"read": READ, "write": WRITE}
+SEEK = "#111111"
+OTHER_OPS = "#8C8C8C"
+DEPTH = "#4D4D4D"
+DEPTH_ALL = "#A6A6A6"
+SLEEP = "#B07A00"
+SPIN = "#7A1F1F"
+DIRTY = "#8A7A4A"
+WRITEBACK = "#2F6F6F"
+INK = "#1A1A1A"
+QUIET = "#666666"
+GRID = "#E4E4E4"
+ALARM = "#A00000"
+PHASE_BANDS = ("#ECEFF3", "#D9DFE7")
+
+RC: dict[str, object] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 5,
+    "axes.edgecolor": "#888888",
+    "axes.linewidth": 0.7,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "legend.handlelength": 1.3,
+    "legend.labelspacing": 0.25,
+    "legend.borderaxespad": 0.0,
+    "legend.borderpad": 0.0,
+    "text.parse_math": False,  # a dollar sign in somebody's file name is a dollar sign
+    "svg.fonttype": "path",
+    "svg.hashsalt": "seekmeter",  # the same run gives the same file
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Everything a report shows, measured once: the text, the page and the picture print the same figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures import calls, correlation, latency, locks, memory, phases, queue_depth, seeks, throughput
+from analysis.measures.statistics import Mean, mean_ci
+from analysis.measures.timeline import F64, Timeline, make_timeline, nice_width_ns
+from analysis.run import Run
+from analysis.tables.load import Tables
+from analysis.tables.store import I64
+
+QUANTUM_NS = 100_000_000
+PICTURE_BINS = 240
+CORRELATION_BINS = 400
+LONGEST_CORRELATION_BIN_NS = 1_000_000_000
+LONGEST_RUN_NS = 400 * 24 * 3600 * 10**9
+
+
+@dataclass(frozen=True)
+class Window:
+    """The recorded time, the workload's time (CLOCK_MONOTONIC ns) and where they were taken from."""
+
+    start_ns: int
+    end_ns: int
+    work_start_ns: int
+    work_end_ns: int
+    stated: bool  # run.json said so; else taken from the tables
+
+    @property
+    def elapsed_s(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def work_s(self) -> float:
+        return (self.work_end_ns - self.work_start_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One field a question; None: the source has nothing."""
+
+    window: Window
+    timeline: Timeline
+    classes: list[throughput.OpClass]
+    device_mb_s: dict[str, dict[str, F64]]  # by op, by class
+    app_mb_s: dict[str, F64] | None  # by op
+    app_bytes: dict[str, int] | None  # by op
+    moves: seeks.Moves | None
+    seek_summaries: dict[str, seeks.SeekSummary]
+    seeks_per_s: F64 | None
+    seeks_mean: Mean | None
+    iops: dict[str, F64]
+    latency_rows: dict[tuple[str, str], list[latency.LatencyRow]]  # by op and class ("" = all)
+    latency_series: dict[str, latency.LatencySeries]
+    untimed: int
+    depth_device: queue_depth.Depth | None
+    depth_all: queue_depth.Depth | None
+    lock_rows: list[locks.LockRow] | None
+    sleepers: F64 | None
+    spin_pct: F64 | None
+    call_rows: list[calls.CallRow] | None
+    dirty: F64 | None
+    writeback: F64 | None
+    disk_counters: dict[str, int | None]
+    phase_rows: list[phases.PhaseRow] | None
+    correlations: list[correlation.Correlation]
+    correlation_timeline: Timeline
+    correlation_why_not: str
+
+
+def _spans(tables: Tables) -> tuple[list[I64], list[I64]]:
+    """Arrays of earliest and of latest moments of each table."""
+    begins: list[I64] = []
+    ends: list[I64] = []
+    if tables.block is not None:
+        begins.append(tables.block.issue_ns)
+        ends.append(tables.block.complete_ns)
+    if tables.call is not None:
+        begins.append(tables.call.bin_ns)
+        ends.append(tables.call.bin_ns + tables.call.bin_length_ns // 2)
+    if tables.lock_wait is not None:
+        begins.append(tables.lock_wait.bin_ns)
+        ends.append(tables.lock_wait.bin_ns + tables.lock_wait.bin_length_ns // 2)
+    if tables.counter is not None:
+        begins.append(tables.counter.t_ns)
+        ends.append(tables.counter.t_ns)
+    if tables.phases is not None:
+        begins.append(tables.phases.start_ns)
+        ends.append(tables.phases.end_ns)
+    return [b[b > 0] for b in begins if (b > 0).any()], [e[e > 0] for e in ends if (e > 0).any()]
+
+
+def find_window(run: Run, tables: Tables) -> Window:
+    """The recorded window from run.json's clock, where that is sane, else from what the tables hold."""
+    stated_start = run.int_("clock", "record_start_ns")
+    stated_end = run.int_("clock", "record_end_ns")
+    begins, ends = _spans(tables)
+    first = min((int(b.min()) for b in begins), default=0)
+    last = max((int(e.max()) for e in ends), default=first + 1)
+    sane = (
+        stated_start is not None
+        and stated_end is not None
+        and 0 < stated_start < stated_end < stated_start + LONGEST_RUN_NS
+    )
+    if sane and stated_start is not None and stated_end is not None:
+        start, end = stated_start, stated_end
+        outside = sum(int(((e < start) | (e > end + QUANTUM_NS)).sum()) for e in ends)
+        if outside:
+            run.gaps.append(
+                f"{outside:,} rows lie outside the recorded time run.json states;"
+                " they are counted in the first or last bin"
+            )
+    else:
+        start = stated_start if stated_start is not None and 0 < stated_start <= first else first
+        end = max(last, start + 1)
+        run.gaps.append("run.json does not say when recording began and ended: taken from the tables")
+    work_start = run.int_("clock", "workload_start_ns") or start
+    work_end = run.int_("clock", "workload_end_ns") or end
+    if not start <= work_start < work_end <= end:
+        work_start, work_end = start, end
+    return Window(start, end, work_start, work_end, sane)
+
+
+def _metadata_share(tables: Tables, timeline: Timeline) -> F64 | None:
+    """Metadata share of the device's bytes per bin; NaN where nothing of known class moved."""
+    block = tables.block
+    if block is None:
+        return None
+    meta = block.moves_data & block.class_.is_in(("metadata", "journal"))
+    known = meta | (block.moves_data & block.class_.is_("data"))
+    part = timeline.sums(block.complete_ns[meta], block.bytes[meta])
+    whole = timeline.sums(block.complete_ns[known], block.bytes[known])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(whole > 0, part / whole, np.nan)
+
+
+def _correlations(
+    tables: Tables, window: Window, found: seeks.Moves | None
+) -> tuple[list[correlation.Correlation], Timeline, str]:
+    span = window.work_end_ns - window.work_start_ns
+    width = min(nice_width_ns(span, CORRELATION_BINS, QUANTUM_NS), LONGEST_CORRELATION_BIN_NS)
+    grid = make_timeline(window.work_start_ns, window.work_end_ns, window.start_ns, width, QUANTUM_NS)
+    if tables.call is None:
+        return [], grid, "no application throughput: the calls collector has nothing"
+
+    def inside(t: I64) -> np.ndarray:
+        return np.asarray((t >= window.work_start_ns) & (t < window.work_end_ns))
+
+    call, block, waits, counter = tables.call, tables.block, tables.lock_wait, tables.counter
+    rows = throughput.moves_bytes(call, "read") | throughput.moves_bytes(call, "write")
+    rows &= inside(throughput.middle_ns(call))
+    app = grid.rates(throughput.middle_ns(call)[rows], call.bytes[rows])
+    others: list[tuple[str, F64 | None]] = []
+    if block is not None and found is not None:
+        rw = block.moves_data & inside(block.complete_ns)
+        others.append(("device throughput", grid.rates(block.complete_ns[rw], block.bytes[rw])))
+        times = seeks.seek_times(block, found)
+        others.append(("seeks/s", grid.rates(times[inside(times)])))
+        others.append(("metadata share of device bytes", _metadata_share(tables, grid)))
+    else:
+        others += [("device throughput", None), ("seeks/s", None), ("metadata share of device bytes", None)]
+    if waits is not None:
+        middle = waits.bin_ns + waits.bin_length_ns // 2
+        w = inside(middle)
+        others.append(("lock wait", grid.rates(middle[w], (waits.spin_ns + waits.sleep_ns)[w])))
+    else:
+        others.append(("lock wait", None))
+    others.append(("dirty pages", memory.level(counter, "mem.dirty_bytes", grid) if counter else None))
+    return (
+        correlation.holm(
+            [
+                correlation.correlate(name, app, other)
+                if other is not None
+                else correlation.Correlation(name, 0, why_not="its collector has nothing")
+                for name, other in others
+            ]
+        ),
+        grid,
+        "",
+    )
+
+
+def measure(run: Run, tables: Tables) -> Measured:
+    """Measure everything the report shows."""
+    window = find_window(run, tables)
+    span = window.end_ns - window.start_ns
+    width = nice_width_ns(span, PICTURE_BINS, QUANTUM_NS)
+    timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
+    block, call, waits, counter = tables.block, tables.call, tables.lock_wait, tables.counter
+    found = None
+    summaries: dict[str, seeks.SeekSummary] = {}
+    latency_rows: dict[tuple[str, str], list[latency.LatencyRow]] = {}
+    latency_series: dict[str, latency.LatencySeries] = {}
+    iops: dict[str, F64] = {}
+    seek_rate = None
+    if block is not None:
+        found = seeks.moves(block)
+        summaries["all"] = seeks.summary(found)
+        for op in throughput.OPS:
+            summaries[op] = seeks.summary(found, block.op.is_(op)[found.rows])
+        for class_ in block.class_.present():
+            summaries[class_] = seeks.summary(found, block.class_.is_(class_)[found.rows])
+        seek_rate = seeks.seeks_per_s(block, found, timeline)
+        for op in block.op.present():
+            of = block.op.is_(op)
+            latency_rows[op, ""] = latency.stages(block, of)
+            classes = [c for c in block.class_.present() if (of & block.class_.is_(c)).any()]
+            for class_ in classes if len(classes) > 1 else []:
+                latency_rows[op, class_] = latency.stages(block, of & block.class_.is_(class_))
+            iops[op] = timeline.rates(block.complete_ns[of])
+        for op in throughput.OPS:
+            latency_series[op] = latency.series(block, block.op.is_(op), timeline)
+    app = app_bytes = None
+    if call is not None:
+        app = {op: throughput.application_mb_s(call, op, timeline) for op in throughput.OPS}
+        app_bytes = {op: int(call.bytes[throughput.moves_bytes(call, op)].sum()) for op in throughput.OPS}
+    disk = {}
+    if counter is not None:
+        names = ("read_bytes", "write_bytes", "read_requests", "write_requests", "discard_bytes", "flush_requests")
+        disk = {name: memory.increase(counter, f"disk.{name}") for name in names}
+    correlations, grid, why_not = _correlations(tables, window, found)
+    whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
+    return Measured(
+        window=window,
+        timeline=timeline,
+        classes=throughput.by_op_and_class(block) if block else [],
+        device_mb_s={op: throughput.device_mb_s(block, op, timeline) for op in throughput.OPS} if block else {},
+        app_mb_s=app,
+        app_bytes=app_bytes,
+        moves=found,
+        seek_summaries=summaries,
+        seeks_per_s=seek_rate,
+        seeks_mean=mean_ci(seek_rate[whole]) if seek_rate is not None else None,
+        iops=iops,
+        latency_rows=latency_rows,
+        latency_series=latency_series,
+        untimed=int((~block.timed).sum()) if block else 0,
+        depth_device=queue_depth.at_device(block, timeline) if block else None,
+        depth_all=queue_depth.in_all(block, timeline) if block else None,
+        lock_rows=locks.by_lock(waits, tables.lock_names, tables.stacks) if waits else None,
+        sleepers=locks.sleepers(waits, timeline) if waits else None,
+        spin_pct=locks.spin_share_pct(waits, timeline, run.cpus) if waits and run.cpus else None,
+        call_rows=calls.by_call(call) if call else None,
+        dirty=memory.level(counter, "mem.dirty_bytes", timeline) if counter else None,
+        writeback=memory.level(counter, "mem.writeback_bytes", timeline) if counter else None,
+        disk_counters=disk,
+        phase_rows=phases.by_phase(tables.phases, window.start_ns, window.end_ns, block, found, call, waits)
+        if tables.phases and tables.phases.name
+        else None,
+        correlations=correlations,
+        correlation_timeline=grid,
+        correlation_why_not=why_not,
+    )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where did the time go: what was done in each phase, by application and device?
+
+Phases of one name are one row. Device figures count requests completed inside; calls and locks, recorded
+in bins, are shared out by overlap where a bin spans a phase's edge. The last row is what lies in no phase.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures.seeks import Moves, seek_times
+from analysis.measures.statistics import Mean, mean_ci
+from analysis.measures.throughput import moves_bytes
+from analysis.tables.block import Block
+from analysis.tables.call import Call
+from analysis.tables.lock_wait import LockWait
+from analysis.tables.phase import Phases
+from analysis.tables.store import I64
+
+OUTSIDE = "(in no phase)"
+Intervals = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class PhaseRow:
+    """Sums over the phases of one name. None: the collector has nothing."""
+
+    name: str
+    times: int
+    elapsed_s: float
+    ops: int
+    own_mb_s: Mean | None  # what the workload itself reports, one value a phase
+    app_bytes: float | None
+    device_bytes: float | None
+    metadata_bytes: float | None
+    known_bytes: float | None
+    seeks: int | None
+    lock_wait_ns: float | None
+
+
+def group(phases: Phases) -> dict[str, list[int]]:
+    """Row numbers of each name, names in order of first appearance."""
+    groups: dict[str, list[int]] = {}
+    for i, name in enumerate(phases.name):
+        groups.setdefault(name, []).append(i)
+    return groups
+
+
+def union(intervals: Intervals) -> Intervals:
+    """The same time without overlaps."""
+    merged: Intervals = []
+    for begin, end in sorted(intervals):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def outside(intervals: Intervals, start: int, end: int) -> Intervals:
+    """What of [start, end) is in none of them."""
+    left: Intervals = []
+    at = start
+    for begin, stop in union(intervals):
+        if begin > at:
+            left.append((at, min(begin, end)))
+        at = max(at, stop)
+    if at < end:
+        left.append((at, end))
+    return [(a, b) for a, b in left if b > a]
+
+
+class _Events:
+    """Sums of values at moments over intervals, by cumulative sums."""
+
+    def __init__(self, t_ns: I64, values: I64 | None = None) -> None:
+        order = np.argsort(t_ns, kind="stable")
+        self.t = t_ns[order]
+        ones = np.ones(t_ns.size, dtype=np.int64)
+        self.sums = np.concatenate(([0], np.cumsum((ones if values is None else values)[order])))
+
+    def over(self, intervals: Intervals) -> int:
+        edges = np.array(intervals, dtype=np.int64).reshape(-1, 2)
+        at = np.searchsorted(self.t, edges, side="left")
+        return int((self.sums[at[:, 1]] - self.sums[at[:, 0]]).sum())
+
+
+class _Bins:
+    """Sums of values recorded per bin, shared out by overlap."""
+
+    def __init__(self, bin_ns: I64, length_ns: int, values: I64) -> None:
+        starts, inverse = np.unique(bin_ns, return_inverse=True)
+        sums = np.bincount(inverse, values.astype(np.float64), starts.size)
+        self.zero = int(starts[0]) if starts.size else 0
+        begin = starts - self.zero
+        # points of the cumulative sum: flat between bins, linear within
+        self.x = np.stack([begin, begin + length_ns], axis=1).reshape(-1).astype(np.float64)
+        total = np.cumsum(sums)
+        self.y = np.stack([total - sums, total], axis=1).reshape(-1)
+
+    def over(self, intervals: Intervals) -> float:
+        if not self.x.size:
+            return 0.0
+        edges = np.array(intervals, dtype=np.int64).reshape(-1, 2) - self.zero
+        at = np.interp(edges.astype(np.float64), self.x, self.y)
+        return float((at[:, 1] - at[:, 0]).sum())
+
+
+def by_phase(
+    phases: Phases,
+    start_ns: int,
+    end_ns: int,
+    block: Block | None,
+    seeks: Moves | None,
+    call: Call | None,
+    waits: LockWait | None,
+) -> list[PhaseRow]:
+    """One row per name, and one for what is in no phase (if longer than 1 ms)."""
+    device = metadata = known = seek = app = lock = None
+    if block is not None and seeks is not None:
+        rw = block.moves_data
+        meta = rw & block.class_.is_in(("metadata", "journal"))
+        sure = meta | (rw & block.class_.is_("data"))
+        device = _Events(block.complete_ns[rw], block.bytes[rw])
+        metadata = _Events(block.complete_ns[meta], block.bytes[meta])
+        known = _Events(block.complete_ns[sure], block.bytes[sure])
+        seek = _Events(seek_times(block, seeks))
+    if call is not None:
+        rows = moves_bytes(call, "read") | moves_bytes(call, "write")
+        app = _Bins(call.bin_ns[rows], call.bin_length_ns, call.bytes[rows])
+    if waits is not None:
+        lock = _Bins(waits.bin_ns, waits.bin_length_ns, waits.spin_ns + waits.sleep_ns)
+
+    def row(name: str, times: int, intervals: Intervals, ops: int, own: Mean | None) -> PhaseRow:
+        return PhaseRow(
+            name=name,
+            times=times,
+            elapsed_s=sum(b - a for a, b in intervals) / 1e9,
+            ops=ops,
+            own_mb_s=own,
+            app_bytes=app.over(intervals) if app else None,
+            device_bytes=device.over(intervals) if device else None,
+            metadata_bytes=metadata.over(intervals) if metadata else None,
+            known_bytes=known.over(intervals) if known else None,
+            seeks=seek.over(intervals) if seek else None,
+            lock_wait_ns=lock.over(intervals) if lock else None,
+        )
+
+    rows_out = []
+    everything: Intervals = []
+    for name, members in group(phases).items():
+        intervals = [(int(phases.start_ns[i]), int(phases.end_ns[i])) for i in members]
+        everything += intervals
+        length_s = (phases.end_ns[members] - phases.start_ns[members]) / 1e9
+        moved = phases.bytes[members]
+        real = (length_s > 0) & (moved > 0)
+        own = mean_ci(moved[real] / 1e6 / length_s[real])
+        rows_out.append(row(name, len(members), union(intervals), int(phases.ops[members].sum()), own))
+    rest = outside(everything, start_ns, end_ns)
+    if sum(b - a for a, b in rest) > 1_000_000:
+        rows_out.append(row(OUTSIDE, len(rest), rest, 0, None))
+    return rows_out

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Make all reports of one run: open it, load its tables, measure, draw, write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.files import write_atomic
+from analysis.figures import iograph
+from analysis.measures.measured import Measured, measure
+from analysis.reports import html, text, units
+from analysis.reports.content import make_document
+from analysis.run import Run, open_run
+from analysis.tables.load import load_tables
+
+# what the terminal shows of the text; the rest is in the file
+ESSENCE = ("Where the time went", "Throughput", "Seeks", "Request latency", "Lock waits", "Warnings and gaps")
+FILES = ("report.txt", "report.html", "iograph.png", "iograph.svg")
+
+
+def subtitle(run: Run, m: Measured) -> str:
+    """What the picture's second line says: disk, kernel, totals."""
+    size = run.int_("device", "size_bytes")
+    moved = sum(row.bytes for row in m.classes if row.op in ("read", "write"))
+    requests = sum(row.requests for row in m.classes)
+    scheduler = run.text("device", "scheduler")
+    parts = [
+        " ".join(p for p in (run.text("device", "name"), f"({units.bytes_(size)})" if size else "") if p),
+        f"scheduler {scheduler}" if scheduler else "",
+        f"Linux {k}" if (k := run.text("kernel", "release")) else "",
+        f"{run.cpus} CPUs" if run.cpus else "",
+        f"{requests:,} requests, {units.bytes_(moved)}" if m.moves is not None else "",
+        run.text("start_realtime")[:10],
+    ]
+    line = " · ".join(part for part in parts if part)
+    return line if len(line) <= 120 else line[:117] + "..."
+
+
+def picture_title(run: Run) -> str:
+    """File system and workload, or the run's name."""
+    workload = run.text("workload", "name")
+    variant = run.text("workload", "variant")
+    parts = [run.text("filesystem", "name"), f"{workload}:{variant}" if variant else workload]
+    title = " · ".join(part for part in parts if part) or run.name
+    return title if len(title) <= 60 else title[:57] + "..."
+
+
+def make_report(path: Path) -> str:
+    """Write the reports into RUN; returns what to print: the text's essence and where the files are."""
+    run = open_run(path)
+    tables = load_tables(run)
+    measured = measure(run, tables)
+    document = make_document(run, tables, measured)
+    title = f"{picture_title(run)} · {units.seconds(measured.window.work_s)} s"
+    png, svg = iograph.render(run, tables, measured, title, subtitle(run, measured), document.banners)
+    files = [*FILES, *(f"tables/{table}.parquet" for table in tables.rows)]
+    write_atomic(run.path / "report.txt", text.render(document).encode("ascii"))
+    write_atomic(run.path / "iograph.png", png)
+    write_atomic(run.path / "iograph.svg", svg)
+    write_atomic(run.path / "report.html", html.render(document, svg, files).encode("utf-8", "backslashreplace"))
+    document.sections = [s for s in document.sections if s.title in ESSENCE]
+    for section in document.sections:
+        section.definition = ""
+    where = "".join(f"  {run.path / name}\n" for name in FILES)
+    return f"{text.render(document)}\nall figures, their definitions, and the pictures:\n{where}"
+
+

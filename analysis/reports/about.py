@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sections on the run itself: what was run, what was lost, what tracing cost, and what is amiss."""
+
+from __future__ import annotations
+
+from analysis.measures.measured import Measured
+from analysis.reports import units
+from analysis.reports.document import Section, Table
+from analysis.run import Run, dig
+from analysis.tables.load import Tables
+
+MARK = "*"
+
+
+def mark(run: Run, *collectors: str) -> str:
+    """ "*" if one of these collectors lost something or nobody knows whether it did."""
+    return MARK if any(run.lossy(c) for c in collectors) else ""
+
+
+def banners(run: Run, tables: Tables) -> list[str]:
+    """What must be said before any figure."""
+    said = []
+    if run.state != "complete":
+        said.append(f"this run's state is '{run.state}': figures cover what was recorded until it ended")
+    elif run.recording_complete is False:
+        said.append("the recorder did not finish properly: figures cover what it had written")
+    exit_status = run.int_("workload", "exit_status")
+    if exit_status:
+        said.append(f"the workload failed with exit status {exit_status}")
+    virtualization = run.text("machine", "virtualization").lower()
+    if any(word in virtualization for word in ("qemu", "tcg", "emulat")):
+        said.append(f"the machine was emulated ({virtualization}): times say nothing about real hardware")
+    for table, size in tables.truncated_bytes.items():
+        said.append(f"{table}: the recording ends in half a record ({size} bytes left out)")
+    for name in run.losses:
+        reason = run.lossy(name)
+        if reason:
+            said.append(f"{reason}: figures marked {MARK} may be short")
+    if not run.losses:
+        said.append(f"losses.json says nothing: what was lost is not known, all figures are marked {MARK}")
+    return said
+
+
+def what_was_run(run: Run, measured: Measured) -> Section:
+    section = Section("What was run")
+
+    def fact(name: str, value: str) -> None:
+        if value:
+            section.facts.append((name, value))
+
+    def join(*parts: str) -> str:
+        return ", ".join(part for part in parts if part)
+
+    fact("command", run.text("command"))
+    fact("run", run.name)
+    fact("started", run.text("start_realtime"))
+    workload = join(
+        run.text("workload", "name") + (f":{v}" if (v := run.text("workload", "variant")) else ""),
+        f"scale {s}" if (s := run.text("workload", "scale")) else "",
+        f"seed {s}" if (s := run.text("workload", "seed")) else "",
+        f"threads {s}" if (s := run.text("workload", "threads")) else "",
+        f"memory limit {units.bytes_(m)}" if (m := run.int_("workload", "mem_bytes")) else "",
+        f"CPU limit {c}" if (c := run.text("workload", "cpus")) else "",
+        f"exit status {e}" if (e := run.text("workload", "exit_status")) else "",
+    )
+    fact("workload", workload)
+    fact("argv", " ".join(run.words("workload", "argv")))
+    fact("file system", run.text("filesystem", "name"))
+    fact("mkfs", run.text("filesystem", "mkfs"))
+    fact("mount", run.text("filesystem", "mount"))
+    fact("mounted as", run.text("filesystem", "proc_mounts"))
+    rotational = run.int_("device", "rotational")
+    size = run.int_("device", "size_bytes")
+    fact(
+        "disk",
+        join(
+            run.text("device", "name"),
+            run.text("device", "kind"),
+            run.text("device", "model"),
+            units.bytes_(size) if size else "",
+            f"scheduler {s}" if (s := run.text("device", "scheduler")) else "",
+            "" if rotational is None else ("rotational" if rotational else "not rotational"),
+        ),
+    )
+    queue = dig(run.facts, "device", "queue")
+    if isinstance(queue, dict):
+        fact("queue", join(*(f"{k} {run.text('device', 'queue', k)}" for k in sorted(queue)[:12])))
+    memory = run.int_("machine", "memory_bytes")
+    fact(
+        "machine",
+        join(
+            f"{run.cpus} CPUs" if run.cpus else "",
+            f"{units.bytes_(memory)} memory" if memory else "",
+            run.text("machine", "virtualization"),
+        ),
+    )
+    fact(
+        "kernel",
+        join(
+            run.text("kernel", "release"),
+            run.text("kernel", "arch"),
+            f"lockdown {v}" if (v := run.text("kernel", "lockdown")) else "",
+            f"spinlocks {v}" if (v := run.text("kernel", "spinlock_mode")) else "",
+        ),
+    )
+    tools = dig(run.facts, "tools")
+    if isinstance(tools, dict):
+        fact("tools", join(*(f"{k} {run.text('tools', k)}" for k in sorted(tools)[:20])))
+    w = measured.window
+    fact("recorded", f"{units.seconds(w.elapsed_s)} s, of which the workload ran {units.seconds(w.work_s)} s")
+    timing = dig(run.facts, "timing")
+    if isinstance(timing, dict):
+        known = ((k, run.float_("timing", k)) for k in timing)
+        fact("took", join(*(f"{k.removesuffix('_s')} {units.seconds(v)} s" for k, v in known if v is not None)))
+    if not section.facts:
+        section.absent = "run.json has nothing to say"
+    return section
+
+
+def losses(run: Run, tables: Tables, measured: Measured) -> Section:
+    section = Section("Losses and tracing cost")
+    rows = []
+    elapsed_ns = measured.window.elapsed_s * 1e9 * (run.cpus or 1)
+
+    def count(value: int | None) -> str:
+        return "-" if value is None else f"{value:,}"
+
+    for name, loss in run.losses.items():
+        per_event = None
+        if loss.bpf_sampled_runs and loss.bpf_sampled_ns is not None:
+            per_event = loss.bpf_sampled_ns / loss.bpf_sampled_runs
+        bpf = per_event * loss.bpf_run_count if per_event is not None and loss.bpf_run_count else None
+        cpu = (loss.cpu_ns or 0) + (bpf or 0) if loss.cpu_ns is not None or bpf is not None else None
+        rows.append(
+            (
+                name,
+                loss.state,
+                count(loss.seen),
+                count(loss.recorded),
+                count(loss.lost_total),
+                count(loss.bpf_run_count),
+                units.ns(per_event),
+                units.percent(cpu / elapsed_ns) if cpu is not None and run.cpus else "-",
+            )
+        )
+        if not loss.is_on:
+            section.notes.append(f"{name} is off: {run.off(name)}")
+        section.notes += [f"{name} lost {n:,}: {why}" for why, n in loss.lost.items() if n]
+        section.notes += [f"{name}: {what}: {n:,}" for what, n in loss.notes.items() if n]
+    if rows:
+        heads = ("<collector", "<state", "seen", "recorded", "lost", "BPF runs", "each", "CPU %")
+        section.tables.append(Table(heads, rows))
+    else:
+        section.absent = "losses.json is missing or empty"
+    block = run.losses.get("block")
+    if block and block.recorded is not None and "block" in tables.rows and block.recorded != tables.rows["block"]:
+        section.notes.append(
+            f"block: the recorder wrote {block.recorded:,} rows, the table holds {tables.rows['block']:,}"
+        )
+    if run.recorder_cpu_ns is not None:
+        share = f" ({units.percent(run.recorder_cpu_ns / elapsed_ns)} % of all CPU time)" if run.cpus else ""
+        section.notes.append(f"the recorder itself used {units.ns(run.recorder_cpu_ns)} of CPU{share}")
+    if measured.untimed:
+        section.notes.append(f"block: {measured.untimed:,} rows have times out of order; no latency counts them")
+    section.definition = (
+        "each: mean BPF run time of the sampled runs; CPU %: that times all runs, and the collector's"
+        " own time, over CPUs x elapsed. What tracing slows in the workload itself takes a run without to know."
+    )
+    return section
+
+
+def warnings(run: Run) -> Section:
+    section = Section("Warnings and gaps")
+    section.notes = [*run.words("warnings"), *run.gaps]
+    if not section.notes:
+        section.notes = ["none"]
+    return section

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sections on what was measured, in the order one asks: where the time went, then what the disk and locks did."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.measures import calls, correlation, latency, locks, phases, seeks, throughput
+from analysis.measures.measured import Measured
+from analysis.reports import about, units
+from analysis.reports.document import Document, Section, Table
+from analysis.run import Run
+from analysis.tables.load import Tables
+
+TOP = 12
+
+
+def _absent(run: Run, collector: str) -> str:
+    return run.off(collector) or f"the {collector} collector left nothing (see warnings and gaps)"
+
+
+def where_time_went(run: Run, m: Measured) -> Section:
+    section = Section("Where the time went", mark=about.mark(run, "block", "calls"))
+    if m.phase_rows is None:
+        section.absent = "the workload marked no phases"
+        return section
+    rows = []
+    for row in m.phase_rows:
+        t = row.elapsed_s
+        share = row.metadata_bytes / row.known_bytes if row.known_bytes and row.metadata_bytes is not None else None
+        rows.append(
+            (
+                row.name,
+                str(row.times) if row.name != phases.OUTSIDE else "",
+                units.seconds(t),
+                units.figures(row.ops / t) if t > 0 and row.ops else "-",
+                units.mean(row.own_mb_s),
+                units.mb_s(row.app_bytes / 1e6 / t) if t > 0 and row.app_bytes is not None else "-",
+                units.mb_s(row.device_bytes / 1e6 / t) if t > 0 and row.device_bytes is not None else "-",
+                units.percent(share),
+                units.figures(row.seeks / t) if t > 0 and row.seeks is not None else "-",
+            )
+        )
+    heads = ("<phase", "n", "s", "ops/s", "own MB/s", "app MB/s", "dev MB/s", "meta %", "seeks/s")
+    section.tables.append(Table(heads, rows))
+    section.definition = (
+        "own: file data the workload says it moved per second of its phase, mean over the n phases"
+        " +- 95 % confidence interval (t, s/sqrt n), or a single observation. app, dev, meta: see throughput."
+    )
+    return section
+
+
+def throughput_section(run: Run, m: Measured) -> Section:
+    section = Section("Throughput", mark=about.mark(run, "block", "calls"))
+    elapsed = m.window.elapsed_s
+    if m.app_bytes is not None:
+        for op in throughput.OPS:
+            moved = m.app_bytes[op]
+            section.facts.append((f"application {op}", f"{units.bytes_(moved)}, {units.mb_s(moved / 1e6 / elapsed)} MB/s"))
+    else:
+        section.facts.append(("application", f"not available: {_absent(run, 'calls')}"))
+    if not m.classes:
+        section.facts.append(("device", f"no requests: {_absent(run, 'block') if m.moves is None else 'none came'}"))
+        section.definition = throughput.DEFINITION
+        return section
+    rows = []
+    for row in m.classes:
+        rows.append(
+            (
+                row.op,
+                row.class_,
+                f"{row.requests:,}",
+                units.bytes_(row.bytes),
+                units.mb_s(row.bytes / 1e6 / elapsed),
+                units.figures(row.requests / elapsed),
+                units.bytes_(row.bytes / row.requests),
+                units.percent(row.in_workload / row.requests),
+                f"{row.errors:,}",
+            )
+        )
+    heads = ("<op", "<class", "requests", "bytes", "MB/s", "IOPS", "mean size", "own %", "errors")
+    section.tables.append(Table(heads, rows))
+    sums = {c: sum(r.bytes for r in m.classes if r.class_ == c and r.op in throughput.OPS) for c in throughput.CLASSES}
+    share = throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
+    device = sum(r.bytes for r in m.classes if r.op in throughput.OPS)
+    section.notes.append(f"metadata share: {units.percent(share)} %")
+    if m.app_bytes is not None and (app := sum(m.app_bytes.values())):
+        section.notes.append(f"device bytes / application bytes: {units.figures(device / app)}")
+    for op in throughput.OPS:
+        told = m.disk_counters.get(f"{op}_bytes")
+        seen = sum(r.bytes for r in m.classes if r.op == op)
+        if told is not None:
+            how = "as traced" if told == seen else f"traced {units.bytes_(seen)}, difference {seen - told:+,} B"
+            section.notes.append(f"the device's own counter, {op}: {told:,} B; {how}")
+    section.definition = throughput.DEFINITION + " own: submitted from the workload's cgroup."
+    return section
+
+
+def seeks_section(run: Run, m: Measured) -> Section:
+    section = Section("Seeks", mark=about.mark(run, "block"))
+    if m.moves is None:
+        section.absent = _absent(run, "block")
+        return section
+    elapsed = m.window.elapsed_s
+    names = [n for n in m.seek_summaries if m.seek_summaries[n].requests]
+    counts, distances = [], []
+    for name in names:
+        s = m.seek_summaries[name]
+        near = s.near / s.with_previous if s.with_previous else None
+        counts.append(
+            (
+                name,
+                f"{s.requests:,}",
+                f"{s.seeks:,}",
+                units.figures(s.seeks / elapsed),
+                units.percent(s.seeks / s.with_previous if s.with_previous else None),
+                units.percent(s.sequential_share),
+                units.percent(near),
+            )
+        )
+        if s.seeks:
+            distances.append((name, *(units.bytes_(v) for v in (*s.signed_bytes, *s.absolute_bytes))))
+    if not names:
+        section.notes.append("no reads or writes with data: nothing can seek")
+        section.definition = seeks.DEFINITION
+        return section
+    section.tables.append(Table(("<of", "requests", "seeks", "seeks/s", "seek %", "sequential %", "near %"), counts))
+    if distances:
+        signed = [f"p{p:g}" for p in seeks.SIGNED_PERCENTS]
+        absolute = [f"|p{p:g}|" if p < 100 else "|max|" for p in seeks.ABSOLUTE_PERCENTS]
+        split = 1 + len(signed)
+        section.tables.append(Table(("<signed distance", *signed), [row[:split] for row in distances]))
+        section.tables.append(
+            Table(("<absolute distance", *absolute), [(row[0], *row[split:]) for row in distances])
+        )
+    if m.seeks_mean is not None:
+        section.notes.append(
+            f"seeks/s over bins of {m.timeline.width_ns / 1e9:g} s: {units.mean(m.seeks_mean)} (mean, 95 % confidence"
+            f" interval over {m.seeks_mean.n} bins, as if they were independent)"
+        )
+    section.definition = seeks.DEFINITION + " |p|: of the distance without its sign. near: within 64 KiB."
+    return section
+
+
+def latency_section(run: Run, m: Measured) -> Section:
+    section = Section("Request latency", mark=about.mark(run, "block"))
+    if m.moves is None:
+        section.absent = _absent(run, "block")
+        return section
+    rows = []
+    for (op, class_), found in m.latency_rows.items():
+        for i, row in enumerate(found):
+            if class_ and row.stage != "Q2C":
+                continue
+            first = i == 0 or class_
+            label = (op if not class_ else f"  {class_}") if first else ""
+            rows.append((label, row.stage, f"{row.count:,}" if first else "", *(units.ns(v) for v in row.at_ns)))
+    if rows:
+        heads = ("<op", "<stage", "count", *(f"p{p:g}" if p < 100 else "max" for p in latency.PERCENTS))
+        section.tables.append(Table(heads, rows))
+    else:
+        section.notes.append("no request completed")
+    section.definition = latency.DEFINITION
+    return section
+
+
+def queue_section(run: Run, m: Measured) -> Section:
+    section = Section("Queue depth", mark=about.mark(run, "block"))
+    if m.depth_device is None or m.depth_all is None:
+        section.absent = _absent(run, "block")
+        return section
+    weights = m.timeline.lengths_s
+    for name, depth in (("at the device", m.depth_device), ("in all", m.depth_all)):
+        mean = float(np.average(depth.mean, weights=weights))
+        section.facts.append((name, f"mean {units.figures(mean)}, highest {int(depth.highest.max()):,}"))
+    section.definition = "requests issued and not completed (in all: queued and not completed); mean over time."
+    return section
+
+
+def locks_section(run: Run, m: Measured) -> Section:
+    section = Section("Lock waits", mark=about.mark(run, "locks"))
+    if m.lock_rows is None:
+        section.absent = _absent(run, "locks")
+        return section
+    if not m.lock_rows:
+        section.notes.append("no lock was waited on, as far as this kernel can show")
+    total = sum(r.total_ns for r in m.lock_rows)
+    spin = sum(r.spin_ns for r in m.lock_rows)
+    elapsed = m.window.elapsed_s
+    if total:
+        rows = [
+            (
+                r.kind,
+                r.name,
+                f"{r.waits:,}",
+                units.ns(r.spin_ns),
+                units.ns(r.sleep_ns),
+                units.ns(r.max_ns),
+                units.percent(r.total_ns / total),
+            )
+            for r in m.lock_rows[:TOP]
+        ]
+        section.tables.append(Table(("<kind", "<lock, or first caller", "waits", "spin", "sleep", "max", "share %"), rows))
+        for i, r in enumerate(m.lock_rows[:3]):
+            if r.callers:
+                section.notes.append(f"{i + 1}. {r.kind} {r.name} < {r.callers} ({r.locks:,} locks)")
+        if len(m.lock_rows) > TOP:
+            rest = sum(r.total_ns for r in m.lock_rows[TOP:])
+            section.notes.append(f"{len(m.lock_rows) - TOP} more, {units.percent(rest / total)} % of the wait")
+        cpu = f", spin share {units.percent(spin / 1e9 / elapsed / run.cpus)} % of {run.cpus} CPUs" if run.cpus else ""
+        section.notes.append(
+            f"in all {sum(r.waits for r in m.lock_rows):,} waits, spinning {units.ns(spin)}{cpu}, sleeping"
+            f" {units.ns(total - spin)} (on average {units.figures((total - spin) / 1e9 / elapsed)} threads asleep)"
+        )
+    failed = sum(r.failed for r in m.lock_rows)
+    if failed:
+        section.notes.append(f"{failed:,} waits were given up (signal); they are counted")
+    section.definition = locks.DEFINITION
+    return section
+
+
+def calls_section(run: Run, m: Measured) -> Section:
+    section = Section("File-system calls", mark=about.mark(run, "calls"))
+    if m.call_rows is None:
+        section.absent = _absent(run, "calls")
+        return section
+    rows = [
+        (
+            r.call,
+            r.target,
+            f"{r.count:,}",
+            units.bytes_(r.bytes),
+            f"{r.errors:,}",
+            units.ns(r.total_ns),
+            units.ns(r.p50_ns),
+            units.ns(r.p99_ns),
+            units.ns(r.max_ns),
+        )
+        for r in m.call_rows[:TOP]
+    ]
+    if rows:
+        section.tables.append(
+            Table(("<call", "<on", "count", "bytes", "errors", "in all", "p50", "p99", "max"), rows)
+        )
+        if len(m.call_rows) > TOP:
+            section.notes.append(f"{len(m.call_rows) - TOP} more kinds of calls, with less time")
+    else:
+        section.notes.append("no calls were seen")
+    section.definition = calls.DEFINITION + " on target: on the file system under test."
+    return section
+
+
+def correlation_section(run: Run, m: Measured) -> Section:
+    section = Section("What goes with application throughput", mark=about.mark(run, "calls", "block", "locks"))
+    if m.correlation_why_not:
+        section.absent = m.correlation_why_not
+        return section
+    width = m.correlation_timeline.width_ns / 1e9
+    rows = []
+    for c in m.correlations:
+        if c.rho is None or c.low is None or c.high is None or c.p is None or c.rho_now is None:
+            section.notes.append(f"{c.name}: no figure, {c.why_not}")
+            continue
+        rows.append(
+            (
+                c.name,
+                f"{c.rho:+.2f}",
+                f"{c.low:+.2f}..{c.high:+.2f}",
+                f"{c.lag_bins * width:+g} s" if c.lag_bins else "0 s",
+                f"{c.rho_now:+.2f}",
+                f"{c.p:.3f}" if c.p >= 0.001 else "<0.001",
+                f"{c.bins:,}",
+                f"{c.effective_bins:,.0f}",
+            )
+        )
+    if rows:
+        section.tables.append(
+            Table(("<series", "rho", "95 % interval", "lag", "rho(0)", "p", "bins", "eff."), rows)
+        )
+    section.definition = (
+        f"bins of {width:g} s of the workload's time, lags searched to +-{correlation.LAGS * width:g} s. "
+        + correlation.DEFINITION
+        + " Interval: Fisher's z with the effective number of bins (eff.), at the lag shown, not allowing for the search."
+    )
+    return section
+
+
+def headline(run: Run, m: Measured) -> str:
+    """The run in one line."""
+    parts = [run.text("filesystem", "name"), run.text("workload", "name")]
+    name = " ".join(part for part in parts if part) or run.name
+    return f"Seekmeter: {name}, {units.seconds(m.window.work_s)} s"
+
+
+def make_document(run: Run, tables: Tables, m: Measured) -> Document:
+    """The whole report's content."""
+    return Document(
+        title=headline(run, m),
+        banners=about.banners(run, tables),
+        sections=[
+            about.what_was_run(run, m),
+            where_time_went(run, m),
+            throughput_section(run, m),
+            seeks_section(run, m),
+            latency_section(run, m),
+            queue_section(run, m),
+            locks_section(run, m),
+            calls_section(run, m),
+            correlation_section(run, m),
+            about.losses(run, tables, m),
+            about.warnings(run),
+        ],
+    )

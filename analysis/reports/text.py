@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The document as 80-column ASCII text, to be pasted into a mail."""
+
+from __future__ import annotations
+
+import textwrap
+
+from analysis.reports.document import Document, Section, Table
+
+WIDTH = 80
+
+
+def ascii_(text: str) -> str:
+    """Mail-safe: whatever is not ASCII is written as \\x.. ."""
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def wrap(text: str, indent: str = "", hang: str | None = None) -> list[str]:
+    """Fold at 80 columns; a word longer than a line is cut into lines, nothing is dropped."""
+    return textwrap.wrap(
+        ascii_(text),
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent if hang is None else hang,
+        break_on_hyphens=False,
+    ) or [""]
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else cell[: max(width - 2, 1)] + ".."
+
+
+def table_lines(table: Table) -> list[str]:
+    """Columns as wide as their widest cell; if that is too much, the widest left-set column gives way."""
+    left = [head.startswith("<") for head in table.heads]
+    rows = [[ascii_(head.removeprefix("<")) for head in table.heads]]
+    rows += [[ascii_(cell) for cell in row] for row in table.rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(left))]
+    over = sum(widths) + 2 * (len(widths) - 1) + 2 - WIDTH
+    gap = "  "
+    if over > 0 and not any(left):
+        gap = " "
+    while over > 0:
+        at = max((i for i in range(len(widths)) if left[i]), key=lambda i: widths[i], default=None)
+        if at is None or widths[at] <= 8:
+            break
+        take = min(over, widths[at] - 8)
+        widths[at] -= take
+        over -= take
+    lines = []
+    for row in rows:
+        cells = [
+            _cut(cell, w).ljust(w) if is_left else cell.rjust(w)
+            for cell, w, is_left in zip(row, widths, left, strict=True)
+        ]
+        lines.append(("  " + gap.join(cells)).rstrip())
+    return lines
+
+
+def fact_lines(facts: list[tuple[str, str]]) -> list[str]:
+    width = max((len(name) for name, _ in facts), default=0)
+    lines: list[str] = []
+    for name, value in facts:
+        lines += wrap(value, f"  {name.ljust(width)}  ", " " * (width + 4))
+    return lines
+
+
+def section_lines(section: Section) -> list[str]:
+    title = f"{section.title}{' ' + section.mark if section.mark else ''}"
+    lines = ["", f"{title.upper()} {'-' * (WIDTH - len(title) - 1)}"]
+    if section.absent:
+        lines += wrap(f"not available: {section.absent}", "  ")
+    lines += fact_lines(section.facts)
+    for i, table in enumerate(section.tables):
+        if i or section.facts:
+            lines.append("")
+        lines += table_lines(table)
+    for note in section.notes:
+        lines += wrap(note, "  - ", "    ")
+    if section.definition and not section.absent:
+        lines += wrap(section.definition, "  [", "   ")
+        lines[-1] += "]" if len(lines[-1]) < WIDTH else "\n   ]"
+    return lines
+
+
+def render(document: Document) -> str:
+    """The whole text, lines of at most 80 columns."""
+    lines = wrap(document.title)
+    lines += ["=" * min(len(line), WIDTH) for line in lines[-1:]]
+    for banner in document.banners:
+        lines += wrap(banner, "!! ", "!! ")
+    for section in document.sections:
+        lines += section_lines(section)
+    return "\n".join(lines) + "\n"

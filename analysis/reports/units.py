@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Numbers as words with their units: decimal prefixes (1 MB = 10**6 bytes), three figures where it matters."""
+
+from __future__ import annotations
+
+import math
+
+from analysis.measures.statistics import Mean
+
+
+def figures(value: float, digits: int = 3) -> str:
+    """About `digits` significant figures, thousands with commas, never an exponent."""
+    if not math.isfinite(value):
+        return "-"
+    if value == 0:
+        return "0"
+    places = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
+    places = min(places, 6)
+    text = f"{value:,.{places}f}"
+    return "0" if not text.strip("-0.,") else text
+
+
+def bytes_(value: float | None) -> str:
+    """4.1 GB."""
+    if value is None:
+        return "-"
+    size = abs(value)
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor * 0.9995:
+            return f"{figures(value / factor)} {unit}"
+    return f"{value:,.0f} B"
+
+
+def ns(value: float | None) -> str:
+    """Nanoseconds as ns, us, ms or s."""
+    if value is None:
+        return "-"
+    for unit, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(value) >= factor * 0.9995:
+            return f"{figures(value / factor)} {unit}"
+    return f"{value:.0f} ns"
+
+
+def seconds(value: float) -> str:
+    return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def mb_s(value: float | None) -> str:
+    return "-" if value is None else figures(value)
+
+
+def percent(value: float | None) -> str:
+    """A share (0..1) in percent; below 0.1 % but not zero is said so."""
+    if value is None:
+        return "-"
+    if 0 < value < 0.001:
+        return "<0.1"
+    return f"{value * 100:.1f}"
+
+
+def mean(value: Mean | None) -> str:
+    """12.3 +-0.4 (n=20), or 12.3 (single)."""
+    if value is None:
+        return "-"
+    if value.half_width is None:
+        return f"{figures(value.value)} (single)"
+    return f"{figures(value.value)} +-{figures(value.half_width, 2)}"

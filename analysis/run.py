@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Open a run directory: run.json and losses.json, whoever made them.
+
+Broken, foreign and interrupted runs are normal: every fact may be missing or of a wrong kind, and what
+could not be read is kept as a gap the report states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import ReportError, TableError, WordError
+from analysis.files import read_json_object
+
+SCHEMA = 1
+# what a table's rows come from, in losses.json's words
+COLLECTOR_OF = {"block": "block", "lock_wait": "locks", "call": "calls", "counter": "counters"}
+
+
+def clean(value: object, limit: int = 2000) -> str:
+    """Words from the run, safe to print: control and other invisible characters become \\x.., length bounded."""
+    text = str(value)
+    if len(text) > limit:
+        text = text[:limit] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+
+
+def as_int(value: object) -> int | None:
+    """A whole number that fits 63 bits, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    number = int(value)
+    return number if abs(number) < 1 << 63 else None
+
+
+def as_float(value: object) -> float | None:
+    """A finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def dig(tree: Mapping[str, Any], *keys: str) -> Any:
+    """tree[k1][k2]…, or None where a level is missing or not an object."""
+    value: Any = tree
+    for key in keys:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+@dataclass(frozen=True)
+class CollectorLoss:
+    """What one collector saw, kept and lost; None = not said."""
+
+    name: str
+    state: str
+    why: str
+    remedy: str
+    seen: int | None
+    recorded: int | None
+    lost: dict[str, int]
+    notes: dict[str, int]
+    cpu_ns: int | None
+    bpf_run_count: int | None
+    bpf_sampled_runs: int | None
+    bpf_sampled_ns: int | None
+
+    @property
+    def lost_total(self) -> int:
+        return sum(self.lost.values())
+
+    @property
+    def is_on(self) -> bool:
+        return self.state == "on"
+
+
+@dataclass
+class Run:
+    """One run directory. `gaps` are sentences about what is missing or broken; the report prints them."""
+
+    path: Path
+    facts: dict[str, Any]
+    losses: dict[str, CollectorLoss]
+    recorder_cpu_ns: int | None
+    recording_complete: bool | None
+    gaps: list[str] = field(default_factory=list)
+
+    def text(self, *keys: str) -> str:
+        """A fact as words, empty if it is missing."""
+        value = dig(self.facts, *keys)
+        return "" if value is None or isinstance(value, (dict, list)) else clean(value)
+
+    def int_(self, *keys: str) -> int | None:
+        return as_int(dig(self.facts, *keys))
+
+    def float_(self, *keys: str) -> float | None:
+        return as_float(dig(self.facts, *keys))
+
+    def words(self, *keys: str) -> list[str]:
+        """A list of words (argv, warnings), empty if it is missing."""
+        value = dig(self.facts, *keys)
+        return [clean(item) for item in value] if isinstance(value, list) else []
+
+    @property
+    def state(self) -> str:
+        return self.text("state") or "unknown"
+
+    @property
+    def cpus(self) -> int | None:
+        cpus = self.int_("machine", "cpus")
+        return cpus if cpus and cpus > 0 else None
+
+    @property
+    def name(self) -> str:
+        return clean(self.path.resolve().name, 80)
+
+    def lossy(self, collector: str) -> str:
+        """Why figures from this collector may be short, or an empty string when nothing was lost."""
+        loss = self.losses.get(collector)
+        if loss is None:
+            return f"{collector}: what was lost is not recorded"
+        if loss.lost_total:
+            of = f" of {loss.seen:,} seen" if loss.seen else ""
+            return f"{collector}: {loss.lost_total:,} lost{of}"
+        return ""
+
+    def off(self, collector: str) -> str:
+        """Why this collector has nothing, with the remedy; an empty string if it was on or nobody said."""
+        loss = self.losses.get(collector)
+        if loss is None or loss.is_on:
+            return ""
+        remedy = f" (remedy: {loss.remedy})" if loss.remedy else ""
+        return f"{loss.why or 'switched off'}{remedy}"
+
+
+def _counts(value: object) -> dict[str, int]:
+    if not isinstance(value, Mapping):
+        return {}
+    found = {clean(key, 60): as_int(number) for key, number in value.items()}
+    return {key: number for key, number in found.items() if number is not None and number >= 0}
+
+
+def _collector(name: str, entry: Mapping[str, Any]) -> CollectorLoss:
+    return CollectorLoss(
+        name=clean(name, 20),
+        state=clean(entry.get("state", "unknown"), 20),
+        why=clean(entry.get("why") or "", 300),
+        remedy=clean(entry.get("remedy") or "", 300),
+        seen=as_int(entry.get("seen")),
+        recorded=as_int(entry.get("recorded")),
+        lost=_counts(entry.get("lost")),
+        notes=_counts(entry.get("notes")),
+        cpu_ns=as_int(entry.get("cpu_ns")),
+        bpf_run_count=as_int(dig(entry, "bpf", "run_count")),
+        bpf_sampled_runs=as_int(dig(entry, "bpf", "sampled_runs")),
+        bpf_sampled_ns=as_int(dig(entry, "bpf", "sampled_ns")),
+    )
+
+
+def open_run(path: Path) -> Run:
+    """Open RUN. WordError if it is not a directory, ReportError if it is not a run directory at all."""
+    try:
+        is_dir = path.is_dir()
+    except (OSError, ValueError):
+        is_dir = False
+    if not is_dir:
+        raise WordError(f"{clean(path)} is not a directory; name a run directory, such as RUN=runs/latest")
+    gaps: list[str] = []
+    facts: dict[str, Any] = {}
+    try:
+        facts = read_json_object(path / "run.json")
+    except TableError as error:
+        if not (path / "tables").is_dir() and not (path / "raw" / "recorder").is_dir():
+            raise ReportError(
+                f"{clean(path)} is not a run directory ({error}, and there is neither tables/ nor raw/recorder/);"
+                " name one that `make trace` made"
+            ) from None
+        gaps.append(f"{error}: what was run is not known")
+    schema = as_int(facts.get("schema"))
+    if facts and schema != SCHEMA:
+        gaps.append(
+            f"run.json has schema {clean(facts.get('schema'), 20)}, this program reads {SCHEMA}; facts may be amiss"
+        )
+    tree: dict[str, Any] = {}
+    # the recorder's own file serves when the session died before it merged it
+    for candidate in (path / "losses.json", path / "raw" / "recorder" / "losses.json"):
+        try:
+            tree = read_json_object(candidate)
+            break
+        except TableError as error:
+            if candidate.parent == path:
+                gaps.append(f"{error}: what was lost may not be known")
+    collectors = tree.get("collectors")
+    losses = {}
+    if isinstance(collectors, Mapping):
+        losses = {
+            clean(name, 20): _collector(name, entry)
+            for name, entry in collectors.items()
+            if isinstance(entry, Mapping)
+        }
+    complete = tree.get("complete")
+    return Run(
+        path=path,
+        facts=facts,
+        losses=losses,
+        recorder_cpu_ns=as_int(dig(tree, "recorder", "cpu_ns")),
+        recording_complete=complete if isinstance(complete, bool) else None,
+        gaps=gaps,
+    )

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""All tables of a run: converted from raw/ where that is newer or the Parquet is not there, then read.
+
+A table that can't be had is None, and a sentence in run.gaps says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.errors import ReportError, TableError
+from analysis.run import COLLECTOR_OF, Run
+from analysis.tables import block, call, counter, lock, lock_wait, phase, stack
+from analysis.tables.rec import open_recording
+from analysis.tables.store import Column, Stored, read_table, write_recording
+
+COLUMNS: dict[str, Sequence[Column]] = {
+    "phase": phase.COLUMNS,
+    "block": block.COLUMNS,
+    "lock_wait": lock_wait.COLUMNS,
+    "lock": lock.COLUMNS,
+    "stack": stack.COLUMNS,
+    "call": call.COLUMNS,
+    "counter": counter.COLUMNS,
+}
+CONVERT_LINES = {"phase": phase.convert, "lock": lock.convert, "stack": stack.convert}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The run's tables; None = not there, see run.gaps and losses."""
+
+    phases: phase.Phases | None
+    block: block.Block | None
+    lock_wait: lock_wait.LockWait | None
+    call: call.Call | None
+    counter: counter.Counter | None
+    lock_names: dict[int, str]
+    stacks: dict[int, list[str]]
+    truncated_bytes: dict[str, int]
+    rows: dict[str, int]
+
+
+def _source(run: Path, table: str) -> Path:
+    if table == "phase":
+        return run / "raw" / "phases.jsonl"
+    if table in CONVERT_LINES:
+        return run / "raw" / "recorder" / f"{table}.jsonl"
+    return run / "raw" / "recorder" / f"{table}.rec"
+
+
+def _fresh(source: Path, target: Path, table: str) -> Stored | None:
+    """The stored table, unless raw/ holds a recording of another size (it went on after the last report)."""
+    try:
+        stored = read_table(target, table, COLUMNS[table])
+    except TableError:
+        return None
+    try:
+        same = source.stat().st_size == stored.about.get("source_bytes")
+    except OSError:
+        return stored  # no raw/ here: the table is all there is
+    return stored if same else None
+
+
+def _load(run: Run, table: str) -> Stored | None:
+    source = _source(run.path, table)
+    target = run.path / "tables" / f"{table}.parquet"
+    stored = _fresh(source, target, table)
+    if stored is not None:
+        return stored
+    try:
+        if not source.exists() and not source.is_symlink():
+            if target.exists() or target.is_symlink():
+                return read_table(target, table, COLUMNS[table])
+            raise TableError(f"neither tables/{target.name} nor raw/.../{source.name} is there")
+        if table in CONVERT_LINES:
+            CONVERT_LINES[table](source, target)
+        else:
+            write_recording(open_recording(source, table), COLUMNS[table], target)
+        return read_table(target, table, COLUMNS[table])
+    except TableError as error:
+        collector = COLLECTOR_OF.get(table, "")
+        if not run.off(collector):
+            run.gaps.append(f"no {table} table: {error}")
+        return None
+
+
+def load_tables(run: Run) -> Tables:
+    """Convert and read everything there is."""
+    folder = run.path / "tables"
+    if folder.is_symlink():
+        raise ReportError(f"{folder} is a symbolic link; replace it by a directory of the run's own")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ReportError(
+            f"{folder} can't be made ({error.strerror}); copy the run directory to a place of your own"
+        ) from None
+    stored = {table: _load(run, table) for table in COLUMNS}
+    for table, one in stored.items():
+        if one is not None and one.bad_lines:
+            run.gaps.append(f"{table}: {one.bad_lines:,} lines were unreadable and are left out")
+    p, b, w, c, n = (stored[name] for name in ("phase", "block", "lock_wait", "call", "counter"))
+    locks, stacks = stored["lock"], stored["stack"]
+    return Tables(
+        phases=phase.from_stored(p) if p else None,
+        block=block.from_stored(b) if b else None,
+        lock_wait=lock_wait.from_stored(w) if w else None,
+        call=call.from_stored(c) if c else None,
+        counter=counter.from_stored(n) if n else None,
+        lock_names=lock.from_stored(locks) if locks else {},
+        stacks=stack.from_stored(stacks) if stacks else {},
+        truncated_bytes={t: one.truncated_bytes for t, one in stored.items() if one and one.truncated_bytes},
+        rows={t: one.rows for t, one in stored.items() if one},
+    )

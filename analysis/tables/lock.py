@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The lock table: one row is one lock that was waited on. Empty strings: not known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from analysis.run import clean
+from analysis.tables.lines import read_lines
+from analysis.tables.store import Column, Stored, schema, write_batches
+
+COLUMNS = (
+    Column("lock_id", "id", "", "the lock's address as a number"),
+    Column("kind", "string", "", "spinlock, rwlock, mutex, rwsem, percpu_rwsem, rtmutex, semaphore"),
+    Column("name", "string", "", "its name"),
+    Column("slab", "string", "", "the slab cache it lives in"),
+    Column("member", "string", "", "the structure's member it is"),
+    Column("address", "string", "", "its address in hex"),
+)
+
+
+def convert(source: Path, target: Path) -> None:
+    found, bad, size = read_lines(source)
+    rows = {}
+    for row in found:
+        lock_id = row.get("lock_id")
+        if isinstance(lock_id, bool) or not isinstance(lock_id, int) or not 0 <= lock_id < 1 << 64:
+            bad += 1
+            continue
+        words = {key: clean(row.get(key) or "", 100) for key in ("kind", "name", "slab", "member", "address")}
+        rows.setdefault(lock_id, {"lock_id": lock_id, **words})
+    arrow = schema("lock", COLUMNS, {"source": source.name, "source_bytes": size, "bad_lines": bad})
+    write_batches(target, arrow, [pa.RecordBatch.from_pylist(list(rows.values()), schema=arrow)])
+
+
+def from_stored(stored: Stored) -> dict[int, str]:
+    """Name of each lock that has one (name, else slab and member)."""
+    names = {}
+    for row in stored.table.to_pylist():
+        inside = ".".join(part for part in (row["slab"], row["member"]) if part)
+        if row["name"] or inside:
+            names[int(row["lock_id"])] = clean(row["name"] or inside, 100)
+    return names

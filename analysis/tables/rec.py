@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Read any raw/recorder/*.rec file from its own description.
+
+    bytes 0-7 "SKMREC01"; u32 JSON length; u32 zero; JSON; zeros to a multiple of 8; fixed-size records to EOF
+
+The JSON names each field's offset, size, type, count and enum. A last, partial record (the recorder was
+killed, the disk was full) is counted as truncated and left out. Nothing in the header is trusted.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.errors import TableError
+from analysis.files import open_regular, parse_json
+from analysis.run import as_int, clean
+
+MAGIC = b"SKMREC01"
+HEADER_LIMIT_BYTES = 1 << 20
+RECORD_LIMIT_BYTES = 1 << 16
+TYPES = {f"{kind}{bits}": f"<{kind}{bits // 8}" for kind in "iu" for bits in (16, 32, 64)} | {
+    "u8": "u1",
+    "i8": "i1",
+}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An opened .rec file: `chunks()` gives its records as structured arrays, so memory stays bounded."""
+
+    path: Path
+    table: str
+    bin_ns: int | None
+    rows: int
+    truncated_bytes: int
+    data_offset: int
+    file_bytes: int
+    dtype: np.dtype[np.void]
+    enums: dict[str, dict[int, str]]  # by field name: number -> word
+
+    def chunks(self, rows: int = 1 << 20) -> Iterator[npt.NDArray[np.void]]:
+        with open_regular(self.path) as file:
+            file.seek(self.data_offset)
+            left = self.rows
+            while left > 0:
+                part = np.fromfile(file, self.dtype, count=min(rows, left))
+                if part.size == 0:
+                    return
+                left -= part.size
+                yield part
+
+
+def _fields(header: Mapping[str, Any], record_bytes: int, name: str) -> np.dtype[np.void]:
+    described = header.get("fields")
+    if not isinstance(described, list) or not 0 < len(described) <= 200:
+        raise TableError(f"{name}: the header describes no fields")
+    names: list[str] = []
+    formats: list[Any] = []
+    offsets: list[int] = []
+    for entry in described:
+        if not isinstance(entry, Mapping):
+            raise TableError(f"{name}: a field's description is not an object")
+        field, kind = entry.get("name"), entry.get("type")
+        offset, size = as_int(entry.get("offset")), as_int(entry.get("bytes"))
+        count = as_int(entry.get("count", 1))
+        if not isinstance(field, str) or not field.isidentifier() or field in names:
+            raise TableError(f"{name}: a field has no proper name: {clean(field, 40)}")
+        if offset is None or size is None or count is None or count < 1 or size < 1 or offset < 0:
+            raise TableError(f"{name}: field {field} has no proper place")
+        if offset + size > record_bytes:
+            raise TableError(f"{name}: field {field} lies outside the record")
+        if kind == "char":
+            form: Any = f"S{size}"
+        elif isinstance(kind, str) and kind in TYPES:
+            base = np.dtype(TYPES[kind])
+            if base.itemsize * count != size:
+                raise TableError(f"{name}: field {field} is {size} bytes, not {count} of {kind}")
+            form = (base, (count,)) if count > 1 else base
+        else:
+            raise TableError(f"{name}: field {field} has the unknown type {clean(kind, 40)}")
+        names.append(field)
+        formats.append(form)
+        offsets.append(offset)
+    layout: Any = {"names": names, "formats": formats, "offsets": offsets, "itemsize": record_bytes}
+    return np.dtype(layout)
+
+
+def _enums(header: Mapping[str, Any]) -> dict[str, dict[int, str]]:
+    described = header.get("enums")
+    described = described if isinstance(described, Mapping) else {}
+    found: dict[str, dict[int, str]] = {}
+    for entry in header["fields"]:
+        words = described.get(entry.get("enum")) if isinstance(entry.get("enum"), str) else None
+        if isinstance(words, Mapping):
+            found[entry["name"]] = {int(n): clean(w, 40) for n, w in words.items() if str(n).isdecimal()}
+    return found
+
+
+def open_recording(path: Path, table: str) -> Recording:
+    """Check a .rec file's header. TableError says what is wrong with it."""
+    name = path.name
+    with open_regular(path) as file:
+        file_bytes = os.fstat(file.fileno()).st_size
+        head = file.read(16)
+        if len(head) < 16 or head[:8] != MAGIC:
+            raise TableError(f"{name} is not a seekmeter recording ({file_bytes} bytes)")
+        json_bytes, _ = struct.unpack("<II", head[8:])
+        if json_bytes > HEADER_LIMIT_BYTES:
+            raise TableError(f"{name}: the header claims {json_bytes} bytes of description")
+        text = file.read(json_bytes)
+    if len(text) < json_bytes:
+        raise TableError(f"{name} ends inside its header")
+    header = parse_json(text, f"{name}'s header")
+    if not isinstance(header, dict):
+        raise TableError(f"{name}'s header is not a JSON object")
+    if header.get("table") != table:
+        raise TableError(f"{name} holds the table {clean(header.get('table'), 40)}, not {table}")
+    if header.get("byte_order", "little") != "little":
+        raise TableError(f"{name} has the byte order {clean(header.get('byte_order'), 20)}, not little")
+    record_bytes = as_int(header.get("record_bytes"))
+    if record_bytes is None or not 0 < record_bytes <= RECORD_LIMIT_BYTES:
+        raise TableError(f"{name}: a record of {clean(header.get('record_bytes'), 20)} bytes is not possible")
+    bin_ns = as_int(header.get("bin_ns"))
+    start = (16 + json_bytes + 7) // 8 * 8
+    data = max(file_bytes - start, 0)
+    dtype = _fields(header, record_bytes, name)
+    return Recording(
+        path=path,
+        table=table,
+        bin_ns=bin_ns if bin_ns and bin_ns > 0 else None,
+        rows=data // record_bytes,
+        truncated_bytes=data % record_bytes,
+        data_offset=start,
+        file_bytes=file_bytes,
+        dtype=dtype,
+        enums=_enums(header),
+    )

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The stack table: one row is one kernel stack, frames as symbol+offset, innermost first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from analysis.run import as_int, clean
+from analysis.tables.lines import read_lines
+from analysis.tables.store import Column, Stored, schema, write_batches
+
+COLUMNS = (
+    Column("stack_id", "int", "", "number"),
+    Column("frames", "frames", "", "symbol+offset, innermost first"),
+)
+
+
+def convert(source: Path, target: Path) -> None:
+    found, bad, size = read_lines(source)
+    rows = {}
+    for row in found:
+        stack_id, frames = as_int(row.get("stack_id")), row.get("frames")
+        if stack_id is None or not isinstance(frames, list):
+            bad += 1
+            continue
+        rows.setdefault(stack_id, {"stack_id": stack_id, "frames": [clean(f, 200) for f in frames[:200]]})
+    arrow = schema("stack", COLUMNS, {"source": source.name, "source_bytes": size, "bad_lines": bad})
+    write_batches(target, arrow, [pa.RecordBatch.from_pylist(list(rows.values()), schema=arrow)])
+
+
+def from_stored(stored: Stored) -> dict[int, list[str]]:
+    """Frames of each stack."""
+    return {
+        int(row["stack_id"]): [clean(frame, 200) for frame in row["frames"] or [] if frame is not None]
+        for row in stored.table.to_pylist()
+    }
