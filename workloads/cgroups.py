@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The workload's own cgroup: tells its calls from all others, and limits its memory (MEM) and CPUs (CPUS).
 
-The workload is always in a cgroup2 directory (the BPF programs ask for that one); if the host has no cgroup2 mounted, one is
-mounted privately. MEM and CPUS use the memory and cpuset controllers wherever they live: in cgroup2, or in
-a cgroup v1 hierarchy of their own (v1 and hybrid layouts).
+The workload is always in a cgroup2 directory (the BPF programs ask for that one); if the host has no cgroup2
+mounted, one is mounted privately. MEM and CPUS use the memory and cpuset controllers wherever they live: in
+cgroup2, or in a cgroup v1 hierarchy of their own (v1 and hybrid layouts).
 
-In cgroup2 the workload is one level below our own directory, and the io controller is not enabled there. So what a
-loop device does for the workload (the pages of a RAM disk) is charged to the directory above, outside MEM
-(loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bio's block cgroup).
+In cgroup2 the workload is one level below our own directory, and the io controller is not enabled there. So
+what a loop device does for the workload (the pages of a RAM disk) is charged to the directory above, outside
+MEM (loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bio's block cgroup).
 """
 
 import os
@@ -164,7 +164,8 @@ class WorkloadCgroup:
         directory = root / name
         self._make(directory)
         self._directories.append(directory)
-        # Empty at first, and a process is let in only when both are set. With noprefix mounts (Android) they lack "cpuset.".
+        # Empty at first, and a process is let in only when both are set. With noprefix mounts (Android) they
+        # lack "cpuset.".
         prefix = "cpuset." if (directory / "cpuset.cpus").exists() else ""
         _set(directory / f"{prefix}mems", (root / f"{prefix}mems").read_text().strip())
         _set(directory / f"{prefix}cpus", ",".join(map(str, cpus)))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Undo everything a session made, also after kill -9: the next start finishes what the last one could not.
 
-Before a thing is made, how to undo it is written as one fsynced JSON line to STATE/PID-STARTTIME/undo.jsonl. A
-living session holds a lock (flock) on that file, so a file whose lock is free belongs to a dead session, whatever
-happened to its pid. Undo goes in reverse, touches only what is listed, and checks first that it is still ours.
-A thing that cannot be undone now (a mount a shell still sits in) stays listed and is tried again at the next start.
+Before a thing is made, how to undo it is written as one fsynced JSON line to STATE/PID-STARTTIME/undo.jsonl.
+A living session holds a lock (flock) on that file, so a file whose lock is free belongs to a dead session,
+whatever happened to its pid. Undo goes in reverse, touches only what is listed, and checks first that it is
+still ours. A thing that cannot be undone now (a mount a shell still sits in) stays listed and is tried again
+at the next start.
 """
 
 import fcntl
@@ -77,7 +78,7 @@ class Janitor:
 
     def add_loop(self, number: int, backing: Path) -> int:
         """Will be made: /dev/loopNUMBER, a device that is not there yet, on the file backing."""
-        return self._add({"kind": "loop", "number": number, "backing": str(backing)})
+        return self._add({"kind": "loop", "loop": number, "backing": str(backing)})
 
     def add_cgroup(self, path: Path) -> int:
         """Will be made: a cgroup directory (v1 or v2). Undoing it ends the processes in it."""
@@ -111,6 +112,13 @@ class Janitor:
         except (StillBusy, OSError) as error:
             raise MachineError(str(error)) from error
         self._forget(entry)
+
+    def undo_mount(self, target: Path) -> None:
+        """Unmount what was listed with add_mount for this target. Raises MachineError if it is busy or not listed."""
+        for entry in self._entries:
+            if entry["kind"] == "mount" and entry["target"] == str(target):
+                return self.undo_one(entry["number"])
+        raise MachineError(f"{target} was not mounted by this session")
 
     def forget(self, number: int) -> None:
         """Drop a thing from the list, undone or never made."""
@@ -294,7 +302,7 @@ def _undo_mount(entry: Entry) -> None:
 
 def _undo_loop(entry: Entry) -> None:
     try:
-        loopdev.remove(entry["number"], Path(entry["backing"]), _BUSY_SECONDS)
+        loopdev.remove(entry["loop"], Path(entry["backing"]), _BUSY_SECONDS)
     except TimeoutError as error:
         raise StillBusy(str(error)) from error
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which Debian packages a file system and a workload need: python3 -m workloads.packages [--missing] [FS=NAME] [WL=NAME].
 
-Prints one package a line. With neither FS nor WL: those of all. With --missing: only those whose programs are not there.
-Standard library only, for setup to call with the system's python3.
+Prints one package a line. With neither FS nor WL: those of all. With --missing: only those whose programs
+are not there. Standard library only, for setup to call with the system's python3.
 """
 
 import sys

@@ -49,6 +49,7 @@ class Plan:
     left_out: Mapping[str, str]  # options of a study that are not applied, and why
     warnings: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()  # what could not be checked here and now, and why
+    to_install: tuple[str, ...] = ()  # packages that trace will install first (a plan before setup)
 
     @property
     def name(self) -> str:
@@ -117,6 +118,8 @@ class Plan:
         else:
             rows.append(("time", f"about {show_seconds(self.est_seconds)}"))
         rows += [("left out", f"{option}: {why}") for option, why in self.left_out.items()]
+        if self.to_install:
+            rows.append(("packages", f"{' '.join(self.to_install)} will be installed first; no option is checked before"))
         rows += [("warning", text) for text in self.warnings]
         rows += [("unchecked", text) for text in self.unchecked]
         return [f"{label:<11} {text}" for label, text in rows]
@@ -135,7 +138,8 @@ class Plan:
 def make_plan(words: Words, trial: bool = True) -> Plan:
     """Return the plan for the words of a trace. Nothing is changed. Raises WordError and MachineError.
 
-    With trial, options are tried on a scratch file (see filesystems/trial.py): mkfs's as any user, mount's as root.
+    With trial, options are tried on a scratch file (see filesystems/trial.py): mkfs's as any user, mount's
+    as root.
     """
     layout = cgroups.find_layout()
     if words.mem_bytes is not None or words.cpus is not None:
@@ -145,7 +149,7 @@ def make_plan(words: Words, trial: bool = True) -> Plan:
     if words.fs is not None:
         plan = _plan_filesystem(plan, words.fs)
         plan = _check_disk(plan, filesystems.load(words.fs))
-        if trial:
+        if trial and not plan.to_install:
             from workloads.filesystems import trial as trials
 
             unchecked = trials.check_options(plan)
@@ -190,16 +194,14 @@ def _plan_workload(words: Words, workload: Workload | None) -> Plan:
     fixed = {"{seed}": str(words.seed), "{threads}": str(threads or 1), "{build}": str(TREE / "build"),
              "{workloads}": str(TREE / "workloads")}  # fmt: skip
     warnings = list(plan.warnings)
-    if workload.program is not None:
-        program = filesystems.find_program(workload.program)
-        if program is None:
-            raise MachineError(
-                f"{workload.program} is missing: install the package {' '.join(workload.packages)}, or run make setup"
-            )
-    else:
+    if workload.program is None:
         program = str(TREE / "build/generators" / str(workload.generator))
-        if not os.access(program, os.X_OK):
-            raise MachineError(f"{program} is not built yet: run make setup")
+        if words.job != "plan" and not os.access(program, os.X_OK):
+            raise MachineError(f"{program} is not built: run make build")
+    else:
+        program = filesystems.find_program(workload.program) or workload.program
+        if program == workload.program:
+            plan = _to_install(plan, workload.program, workload.packages)
     arguments = [_fill(word, fixed) for word in (*workload.args, *scale.args)]
     if words.args:
         warnings.append("ARGS may change the size and time of the workload; both are estimated without it")
@@ -217,7 +219,9 @@ def _plan_filesystem(plan: Plan, name: str) -> Plan:
     """Return the plan with the file system's command lines and the size of its disk."""
     words = plan.words
     filesystem = filesystems.load(name)
-    filesystems.check_machine(filesystem)
+    filesystems.check_kernel(filesystem)
+    for program in filesystems.missing_programs(filesystem):
+        plan = _to_install(plan, program, filesystem.packages)
     options = filesystem.option_sets[words.fs_options] if words.fs_options else None
     if words.size_bytes is not None:
         size_bytes = words.size_bytes
@@ -231,7 +235,7 @@ def _plan_filesystem(plan: Plan, name: str) -> Plan:
         mkfs_argv=(*filesystem.mkfs, *(options.mkfs if options else ()), *words.mkfs),
         mkfs_env=options.mkfs_env if options else {},
         mount_options=(*filesystem.mount, *(options.mount if options else ()), *words.mount),
-        fsck_argv=filesystem.fsck,
+        fsck_argv=(*filesystem.fsck, *(options.fsck if options else ())),
         left_out=options.left_out if options else {},
     )
 
@@ -262,6 +266,13 @@ def _check_disk(plan: Plan, filesystem: Filesystem) -> Plan:
         text = f"the workload wants {show_size(wanted)} at this scale and the disk has {show_size(plan.size_bytes)}"
         plan = replace(plan, warnings=(*plan.warnings, text))
     return replace(plan, unchecked=(*plan.unchecked, *unchecked))
+
+
+def _to_install(plan: Plan, program: str, packages: tuple[str, ...]) -> Plan:
+    """Return the plan with packages to install, if it is a plan only. Raises MachineError if it is to be done now."""
+    if plan.words.job != "plan":
+        raise MachineError(f"{program} is missing: install the package {' '.join(packages)}, or run make setup")
+    return replace(plan, to_install=tuple(sorted({*plan.to_install, *packages})))
 
 
 def _fill(word: str, values: Mapping[str, str]) -> str:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The words of the command line: make JOB VARIABLE=value ..., checked before anything is done.
 
-The Makefile hands over each variable X given on its command line as SEEKMETER_X, and the names given, known or
-not, in SEEKMETER_WORDS. Everything wrong is a WordError naming the nearest valid words. Whether the machine
-can do it is not asked here: that is plan.py's question.
+The Makefile hands over each variable X given on its command line as SEEKMETER_X, and the names given, known
+or not, in SEEKMETER_WORDS. Everything wrong is a WordError naming the nearest valid words. Whether the
+machine can do it is not asked here: that is plan.py's question.
 """
 
 import os
@@ -47,10 +47,13 @@ NOT_YET = ("JOURNAL", "VM", "KERNEL", "WITH", "REPS")
 # Variables that are make's, not ours.
 _OF_MAKE = ("V",)
 
-_TRACE = ["FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS", "COLLECT", "DIR", "CMD", "ERASE", "OUT", "SEED"]
+_TRACE = (
+    *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
+    *("COLLECT", "DIR", "CMD", "ERASE", "OUT", "SEED"),
+)
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
-    "trace": tuple(_TRACE),
-    "plan": tuple(_TRACE),
+    "trace": _TRACE,
+    "plan": _TRACE,
     "watch": ("DEV", "SECS", "COLLECT", "OUT"),
     "report": ("RUN",),
     "doctor": (),
@@ -61,6 +64,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "bench": (),
     "clean": (),
     "setup": (),
+    "build": (),
 }
 
 COLLECTORS = ("block", "locks", "calls", "counters")

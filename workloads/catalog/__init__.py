@@ -17,6 +17,9 @@ SCALES = ("quick", "default", "paper")
 # What may stand in braces in args: the directory to work in, raw/ of the run directory, the seed, the
 # threads, and build/ of the source tree and workloads/.
 PLACEHOLDERS = ("dir", "raw", "seed", "threads", "build", "workloads")
+_KEYS = set(
+    "name summary source generator program packages args phases threads seeded scale variant".split(),
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,7 @@ def read(path: Path, variant: str | None = None) -> Workload:
     """Return the workload a TOML file describes. Raises WordError naming the file and the fault."""
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text())
-        unknown = set(table) - {"name", "summary", "source", "generator", "program", "packages", "args", "phases",
-                                "threads", "seeded", "scale", "variant"}  # fmt: skip
+        unknown = set(table) - _KEYS
         if unknown:
             raise ValueError(f"unknown key {sorted(unknown)[0]}")
         if table.get("name", path.stem) != path.stem:

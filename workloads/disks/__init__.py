@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The disk of a run: DISK=file, ram, or a real device. Opened with every rule of safety.py checked, undone by the janitor.
 
-file: a loop device with direct I/O on a sparse file in $SEEKMETER_SCRATCH (default /var/tmp/seekmeter). The file is unlinked
-as soon as it is attached, so that no crash can leave it behind.
-ram: the same on a tmpfs of its own, mounted for this run.
+file: a loop device with direct I/O on a sparse file in $SEEKMETER_SCRATCH (default /var/tmp/seekmeter). The
+file is unlinked as soon as it is attached, so that no crash can leave it behind. ram: the same on a tmpfs of
+its own, mounted for this run.
 """
 
 import os

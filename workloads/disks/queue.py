@@ -11,7 +11,8 @@ from workloads.nearest import nearest
 if TYPE_CHECKING:
     from workloads.janitor import Janitor
 
-# Settings that change what is measured, worth writing down. Sizes are in the units of sysfs, named in the setting.
+# Settings that change what is measured, worth writing down. Sizes are in the units of sysfs, named in the
+# setting.
 _SETTINGS = (
     "nr_requests",
     "logical_block_size",

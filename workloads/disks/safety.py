@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Whether a block device may be erased. Every rule refuses; none has an override.
 
-A device is refused if it, a partition of it, the disk it is a partition of, or (for a loop device) what it stands on is
-mounted in any mount namespace, used as swap, held by another driver or file system (dm, md, another btrfs or journal),
-under another loop device, or open for writing in another process; or if the kernel says so by O_EXCL.
+A device is refused if it, a partition of it, the disk it is a partition of, or (for a loop device) what it
+stands on is mounted in any mount namespace, used as swap, held by another driver or file system (dm, md,
+another btrfs or journal), under another loop device, or open for writing in another process; or if the
+kernel says so by O_EXCL.
 """
 
 import errno

@@ -40,6 +40,7 @@ class OptionSet:
     mkfs: tuple[str, ...]
     mkfs_env: Mapping[str, str]  # some mkfs need an environment variable to allow what they once allowed
     mount: tuple[str, ...]
+    fsck: tuple[str, ...]  # what fsck then needs too
     left_out: Mapping[str, str]  # published options that are not applied, and why
 
 
@@ -82,6 +83,7 @@ def read(path: Path) -> Filesystem:
                 mkfs=_strings(options, "mkfs"),
                 mkfs_env={str(key): str(value) for key, value in options.get("mkfs_env", {}).items()},
                 mount=_strings(options, "mount"),
+                fsck=_strings(options, "fsck"),
                 left_out={str(key): str(value) for key, value in options.get("left_out", {}).items()},
             )
             for name, options in table.get("options", {}).items()
@@ -165,16 +167,17 @@ def kernel_has(name: str) -> bool:
     return False
 
 
-def check_machine(filesystem: Filesystem) -> None:
-    """Raise MachineError if a program or the kernel's support for this file system is missing."""
-    for program in (filesystem.mkfs[0], filesystem.fsck[0]):
-        if find_program(program) is None:
-            raise MachineError(
-                f"{program} is missing: install the package {' '.join(filesystem.packages)}, or run make setup"
-            )
+def missing_programs(filesystem: Filesystem) -> list[str]:
+    """Return the programs of a file system that are not installed."""
+    return [program for program in (filesystem.mkfs[0], filesystem.fsck[0]) if find_program(program) is None]
+
+
+def check_kernel(filesystem: Filesystem) -> None:
+    """Raise MachineError if the kernel does not know the file system."""
     if not kernel_has(filesystem.name):
         raise MachineError(
-            f"this kernel ({os.uname().release}) has no {filesystem.name}: choose another FS (see /proc/filesystems)"
+            f"this kernel ({os.uname().release}) has no {filesystem.name}: choose another FS, "
+            f"or load or install its module (known now: see /proc/filesystems)"
         )
 
 
@@ -234,6 +237,11 @@ def mount(plan: "Plan", disk: "Disk", mountpoint: Path, janitor: "Janitor") -> s
     if result.returncode != 0:
         raise RunError(f"{disk.path} cannot be mounted on {mountpoint}: {last_words(result)}")
     return proc_mounts_line(mountpoint)
+
+
+def unmount(mountpoint: Path, janitor: "Janitor") -> None:
+    """Unmount what mount() mounted. Raises MachineError if it is still in use after some seconds."""
+    janitor.undo_mount(mountpoint)
 
 
 def proc_mounts_line(mountpoint: Path) -> str:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Try mkfs and mount options on a scratch file of the same size before the real disk is formatted.
 
-mkfs works on a plain file for any user and, the file being sparse, is quick and takes little room. The mount needs root. An
-option counts as unknown if the mount fails, or if the kernel says in its log that it ignores it.
+mkfs works on a plain file for any user and, the file being sparse, is quick and takes little room. The mount
+needs root. An option counts as unknown if the mount fails, or if the kernel says in its log that it ignores
+it.
 """
 
 import os
@@ -113,7 +114,8 @@ def _mount(plan: "Plan", options: Sequence[str], device: str, target: Path, jani
     janitor.undo_one(listed)
     if result.returncode != 0:
         return said[-1] if said else last_words(result)
-    # ext4 keeps dropped options as no-ops: "EXT4-fs: Ignoring removed nobh option" (fs/ext4/super.c, Opt_removed).
+    # ext4 keeps dropped options as no-ops: "EXT4-fs: Ignoring removed nobh option" (fs/ext4/super.c,
+    # Opt_removed).
     ignored = [
         line
         for line in said
