@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests of disks, file systems, cgroups and the janitor need: root, and scratch space that is checked for leftovers."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from workloads.janitor import Janitor
+from workloads.plan import Plan, make_plan
+from workloads.words import parse
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root: run make test as root or with sudo")
+
+
+def run(*argv: str, **options: str) -> str:
+    """Run a command that must work; return what it prints."""
+    return subprocess.run(argv, check=True, capture_output=True, text=True, **options).stdout  # type: ignore[call-overload,no-any-return]
+
+
+def plan(trial: bool = True, job: str = "trace", **given: str) -> Plan:
+    """Return the plan for these words."""
+    env = {f"SEEKMETER_{name}": text for name, text in given.items()}
+    return make_plan(parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job), trial)
+
+
+@pytest.fixture
+def janitor(tmp_path: Path) -> Iterator[Janitor]:
+    """A janitor of its own, undone at the end; everything must be undone then."""
+    keeper = Janitor(tmp_path / "state")
+    yield keeper
+    assert keeper.undo() == []
+
+
+class LoopDevice:
+    """A loop device made with losetup on a sparse file, to be broken into."""
+
+    def __init__(self, image: Path, size: str = "64M", *options: str) -> None:
+        self.image = image
+        run("truncate", "-s", size, str(image))
+        self.path = run("losetup", "--find", "--show", *options, str(image)).strip()
+        self.name = self.path.removeprefix("/dev/")
+
+    def close(self) -> None:
+        subprocess.run(["losetup", "-d", self.path], capture_output=True)
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[LoopDevice]:
+    """A free loop device of 64 MiB."""
+    device = LoopDevice(tmp_path / "loop.img")
+    yield device
+    device.close()

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The TOML files of workloads and file systems: all load; broken ones are named with their fault."""
+
+from pathlib import Path
+
+import pytest
+
+from workloads import catalog, filesystems
+from workloads.errors import WordError
+
+GOOD_WORKLOAD = """
+summary = "s"
+source = "x"
+program = "true"
+args = ["{dir}", "{seed}"]
+[scale.quick]
+args = ["-q"]
+size_bytes = "1G"
+seconds = 1
+[scale.default]
+size_bytes = 4096
+seconds = 2
+[scale.paper]
+size_bytes = 4096
+seconds = 3
+[variant.large]
+summary = "larger"
+args = ["-l"]
+scale.quick.args = ["-Q"]
+"""
+GOOD_FILESYSTEM = """
+summary = "s"
+packages = ["p"]
+mkfs = ["mkfs.x"]
+version = ["mkfs.x", "-V"]
+fsck = ["fsck.x"]
+min_bytes = 4096
+geometry = "none"
+[options.old]
+source = "a paper"
+mkfs = ["-o"]
+"""
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_every_workload_loads(name: str) -> None:
+    workload = catalog.load(name)
+    for variant in [None, *workload.variants]:
+        scales = catalog.load(name, variant).scales
+        assert scales["quick"].seconds <= 20
+        assert scales["quick"].seconds < scales["default"].seconds <= scales["paper"].seconds
+        assert all(scale.size_bytes >= 64 << 20 for scale in scales.values())
+
+
+@pytest.mark.parametrize("name", filesystems.names())
+def test_every_filesystem_loads(name: str) -> None:
+    filesystem = filesystems.load(name)
+    assert filesystem.mkfs[0].startswith("mkfs.")
+    assert filesystem.packages
+
+
+def test_variants_replace_key_by_key(tmp_path: Path) -> None:
+    path = tmp_path / "w.toml"
+    path.write_text(GOOD_WORKLOAD)
+    plain, large = catalog.read(path), catalog.read(path, "large")
+    assert (plain.args, plain.scales["quick"].args) == (("{dir}", "{seed}"), ("-q",))
+    assert (large.args, large.scales["quick"].args, large.summary) == (("-l",), ("-Q",), "larger")
+    assert large.scales["quick"].size_bytes == 1 << 30
+    assert plain.variants == {"large": "larger"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('summary = "s"', "", "summary is missing"),
+        ('program = "true"', "", "generator or program"),
+        ('args = ["{dir}", "{seed}"]', "args = 3", "args must be a list"),
+        ('"{seed}"', '"{sed}"', "unknown placeholder {sed}"),
+        ("[scale.paper]", "[scale.papers]", "paper is missing"),
+        ('size_bytes = "1G"', 'size_bytes = "large"', "is not a size"),
+        ('source = "x"', 'source = "x"\nsumary = "typo"', "unknown key sumary"),
+        ("[scale.quick]", "[scale.quick", "expected"),
+    ],
+)
+def test_a_broken_workload_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+    path = tmp_path / "w.toml"
+    assert old in GOOD_WORKLOAD
+    path.write_text(GOOD_WORKLOAD.replace(old, new))
+    with pytest.raises(WordError) as raised:
+        catalog.read(path)
+    assert str(path) in raised.value.message
+    assert says in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('mkfs = ["mkfs.x"]', "", "mkfs must be a list"),
+        ('mkfs = ["mkfs.x"]', "mkfs = []", "mkfs must be a list"),
+        ("min_bytes = 4096", 'min_bytes = "many"', "invalid literal"),
+        ('geometry = "none"', 'geometry = "cubic"', "geometry must be one of"),
+        ('source = "a paper"', "", "source is missing"),
+        ("[options.old]", "[options", "expected"),
+    ],
+)
+def test_a_broken_filesystem_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+    path = tmp_path / "x.toml"
+    assert old in GOOD_FILESYSTEM
+    path.write_text(GOOD_FILESYSTEM.replace(old, new))
+    with pytest.raises(WordError) as raised:
+        filesystems.read(path)
+    assert str(path) in raised.value.message
+    assert says in raised.value.message
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    for read in (catalog.read, filesystems.read):
+        with pytest.raises(WordError, match="is broken"):
+            read(path)

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every safety rule of disks, each with an attempt to break it. The attempts are real: real mounts, real swap."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.conftest import LoopDevice, needs_root, plan, run
+from workloads import disks, filesystems
+from workloads.disks import safety
+from workloads.errors import MachineError, UserError, WordError
+from workloads.janitor import Janitor
+
+pytestmark = needs_root
+
+
+def refused(device: str) -> str:
+    """Check that the device is refused; return why."""
+    with pytest.raises(UserError) as raised:
+        safety.check_device(device, device)
+    assert raised.value.exit_code in (2, 3)
+    return raised.value.message
+
+
+@contextlib.contextmanager
+def mounted(device: str, target: Path, *options: str) -> Iterator[None]:
+    target.mkdir(exist_ok=True)
+    run("mount", *options, device, str(target))
+    try:
+        yield
+    finally:
+        run("umount", str(target))
+
+
+def test_a_free_device_is_taken(loop: LoopDevice) -> None:
+    target = safety.check_device(loop.path, loop.path)
+    assert f"{target.dev[0]}:{target.dev[1]}" == Path(f"/sys/block/{loop.name}/dev").read_text().strip()
+    assert target.size_bytes == int(run("blockdev", "--getsize64", loop.path))
+
+
+@pytest.mark.parametrize("erase", [None, "", "loop", "/dev/loop", "/dev/null"])
+def test_erase_must_be_the_same_name(loop: LoopDevice, erase: str | None) -> None:
+    with pytest.raises(WordError, match=f"ERASE={loop.path}"):
+        safety.check_device(loop.path, erase)
+
+
+def test_mounted(loop: LoopDevice, tmp_path: Path) -> None:
+    run("mkfs.ext2", "-q", loop.path)
+    with mounted(loop.path, tmp_path / "m"):
+        assert f"is mounted on {tmp_path}/m" in refused(loop.path)
+    safety.check_device(loop.path, loop.path)
+
+
+def test_mounted_btrfs_whose_number_is_not_the_disks(tmp_path: Path) -> None:
+    loop = LoopDevice(tmp_path / "b.img", "200M")
+    try:
+        run("mkfs.btrfs", "-q", loop.path)
+        with mounted(loop.path, tmp_path / "m"):
+            assert "is mounted on" in refused(loop.path)
+    finally:
+        loop.close()
+
+
+def test_mounted_in_another_namespace(loop: LoopDevice, tmp_path: Path) -> None:
+    run("mkfs.ext2", "-q", loop.path)
+    script = f"mount {loop.path} {tmp_path} && echo ready && exec sleep 60"
+    other = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert other.stdout is not None and other.stdout.readline() == "ready\n"
+        assert loop.path not in Path("/proc/self/mounts").read_text()
+        assert re.search(rf"is mounted on {tmp_path} \(seen by pid {other.pid}\)", refused(loop.path))
+    finally:
+        other.send_signal(signal.SIGKILL)
+        other.communicate()
+
+
+def test_swap(loop: LoopDevice) -> None:
+    run("mkswap", loop.path)
+    run("swapon", loop.path)
+    try:
+        assert "is in use as swap" in refused(loop.path)
+    finally:
+        run("swapoff", loop.path)
+
+
+def test_a_loop_device_on_a_swap_file(tmp_path: Path) -> None:
+    run("dd", "if=/dev/zero", f"of={tmp_path}/swap", "bs=1M", "count=16")
+    os.chmod(tmp_path / "swap", 0o600)
+    run("mkswap", f"{tmp_path}/swap")
+    loop = run("losetup", "--find", "--show", f"{tmp_path}/swap").strip()
+    try:
+        run("swapon", f"{tmp_path}/swap")
+        try:
+            assert "is in use as swap" in refused(loop)
+        finally:
+            run("swapoff", f"{tmp_path}/swap")
+    finally:
+        run("losetup", "-d", loop)
+
+
+@pytest.fixture
+def partitioned(tmp_path: Path) -> Iterator[LoopDevice]:
+    """A loop device with two partitions."""
+    device = LoopDevice(tmp_path / "disk.img", "64M", "--partscan")
+    # Told to the kernel (BLKPG) rather than read from a table: many a small kernel knows no partition tables.
+    run("addpart", device.path, "1", "2048", "32768")
+    run("addpart", device.path, "2", "34816", "32768")
+    yield device
+    device.close()
+
+
+def test_a_partition_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
+    first, second = f"{partitioned.path}p1", f"{partitioned.path}p2"
+    run("mkfs.ext2", "-q", first)
+    with mounted(first, tmp_path / "m"):
+        assert "is mounted on" in refused(first)
+        assert f"whose partition {first} is mounted on" in refused(partitioned.path)
+        assert safety.check_device(second, second).name == f"{partitioned.name}p2"
+    assert safety.check_device(partitioned.path, partitioned.path).name == partitioned.name
+
+
+def test_a_partition_of_a_disk_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
+    """The whole disk mounted (a file system that leaves the partition table alone), a partition asked for."""
+    first = f"{partitioned.path}p1"
+    holder = os.open(partitioned.path, os.O_RDWR)
+    try:
+        assert f"a partition of {partitioned.path}, which is open for writing" in refused(first)
+    finally:
+        os.close(holder)
+
+
+def test_a_partition_used_as_swap(partitioned: LoopDevice) -> None:
+    run("mkswap", f"{partitioned.path}p2")
+    run("swapon", f"{partitioned.path}p2")
+    try:
+        assert "is in use as swap" in refused(partitioned.path)
+    finally:
+        run("swapoff", f"{partitioned.path}p2")
+
+
+def test_a_loop_file_in_use_by_another_loop(loop: LoopDevice) -> None:
+    other = run("losetup", "--find", "--show", str(loop.image)).strip()
+    try:
+        assert f"shares its file with the loop device {other}" in refused(loop.path)
+    finally:
+        run("losetup", "-d", other)
+
+
+def test_a_device_with_a_loop_on_it_and_what_is_below(loop: LoopDevice, tmp_path: Path) -> None:
+    """Holder: a loop device standing on a block device. Both ways: the lower one, and the upper one of a mounted lower one."""
+    upper = run("losetup", "--find", "--show", loop.path).strip()
+    try:
+        assert f"has the loop device {upper} on it" in refused(loop.path)
+    finally:
+        run("losetup", "-d", upper)
+    run("mkfs.ext2", "-q", loop.path)
+    with mounted(loop.path, tmp_path / "m"):
+        upper = run("losetup", "--find", "--show", loop.path).strip()
+        try:
+            assert f"which stands on {loop.path}" in refused(upper)
+        finally:
+            run("losetup", "-d", upper)
+
+
+def test_the_second_device_of_a_mounted_btrfs(tmp_path: Path) -> None:
+    """Its source in mountinfo is the first device only; sysfs and O_EXCL know better."""
+    pair = [LoopDevice(tmp_path / f"{number}.img", "200M") for number in (1, 2)]
+    try:
+        run("mkfs.btrfs", "-q", "-d", "single", pair[0].path, pair[1].path)
+        with mounted(pair[0].path, tmp_path / "m", "-o", f"device={pair[1].path}"):
+            assert "is part of the mounted btrfs" in refused(pair[1].path)
+            with pytest.raises(MachineError, match="in use by the kernel"):
+                safety.check_exclusive(pair[1].path)
+    finally:
+        for device in pair:
+            device.close()
+
+
+def test_the_external_log_of_a_mounted_xfs(tmp_path: Path) -> None:
+    """Named in no column of mountinfo but the options; the kernel's own claim (O_EXCL) tells."""
+    data, log = LoopDevice(tmp_path / "data.img", "400M"), LoopDevice(tmp_path / "log.img", "100M")
+    try:
+        run("mkfs.xfs", "-q", "-l", f"logdev={log.path}", data.path)
+        with mounted(data.path, tmp_path / "m", "-o", f"logdev={log.path}"):
+            assert "is in use by the kernel" in refused(log.path)
+    finally:
+        data.close()
+        log.close()
+
+
+def test_holders_are_listed_by_sysfs(loop: LoopDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dm and md show as names in holders/. Without both in this kernel, a copy of sysfs's few files stands in."""
+    fake = tmp_path / "sys/class/block/sdx"
+    (fake / "holders").mkdir(parents=True)
+    (fake / "dev").write_text("8:240\n")
+    (fake / "holders/dm-3").symlink_to("../../dm-3")
+    monkeypatch.setattr(safety, "_SYS", tmp_path / "sys")
+    with pytest.raises(MachineError, match="held by dm-3"):
+        safety._check_unused("sdx", "/dev/sdx")
+
+
+def test_open_in_a_virtual_machine_or_another_program(loop: LoopDevice) -> None:
+    script = f"exec 3<>{loop.path}; echo ready; exec sleep 60"
+    other = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None and other.stdout.readline() == "ready\n"
+        assert re.search(rf"open for writing in \w+ \(pid {other.pid}\)", refused(loop.path))
+    finally:
+        other.kill()
+        other.communicate()
+
+
+def test_symlink_by_id_is_resolved_and_named(loop: LoopDevice, tmp_path: Path) -> None:
+    link = tmp_path / "usb-Some_Disk-0:0"
+    link.symlink_to(loop.path)
+    assert safety.check_device(str(link), str(link)).path == loop.path
+    with pytest.raises(WordError):
+        safety.check_device(str(link), loop.path)  # not the same name again
+    run("mkfs.ext2", "-q", loop.path)
+    with mounted(loop.path, tmp_path / "m"):
+        assert f"{link} (that is {loop.path}) is mounted" in refused(str(link))
+
+
+def test_a_name_with_spaces(loop: LoopDevice, tmp_path: Path) -> None:
+    link = tmp_path / "my old disk"
+    link.symlink_to(loop.path)
+    assert safety.check_device(str(link), str(link)).path == loop.path
+    run("mkfs.ext2", "-q", loop.path)
+    with mounted(str(link), tmp_path / "a mount point"):
+        assert "a mount point" in refused(str(link))
+    assert "cannot be found" in refused("/dev/no such disk")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("/tmp", "is a directory, not a block device"),
+        ("/dev", "is a directory, not a block device"),
+        ("/etc/passwd", "is a regular file, not a block device"),
+        ("/dev/null", "is a character device, not a block device"),
+        ("/dev/nosuchdisk", "cannot be found"),
+        ("/dev/vdz/", "cannot be found"),
+    ],
+)
+def test_no_block_device(name: str, says: str) -> None:
+    assert says in refused(name)
+
+
+def test_an_empty_loop_device() -> None:
+    free = run("losetup", "--find").strip()
+    assert "has no medium" in refused(free)
+
+
+def test_a_read_only_device(tmp_path: Path) -> None:
+    loop = LoopDevice(tmp_path / "ro.img", "64M", "--read-only")
+    try:
+        assert "is read-only" in refused(loop.path)
+    finally:
+        loop.close()
+
+
+def test_the_disk_of_the_root_directory() -> None:
+    """The disk this machine runs from, and the disk that is a partition of, whatever they are called here."""
+    number = os.stat("/").st_dev
+    device = Path(f"/dev/{Path(f'/sys/dev/block/{os.major(number)}:{os.minor(number)}').resolve().name}")
+    if not device.exists():
+        pytest.skip("the root directory is on no block device of its own (a container): run on a real machine or VM")
+    assert "is mounted on /" in refused(str(device))
+
+
+def test_recheck_notices_another_disk_under_the_name(loop: LoopDevice, tmp_path: Path) -> None:
+    target = safety.check_device(loop.path, loop.path)
+    safety.recheck(target)
+    run("losetup", "-d", loop.path)
+    run("truncate", "-s", "128M", f"{tmp_path}/other.img")
+    run("losetup", loop.path, f"{tmp_path}/other.img")
+    with pytest.raises(MachineError, match="is not the disk that it was"):
+        safety.recheck(target)
+
+
+def test_mounted_after_the_check_and_before_mkfs(loop: LoopDevice, tmp_path: Path, janitor: Janitor) -> None:
+    """format() checks again: what was free when the plan was made may be in use now. The data must survive."""
+    run("mkfs.ext2", "-q", "-L", "precious", loop.path)
+    decided = plan(trial=False, FS="ext4", WL="fio-seqwrite", DISK=loop.path, ERASE=loop.path)
+    with disks.open_disk(decided, janitor) as disk:
+        with mounted(loop.path, tmp_path / "m"), pytest.raises(MachineError, match="is mounted"):
+            filesystems.format(decided, disk)
+        assert run("blkid", "-p", "-o", "value", "-s", "LABEL", loop.path).strip() == "precious"
+        filesystems.format(decided, disk)
+    assert run("blkid", "-p", "-o", "value", "-s", "TYPE", loop.path).strip() == "ext4"

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every variable, right and wrong: what is refused, how it is said, and that nothing wrong slips through."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from workloads import words
+from workloads.errors import WordError
+
+TRACE = {"FS": "ext3", "WL": "fio-seqwrite"}
+
+
+def parse(job: str = "trace", **given: str) -> words.Words:
+    env = {f"SEEKMETER_{name}": text for name, text in given.items()}
+    return words.parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job)
+
+
+def test_the_main_job() -> None:
+    parsed = parse(FS="ext3:btrfs2007", WL="fio-seqwrite", SIZE="10G", MEM="1.5G", SCALE="quick", SEED="7")
+    assert (parsed.fs, parsed.fs_options, parsed.wl, parsed.wl_variant) == ("ext3", "btrfs2007", "fio-seqwrite", None)
+    assert (parsed.size_bytes, parsed.mem_bytes) == (10737418240, 1610612736)
+    assert (parsed.scale, parsed.seed, parsed.disk) == ("quick", 7, "file")
+    assert parsed.collect == ("block", "locks", "calls", "counters")
+    assert parsed.command() == (
+        "make trace FS=ext3:btrfs2007 WL=fio-seqwrite SIZE=10G MEM=1.5G SCALE=quick SEED=7"
+    )
+
+
+def test_quoting_survives() -> None:
+    command = """echo "a  b" 'c$d' > x; true"""
+    parsed = parse(FS="ext4", CMD=command)
+    assert parsed.cmd == command
+    assert parse(**TRACE, ARGS="--name 'two words'").args == ("--name", "two words")
+    assert parse(**TRACE, MKFS="-O ^has_journal -b 1024").mkfs == ("-O", "^has_journal", "-b", "1024")
+
+
+@pytest.mark.parametrize("text", ["noatime,commit=30", "-o noatime,commit=30", "noatime commit=30"])
+def test_mount_options(text: str) -> None:
+    assert parse(**TRACE, MOUNT=text).mount == ("noatime", "commit=30")
+
+
+@pytest.mark.parametrize(
+    ("text", "collectors"),
+    [("block", ("block",)), ("calls,block", ("block", "calls")), ("locks counters", ("locks", "counters")), ("none", ())],
+)
+def test_collect(text: str, collectors: tuple[str, ...]) -> None:
+    assert parse(**TRACE, COLLECT=text).collect == collectors
+
+
+def test_cpus() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    assert parse(**TRACE, CPUS=str(len(allowed))).cpus == tuple(allowed)
+    assert parse(**TRACE, CPUS="1").cpus == (allowed[0],)
+    assert parse(**TRACE, CPUS=f"{allowed[0]}-{allowed[0]}").cpus == (allowed[0],)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"FS": "ext5"}, "did you mean ext"),
+        ({"FS": "exte3"}, "ext3"),
+        ({"FS": "zfs"}, "xfs"),
+        ({"FS": "ext3:btrfs2008"}, "did you mean btrfs2007"),
+        ({"FS": "ext3:"}, "has no options named ''"),
+        ({"WL": "fio-seqwrit"}, "did you mean fio-seqwrite"),
+        ({"WL": "fio-seqwrite:fast"}, "has no variant 'fast'"),
+        ({"ARGS": "'open"}, "ARGS='open cannot be split"),
+        ({"DISK": "ramm"}, "did you mean ram?"),
+        ({"DISK": "vda"}, "did you mean /dev/vda?"),
+        ({"DISK": "/dev/sdb"}, "ERASE=/dev/sdb"),
+        ({"DISK": "/dev/sdb", "ERASE": "/dev/sdc"}, "ERASE=/dev/sdb"),
+        ({"DISK": "/dev/sdb", "ERASE": "sdb"}, "ERASE=/dev/sdb"),
+        ({"ERASE": "/dev/sdb"}, "has nothing to allow"),
+        ({"DISK": "/dev/sdb", "ERASE": "/dev/sdb", "SIZE": "1G"}, "SIZE contradicts"),
+        ({"SIZE": "10X"}, "SIZE=10X is not a size"),
+        ({"SIZE": "-1G"}, "is not a size"),
+        ({"SIZE": "1M"}, "is too small"),
+        ({"SIZE": "99999999999T"}, "is too large"),
+        ({"MKFS": '"open'}, "cannot be split"),
+        ({"MKFS": "-l logdev=sdb"}, "names another device"),
+        ({"MKFS": "-J device=LABEL=x"}, "names another device"),
+        ({"MKFS": "/dev/sdb"}, "names a device or file"),
+        ({"MKFS": "-d ../../dev/sdb"}, "names a device or file"),
+        ({"MOUNT": "--bind"}, "is not a mount option"),
+        ({"MOUNT": "noatime,bind"}, "is not an option for mounting"),
+        ({"MOUNT": "logdev=/dev/sdb"}, "names another device"),
+        ({"MOUNT": "journal_path=x"}, "names another device"),
+        ({"SCHED": "cfq"}, "its successor is bfq"),
+        ({"SCHED": "mqdeadline"}, "did you mean mq-deadline"),
+        ({"THREADS": "0"}, "from 1 to"),
+        ({"THREADS": "two"}, "from 1 to"),
+        ({"THREADS": "²"}, "from 1 to"),
+        ({"SCALE": "papers"}, "did you mean paper?"),
+        ({"MEM": "lots"}, "MEM=lots is not a size"),
+        ({"MEM": "4K"}, "is too small"),
+        ({"CPUS": "0"}, "CPUs to give"),
+        ({"CPUS": "100000"}, "CPUs to give"),
+        ({"CPUS": "0,60000"}, "there is no CPU 60000"),
+        ({"CPUS": "a"}, "neither a number of CPUs nor a list"),
+        ({"CPUS": "3-1"}, "neither a number of CPUs nor a list"),
+        ({"COLLECT": "blocks"}, "locks or block"),
+        ({"COLLECT": "block none"}, "no collector 'none'"),
+        ({"CMD": "true"}, "WL contradicts CMD"),
+        ({"DIR": "/tmp"}, "FS contradicts DIR"),
+        ({"DIR": "/tmp", "CMD": "true"}, "FS contradicts DIR"),
+        ({"SEED": "-1"}, "from 0 to"),
+        ({"SEED": "x"}, "from 0 to"),
+        ({"OUT": "/"}, "OUT=/ is there already"),
+        ({"FS": ""}, "FS is empty"),
+        ({"SIZE": "  "}, "SIZE is empty"),
+        ({"FSS": "ext3"}, "did you mean FS"),
+        ({"THREAD": "3"}, "did you mean THREADS"),
+        ({"DEV": "sda"}, "DEV does not fit the job trace"),
+        ({"RUN": "x"}, "RUN does not fit the job trace"),
+        ({"JOURNAL": "x"}, "JOURNAL is not available yet"),
+        ({"VM": "1"}, "VM is not available yet"),
+        ({"KERNEL": "x"}, "KERNEL is not available yet"),
+        ({"WITH": "perf"}, "WITH is not available yet"),
+        ({"REPS": "3"}, "REPS is not available yet"),
+    ],
+)
+def test_wrong_words(given: dict[str, str], says: str) -> None:
+    with pytest.raises(WordError) as raised:
+        parse(**{**TRACE, **given})
+    assert says in raised.value.message
+    assert raised.value.exit_code == 2
+    assert "\n" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("job", "given", "says"),
+    [
+        ("trace", {}, "add FS=NAME"),
+        ("trace", {"FS": "ext3"}, "add WL=NAME"),
+        ("trace", {"DIR": "/"}, "add CMD="),
+        ("trace", {"DIR": "/no/such", "CMD": "true"}, "is not a directory"),
+        ("trace", {"DIR": "/", "CMD": "true", "DISK": "ram"}, "DISK contradicts DIR"),
+        ("trace", {"FS": "ext3", "CMD": "true", "THREADS": "2"}, "THREADS contradicts CMD"),
+        ("watch", {}, "add DEV=NAME"),
+        ("watch", {"DEV": "nosuch"}, "is not a block device here"),
+        ("watch", {"DEV": "../etc/passwd"}, "is not a block device here"),
+        ("watch", {"DEV": "loop0", "SECS": "-3"}, "is not a number of seconds"),
+        ("watch", {"DEV": "loop0", "SECS": "nan"}, "is not a number of seconds"),
+        ("watch", {"FS": "ext3"}, "FS does not fit the job watch"),
+        ("report", {"FS": "ext3"}, "FS does not fit the job report"),
+        ("trce", {}, "did you mean trace"),
+    ],
+)
+def test_missing_and_unfit(job: str, given: dict[str, str], says: str) -> None:
+    with pytest.raises(WordError) as raised:
+        parse(job, **given)
+    assert says in raised.value.message
+
+
+def test_a_directory_of_the_users(tmp_path: Path) -> None:
+    parsed = parse(DIR=str(tmp_path), CMD="true", MEM="64M")
+    assert (parsed.dir, parsed.cmd, parsed.mem_bytes) == (str(tmp_path), "true", 64 << 20)
+
+
+def test_watch_takes_what_sysfs_names() -> None:
+    name = sorted(path.name for path in Path("/sys/class/block").iterdir())[0]
+    assert parse("watch", DEV=name).dev == name
+    assert parse("watch", DEV=f"/dev/{name}", SECS="2.5").secs == 2.5
+
+
+def test_every_variable_has_a_parser_and_a_job() -> None:
+    for name in words.VARIABLES:
+        assert any(name in variables for variables in words.JOB_VARIABLES.values())
+        with pytest.raises(WordError, match=f"{name} is empty"):
+            parse(next(job for job, variables in words.JOB_VARIABLES.items() if name in variables), **{name: ""})
