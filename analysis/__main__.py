@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the report failed, 2 wrong words.
 
 from __future__ import annotations
 
+import importlib.abc
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,15 @@ from pathlib import Path
 from analysis.errors import ReportError, WordError
 
 USAGE = "usage: python -m analysis report RUN"
+
+
+class WithoutPandas(importlib.abc.MetaPathFinder):
+    """pyarrow imports pandas at its first conversion if it can (about 0.7 s); a report needs none of it."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Let every other import pass."""
+        if name == "pandas":
+            raise ImportError("the report does without pandas")
 
 
 def _complain(message: str) -> None:
@@ -27,6 +37,7 @@ def main(words: list[str]) -> int:
     try:
         if len(words) != 2 or words[0] != "report":
             raise WordError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
+        sys.meta_path.insert(0, WithoutPandas())
         from analysis.report import make_report  # heavy imports only once the words are right
 
         sys.stdout.write(make_report(Path(words[1])))

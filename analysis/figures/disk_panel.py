@@ -145,7 +145,7 @@ class DiskPanels:
             some = values[values > 0]
             low, high = float(some.min()), float(some.max())
             picture *= ink(values, low, high, style.CLASS_RAMP[class_])
-            label = class_ if high <= low else f"{class_}\n{units.bytes_(low)} to {units.bytes_(high)}"
+            label = f"{class_}\n{units.bytes_(low, 2)}" + (f"–{units.bytes_(high, 2)}" if high > low else "")
             handles.append(Patch(color=style.CLASS[class_], label=label))
         ax.imshow(
             self._with_gaps(picture),
@@ -164,8 +164,8 @@ class DiskPanels:
             words = f"no I/O for {units.bytes_((end - begin) * SECTOR_BYTES)}"
             ax.text(0.5, y, words, transform=ax.get_yaxis_transform(), fontsize=7, ha="center", va="center", color=style.QUIET)
         ax.grid(True, axis="y", color="#00000018")
-        legend(ax, handles, f"{units.bytes_(float(self.bytes_[op]))}; per cell:")
-        ax.get_legend().set_bbox_to_anchor((1.115, 1.04))  # type: ignore[union-attr]
+        legend(ax, handles, f"{units.bytes_(float(self.bytes_[op]))} in all,\nper cell:")
+        ax.get_legend().set_bbox_to_anchor((1.09, 1.02))  # type: ignore[union-attr]
 
     def _ticks(self, most: int) -> tuple[list[float], list[str]]:
         ticks, labels = [], []
@@ -185,7 +185,7 @@ class DiskPanels:
         panel = max(panels, key=lambda ax: ax.get_position().height)
         box = panel.get_position()
         width = 0.012
-        ax = figure.add_axes((box.x1 + 0.035, box.y0, width, box.height))
+        ax = figure.add_axes((box.x1 + 0.022, box.y0, width, box.height))
         ax.set_xlim(0, 1)
         ax.set_ylim(0, self.size_sectors)
         picture = np.ones((ROWS, 1, 3))

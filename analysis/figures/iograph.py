@@ -23,9 +23,9 @@ from analysis.measures.measured import Measured
 from analysis.run import Run
 from analysis.tables.load import Tables
 
-WIDTH_IN = 9.6
+WIDTH_IN = 9.8
 LEFT_IN = 0.85
-RIGHT_IN = 1.95
+RIGHT_IN = 2.1
 DPI = 130
 TITLE_GAP_IN = 0.34
 
@@ -68,7 +68,7 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
     found.append(
         Panel(
             1.45,
-            f"Throughput, MB/s (10⁶ bytes){mark('block', 'calls')}",
+            f"Throughput, MB/s (10⁶ bytes): {panels.directions(m)}{mark('block', 'calls')}",
             (lambda ax: panels.throughput(ax, m)) if has_block or m.app_mb_s else None,
             none,
         )
@@ -181,6 +181,6 @@ def render(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, ban
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
         figure = draw(run, tables, m, title, subtitle, banners)
         png, svg = io.BytesIO(), io.BytesIO()
-        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"})
+        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"}, pil_kwargs={"compress_level": 4})
         figure.savefig(svg, format="svg", dpi=2 * DPI, metadata={"Date": None, "Creator": "Seekmeter"})
     return png.getvalue(), svg.getvalue()

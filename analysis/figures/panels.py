@@ -45,11 +45,31 @@ def line(color: str, label: str, width: float = 1.4, dash: str = "-") -> Line2D:
     return Line2D([], [], color=color, linewidth=width, linestyle=dash, label=label)
 
 
+READS_SHOWN = 0.002  # reads of less than this share of the writes' height would be a line nobody sees
+
+
+def directions(m: Measured) -> str:
+    """What the throughput panel's two directions mean, for its title."""
+    if not any(_heights(m)):
+        return "none"
+    write, read = _heights(m)
+    return "writes up, reads down" if read > READS_SHOWN * write else "writes"
+
+
+def _heights(m: Measured) -> tuple[float, float]:
+    """The highest MB/s of writes and of reads, of the device or the application."""
+    high = []
+    for op in ("write", "read"):
+        device = sum(m.device_mb_s.get(op, {}).values(), np.zeros(m.timeline.bins))
+        application = m.app_mb_s[op] if m.app_mb_s is not None else device
+        high.append(max(float(device.max(initial=0.0)), float(application.max(initial=0.0))))
+    return high[0], high[1]
+
+
 def throughput(ax: Axes, m: Measured) -> None:
     """Writes upward and reads downward on one scale: the device's bytes stacked by class, the application's as a line."""
     edges = m.timeline.edges_s
     used: dict[str, None] = {}
-    top = bottom = 0.0
     for op, sign in (("write", 1.0), ("read", -1.0)):
         base = np.zeros(m.timeline.bins)
         for class_ in CLASSES:
@@ -59,25 +79,17 @@ def throughput(ax: Axes, m: Measured) -> None:
             ax.stairs(sign * (base + values), edges, baseline=sign * base, fill=True, color=style.CLASS[class_], lw=0)
             base = base + values
             used[class_] = None
-        high = float(base.max(initial=0.0))
         if m.app_mb_s is not None:
             ax.stairs(sign * m.app_mb_s[op], edges, baseline=None, color="white", lw=2.6, alpha=0.7)
             ax.stairs(sign * m.app_mb_s[op], edges, baseline=None, color=style.APPLICATION, lw=1.1)
-            high = max(high, float(m.app_mb_s[op].max(initial=0.0)))
-        if sign > 0:
-            top = high
-        else:
-            bottom = high
+    top, bottom = _heights(m)
     span = max(top, bottom)
-    reads = bottom > 0.002 * span
+    reads = bottom > READS_SHOWN * top
     ax.set_ylim(-bottom * 1.08 if reads else 0, max(top * 1.08, span * 0.05 if span else 1))
     ax.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.set_major_formatter(FuncFormatter(number))
     if reads:
         ax.axhline(0, color="#555555", lw=0.8)
-        for words, at, va in (("write ↑", 0.96, "top"), ("read ↓", 0.04, "bottom")):
-            text = ax.text(0.006, at, words, transform=ax.transAxes, va=va, fontsize=8.5, color=style.INK)
-            text.set_bbox({"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1.2})
     handles: list[Handle] = []
     if m.app_mb_s is not None:
         handles.append(line(style.APPLICATION, "application"))

@@ -15,7 +15,7 @@ DISCARD = "#E3D36B"
 CLASS = {"data": DATA, "metadata": METADATA, "journal": JOURNAL, "unknown": UNKNOWN, "discard": DISCARD}
 # the ink of a cell from few to many bytes; the lightness ranges of the classes do not meet
 CLASS_RAMP = {
-    "data": ("#A9DBF6", "#56B4E9", "#1272B6"),
+    "data": ("#86CBF2", "#4AA8E0", "#0B5E9E"),
     "metadata": ("#F0914A", "#D55E00", "#8F3700"),
     "journal": ("#7C5CB8", "#4B2A84", "#1F0A47"),
     "unknown": ("#C4C4C4", "#9A9A9A", "#5F5F5F"),

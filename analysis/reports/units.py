@@ -20,14 +20,14 @@ def figures(value: float, digits: int = 3) -> str:
     return "0" if not text.strip("-0.,") else text
 
 
-def bytes_(value: float | None) -> str:
-    """4.1 GB."""
+def bytes_(value: float | None, digits: int = 3) -> str:
+    """4.10 GB."""
     if value is None:
         return "-"
     size = abs(value)
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor * 0.9995:
-            return f"{figures(value / factor)} {unit}"
+            return f"{figures(value / factor, digits)} {unit}"
     return f"{value:,.0f} B"
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.errors import TableError
@@ -194,9 +193,7 @@ class Stored:
     def ints(self, name: str) -> I64:
         """An integer column; a null becomes 0."""
         column = self.table.column(name)
-        if column.null_count:
-            column = pc.fill_null(column, 0)
-        return np.asarray(column.to_numpy(), dtype=np.int64)
+        return np.asarray((column.fill_null(0) if column.null_count else column).to_numpy(), dtype=np.int64)
 
     def ids(self, name: str) -> npt.NDArray[np.uint64]:
         return np.asarray(self.table.column(name).to_numpy(), dtype=np.uint64)
@@ -223,7 +220,7 @@ def read_table(path: Path, table: str, columns: Sequence[Column]) -> Stored:
     """Read a table back. TableError if it is missing, foreign or of another schema."""
     try:
         with open_regular(path) as file:
-            found = pq.read_table(file)
+            found = pq.ParquetFile(file).read()  # read_table would import pyarrow.dataset first
     except (OSError, pa.ArrowException, ValueError) as error:
         raise TableError(f"{path.name} is not a readable Parquet file: {clean(error, 120)}") from None
     try:

@@ -325,7 +325,7 @@ def decaying_ext3(seconds: float = 60.0, requests_per_s: int = 1600, seed: int =
     spec = Spec(run=run_json(seconds))
     start = START_NS + 50_000_000
     group = 128 * 1024 * 1024 // 512
-    groups = 150
+    groups = 145
     head = 0
     journal = 2_000_000
     total = int(seconds * requests_per_s)
