@@ -30,7 +30,7 @@ override PYTHON := $(CLEAN) .venv/bin/python
 # For the jobs that need no setup: any Python 3.11, nothing but its standard library.
 override PLAIN_PYTHON = python=$$(collectors/setup.sh python) && exec $(CLEAN) PYTHONDONTWRITEBYTECODE=1 "$$python"
 # What has to be installed: more where something is tested.
-override SETUP := $(if $(filter setup test lint bench,$(MAKECMDGOALS)),test,run)
+override SETUP := $(if $(filter setup test lint bench,$(MAKECMDGOALS)),test,run) $(firstword $(MAKECMDGOALS))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -54,7 +54,7 @@ doctor: ## say what this kernel can be asked: per collector yes or no, why, and 
 	$(Q)$(PLAIN_PYTHON) -m collectors.doctor
 
 list: ## list the file systems, workloads and disks
-	$(Q)$(PLAIN_PYTHON) -m collectors list
+	$(Q)$(PLAIN_PYTHON) -m collectors.list_words
 
 help: ## this
 	@collectors/help.sh
@@ -75,14 +75,16 @@ bench: build ## measure what the tracing costs, and how fast a report is
 setup: ## install what is missing for all of this, saying what first
 	$(Q)collectors/setup.sh $(SETUP)
 
-build: ## compile the BPF programs, the recorder and the workload generators
 
 clean: ## remove build/ (never runs/)
+	$(if $(SEEKMETER_WORDS),$(Q)$(subst exec,,$(PLAIN_PYTHON)) -m collectors.check_words $@)
 	$(Q)rm -rf build
+
+build: ## compile the BPF programs, the recorder and the workload generators
 
 # A word that is no job: the job parser names the nearest one.
 .DEFAULT:
-	$(Q)$(PLAIN_PYTHON) -m collectors '$@'
+	$(Q)$(PLAIN_PYTHON) -m collectors.check_words '$@'
 
 # --- the build: whatever lies in these folders, no list to edit -----------------------------------------
 override ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/; s/ppc64le/powerpc/; s/riscv64/riscv/; s/s390x/s390/')

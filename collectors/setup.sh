@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # What has to be on the machine, and the installing of what is not.
 #
-#   setup.sh run [WORDS]  what `make trace` needs: compiler, BPF tools, .venv, and what FS= and WL= ask for
-#   setup.sh test         that, and what the tests and the lint need
-#   setup.sh python       print a Python that can run the jobs which need no setup (plan, list, doctor)
+#   setup.sh run JOB   what `make trace` needs: compiler, BPF tools, .venv, and what FS= and WL= ask for
+#   setup.sh test JOB  that, what the tests and the lint need, and what every FS= and WL= could ask for
+#   setup.sh python    print a Python that can run the jobs which need no setup (plan, list, doctor)
 #
+# The words of JOB (in the environment, see the Makefile) are checked before anything is installed for them.
 # A package counts as there when the thing we use of it is there, so that other distributions and hand-made
 # installations pass. That costs no process, so it is asked every time; the virtual environment is trusted as long
 # as its stamp names the same lock file and Python. Says what it installs before it does, says nothing otherwise.
@@ -28,9 +29,6 @@ util-linux     flock
 mount          losetup
 '
 for_test='
-e2fsprogs      mkfs.ext4
-xfsprogs       mkfs.xfs
-btrfs-progs    mkfs.btrfs
 fio            fio
 blktrace       blkparse
 linux-perf     perf
@@ -47,9 +45,12 @@ cannot() {
 	exit 3
 }
 
+# have PROGRAM: the shell alone would also be content with a file that cannot be executed
+have() { [ -x "$(command -v "$1")" ]; }
+
 # good_python PROGRAM: is it one we can work with?
 good_python() {
-	command -v "$1" >/dev/null && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+	have "$1" && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
 # Print the Python to use. The system's first: other users, and root, can read it too.
@@ -74,7 +75,7 @@ is_there() {
 		done
 		return 1
 		;;
-	*) command -v "$1" >/dev/null ;;
+	*) have "$1" ;;
 	esac
 }
 
@@ -98,11 +99,11 @@ as_root() {
 # install PACKAGE…: by apt, as root; exits 3 where that cannot be
 install_packages() {
 	local packages="$*"
-	if ! command -v apt-get >/dev/null; then
+	if ! have apt-get; then
 		say "these Debian packages, or what your distribution calls them, are missing: $packages"
 		cannot "there is no apt-get here to install them with: install them yourself, then run make again"
 	fi
-	if [ "$EUID" -ne 0 ] && ! command -v sudo >/dev/null; then
+	if [ "$EUID" -ne 0 ] && ! have sudo; then
 		say "these packages are missing: $packages"
 		cannot "installing them needs root and sudo is not installed: run \`apt-get install $packages\` as root, or install sudo"
 	fi
@@ -119,10 +120,9 @@ install_packages() {
 	hash -r
 }
 
-# The Python packages, exactly those of requirements.txt, in .venv.
+# setup_venv PYTHON: the Python packages, exactly those of requirements.txt, in .venv.
 setup_venv() {
-	local python stamp
-	python=$(find_python) || cannot "no Python 3.11 or newer was found: install python3 (Debian 12 has 3.11)"
+	local python=$1 stamp
 	stamp="$("$python" --version) $python $(sha256sum <requirements.txt)"
 	if [ -x .venv/bin/python ] && [ "$(cat .venv/seekmeter-setup 2>/dev/null)" = "$stamp" ]; then
 		return
@@ -136,29 +136,52 @@ setup_venv() {
 	echo "$stamp" >.venv/seekmeter-setup
 }
 
+# check_words PYTHON JOB: exits 2 if the words are wrong; without a Python yet, that comes after its installation
+check_words() {
+	[ -z "${SEEKMETER_WORDS:-}" ] || "$1" -B -m collectors.check_words "$2" || exit $?
+}
+
+# missing_for_words PYTHON WHAT: print the packages that FS= and WL= need and that are not there
+missing_for_words() {
+	local words=()
+	if [ "$2" = run ]; then
+		[ -z "${SEEKMETER_FS:-}" ] || words+=("FS=$SEEKMETER_FS")
+		[ -z "${SEEKMETER_WL:-}" ] || words+=("WL=$SEEKMETER_WL")
+		[ "${#words[@]}" -gt 0 ] || return 0
+	fi
+	"$1" -B -m workloads.packages --missing "${words[@]}"
+}
+
+# setup WHAT JOB
 setup() {
-	local list=$for_run missing python
+	local list=$for_run missing python more
 	[ "$1" = run ] || list+=$for_test
 	mapfile -t missing < <(missing_of "$list")
-	if ! python=$(find_python); then
-		missing+=(python3 python3-venv)
-	elif [ ! -e .venv/seekmeter-setup ] && ! "$python" -c 'import ensurepip' 2>/dev/null; then
-		missing+=(python3-venv)
+	if python=$(find_python); then
+		check_words "$python" "$2"
+		[ -e .venv/seekmeter-setup ] || "$python" -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+	else
+		install_packages python3 python3-venv
+		python=$(find_python) || cannot "no Python 3.11 or newer was found: install one (Debian 12 has it)"
+		check_words "$python" "$2"
 	fi
+	more=$(missing_for_words "$python" "$1") || exit $?
+	# shellcheck disable=SC2206 # one word a package
+	missing+=($more)
 	if [ "${#missing[@]}" -gt 0 ]; then
 		install_packages "${missing[@]}"
 	fi
-	setup_venv
+	setup_venv "$python"
 }
 
 case ${1:-} in
 run | test)
 	# One setup at a time in this tree: a second one waits and then finds nothing to do.
-	if command -v flock >/dev/null; then
+	if have flock; then
 		exec 9<requirements.txt
 		flock 9
 	fi
-	setup "$1"
+	setup "$1" "${2:-trace}"
 	;;
 python)
 	if [ -x .venv/bin/python ] && good_python .venv/bin/python; then

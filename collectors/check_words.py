@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""python3 -m collectors.check_words JOB: are the words on make's command line right for this job?
+
+For setup, which must not install anything for a mistyped word, and for words that are no job. Standard
+library only. Prints one line and exits 2 if something is wrong.
+"""
+
+import os
+import sys
+
+from workloads import words
+from workloads.errors import UserError
+
+
+def main(job: str) -> int:
+    """Check the environment's words for the job. Returns the exit code."""
+    try:
+        words.parse(os.environ, job)
+    except UserError as error:
+        print(f"seekmeter: {error.message}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What every test shares: the tree, and an environment without the words of the make that runs the tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def no_words_from_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make test` hands its own words and flags on in the environment; a test starts without them."""
+    for name in list(os.environ):
+        if name == "SEEKMETER_WORDS" or name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "SEEKMETER_OUT"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def tree() -> Path:
+    """The root of the source tree."""
+    return TREE

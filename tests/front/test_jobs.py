@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""make JOB as typed: what works without root, what wrong words give, that a second start does no setup."""
+
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from workloads.words import JOB_VARIABLES, VARIABLES
+
+TREE = Path(__file__).parents[2]
+NOBODY = 65534
+
+
+def make(
+    *arguments: str, user: int | None = None, tree: Path = TREE, path: str | None = None
+) -> tuple[int, str]:
+    """Run make; return its exit code and everything it printed. A user other than root is switched to."""
+    done = subprocess.run(
+        ["make", *arguments],
+        cwd=tree,
+        user=user,
+        group=user,
+        extra_groups=[] if user is not None else None,
+        env={**os.environ, **({"PATH": path} if path else {}), "HOME": "/nonexistent"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.fixture(params=["this user", "nobody"])
+def user(request: pytest.FixtureRequest) -> int | None:
+    """This user, and where that is root, an ordinary one too."""
+    if request.param == "this user":
+        return None
+    if os.geteuid() != 0:
+        pytest.skip("cannot become another user: run make test as root")
+    return NOBODY
+
+
+@pytest.fixture
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree as it stands, without .venv and build/, for anyone to read."""
+    folder = tmp_path_factory.mktemp("clone")
+    for part in (folder, *list(folder.parents)[:2]):
+        part.chmod(0o755)
+    files = subprocess.run(
+        [
+            "git",
+            "-c",
+            f"safe.directory={TREE}",
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "-z",
+            "Makefile",
+            "requirements.txt",
+            "collectors",
+            "workloads",
+            "bpf",
+        ],
+        cwd=TREE,
+        capture_output=True,
+        check=True,
+    ).stdout
+    subprocess.run(
+        ["cp", "--parents", "-t", folder, *filter(None, files.decode().split("\0"))], cwd=TREE, check=True
+    )
+    return folder
+
+
+def test_help_names_every_job_and_variable(user: int | None) -> None:
+    code, text = make("help", user=user)
+    assert code == 0
+    assert text == make(user=user)[1]
+    for name in (*JOB_VARIABLES, *VARIABLES):
+        assert re.search(rf"^  {name} +\S", text, re.MULTILINE), f"{name} is not in make help"
+
+
+def test_every_job_in_help_is_a_target() -> None:
+    jobs = re.findall(r"^  ([a-z]+) ", make("help")[1].partition("jobs\n")[2], re.MULTILINE)
+    assert len(jobs) > 5
+    for job in jobs:
+        code, text = make("--dry-run", job)
+        assert code == 0, text
+        assert "check_words" not in text.replace("check_words clean", ""), f"{job} has no rule of its own"
+
+
+@pytest.mark.parametrize("job", ["list", "doctor", "help"])
+def test_works_in_a_fresh_clone_without_root_or_setup(job: str, clone: Path) -> None:
+    before = sorted(clone.rglob("*"))
+    code, text = make(job, user=NOBODY if os.geteuid() == 0 else None, tree=clone)
+    assert code in (0, 3) if job == "doctor" else code == 0, text
+    assert "installing" not in text
+    assert sorted(clone.rglob("*")) == before
+
+
+def test_list_shows_every_file_system_and_workload(user: int | None) -> None:
+    code, text = make("list", user=user)
+    assert code == 0, text
+    for toml in [*TREE.glob("workloads/filesystems/*.toml"), *TREE.glob("workloads/catalog/*.toml")]:
+        assert re.search(rf"^  {re.escape(toml.stem)}\b", text, re.MULTILINE), (
+            f"{toml.stem} is not in make list"
+        )
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trace", "FSS=ext3"], r"seekmeter: FSS is not a variable of Seekmeter: did you mean FS\b"),
+        (["trace", "FS=ext33", "WL=compilebench"], "did you mean ext3"),
+        (["trace", "FS=ext3", "WL=compilbench"], "did you mean compilebench"),
+        (["test", "FS=ext3"], "seekmeter: FS does not fit the job test"),
+        (["clean", "RUN=runs/x"], "seekmeter: RUN does not fit the job clean"),
+        (["list", "WL=x"], "seekmeter: WL does not fit the job list"),
+        (["doctor", "WL=x"], "seekmeter: WL does not fit the job doctor"),
+        (["trase"], "seekmeter: 'trase' is not a job: did you mean trace"),
+    ],
+)
+def test_wrong_words_end_with_2_and_the_right_ones(words: list[str], message: str) -> None:
+    code, text = make(*words)
+    assert code == 2
+    assert re.search(message, text), text
+    assert re.search(r"Error 2$", text.strip()), text
+    assert "Traceback" not in text
+
+
+def test_wrong_words_install_nothing(clone: Path) -> None:
+    code, text = make("trace", "FS=ext3", "WLL=compilebench", tree=clone)
+    assert code == 2
+    assert "installing" not in text
+    assert not (clone / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("hidden", "message"),
+    [
+        (["bpftool", "apt-get"], "there is no apt-get here"),
+        (["bpftool", "sudo"], "needs root and sudo is not installed"),
+    ],
+)
+def test_what_cannot_be_installed_is_named_and_ends_with_3(
+    hidden: list[str], message: str, clone: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("hides programs by mounting over them: run make test as root")
+    # /dev/null cannot be executed: mounted over a program, in a mount namespace of its own, it hides it.
+    places = [f"{place}/{name}" for name in hidden for place in ("/usr/bin", "/usr/sbin")]
+    hide = "; ".join(f"[ ! -e {place} ] || mount --bind /dev/null {place}" for place in places)
+    as_nobody = f"exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"{hide}; {as_nobody} make trace FS=ext3 WL=fio-randread"],
+        cwd=clone,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
+    text = done.stdout + done.stderr
+    assert done.returncode == 2, text  # make's own; the job's is in its last line
+    assert re.search(r"Error 3$", text.strip()), text
+    assert "bpftool" in text
+    assert message in text
+
+
+def test_a_second_start_sets_up_and_compiles_nothing() -> None:
+    make("build")
+    started = time.monotonic()
+    code, text = make("build", "V=1")
+    assert code == 0, text
+    assert re.sub(r"^make.*\n|^collectors/setup.sh .*\n", "", text, flags=re.MULTILINE) == ""
+    assert time.monotonic() - started < 2
+
+
+def test_a_changed_header_is_compiled_again() -> None:
+    make("build")
+    code, text = make("--dry-run", "--what-if=bpf/records.h", "build")
+    assert code == 0, text
+    assert "BPF   block.bpf.o" in text
+    assert "CC    block.o" in text
+
+
+def test_doctor_answers_in_80_columns(user: int | None) -> None:
+    code, text = make("doctor", user=user)
+    assert code in (0, 2)  # make's
+    assert max(map(len, text.splitlines())) <= 80
+    for collector in ("block", "locks", "calls", "counters"):
+        assert re.search(rf"^  {collector} +(yes|no|in part|\?) ", text, re.MULTILINE), text
