@@ -6,10 +6,10 @@
 #include "bin_turns.h"
 
 #define CALL_BIN_SLOTS 8
-#define CALL_TABLE 512 /* system call numbers; a power of two */
-#define CALL_HIST 256
-#define CALL_PATH 128 /* longest mount point that absolute paths are compared with */
-#define CALL_NO_ARG 0xff
+#define CALL_TABLE     512 /* system call numbers; a power of two */
+#define CALL_HIST      256
+#define CALL_PATH      128 /* longest mount point that absolute paths are compared with */
+#define CALL_NO_ARG    0xff
 
 /* Families of file-system calls; which system calls belong to which is in collectors/recorder/calls.c. */
 enum call_name {
@@ -64,9 +64,9 @@ enum call_how {
 	CALL_HOW_NOT_OURS, /* not a file-system call */
 	CALL_HOW_FD,
 	CALL_HOW_PATH,
-	CALL_HOW_OPEN, /* a path, and a new fd as the result */
-	CALL_HOW_COPY, /* two fds: from fd_arg to to_arg */
-	CALL_HOW_MMAP, /* an fd, unless the mapping is anonymous */
+	CALL_HOW_OPEN,	  /* a path, and a new fd as the result */
+	CALL_HOW_COPY,	  /* two fds: from fd_arg to to_arg */
+	CALL_HOW_MMAP,	  /* an fd, unless the mapping is anonymous */
 	CALL_HOW_NOTHING, /* neither: the target is unknown */
 } __attribute__((packed));
 
@@ -84,8 +84,8 @@ struct call_entry {
 struct call_record {
 	u64 bin_ns; /* start of the bin */
 	u64 count;
-	u64 bytes; /* read, written or copied; regular files only */
-	u64 errors; /* results below 0, except those the kernel restarts */
+	u64 bytes;    /* read, written or copied; regular files only */
+	u64 errors;   /* results below 0, except those the kernel restarts */
 	u64 total_ns; /* enter to exit */
 	u64 max_ns;
 	enum call_name call;
@@ -112,7 +112,7 @@ struct call_counts {
 	u64 entered; /* file-system calls begun */
 	u64 counted;
 	u64 dropped; /* turned out not to be a file-system call: open of a device, pipe or socket */
-	u64 late; /* the recorder had not emptied the bin in time */
+	u64 late;    /* the recorder had not emptied the bin in time */
 	u64 no_storage;
 	u64 not_entered; /* ended, but begun before the start */
 	u64 not_a_file; /* read, write, close… of a pipe, socket, terminal, device or the like: left out */

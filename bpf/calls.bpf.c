@@ -19,29 +19,29 @@
 
 #include "records.h"
 
-#define S_IFMT 0170000
-#define S_IFREG 0100000
-#define S_IFDIR 0040000
-#define S_IFLNK 0120000
-#define ANON_INODE_FS_MAGIC 0x09041934 /* since 6.16 such an inode looks like a regular file */
-#define AT_FDCWD -100
-#define MAP_ANONYMOUS 0x20
-#define TS_COMPAT 2 /* arch/x86: thread_info.status */
-#define X32_BIT 0x40000000
+#define S_IFMT		      0170000
+#define S_IFREG		      0100000
+#define S_IFDIR		      0040000
+#define S_IFLNK		      0120000
+#define ANON_INODE_FS_MAGIC   0x09041934 /* since 6.16 such an inode looks like a regular file */
+#define AT_FDCWD	      -100
+#define MAP_ANONYMOUS	      0x20
+#define TS_COMPAT	      2 /* arch/x86: thread_info.status */
+#define X32_BIT		      0x40000000
 /* include/linux/errno.h: results that the kernel turns into a restart or EINTR */
-#define ERESTARTSYS 512
+#define ERESTARTSYS	      512
 #define ERESTART_RESTARTBLOCK 516
-#define MAX_ERRNO 4095
-#define PATH_WORDS (CALL_PATH / 8)
-#define LAST_BUCKET (CALL_HIST - 1)
+#define MAX_ERRNO	      4095
+#define PATH_WORDS	      (CALL_PATH / 8)
+#define LAST_BUCKET	      (CALL_HIST - 1)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
 const volatile bool have_cgroup;
-const volatile u32 recorder_tgid; /* left out when everything is the workload */
-const volatile u32 target_dev; /* super_block.s_dev of the file system under test; 0: none */
+const volatile u32 recorder_tgid;     /* left out when everything is the workload */
+const volatile u32 target_dev;	      /* super_block.s_dev of the file system under test; 0: none */
 const volatile u32 target_path_bytes; /* its mount point; 0: absolute paths say nothing */
 const volatile u64 target_path[PATH_WORDS];
 const volatile struct call_entry table[CALL_TABLE];
@@ -205,7 +205,8 @@ static __always_inline u64 argument(struct pt_regs *regs, u32 position)
 	return 0;
 }
 
-static __always_inline struct file_facts facts_of_call(struct pt_regs *regs, const volatile struct call_entry *entry)
+static __always_inline struct file_facts facts_of_call(struct pt_regs *regs,
+						       const volatile struct call_entry *entry)
 {
 	struct file_facts facts = { .ours = true, .target = CALL_TARGET_UNKNOWN };
 	int fd = entry->fd_arg == CALL_NO_ARG ? AT_FDCWD : (int)argument(regs, entry->fd_arg);
@@ -270,7 +271,8 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 		return 0;
 	if (entry->how == CALL_HOW_MMAP && (argument(regs, 3) & MAP_ANONYMOUS))
 		return 0;
-	open = bpf_task_storage_get(&open_calls, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	open = bpf_task_storage_get(&open_calls, bpf_get_current_task_btf(), NULL,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!open) {
 		count->no_storage++;
 		return 0;
@@ -332,7 +334,8 @@ static __always_inline u32 bucket_of(u64 ns)
 	return bucket < LAST_BUCKET ? bucket : LAST_BUCKET;
 }
 
-static __always_inline void add(struct open_call *open, struct call_counts *count, u64 now, long result)
+static __always_inline void add(struct open_call *open, struct call_counts *count, u64 now,
+				long result)
 {
 	u64 ns = now - open->enter_ns, bin = now / bin_ns;
 	u32 cell_index = bpf_get_smp_processor_id();
@@ -370,7 +373,8 @@ static __always_inline void note_unknown(struct pt_regs *regs, struct call_count
 	u64 number = regs->orig_ax;
 
 	if (number < CALL_TABLE && table[number & (CALL_TABLE - 1)].how != CALL_HOW_NOT_OURS &&
-	    table[number & (CALL_TABLE - 1)].how != CALL_HOW_MMAP && !is_compat(number) && in_workload())
+	    table[number & (CALL_TABLE - 1)].how != CALL_HOW_MMAP && !is_compat(number) &&
+	    in_workload())
 		count->not_entered++;
 #endif
 }

@@ -5,9 +5,9 @@
 
 #include "bin_turns.h"
 
-#define LOCK_BIN_SLOTS 4
+#define LOCK_BIN_SLOTS	  4
 #define LOCK_STACK_FRAMES 28 /* 3 or 4 of them belong to the tracing itself */
-#define LOCK_SLAB_NAME 32
+#define LOCK_SLAB_NAME	  32
 
 enum lock_kind {
 	LOCK_KIND_SPINLOCK,
@@ -28,14 +28,14 @@ enum lock_mode {
 
 /* Waits on one lock from one call path that ended in one time bin. */
 struct lock_wait_record {
-	u64 bin_ns; /* start of the bin */
+	u64 bin_ns;  /* start of the bin */
 	u64 lock_id; /* the lock's address */
 	u64 spin_ns; /* of all these waits, the time spent spinning; spin + sleep = begin to end */
 	u64 sleep_ns;
 	u64 count;
-	u64 max_ns; /* longest single wait */
-	u64 failed; /* waits given up (a signal): the lock was not taken */
-	s32 stack_id; /* in stack.jsonl; -1: not kept (counted) */
+	u64 max_ns;	     /* longest single wait */
+	u64 failed;	     /* waits given up (a signal): the lock was not taken */
+	s32 stack_id;	     /* in stack.jsonl; -1: not kept (counted) */
 	s32 holder_stack_id; /* -1: not known */
 	enum lock_kind kind;
 	enum lock_mode mode;
@@ -69,20 +69,20 @@ struct lock_wait_sum {
 struct lock_counts {
 	/* contention_begin */
 	u64 begins;
-	u64 waits; /* waits begun */
-	u64 rebegins; /* a mutex changing between spinning and sleeping */
-	u64 too_deep; /* more waits nested than there is room for */
-	u64 no_storage; /* the task's storage could not be had */
-	u64 no_stack; /* waits begun whose stack could not be kept */
-	u64 nested; /* waits begun inside another wait */
+	u64 waits;	      /* waits begun */
+	u64 rebegins;	      /* a mutex changing between spinning and sleeping */
+	u64 too_deep;	      /* more waits nested than there is room for */
+	u64 no_storage;	      /* the task's storage could not be had */
+	u64 no_stack;	      /* waits begun whose stack could not be kept */
+	u64 nested;	      /* waits begun inside another wait */
 	u64 end_missed_begin; /* waits forgotten: a new one shows that their end was not seen */
 	/* contention_end */
 	u64 ends;
 	u64 counted;
 	u64 map_full;
 	u64 map_busy;
-	u64 late; /* the recorder had not emptied the bin's map in time */
-	u64 not_begun; /* ends whose begin was not seen: open at the start, or missed */
+	u64 late;	    /* the recorder had not emptied the bin's map in time */
+	u64 not_begun;	    /* ends whose begin was not seen: open at the start, or missed */
 	u64 end_missed_end; /* waits forgotten: one below them ended first */
 };
 

@@ -21,20 +21,21 @@
 #include "records.h"
 
 /* include/trace/events/lock.h */
-#define LCB_F_SPIN 1U
-#define LCB_F_READ 2U
-#define LCB_F_WRITE 4U
-#define LCB_F_RT 8U
+#define LCB_F_SPIN   1U
+#define LCB_F_READ   2U
+#define LCB_F_WRITE  4U
+#define LCB_F_RT     8U
 #define LCB_F_PERCPU 16U
-#define LCB_F_MUTEX 32U
+#define LCB_F_MUTEX  32U
 
 #define DEPTH 8 /* waits open at once; a power of two */
-#define SPIN_EXPIRY_NS 4000000000ULL /* nobody spins that long and lives (the watchdog's limit is 20 s) */
-#define SLEEP_EXPIRY_NS 60000000000ULL
-#define KERNEL_STACK_BYTES 16384 /* x86-64, arm64 */
-#define SLAB_LOCKS 16384
+#define SPIN_EXPIRY_NS \
+	4000000000ULL /* nobody spins that long and lives (the watchdog's limit is 20 s) */
+#define SLEEP_EXPIRY_NS		   60000000000ULL
+#define KERNEL_STACK_BYTES	   16384 /* x86-64, arm64 */
+#define SLAB_LOCKS		   16384
 #define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
-#define E2BIG 7
+#define E2BIG			   7
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -51,7 +52,7 @@ struct open_wait {
 	u64 lock;
 	u64 begin_ns;
 	u64 phase_ns; /* begin of the present phase */
-	u64 spin_ns; /* phases that are over */
+	u64 spin_ns;  /* phases that are over */
 	u64 sleep_ns;
 	u32 pid;
 	s32 stack_id;
@@ -187,8 +188,8 @@ static __always_inline bool on_task_stack(void *ctx)
 }
 
 /* Room for one more wait, forgetting what is too old to be true; not open until depth counts it. NULL: none. */
-static __always_inline struct open_wait *next_wait(struct open_waits *open, struct lock_counts *count, u64 now,
-						   u64 expiry_ns)
+static __always_inline struct open_wait *
+next_wait(struct open_waits *open, struct lock_counts *count, u64 now, u64 expiry_ns)
 {
 	u32 depth = open->depth;
 
@@ -260,7 +261,8 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 	if (spin_kind && !on_task_stack(ctx))
 		wait->in_workload = 0;
 	else
-		wait->in_workload = !have_cgroup || bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+		wait->in_workload = !have_cgroup ||
+				    bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
 	/* No flags: a stack that falls on another's place is not kept, rather than taken for it. */
 	wait->stack_id = bpf_get_stackid(ctx, &stacks, 0);
 	if (wait->stack_id < 0) {
@@ -286,7 +288,8 @@ static __always_inline void note_slab(u64 lock)
 	bpf_map_update_elem(&slabs, &lock, &slab, BPF_ANY);
 }
 
-static __always_inline void add(struct open_wait *wait, struct lock_counts *count, u64 now, bool failed)
+static __always_inline void add(struct open_wait *wait, struct lock_counts *count, u64 now,
+				bool failed)
 {
 	struct lock_wait_key key = {
 		.lock = wait->lock,

@@ -10,12 +10,30 @@
 #include <sys/syscall.h>
 
 #define NO CALL_NO_ARG
-#define FD(name, fd) { CALL_HOW_FD, name, fd, NO, NO, 0 }
-#define MOVE(name, fd) { CALL_HOW_FD, name, fd, NO, NO, 1 }
-#define PATH(name, path) { CALL_HOW_PATH, name, NO, path, NO, 0 }
-#define PATH_AT(name, dir, path) { CALL_HOW_PATH, name, dir, path, NO, 0 }
-#define COPY(from, to) { CALL_HOW_COPY, CALL_COPY, from, NO, to, 1 }
-#define NOTHING(name) { CALL_HOW_NOTHING, name, NO, NO, NO, 0 }
+#define FD(name, fd)                             \
+	{                                        \
+		CALL_HOW_FD, name, fd, NO, NO, 0 \
+	}
+#define MOVE(name, fd)                           \
+	{                                        \
+		CALL_HOW_FD, name, fd, NO, NO, 1 \
+	}
+#define PATH(name, path)                             \
+	{                                            \
+		CALL_HOW_PATH, name, NO, path, NO, 0 \
+	}
+#define PATH_AT(name, dir, path)                      \
+	{                                             \
+		CALL_HOW_PATH, name, dir, path, NO, 0 \
+	}
+#define COPY(from, to)                                    \
+	{                                                 \
+		CALL_HOW_COPY, CALL_COPY, from, NO, to, 1 \
+	}
+#define NOTHING(name)                                 \
+	{                                             \
+		CALL_HOW_NOTHING, name, NO, NO, NO, 0 \
+	}
 
 /* Calls with two paths count for the second one: where the new name appears. */
 const struct call_entry call_table[CALL_TABLE] = {

@@ -39,7 +39,8 @@ static void find_target_path(uint32_t dev, char path[CALL_PATH])
 			mount = NULL;
 		bytes = mount ? strlen(mount) : 0;
 		/* "/" would say of every absolute path that it is below. */
-		if (bytes > 1 && bytes < CALL_PATH && !strchr(mount, '\\') && (major << 20 | minor) == dev)
+		if (bytes > 1 && bytes < CALL_PATH && !strchr(mount, '\\') &&
+		    (major << 20 | minor) == dev)
 			memcpy(path, mount, bytes + 1);
 		free(mount);
 	}
@@ -75,28 +76,33 @@ static int load(const struct options *options)
 
 	cpus = libbpf_num_possible_cpus();
 	if (cpus <= 0)
-		return source_off(&state, "mount sysfs on /sys", "the number of CPUs can't be read");
+		return source_off(&state, "mount sysfs on /sys",
+				  "the number of CPUs can't be read");
 	if (cpus > BIN_CPUS)
-		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs", BIN_CPUS);
+		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs",
+				  BIN_CPUS);
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
 				  "/sys/kernel/btf/vmlinux can't be read: %s", strerror(errno));
 	skel = calls_bpf__open();
 	if (!skel)
-		return source_off(&state, "rebuild with make clean, then make build", "the BPF object can't be opened: %s",
-				  strerror(errno));
+		return source_off(&state, "rebuild with make clean, then make build",
+				  "the BPF object can't be opened: %s", strerror(errno));
 	if (configure(options))
-		return source_off(&state, "report this", "the maps can't be sized: %s", strerror(errno));
+		return source_off(&state, "report this", "the maps can't be sized: %s",
+				  strerror(errno));
 	if (calls_bpf__load(skel))
 		return source_off(&state, "make doctor says what this kernel lacks",
 				  "the kernel refused the programs: %s", strerror(errno));
-	if (options->cgroup_fd >= 0 &&
-	    bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup), &zero, &options->cgroup_fd, BPF_ANY))
-		return source_off(&state, "use a cgroup2 directory", "the workload's cgroup can't be watched: %s",
-				  strerror(errno));
-	mapped = mmap(NULL, cells_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(skel->maps.cells), 0);
+	if (options->cgroup_fd >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup),
+							   &zero, &options->cgroup_fd, BPF_ANY))
+		return source_off(&state, "use a cgroup2 directory",
+				  "the workload's cgroup can't be watched: %s", strerror(errno));
+	mapped = mmap(NULL, cells_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		      bpf_map__fd(skel->maps.cells), 0);
 	if (mapped == MAP_FAILED)
-		return source_off(&state, "free some memory", "the sums can't be mapped: %s", strerror(errno));
+		return source_off(&state, "free some memory", "the sums can't be mapped: %s",
+				  strerror(errno));
 	cells = mapped;
 	return 0;
 }
@@ -120,7 +126,8 @@ static int start(const struct options *options)
 		goto fail;
 	file = rec_file_open(options, "call", bpf_object__btf(skel->obj), "call_record", NULL);
 	if (!file) {
-		source_off(&state, "free some space", "call.rec can't be written: %s", strerror(errno));
+		source_off(&state, "free some space", "call.rec can't be written: %s",
+			   strerror(errno));
 		goto fail;
 	}
 	skel->bss->drained_to = monotonic_ns() / bin_ns;
@@ -129,8 +136,8 @@ static int start(const struct options *options)
 	if (skel->links.sys_enter)
 		skel->links.sys_exit = bpf_program__attach(skel->progs.sys_exit);
 	if (!skel->links.sys_exit) {
-		source_off(&state, "make doctor says what this kernel lacks", "the kernel refused to attach: %s",
-			   strerror(errno));
+		source_off(&state, "make doctor says what this kernel lacks",
+			   "the kernel refused to attach: %s", strerror(errno));
 		goto fail;
 	}
 	state.object = skel->obj;
@@ -194,8 +201,10 @@ static void read_counts(void)
 		reason_set(state.lost, "recorder late", sum.late);
 		reason_set(state.lost, "no task storage", sum.no_storage);
 		reason_set(state.notes, "open at the start", sum.not_entered);
-		reason_set(state.notes, "open at the end", sum.entered - sum.counted - sum.dropped - sum.late);
-		reason_set(state.notes, "on pipes, sockets, devices: left out", sum.not_a_file + sum.dropped);
+		reason_set(state.notes, "open at the end",
+			   sum.entered - sum.counted - sum.dropped - sum.late);
+		reason_set(state.notes, "on pipes, sockets, devices: left out",
+			   sum.not_a_file + sum.dropped);
 		reason_set(state.notes, "32-bit calls: left out", sum.compat);
 		reason_set(state.notes, "interrupted and begun again", sum.restarted);
 		reason_set(state.notes, "mmap calls, bytes outside", sum.mmap);

@@ -15,29 +15,61 @@
 #include <unistd.h>
 
 #define TEXT_BYTES 65536 /* /proc/stat has a line for each CPU; what's needed is its first */
-#define SECTOR 512
-#define NS_PER_MS 1000000
+#define SECTOR	   512
+#define NS_PER_MS  1000000
 
-#define NAMES(X)                                                                                                  \
-	X("cpu.user_ns") X("cpu.system_ns") X("cpu.idle_ns") X("cpu.iowait_ns") X("cpu.irq_ns") X("mem.dirty_bytes") \
-	X("mem.writeback_bytes") X("mem.cached_bytes") X("mem.free_bytes") X("psi.cpu_some_ns") X("psi.io_some_ns")   \
-	X("psi.io_full_ns") X("psi.memory_some_ns") X("psi.memory_full_ns") X("disk.read_requests")               \
-	X("disk.read_bytes") X("disk.write_requests") X("disk.write_bytes") X("disk.discard_requests")            \
-	X("disk.discard_bytes") X("disk.flush_requests") X("disk.busy_ns") X("disk.in_flight")
-
-#define AS_STRING(name) name,
-static const char *const names[] = { NAMES(AS_STRING) };
-
-/* Places in `names`. */
-enum {
-	CPU_USER, CPU_SYSTEM, CPU_IDLE, CPU_IOWAIT, CPU_IRQ,
-	MEM_DIRTY, MEM_WRITEBACK, MEM_CACHED, MEM_FREE,
-	PSI_CPU_SOME, PSI_IO_SOME, PSI_IO_FULL, PSI_MEMORY_SOME, PSI_MEMORY_FULL,
-	DISK_READ_REQUESTS, DISK_READ_BYTES, DISK_WRITE_REQUESTS, DISK_WRITE_BYTES, DISK_DISCARD_REQUESTS,
-	DISK_DISCARD_BYTES, DISK_FLUSH_REQUESTS, DISK_BUSY, DISK_IN_FLIGHT,
+enum counter_name {
+	CPU_USER,
+	CPU_SYSTEM,
+	CPU_IDLE,
+	CPU_IOWAIT,
+	CPU_IRQ,
+	MEM_DIRTY,
+	MEM_WRITEBACK,
+	MEM_CACHED,
+	MEM_FREE,
+	PSI_CPU_SOME,
+	PSI_IO_SOME,
+	PSI_IO_FULL,
+	PSI_MEMORY_SOME,
+	PSI_MEMORY_FULL,
+	DISK_READ_REQUESTS,
+	DISK_READ_BYTES,
+	DISK_WRITE_REQUESTS,
+	DISK_WRITE_BYTES,
+	DISK_DISCARD_REQUESTS,
+	DISK_DISCARD_BYTES,
+	DISK_FLUSH_REQUESTS,
+	DISK_BUSY,
+	DISK_IN_FLIGHT,
 	NAME_COUNT,
 };
-_Static_assert(sizeof(names) / sizeof(names[0]) == NAME_COUNT, "names and places");
+
+static const char *const names[NAME_COUNT] = {
+	[CPU_USER] = "cpu.user_ns",
+	[CPU_SYSTEM] = "cpu.system_ns",
+	[CPU_IDLE] = "cpu.idle_ns",
+	[CPU_IOWAIT] = "cpu.iowait_ns",
+	[CPU_IRQ] = "cpu.irq_ns",
+	[MEM_DIRTY] = "mem.dirty_bytes",
+	[MEM_WRITEBACK] = "mem.writeback_bytes",
+	[MEM_CACHED] = "mem.cached_bytes",
+	[MEM_FREE] = "mem.free_bytes",
+	[PSI_CPU_SOME] = "psi.cpu_some_ns",
+	[PSI_IO_SOME] = "psi.io_some_ns",
+	[PSI_IO_FULL] = "psi.io_full_ns",
+	[PSI_MEMORY_SOME] = "psi.memory_some_ns",
+	[PSI_MEMORY_FULL] = "psi.memory_full_ns",
+	[DISK_READ_REQUESTS] = "disk.read_requests",
+	[DISK_READ_BYTES] = "disk.read_bytes",
+	[DISK_WRITE_REQUESTS] = "disk.write_requests",
+	[DISK_WRITE_BYTES] = "disk.write_bytes",
+	[DISK_DISCARD_REQUESTS] = "disk.discard_requests",
+	[DISK_DISCARD_BYTES] = "disk.discard_bytes",
+	[DISK_FLUSH_REQUESTS] = "disk.flush_requests",
+	[DISK_BUSY] = "disk.busy_ns",
+	[DISK_IN_FLIGHT] = "disk.in_flight",
+};
 
 struct counter_record {
 	uint64_t t_ns;
@@ -48,7 +80,7 @@ struct counter_record {
 
 /* A kernel file read again and again. */
 struct source_file {
-	const char *path; /* NULL: not wanted */
+	const char *path;    /* NULL: not wanted */
 	const char *missing; /* note when it can't be read */
 	void (*parse)(char *text, uint64_t now);
 	int fd;
@@ -66,7 +98,8 @@ static char text[TEXT_BYTES];
 static void put(int name, uint64_t now, uint64_t value)
 {
 	if (batch_count < NAME_COUNT)
-		batch[batch_count++] = (struct counter_record){ .t_ns = now, .value = value, .name = name };
+		batch[batch_count++] =
+			(struct counter_record){ .t_ns = now, .value = value, .name = name };
 }
 
 /* "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; guest is part of user already. */
@@ -74,8 +107,8 @@ static void parse_stat(char *line, uint64_t now)
 {
 	unsigned long long user, nice, system, idle, iowait, irq, softirq;
 
-	if (sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &iowait, &irq,
-		   &softirq) != 7)
+	if (sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle,
+		   &iowait, &irq, &softirq) != 7)
 		return;
 	put(CPU_USER, now, (user + nice) * tick_ns);
 	put(CPU_SYSTEM, now, system * tick_ns);
@@ -170,7 +203,7 @@ static struct source_file files[] = {
 	{ NULL, "the disk's counters can't be read", parse_disk, -1 },
 };
 #define FILE_COUNT (sizeof(files) / sizeof(files[0]))
-#define DISK_FILE (&files[FILE_COUNT - 1])
+#define DISK_FILE  (&files[FILE_COUNT - 1])
 
 static void sample(void)
 {
@@ -222,7 +255,8 @@ static int open_table(const struct options *options)
 		"{\"name\":\"value\",\"offset\":%zu,\"bytes\":8,\"type\":\"i64\"},"
 		"{\"name\":\"name\",\"offset\":%zu,\"bytes\":2,\"type\":\"u16\",\"enum\":\"counter_name\"}],"
 		"\"enums\":{\"counter_name\":{",
-		sizeof(struct counter_record), __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big",
+		sizeof(struct counter_record),
+		__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big",
 		(unsigned long long)options->bin_ns, offsetof(struct counter_record, t_ns),
 		offsetof(struct counter_record, value), offsetof(struct counter_record, name));
 	for (int i = 0; i < NAME_COUNT; i++)
@@ -239,7 +273,8 @@ static int start(const struct options *options)
 	bin_ns = options->bin_ns;
 	tick_ns = 1000000000L / sysconf(_SC_CLK_TCK);
 	if (options->disk_count) {
-		snprintf(disk_path, sizeof(disk_path), "/sys/block/%s/stat", options->disks[0].name);
+		snprintf(disk_path, sizeof(disk_path), "/sys/block/%s/stat",
+			 options->disks[0].name);
 		DISK_FILE->path = disk_path;
 	}
 	for (size_t i = 0; i < FILE_COUNT; i++) {
@@ -257,12 +292,14 @@ static int start(const struct options *options)
 			reason_add(state.notes, files[i].missing, 1);
 	}
 	if (files[0].fd < 0) {
-		source_off(&state, "mount proc on /proc", "/proc/stat can't be read: %s", strerror(errno));
+		source_off(&state, "mount proc on /proc", "/proc/stat can't be read: %s",
+			   strerror(errno));
 		stop();
 		return -1;
 	}
 	if (open_table(options)) {
-		source_off(&state, "free some space", "counter.rec can't be written: %s", strerror(errno));
+		source_off(&state, "free some space", "counter.rec can't be written: %s",
+			   strerror(errno));
 		stop();
 		return -1;
 	}

@@ -16,10 +16,14 @@
 #include "records.h"
 
 static const char *const kind_names[] = {
-	[LOCK_KIND_SPINLOCK] = "spinlock",	     [LOCK_KIND_RWLOCK] = "rwlock",
-	[LOCK_KIND_MUTEX] = "mutex",		     [LOCK_KIND_RWSEM] = "rwsem",
-	[LOCK_KIND_PERCPU_RWSEM] = "percpu_rwsem",   [LOCK_KIND_RTMUTEX] = "rtmutex",
-	[LOCK_KIND_SEMAPHORE] = "semaphore",	     [LOCK_KIND_UNKNOWN] = "unknown",
+	[LOCK_KIND_SPINLOCK] = "spinlock",
+	[LOCK_KIND_RWLOCK] = "rwlock",
+	[LOCK_KIND_MUTEX] = "mutex",
+	[LOCK_KIND_RWSEM] = "rwsem",
+	[LOCK_KIND_PERCPU_RWSEM] = "percpu_rwsem",
+	[LOCK_KIND_RTMUTEX] = "rtmutex",
+	[LOCK_KIND_SEMAPHORE] = "semaphore",
+	[LOCK_KIND_UNKNOWN] = "unknown",
 };
 
 static struct line_file file = { .fd = -1 };

@@ -16,8 +16,8 @@
 
 #include "locks.skel.h" /* uses the types of records.h */
 
-#define BATCH 512
-#define SUMS_ENTRIES 8192 /* (lock, call path) pairs in one bin */
+#define BATCH		       512
+#define SUMS_ENTRIES	       8192 /* (lock, call path) pairs in one bin */
 #define SUMS_ENTRIES_MANY_CPUS 4096 /* each costs 40 bytes a CPU and bin */
 
 static struct source_state state;
@@ -56,35 +56,41 @@ static int load(const struct options *options)
 
 	cpus = libbpf_num_possible_cpus();
 	if (cpus <= 0)
-		return source_off(&state, "mount sysfs on /sys", "the number of CPUs can't be read");
+		return source_off(&state, "mount sysfs on /sys",
+				  "the number of CPUs can't be read");
 	if (cpus > BIN_CPUS)
-		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs", BIN_CPUS);
+		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs",
+				  BIN_CPUS);
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
 				  "/sys/kernel/btf/vmlinux can't be read: %s", strerror(errno));
-	if (!kernel_has_function("__bpf_trace_contention_begin") && !kernel_has_function("__traceiter_contention_begin"))
-		return source_off(&state, "use Linux 5.19 or newer", "the kernel has no tracepoint lock:contention_begin");
+	if (!kernel_has_function("__bpf_trace_contention_begin") &&
+	    !kernel_has_function("__traceiter_contention_begin"))
+		return source_off(&state, "use Linux 5.19 or newer",
+				  "the kernel has no tracepoint lock:contention_begin");
 	skel = locks_bpf__open();
 	if (!skel)
-		return source_off(&state, "rebuild with make clean, then make build", "the BPF object can't be opened: %s",
-				  strerror(errno));
+		return source_off(&state, "rebuild with make clean, then make build",
+				  "the BPF object can't be opened: %s", strerror(errno));
 	skel->rodata->bin_ns = bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->have_kmem_cache = kernel_has_function("bpf_get_kmem_cache");
 	skel->bss->drained_to = monotonic_ns() / bin_ns;
-	struct bpf_map *const slots[] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2, skel->maps.sums3 };
+	struct bpf_map *const slots[] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
+					  skel->maps.sums3 };
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
 		if (bpf_map__set_max_entries(slots[i], sums_entries()))
-			return source_off(&state, "report this", "the maps can't be sized: %s", strerror(errno));
+			return source_off(&state, "report this", "the maps can't be sized: %s",
+					  strerror(errno));
 	if (locks_bpf__load(skel))
 		return source_off(&state, "make doctor says what this kernel lacks",
 				  "the kernel refused the programs: %s", strerror(errno));
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
 		sum_fds[i] = bpf_map__fd(slots[i]);
-	if (options->cgroup_fd >= 0 &&
-	    bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup), &zero, &options->cgroup_fd, BPF_ANY))
-		return source_off(&state, "use a cgroup2 directory", "the workload's cgroup can't be watched: %s",
-				  strerror(errno));
+	if (options->cgroup_fd >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup),
+							   &zero, &options->cgroup_fd, BPF_ANY))
+		return source_off(&state, "use a cgroup2 directory",
+				  "the workload's cgroup can't be watched: %s", strerror(errno));
 	return 0;
 }
 
@@ -122,17 +128,19 @@ static int start(const struct options *options)
 		source_off(&state, "free some memory", "no memory for %d CPUs", cpus);
 		goto fail;
 	}
-	file = rec_file_open(options, "lock_wait", bpf_object__btf(skel->obj), "lock_wait_record", NULL);
+	file = rec_file_open(options, "lock_wait", bpf_object__btf(skel->obj), "lock_wait_record",
+			     NULL);
 	if (!file || lock_names_open(options, bpf_map__fd(skel->maps.slabs))) {
-		source_off(&state, "free some space", "lock_wait.rec or lock.jsonl can't be written: %s", strerror(errno));
+		source_off(&state, "free some space",
+			   "lock_wait.rec or lock.jsonl can't be written: %s", strerror(errno));
 		goto fail;
 	}
 	/* Reads kallsyms, a tenth of a second's work, now rather than while events come in. */
 	(void)stacks_symbol(0, &unused);
 	skel->bss->drained_to = monotonic_ns() / bin_ns;
 	if (attach()) {
-		source_off(&state, "make doctor says what this kernel lacks", "the kernel refused to attach: %s",
-			   strerror(errno));
+		source_off(&state, "make doctor says what this kernel lacks",
+			   "the kernel refused to attach: %s", strerror(errno));
 		goto fail;
 	}
 	state.object = skel->obj;
@@ -144,7 +152,8 @@ fail:
 }
 
 /* One row: the CPUs' parts of a sum put together. */
-static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *key, const struct lock_wait_sum *parts)
+static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *key,
+				     const struct lock_wait_sum *parts)
 {
 	struct lock_wait_record row;
 
@@ -185,7 +194,8 @@ static void drain_bin(uint64_t bin)
 		uint32_t count = BATCH;
 		size_t whole;
 
-		if (bpf_map_lookup_and_delete_batch(fd, first ? NULL : &place, &place, keys, sums, &count, NULL)) {
+		if (bpf_map_lookup_and_delete_batch(fd, first ? NULL : &place, &place, keys, sums,
+						    &count, NULL)) {
 			err = errno;
 			if (err != ENOENT) { /* ENOENT: that was all */
 				reason_add(state.notes, "a bin's sums could not be read", 1);
@@ -225,13 +235,14 @@ static void read_counts(void)
 		reason_set(state.lost, "end not seen", sum.end_missed_begin + sum.end_missed_end);
 		reason_set(state.notes, "contention_begin events", sum.begins);
 		reason_set(state.notes, "contention_end events", sum.ends);
-		reason_set(state.notes, "mutex waits changing between spin and sleep", sum.rebegins);
+		reason_set(state.notes, "mutex waits changing between spin and sleep",
+			   sum.rebegins);
 		reason_set(state.notes, "nested in another wait", sum.nested);
 		reason_set(state.notes, "stack not kept", sum.no_stack);
 		reason_set(state.notes, "open at the start (or begin not seen)", sum.not_begun);
 		reason_set(state.notes, "open at the end",
-			   sum.waits - sum.counted - sum.map_full - sum.map_busy - sum.late - sum.end_missed_begin -
-				   sum.end_missed_end);
+			   sum.waits - sum.counted - sum.map_full - sum.map_busy - sum.late -
+				   sum.end_missed_begin - sum.end_missed_end);
 	}
 	free(parts);
 }

@@ -18,20 +18,21 @@
 #include "records.h"
 
 #define KERNEL_HALF (1ULL << 63)
-#define SOME_DATA 2000 /* a kernel that lists data has tens of thousands of such symbols */
+#define SOME_DATA   2000 /* a kernel that lists data has tens of thousands of such symbols */
 
 struct symbol {
 	uint64_t address;
 	uint32_t name; /* offset in `text` */
-	char type; /* as nm prints it */
+	char type;     /* as nm prints it */
 };
 
 static struct line_file file = { .fd = -1 };
-static char *text; /* kallsyms as read, names cut off in place */
+static char *text;	       /* kallsyms as read, names cut off in place */
 static struct symbol *symbols; /* by address */
 static size_t symbol_count;
 static uint64_t text_end; /* end of the kernel's own text; 0: not known */
-static bool data_listed; /* CONFIG_KALLSYMS_ALL; without it a few dozen data symbols are listed all the same */
+static bool
+	data_listed; /* CONFIG_KALLSYMS_ALL; without it a few dozen data symbols are listed all the same */
 static bool loaded;
 static uint8_t *written; /* bit set: stack ids in the file */
 static size_t written_bits;
@@ -159,7 +160,8 @@ const char *stacks_symbol(uint64_t address, uint64_t *offset)
 /* Frames of the tracing itself, on top of what the kernel was doing. */
 static bool is_tracing(const char *name)
 {
-	static const char *const starts[] = { "bpf_", "__bpf_", "__traceiter_", "__probestub_", "trace_contention_" };
+	static const char *const starts[] = { "bpf_", "__bpf_", "__traceiter_", "__probestub_",
+					      "trace_contention_" };
 
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
 		if (!strncmp(name, starts[i], strlen(starts[i])))
@@ -187,7 +189,8 @@ static bool write_stack(int32_t id, const uint64_t *frames, int count)
 		if (name)
 			top = false;
 		if (name)
-			snprintf(frame, sizeof(frame), "%s+0x%llx", name, (unsigned long long)offset);
+			snprintf(frame, sizeof(frame), "%s+0x%llx", name,
+				 (unsigned long long)offset);
 		else if (top && symbol_count)
 			continue; /* the BPF program's own frame has no symbol everywhere */
 		else
@@ -199,7 +202,8 @@ static bool write_stack(int32_t id, const uint64_t *frames, int count)
 	}
 	fputs("]", out);
 	if (!symbol_count)
-		fputs(",\"note\":\"/proc/kallsyms has no addresses: set kernel.kptr_restrict to 0 or 1\"", out);
+		fputs(",\"note\":\"/proc/kallsyms has no addresses: set kernel.kptr_restrict to 0 or 1\"",
+		      out);
 	fputs("}\n", out);
 	ok = fclose(out) == 0 && lines_append(&file, line, bytes);
 	free(line);

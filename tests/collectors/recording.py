@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Runs the recorder by itself and reads its tables, independently of analysis/; for its sources' tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+TREE = Path(__file__).resolve().parents[2]
+RECORDER = TREE / "build" / "recorder"
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="tracing needs root: run make test as root")
+needs_btf = pytest.mark.skipif(
+    not Path("/sys/kernel/btf/vmlinux").exists(),
+    reason="the kernel has no BTF: use one with CONFIG_DEBUG_INFO_BTF",
+)
+
+
+def compile_program(name: str, folder: Path) -> Path:
+    """Compile programs/NAME.c into the folder."""
+    program = folder / name
+    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["gcc", *flags, PROGRAMS / f"{name}.c", "-o", program, "-lpthread"], check=True)
+    return program
+
+
+class Recording:
+    """One run of the recorder; its tables once it has stopped."""
+
+    def __init__(self, out: Path, process: subprocess.Popen[str], ready: dict[str, Any]) -> None:
+        self.out = out
+        self.process = process
+        self.ready = ready
+        self.stopped_ns = 0
+
+    def source(self, name: str) -> dict[str, Any]:
+        """What losses.json says of one source."""
+        losses: dict[str, Any] = json.loads((self.out / "losses.json").read_text())
+        collector: dict[str, Any] = losses["collectors"][name]
+        return collector
+
+    def table(self, name: str) -> npt.NDArray[np.void]:
+        """The records of NAME.rec."""
+        return read_table(self.out / f"{name}.rec")[1]
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The objects of NAME.jsonl."""
+        return [json.loads(line) for line in (self.out / f"{name}.jsonl").read_text().splitlines()]
+
+    def stop(self) -> None:
+        """End the recorder as the session does, and wait for it."""
+        if self.stopped_ns:
+            return
+        self.stopped_ns = time.monotonic_ns()
+        self.process.send_signal(signal.SIGTERM)
+        output, errors = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, errors
+        assert '"stopped":true' in output
+
+
+def read_table(path: Path) -> tuple[dict[str, Any], npt.NDArray[np.void]]:
+    """Header and records of a .rec file; a partial last record is an error here: the recorder leaves none."""
+    data = path.read_bytes()
+    assert data[:8] == b"SKMREC01"
+    length = int.from_bytes(data[8:12], "little")
+    header: dict[str, Any] = json.loads(data[16 : 16 + length])
+    start = (16 + length + 7) // 8 * 8
+    names, formats, offsets = [], [], []
+    for field in header["fields"]:
+        kind = "S" if field["type"] == "char" else f"<{field['type'][0]}{int(field['type'][1:]) // 8}"
+        names.append(field["name"])
+        offsets.append(field["offset"])
+        if field["type"] == "char":
+            formats.append(f"S{field['bytes']}")
+        else:
+            formats.append(f"({field['count']},){kind}" if field.get("count", 1) > 1 else kind)
+    shape = {"names": names, "formats": formats, "offsets": offsets, "itemsize": header["record_bytes"]}
+    dtype = np.dtype(shape)  # type: ignore[call-overload]
+    assert (len(data) - start) % dtype.itemsize == 0
+    return header, np.frombuffer(data, dtype=dtype, offset=start)
+
+
+def enum_value(path: Path, enum: str, name: str) -> int:
+    """The number that stands for an enum's name in this file."""
+    names = read_table(path)[0]["enums"][enum]
+    return next(int(number) for number, text in names.items() if text == name)
+
+
+@contextmanager
+def recording(out: Path, *words: str, env: dict[str, str] | None = None) -> Iterator[Recording]:
+    """Record until the block ends; everything is attached inside it."""
+    out.mkdir(exist_ok=True)
+    process = subprocess.Popen(
+        [RECORDER, "--out", out, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | (env or {}),
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            pytest.fail(process.communicate()[1])
+        run = Recording(out, process, json.loads(line))
+        yield run
+        run.stop()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def cgroup() -> Iterator[Path]:
+    """A fresh cgroup2 directory."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    roots = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
+    if not roots:
+        pytest.skip("no cgroup2 is mounted: mount -t cgroup2 none /mnt")
+    folder = Path(roots[0]) / f"seekmeter-test-{os.getpid()}-{time.monotonic_ns()}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        deadline = time.monotonic() + 5
+        while True:
+            try:
+                folder.rmdir()
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+
+def run_inside(folder: Path, words: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:
+    """Start a program that is in the cgroup before it runs."""
+    script = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
+    return subprocess.Popen(
+        ["/bin/sh", "-c", script, folder, *words], stdout=subprocess.PIPE, text=True, **options
+    )

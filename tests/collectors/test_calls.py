@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The calls source against programs that know what they called, got and waited for."""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.collectors.recording import (
+    Recording,
+    cgroup,
+    compile_program,
+    enum_value,
+    needs_btf,
+    needs_root,
+    read_table,
+    recording,
+    run_inside,
+)
+
+pytestmark = [needs_root, needs_btf]
+
+NO_PATH = {"sync", "msync", "io_uring", "aio"}  # calls that name no file: their target is unknown
+OFFSET_NS = 3_000  # entering and leaving the kernel, and the tracing itself: only in the caller's time
+
+
+@contextmanager
+def file_system(folder: Path) -> Iterator[tuple[Path, str]]:
+    """A tmpfs of its own, and its device number as the kernel's mountinfo gives it."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        yield folder, next(mount[2] for mount in mounts if mount[4] == str(folder))
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def totals(run: Recording) -> dict[tuple[str, str], dict[str, int]]:
+    """Count, bytes and errors by (call, target), all bins together."""
+    header, table = read_table(run.out / "call.rec")
+    calls, targets = header["enums"]["call_name"], header["enums"]["call_target"]
+    result: dict[tuple[str, str], dict[str, int]] = {}
+    for row in table:
+        key = (calls[str(row["call"])], targets[str(row["target"])])
+        sums = result.setdefault(key, {"count": 0, "bytes": 0, "errors": 0})
+        for name in sums:
+            sums[name] += int(row[name])
+        assert int(row["hist"].sum()) == row["count"]
+        assert row["max_ns"] <= row["total_ns"]
+    return result
+
+
+def lower_edge(bucket: int) -> int:
+    """The shortest latency in a histogram bucket, by the contract."""
+    return bucket if bucket < 8 else (8 + bucket % 8) << (bucket // 8 - 1)
+
+
+def assert_balanced(run: Recording) -> None:
+    """Every call seen is recorded, lost for a stated reason, or still open."""
+    state = run.source("calls")
+    assert (
+        state["seen"] == state["recorded"] + sum(state["lost"].values()) + state["notes"]["open at the end"]
+    )
+    assert state["recorded"] == int(run.table("call")["count"].sum())
+
+
+def run_known(tmp_path: Path, inside: bool, *words: str) -> tuple[Recording, dict[str, Any]]:
+    """Record known_calls, in or outside the cgroup that is watched."""
+    program = compile_program("known_calls", tmp_path)
+    with (
+        file_system(tmp_path / "fs") as (folder, device),
+        cgroup() as group,
+        recording(
+            tmp_path / "out", "--collect", "calls", "--target-dev", device, "--cgroup", str(group)
+        ) as run,
+    ):
+        if inside:
+            output = run_inside(group, [program, folder]).communicate(timeout=60)[0]
+        else:
+            output = subprocess.run([program, folder], check=True, capture_output=True, text=True).stdout
+    facts: dict[str, Any] = json.loads(output)
+    return run, facts
+
+
+def test_every_call_byte_and_error_is_exact(tmp_path: Path) -> None:
+    run, facts = run_known(tmp_path, inside=True)
+    mine = totals(run)
+    for name, expected in facts["families"].items():
+        target = "unknown" if name in NO_PATH else "target"
+        assert mine[name, target] == expected, name
+    # Everything on the file system under test was the program's, and nothing of it went elsewhere.
+    on_target = {name for name, target in mine if target == "target"}
+    assert on_target == set(facts["families"]) - NO_PATH
+    state = run.source("calls")
+    # The shell, the loader and standard output add some of their own.
+    left_out = state["notes"]["on pipes, sockets, devices: left out"]
+    assert facts["on_pipes"] <= left_out <= facts["on_pipes"] + 10
+    assert state["notes"]["io_uring calls, bytes outside"] == 1
+    assert state["notes"]["aio calls, bytes outside"] == 1
+    assert state["notes"]["mmap calls, bytes outside"] >= 1
+    assert state["lost"] == {"recorder late": 0, "no task storage": 0}
+    assert_balanced(run)
+
+
+def test_latency_percentiles_match_the_callers_clock(tmp_path: Path) -> None:
+    run, facts = run_known(tmp_path, inside=True)
+    table = run.table("call")
+    read = enum_value(run.out / "call.rec", "call_name", "read")
+    target = enum_value(run.out / "call.rec", "call_target", "target")
+    reads = table[(table["call"] == read) & (table["target"] == target)]
+    hist = reads["hist"].sum(axis=0)
+    own = np.sort(np.array(facts["large_read_ns"]))
+    # The other reads are of at most 64 KiB: shorter than any of these. So the longest are the large ones.
+    from_top = np.cumsum(hist[::-1])
+    for share in (0.5, 0.9):
+        rank = int(share * (len(own) - 1))
+        bucket = 255 - int(np.searchsorted(from_top, len(own) - rank))
+        low, high = lower_edge(bucket), lower_edge(bucket + 1)
+        assert low <= own[rank] <= high * 1.125 + OFFSET_NS, (share, low, high, own[rank])
+    assert int(reads["max_ns"].max()) <= own[-1]
+    assert int(reads["max_ns"].max()) >= own[-1] / 1.125 - OFFSET_NS
+
+
+def test_a_call_of_known_length_and_its_bin(tmp_path: Path) -> None:
+    program = compile_program("slow_read", tmp_path)
+    with (
+        file_system(tmp_path / "fs") as (folder, device),
+        cgroup() as group,
+        recording(
+            tmp_path / "out", "--collect", "calls", "--target-dev", device, "--cgroup", str(group)
+        ) as run,
+    ):
+        (folder / "file").write_bytes(bytes(1000))
+        child = run_inside(group, [program, folder / "file", "350"])
+        facts = json.loads(child.communicate(timeout=30)[0])
+        if child.returncode == 77:
+            pytest.skip("the kernel has no userfaultfd: use one with CONFIG_USERFAULTFD")
+    table = run.table("call")
+    slow = table[table["max_ns"] > 300_000_000]
+    assert len(slow) == 1
+    took = facts["end_ns"] - facts["begin_ns"]
+    assert took - 5_000_000 < int(slow["max_ns"][0]) <= took
+    bucket = int(np.flatnonzero(slow["hist"][0])[-1])
+    assert lower_edge(bucket) <= slow["max_ns"][0] < lower_edge(bucket + 1)
+    assert slow["bytes"][0] == 1000
+    # In the bin in which it ended.
+    assert slow["bin_ns"][0] <= facts["end_ns"] < slow["bin_ns"][0] + 200_000_000
+
+
+def test_others_are_not_the_workload(tmp_path: Path) -> None:
+    run, _ = run_known(tmp_path, inside=False)
+    assert run.source("calls")["seen"] == 0
+    assert len(run.table("call")) == 0
+
+
+def test_watching_everything_leaves_the_recorder_out(tmp_path: Path) -> None:
+    program = compile_program("known_calls", tmp_path)
+    with file_system(tmp_path / "fs") as (folder, device):
+        # The recorder's own tables are on the file system it watches.
+        (folder / "work").mkdir()
+        with recording(folder / "out", "--collect", "calls,counters", "--target-dev", device) as run:
+            time.sleep(1)
+            output = subprocess.run(
+                [program, folder / "work"], check=True, capture_output=True, text=True
+            ).stdout
+        facts = json.loads(output)["families"]
+        mine = totals(run)
+        for name in ("read", "write", "fsync", "rename"):
+            assert mine[name, "target"] == facts[name], name
+        assert_balanced(run)
+
+
+def test_calls_open_at_the_start_and_at_the_end(tmp_path: Path) -> None:
+    program = compile_program("slow_read", tmp_path)
+    with file_system(tmp_path / "fs") as (folder, device), cgroup() as group:
+        (folder / "file").write_bytes(bytes(1000))
+
+        def hold(milliseconds: int) -> subprocess.Popen[str]:
+            child = run_inside(group, [program, folder / "file", str(milliseconds)], stderr=subprocess.PIPE)
+            assert child.stderr is not None
+            if child.stderr.readline() != "held\n":
+                pytest.skip("the kernel has no userfaultfd: use one with CONFIG_USERFAULTFD")
+            return child
+
+        words = ["--collect", "calls", "--target-dev", device, "--cgroup", str(group)]
+        with hold(1500) as early, recording(tmp_path / "out", *words) as run:
+            early.wait()
+            with hold(1500) as late:
+                run.stop()
+                late.wait()
+    notes = run.source("calls")["notes"]
+    # The early one is inside read(2) of the file. The shell that starts the late one writes its number to
+    # cgroup.procs: a call that begins outside the cgroup and ends inside.
+    assert notes["open at the start"] == 2
+    assert notes["open at the end"] == 1
+    assert_balanced(run)
+    assert not np.any(run.table("call")["max_ns"] > 1_000_000_000)
+
+
+def test_a_recorder_that_is_late_counts_what_it_lost(tmp_path: Path) -> None:
+    program = compile_program("known_calls", tmp_path)
+    with (
+        file_system(tmp_path / "fs") as (folder, device),
+        cgroup() as group,
+        recording(
+            tmp_path / "out",
+            "--collect",
+            "calls",
+            "--target-dev",
+            device,
+            "--cgroup",
+            str(group),
+            "--bin-ms",
+            "10",
+        ) as run,
+    ):
+        run.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        facts = json.loads(run_inside(group, [program, folder]).communicate(timeout=60)[0])
+        run.process.send_signal(signal.SIGCONT)
+        time.sleep(0.2)
+    state = run.source("calls")
+    assert state["seen"] >= sum(family["count"] for family in facts["families"].values())
+    assert state["lost"]["recorder late"] > 0
+    assert_balanced(run)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="32-bit calls are made by int 0x80: x86-64 only")
+def test_32_bit_calls_are_left_out_and_counted(tmp_path: Path) -> None:
+    program = compile_program("compat_calls", tmp_path)
+    with cgroup() as group, recording(tmp_path / "out", "--collect", "calls", "--cgroup", str(group)) as run:
+        child = run_inside(group, [program, "25"])
+        child.communicate(timeout=30)
+        if child.returncode == -signal.SIGSEGV:
+            pytest.skip("the kernel has no 32-bit calls: use one with CONFIG_IA32_EMULATION")
+        assert child.returncode == 0
+    assert run.source("calls")["notes"]["32-bit calls: left out"] == 25
+    assert all(call != "write" for call, _ in totals(run))

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The locks source against the kernel's own event tracer, wait by wait, and against the waiters' clocks."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.collectors.lock_events import Waits, lock_events, pair
+from tests.collectors.recording import (
+    Recording,
+    cgroup,
+    compile_program,
+    enum_value,
+    needs_btf,
+    needs_root,
+    read_table,
+    recording,
+    run_inside,
+)
+
+pytestmark = [needs_root, needs_btf]
+
+
+def kind_number(run: Recording, kind: str) -> int:
+    return enum_value(run.out / "lock_wait.rec", "lock_kind", kind)
+
+
+def rows_of(run: Recording, kind: str) -> npt.NDArray[np.void]:
+    table = run.table("lock_wait")
+    rows: npt.NDArray[np.void] = table[table["kind"] == kind_number(run, kind)]
+    return rows
+
+
+def assert_balanced(run: Recording) -> None:
+    """Every event seen is accounted for, and every wait is in the table or in the losses."""
+    state = run.source("locks")
+    lost, notes = dict(state["lost"]), state["notes"]
+    missed = lost.pop("program already running on this CPU", 0)
+    assert (
+        notes["contention_begin events"]
+        == state["seen"] + notes["mutex waits changing between spin and sleep"]
+    )
+    assert state["seen"] == state["recorded"] + sum(lost.values()) + notes["open at the end"]
+    table = run.table("lock_wait")
+    assert int(table["count"].sum()) == state["recorded"]
+    ends = state["recorded"] + notes["open at the start (or begin not seen)"]
+    ends += sum(lost[name] for name in ("map full", "map busy", "recorder late"))
+    assert notes["contention_end events"] == ends
+    assert missed == state["bpf"]["recursion_misses"]
+
+
+def assert_same(rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str) -> int:
+    """Counts exact for each lock, times within what two tracers differ by; returns waits compared."""
+    compared = 0
+    for lock, waits in truth.items():
+        if waits.kinds != {kind} or not waits.count:
+            continue
+        mine = rows[rows["lock_id"] == lock]
+        assert int(mine["count"].sum()) == waits.count, hex(lock)
+        assert int(mine["failed"].sum()) == waits.failed, hex(lock)
+        # The tracers run one after the other at each event, and the other one shows whole microseconds.
+        slack = 4_000 * waits.phases + 0.02 * (waits.spin_ns + waits.sleep_ns)
+        assert abs(int(mine["spin_ns"].sum()) - waits.spin_ns) < slack, hex(lock)
+        assert abs(int(mine["sleep_ns"].sum()) - waits.sleep_ns) < slack, hex(lock)
+        compared += waits.count
+    return compared
+
+
+def storm(tmp_path: Path, name: str, words: Sequence[str | Path]) -> tuple[Recording, dict[int, Waits], str]:
+    """Record a program in a cgroup, the event tracer around the recorder; the waits are of its locks."""
+    program = compile_program(name, tmp_path)
+    with (
+        lock_events(tmp_path) as stream,
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "locks", "--cgroup", str(group)) as run,
+    ):
+        child = run_inside(group, [program, *words])
+        output = child.communicate(timeout=120)[0]
+        assert child.returncode == 0
+    mine = {event.lock for event in stream.events if event.comm == name}
+    times = [event.t_ns for event in stream.events if event.comm == name]
+    begins = sum(event.begin for event in stream.events)
+    inside = sum(event.begin and times[0] <= event.t_ns <= times[-1] for event in stream.events)
+    state = run.source("locks")
+    missed = state["bpf"]["recursion_misses"]
+    # The tracer was on for longer than the recorder, the storm shorter: all in between is seen or counted.
+    assert inside - missed <= state["notes"]["contention_begin events"] <= begins
+    truth = {lock: waits for lock, waits in pair(stream.events).items() if lock in mine}
+    return run, truth, output
+
+
+def test_pipe_storm_counts_every_wait_and_splits_it(tmp_path: Path) -> None:
+    run, truth, output = storm(tmp_path, "pipe_storm", ["2", "2", "0", "60000"])
+    assert_balanced(run)
+    rows = rows_of(run, "mutex")
+    compared = assert_same(rows, truth, "mutex")
+    assert compared > 300, "the storm made no contention: nothing was tested"
+
+    facts = json.loads(output)
+    assert facts["attempts"] == 240_000
+    mine = rows[np.isin(rows["lock_id"], list(truth)) & (rows["in_workload"] == 1)]
+    total = int(mine["spin_ns"].sum() + mine["sleep_ns"].sum())
+    assert compared <= facts["attempts"]
+    assert 0 < total < facts["thread_wall_ns"]
+    assert np.all(mine["max_ns"] <= mine["spin_ns"] + mine["sleep_ns"])
+    # Each wait is in the bin in which it ended.
+    bin_ns = read_table(run.out / "lock_wait.rec")[0]["bin_ns"]
+    assert np.all(mine["bin_ns"] % bin_ns == 0)
+    assert np.all(mine["bin_ns"] + bin_ns > facts["begin_ns"])
+    assert np.all(mine["bin_ns"] < facts["end_ns"])
+
+    # The call path is the pipe's, from the lock outwards.
+    stacks = {stack["stack_id"]: stack["frames"] for stack in run.lines("stack")}
+    pipe = max(truth, key=lambda lock: truth[lock].count)
+    for row in mine[mine["lock_id"] == pipe]:
+        frames = [frame.split("+")[0] for frame in stacks[row["stack_id"]]]
+        assert "mutex_lock" in frames[0]
+        assert any("pipe_read" in frame or "pipe_write" in frame for frame in frames)
+    assert {lock["lock_id"]: lock["kind"] for lock in run.lines("lock")}[pipe] == "mutex"
+
+
+def test_rename_storm_sleeping_locks(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    run, truth, output = storm(tmp_path, "rename_storm", [tmp_path / "files", "6", "4000"])
+    assert_balanced(run)
+    compared = assert_same(rows_of(run, "mutex"), truth, "mutex") + assert_same(
+        rows_of(run, "rwsem"), truth, "rwsem"
+    )
+    assert compared > 100, "the storm made no contention: nothing was tested"
+    table = run.table("lock_wait")
+    mine = table[table["in_workload"] == 1]
+    assert int(mine["spin_ns"].sum() + mine["sleep_ns"].sum()) < json.loads(output)["thread_wall_ns"] * 1.01
+    assert mine["sleep_ns"].sum() > 0
+
+
+def test_a_killed_waiter_is_a_failed_wait(tmp_path: Path) -> None:
+    program = compile_program("mmap_storm", tmp_path)
+    with (
+        lock_events(tmp_path) as stream,
+        recording(tmp_path / "out", "--collect", "locks") as run,
+    ):
+        for _ in range(12):
+            with subprocess.Popen([program, "8"]) as child:
+                time.sleep(0.1)
+                child.send_signal(signal.SIGKILL)
+    truth = pair(stream.events)
+    mine = {event.lock for event in stream.events if event.comm == "mmap_storm"}
+    failed = sum(truth[lock].failed for lock in mine if lock in truth and truth[lock].kinds == {"rwsem"})
+    assert failed > 0, "no waiter was killed while it waited: nothing was tested"
+    rows = rows_of(run, "rwsem")
+    assert_same(rows, {lock: truth[lock] for lock in mine if lock in truth}, "rwsem")
+    assert int(rows["failed"][np.isin(rows["lock_id"], list(mine))].sum()) == failed
+    assert_balanced(run)
+
+
+@pytest.mark.parametrize("hold_ms", [250])
+def test_a_wait_of_known_length(tmp_path: Path, hold_ms: int) -> None:
+    program = compile_program("pipe_holder", tmp_path)
+    with recording(tmp_path / "out", "--collect", "locks") as run:
+        facts = json.loads(
+            subprocess.run([program, "1", str(hold_ms)], check=True, capture_output=True).stdout
+        )
+    (waiter,) = facts["waiters"]
+    rows = rows_of(run, "mutex")
+    mine = rows[rows["max_ns"] > hold_ms * 1_000_000 * 0.9]
+    assert len(mine) == 1, mine
+    wall = waiter["end_ns"] - waiter["begin_ns"]
+    total = int(mine["spin_ns"][0] + mine["sleep_ns"][0])
+    assert mine["count"][0] == 1
+    assert total == mine["max_ns"][0]
+    # The call lasts a little longer than its wait, and the wait until the page was given at least.
+    assert facts["given_ns"] - waiter["begin_ns"] - 1_000_000 < total <= wall
+    # The holder sleeps, so nobody spins for it.
+    assert int(mine["sleep_ns"][0]) > 0.99 * total
+    assert mine["bin_ns"][0] <= waiter["end_ns"] < mine["bin_ns"][0] + 200_000_000
+
+
+def test_waits_open_at_the_start_and_at_the_end_are_counted(tmp_path: Path) -> None:
+    program = compile_program("pipe_holder", tmp_path)
+
+    def hold(milliseconds: int) -> subprocess.Popen[str]:
+        child = subprocess.Popen([program, "3", str(milliseconds)], stderr=subprocess.PIPE, text=True)
+        assert child.stderr is not None
+        assert child.stderr.readline() == "held\n"
+        time.sleep(0.05)
+        return child
+
+    with hold(1500) as early, recording(tmp_path / "out", "--collect", "locks") as run:
+        early.wait()
+        time.sleep(0.2)
+        with hold(1500) as late:
+            run.stop()
+            late.wait()
+    notes = run.source("locks")["notes"]
+    # Three waiters each; whatever else the system did at that moment can only add to it.
+    assert 3 <= notes["open at the start (or begin not seen)"] <= 20
+    assert 3 <= notes["open at the end"] <= 20
+    rows = rows_of(run, "mutex")
+    assert not np.any(rows["max_ns"] > 1_000_000_000), (
+        "a wait that was open at an edge has been given a length"
+    )
+    assert_balanced(run)
+
+
+def test_a_full_map_is_a_counted_loss(tmp_path: Path) -> None:
+    program = compile_program("rename_storm", tmp_path)
+    (tmp_path / "files").mkdir()
+    with recording(tmp_path / "out", "--collect", "locks", env={"SEEKMETER_LOCK_ENTRIES": "2"}) as run:
+        subprocess.run([program, tmp_path / "files", "6", "4000"], check=True, capture_output=True)
+    state = run.source("locks")
+    assert state["lost"]["map full"] > 0
+    assert state["recorded"] > 0
+    assert_balanced(run)
+
+
+def test_a_recorder_that_is_late_counts_what_it_lost(tmp_path: Path) -> None:
+    program = compile_program("pipe_storm", tmp_path)
+    with recording(tmp_path / "out", "--collect", "locks", "--bin-ms", "10") as run:
+        run.process.send_signal(signal.SIGSTOP)
+        subprocess.run([program, "2", "2", "1"], check=True, capture_output=True)
+        run.process.send_signal(signal.SIGCONT)
+        time.sleep(0.5)
+    state = run.source("locks")
+    assert state["lost"]["recorder late"] > 0
+    assert_balanced(run)
