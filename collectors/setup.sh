@@ -68,7 +68,7 @@ find_python() {
 # is_there COMMAND-OR-FILE
 is_there() {
 	case $1 in
-	{include}/*)
+	'{include}'/*)
 		local folder
 		for folder in /usr/include /usr/include/*-linux-gnu /usr/local/include; do
 			[ -e "$folder${1#\{include\}}" ] && return
