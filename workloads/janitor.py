@@ -255,6 +255,8 @@ def _read_entries(path: Path) -> list[Entry]:
             entry = json.loads(line)
         except ValueError:
             continue
+        if not isinstance(entry, dict) or "kind" not in entry:
+            continue
         if entry["kind"] == "session":
             same_boot = entry["boot_id"] == boot_id()
         elif entry["kind"] == "undone":

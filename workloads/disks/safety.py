@@ -114,8 +114,8 @@ def _family(name: str) -> list[tuple[str, str]]:
     for child in sorted(sysfs.iterdir()):
         if (child / "partition").exists():
             family.append((child.name, f", whose partition /dev/{child.name}"))
-    if name.startswith("loop"):
-        below = _device_under_loop(name)
+    for loop in [name for name, _ in family]:
+        below = _device_under_loop(loop)
         if below is not None:
             family += [
                 (other, f", which stands on /dev/{below} and so on /dev/{other}, which")
@@ -169,9 +169,14 @@ def _is_device(path: str, dev: str) -> bool:
     return stat.S_ISBLK(status.st_mode) and f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" == dev
 
 
+def _file_under(name: str) -> loopdev.LoopFile | None:
+    """Return the file under a loop device; None for other devices, and for partitions (their disk is asked too)."""
+    return loopdev.backing_of(name) if (_SYS / "class/block" / name / "loop").is_dir() else None
+
+
 def _same_file(path: str, name: str) -> bool:
     """Whether a path is the file under the loop device of this name."""
-    under = loopdev.backing_of(name) if name.startswith("loop") else None
+    under = _file_under(name)
     try:
         status = os.stat(path)
     except OSError:
@@ -181,7 +186,7 @@ def _same_file(path: str, name: str) -> bool:
 
 def _check_loops(name: str, dev: str, label: str) -> None:
     """Refuse a device that another loop device stands on, and a loop device whose file another one uses too."""
-    under = loopdev.backing_of(name) if name.startswith("loop") else None
+    under = _file_under(name)
     for other in sorted(path.parent.name for path in (_SYS / "block").glob("loop*/loop")):
         if other == name:
             continue

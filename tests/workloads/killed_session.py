@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A session to be killed: sets up everything a run sets up, prints each stage, and stays. Started by test_janitor.py.
+
+Arguments: state directory, the stage to stay in. All things are made as a real session makes them.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from workloads import disks, filesystems
+from workloads.cgroups import WorkloadCgroup
+from workloads.disks import queue
+from workloads.janitor import Janitor
+from workloads.plan import make_plan
+from workloads.words import parse
+
+STAGES = ("empty", "listed", "cgroup", "disk", "scheduler", "format", "mount", "workload")
+
+
+def main(state: Path, last: str) -> None:
+    def stage(name: str) -> None:
+        print(name, flush=True)
+        if name == last:
+            time.sleep(600)
+
+    kind = os.environ.get("KIND", "file")
+    env = {"SEEKMETER_FS": "ext4", "SEEKMETER_CMD": "true", "SEEKMETER_SIZE": "64M", "SEEKMETER_DISK": kind}
+    decided = make_plan(parse(env, "trace"), trial=False)
+    janitor = Janitor(state)
+    stage("empty")
+    # Listed and never made: what a kill between the two leaves.
+    janitor.add_cgroup(Path("/sys/fs/cgroup/memory") / f"{janitor.name}-never")
+    janitor.add_file(state / "never")
+    janitor.add_mount(janitor.session_dir / "never", "/dev/never")
+    janitor.add_loop(9999, state / "never.img")
+    stage("listed")
+    cgroup = WorkloadCgroup(janitor.name, 64 << 20, (0,), janitor)
+    stage("cgroup")
+    with disks.open_disk(decided, janitor) as disk:
+        stage("disk")
+        name = disk.path.removeprefix("/dev/")
+        queue.set_scheduler(name, sorted(queue.offered(name))[0], janitor)
+        stage("scheduler")
+        filesystems.format(decided, disk)
+        stage("format")
+        target = janitor.session_dir / "mnt"
+        target.mkdir()
+        filesystems.mount(decided, disk, target, janitor)
+        stage("mount")
+        script = "exec 3>file; (trap '' TERM INT HUP; while :; do echo x >&3; sleep 0.05; done) & exec sleep 600"
+        workload = subprocess.Popen(["sh", "-c", script], cwd=target, preexec_fn=cgroup.enter, start_new_session=True)
+        print(workload.pid, flush=True)
+        recorder = subprocess.Popen(["sleep", "601"], start_new_session=True)
+        janitor.add_process(recorder.pid)
+        print(recorder.pid, flush=True)
+        stage("workload")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Disks: what the kernel says of them while they are open, and that nothing is left when they are closed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.conftest import LoopDevice, needs_root, plan, run
+from workloads import disks, mounts
+from workloads.disks import queue
+from workloads.errors import MachineError, WordError
+from workloads.janitor import Janitor
+
+WORKLOAD = {"WL": "fio-seqwrite", "SCALE": "quick", "SIZE": "512M"}
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Disk files go to a directory of the test's own."""
+    monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
+    return tmp_path / "scratch"
+
+
+def sysfs(name: str, setting: str) -> str:
+    return Path(f"/sys/block/{name}/{setting}").read_text().strip()
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["file", "ram"])
+def test_a_loop_device_and_no_trace_of_it(kind: str, scratch: Path, janitor: Janitor) -> None:
+    before = run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").splitlines()
+    decided = plan(trial=False, FS="ext4", DISK=kind, **WORKLOAD)
+    with disks.open_disk(decided, janitor) as disk:
+        name = disk.path.removeprefix("/dev/")
+        assert f"{disk.dev[0]}:{disk.dev[1]}" == sysfs(name, "dev")
+        assert int(sysfs(name, "size")) * 512 == 512 << 20 == disk.facts["size_bytes"]
+        assert sysfs(name, "loop/dio") == "1"
+        assert run("losetup", "--noheadings", "--output", "DIO", disk.path).strip() == "1"
+        assert sysfs(name, "loop/backing_file").endswith("(deleted)")  # unlinked already
+        assert list(scratch.glob("*")) == []
+        assert str(disk.facts["rotational"]) == sysfs(name, "queue/rotational")
+        settings = disk.facts["queue"]
+        assert isinstance(settings, dict)
+        for setting in ("nr_requests", "max_sectors_kb", "read_ahead_kb", "write_cache"):
+            assert str(settings[setting]) == sysfs(name, f"queue/{setting}")
+        tmpfs = [mount for mount in mounts.here() if janitor.name in mount.source]
+        assert len(tmpfs) == (kind == "ram")
+    assert not Path(disk.path).exists()
+    assert run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").splitlines() == before
+    assert not [mount for mount in mounts.here() if janitor.name in mount.source]
+    assert not list(scratch.glob("*"))
+
+
+@needs_root
+def test_closed_after_an_error_too(scratch: Path, janitor: Janitor) -> None:
+    decided = plan(trial=False, FS="ext4", **WORKLOAD)
+    with pytest.raises(ZeroDivisionError), disks.open_disk(decided, janitor) as disk:
+        raise ZeroDivisionError
+    assert not Path(disk.path).exists()
+
+
+@needs_root
+def test_a_disk_file_that_cannot_do_direct_io_is_refused(
+    scratch: Path, janitor: Janitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file on a squashfs, procfs or old tmpfs cannot; here the flag is left out, so the kernel says it is off."""
+    attach = disks.loopdev.attach
+    monkeypatch.setattr(disks.loopdev, "attach", lambda number, file, direct: attach(number, file, direct=False))
+    with pytest.raises(MachineError, match="does not allow direct I/O"):
+        with disks.open_disk(plan(trial=False, FS="ext4", **WORKLOAD), janitor):
+            pytest.fail("opened without direct I/O")
+    assert janitor.name not in run("losetup", "--list")
+
+
+@needs_root
+def test_the_scheduler_is_set_and_put_back(loop: LoopDevice, janitor: Janitor) -> None:
+    offered = sorted(queue.offered(loop.name))
+    before = Path(f"/sys/block/{loop.name}/queue/scheduler").read_text()
+    other = next(name for name in offered if f"[{name}]" not in before)
+    decided = plan(trial=False, FS="ext2", WL="fio-seqwrite", DISK=loop.path, ERASE=loop.path, SCHED=other)
+    with disks.open_disk(decided, janitor) as disk:
+        assert f"[{other}]" in sysfs(loop.name, "queue/scheduler")
+        assert disk.facts["scheduler"] == other
+        assert (disk.facts["kind"], disk.facts["name"]) == ("device", loop.name)
+    assert Path(f"/sys/block/{loop.name}/queue/scheduler").read_text() == before
+
+
+@needs_root
+def test_a_scheduler_changed_by_somebody_else_is_left(loop: LoopDevice, janitor: Janitor) -> None:
+    file = Path(f"/sys/block/{loop.name}/queue/scheduler")
+    if len(queue.offered(loop.name)) < 3:
+        pytest.skip("this kernel has fewer than three schedulers: load bfq and kyber")
+    first, second = [name for name in sorted(queue.offered(loop.name)) if f"[{name}]" not in file.read_text()][:2]
+    queue.set_scheduler(loop.name, first, janitor)
+    file.write_text(second)
+    assert janitor.undo() == []
+    assert f"[{second}]" in file.read_text()
+
+
+@needs_root
+def test_the_scheduler_of_no_kernel(loop: LoopDevice, janitor: Janitor) -> None:
+    with pytest.raises(WordError, match="SCHED=cfq is not offered"):
+        queue.set_scheduler(loop.name, "cfq", janitor)
+
+
+def test_no_room_on_the_scratch_file_system(tmp_path: Path) -> None:
+    status = os.statvfs(tmp_path)
+    disks.check_space("file", status.f_bavail * status.f_frsize // 2)
+    with pytest.raises(MachineError, match="give a smaller SIZE"):
+        disks.check_space("file", status.f_bavail * status.f_frsize + (1 << 30))
+
+
+def test_no_room_in_memory() -> None:
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(lines["MemAvailable"].split()[0]) * 1024
+    disks.check_space("ram", available // 2)
+    with pytest.raises(MachineError, match="does not fit"):
+        disks.check_space("ram", available)
+
+
+@needs_root
+def test_scratch_others_can_write_is_refused(tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default directory lies in /var/tmp, where anybody could have made it before us."""
+    place = tmp_path / "seekmeter"
+    place.mkdir()
+    place.chmod(0o777)
+    monkeypatch.delenv("SEEKMETER_SCRATCH")
+    monkeypatch.setattr(disks, "DEFAULT_SCRATCH", str(place))
+    with pytest.raises(MachineError, match="can be written by others"):
+        with disks.open_disk(plan(trial=False, FS="ext4", **WORKLOAD), janitor):
+            pytest.fail("made a file where others can write")

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Nothing is left behind: after an exit, an error, and kill -9 in every stage; and nothing else is touched."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.conftest import LoopDevice, needs_root, run
+from tests.workloads.killed_session import STAGES
+from workloads import janitor as janitors
+from workloads import mounts
+from workloads.errors import MachineError
+from workloads.janitor import Janitor
+from workloads.plan import TREE
+
+pytestmark = needs_root
+
+
+def world(mark: str) -> dict[str, list[str]]:
+    """Everything on this machine that carries the mark of a session: asked of the kernel, not of the janitor."""
+    return {
+        "mounts": [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if mark in line],
+        "loops": [line for line in run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").splitlines() if mark in line],
+        "cgroups": [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/*{mark}*")]
+        + [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{mark}*")],
+    }  # fmt: skip
+
+
+NOTHING: dict[str, list[str]] = {"mounts": [], "loops": [], "cgroups": []}
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs (a zombie waits for its parent only)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def start(state: Path, stage: str, scratch: Path, kind: str) -> tuple["subprocess.Popen[str]", list[int]]:
+    """Start a session and wait until it has reached the stage. Returns it and the processes that it started."""
+    env = {**os.environ, "PYTHONPATH": str(TREE), "SEEKMETER_SCRATCH": str(scratch), "KIND": kind}
+    session = subprocess.Popen(
+        [sys.executable, "-m", "tests.workloads.killed_session", str(state), stage],
+        cwd=TREE, env=env, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert session.stdout is not None
+    pids: list[int] = []
+    for line in session.stdout:
+        if line.strip().isdigit():
+            pids.append(int(line))
+        if line.strip() == stage:
+            return session, pids
+    raise AssertionError(f"the session did not reach {stage}")
+
+
+@pytest.mark.parametrize(("stage", "kind"), [*((stage, "file") for stage in STAGES), ("disk", "ram"), ("workload", "ram")])
+def test_kill_9_in_every_stage(stage: str, kind: str, tmp_path: Path) -> None:
+    state, scratch = tmp_path / "state", tmp_path / "scratch"
+    session, pids = start(state, stage, scratch, kind)
+    mark = f"seekmeter-{session.pid}-"
+    made = world(mark)
+    assert (made != NOTHING) == (stage not in ("empty", "listed"))
+    assert all(is_alive(pid) for pid in pids)
+    assert Janitor.sweep(state) == []  # alive: hands off
+    assert world(mark) == made
+    session.send_signal(signal.SIGKILL)
+    session.wait()
+    lines = Janitor.sweep(state)
+    assert (len(lines), "cleaned" in "".join(lines)) == ((0, False) if stage == "empty" else (1, True)), lines
+    assert world(mark) == NOTHING
+    assert not any(is_alive(pid) for pid in pids)
+    assert [path.name for path in state.iterdir()] == ["lock"]
+    assert not scratch.exists() or not list(scratch.iterdir())
+    assert Janitor.sweep(state) == []
+
+
+def test_a_torn_last_line(tmp_path: Path, loop: LoopDevice) -> None:
+    """Killed in the middle of writing: the thing of a torn line was never made, the lines before count."""
+    state = tmp_path / "state"
+    kept = tmp_path / "kept"
+    session = state / "1-1"
+    session.mkdir(parents=True, mode=0o700)
+    os.chmod(state, 0o700)
+    made = tmp_path / "made"
+    made.write_text("x")
+    head = json.dumps({"kind": "session", "pid": 1, "boot_id": janitors.boot_id()})
+    first = json.dumps({"kind": "file", "path": str(made), "number": 1})
+    (session / "undo.jsonl").write_text(f'{head}\n{first}\n{{"kind": "file", "path": "{kept}", "num')
+    kept.write_text("not ours")
+    Janitor.sweep(state)
+    assert not made.exists()
+    assert kept.read_text() == "not ours"
+    assert not session.exists()
+
+
+def test_after_a_reboot_only_files_are_left_to_undo(tmp_path: Path, loop: LoopDevice) -> None:
+    """The same names belong to others then: a loop number, a cgroup, a pid."""
+    state = tmp_path / "state"
+    session = state / "1-1"
+    session.mkdir(parents=True)
+    os.chmod(state, 0o700)
+    left = tmp_path / "left.img"
+    left.write_text("x")
+    sleeper = subprocess.Popen(["sleep", "60"])
+    started = janitors.start_time(sleeper.pid)
+    entries = [
+        {"kind": "session", "pid": 1, "boot_id": "another boot"},
+        {"kind": "file", "path": str(left), "number": 1},
+        {"kind": "loop", "loop": int(loop.name[4:]), "backing": str(loop.image), "number": 2},
+        {"kind": "process", "pid": sleeper.pid, "start_time": started, "number": 3},
+    ]
+    (session / "undo.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    Janitor.sweep(state)
+    assert not left.exists()
+    assert str(loop.image) in run("losetup", loop.path)
+    assert sleeper.poll() is None
+    sleeper.kill()
+    sleeper.wait()
+
+
+def test_what_is_not_ours_any_more_is_left(tmp_path: Path, loop: LoopDevice) -> None:
+    """The number now another file's, the mount now another source's, the pid now another process's, the value changed."""
+    keeper = Janitor(tmp_path / "state")
+    target = tmp_path / "m"
+    target.mkdir()
+    keeper.add_mount(target, "/dev/loop99")
+    keeper.add_loop(int(loop.name[4:]), tmp_path / "another.img")
+    setting = Path(f"/sys/block/{loop.name}/queue/nr_requests")
+    before = setting.read_text()
+    keeper.add_sysfs(setting, "32")
+    setting.write_text("64")  # not the 32 that we would have set
+    sleeper = subprocess.Popen(["sleep", "60"])
+    keeper.add_process(sleeper.pid)
+    keeper._entries[-1]["start_time"] += 1  # as if the pid had been given to a younger process
+    run("mkfs.ext2", "-q", loop.path)
+    run("mount", loop.path, str(target))
+    try:
+        assert keeper.undo() == []
+        assert mounts.at(target) is not None
+        assert str(loop.image) in run("losetup", loop.path)
+        assert setting.read_text() == "64\n" != before
+        assert sleeper.poll() is None
+    finally:
+        run("umount", str(target))
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_a_busy_mount_is_told_and_tried_again(
+    tmp_path: Path, loop: LoopDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell of the user's in the mounted directory: never ended, never unmounted lazily; the next start goes on."""
+    monkeypatch.setattr(janitors, "_BUSY_SECONDS", 0.2)
+    state, target = tmp_path / "state", tmp_path / "m"
+    keeper = Janitor(state)
+    target.mkdir()
+    run("mkfs.ext2", "-q", loop.path)
+    keeper.add_mount(target, loop.path)
+    run("mount", loop.path, str(target))
+    shell = subprocess.Popen(["sleep", "60"], cwd=target)
+    [problem] = keeper.undo()
+    assert f"sleep (pid {shell.pid})" in problem
+    assert shell.poll() is None
+    assert mounts.at(target) is not None
+    shell.kill()
+    shell.wait()
+    assert "cleaned" in Janitor.sweep(state)[0]
+    assert mounts.at(target) is None
+
+
+def test_undone_in_reverse_and_each_once(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with Janitor(state) as keeper:
+        outer, inner = tmp_path / "outer", tmp_path / "outer/inner"
+        keeper.add_dir(outer)
+        outer.mkdir()
+        number = keeper.add_mount(inner, "seekmeter-test")
+        inner.mkdir()
+        run("mount", "-t", "tmpfs", "seekmeter-test", str(inner))
+        file = keeper.add_file(inner / "x")
+        (inner / "x").write_text("x")
+        keeper.undo_one(file)
+        assert not (inner / "x").exists()
+        keeper.undo_one(number)
+        assert mounts.at(inner) is None
+    assert not outer.exists()
+    assert keeper.undo() == []
+
+
+def test_a_directory_with_a_foreign_mount_is_not_deleted_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, ours = tmp_path / "state", tmp_path / "ours"
+    keeper = Janitor(state)
+    keeper.add_dir(ours)
+    (ours / "foreign").mkdir(parents=True)
+    run("mount", "-t", "tmpfs", "foreign", str(ours / "foreign"))
+    (ours / "foreign/precious").write_text("x")
+    assert len(keeper.undo()) == 1
+    assert (ours / "foreign/precious").read_text() == "x"
+    run("umount", str(ours / "foreign"))
+    Janitor.sweep(state)
+    assert not ours.exists()
+
+
+def test_what_is_there_already_is_never_listed(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text("x")
+    with Janitor(tmp_path / "state") as keeper:
+        for add in (keeper.add_file, keeper.add_dir, keeper.add_cgroup):
+            with pytest.raises(MachineError, match="is there already"):
+                add(theirs)
+    assert theirs.read_text() == "x"
+
+
+def test_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
+    stubborn = subprocess.Popen(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], stdout=subprocess.PIPE)
+    assert stubborn.stdout is not None and stubborn.stdout.readline() == b"ready\n"
+    with Janitor(tmp_path / "state") as keeper:
+        keeper.add_process(stubborn.pid)
+        before = time.monotonic()
+    assert stubborn.wait() == -signal.SIGKILL
+    assert time.monotonic() - before < 4
+
+
+@pytest.mark.parametrize("kind", ["mode", "symlink"])
+def test_a_state_directory_others_can_write_is_refused(kind: str, tmp_path: Path) -> None:
+    """What it lists is deleted by root: nobody else may write in it."""
+    state = tmp_path / "state"
+    if kind == "mode":
+        state.mkdir()
+        state.chmod(0o777)
+    else:
+        (tmp_path / "real").mkdir(mode=0o700)
+        state.symlink_to(tmp_path / "real")
+    with pytest.raises(MachineError, match="can be written by others"):
+        Janitor(state)
+    with pytest.raises(MachineError, match="can be written by others"):
+        Janitor.sweep(state)
+
+
+def test_a_forked_child_does_not_clean_up(tmp_path: Path) -> None:
+    with Janitor(tmp_path / "state") as keeper:
+        keeper.add_file(tmp_path / "x")
+        (tmp_path / "x").write_text("x")
+        child = os.fork()
+        if child == 0:
+            keeper.undo()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert (tmp_path / "x").exists()
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The plan: all its lines, what it checks, and that it changes nothing."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.conftest import LoopDevice, needs_root, plan, run
+from workloads import catalog, filesystems, listing, packages
+from workloads.errors import MachineError, WordError
+from workloads.plan import TREE
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
+
+
+def test_all_lines() -> None:
+    decided = plan(
+        job="plan", FS="xfs:btrfs2007", WL="fio-randread", SIZE="2G", SCALE="quick", MEM="64M", CPUS="1", SCHED="none",
+        MKFS="-i size=1024", MOUNT="noatime", THREADS="3", SEED="9", ARGS="--bs='8k'", COLLECT="block",
+    )  # fmt: skip
+    text = "\n".join(decided.lines())
+    assert "mkfs.xfs -f -q -d agcount=1 -l size=128m,version=2 -i size=1024 /dev/loopN" in text
+    assert "mount -t xfs -o logbsize=256k,noatime /dev/loopN" in text
+    for words in ("2G", "QA_CHECK_FS=1", "--numjobs=3", "--randseed=9", "--bs=8k", "64M", "block", "about 16 s", "seed"):
+        assert words in text
+    labels = [line.split()[0] for line in decided.lines()]
+    for label in ("command", "device", "size", "format", "mount", "scheduler", "workload", "scale", "memory", "CPUs", "time"):
+        assert label in labels
+
+
+def test_what_a_study_asked_for_and_is_not_applied_is_said() -> None:
+    decided = plan(job="plan", FS="ext3:gus2011", WL="fio-seqwrite", SCALE="quick")
+    assert "nobh" in decided.left_out
+    assert any(line.startswith("left out") and "nobh" in line for line in decided.lines())
+    assert "nobh" not in ",".join(decided.mount_options)
+
+
+def test_the_users_own_command_is_one_argument() -> None:
+    command = "echo 'a  b' | tee \"$HOME/x\"; exit 3"
+    decided = plan(job="plan", FS="ext4", CMD=command, SIZE="64M")
+    assert decided.command_in(Path("/x"), Path("/y")) == ["/bin/sh", "-c", command]
+    assert decided.est_seconds is None
+    assert decided.name == "ext4-cmd"
+    braces = "awk '{dir} {raw}'"
+    assert plan(job="plan", DIR="/", CMD=braces).command_in(Path("/x"), Path("/y"))[2] == braces
+
+
+def test_a_directory_is_never_formatted() -> None:
+    decided = plan(job="plan", DIR="/", CMD="true")
+    assert (decided.filesystem, decided.mkfs_argv, decided.disk) == (None, (), "none")
+    assert not any(line.startswith(("format", "mount ")) for line in decided.lines())
+
+
+def test_the_places_are_filled_in() -> None:
+    decided = plan(job="plan", FS="ext4", WL="fio-seqwrite", SCALE="quick")
+    argv = decided.command_in(Path("/mnt/a b"), Path("/runs/raw"))
+    assert "--directory=/mnt/a b" in argv
+    assert "--output=/runs/raw/fio.json" in argv
+    assert not any("{" in word for word in argv)
+
+
+@pytest.mark.parametrize("name", catalog.names())
+@pytest.mark.parametrize("scale", catalog.SCALES)
+def test_every_workload_can_be_planned(name: str, scale: str) -> None:
+    for variant in ["", *(f":{variant}" for variant in catalog.load(name).variants)]:
+        decided = plan(trial=False, job="plan", FS="ext4", WL=name + variant, SCALE=scale)
+        assert not any("{" in word for word in decided.command_in(Path("/d"), Path("/r")))
+
+
+@needs_root
+def test_planning_changes_nothing(loop: LoopDevice) -> None:
+    """Not a byte of the device, no mount, no loop device, no cgroup."""
+    before = (Path(loop.image).read_bytes(), Path("/proc/mounts").read_text(), run("losetup", "--list"))
+    plan(job="plan", FS="ext4", WL="fio-seqwrite", DISK=loop.path, ERASE=loop.path, SCHED="none", MEM="64M", CPUS="1")
+    assert (Path(loop.image).read_bytes(), Path("/proc/mounts").read_text(), run("losetup", "--list")) == before
+
+
+@needs_root
+def test_a_real_device_is_named_with_what_it_is(loop: LoopDevice, tmp_path: Path) -> None:
+    link = tmp_path / "by id"
+    link.symlink_to(loop.path)
+    text = "\n".join(plan(job="plan", FS="ext4", WL="fio-seqwrite", DISK=str(link), ERASE=str(link)).lines())
+    assert f"{link} is ERASED (that is {loop.path})" in text
+    assert "64M" in text
+    assert "wants 2G" not in text and "wants 8G at this scale and the disk has 64M" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"WL": "fio-seqwrite", "SEED": "3"}, "SEED does not fit fio-seqwrite"),
+        ({"WL": "fio-seqwrite", "SIZE": "20M", "FS": "btrfs"}, "SIZE=20M is too small for btrfs"),
+    ],
+)
+def test_words_that_do_not_fit_the_workload(given: dict[str, str], says: str) -> None:
+    with pytest.raises(WordError, match=says):
+        plan(**{"FS": "ext4", **given})
+
+
+def test_a_missing_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan says what trace would install first; a trace that finds it missing after all stops."""
+    monkeypatch.setattr(filesystems, "find_program", lambda program: None)
+    decided = plan(job="plan", FS="xfs", WL="fio-seqwrite", SCALE="quick")
+    assert decided.to_install == ("fio", "xfsprogs")
+    assert any("fio xfsprogs will be installed first" in line for line in decided.lines())
+    with pytest.raises(MachineError, match="install the package fio, or run make setup"):
+        plan(FS="xfs", WL="fio-seqwrite", SCALE="quick")
+
+
+def test_packages_for_setup() -> None:
+    """Asked as setup asks: by the system's python3 without any package, isolated from the environment."""
+    python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
+
+    def ask(*words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [python, "-S", "-m", "workloads.packages", *words], cwd=TREE, capture_output=True, text=True
+        )
+
+    assert ask("FS=xfs:btrfs2007", "WL=fio-seqwrite").stdout.split() == ["fio", "xfsprogs"]
+    assert set(ask().stdout.split()) >= {"e2fsprogs", "xfsprogs", "btrfs-progs", "fio"}
+    wrong = ask("FS=xfss")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("seekmeter: FS=xfss") and "did you mean xfs?" in wrong.stderr
+
+
+def test_the_list_names_everything() -> None:
+    text = "\n".join(listing.lines())
+    for name in filesystems.names():
+        assert all(f"{name}:{options}" in text for options in filesystems.load(name).option_sets)
+    for name in catalog.names():
+        assert all(f"{name}:{variant}" in text for variant in catalog.load(name).variants)
+
+
+@needs_root
+@pytest.mark.parametrize("name", [name for name in catalog.names() if catalog.load(name).program == "fio"])
+def test_the_fio_workloads_run_and_report(name: str, tmp_path: Path) -> None:
+    seconds = ("--runtime=1",) if any("runtime" in word for word in catalog.load(name).scales["quick"].args) else ()
+    decided = plan(trial=False, FS="ext4", WL=name, SCALE="quick", ARGS=shlex.join(["--size=16M", *seconds]))
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    work = tmp_path / "work dir"
+    work.mkdir()
+    subprocess.run(decided.command_in(work, raw), cwd=work, check=True, capture_output=True, env={**os.environ})
+    job = json.loads((raw / "fio.json").read_text())["jobs"][0]
+    assert job["error"] == 0
+    assert job["read"]["io_bytes"] + job["write"]["io_bytes"] > 0
+    [size] = [path.stat().st_size for path in work.iterdir()]
+    assert 0 < size <= 16 << 20
