@@ -53,7 +53,9 @@ def main(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:
-        _complain("memory ran out while reading the run; report it on a machine with more, or close other programs")
+        _complain(
+            "memory ran out while reading the run; report it on a machine with more, or close other programs"
+        )
         return 1
     return 0
 

@@ -19,7 +19,7 @@ JSON_LIMIT_BYTES = 16 * 1024 * 1024
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open for reading. TableError if it is missing or not a regular file (O_NONBLOCK: a FIFO must not hang)."""
+    """Open for reading. TableError unless it is a regular file (O_NONBLOCK: a FIFO must not hang)."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def _not_json(word: str) -> Any:
 
 
 def parse_json(data: bytes, what: str) -> Any:
-    """Strict JSON (no NaN, no Infinity); TableError otherwise, also for nesting that would exhaust the stack."""
+    """Strict JSON (no NaN, no Infinity); TableError otherwise, also for nesting that exhausts the stack."""
     try:
         return json.loads(data, parse_constant=_not_json)
     except RecursionError:
@@ -73,16 +73,15 @@ def temporary_beside(path: Path) -> Path:
         os.fchmod(fd, 0o644)
         os.close(fd)
     except OSError as error:
-        raise ReportError(
-            f"{path.parent} can't be written ({error.strerror}); copy the run directory to a place of your own"
-        ) from None
+        why = f"{path.parent} can't be written ({error.strerror})"
+        raise ReportError(f"{why}; copy the run directory to a place of your own") from None
     return Path(name)
 
 
 def publish(temporary: Path, path: Path) -> None:
     """Rename the finished temporary file to its name."""
     try:
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise ReportError(f"{path} can't be written: {error.strerror}; move what is in its place") from None

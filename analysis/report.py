@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.files import write_atomic
+from analysis import units
 from analysis.figures import iograph
+from analysis.files import write_atomic
 from analysis.measures.measured import Measured, measure
-from analysis.reports import html, text, units
+from analysis.reports import html, text
 from analysis.reports.content import make_document
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables
@@ -57,11 +58,11 @@ def make_report(path: Path) -> str:
     write_atomic(run.path / "report.txt", text.render(document).encode("ascii"))
     write_atomic(run.path / "iograph.png", png)
     write_atomic(run.path / "iograph.svg", svg)
-    write_atomic(run.path / "report.html", html.render(document, svg, files).encode("utf-8", "backslashreplace"))
+    write_atomic(
+        run.path / "report.html", html.render(document, svg, files).encode("utf-8", "backslashreplace")
+    )
     document.sections = [s for s in document.sections if s.title in ESSENCE]
     for section in document.sections:
         section.definition = ""
     where = "".join(f"  {run.path / name}\n" for name in FILES)
     return f"{text.render(document)}\nall figures, their definitions, and the pictures:\n{where}"
-
-

@@ -22,7 +22,7 @@ COLLECTOR_OF = {"block": "block", "lock_wait": "locks", "call": "calls", "counte
 
 
 def clean(value: object, limit: int = 2000) -> str:
-    """Words from the run, safe to print: control and other invisible characters become \\x.., length bounded."""
+    """Words from the run, safe to print: control and invisible characters become \\x.., length bounded."""
     text = str(value)
     if len(text) > limit:
         text = text[:limit] + "..."
@@ -79,10 +79,12 @@ class CollectorLoss:
 
     @property
     def lost_total(self) -> int:
+        """Events lost, for whatever reason."""
         return sum(self.lost.values())
 
     @property
     def is_on(self) -> bool:
+        """Did it run at all?"""
         return self.state == "on"
 
 
@@ -103,9 +105,11 @@ class Run:
         return "" if value is None or isinstance(value, (dict, list)) else clean(value)
 
     def int_(self, *keys: str) -> int | None:
+        """A fact as a whole number, None if it is missing or no such thing."""
         return as_int(dig(self.facts, *keys))
 
     def float_(self, *keys: str) -> float | None:
+        """A fact as a finite number, None if it is missing or no such thing."""
         return as_float(dig(self.facts, *keys))
 
     def words(self, *keys: str) -> list[str]:
@@ -115,15 +119,18 @@ class Run:
 
     @property
     def state(self) -> str:
+        """running, complete, interrupted, or unknown."""
         return self.text("state") or "unknown"
 
     @property
     def cpus(self) -> int | None:
+        """Number of CPUs, None if not known."""
         cpus = self.int_("machine", "cpus")
         return cpus if cpus and cpus > 0 else None
 
     @property
     def name(self) -> str:
+        """The run directory's name."""
         return clean(self.path.resolve().name, 80)
 
     def lossy(self, collector: str) -> str:
@@ -184,14 +191,16 @@ def open_run(path: Path) -> Run:
     except TableError as error:
         if not (path / "tables").is_dir() and not (path / "raw" / "recorder").is_dir():
             raise ReportError(
-                f"{clean(path)} is not a run directory ({error}, and there is neither tables/ nor raw/recorder/);"
+                f"{clean(path)} is not a run directory ({error}, and there is neither tables/"
+                " nor raw/recorder/);"
                 " name one that `make trace` made"
             ) from None
         gaps.append(f"{error}: what was run is not known")
     schema = as_int(facts.get("schema"))
     if facts and schema != SCHEMA:
         gaps.append(
-            f"run.json has schema {clean(facts.get('schema'), 20)}, this program reads {SCHEMA}; facts may be amiss"
+            f"run.json has schema {clean(facts.get('schema'), 20)}, this program reads {SCHEMA}; facts may"
+            " be amiss"
         )
     tree: dict[str, Any] = {}
     # the recorder's own file serves when the session died before it merged it

@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
+from analysis import units
 from analysis.figures import style
 from analysis.figures.panels import Handle, legend
 from analysis.measures import disk_map
 from analysis.measures.measured import Measured
 from analysis.measures.timeline import F64
-from analysis.reports import units
 from analysis.run import Run
 from analysis.tables.block import SECTOR_BYTES
 from analysis.tables.load import Tables
@@ -79,7 +79,7 @@ class DiskPanels:
                 kinds[op, class_] = is_op & block.class_.is_(class_)
             kinds[op, "unknown"] = is_op & ~block.class_.is_in(("data", "metadata", "journal"))
         kinds["write", "discard"] = discards
-        # a rare op that moves bytes (driver, zone) is drawn as a write of unknown class rather than not at all
+        # a rare op that moves bytes (driver, zone) is drawn as a write of unknown class, not left out
         kinds["write", "unknown"] |= ~moving & ~discards & (block.bytes > 0)
         maps: dict[str, dict[str, F64]] = {"write": {}, "read": {}}
         strip: dict[str, F64] = {}
@@ -98,12 +98,15 @@ class DiskPanels:
         return cls(axis, maps, bytes_, float(edges[0]), float(edges[-1]), size, known, strip, unit)
 
     def ops(self) -> list[str]:
+        """The panels, from the top."""
         return ["write", "read"]
 
     def title(self, op: str) -> str:
+        """The panel's title, with its unit."""
         return f"Disk offset of {WORDS[op]}, {self.unit[0]}"
 
     def absent(self, op: str) -> str:
+        """What to say in the panel's place if this op moved nothing."""
         return "" if self.maps[op] else f"no {WORDS[op]}"
 
     def height_in(self, op: str) -> float:
@@ -114,6 +117,7 @@ class DiskPanels:
         return TALL_IN if self.bytes_[op] >= 0.5 * self.bytes_[other] else TALL_IN * 0.62
 
     def drawer(self, op: str) -> Callable[[Axes], None] | None:
+        """Who draws the panel; None if there is nothing to draw."""
         return (lambda ax: self._draw(ax, op)) if self.maps[op] else None
 
     def row_of(self, sector: int) -> float:
@@ -127,6 +131,7 @@ class DiskPanels:
 
     @property
     def height_rows(self) -> int:
+        """Height of the drawn axis in rows, gaps included."""
         return self.axis.rows + GAP_ROWS * (len(self.axis.stretches) - 1)
 
     def _with_gaps(self, picture: Rgb) -> Rgb:
@@ -162,7 +167,16 @@ class DiskPanels:
             begin, end = self.axis.stretches[i - 1][1], self.axis.stretches[i][0]
             y = self.row_of(begin) + GAP_ROWS / 2
             words = f"no I/O for {units.bytes_((end - begin) * SECTOR_BYTES)}"
-            ax.text(0.5, y, words, transform=ax.get_yaxis_transform(), fontsize=7, ha="center", va="center", color=style.QUIET)
+            ax.text(
+                0.5,
+                y,
+                words,
+                transform=ax.get_yaxis_transform(),
+                fontsize=7,
+                ha="center",
+                va="center",
+                color=style.QUIET,
+            )
         ax.grid(True, axis="y", color="#00000018")
         legend(ax, handles, f"{units.bytes_(float(self.bytes_[op]))} in all,\nper cell:")
         ax.get_legend().set_bbox_to_anchor((1.09, 1.02))  # type: ignore[union-attr]
@@ -181,7 +195,7 @@ class DiskPanels:
         return ticks, labels
 
     def draw_whole_disk(self, figure: Figure, panels: list[Axes]) -> None:
-        """A slim strip of the whole disk beside the tallest panel, the shown stretches framed and tied to it."""
+        """A slim strip of the whole disk beside the taller panel, the stretches it shows framed."""
         panel = max(panels, key=lambda ax: ax.get_position().height)
         box = panel.get_position()
         width = 0.012
@@ -195,18 +209,37 @@ class DiskPanels:
                 cells = values.reshape(-1, 1)
                 picture *= ink(cells, float(some.min()), float(some.max()), style.CLASS_RAMP[class_])
         ax.imshow(
-            picture, origin="lower", aspect="auto", interpolation="nearest", extent=(0, 1, 0, self.size_sectors)
+            picture,
+            origin="lower",
+            aspect="auto",
+            interpolation="nearest",
+            extent=(0, 1, 0, self.size_sectors),
         )
         ax.set_xticks([])
         ax.set_yticks([])
         for spine in ax.spines.values():
             spine.set_visible(True)
         total = units.bytes_(float(self.size_sectors * SECTOR_BYTES))
-        ax.set_title("disk" if self.size_known else "used", fontsize=7.5, fontweight="normal", loc="center", pad=12)
-        ax.text(0.5, 1.012, total, transform=ax.transAxes, ha="center", va="bottom", fontsize=7.5, color=style.QUIET)
-        ax.text(0.5, -0.012, "0", transform=ax.transAxes, ha="center", va="top", fontsize=7.5, color=style.QUIET)
+        ax.set_title(
+            "disk" if self.size_known else "used", fontsize=7.5, fontweight="normal", loc="center", pad=12
+        )
+        ax.text(
+            0.5,
+            1.012,
+            total,
+            transform=ax.transAxes,
+            ha="center",
+            va="bottom",
+            fontsize=7.5,
+            color=style.QUIET,
+        )
+        ax.text(
+            0.5, -0.012, "0", transform=ax.transAxes, ha="center", va="top", fontsize=7.5, color=style.QUIET
+        )
         for begin, end in self.axis.stretches:
-            ax.add_patch(Rectangle((-0.18, begin), 1.36, end - begin, fill=False, ec=style.INK, lw=0.9, clip_on=False))
+            ax.add_patch(
+                Rectangle((-0.18, begin), 1.36, end - begin, fill=False, ec=style.INK, lw=0.9, clip_on=False)
+            )
             for sector in (begin, end):
                 tie = ConnectionPatch(
                     xyA=(1.0, self.row_of(sector)),

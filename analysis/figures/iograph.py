@@ -62,7 +62,9 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         found.append(Panel(0.6, f"Disk offset{block}", None, words))
     else:
         for op in disk.ops():
-            found.append(Panel(disk.height_in(op), f"{disk.title(op)}{block}", disk.drawer(op), disk.absent(op)))
+            found.append(
+                Panel(disk.height_in(op), f"{disk.title(op)}{block}", disk.drawer(op), disk.absent(op))
+            )
     has_block = tables.block is not None and tables.block.rows > 0
     none = "no requests" if tables.block is not None else why("block")
     found.append(
@@ -74,7 +76,12 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         )
     )
     found.append(
-        Panel(0.95, f"Requests and seeks per second{block}", (lambda ax: panels.rates(ax, m)) if has_block else None, none)
+        Panel(
+            0.95,
+            f"Requests and seeks per second{block}",
+            (lambda ax: panels.rates(ax, m)) if has_block else None,
+            none,
+        )
     )
     found.append(
         Panel(
@@ -85,7 +92,12 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         )
     )
     found.append(
-        Panel(0.75, f"Queue depth, requests{block}", (lambda ax: panels.depth(ax, m)) if has_block else None, none)
+        Panel(
+            0.75,
+            f"Queue depth, requests{block}",
+            (lambda ax: panels.depth(ax, m)) if has_block else None,
+            none,
+        )
     )
     found.append(
         Panel(
@@ -138,7 +150,15 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
     figure.text(left, at(0.3), title, fontsize=15, fontweight="bold", color=style.INK, va="center")
     figure.text(left, at(0.58), subtitle, fontsize=9.5, color=style.QUIET, va="center")
     for i, banner in enumerate(shown):
-        figure.text(left, at(0.8 + 0.2 * i), f"! {banner}", fontsize=9, color=style.ALARM, fontweight="bold", va="center")
+        figure.text(
+            left,
+            at(0.8 + 0.2 * i),
+            f"! {banner}",
+            fontsize=9,
+            color=style.ALARM,
+            fontweight="bold",
+            va="center",
+        )
     start_s, end_s = float(m.timeline.edges_s[0]), float(m.timeline.edges_s[-1])
     y = top_in
     axes: list[Axes] = []
@@ -159,15 +179,18 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
     last = axes[-1]
     last.xaxis.set_major_locator(MaxNLocator(nbins=10, steps=[1, 2, 5, 10]))
     last.tick_params(axis="x", labelbottom=True)
-    last.set_xlabel("seconds since the workload started" if m.window.stated else "seconds since recording started")
+    last.set_xlabel(
+        "seconds since the workload started" if m.window.stated else "seconds since recording started"
+    )
     if disk is not None:
         disk.draw_whole_disk(figure, axes[: len(disk.ops())])
     if strip_in:
         box = (left, at(top_in + 0.02), plot_w, 0.22 / height)
         draw_phases(figure, box, plot_w * WIDTH_IN, tables.phases, m, axes)
     foot = (
-        "Offsets: bytes per cell at the time of issue. Device throughput and latency: by completion. Rates: count / real"
-        f" length of the bin ({m.timeline.width_ns / 1e9:g} s).\nSeek: starts more than 128 sectors from the end of the"
+        "Offsets: bytes per cell at the time of issue. Device throughput and latency: by completion."
+        f" Rates: count / real length of the bin ({m.timeline.width_ns / 1e9:g} s)."
+        "\nSeek: starts more than 128 sectors from the end of the"
         " request before, in issue order. Exact definitions and losses: report.txt."
     )
     if any(run.lossy(c) for c in ("block", "calls", "locks", "counters")):
@@ -176,11 +199,15 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
     return figure
 
 
-def render(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banners: list[str]) -> tuple[bytes, bytes]:
+def render(
+    run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banners: list[str]
+) -> tuple[bytes, bytes]:
     """The graph as PNG and as SVG."""
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
         figure = draw(run, tables, m, title, subtitle, banners)
         png, svg = io.BytesIO(), io.BytesIO()
-        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"}, pil_kwargs={"compress_level": 4})
+        figure.savefig(
+            png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"}, pil_kwargs={"compress_level": 4}
+        )
         figure.savefig(svg, format="svg", dpi=2 * DPI, metadata={"Date": None, "Creator": "Seekmeter"})
     return png.getvalue(), svg.getvalue()

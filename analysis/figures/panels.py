@@ -9,16 +9,17 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from analysis import units
 from analysis.figures import style
 from analysis.measures.measured import Measured
 from analysis.measures.throughput import CLASSES, OPS
 from analysis.measures.timeline import F64
-from analysis.reports import units
 
 Handle = Line2D | Patch
 
 
 def any_finite(values: F64) -> bool:
+    """Is there any value at all?"""
     return bool(np.isfinite(values).any())
 
 
@@ -41,7 +42,8 @@ def from_zero(ax: Axes, top: float, ticks: int = 4) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(number))
 
 
-def line(color: str, label: str, width: float = 1.4, dash: str = "-") -> Line2D:
+def line(color: str, label: str, width: float = 1.4, dash: style.Dash = "-") -> Line2D:
+    """A legend entry for a line."""
     return Line2D([], [], color=color, linewidth=width, linestyle=dash, label=label)
 
 
@@ -67,7 +69,7 @@ def _heights(m: Measured) -> tuple[float, float]:
 
 
 def throughput(ax: Axes, m: Measured) -> None:
-    """Writes upward and reads downward on one scale: the device's bytes stacked by class, the application's as a line."""
+    """Writes up, reads down on one scale: the device's bytes stacked by class, the application's a line."""
     edges = m.timeline.edges_s
     used: dict[str, None] = {}
     for op, sign in (("write", 1.0), ("read", -1.0)):
@@ -76,7 +78,14 @@ def throughput(ax: Axes, m: Measured) -> None:
             values = m.device_mb_s.get(op, {}).get(class_)
             if values is None or not values.any():
                 continue
-            ax.stairs(sign * (base + values), edges, baseline=sign * base, fill=True, color=style.CLASS[class_], lw=0)
+            ax.stairs(
+                sign * (base + values),
+                edges,
+                baseline=sign * base,
+                fill=True,
+                color=style.CLASS[class_],
+                lw=0,
+            )
             base = base + values
             used[class_] = None
         if m.app_mb_s is not None:
@@ -111,14 +120,14 @@ def rates(ax: Axes, m: Measured) -> None:
     other = np.zeros(m.timeline.bins)
     for op, values in m.iops.items():
         if op in OPS:
-            ax.stairs(values, edges, baseline=None, color=style.OP[op], lw=1.2)
-            handles.append(line(style.OP[op], op))
+            ax.stairs(values, edges, baseline=None, color=style.OP[op], lw=1.2, ls=style.OP_DASH[op])
+            handles.append(line(style.OP[op], op, 1.2, style.OP_DASH[op]))
             top = max(top, float(values.max(initial=0.0)))
         else:
             other = other + values
     if other.any():
-        ax.stairs(other, edges, baseline=None, color=style.OTHER_OPS, lw=1.0, ls=(0, (2, 1)))
-        handles.append(line(style.OTHER_OPS, ", ".join(o for o in m.iops if o not in OPS), 1.0, "--"))
+        ax.stairs(other, edges, baseline=None, color=style.OTHER_OPS, lw=1.0, ls=style.DASHED)
+        handles.append(line(style.OTHER_OPS, ", ".join(o for o in m.iops if o not in OPS), 1.0, style.DASHED))
         top = max(top, float(other.max()))
     from_zero(ax, top)
     legend(ax, handles)
@@ -134,13 +143,13 @@ def latency(ax: Axes, m: Measured) -> None:
             continue
         color = style.OP[op]
         edges = m.timeline.edges_s
-        ax.stairs(series.p50_ns, edges, baseline=None, color=color, lw=1.6)
-        ax.stairs(series.p99_ns, edges, baseline=None, color=color, lw=0.8, alpha=0.85)
+        ax.stairs(series.p50_ns, edges, baseline=None, color=color, lw=1.6, ls=style.OP_DASH[op])
+        ax.stairs(series.p99_ns, edges, baseline=None, color=color, lw=0.8, ls=style.OP_DASH[op], alpha=0.85)
         marker = "." if op == "write" else "x"
         ax.plot(middles, series.max_ns, marker, color=color, ms=2.6, alpha=0.7, mew=0.6)
         handles += [
-            line(color, f"{op} p50", 2.0),
-            line(color, f"{op} p99", 0.8),
+            line(color, f"{op} p50", 2.0, style.OP_DASH[op]),
+            line(color, f"{op} p99", 0.8, style.OP_DASH[op]),
             Line2D([], [], color=color, marker=marker, ms=4, lw=0, label=f"{op} max"),
         ]
         low = min(low, float(np.nanmin(series.p50_ns)))
@@ -152,8 +161,9 @@ def latency(ax: Axes, m: Measured) -> None:
     low = max(low, 100.0)
     ax.set_ylim(low / 1.6, max(high, low * 10) * 1.6)
     ax.yaxis.set_major_locator(LogLocator(numticks=7))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: units.ns(v).replace("us", "µs").replace(".00", "")
-                                               .replace("10.0", "10")))
+    ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: units.ns(v).replace("us", "µs").replace(".00", "").replace("10.0", "10"))
+    )
     ax.yaxis.set_minor_formatter(NullFormatter())
     legend(ax, handles)
 
@@ -165,13 +175,13 @@ def depth(ax: Axes, m: Measured) -> None:
     edges = m.timeline.edges_s
     ax.stairs(m.depth_all.mean, edges, fill=True, color="#D6D6D6", lw=0)
     ax.stairs(m.depth_device.mean, edges, baseline=None, color=style.DEPTH, lw=1.3)
-    ax.stairs(m.depth_device.highest, edges, baseline=None, color=style.DEPTH_ALL, lw=0.8, ls=(0, (2, 1)))
+    ax.stairs(m.depth_device.highest, edges, baseline=None, color=style.DEPTH_ALL, lw=0.8, ls=style.DASHED)
     from_zero(ax, float(max(m.depth_all.mean.max(), m.depth_device.highest.max())), 3)
     legend(
         ax,
         [
             line(style.DEPTH, "at device, mean"),
-            line(style.DEPTH_ALL, "at device, highest", 0.8, "--"),
+            line(style.DEPTH_ALL, "at device, highest", 0.8, style.DASHED),
             Patch(color="#D6D6D6", label="queued too, mean"),
         ],
     )

@@ -59,7 +59,9 @@ def draw_phases(
     ends = np.concatenate((phases.start_ns, phases.end_ns))
     ticks = (np.unique(ends) - zero) / 1e9
     if ticks.size * 0.02 < width_in:
-        ax.add_collection(LineCollection([[(x, 0), (x, 0.28)] for x in ticks], colors="#8894A5", linewidths=0.7))
+        ax.add_collection(
+            LineCollection([[(x, 0), (x, 0.28)] for x in ticks], colors="#8894A5", linewidths=0.7)
+        )
     borders = [(g[2] - zero) / 1e9 for g in groups] + [(groups[-1][3] - zero) / 1e9]
     if len(borders) <= MOST_BORDERS:
         for panel in panels:

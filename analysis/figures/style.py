@@ -7,6 +7,8 @@ metadata middle, journal dark), so they stay apart in greyscale, and lines diffe
 
 from __future__ import annotations
 
+from typing import Literal
+
 DATA = "#56B4E9"
 METADATA = "#D55E00"
 JOURNAL = "#4B2A84"
@@ -25,7 +27,9 @@ APPLICATION = "#111111"
 READ = "#009E73"
 WRITE = "#A0195E"
 OP = {"read": READ, "write": WRITE}
-SEEK = "#111111"
+Dash = Literal["-"] | tuple[float, tuple[float, float]]
+OP_DASH: dict[str, Dash] = {"read": (0, (3, 1)), "write": "-"}
+DASHED: Dash = (0, (2, 1))
 OTHER_OPS = "#8C8C8C"
 DEPTH = "#4D4D4D"
 DEPTH_ALL = "#A6A6A6"

@@ -113,7 +113,7 @@ def circular_p(x: F64, y: F64, lags: int) -> float:
 
 
 def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Correlation:
-    """Compare one series; bins where either is unknown (NaN) at an end are cut off, inside they disqualify."""
+    """Compare one series. Unknown bins (NaN) at the ends are cut off; many of them inside disqualify it."""
     good = np.isfinite(application) & np.isfinite(other)
     inside = np.flatnonzero(good)
     if not inside.size:
@@ -130,7 +130,9 @@ def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Corr
     if n < LEAST_BINS:
         return Correlation(name, n, why_not=f"too few bins ({n}, at least {LEAST_BINS} are needed)")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Correlation(name, n, why_not="does not vary" if np.ptp(y) == 0 else "the application does not vary")
+        return Correlation(
+            name, n, why_not="does not vary" if np.ptp(y) == 0 else "the application does not vary"
+        )
     rhos = {lag: at_lag(x, y, lag) for lag in range(-lags, lags + 1)}
     best = max(sorted(rhos, key=abs), key=lambda lag: abs(rhos[lag]))
     rho = rhos[best]

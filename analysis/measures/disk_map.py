@@ -2,8 +2,8 @@
 """Where on the disk was how much moved, when? A map of bytes per cell of time (of issue) and disk offset.
 
 Every byte of every request lands in exactly one cell: a request that spans cells is divided among them by
-the bytes it has in each. Offsets are int64 sectors throughout, so nothing above 8 GiB is rounded. The map covers
-all I/O; long stretches of the disk without any are cut out of the axis, and the axis says so.
+the bytes it has in each. Offsets are int64 sectors throughout, so nothing above 8 GiB is rounded. The map
+covers all I/O; long stretches of the disk without any are cut out of the axis, and the axis says so.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Axis:
 
     @property
     def rows(self) -> int:
+        """Rows in all stretches together."""
         return int(self.starts[-1])
 
 
@@ -118,4 +119,4 @@ def whole_disk(block: Block, among: npt.NDArray[np.bool_], size_sectors: int, ce
     usable, begin, _ = _extent(block)
     chosen = among[usable]
     at = np.clip(begin[chosen] * cells // max(size_sectors, 1), 0, cells - 1)
-    return np.bincount(at, block.bytes[usable][chosen], cells)
+    return np.bincount(at, block.bytes[usable][chosen], cells).astype(np.float64)

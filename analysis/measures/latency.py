@@ -23,7 +23,7 @@ DEFINITION = (
     " completion. Percentiles are exact, by nearest rank."
 )
 PERCENTS = (50.0, 90.0, 99.0, 99.9, 100.0)
-# a key of 24 bits of bin and 40 of latency sorts both at once; 2**40 ns is 18 minutes, longer ones count as that
+# a key of 24 bits of bin and 40 of latency sorts both at once; 2**40 ns is 18 minutes, longer counts as that
 LATENCY_BITS = 40
 
 
@@ -72,7 +72,7 @@ def series(block: Block, among: npt.NDArray[np.bool_], timeline: Timeline) -> La
         ranks = np.clip(np.ceil(percent / 100 * counts - 1e-9).astype(np.int64), 1, np.maximum(counts, 1)) - 1
         if not ordered.size:
             return np.full(timeline.bins, np.nan)
-        values = ordered[np.minimum(starts + ranks, ordered.size - 1)].astype(np.float64)
+        values: F64 = ordered[np.minimum(starts + ranks, ordered.size - 1)].astype(np.float64)
         values[empty] = np.nan
         return values
 

@@ -24,7 +24,8 @@ DEFINITION = (
 # the locking primitives themselves, and what tracing puts above them: never the caller one wants to know
 PRIMITIVE = re.compile(
     r"^(?:__)?(?:raw_|arch_|native_|do_|pv_|virt_|_+)*(?:"
-    r"queued_(?:spin|read|write)_\w*|spin_lock\w*|read_lock\w*|write_lock\w*|raw_spin\w*|raw_read\w*|raw_write\w*|"
+    r"queued_(?:spin|read|write)_\w*|spin_lock\w*|read_lock\w*|write_lock\w*|"
+    r"raw_spin\w*|raw_read\w*|raw_write\w*|"
     r"mutex_lock\w*|mutex_trylock\w*|ww_mutex_\w*|rwsem_\w*|down|down_(?:read|write|killable|interruptible|"
     r"timeout|trylock|common)\w*|percpu_(?:down|rwsem)_\w*|percpu_rwsem_\w*|rt_mutex\w*|rtmutex\w*|rt_spin_\w*|"
     r"rwbase_\w*|osq_lock\w*|mcs_\w*|schedule\w*|preempt_schedule\w*|"
@@ -49,6 +50,7 @@ class LockRow:
 
     @property
     def total_ns(self) -> int:
+        """Spinning and sleeping together."""
         return self.spin_ns + self.sleep_ns
 
 
@@ -58,7 +60,7 @@ def symbol(frame: str) -> str:
 
 
 def callers(frames: list[str]) -> list[str]:
-    """The frames from the first one outside the locking primitives on; all of them if there is no such frame."""
+    """The frames from the first one outside the locking primitives on; all of them if there is none."""
     for i, frame in enumerate(frames):
         if not PRIMITIVE.match(symbol(frame)):
             return frames[i:]

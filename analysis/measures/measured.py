@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.measures import calls, correlation, latency, locks, memory, phases, queue_depth, seeks, throughput
+from analysis.measures import (
+    calls,
+    correlation,
+    latency,
+    locks,
+    memory,
+    phases,
+    queue_depth,
+    seeks,
+    throughput,
+)
 from analysis.measures.statistics import Mean, mean_ci
 from analysis.measures.timeline import F64, Timeline, make_timeline, nice_width_ns
 from analysis.run import Run
@@ -33,10 +43,12 @@ class Window:
 
     @property
     def elapsed_s(self) -> float:
+        """Length of the recording."""
         return (self.end_ns - self.start_ns) / 1e9
 
     @property
     def work_s(self) -> float:
+        """Length of the workload."""
         return (self.work_end_ns - self.work_start_ns) / 1e9
 
 
@@ -221,7 +233,14 @@ def measure(run: Run, tables: Tables) -> Measured:
         app_bytes = {op: int(call.bytes[throughput.moves_bytes(call, op)].sum()) for op in throughput.OPS}
     disk = {}
     if counter is not None:
-        names = ("read_bytes", "write_bytes", "read_requests", "write_requests", "discard_bytes", "flush_requests")
+        names = (
+            "read_bytes",
+            "write_bytes",
+            "read_requests",
+            "write_requests",
+            "discard_bytes",
+            "flush_requests",
+        )
         disk = {name: memory.increase(counter, f"disk.{name}") for name in names}
     correlations, grid, why_not = _correlations(tables, window, found)
     whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
@@ -229,7 +248,9 @@ def measure(run: Run, tables: Tables) -> Measured:
         window=window,
         timeline=timeline,
         classes=throughput.by_op_and_class(block) if block else [],
-        device_mb_s={op: throughput.device_mb_s(block, op, timeline) for op in throughput.OPS} if block else {},
+        device_mb_s={op: throughput.device_mb_s(block, op, timeline) for op in throughput.OPS}
+        if block
+        else {},
         app_mb_s=app,
         app_bytes=app_bytes,
         moves=found,

@@ -20,7 +20,7 @@ from analysis.tables.lock_wait import LockWait
 from analysis.tables.phase import Phases
 from analysis.tables.store import I64
 
-OUTSIDE = "(in no phase)"
+OUTSIDE = "(no phase)"
 Intervals = list[tuple[int, int]]
 
 

@@ -33,7 +33,7 @@ def _integral(times: I64, edges: I64) -> F64:
     """For each edge e: the sum over times t <= e of (e - t), in ns. Times sorted, relative to edges[0]."""
     sums = np.concatenate(([0.0], np.cumsum(times, dtype=np.float64)))
     before = np.searchsorted(times, edges, side="right")
-    return before * edges.astype(np.float64) - sums[before]
+    return np.asarray(before * edges.astype(np.float64) - sums[before], dtype=np.float64)
 
 
 def depth(begin_ns: I64, end_ns: I64, timeline: Timeline) -> Depth:
@@ -56,8 +56,10 @@ def depth(begin_ns: I64, end_ns: I64, timeline: Timeline) -> Depth:
 
 
 def at_device(block: Block, timeline: Timeline) -> Depth:
+    """Requests issued and not completed."""
     return depth(block.issue_ns[block.timed], block.complete_ns[block.timed], timeline)
 
 
 def in_all(block: Block, timeline: Timeline) -> Depth:
+    """Requests queued and not completed."""
     return depth(block.queue_ns[block.timed], block.complete_ns[block.timed], timeline)

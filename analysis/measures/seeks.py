@@ -39,10 +39,12 @@ class Moves:
 
     @property
     def is_seek(self) -> npt.NDArray[np.bool_]:
+        """Which moves are seeks."""
         return np.asarray(self.has_previous & (np.abs(self.distance_sectors) > NEAR_SECTORS))
 
     @property
     def is_sequential(self) -> npt.NDArray[np.bool_]:
+        """Which moves are none at all."""
         return np.asarray(self.has_previous & (self.distance_sectors == 0))
 
 
@@ -60,6 +62,7 @@ class SeekSummary:
 
     @property
     def sequential_share(self) -> float | None:
+        """Share of the requests with a predecessor; None without any."""
         return self.sequential / self.with_previous if self.with_previous else None
 
 

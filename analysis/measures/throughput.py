@@ -85,7 +85,7 @@ def on_target(call: Call) -> npt.NDArray[np.bool_]:
 
 
 def moves_bytes(call: Call, op: str) -> npt.NDArray[np.bool_]:
-    """Rows of the calls that read (or write), told by their names: read, pread64, readv; write, pwritev2..."""
+    """Rows of the calls that read (or write), told by their names: read, pread64; write, pwritev2..."""
     named = [label for label in call.call.labels if op in label]
     return on_target(call) & call.call.is_in(named)
 

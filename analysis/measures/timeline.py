@@ -31,18 +31,22 @@ class Timeline:
 
     @property
     def bins(self) -> int:
+        """Number of bins."""
         return int(self.edges_ns.size) - 1
 
     @property
     def lengths_s(self) -> F64:
+        """Real length of each bin."""
         return np.diff(self.edges_ns) / 1e9
 
     @property
     def edges_s(self) -> F64:
+        """Bin edges in seconds from the shown zero."""
         return (self.edges_ns - self.zero_ns) / 1e9
 
     @property
     def middles_s(self) -> F64:
+        """Middles of the bins in seconds from the shown zero."""
         return (self.edges_s[1:] + self.edges_s[:-1]) / 2
 
     def index(self, t_ns: I64) -> npt.NDArray[np.int64]:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from analysis import units
 from analysis.measures.measured import Measured
-from analysis.reports import units
 from analysis.reports.document import Section, Table
 from analysis.run import Run, dig
 from analysis.tables.load import Tables
@@ -42,6 +42,7 @@ def banners(run: Run, tables: Tables) -> list[str]:
 
 
 def what_was_run(run: Run, measured: Measured) -> Section:
+    """File system, workload, disk, kernel, as run.json has them."""
     section = Section("What was run")
 
     def fact(name: str, value: str) -> None:
@@ -111,13 +112,16 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     timing = dig(run.facts, "timing")
     if isinstance(timing, dict):
         known = ((k, run.float_("timing", k)) for k in timing)
-        fact("took", join(*(f"{k.removesuffix('_s')} {units.seconds(v)} s" for k, v in known if v is not None)))
+        fact(
+            "took", join(*(f"{k.removesuffix('_s')} {units.seconds(v)} s" for k, v in known if v is not None))
+        )
     if not section.facts:
         section.absent = "run.json has nothing to say"
     return section
 
 
 def losses(run: Run, tables: Tables, measured: Measured) -> Section:
+    """Events seen, kept and lost per collector, and what recording cost."""
     section = Section("Losses and tracing cost")
     rows = []
     elapsed_ns = measured.window.elapsed_s * 1e9 * (run.cpus or 1)
@@ -153,7 +157,12 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     else:
         section.absent = "losses.json is missing or empty"
     block = run.losses.get("block")
-    if block and block.recorded is not None and "block" in tables.rows and block.recorded != tables.rows["block"]:
+    if (
+        block
+        and block.recorded is not None
+        and "block" in tables.rows
+        and block.recorded != tables.rows["block"]
+    ):
         section.notes.append(
             f"block: the recorder wrote {block.recorded:,} rows, the table holds {tables.rows['block']:,}"
         )
@@ -161,15 +170,19 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
         share = f" ({units.percent(run.recorder_cpu_ns / elapsed_ns)} % of all CPU time)" if run.cpus else ""
         section.notes.append(f"the recorder itself used {units.ns(run.recorder_cpu_ns)} of CPU{share}")
     if measured.untimed:
-        section.notes.append(f"block: {measured.untimed:,} rows have times out of order; no latency counts them")
+        section.notes.append(
+            f"block: {measured.untimed:,} rows have times out of order; no latency counts them"
+        )
     section.definition = (
         "each: mean BPF run time of the sampled runs; CPU %: that times all runs, and the collector's"
-        " own time, over CPUs x elapsed. What tracing slows in the workload itself takes a run without to know."
+        " own time, over CPUs x elapsed. What tracing slows in the workload itself"
+        " takes a run without it to know."
     )
     return section
 
 
 def warnings(run: Run) -> Section:
+    """What the session warned of, and what this report had to do without."""
     section = Section("Warnings and gaps")
     section.notes = [*run.words("warnings"), *run.gaps]
     if not section.notes:

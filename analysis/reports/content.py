@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sections on what was measured, in the order one asks: where the time went, then what the disk and locks did."""
+"""Sections on what was measured, in the order one asks: where time went, then what disk and locks did."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from analysis import units
 from analysis.measures import calls, correlation, latency, locks, phases, seeks, throughput
 from analysis.measures.measured import Measured
-from analysis.reports import about, units
+from analysis.reports import about
 from analysis.reports.document import Document, Section, Table
 from analysis.run import Run
 from analysis.tables.load import Tables
@@ -20,6 +21,7 @@ def _absent(run: Run, collector: str) -> str:
 
 
 def where_time_went(run: Run, m: Measured) -> Section:
+    """One row per phase name: time, operations, throughput, metadata share, seeks."""
     section = Section("Where the time went", mark=about.mark(run, "block", "calls"))
     if m.phase_rows is None:
         section.absent = "the workload marked no phases"
@@ -27,7 +29,11 @@ def where_time_went(run: Run, m: Measured) -> Section:
     rows = []
     for row in m.phase_rows:
         t = row.elapsed_s
-        share = row.metadata_bytes / row.known_bytes if row.known_bytes and row.metadata_bytes is not None else None
+        share = (
+            row.metadata_bytes / row.known_bytes
+            if row.known_bytes and row.metadata_bytes is not None
+            else None
+        )
         rows.append(
             (
                 row.name,
@@ -51,16 +57,21 @@ def where_time_went(run: Run, m: Measured) -> Section:
 
 
 def throughput_section(run: Run, m: Measured) -> Section:
+    """Bytes and requests of application and device, by op and class."""
     section = Section("Throughput", mark=about.mark(run, "block", "calls"))
     elapsed = m.window.elapsed_s
     if m.app_bytes is not None:
         for op in throughput.OPS:
             moved = m.app_bytes[op]
-            section.facts.append((f"application {op}", f"{units.bytes_(moved)}, {units.mb_s(moved / 1e6 / elapsed)} MB/s"))
+            section.facts.append(
+                (f"application {op}", f"{units.bytes_(moved)}, {units.mb_s(moved / 1e6 / elapsed)} MB/s")
+            )
     else:
         section.facts.append(("application", f"not available: {_absent(run, 'calls')}"))
     if not m.classes:
-        section.facts.append(("device", f"no requests: {_absent(run, 'block') if m.moves is None else 'none came'}"))
+        section.facts.append(
+            ("device", f"no requests: {_absent(run, 'block') if m.moves is None else 'none came'}")
+        )
         section.definition = throughput.DEFINITION
         return section
     rows = []
@@ -80,7 +91,10 @@ def throughput_section(run: Run, m: Measured) -> Section:
         )
     heads = ("<op", "<class", "requests", "bytes", "MB/s", "IOPS", "mean size", "own %", "errors")
     section.tables.append(Table(heads, rows))
-    sums = {c: sum(r.bytes for r in m.classes if r.class_ == c and r.op in throughput.OPS) for c in throughput.CLASSES}
+    sums = {
+        c: sum(r.bytes for r in m.classes if r.class_ == c and r.op in throughput.OPS)
+        for c in throughput.CLASSES
+    }
     share = throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
     device = sum(r.bytes for r in m.classes if r.op in throughput.OPS)
     section.notes.append(f"metadata share: {units.percent(share)} %")
@@ -90,13 +104,16 @@ def throughput_section(run: Run, m: Measured) -> Section:
         told = m.disk_counters.get(f"{op}_bytes")
         seen = sum(r.bytes for r in m.classes if r.op == op)
         if told is not None:
-            how = "as traced" if told == seen else f"traced {units.bytes_(seen)}, difference {seen - told:+,} B"
+            how = (
+                "as traced" if told == seen else f"traced {units.bytes_(seen)}, difference {seen - told:+,} B"
+            )
             section.notes.append(f"the device's own counter, {op}: {told:,} B; {how}")
     section.definition = throughput.DEFINITION + " own: submitted from the workload's cgroup."
     return section
 
 
 def seeks_section(run: Run, m: Measured) -> Section:
+    """How many, how often, how far."""
     section = Section("Seeks", mark=about.mark(run, "block"))
     if m.moves is None:
         section.absent = _absent(run, "block")
@@ -124,7 +141,9 @@ def seeks_section(run: Run, m: Measured) -> Section:
         section.notes.append("no reads or writes with data: nothing can seek")
         section.definition = seeks.DEFINITION
         return section
-    section.tables.append(Table(("<of", "requests", "seeks", "seeks/s", "seek %", "sequential %", "near %"), counts))
+    section.tables.append(
+        Table(("<of", "requests", "seeks", "seeks/s", "seek %", "sequential %", "near %"), counts)
+    )
     if distances:
         signed = [f"p{p:g}" for p in seeks.SIGNED_PERCENTS]
         absolute = [f"|p{p:g}|" if p < 100 else "|max|" for p in seeks.ABSOLUTE_PERCENTS]
@@ -135,14 +154,15 @@ def seeks_section(run: Run, m: Measured) -> Section:
         )
     if m.seeks_mean is not None:
         section.notes.append(
-            f"seeks/s over bins of {m.timeline.width_ns / 1e9:g} s: {units.mean(m.seeks_mean)} (mean, 95 % confidence"
-            f" interval over {m.seeks_mean.n} bins, as if they were independent)"
+            f"seeks/s over bins of {m.timeline.width_ns / 1e9:g} s: {units.mean(m.seeks_mean)} (mean, 95 %"
+            f" confidence interval over {m.seeks_mean.n} bins, as if they were independent)"
         )
     section.definition = seeks.DEFINITION + " |p|: of the distance without its sign. near: within 64 KiB."
     return section
 
 
 def latency_section(run: Run, m: Measured) -> Section:
+    """Percentiles of Q2D, D2C and Q2C by op, and of Q2C by class."""
     section = Section("Request latency", mark=about.mark(run, "block"))
     if m.moves is None:
         section.absent = _absent(run, "block")
@@ -154,7 +174,9 @@ def latency_section(run: Run, m: Measured) -> Section:
                 continue
             first = i == 0 or class_
             label = (op if not class_ else f"  {class_}") if first else ""
-            rows.append((label, row.stage, f"{row.count:,}" if first else "", *(units.ns(v) for v in row.at_ns)))
+            rows.append(
+                (label, row.stage, f"{row.count:,}" if first else "", *(units.ns(v) for v in row.at_ns))
+            )
     if rows:
         heads = ("<op", "<stage", "count", *(f"p{p:g}" if p < 100 else "max" for p in latency.PERCENTS))
         section.tables.append(Table(heads, rows))
@@ -165,6 +187,7 @@ def latency_section(run: Run, m: Measured) -> Section:
 
 
 def queue_section(run: Run, m: Measured) -> Section:
+    """Requests at the device and in all."""
     section = Section("Queue depth", mark=about.mark(run, "block"))
     if m.depth_device is None or m.depth_all is None:
         section.absent = _absent(run, "block")
@@ -173,11 +196,14 @@ def queue_section(run: Run, m: Measured) -> Section:
     for name, depth in (("at the device", m.depth_device), ("in all", m.depth_all)):
         mean = float(np.average(depth.mean, weights=weights))
         section.facts.append((name, f"mean {units.figures(mean)}, highest {int(depth.highest.max()):,}"))
-    section.definition = "requests issued and not completed (in all: queued and not completed); mean over time."
+    section.definition = (
+        "requests issued and not completed (in all: queued and not completed); mean over time."
+    )
     return section
 
 
 def locks_section(run: Run, m: Measured) -> Section:
+    """The locks waited on longest."""
     section = Section("Lock waits", mark=about.mark(run, "locks"))
     if m.lock_rows is None:
         section.absent = _absent(run, "locks")
@@ -200,17 +226,26 @@ def locks_section(run: Run, m: Measured) -> Section:
             )
             for r in m.lock_rows[:TOP]
         ]
-        section.tables.append(Table(("<kind", "<lock, or first caller", "waits", "spin", "sleep", "max", "share %"), rows))
+        section.tables.append(
+            Table(("<kind", "<lock, or first caller", "waits", "spin", "sleep", "max", "share %"), rows)
+        )
         for i, r in enumerate(m.lock_rows[:3]):
             if r.callers:
                 section.notes.append(f"{i + 1}. {r.kind} {r.name} < {r.callers} ({r.locks:,} locks)")
         if len(m.lock_rows) > TOP:
             rest = sum(r.total_ns for r in m.lock_rows[TOP:])
-            section.notes.append(f"{len(m.lock_rows) - TOP} more, {units.percent(rest / total)} % of the wait")
-        cpu = f", spin share {units.percent(spin / 1e9 / elapsed / run.cpus)} % of {run.cpus} CPUs" if run.cpus else ""
+            section.notes.append(
+                f"{len(m.lock_rows) - TOP} more, {units.percent(rest / total)} % of the wait"
+            )
+        cpu = (
+            f", spin share {units.percent(spin / 1e9 / elapsed / run.cpus)} % of {run.cpus} CPUs"
+            if run.cpus
+            else ""
+        )
         section.notes.append(
             f"in all {sum(r.waits for r in m.lock_rows):,} waits, spinning {units.ns(spin)}{cpu}, sleeping"
-            f" {units.ns(total - spin)} (on average {units.figures((total - spin) / 1e9 / elapsed)} threads asleep)"
+            f" {units.ns(total - spin)} (on average"
+            f" {units.figures((total - spin) / 1e9 / elapsed)} threads asleep)"
         )
     failed = sum(r.failed for r in m.lock_rows)
     if failed:
@@ -220,6 +255,7 @@ def locks_section(run: Run, m: Measured) -> Section:
 
 
 def calls_section(run: Run, m: Measured) -> Section:
+    """The workload's file-system calls."""
     section = Section("File-system calls", mark=about.mark(run, "calls"))
     if m.call_rows is None:
         section.absent = _absent(run, "calls")
@@ -251,7 +287,10 @@ def calls_section(run: Run, m: Measured) -> Section:
 
 
 def correlation_section(run: Run, m: Measured) -> Section:
-    section = Section("What goes with application throughput", mark=about.mark(run, "calls", "block", "locks"))
+    """What moves with application throughput."""
+    section = Section(
+        "What goes with application throughput", mark=about.mark(run, "calls", "block", "locks")
+    )
     if m.correlation_why_not:
         section.absent = m.correlation_why_not
         return section
@@ -280,7 +319,8 @@ def correlation_section(run: Run, m: Measured) -> Section:
     section.definition = (
         f"bins of {width:g} s of the workload's time, lags searched to +-{correlation.LAGS * width:g} s. "
         + correlation.DEFINITION
-        + " Interval: Fisher's z with the effective number of bins (eff.), at the lag shown, not allowing for the search."
+        + " Interval: Fisher's z with the effective number of bins (eff.), at the lag shown,"
+        " not allowing for the search."
     )
     return section
 

@@ -17,7 +17,10 @@ def render(document: Document, svg: bytes, files: list[str]) -> str:
     """The page. Everything from the run is escaped; the picture is an image, so nothing in it can run."""
     folder = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
     )
     picture = base64.b64encode(svg).decode("ascii")
     return environment.get_template(TEMPLATE).render(document=document, picture=picture, files=files)

@@ -31,15 +31,16 @@ def _cut(cell: str, width: int) -> str:
 
 
 def table_lines(table: Table) -> list[str]:
-    """Columns as wide as their widest cell; if that is too much, the widest left-set column gives way."""
+    """Columns as wide as their widest cell; if that is too much, the gaps, then the widest left-set column."""
     left = [head.startswith("<") for head in table.heads]
     rows = [[ascii_(head.removeprefix("<")) for head in table.heads]]
     rows += [[ascii_(cell) for cell in row] for row in table.rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(left))]
     over = sum(widths) + 2 * (len(widths) - 1) + 2 - WIDTH
     gap = "  "
-    if over > 0 and not any(left):
+    if over > 0:
         gap = " "
+        over -= len(widths) - 1
     while over > 0:
         at = max((i for i in range(len(widths)) if left[i]), key=lambda i: widths[i], default=None)
         if at is None or widths[at] <= 8:
@@ -58,6 +59,7 @@ def table_lines(table: Table) -> list[str]:
 
 
 def fact_lines(facts: list[tuple[str, str]]) -> list[str]:
+    """Names and values, folded."""
     width = max((len(name) for name, _ in facts), default=0)
     lines: list[str] = []
     for name, value in facts:
@@ -66,6 +68,7 @@ def fact_lines(facts: list[tuple[str, str]]) -> list[str]:
 
 
 def section_lines(section: Section) -> list[str]:
+    """One section as lines."""
     title = f"{section.title}{' ' + section.mark if section.mark else ''}"
     lines = ["", f"{title.upper()} {'-' * (WIDTH - len(title) - 1)}"]
     if section.absent:

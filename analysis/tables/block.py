@@ -49,11 +49,12 @@ class Block:
     in_workload: npt.NDArray[np.bool_]
     error: I64
     requeues: I64
-    # queue <= issue <= complete, all after boot: rows that are not so are kept in every count but of no latency
+    # queue <= issue <= complete, all after boot: other rows are in every count but of no latency
     timed: npt.NDArray[np.bool_]
 
     @property
     def rows(self) -> int:
+        """Number of requests."""
         return int(self.issue_ns.size)
 
     @property
@@ -63,6 +64,7 @@ class Block:
 
 
 def from_stored(stored: Stored) -> Block:
+    """The columns the measures use."""
     queue, issue, complete = stored.ints("queue_ns"), stored.ints("issue_ns"), stored.ints("complete_ns")
     return Block(
         queue_ns=queue,

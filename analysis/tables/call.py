@@ -44,7 +44,7 @@ class Call:
 
 
 def bucket_edges_ns() -> I64:
-    """Lower edges of the 256 buckets, and the upper edge of the last (257 numbers; the tail is clipped to int64)."""
+    """Lower edges of the 256 buckets and the upper edge of the last: 257 numbers, clipped to int64."""
     edges = []
     for b in range(BUCKETS + 1):
         if b < 8:
@@ -56,6 +56,7 @@ def bucket_edges_ns() -> I64:
 
 
 def from_stored(stored: Stored) -> Call:
+    """The columns the measures use."""
     return Call(
         bin_ns=stored.ints("bin_ns"),
         call=stored.words("call"),

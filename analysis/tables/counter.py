@@ -11,7 +11,12 @@ from analysis.tables.store import I64, Column, Stored, Words
 
 COLUMNS = (
     Column("t_ns", "int", "ns", "when it was read"),
-    Column("name", "word", "", "the counter, its unit in its name; cumulative unless it is a level (mem.*, in_flight)"),
+    Column(
+        "name",
+        "word",
+        "",
+        "the counter, its unit in its name; cumulative unless it is a level (mem.*, in_flight)",
+    ),
     Column("value", "int", "see name", "its value"),
 )
 
@@ -32,4 +37,5 @@ class Counter:
 
 
 def from_stored(stored: Stored) -> Counter:
+    """All columns."""
     return Counter(t_ns=stored.ints("t_ns"), name=stored.words("name"), value=stored.ints("value"))

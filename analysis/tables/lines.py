@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Read a .jsonl file (one JSON object a line) of the run; lines that are no such thing are counted, not fatal."""
+"""Read a .jsonl file (one JSON object a line) of the run; lines that are no such thing are counted."""
 
 from __future__ import annotations
 

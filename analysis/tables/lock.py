@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,8 +23,9 @@ COLUMNS = (
 
 
 def convert(source: Path, target: Path) -> None:
+    """Write the table from lock.jsonl."""
     found, bad, size = read_lines(source)
-    rows = {}
+    rows: dict[int, dict[str, Any]] = {}
     for row in found:
         lock_id = row.get("lock_id")
         if isinstance(lock_id, bool) or not isinstance(lock_id, int) or not 0 <= lock_id < 1 << 64:

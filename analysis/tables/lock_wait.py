@@ -45,6 +45,7 @@ class LockWait:
 
 
 def from_stored(stored: Stored) -> LockWait:
+    """The columns the measures use."""
     return LockWait(
         bin_ns=stored.ints("bin_ns"),
         lock_id=stored.ids("lock_id"),

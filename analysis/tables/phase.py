@@ -48,6 +48,7 @@ def _proper(row: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def convert(source: Path, target: Path) -> None:
+    """Write the table from phases.jsonl."""
     found, bad, size = read_lines(source)
     rows = [proper for row in found if (proper := _proper(row)) is not None]
     about = {"source": source.name, "source_bytes": size, "bad_lines": bad + len(found) - len(rows)}
@@ -56,6 +57,7 @@ def convert(source: Path, target: Path) -> None:
 
 
 def from_stored(stored: Stored) -> Phases:
+    """The phases in the order of their begin."""
     start = stored.ints("start_ns")
     order = np.argsort(start, kind="stable")
     names = [clean(name, 60) for name in stored.table.column("name").to_pylist()]

@@ -47,6 +47,7 @@ class Recording:
     enums: dict[str, dict[int, str]]  # by field name: number -> word
 
     def chunks(self, rows: int = 1 << 20) -> Iterator[npt.NDArray[np.void]]:
+        """The records, so many at a time."""
         with open_regular(self.path) as file:
             file.seek(self.data_offset)
             left = self.rows
@@ -90,7 +91,8 @@ def _fields(header: Mapping[str, Any], record_bytes: int, name: str) -> np.dtype
         formats.append(form)
         offsets.append(offset)
     layout: Any = {"names": names, "formats": formats, "offsets": offsets, "itemsize": record_bytes}
-    return np.dtype(layout)
+    dtype: np.dtype[np.void] = np.dtype(layout)
+    return dtype
 
 
 def _enums(header: Mapping[str, Any]) -> dict[str, dict[int, str]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,8 +19,9 @@ COLUMNS = (
 
 
 def convert(source: Path, target: Path) -> None:
+    """Write the table from stack.jsonl."""
     found, bad, size = read_lines(source)
-    rows = {}
+    rows: dict[int, dict[str, Any]] = {}
     for row in found:
         stack_id, frames = as_int(row.get("stack_id")), row.get("frames")
         if stack_id is None or not isinstance(frames, list):

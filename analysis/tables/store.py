@@ -41,7 +41,7 @@ ARROW_TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column. kind: int (int64), id (uint64), bool, word (an enum), text (char array), string, hist, frames."""
+    """One column. kind: int (int64), id (uint64), bool, word (enum), text (chars), string, hist, frames."""
 
     name: str
     kind: str
@@ -78,7 +78,12 @@ class Words:
 def schema(table: str, columns: Sequence[Column], about: dict[str, Any]) -> Any:
     """The Arrow schema with units per column and facts about the source in its metadata."""
     fields = [
-        pa.field(c.name, ARROW_TYPES[c.kind], nullable=c.zero_is_null, metadata={"unit": c.unit, "meaning": c.meaning})
+        pa.field(
+            c.name,
+            ARROW_TYPES[c.kind],
+            nullable=c.zero_is_null,
+            metadata={"unit": c.unit, "meaning": c.meaning},
+        )
         for c in columns
     ]
     facts = {"schema": SCHEMA_VERSION, "table": table, "units": {c.name: c.unit for c in columns}, **about}
@@ -96,7 +101,9 @@ def text_array(raw: npt.NDArray[np.bytes_]) -> Any:
     """A fixed char array as text: bytes that are not UTF-8, and control characters, become \\x.. ."""
     width = raw.dtype.itemsize
     packed = np.ascontiguousarray(raw)
-    binary = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), packed.size, [None, pa.py_buffer(packed.data)])
+    binary = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(width), packed.size, [None, pa.py_buffer(packed.data)]
+    )
     encoded = binary.dictionary_encode()
     labels = []
     for value in encoded.dictionary.to_pylist():
@@ -136,7 +143,9 @@ def write_recording(recording: Recording, columns: Sequence[Column], path: Path)
         "source_bytes": recording.file_bytes,
         "truncated_bytes": recording.truncated_bytes,
         "bin_ns": recording.bin_ns,
-        "enums": {c.name: sorted(recording.enums[c.name].items()) for c in columns if c.name in recording.enums},
+        "enums": {
+            c.name: sorted(recording.enums[c.name].items()) for c in columns if c.name in recording.enums
+        },
     }
     arrow = schema(recording.table, columns, about)
     write_batches(
@@ -175,18 +184,22 @@ class Stored:
 
     @property
     def rows(self) -> int:
+        """Number of rows."""
         return int(self.table.num_rows)
 
     @property
     def truncated_bytes(self) -> int:
+        """Bytes of a last, partial record of the recording."""
         return as_int(self.about.get("truncated_bytes")) or 0
 
     @property
     def bad_lines(self) -> int:
+        """Lines of the recording that were unreadable."""
         return as_int(self.about.get("bad_lines")) or 0
 
     @property
     def bin_ns(self) -> int | None:
+        """Length of the time bins, None if it has none."""
         value = as_int(self.about.get("bin_ns"))
         return value if value and value > 0 else None
 
@@ -196,12 +209,15 @@ class Stored:
         return np.asarray((column.fill_null(0) if column.null_count else column).to_numpy(), dtype=np.int64)
 
     def ids(self, name: str) -> npt.NDArray[np.uint64]:
+        """A column of 64-bit unsigned numbers."""
         return np.asarray(self.table.column(name).to_numpy(), dtype=np.uint64)
 
     def bools(self, name: str) -> npt.NDArray[np.bool_]:
+        """A column of truths."""
         return np.asarray(self.table.column(name).to_numpy(), dtype=np.bool_)
 
     def words(self, name: str) -> Words:
+        """A column of few different words."""
         column = self.table.column(name).combine_chunks()
         if isinstance(column, pa.ChunkedArray):
             column = column.unify_dictionaries().combine_chunks()
@@ -210,6 +226,7 @@ class Stored:
         return Words(codes, labels)
 
     def hist(self, name: str) -> npt.NDArray[np.int64]:
+        """A column of histograms, rows x 256."""
         column = self.table.column(name).combine_chunks()
         if isinstance(column, pa.ChunkedArray):
             column = pa.concat_arrays(column.chunks)

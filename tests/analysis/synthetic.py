@@ -79,25 +79,48 @@ TABLES: Mapping[str, Sequence[Field]] = {
     "call": CALL,
     "counter": COUNTER,
 }
-COUNTERS = (
-    "cpu.user_ns cpu.system_ns cpu.idle_ns cpu.iowait_ns cpu.irq_ns mem.dirty_bytes mem.writeback_bytes "
-    "mem.cached_bytes mem.free_bytes psi.cpu_some_ns psi.io_some_ns psi.io_full_ns psi.memory_some_ns "
-    "psi.memory_full_ns disk.read_requests disk.read_bytes disk.write_requests disk.write_bytes "
-    "disk.discard_requests disk.discard_bytes disk.flush_requests disk.busy_ns disk.in_flight"
-).split()
+COUNTERS = [
+    "cpu.user_ns",
+    "cpu.system_ns",
+    "cpu.idle_ns",
+    "cpu.iowait_ns",
+    "cpu.irq_ns",
+    "mem.dirty_bytes",
+    "mem.writeback_bytes",
+    "mem.cached_bytes",
+    "mem.free_bytes",
+    "psi.cpu_some_ns",
+    "psi.io_some_ns",
+    "psi.io_full_ns",
+    "psi.memory_some_ns",
+    "psi.memory_full_ns",
+    "disk.read_requests",
+    "disk.read_bytes",
+    "disk.write_requests",
+    "disk.write_bytes",
+    "disk.discard_requests",
+    "disk.discard_bytes",
+    "disk.flush_requests",
+    "disk.busy_ns",
+    "disk.in_flight",
+]
 ENUMS: Mapping[str, Mapping[int, str]] = {
     "block_op": dict(
-        enumerate("read write discard flush write_zeroes secure_erase zone driver other".split())
+        enumerate(
+            ["read", "write", "discard", "flush", "write_zeroes", "secure_erase", "zone", "driver", "other"]
+        )
     ),
-    "block_class": dict(enumerate("unknown data metadata journal".split())),
+    "block_class": dict(enumerate(["unknown", "data", "metadata", "journal"])),
     "block_flag": {1: "sync", 2: "meta", 4: "fua", 8: "preflush", 16: "ahead", 32: "prio"},
     "block_queue_source": {0: "bio", 1: "request"},
     "lock_kind": dict(
-        enumerate("spinlock rwlock mutex rwsem percpu_rwsem rtmutex semaphore unknown".split())
+        enumerate(["spinlock", "rwlock", "mutex", "rwsem", "percpu_rwsem", "rtmutex", "semaphore", "unknown"])
     ),
-    "lock_mode": dict(enumerate("excl read write".split())),
-    "call_name": dict(enumerate("read write fsync openat unlinkat getdents64 newfstatat".split())),
-    "call_target": dict(enumerate("target elsewhere unknown".split())),
+    "lock_mode": dict(enumerate(["excl", "read", "write"])),
+    "call_name": dict(
+        enumerate(["read", "write", "fsync", "openat", "unlinkat", "getdents64", "newfstatat"])
+    ),
+    "call_target": dict(enumerate(["target", "elsewhere", "unknown"])),
     "counter_name": dict(enumerate(COUNTERS)),
 }
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -373,7 +396,14 @@ def decaying_ext3(seconds: float = 60.0, requests_per_s: int = 1600, seed: int =
     for i, kind in enumerate(kinds):
         lock_id = 0xFFFF_8880_0000_0000 + 64 * i
         spec.lock.append(
-            {"lock_id": lock_id, "kind": kind, "name": None, "slab": None, "member": None, "address": hex(lock_id)}
+            {
+                "lock_id": lock_id,
+                "kind": kind,
+                "name": None,
+                "slab": None,
+                "member": None,
+                "address": hex(lock_id),
+            }
         )
     first_bin = START_NS // BIN_NS * BIN_NS
     for b in range(int(seconds * 10)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Numbers as words with their units: decimal prefixes (1 MB = 10**6 bytes), three figures where it matters."""
+"""Numbers as words with their units: decimal prefixes (1 MB = 10**6 bytes), three significant figures."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ def ns(value: float | None) -> str:
 
 
 def seconds(value: float) -> str:
+    """Seconds, without the unit."""
     return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def mb_s(value: float | None) -> str:
+    """MB/s, without the unit."""
     return "-" if value is None else figures(value)
 
 
