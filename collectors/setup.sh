@@ -108,7 +108,10 @@ install_packages() {
 		cannot "installing them needs root and sudo is not installed: run \`apt-get install $packages\` as root, or install sudo"
 	fi
 	say "installing these packages with apt-get: $packages"
-	[ "$EUID" -eq 0 ] || say "this needs root, so it goes through sudo"
+	if [ "$EUID" -ne 0 ]; then
+		say "this needs root, so it goes through sudo"
+		sudo -- true || cannot "sudo does not let this user become root: run \`apt-get install $packages\` as root"
+	fi
 	export DEBIAN_FRONTEND=${DEBIAN_FRONTEND:-noninteractive}
 	# The package lists may be absent (a fresh container) or stale: try as it is, then with fresh lists.
 	if ! as_root env DEBIAN_FRONTEND="$DEBIAN_FRONTEND" apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null 2>&1; then
