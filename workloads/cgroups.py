@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from workloads import mounts
 from workloads.errors import MachineError
+from workloads.undo import kill_cgroup
 from workloads.units import show_size
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ class Layout:
 
 
 def find_layout(mountinfo: list[mounts.Mount] | None = None) -> Layout:
-    """Return the host's layout: v1, v2 or hybrid. A hierarchy mounted twice is used where it was mounted first."""
+    """Return the host's layout: v1, v2 or hybrid.
+
+    A hierarchy mounted twice is used where it was mounted first.
+    """
     v2: Path | None = None
     v1: dict[str, Path] = {}
     for mount in mountinfo if mountinfo is not None else mounts.here():
@@ -69,7 +73,10 @@ class WorkloadCgroup:
         janitor: "Janitor",
         layout: Layout | None = None,
     ) -> None:
-        """Make the cgroups. Raises MachineError where a controller is missing or the kernel refuses a limit."""
+        """Make the cgroups.
+
+        Raises MachineError where a controller is missing or the kernel refuses a limit.
+        """
         layout = layout or find_layout()
         check_controllers(layout, mem_bytes, cpus)
         self._janitor = janitor
@@ -82,8 +89,8 @@ class WorkloadCgroup:
                 self._make_v1_cpuset(layout.v1["cpuset"], name, cpus)
         except OSError as error:
             raise MachineError(
-                f"{error.filename or 'the cgroup'} cannot be set up ({(error.strerror or '').lower()}): run as root outside "
-                f"a container, or in one with its own writable /sys/fs/cgroup"
+                f"{error.filename or 'the cgroup'} cannot be set up ({(error.strerror or '').lower()}): "
+                f"run as root outside a container, or in one with its own writable /sys/fs/cgroup"
             ) from None
 
     def enter(self) -> None:
@@ -107,8 +114,6 @@ class WorkloadCgroup:
 
     def kill(self) -> None:
         """End every process in it with SIGKILL, and wait until they are gone (5 s at most)."""
-        from workloads.janitor import kill_cgroup
-
         for directory in self._directories:
             kill_cgroup(directory)
 

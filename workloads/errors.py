@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Errors that are told to the user in one line. The caller prints "seekmeter: MESSAGE" and exits with exit_code."""
+"""Errors that are told to the user in one line.
+
+The caller prints "seekmeter: MESSAGE" and exits with exit_code.
+"""
 
 
 class UserError(Exception):

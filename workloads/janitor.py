@@ -12,24 +12,16 @@ import fcntl
 import json
 import os
 import shutil
-import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from workloads import loopdev, mounts
+from workloads import mounts
 from workloads.errors import MachineError
+from workloads.undo import Entry, StillBusy, kill_cgroup, read_setting, start_time, undo_entry, undo_process
 
 STATE = Path("/run/seekmeter")
-_BUSY_SECONDS = 5.0
-Entry = dict[str, Any]
-
-
-class StillBusy(Exception):
-    """This thing cannot be undone now; the message says why and what to do."""
 
 
 class Janitor:
@@ -71,7 +63,7 @@ class Janitor:
         self.undo()
 
     def add_mount(self, target: Path, source: str) -> int:
-        """Will be mounted: source (as mountinfo will show it) on target, a directory nothing is mounted on yet."""
+        """Will be mounted: source (as mountinfo will show it) on target, where nothing is mounted yet."""
         if mounts.at(target) is not None:
             raise MachineError(f"{target} has something mounted already: unmount it")
         return self._add({"kind": "mount", "target": str(target), "source": source})
@@ -97,24 +89,33 @@ class Janitor:
         return self._add_new({"kind": "dir", "path": str(path)}, path)
 
     def add_sysfs(self, path: Path, new_value: str) -> int:
-        """Will be set: a file of sysfs, procfs or tracefs. Its value now is put back, if ours is still there then."""
+        """Will be set: a file of sysfs, procfs or tracefs.
+
+        Its value now is put back, if ours is still there then.
+        """
         return self._add({"kind": "sysfs", "path": str(path), "old": read_setting(path), "new": new_value})
 
     def add_process(self, pid: int) -> int:
-        """Was started: a process to end (SIGTERM, 2 s, SIGKILL). A child not listed yet should die with its parent."""
+        """Was started: a process to end (SIGTERM, 2 s, SIGKILL).
+
+        A child not listed yet should die with its parent.
+        """
         return self._add({"kind": "process", "pid": pid, "start_time": start_time(pid)})
 
     def undo_one(self, number: int) -> None:
         """Undo one thing now (by the number its add returned). Raises MachineError if it cannot be."""
         entry = next(entry for entry in self._entries if entry["number"] == number)
         try:
-            _undo_entry(entry)
+            undo_entry(entry)
         except (StillBusy, OSError) as error:
             raise MachineError(str(error)) from error
         self._forget(entry)
 
     def undo_mount(self, target: Path) -> None:
-        """Unmount what was listed with add_mount for this target. Raises MachineError if it is busy or not listed."""
+        """Unmount what was listed with add_mount for this target.
+
+        Raises MachineError if it is busy or not listed.
+        """
         for entry in self._entries:
             if entry["kind"] == "mount" and entry["target"] == str(target):
                 return self.undo_one(entry["number"])
@@ -137,7 +138,10 @@ class Janitor:
 
     @staticmethod
     def sweep(state: Path = STATE) -> list[str]:
-        """Finish the undo of dead sessions. Returns one line for each: what was cleaned, and what could not be."""
+        """Finish the undo of dead sessions.
+
+        Returns one line for each: what was cleaned, and what could not be.
+        """
         if not state.exists():
             return []
         _make_private(state)
@@ -171,23 +175,6 @@ class Janitor:
 def boot_id() -> str:
     """Return the kernel's name for this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def start_time(pid: int) -> int:
-    """Return when a process started, in clock ticks since boot (0 if it is gone). With the pid it names a process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(stat.rpartition(")")[2].split()[19])
-
-
-def read_setting(path: Path) -> str:
-    """Return a setting's value; of a choice such as "none [bfq]" the one chosen."""
-    text = path.read_text().strip()
-    if "[" in text and "]" in text:
-        return text[text.index("[") + 1 : text.index("]")]
-    return text
 
 
 def _make_private(state: Path) -> None:
@@ -267,137 +254,24 @@ def _read_entries(path: Path) -> list[Entry]:
 
 
 def _undo_all(entries: list[Entry], forget: Callable[[Entry], None]) -> list[str]:
-    """End the processes first, or mounts are busy; then undo newest first. Returns what could not be undone."""
+    """End the processes first, or mounts are busy; then undo newest first.
+
+    Returns what could not be undone.
+    """
     problems: list[str] = []
     for entry in entries:
         if entry["kind"] == "process":
-            _undo_process(entry)
+            undo_process(entry)
         elif entry["kind"] == "cgroup":
             kill_cgroup(Path(entry["path"]))
     for entry in reversed(list(entries)):
         try:
-            _undo_entry(entry)
+            undo_entry(entry)
         except (StillBusy, OSError) as error:
             problems.append(str(error))
         else:
             forget(entry)
     return problems
-
-
-def _undo_entry(entry: Entry) -> None:
-    _UNDO[entry["kind"]](entry)
-
-
-def _undo_mount(entry: Entry) -> None:
-    target = Path(entry["target"])
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while (mount := mounts.at(target)) is not None and mount.source == entry["source"]:
-        try:
-            mounts.unmount(target)
-        except OSError as error:
-            if time.monotonic() > deadline:
-                users = mounts.users(target)
-                who = f"used by {users}; end it" if users else f"busy ({(error.strerror or '').lower()})"
-                raise StillBusy(f"{target} is still {who}: the next start tries again") from error
-            time.sleep(0.05)
-
-
-def _undo_loop(entry: Entry) -> None:
-    try:
-        loopdev.remove(entry["loop"], Path(entry["backing"]), _BUSY_SECONDS)
-    except TimeoutError as error:
-        raise StillBusy(str(error)) from error
-
-
-def kill_cgroup(path: Path) -> None:
-    """End every process in a cgroup and below it: cgroup.kill where there is one (v2 since Linux 5.14), else by pid."""
-    if not (path / "cgroup.procs").exists():
-        return
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while time.monotonic() < deadline:
-        pids = [int(pid) for procs in path.rglob("cgroup.procs") for pid in procs.read_text().split()]
-        if not pids:
-            return
-        if (path / "cgroup.kill").exists():
-            (path / "cgroup.kill").write_text("1")
-        else:
-            for pid in pids:
-                _kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
-
-
-def _undo_cgroup(entry: Entry) -> None:
-    path = Path(entry["path"])
-    kill_cgroup(path)
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while path.is_dir():
-        try:
-            for below in sorted((p for p in path.rglob("*") if p.is_dir()), reverse=True):
-                below.rmdir()  # deepest first
-            path.rmdir()
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise StillBusy(
-                    f"{path} has processes that do not end: the next start tries again"
-                ) from error
-            time.sleep(0.05)
-
-
-def _undo_controller(entry: Entry) -> None:
-    control, controller = Path(entry["path"]), entry["controller"]
-    if not control.exists() or controller not in control.read_text().split():
-        return
-    setting = {"cpuset": ("cpuset.cpus", ""), "memory": ("memory.max", "max")}[controller]
-    for other in control.parent.iterdir():
-        if (other / setting[0]).exists() and (other / setting[0]).read_text().strip() != setting[1]:
-            return  # somebody else relies on it by now
-    control.write_text(f"-{controller}")
-
-
-def _undo_file(entry: Entry) -> None:
-    Path(entry["path"]).unlink(missing_ok=True)
-
-
-def _undo_dir(entry: Entry) -> None:
-    path = Path(entry["path"])
-    if not path.is_dir() or path.is_symlink():
-        return
-    for mount in mounts.here():
-        if Path(mount.target).is_relative_to(path):  # never delete through a mount
-            raise StillBusy(f"{path} has {mount.source} mounted in it: the next start tries again")
-    shutil.rmtree(path)
-
-
-def _undo_sysfs(entry: Entry) -> None:
-    path = Path(entry["path"])
-    if path.exists() and read_setting(path) == entry["new"] != entry["old"]:
-        path.write_text(entry["old"])
-
-
-def _undo_process(entry: Entry) -> None:
-    pid = entry["pid"]
-    for number, seconds in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
-        deadline = time.monotonic() + seconds
-        while _is_running(pid, entry["start_time"]):
-            if time.monotonic() > deadline:
-                break
-            _kill(pid, number)
-            time.sleep(0.02)
-
-
-def _is_running(pid: int, started: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return start_time(pid) == started != 0 and state != "Z"
-
-
-def _kill(pid: int, number: signal.Signals) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _remove_session(session: Path) -> None:
@@ -406,15 +280,3 @@ def _remove_session(session: Path) -> None:
         if Path(mount.target).is_relative_to(session):
             return
     shutil.rmtree(session, ignore_errors=True)
-
-
-_UNDO: dict[str, Callable[[Entry], None]] = {
-    "mount": _undo_mount,
-    "loop": _undo_loop,
-    "cgroup": _undo_cgroup,
-    "controller": _undo_controller,
-    "file": _undo_file,
-    "dir": _undo_dir,
-    "sysfs": _undo_sysfs,
-    "process": _undo_process,
-}

@@ -30,14 +30,17 @@ _LOOP_CONFIG = struct.Struct(f"=2I{_LOOP_INFO64.size}s8Q")
 
 @dataclass(frozen=True)
 class LoopFile:
-    """What a loop device stands on: the file's device and inode number (a block device's node has an inode too)."""
+    """The file under a loop device (a block device's node is one too)."""
 
     device: int
     inode: int
 
 
 def free_number() -> int:
-    """Return a number no loop device has. The first eight are left to others (many kernels make them at boot)."""
+    """Return a number no loop device has.
+
+    The first eight are left to others (many kernels make them at boot).
+    """
     number = 8
     while Path(f"/sys/block/loop{number}").exists():
         number += 1
@@ -50,7 +53,7 @@ def add(number: int) -> bool:
         control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise MachineError(
-            f"/dev/loop-control cannot be opened ({(error.strerror or '').lower()}): load the module (modprobe loop)"
+            f"/dev/loop-control cannot be opened ({(error.strerror or '').lower()}): modprobe loop"
         ) from None
     try:
         fcntl.ioctl(control, _LOOP_CTL_ADD, number)
@@ -108,7 +111,10 @@ def backing_path(number: int) -> str | None:
 
 
 def remove(number: int, backing: Path, seconds: float) -> None:
-    """Detach and remove /dev/loopNUMBER if it is still on this file (or on none). TimeoutError if it stays busy."""
+    """Detach and remove /dev/loopNUMBER if it is still on this file (or on none).
+
+    TimeoutError if it stays busy.
+    """
     deadline = time.monotonic() + seconds
     while Path(f"/sys/block/loop{number}").exists():
         path = backing_path(number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which Debian packages a file system and a workload need: python3 -m workloads.packages [--missing] [FS=NAME] [WL=NAME].
+"""Which Debian packages are needed: python3 -m workloads.packages [--missing] [FS=NAME] [WL=NAME].
 
 Prints one package a line. With neither FS nor WL: those of all. With --missing: only those whose programs
 are not there. Standard library only, for setup to call with the system's python3.
@@ -13,7 +13,7 @@ from workloads.nearest import nearest
 
 
 def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[str]:
-    """Return the packages for a file system and a workload, each NAME or NAME:OPTIONS; for all if both are None."""
+    """Return the packages for a file system and a workload (NAME or NAME:OPTIONS); all if both are None."""
     everything = fs is None and wl is None
     programs: dict[str, tuple[str, ...]] = {}
     for name in filesystems.names() if everything else [fs.partition(":")[0]] if fs else []:

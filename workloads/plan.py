@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a trace with these words will do: every command line, checked against this machine before anything is formatted."""
+"""What a trace with these words will do: every command line, checked before anything is formatted."""
 
 import os
 import shlex
@@ -119,7 +119,12 @@ class Plan:
             rows.append(("time", f"about {show_seconds(self.est_seconds)}"))
         rows += [("left out", f"{option}: {why}") for option, why in self.left_out.items()]
         if self.to_install:
-            rows.append(("packages", f"{' '.join(self.to_install)} will be installed first; no option is checked before"))
+            rows.append(
+                (
+                    "packages",
+                    f"{' '.join(self.to_install)} will be installed first; no option is checked before",
+                )
+            )
         rows += [("warning", text) for text in self.warnings]
         rows += [("unchecked", text) for text in self.unchecked]
         return [f"{label:<11} {text}" for label, text in rows]
@@ -263,15 +268,21 @@ def _check_disk(plan: Plan, filesystem: Filesystem) -> Plan:
         )
     wanted = plan.workload.scales[plan.scale].size_bytes if plan.workload else 0
     if plan.size_bytes < wanted:
-        text = f"the workload wants {show_size(wanted)} at this scale and the disk has {show_size(plan.size_bytes)}"
+        has = show_size(plan.size_bytes)
+        text = f"the workload wants {show_size(wanted)} at this scale and the disk has {has}"
         plan = replace(plan, warnings=(*plan.warnings, text))
     return replace(plan, unchecked=(*plan.unchecked, *unchecked))
 
 
 def _to_install(plan: Plan, program: str, packages: tuple[str, ...]) -> Plan:
-    """Return the plan with packages to install, if it is a plan only. Raises MachineError if it is to be done now."""
+    """Return the plan with packages to install, if it is a plan only.
+
+    Raises MachineError if it is to be done now.
+    """
     if plan.words.job != "plan":
-        raise MachineError(f"{program} is missing: install the package {' '.join(packages)}, or run make setup")
+        raise MachineError(
+            f"{program} is missing: install the package {' '.join(packages)}, or run make setup"
+        )
     return replace(plan, to_install=tuple(sorted({*plan.to_install, *packages})))
 
 

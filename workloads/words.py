@@ -181,7 +181,7 @@ def _check_trace(words: Words) -> None:
         ]
         if clash:
             raise WordError(
-                f"{clash[0]} contradicts DIR: DIR runs CMD on an existing directory and formats nothing; drop one"
+                f"{clash[0]} contradicts DIR: DIR runs CMD where it says and formats nothing; drop one"
             )
         if words.cmd is None:
             raise WordError("DIR needs a command to run there: add CMD='COMMAND'")
@@ -197,7 +197,7 @@ def _check_trace(words: Words) -> None:
     if words.disk.startswith("/"):
         if words.erase != words.disk:
             raise WordError(
-                f"DISK={words.disk} would be erased: to allow that give the same name again, ERASE={words.disk}"
+                f"DISK={words.disk} would be erased: to allow that give the name again, ERASE={words.disk}"
             )
         if words.size_bytes is not None:
             raise WordError("SIZE contradicts a real DISK: the whole device is used; drop SIZE")

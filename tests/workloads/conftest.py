@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests of disks, file systems, cgroups and the janitor need: root, and scratch space that is checked for leftovers."""
+"""What the tests of disks, file systems, cgroups and the janitor share."""
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,9 @@ from workloads.janitor import Janitor
 from workloads.plan import Plan, make_plan
 from workloads.words import parse
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root: run make test as root or with sudo")
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="mounting needs root: run make test as root or with sudo"
+)
 
 
 def run(*argv: str, **options: str) -> str:
@@ -20,8 +22,9 @@ def run(*argv: str, **options: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True, **options).stdout  # type: ignore[call-overload,no-any-return]
 
 
-def plan(trial: bool = True, job: str = "trace", **given: str) -> Plan:
+def plan(trial: bool = True, job: str = "trace", words: Mapping[str, str] | None = None, **more: str) -> Plan:
     """Return the plan for these words."""
+    given = {**(words or {}), **more}
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
     return make_plan(parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job), trial)
 
@@ -44,7 +47,7 @@ class LoopDevice:
         self.name = self.path.removeprefix("/dev/")
 
     def close(self) -> None:
-        subprocess.run(["losetup", "-d", self.path], capture_output=True)
+        subprocess.run(["losetup", "-d", self.path], capture_output=True, check=False)
 
 
 @pytest.fixture

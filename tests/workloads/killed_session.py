@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A session to be killed: sets up everything a run sets up, prints each stage, and stays. Started by test_janitor.py.
+"""A session to be killed: sets up everything a run sets up, prints each stage, and stays.
 
+Started by test_janitor.py.
 Arguments: state directory, the stage to stay in. All things are made as a real session makes them.
 """
 
@@ -50,8 +51,12 @@ def main(state: Path, last: str) -> None:
         target.mkdir()
         filesystems.mount(decided, disk, target, janitor)
         stage("mount")
-        script = "exec 3>file; (trap '' TERM INT HUP; while :; do echo x >&3; sleep 0.05; done) & exec sleep 600"
-        workload = subprocess.Popen(["sh", "-c", script], cwd=target, preexec_fn=cgroup.enter, start_new_session=True)
+        script = (
+            "exec 3>file; (trap '' TERM INT HUP; while :; do echo x >&3; sleep 0.05; done) & exec sleep 600"
+        )
+        workload = subprocess.Popen(
+            [*cgroup.argv_prefix, "sh", "-c", script], cwd=target, start_new_session=True
+        )
         print(workload.pid, flush=True)
         recorder = subprocess.Popen(["sleep", "601"], start_new_session=True)
         janitor.add_process(recorder.pid)

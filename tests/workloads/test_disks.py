@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
-from workloads import disks, mounts
+from workloads import disks, loopdev, mounts
 from workloads.disks import queue
 from workloads.errors import MachineError, WordError
 from workloads.janitor import Janitor
@@ -30,7 +30,7 @@ def sysfs(name: str, setting: str) -> str:
 @pytest.mark.parametrize("kind", ["file", "ram"])
 def test_a_loop_device_and_no_trace_of_it(kind: str, scratch: Path, janitor: Janitor) -> None:
     before = run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").splitlines()
-    decided = plan(trial=False, FS="ext4", DISK=kind, **WORKLOAD)
+    decided = plan(False, words=WORKLOAD, FS="ext4", DISK=kind)
     with disks.open_disk(decided, janitor) as disk:
         name = disk.path.removeprefix("/dev/")
         assert f"{disk.dev[0]}:{disk.dev[1]}" == sysfs(name, "dev")
@@ -54,7 +54,7 @@ def test_a_loop_device_and_no_trace_of_it(kind: str, scratch: Path, janitor: Jan
 
 @needs_root
 def test_closed_after_an_error_too(scratch: Path, janitor: Janitor) -> None:
-    decided = plan(trial=False, FS="ext4", **WORKLOAD)
+    decided = plan(False, words=WORKLOAD, FS="ext4")
     with pytest.raises(ZeroDivisionError), disks.open_disk(decided, janitor) as disk:
         raise ZeroDivisionError
     assert not Path(disk.path).exists()
@@ -64,12 +64,13 @@ def test_closed_after_an_error_too(scratch: Path, janitor: Janitor) -> None:
 def test_a_disk_file_that_cannot_do_direct_io_is_refused(
     scratch: Path, janitor: Janitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file on a squashfs, procfs or old tmpfs cannot; here the flag is left out, so the kernel says it is off."""
-    attach = disks.loopdev.attach
-    monkeypatch.setattr(disks.loopdev, "attach", lambda number, file, direct: attach(number, file, direct=False))
-    with pytest.raises(MachineError, match="does not allow direct I/O"):
-        with disks.open_disk(plan(trial=False, FS="ext4", **WORKLOAD), janitor):
-            pytest.fail("opened without direct I/O")
+    """A file on an old tmpfs cannot; here the flag is left out, so that the kernel says it is off."""
+    attach = loopdev.attach
+    monkeypatch.setattr(loopdev, "attach", lambda number, file, direct: attach(number, file, direct=False))
+    decided = plan(False, words=WORKLOAD, FS="ext4")
+    refusal = pytest.raises(MachineError, match="does not allow direct I/O")
+    with refusal, disks.open_disk(decided, janitor):
+        pytest.fail("opened without direct I/O")
     assert janitor.name not in run("losetup", "--list")
 
 
@@ -91,7 +92,9 @@ def test_a_scheduler_changed_by_somebody_else_is_left(loop: LoopDevice, janitor:
     file = Path(f"/sys/block/{loop.name}/queue/scheduler")
     if len(queue.offered(loop.name)) < 3:
         pytest.skip("this kernel has fewer than three schedulers: load bfq and kyber")
-    first, second = [name for name in sorted(queue.offered(loop.name)) if f"[{name}]" not in file.read_text()][:2]
+    first, second = [
+        name for name in sorted(queue.offered(loop.name)) if f"[{name}]" not in file.read_text()
+    ][:2]
     queue.set_scheduler(loop.name, first, janitor)
     file.write_text(second)
     assert janitor.undo() == []
@@ -120,13 +123,16 @@ def test_no_room_in_memory() -> None:
 
 
 @needs_root
-def test_scratch_others_can_write_is_refused(tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scratch_others_can_write_is_refused(
+    tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The default directory lies in /var/tmp, where anybody could have made it before us."""
     place = tmp_path / "seekmeter"
     place.mkdir()
     place.chmod(0o777)
     monkeypatch.delenv("SEEKMETER_SCRATCH")
     monkeypatch.setattr(disks, "DEFAULT_SCRATCH", str(place))
-    with pytest.raises(MachineError, match="can be written by others"):
-        with disks.open_disk(plan(trial=False, FS="ext4", **WORKLOAD), janitor):
-            pytest.fail("made a file where others can write")
+    decided = plan(False, words=WORKLOAD, FS="ext4")
+    refusal = pytest.raises(MachineError, match="can be written by others")
+    with refusal, disks.open_disk(decided, janitor):
+        pytest.fail("made a file where others can write")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Formatting, mounting, checking; options that are no longer known; where the journal is. Against mount(8), blkid, xfs_db, dumpe2fs."""
+"""Formatting, mounting, checking; options that are no longer known; where the journal is.
+
+Against mount(8), blkid, xfs_db, dumpe2fs.
+"""
 
 import os
 import re
@@ -29,7 +32,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_filesystem_and_option_set(fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """Plan with a trial, format, mount, write, unmount, check."""
     # Sixteen allocation groups, each with room for a log of 256 MiB.
-    decided = plan(FS=fs, SIZE="6G" if fs == "xfs:gus2011" else "1G", **WORKLOAD)
+    decided = plan(FS=fs, words=WORKLOAD, SIZE="6G" if fs == "xfs:gus2011" else "1G")
     assert decided.unchecked == ()
     name = fs.partition(":")[0]
     with disks.open_disk(decided, janitor) as disk:
@@ -50,7 +53,7 @@ def test_every_filesystem_and_option_set(fs: str, janitor: Janitor, tmp_path: Pa
 
 @needs_root
 def test_fsck_finds_damage(janitor: Janitor) -> None:
-    decided = plan(trial=False, FS="ext4", SIZE="64M", **WORKLOAD)
+    decided = plan(trial=False, FS="ext4", SIZE="64M", words=WORKLOAD)
     with disks.open_disk(decided, janitor) as disk:
         filesystems.format(decided, disk)
         run("debugfs", "-w", "-R", "clri <2>", disk.path)  # the root directory's inode
@@ -75,24 +78,26 @@ def test_fsck_finds_damage(janitor: Janitor) -> None:
         ({"FS": "xfs", "SIZE": "64M"}, "SIZE=64M is too small for xfs: at least 300M"),
     ],
 )
-def test_what_is_no_longer_known_is_told_before_formatting(given: dict[str, str], says: str, loop: LoopDevice) -> None:
+def test_what_is_no_longer_known_is_told_before_formatting(
+    given: dict[str, str], says: str, loop: LoopDevice
+) -> None:
     run("mkfs.ext2", "-q", "-L", "precious", loop.path)
     on_file = {"SIZE": "1G", **given, **WORKLOAD}
     with pytest.raises(WordError, match=says) as raised:
-        plan(**on_file)
+        plan(words=on_file)
     assert "\n" not in raised.value.message
     on_device = {**given, **WORKLOAD, "DISK": loop.path, "ERASE": loop.path}
     on_device.pop("SIZE", None)
     with pytest.raises(UserError):
-        plan(**on_device)
+        plan(words=on_device)
     assert run("blkid", "-p", "-o", "value", "-s", "LABEL", loop.path).strip() == "precious"
 
 
 def test_mkfs_options_are_tried_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(WordError, match="MKFS: mkfs.xfs does not accept the options"):
-        plan(FS="xfs", MKFS="-l version=1", SIZE="1G", **WORKLOAD)
-    decided = plan(FS="xfs", MOUNT="nobarrier", SIZE="1G", **WORKLOAD)
+    with pytest.raises(WordError, match=r"MKFS: mkfs\.xfs does not accept the options"):
+        plan(FS="xfs", MKFS="-l version=1", SIZE="1G", words=WORKLOAD)
+    decided = plan(FS="xfs", MOUNT="nobarrier", SIZE="1G", words=WORKLOAD)
     assert any("needs root" in text for text in decided.unchecked)
     assert any(line.startswith("unchecked") and "mount options" in line for line in decided.lines())
 
@@ -120,7 +125,11 @@ def test_the_journal_of_ext_is_where_debugfs_dumps_it(mkfs: tuple[str, ...], tmp
     header = run("dumpe2fs", "-h", image)
     sectors = int(re.findall(r"Block size:\s+(\d+)", header)[0]) // 512
     size = re.findall(r"(?:Total j|J)ournal (?:size|blocks):\s+(\d+)([kM]?)", header)[0]
-    blocks = int(size[0]) * {"k": 1 << 10, "M": 1 << 20, "": 1}[size[1]] // (sectors * 512) if size[1] else int(size[0])
+    blocks = (
+        int(size[0]) * {"k": 1 << 10, "M": 1 << 20, "": 1}[size[1]] // (sectors * 512)
+        if size[1]
+        else int(size[0])
+    )
     requests = tmp_path / "requests"
     probes = sorted({0, 1, 11, 12, 13, 300, blocks // 2, blocks - 1})
     requests.write_text("".join(f"bmap <8> {block}\n" for block in probes))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Nothing is left behind: after an exit, an error, and kill -9 in every stage; and nothing else is touched."""
+"""Nothing is left behind after an exit, an error, and kill -9 in every stage; nothing else is touched."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 from tests.workloads.conftest import LoopDevice, needs_root, run
 from tests.workloads.killed_session import STAGES
 from workloads import janitor as janitors
-from workloads import mounts
+from workloads import mounts, undo
 from workloads.errors import MachineError
 from workloads.janitor import Janitor
 from workloads.plan import TREE
@@ -23,10 +23,11 @@ pytestmark = needs_root
 
 
 def world(mark: str) -> dict[str, list[str]]:
-    """Everything on this machine that carries the mark of a session: asked of the kernel, not of the janitor."""
+    """Everything here that carries the mark of a session: asked of the kernel, not of the janitor."""
+    loops = run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")
     return {
         "mounts": [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if mark in line],
-        "loops": [line for line in run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").splitlines() if mark in line],
+        "loops": [line for line in loops.splitlines() if mark in line],
         "cgroups": [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/*{mark}*")]
         + [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{mark}*")],
     }  # fmt: skip
@@ -44,7 +45,10 @@ def is_alive(pid: int) -> bool:
 
 
 def start(state: Path, stage: str, scratch: Path, kind: str) -> tuple["subprocess.Popen[str]", list[int]]:
-    """Start a session and wait until it has reached the stage. Returns it and the processes that it started."""
+    """Start a session and wait until it has reached the stage.
+
+    Returns it and the processes that it started.
+    """
     env = {**os.environ, "PYTHONPATH": str(TREE), "SEEKMETER_SCRATCH": str(scratch), "KIND": kind}
     session = subprocess.Popen(
         [sys.executable, "-m", "tests.workloads.killed_session", str(state), stage],
@@ -60,7 +64,9 @@ def start(state: Path, stage: str, scratch: Path, kind: str) -> tuple["subproces
     raise AssertionError(f"the session did not reach {stage}")
 
 
-@pytest.mark.parametrize(("stage", "kind"), [*((stage, "file") for stage in STAGES), ("disk", "ram"), ("workload", "ram")])
+@pytest.mark.parametrize(
+    ("stage", "kind"), [*((stage, "file") for stage in STAGES), ("disk", "ram"), ("workload", "ram")]
+)
 def test_kill_9_in_every_stage(stage: str, kind: str, tmp_path: Path) -> None:
     state, scratch = tmp_path / "state", tmp_path / "scratch"
     session, pids = start(state, stage, scratch, kind)
@@ -109,7 +115,7 @@ def test_after_a_reboot_only_files_are_left_to_undo(tmp_path: Path, loop: LoopDe
     left = tmp_path / "left.img"
     left.write_text("x")
     sleeper = subprocess.Popen(["sleep", "60"])
-    started = janitors.start_time(sleeper.pid)
+    started = undo.start_time(sleeper.pid)
     entries = [
         {"kind": "session", "pid": 1, "boot_id": "another boot"},
         {"kind": "file", "path": str(left), "number": 1},
@@ -126,7 +132,7 @@ def test_after_a_reboot_only_files_are_left_to_undo(tmp_path: Path, loop: LoopDe
 
 
 def test_what_is_not_ours_any_more_is_left(tmp_path: Path, loop: LoopDevice) -> None:
-    """The number now another file's, the mount now another source's, the pid now another process's, the value changed."""
+    """The number is another file's, the mount another source's, the pid another process's by now."""
     keeper = Janitor(tmp_path / "state")
     target = tmp_path / "m"
     target.mkdir()
@@ -134,8 +140,9 @@ def test_what_is_not_ours_any_more_is_left(tmp_path: Path, loop: LoopDevice) -> 
     keeper.add_loop(int(loop.name[4:]), tmp_path / "another.img")
     setting = Path(f"/sys/block/{loop.name}/queue/nr_requests")
     before = setting.read_text()
-    keeper.add_sysfs(setting, "32")
-    setting.write_text("64")  # not the 32 that we would have set
+    ours, theirs = str(int(before) + 1), str(int(before) + 2)
+    keeper.add_sysfs(setting, ours)
+    setting.write_text(theirs)
     sleeper = subprocess.Popen(["sleep", "60"])
     keeper.add_process(sleeper.pid)
     keeper._entries[-1]["start_time"] += 1  # as if the pid had been given to a younger process
@@ -145,9 +152,10 @@ def test_what_is_not_ours_any_more_is_left(tmp_path: Path, loop: LoopDevice) -> 
         assert keeper.undo() == []
         assert mounts.at(target) is not None
         assert str(loop.image) in run("losetup", loop.path)
-        assert setting.read_text() == "64\n" != before
+        assert setting.read_text().strip() == theirs
         assert sleeper.poll() is None
     finally:
+        setting.write_text(before)  # a loop device keeps it after detaching
         run("umount", str(target))
         sleeper.kill()
         sleeper.wait()
@@ -156,8 +164,8 @@ def test_what_is_not_ours_any_more_is_left(tmp_path: Path, loop: LoopDevice) -> 
 def test_a_busy_mount_is_told_and_tried_again(
     tmp_path: Path, loop: LoopDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shell of the user's in the mounted directory: never ended, never unmounted lazily; the next start goes on."""
-    monkeypatch.setattr(janitors, "_BUSY_SECONDS", 0.2)
+    """A shell of the user's in the mount: never ended, never unmounted lazily; the next start goes on."""
+    monkeypatch.setattr(undo, "BUSY_SECONDS", 0.2)
     state, target = tmp_path / "state", tmp_path / "m"
     keeper = Janitor(state)
     target.mkdir()
@@ -221,7 +229,9 @@ def test_what_is_there_already_is_never_listed(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
-    stubborn = subprocess.Popen(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], stdout=subprocess.PIPE)
+    stubborn = subprocess.Popen(
+        ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], stdout=subprocess.PIPE
+    )
     assert stubborn.stdout is not None and stubborn.stdout.readline() == b"ready\n"
     with Janitor(tmp_path / "state") as keeper:
         keeper.add_process(stubborn.pid)

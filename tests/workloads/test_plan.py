@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
-from workloads import catalog, filesystems, listing, packages
+from workloads import catalog, filesystems, listing
 from workloads.errors import MachineError, WordError
 from workloads.plan import TREE
 
@@ -23,16 +23,39 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_lines() -> None:
     decided = plan(
-        job="plan", FS="xfs:btrfs2007", WL="fio-randread", SIZE="2G", SCALE="quick", MEM="64M", CPUS="1", SCHED="none",
+        job="plan", FS="xfs:btrfs2007", WL="fio-randread", SIZE="2G", SCALE="quick", MEM="64M", CPUS="1",
+        SCHED="none",
         MKFS="-i size=1024", MOUNT="noatime", THREADS="3", SEED="9", ARGS="--bs='8k'", COLLECT="block",
     )  # fmt: skip
     text = "\n".join(decided.lines())
     assert "mkfs.xfs -f -q -d agcount=1 -l size=128m,version=2 -i size=1024 /dev/loopN" in text
     assert "mount -t xfs -o logbsize=256k,noatime /dev/loopN" in text
-    for words in ("2G", "QA_CHECK_FS=1", "--numjobs=3", "--randseed=9", "--bs=8k", "64M", "block", "about 16 s", "seed"):
+    for words in (
+        "2G",
+        "QA_CHECK_FS=1",
+        "--numjobs=3",
+        "--randseed=9",
+        "--bs=8k",
+        "64M",
+        "block",
+        "about 16 s",
+        "seed",
+    ):
         assert words in text
     labels = [line.split()[0] for line in decided.lines()]
-    for label in ("command", "device", "size", "format", "mount", "scheduler", "workload", "scale", "memory", "CPUs", "time"):
+    for label in (
+        "command",
+        "device",
+        "size",
+        "format",
+        "mount",
+        "scheduler",
+        "workload",
+        "scale",
+        "memory",
+        "CPUs",
+        "time",
+    ):
         assert label in labels
 
 
@@ -79,8 +102,21 @@ def test_every_workload_can_be_planned(name: str, scale: str) -> None:
 def test_planning_changes_nothing(loop: LoopDevice) -> None:
     """Not a byte of the device, no mount, no loop device, no cgroup."""
     before = (Path(loop.image).read_bytes(), Path("/proc/mounts").read_text(), run("losetup", "--list"))
-    plan(job="plan", FS="ext4", WL="fio-seqwrite", DISK=loop.path, ERASE=loop.path, SCHED="none", MEM="64M", CPUS="1")
-    assert (Path(loop.image).read_bytes(), Path("/proc/mounts").read_text(), run("losetup", "--list")) == before
+    plan(
+        job="plan",
+        FS="ext4",
+        WL="fio-seqwrite",
+        DISK=loop.path,
+        ERASE=loop.path,
+        SCHED="none",
+        MEM="64M",
+        CPUS="1",
+    )
+    assert (
+        Path(loop.image).read_bytes(),
+        Path("/proc/mounts").read_text(),
+        run("losetup", "--list"),
+    ) == before
 
 
 @needs_root
@@ -102,7 +138,7 @@ def test_a_real_device_is_named_with_what_it_is(loop: LoopDevice, tmp_path: Path
 )
 def test_words_that_do_not_fit_the_workload(given: dict[str, str], says: str) -> None:
     with pytest.raises(WordError, match=says):
-        plan(**{"FS": "ext4", **given})
+        plan(words={"FS": "ext4", **given})
 
 
 def test_a_missing_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +157,11 @@ def test_packages_for_setup() -> None:
 
     def ask(*words: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [python, "-S", "-m", "workloads.packages", *words], cwd=TREE, capture_output=True, text=True
+            [python, "-S", "-m", "workloads.packages", *words],
+            cwd=TREE,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     assert ask("FS=xfs:btrfs2007", "WL=fio-seqwrite").stdout.split() == ["fio", "xfsprogs"]
@@ -142,13 +182,17 @@ def test_the_list_names_everything() -> None:
 @needs_root
 @pytest.mark.parametrize("name", [name for name in catalog.names() if catalog.load(name).program == "fio"])
 def test_the_fio_workloads_run_and_report(name: str, tmp_path: Path) -> None:
-    seconds = ("--runtime=1",) if any("runtime" in word for word in catalog.load(name).scales["quick"].args) else ()
+    seconds = (
+        ("--runtime=1",) if any("runtime" in word for word in catalog.load(name).scales["quick"].args) else ()
+    )
     decided = plan(trial=False, FS="ext4", WL=name, SCALE="quick", ARGS=shlex.join(["--size=16M", *seconds]))
     raw = tmp_path / "raw"
     raw.mkdir()
     work = tmp_path / "work dir"
     work.mkdir()
-    subprocess.run(decided.command_in(work, raw), cwd=work, check=True, capture_output=True, env={**os.environ})
+    subprocess.run(
+        decided.command_in(work, raw), cwd=work, check=True, capture_output=True, env={**os.environ}
+    )
     job = json.loads((raw / "fio.json").read_text())["jobs"][0]
     assert job["error"] == 0
     assert job["read"]["io_bytes"] + job["write"]["io_bytes"] > 0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every safety rule of disks, each with an attempt to break it. The attempts are real: real mounts, real swap."""
+"""Every safety rule of disks, each with an attempt to break it.
+
+The attempts are real: real mounts, real swap.
+"""
 
 import contextlib
 import os
@@ -71,7 +74,9 @@ def test_mounted_in_another_namespace(loop: LoopDevice, tmp_path: Path) -> None:
     run("mkfs.ext2", "-q", loop.path)
     script = f"mount {loop.path} {tmp_path} && echo ready && exec sleep 60"
     other = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script], stdout=subprocess.PIPE, text=True
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert other.stdout is not None and other.stdout.readline() == "ready\n"
@@ -155,7 +160,10 @@ def test_a_loop_file_in_use_by_another_loop(loop: LoopDevice) -> None:
 
 
 def test_a_device_with_a_loop_on_it_and_what_is_below(loop: LoopDevice, tmp_path: Path) -> None:
-    """Holder: a loop device standing on a block device. Both ways: the lower one, and the upper one of a mounted lower one."""
+    """Holder: a loop device standing on a block device.
+
+    Both ways: the lower one, and the upper one of a mounted lower one.
+    """
     upper = run("losetup", "--find", "--show", loop.path).strip()
     try:
         assert f"has the loop device {upper} on it" in refused(loop.path)
@@ -196,8 +204,13 @@ def test_the_external_log_of_a_mounted_xfs(tmp_path: Path) -> None:
         log.close()
 
 
-def test_holders_are_listed_by_sysfs(loop: LoopDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """dm and md show as names in holders/. Without both in this kernel, a copy of sysfs's few files stands in."""
+def test_holders_are_listed_by_sysfs(
+    loop: LoopDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dm and md show as names in holders/.
+
+    Without both in this kernel, a copy of sysfs's few files stands in.
+    """
     fake = tmp_path / "sys/class/block/sdx"
     (fake / "holders").mkdir(parents=True)
     (fake / "dev").write_text("8:240\n")
@@ -272,7 +285,9 @@ def test_the_disk_of_the_root_directory() -> None:
     number = os.stat("/").st_dev
     device = Path(f"/dev/{Path(f'/sys/dev/block/{os.major(number)}:{os.minor(number)}').resolve().name}")
     if not device.exists():
-        pytest.skip("the root directory is on no block device of its own (a container): run on a real machine or VM")
+        pytest.skip(
+            "the root directory is on no block device of its own (a container): run on a real machine or VM"
+        )
     assert "is mounted on /" in refused(str(device))
 
 
@@ -287,7 +302,10 @@ def test_recheck_notices_another_disk_under_the_name(loop: LoopDevice, tmp_path:
 
 
 def test_mounted_after_the_check_and_before_mkfs(loop: LoopDevice, tmp_path: Path, janitor: Janitor) -> None:
-    """format() checks again: what was free when the plan was made may be in use now. The data must survive."""
+    """format() checks again: what was free when the plan was made may be in use now.
+
+    The data must survive.
+    """
     run("mkfs.ext2", "-q", "-L", "precious", loop.path)
     decided = plan(trial=False, FS="ext4", WL="fio-seqwrite", DISK=loop.path, ERASE=loop.path)
     with disks.open_disk(decided, janitor) as disk:

@@ -19,7 +19,12 @@ def parse(job: str = "trace", **given: str) -> words.Words:
 
 def test_the_main_job() -> None:
     parsed = parse(FS="ext3:btrfs2007", WL="fio-seqwrite", SIZE="10G", MEM="1.5G", SCALE="quick", SEED="7")
-    assert (parsed.fs, parsed.fs_options, parsed.wl, parsed.wl_variant) == ("ext3", "btrfs2007", "fio-seqwrite", None)
+    assert (parsed.fs, parsed.fs_options, parsed.wl, parsed.wl_variant) == (
+        "ext3",
+        "btrfs2007",
+        "fio-seqwrite",
+        None,
+    )
     assert (parsed.size_bytes, parsed.mem_bytes) == (10737418240, 1610612736)
     assert (parsed.scale, parsed.seed, parsed.disk) == ("quick", 7, "file")
     assert parsed.collect == ("block", "locks", "calls", "counters")
@@ -43,7 +48,12 @@ def test_mount_options(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "collectors"),
-    [("block", ("block",)), ("calls,block", ("block", "calls")), ("locks counters", ("locks", "counters")), ("none", ())],
+    [
+        ("block", ("block",)),
+        ("calls,block", ("block", "calls")),
+        ("locks counters", ("locks", "counters")),
+        ("none", ()),
+    ],
 )
 def test_collect(text: str, collectors: tuple[str, ...]) -> None:
     assert parse(**TRACE, COLLECT=text).collect == collectors
@@ -169,4 +179,6 @@ def test_every_variable_has_a_parser_and_a_job() -> None:
     for name in words.VARIABLES:
         assert any(name in variables for variables in words.JOB_VARIABLES.values())
         with pytest.raises(WordError, match=f"{name} is empty"):
-            parse(next(job for job, variables in words.JOB_VARIABLES.items() if name in variables), **{name: ""})
+            parse(
+                next(job for job, variables in words.JOB_VARIABLES.items() if name in variables), **{name: ""}
+            )

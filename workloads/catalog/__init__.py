@@ -17,9 +17,10 @@ SCALES = ("quick", "default", "paper")
 # What may stand in braces in args: the directory to work in, raw/ of the run directory, the seed, the
 # threads, and build/ of the source tree and workloads/.
 PLACEHOLDERS = ("dir", "raw", "seed", "threads", "build", "workloads")
-_KEYS = set(
-    "name summary source generator program packages args phases threads seeded scale variant".split(),
-)
+_KEYS = {
+    *("name", "summary", "source", "generator", "program", "packages"),
+    *("args", "phases", "threads", "seeded", "scale", "variant"),
+}
 
 
 @dataclass(frozen=True)

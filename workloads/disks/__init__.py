@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The disk of a run: DISK=file, ram, or a real device. Opened with every rule of safety.py checked, undone by the janitor.
+"""The disk of a run: DISK=file, ram, or a real device that passed every rule of safety.py.
 
 file: a loop device with direct I/O on a sparse file in $SEEKMETER_SCRATCH (default /var/tmp/seekmeter). The
-file is unlinked as soon as it is attached, so that no crash can leave it behind. ram: the same on a tmpfs of
-its own, mounted for this run.
+file is unlinked as soon as it is attached, so that no crash can leave it behind.
+ram: the same on a tmpfs of its own, mounted for this run.
 """
 
 import os
@@ -44,13 +44,13 @@ def scratch_directory() -> Path:
 
 
 def check_space(kind: str, size_bytes: int) -> None:
-    """Raise MachineError if a disk of this size has no room: for file on the scratch file system, for ram in memory."""
+    """Raise MachineError if a disk of this size has no room: on the scratch file system, or in memory."""
     if kind == "ram":
         free_bytes = int(_memory_available() * _RAM_SHARE)
         if size_bytes > free_bytes:
             raise MachineError(
-                f"a RAM disk of {show_size(size_bytes)} does not fit: memory has {show_size(free_bytes)} to spare; "
-                f"give a smaller SIZE or SCALE, or DISK=file"
+                f"a RAM disk of {show_size(size_bytes)} does not fit: memory has {show_size(free_bytes)} to "
+                f"spare; give a smaller SIZE or SCALE, or DISK=file"
             )
     elif kind == "file":
         place = scratch_directory()
@@ -122,8 +122,8 @@ def _open_loop(plan: "Plan", janitor: "Janitor", undo: list[int]) -> Disk:
         janitor.undo_one(file_number)  # unlinked; the loop device keeps the file itself as long as it lives
     if not direct and plan.disk == "file":
         raise MachineError(
-            f"{place} does not allow direct I/O, which the disk needs: give a directory on ext4, xfs or btrfs in "
-            f"SEEKMETER_SCRATCH, or DISK=ram"
+            f"{place} does not allow direct I/O, which the disk needs: name a directory on ext4 or xfs "
+            f"in SEEKMETER_SCRATCH, or DISK=ram"
         )
     device = f"/dev/loop{number}"
     status = os.stat(device)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The request queue of a disk: its scheduler set and put back, its settings written down (Documentation/ABI/stable/sysfs-block)."""
+"""The request queue of a disk: its scheduler set and put back, its settings written down.
+
+The settings are described in the kernel's Documentation/ABI/stable/sysfs-block.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workloads.errors import MachineError, WordError
-from workloads.janitor import read_setting
 from workloads.nearest import nearest
+from workloads.undo import read_setting
 
 if TYPE_CHECKING:
     from workloads.janitor import Janitor
@@ -55,7 +58,10 @@ def facts(name: str) -> dict[str, object]:
 
 
 def set_scheduler(name: str, scheduler: str, janitor: "Janitor") -> int | None:
-    """Set a device's I/O scheduler. Returns the janitor's number for putting it back, None if it was set already."""
+    """Set a device's I/O scheduler.
+
+    Returns the janitor's number for putting it back, None if it was set already.
+    """
     path = directory(name) / "scheduler"
     if scheduler not in offered(name):
         raise WordError(

@@ -33,7 +33,10 @@ class Target:
 
 
 def check_device(given: str, erase: str | None) -> Target:
-    """Return the device if it may be erased. WordError for what is no such device, MachineError for one in use."""
+    """Return the device if it may be erased.
+
+    WordError for what is no such device, MachineError for one in use.
+    """
     if erase != given:
         raise WordError(
             f"DISK={given} would be erased: to allow that give the same name again, ERASE={given}"
@@ -48,7 +51,10 @@ def check_device(given: str, erase: str | None) -> Target:
 
 
 def recheck(target: Target) -> None:
-    """Check every rule again, and that it is the same disk still. To be called right before it is formatted."""
+    """Check every rule again, and that it is the same disk still.
+
+    To be called right before it is formatted.
+    """
     now = check_device(target.given, target.given)
     if now != target:
         raise MachineError(
@@ -57,7 +63,7 @@ def recheck(target: Target) -> None:
 
 
 def check_exclusive(path: str, label: str | None = None) -> None:
-    """Open the device with O_EXCL, which the kernel refuses for one that is mounted, swapped on, or claimed."""
+    """Open the device with O_EXCL, which the kernel refuses if it is mounted, swapped on, or claimed."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC))
     except OSError as error:
@@ -106,7 +112,7 @@ def _check_size(target: Target, label: str) -> None:
 
 
 def _family(name: str) -> list[tuple[str, str]]:
-    """Return the device and all whose use makes erasing it wrong: (name in sysfs, how to say it in a message)."""
+    """Return the device and all whose use makes erasing it wrong: (name in sysfs, how to say it)."""
     sysfs = (_SYS / "class/block" / name).resolve()
     family = [(name, "")]
     if (sysfs / "partition").exists():
@@ -170,7 +176,7 @@ def _is_device(path: str, dev: str) -> bool:
 
 
 def _file_under(name: str) -> loopdev.LoopFile | None:
-    """Return the file under a loop device; None for other devices, and for partitions (their disk is asked too)."""
+    """Return the file under a loop device; None for others, and for partitions (their disk is asked too)."""
     return loopdev.backing_of(name) if (_SYS / "class/block" / name / "loop").is_dir() else None
 
 
@@ -185,7 +191,7 @@ def _same_file(path: str, name: str) -> bool:
 
 
 def _check_loops(name: str, dev: str, label: str) -> None:
-    """Refuse a device that another loop device stands on, and a loop device whose file another one uses too."""
+    """Refuse a device with a loop device on it, and a loop device whose file another one uses too."""
     under = _file_under(name)
     for other in sorted(path.parent.name for path in (_SYS / "block").glob("loop*/loop")):
         if other == name:
@@ -200,7 +206,7 @@ def _check_loops(name: str, dev: str, label: str) -> None:
 
 
 def _check_open(name: str, dev: str, label: str) -> None:
-    """Refuse a device that a process has open for writing: a virtual machine's disk is claimed by nobody else."""
+    """Refuse a device that a process has open for writing: nothing else shows a virtual machine's."""
     for pid in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
         try:
             for number in os.listdir(f"/proc/{pid}/fd"):

@@ -127,7 +127,7 @@ def _strings(table: Mapping[str, Any], key: str, needed: bool = False) -> tuple[
 
 
 def refuse_other_devices(variable: str, words: Iterable[str]) -> None:
-    """Raise WordError for words of MKFS= or MOUNT= that could reach another device or file than the disk asked for."""
+    """Raise WordError for words of MKFS= or MOUNT= that could reach another device or file than the disk."""
     for word in words:
         keys = {part.partition("=")[0].strip() for part in word.split(",")}
         external = keys & {"device", "logdev", "rtdev", "journal_dev", "journal_path", "name", "file", "loop"}
@@ -202,11 +202,12 @@ def run_command(
         errors="replace",
         cwd=_NOWHERE,
         env={**os.environ, "LC_ALL": "C", **(env or {})},
+        check=False,
     )
 
 
 def last_words(result: subprocess.CompletedProcess[str]) -> str:
-    """Return the line of a failed command that says why: the first of its errors that is not part of a usage text."""
+    """Return the line of a failed command that says why: the first one that is not part of a usage text."""
     lines = [line.strip() for line in (result.stderr or result.stdout).splitlines() if line.strip()]
     lines = [
         line for line in lines if not re.match(r"(mke2fs \d|mkfs\.\w+ version|usage:)", line, re.IGNORECASE)
@@ -215,7 +216,7 @@ def last_words(result: subprocess.CompletedProcess[str]) -> str:
 
 
 def format(plan: "Plan", disk: "Disk") -> None:
-    """Make the file system of the plan on the disk. Everything is checked again right before. Raises RunError.
+    """Make the file system of the plan on the disk. Raises MachineError, RunError.
 
     mkfs itself opens the device with O_EXCL, so ours cannot be held meanwhile: every rule, including a trial
     O_EXCL open and that it is still the same disk, is checked in the instant before mkfs starts.
@@ -245,7 +246,10 @@ def unmount(mountpoint: Path, janitor: "Janitor") -> None:
 
 
 def proc_mounts_line(mountpoint: Path) -> str:
-    """Return what /proc/mounts says about a mounted directory. Raises RunError if nothing is mounted there."""
+    """Return what /proc/mounts says about a mounted directory.
+
+    Raises RunError if nothing is mounted there.
+    """
     found = mounts.at(mountpoint)
     if found is None:
         raise RunError(f"{mountpoint} is not mounted: something unmounted it")

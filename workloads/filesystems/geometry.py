@@ -14,7 +14,10 @@ Extents = list[tuple[int, int]]
 
 
 def journal(kind: str, device: str) -> Extents:
-    """Return the journal's extents of a formatted (perhaps mounted) device; empty if it has none. Raises RunError."""
+    """Return the journal's extents of a formatted (perhaps mounted) device; empty if it has none.
+
+    Raises RunError.
+    """
     return KINDS[kind](device)
 
 
@@ -24,7 +27,7 @@ def _none(device: str) -> Extents:
 
 
 def _ext(device: str) -> Extents:
-    """The blocks of the journal inode, from debugfs: "(0-11):34-45, (IND):46, (12-1035):47-1070" and so on."""
+    """The blocks of the journal inode, from debugfs: "(0-11):34-45, (IND):46, (12-1035):47-1070" …"""
     header = _debugfs(device, "stats -h")
     if "has_journal" not in header:
         return []
@@ -48,6 +51,7 @@ def _debugfs(device: str, request: str) -> str:
         capture_output=True,
         text=True,
         errors="replace",
+        check=False,
     )
     if result.returncode != 0:
         raise RunError(f"debugfs failed on {device}: {result.stderr.strip()}")

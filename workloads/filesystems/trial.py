@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 def check_options(plan: "Plan") -> list[str]:
-    """Try the plan's options. WordError names one that is not known; returns what could not be tried, and why."""
+    """Try the plan's options.
+
+    WordError names one that is not known; returns what could not be tried, and why.
+    """
     if os.geteuid() != 0:
         with tempfile.TemporaryDirectory(prefix="seekmeter-") as directory:
             _format(plan, Path(directory) / "trial.img")
@@ -83,7 +86,10 @@ def _blame(plan: "Plan", culprits: Sequence[str], failure: str) -> str:
     release = os.uname().release
     assert plan.filesystem is not None
     if not plan.mount_options:
-        return f"FS={plan.filesystem.name}: this kernel ({release}) cannot mount what mkfs makes ({failure}): add MKFS options"
+        return (
+            f"FS={plan.filesystem.name}: this kernel ({release}) cannot mount what mkfs makes ({failure}): "
+            f"give MKFS options that it knows"
+        )
     named = ", ".join(culprits) or ",".join(plan.mount_options)
     where = (
         "MOUNT"
@@ -91,8 +97,8 @@ def _blame(plan: "Plan", culprits: Sequence[str], failure: str) -> str:
         else f"FS={plan.words.given.get('FS', plan.filesystem.name)}"
     )
     return (
-        f"{where}: this kernel ({release}) does not take the {plan.filesystem.name} mount option {named} ({failure}): "
-        f"leave it out, or see man {'btrfs' if plan.filesystem.name == 'btrfs' else plan.filesystem.name} (section 5)"
+        f"{where}: this kernel ({release}) does not take the {plan.filesystem.name} mount option {named} "
+        f"({failure}): leave it out, or see man 5 {plan.filesystem.name}"
     )
 
 

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How each kind of thing that the janitor lists is undone: only if still ours, and harmless if done twice.
+
+An entry is one line of undo.jsonl: its kind, and what names the thing. OSError or StillBusy: not undone, try
+again later.
+"""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from workloads import loopdev, mounts
+
+BUSY_SECONDS = 5.0
+Entry = dict[str, Any]
+
+
+class StillBusy(Exception):
+    """This thing cannot be undone now; the message says why and what to do."""
+
+
+def undo_entry(entry: Entry) -> None:
+    _UNDO[entry["kind"]](entry)
+
+
+def _undo_mount(entry: Entry) -> None:
+    target = Path(entry["target"])
+    deadline = time.monotonic() + BUSY_SECONDS
+    while (mount := mounts.at(target)) is not None and mount.source == entry["source"]:
+        try:
+            mounts.unmount(target)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                users = mounts.users(target)
+                who = f"used by {users}; end it" if users else f"busy ({(error.strerror or '').lower()})"
+                raise StillBusy(f"{target} is still {who}: the next start tries again") from error
+            time.sleep(0.05)
+
+
+def _undo_loop(entry: Entry) -> None:
+    try:
+        loopdev.remove(entry["loop"], Path(entry["backing"]), BUSY_SECONDS)
+    except TimeoutError as error:
+        raise StillBusy(str(error)) from error
+
+
+def kill_cgroup(path: Path) -> None:
+    """End every process in a cgroup and below: by cgroup.kill (v2, since Linux 5.14), else by pid."""
+    if not (path / "cgroup.procs").exists():
+        return
+    deadline = time.monotonic() + BUSY_SECONDS
+    while time.monotonic() < deadline:
+        pids = [int(pid) for procs in path.rglob("cgroup.procs") for pid in procs.read_text().split()]
+        if not pids:
+            return
+        if (path / "cgroup.kill").exists():
+            (path / "cgroup.kill").write_text("1")
+        else:
+            for pid in pids:
+                _kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _undo_cgroup(entry: Entry) -> None:
+    path = Path(entry["path"])
+    kill_cgroup(path)
+    deadline = time.monotonic() + BUSY_SECONDS
+    while path.is_dir():
+        try:
+            for below in sorted((p for p in path.rglob("*") if p.is_dir()), reverse=True):
+                below.rmdir()  # deepest first
+            path.rmdir()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise StillBusy(
+                    f"{path} has processes that do not end: the next start tries again"
+                ) from error
+            time.sleep(0.05)
+
+
+def _undo_controller(entry: Entry) -> None:
+    control, controller = Path(entry["path"]), entry["controller"]
+    if not control.exists() or controller not in control.read_text().split():
+        return
+    setting = {"cpuset": ("cpuset.cpus", ""), "memory": ("memory.max", "max")}[controller]
+    for other in control.parent.iterdir():
+        if (other / setting[0]).exists() and (other / setting[0]).read_text().strip() != setting[1]:
+            return  # somebody else relies on it by now
+    control.write_text(f"-{controller}")
+
+
+def _undo_file(entry: Entry) -> None:
+    Path(entry["path"]).unlink(missing_ok=True)
+
+
+def _undo_dir(entry: Entry) -> None:
+    path = Path(entry["path"])
+    if not path.is_dir() or path.is_symlink():
+        return
+    for mount in mounts.here():
+        if Path(mount.target).is_relative_to(path):  # never delete through a mount
+            raise StillBusy(f"{path} has {mount.source} mounted in it: the next start tries again")
+    shutil.rmtree(path)
+
+
+def _undo_sysfs(entry: Entry) -> None:
+    path = Path(entry["path"])
+    if path.exists() and read_setting(path) == entry["new"] != entry["old"]:
+        path.write_text(entry["old"])
+
+
+def undo_process(entry: Entry) -> None:
+    pid = entry["pid"]
+    for number, seconds in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
+        deadline = time.monotonic() + seconds
+        while _is_running(pid, entry["start_time"]):
+            if time.monotonic() > deadline:
+                break
+            _kill(pid, number)
+            time.sleep(0.02)
+
+
+def _is_running(pid: int, started: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return start_time(pid) == started != 0 and state != "Z"
+
+
+def _kill(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def start_time(pid: int) -> int:
+    """Return when a process started, in clock ticks since boot (0 if it is gone).
+
+    With the pid it names a process.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def read_setting(path: Path) -> str:
+    """Return a setting's value; of a choice such as "none [bfq]" the one chosen."""
+    text = path.read_text().strip()
+    if "[" in text and "]" in text:
+        return text[text.index("[") + 1 : text.index("]")]
+    return text
+
+
+_UNDO: dict[str, Callable[[Entry], None]] = {
+    "mount": _undo_mount,
+    "loop": _undo_loop,
+    "cgroup": _undo_cgroup,
+    "controller": _undo_controller,
+    "file": _undo_file,
+    "dir": _undo_dir,
+    "sysfs": _undo_sysfs,
+    "process": undo_process,
+}
