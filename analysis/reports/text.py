@@ -31,7 +31,7 @@ def _cut(cell: str, width: int) -> str:
 
 
 def table_lines(table: Table) -> list[str]:
-    """Columns as wide as their widest cell; if that is too much, the gaps, then the widest left-set column."""
+    """Columns as wide as their widest cell; if too much, gaps and left-set columns give way."""
     left = [head.startswith("<") for head in table.heads]
     rows = [[ascii_(head.removeprefix("<")) for head in table.heads]]
     rows += [[ascii_(cell) for cell in row] for row in table.rows]
