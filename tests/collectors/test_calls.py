@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import signal
 import subprocess
@@ -247,3 +248,28 @@ def test_32_bit_calls_are_left_out_and_counted(tmp_path: Path) -> None:
         assert child.returncode == 0
     assert run.source("calls")["notes"]["32-bit calls: left out"] == 25
     assert all(call != "write" for call, _ in totals(run))
+
+
+def test_a_full_disk_leaves_whole_records_and_lines(tmp_path: Path) -> None:
+    program = compile_program("known_calls", tmp_path)
+    with file_system(tmp_path / "fs") as (folder, device), file_system(tmp_path / "small") as (small, _):
+        subprocess.run(["mount", "-o", "remount,size=192k", small], check=True)
+        words = ["--collect", "locks,calls,counters", "--target-dev", device]
+        with recording(small / "out", *words) as run:
+            deadline = time.monotonic() + 20
+            while small_space(small) and time.monotonic() < deadline:
+                subprocess.run([program, folder], check=True, capture_output=True)
+            assert small_space(small) == 0, "the disk did not fill up: nothing was tested"
+            subprocess.run([program, folder], check=True, capture_output=True)
+        for name in ("lock_wait", "call", "counter"):
+            read_table(run.out / f"{name}.rec")  # checks that the last record is whole
+        for name in ("lock", "stack"):
+            run.lines(name)
+        # What was written before the disk was full is there.
+        assert totals(run)["fsync", "target"]["count"] > 0
+
+
+def small_space(folder: Path) -> int:
+    """Bytes free for files."""
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize
