@@ -29,6 +29,10 @@ override CLEAN := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
 override PYTHON := $(CLEAN) .venv/bin/python
 # For the jobs that need no setup: any Python 3.11, nothing but its standard library.
 override PLAIN_PYTHON = python=$$(collectors/setup.sh python) && exec $(CLEAN) PYTHONDONTWRITEBYTECODE=1 "$$python"
+# A recording job prints its run directory on stdout, alone, and everything else on stderr. What it left is reported
+# even if it failed or was ended by ^C, which reaches it and not this shell; its exit code comes first.
+override THEN_REPORT = trap : INT; code=0; run=$$($(PYTHON) -m collectors $1) || code=$$?; \
+	[ -z "$$run" ] || $(PYTHON) -m analysis report "$$run" || code=$$(( code ? code : $$? )); exit $$code
 # What has to be installed: more where something is tested.
 override SETUP := $(if $(filter setup test lint bench,$(MAKECMDGOALS)),test,run) $(firstword $(MAKECMDGOALS))
 
@@ -39,13 +43,13 @@ override SETUP := $(if $(filter setup test lint bench,$(MAKECMDGOALS)),test,run)
 
 # --- the jobs (a comment after ## is the job's line in `make help`) ------------------------------------
 trace: build ## run a workload on a file system, or CMD in DIR, under the probes; then report
-	$(Q)$(PYTHON) -m collectors trace
+	$(Q)$(call THEN_REPORT,trace)
 
 watch: build ## observe the block device DEV for SECS seconds, writing nothing to it; then report
-	$(Q)$(PYTHON) -m collectors watch
+	$(Q)$(call THEN_REPORT,watch)
 
 report: | setup ## report a finished run again: RUN=runs/… (default runs/latest)
-	$(Q)$(PYTHON) -m analysis report
+	$(Q)$(PYTHON) -m analysis report "$${SEEKMETER_RUN:-runs/latest}"
 
 plan: ## say what trace with these words would do: every command line, device, size, time
 	$(Q)$(PLAIN_PYTHON) -m collectors plan

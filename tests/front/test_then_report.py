@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A recording job is followed by the report of what it left: also after a failure, and after ^C."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).parents[2]
+
+# In the place of Python: records for a while, ends early at ^C, prints its run directory; or reports.
+_STAND_IN = """#!/bin/bash
+if [ "$2" = collectors ]; then
+    trap 'echo "$RUN"; exit $CODE' INT
+    echo recording >&2
+    for i in {1..200}; do [ "$WAIT" = yes ] && sleep 0.1; done
+    echo "$RUN"; exit $CODE
+fi
+echo "report of <$4>"; exit $REPORT_CODE
+"""
+
+
+def start(folder: Path, run: str, code: int, report_code: int, wait: str = "no") -> subprocess.Popen[str]:
+    """Start the Makefile's recipe with a stand-in for Python."""
+    python = folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(_STAND_IN)
+    python.chmod(0o755)
+    (folder / "recipe").write_text(f"include {TREE}/Makefile\nrecord:\n\t@$(call THEN_REPORT,trace)\n")
+    settings = {"RUN": run, "CODE": str(code), "REPORT_CODE": str(report_code), "WAIT": wait}
+    return subprocess.Popen(
+        ["make", "-f", "recipe", "record"],
+        cwd=folder,
+        env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "report_code", "error"), [(0, 0, None), (1, 0, 1), (3, 1, 3), (0, 1, 1)], ids=str
+)
+def test_the_report_follows_and_the_first_failure_counts(
+    tmp_path: Path, code: int, report_code: int, error: int | None
+) -> None:
+    process = start(tmp_path, "runs/with a space", code, report_code)
+    out, err = process.communicate(timeout=20)
+    assert out == "report of <runs/with a space>\n"
+    assert process.returncode == (0 if error is None else 2)
+    assert (f"Error {error}" in err) == (error is not None)
+
+
+def test_nothing_recorded_nothing_reported(tmp_path: Path) -> None:
+    process = start(tmp_path, "", 3, 0)
+    out, err = process.communicate(timeout=20)
+    assert out == ""
+    assert "Error 3" in err
+
+
+def test_after_an_interrupt_the_report_still_comes(tmp_path: Path) -> None:
+    process = start(tmp_path, "runs/x", 1, 0, wait="yes")
+    assert process.stderr is not None
+    assert process.stderr.readline() == "recording\n"
+    os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to make, the shell and the job
+    out, _ = process.communicate(timeout=20)
+    assert out == "report of <runs/x>\n"
