@@ -7,9 +7,12 @@
 #include "fail.h"
 #include "rng.h"
 
-#define TEXT_BYTES     (1024 * 1024)
-#define WORDS	       4096
-#define WORD_BYTES_MAX 12
+#define TEXT_BYTES	  (1024 * 1024)
+#define WORDS		  4096
+#define WORD_BYTES_MAX	  12
+#define REPEAT_ONE_IN	  3
+#define REPEAT_BYTES_MIN  32
+#define REPEAT_BACK_BYTES 8192
 
 /* The text is repeated past its end, so that a chunk may start anywhere in the first TEXT_BYTES. */
 static char text[TEXT_BYTES + CONTENTS_CHUNK_BYTES];
@@ -37,6 +40,7 @@ void contents_init(void)
 	while (at < TEXT_BYTES) {
 		/* the smallest of three draws: a few words make up most of a text */
 		uint64_t word = rng_below(&rng, WORDS);
+		size_t length = 0;
 
 		for (int i = 0; i < 2; i++) {
 			uint64_t other = rng_below(&rng, WORDS);
@@ -48,6 +52,12 @@ void contents_init(void)
 			text[at++] = *c;
 		if (at < TEXT_BYTES)
 			text[at++] = marks[rng_below(&rng, sizeof(marks) - 1)];
+		/* code repeats itself: every few words, a phrase from a little before */
+		if (at > REPEAT_BACK_BYTES && rng_below(&rng, REPEAT_ONE_IN) == 0)
+			length = REPEAT_BYTES_MIN + rng_below(&rng, REPEAT_BYTES_MIN);
+		for (size_t from = at - rng_below(&rng, REPEAT_BACK_BYTES) - 1;
+		     length > 0 && at < TEXT_BYTES; length--)
+			text[at++] = text[from++];
 	}
 	for (size_t i = 0; i < CONTENTS_CHUNK_BYTES; i++)
 		text[TEXT_BYTES + i] = text[i];
