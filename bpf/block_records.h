@@ -44,7 +44,7 @@ struct block_record {
 	u64 queue_ns; /* its first bio was submitted (blktrace's Q) */
 	u64 insert_ns; /* put into the scheduler (I); 0: never */
 	u64 issue_ns; /* handed to the driver (D), the last time if it was requeued */
-	u64 complete_ns; /* whole (C) */
+	u64 complete_ns; /* whole (C); 0: it did complete, but the kernel did not say when */
 	u64 sector;
 	u64 ino; /* of the file whose pages it carries first; 0: none or not known */
 	u32 bytes;
@@ -62,7 +62,10 @@ struct block_record {
 	char comm[16]; /* of the submitter */
 };
 
-/* Completed requests of one CPU: one writer (the completion program), one reader (the recorder). */
+/* Which program writes a ring. */
+enum block_ring_writer { RING_COMPLETE, RING_ISSUE, BLOCK_RINGS_PER_CPU };
+
+/* Completed requests of one CPU: one writer (a completion program), one reader (the recorder). */
 struct block_ring {
 	u64 head; /* records ever written */
 	u64 tail; /* records ever read */
@@ -81,12 +84,14 @@ struct block_inflight {
 struct block_counts {
 	u64 completed; /* requests that completed whole */
 	u64 partial; /* completions of a part */
-	u64 unmatched; /* completions of requests not seen at issue */
+	u64 issue_unseen; /* completions of requests not seen at issue */
+	u64 complete_unseen; /* issues to a tag whose last request was not seen to complete */
 	u64 empty_flushes; /* flush-only bios: the wait for a flush, not a request to the device */
 	u64 bio_unknown; /* requests whose bio was not seen when queued */
 	u64 bio_evicted; /* bios forgotten because the table's set was full */
 	u64 merges_capped; /* requests with more bios than were counted */
 	u64 no_slot; /* issues whose tag is outside the table */
+	u64 pad[6]; /* to whole cache lines: no two CPUs write one */
 };
 
 #endif

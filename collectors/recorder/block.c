@@ -22,10 +22,14 @@ static struct source_state state;
 static struct block_bpf *skel;
 static struct rec_file *file;
 static char *rings;
-static size_t ring_bytes, rings_bytes, inflight_bytes;
 static struct block_inflight *inflight;
+static struct block_counts *counts;
+static size_t ring_bytes, rings_bytes, inflight_bytes, counts_bytes;
 static uint64_t ring_mask;
-static int cpus;
+static uint64_t ended_unseen;
+static const struct disk *disks;
+static int disk_count;
+static int cpus, ring_count;
 
 /* block/blk-core.c, blk_errors[]: the number is blk_status_t, which is no ABI but has only grown since 4.13. */
 static const int blk_errnos[] = {
@@ -53,13 +57,16 @@ static int configure(const struct options *options)
 	uint64_t records = RING_RECORDS_MAX;
 	uint32_t slots = 0;
 
-	while (records > RING_RECORDS_MIN && records * cpus * sizeof(struct block_record) > RINGS_BYTES_MAX)
+	while (records > RING_RECORDS_MIN && records * cpus * BLOCK_RINGS_PER_CPU * sizeof(struct block_record) > RINGS_BYTES_MAX)
 		records /= 2;
+	ring_count = cpus * BLOCK_RINGS_PER_CPU;
 	ring_mask = records - 1;
 	ring_bytes = sizeof(struct block_ring) + records * sizeof(struct block_record);
-	rings_bytes = map_bytes(ring_bytes, cpus);
+	rings_bytes = map_bytes(ring_bytes, ring_count);
 	skel->rodata->ring_mask = ring_mask;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	disks = options->disks;
+	disk_count = options->disk_count;
 	skel->rodata->dev_count = options->disk_count;
 	for (int i = 0; i < options->disk_count; i++) {
 		const struct disk *disk = &options->disks[i];
@@ -68,16 +75,30 @@ static int configure(const struct options *options)
 		skel->rodata->dev_minor[i] = disk->minor;
 		skel->rodata->dev_base[i] = slots;
 		skel->rodata->dev_tags[i] = disk->tags;
+		skel->rodata->dev_fua[i] = disk->fua;
 		slots += disk->hw_queues * disk->tags;
 	}
 	if (!slots)
 		slots = 1; /* a map can't be empty */
-	skel->rodata->inflight_slots = slots;
 	inflight_bytes = map_bytes(sizeof(struct block_inflight), slots);
-	if (bpf_map__set_value_size(skel->maps.rings, ring_bytes) || bpf_map__set_max_entries(skel->maps.rings, cpus) ||
-	    bpf_map__set_max_entries(skel->maps.inflight, slots))
+	counts_bytes = map_bytes(sizeof(struct block_counts), cpus);
+	if (bpf_map__set_value_size(skel->maps.rings, ring_bytes) || bpf_map__set_max_entries(skel->maps.rings, ring_count) ||
+	    bpf_map__set_max_entries(skel->maps.inflight, slots) || bpf_map__set_max_entries(skel->maps.counts, cpus))
 		return -1;
 	return 0;
+}
+
+static void *map_memory(const struct bpf_map *map, size_t bytes, int access)
+{
+	void *memory = mmap(NULL, bytes, access, MAP_SHARED, bpf_map__fd(map), 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void unmap_memory(void *memory, size_t bytes)
+{
+	if (memory)
+		munmap(memory, bytes);
 }
 
 static int load(const struct options *options)
@@ -100,17 +121,11 @@ static int load(const struct options *options)
 	    bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup), &zero, &options->cgroup_fd, BPF_ANY))
 		return source_off(&state, "use a cgroup2 directory", "the workload's cgroup can't be watched: %s",
 				  strerror(errno));
-	rings = mmap(NULL, rings_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(skel->maps.rings), 0);
-	if (rings == MAP_FAILED) {
-		rings = NULL;
-		return source_off(&state, "free some memory", "the rings can't be mapped: %s", strerror(errno));
-	}
-	inflight = mmap(NULL, inflight_bytes, PROT_READ, MAP_SHARED, bpf_map__fd(skel->maps.inflight), 0);
-	if (inflight == MAP_FAILED) {
-		inflight = NULL;
-		return source_off(&state, "free some memory", "the requests in flight can't be mapped: %s",
-				  strerror(errno));
-	}
+	rings = map_memory(skel->maps.rings, rings_bytes, PROT_READ | PROT_WRITE);
+	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);
+	counts = map_memory(skel->maps.counts, counts_bytes, PROT_READ);
+	if (!rings || !inflight || !counts)
+		return source_off(&state, "free some memory", "a map can't be read: %s", strerror(errno));
 	return 0;
 }
 
@@ -118,11 +133,11 @@ static void stop(void)
 {
 	rec_file_close(file, &state);
 	file = NULL;
-	if (inflight)
-		munmap(inflight, inflight_bytes);
+	unmap_memory(counts, counts_bytes);
+	unmap_memory(inflight, inflight_bytes);
+	unmap_memory(rings, rings_bytes);
+	counts = NULL;
 	inflight = NULL;
-	if (rings)
-		munmap(rings, rings_bytes);
 	rings = NULL;
 	state.object = NULL;
 	block_bpf__destroy(skel);
@@ -173,67 +188,91 @@ static void drain_ring(struct block_ring *ring)
 
 static void read_counts(void)
 {
-	struct block_counts *counts = calloc(cpus, sizeof(*counts));
 	struct block_counts sum = { 0 };
-	uint32_t zero = 0;
 
-	if (!counts)
-		return;
-	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.counts), &zero, counts) == 0) {
-		for (int i = 0; i < cpus; i++) {
-			sum.completed += counts[i].completed;
-			sum.partial += counts[i].partial;
-			sum.unmatched += counts[i].unmatched;
-			sum.empty_flushes += counts[i].empty_flushes;
-			sum.bio_unknown += counts[i].bio_unknown;
-			sum.bio_evicted += counts[i].bio_evicted;
-			sum.merges_capped += counts[i].merges_capped;
-			sum.no_slot += counts[i].no_slot;
-		}
-		state.seen = sum.completed + sum.no_slot;
-		reason_set(state.lost, "tag outside the table", sum.no_slot);
-		reason_set(state.notes, "completed, but issued before the start", sum.unmatched);
-		reason_set(state.notes, "partial completions", sum.partial);
-		reason_set(state.notes, "flush-only bios", sum.empty_flushes);
-		reason_set(state.notes, "submitter from the request", sum.bio_unknown);
-		reason_set(state.notes, "bios forgotten (set full)", sum.bio_evicted);
-		reason_set(state.notes, "merges counted to 1024 only", sum.merges_capped);
+	for (int i = 0; i < cpus; i++) {
+		sum.completed += counts[i].completed;
+		sum.partial += counts[i].partial;
+		sum.issue_unseen += counts[i].issue_unseen;
+		sum.complete_unseen += counts[i].complete_unseen;
+		sum.empty_flushes += counts[i].empty_flushes;
+		sum.bio_unknown += counts[i].bio_unknown;
+		sum.bio_evicted += counts[i].bio_evicted;
+		sum.merges_capped += counts[i].merges_capped;
+		sum.no_slot += counts[i].no_slot;
 	}
-	free(counts);
+	sum.complete_unseen += ended_unseen;
+	state.seen = sum.completed + sum.issue_unseen + sum.complete_unseen + sum.no_slot;
+	reason_set(state.lost, "issue not seen", sum.issue_unseen);
+	reason_set(state.notes, "end not seen (no latency)", sum.complete_unseen);
+	reason_set(state.lost, "tag outside the table", sum.no_slot);
+	reason_set(state.notes, "partial completions", sum.partial);
+	reason_set(state.notes, "flush-only bios", sum.empty_flushes);
+	reason_set(state.notes, "submitter from the request", sum.bio_unknown);
+	reason_set(state.notes, "bios forgotten (set full)", sum.bio_evicted);
+	reason_set(state.notes, "merges counted to 1024 only", sum.merges_capped);
 }
 
-/* Requests issued that never completed: each once, by its latest slot (a requeue may leave an older one). */
-static uint64_t still_open(void)
+/* True if the kernel says that no disk of ours has a request in flight. */
+static bool disks_idle(void)
+{
+	for (int i = 0; i < disk_count; i++) {
+		char path[80];
+		int reads = 0, writes = 0, got;
+		FILE *in;
+
+		snprintf(path, sizeof(path), "/sys/block/%s/inflight", disks[i].name);
+		in = fopen(path, "re");
+		if (!in)
+			return false;
+		got = fscanf(in, "%d %d", &reads, &writes);
+		fclose(in);
+		if (got != 2 || reads || writes)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Requests issued and not seen to complete. On an idle disk they have: rows without an end. On a busy one
+ * they may be on their way still: no rows, a note.
+ */
+static void write_open_requests(void)
 {
 	size_t slots = bpf_map__max_entries(skel->maps.inflight);
+	bool idle = disks_idle();
 	uint64_t open = 0;
 
 	for (size_t i = 0; i < slots; i++) {
-		bool latest = inflight[i].request != 0;
+		if (!inflight[i].request)
+			continue;
+		open++;
+		if (!idle)
+			continue;
+		struct block_record record = inflight[i].record;
 
-		for (size_t j = 0; latest && j < slots; j++)
-			if (j != i && inflight[j].request == inflight[i].request &&
-			    inflight[j].record.issue_ns > inflight[i].record.issue_ns)
-				latest = false;
-		open += latest;
+		record.complete_ns = 0;
+		record.error = 0;
+		state.recorded += rec_file_write(file, &state, &record, 1);
+		ended_unseen++;
 	}
-	return open;
+	reason_set(state.notes, "open at the end", idle ? 0 : open);
 }
 
 static void drain(bool last)
 {
 	uint64_t full = 0;
 
-	for (int i = 0; i < cpus; i++) {
+	for (int i = 0; i < ring_count; i++) {
 		struct block_ring *ring = (void *)(rings + i * ring_bytes);
 
 		drain_ring(ring);
 		full += ring->full;
 	}
 	reason_set(state.lost, "ring full", full);
-	read_counts();
 	if (last)
-		reason_set(state.notes, "open at the end", still_open());
+		write_open_requests();
+	read_counts();
 }
 
 static void detach(void)

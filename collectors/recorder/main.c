@@ -121,6 +121,12 @@ static int add_disk(struct options *options, const char *name)
 	if (got != 2)
 		return fail(name, "its device number can't be read");
 	count_tags(disk);
+	snprintf(path, sizeof(path), "/sys/block/%s/queue/fua", name);
+	in = fopen(path, "re");
+	if (in) {
+		disk->fua = fgetc(in) == '1';
+		fclose(in);
+	}
 	if (!disk->tags)
 		return fail(name, "has no request queue (blk-mq); watch the disks below it");
 	options->disk_count++;
@@ -323,7 +329,8 @@ int main(int argc, char **argv)
 			on++;
 	announce(options.probe ? "probed" : "ready");
 	if (!options.probe) {
-		record(&options);
+		if (on)
+			record(&options);
 		for (int i = 0; i < SOURCE_COUNT; i++)
 			if (sources[i]->state->on && sources[i]->detach)
 				sources[i]->detach();

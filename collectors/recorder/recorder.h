@@ -27,6 +27,7 @@ struct disk {
 	unsigned int major, minor;
 	unsigned int hw_queues; /* blk-mq hardware queues */
 	unsigned int tags; /* tags of the deepest of them */
+	bool fua; /* writes through by itself (queue/fua) */
 };
 
 struct options {
