@@ -63,6 +63,7 @@ struct open_wait {
 };
 
 struct open_waits {
+	u64 stack_pointer; /* see on_task_stack() */
 	u32 depth;
 	struct open_wait wait[DEPTH];
 };
@@ -177,14 +178,16 @@ static __always_inline enum lock_mode mode_of(u32 flags)
 	return flags & LCB_F_WRITE ? LOCK_MODE_WRITE : LOCK_MODE_EXCL;
 }
 
-/* The tracepoint's arguments lie on the stack we were called on: is it the task's own? */
-static __always_inline bool on_task_stack(void *ctx)
+/*
+ * The tracepoint's arguments lie on the stack we were called on: is it the task's own? Their address goes
+ * through a map, from where it comes back as a number: the verifier allows no sums with the pointer itself.
+ */
+static __always_inline bool on_task_stack(struct open_waits *open, void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	volatile u64 stack = (u64)task->stack;
-	volatile u64 here = (u64)ctx;
 
-	return here - stack < KERNEL_STACK_BYTES;
+	*(volatile u64 *)&open->stack_pointer = (u64)ctx;
+	return *(volatile u64 *)&open->stack_pointer - (u64)task->stack < KERNEL_STACK_BYTES;
 }
 
 /* Room for one more wait, forgetting what is too old to be true; not open until depth counts it. NULL: none. */
@@ -258,7 +261,7 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 	wait->kind = kind_of(flags);
 	wait->mode = mode_of(flags);
 	wait->spinning = spinning;
-	if (spin_kind && !on_task_stack(ctx))
+	if (spin_kind && !on_task_stack(open, ctx))
 		wait->in_workload = 0;
 	else
 		wait->in_workload = !have_cgroup ||
