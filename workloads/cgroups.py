@@ -10,7 +10,9 @@ what a loop device does for the workload (the pages of a RAM disk) is charged to
 MEM (loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bio's block cgroup).
 """
 
+import ctypes
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,9 @@ from workloads.units import show_size
 
 if TYPE_CHECKING:
     from workloads.janitor import Janitor
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class WorkloadCgroup:
         layout = layout or find_layout()
         check_controllers(layout, mem_bytes, cpus)
         self._janitor = janitor
+        self._session_pid = os.getpid()
         self._directories: list[Path] = []
         try:
             self.v2_path = self._make_v2(layout, name, mem_bytes, cpus)
@@ -94,19 +100,18 @@ class WorkloadCgroup:
             ) from None
 
     def enter(self) -> None:
-        """Move the calling process in: the preexec_fn of the workload. Before any change of user."""
+        """Move the calling process in: the preexec_fn of the workload. Before any change of user.
+
+        Until it is in, it dies with the process that made this object, so that no kill -9 can leave it outside.
+        """
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != self._session_pid:
+            os._exit(1)
         for directory in self._directories:
             file = os.open(directory / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
             os.write(file, b"0")
             os.close(file)
-
-    @property
-    def argv_prefix(self) -> list[str]:
-        """Words to put before a command to run it in here, where a preexec_fn is not at hand."""
-        script = (
-            'while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
-        )
-        return ["/bin/sh", "-c", script, "enter-cgroup", *map(str, self._directories), "--"]
+        _libc.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
     def pids(self) -> list[int]:
         """Return the processes in it now."""

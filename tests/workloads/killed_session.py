@@ -55,7 +55,10 @@ def main(state: Path, last: str) -> None:
             "exec 3>file; (trap '' TERM INT HUP; while :; do echo x >&3; sleep 0.05; done) & exec sleep 600"
         )
         workload = subprocess.Popen(
-            [*cgroup.argv_prefix, "sh", "-c", script], cwd=target, start_new_session=True
+            ["sh", "-c", script],
+            cwd=target,
+            preexec_fn=cgroup.enter,  # noqa: PLW1509 (no threads here)
+            start_new_session=True,
         )
         print(workload.pid, flush=True)
         recorder = subprocess.Popen(["sleep", "601"], start_new_session=True)

@@ -108,6 +108,15 @@ def in_cgroup(cgroup: WorkloadCgroup, script: str) -> str:
     ).stdout  # fmt: skip
 
 
+def start(cgroup: WorkloadCgroup, script: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        ["sh", "-c", script],
+        preexec_fn=cgroup.enter,  # noqa: PLW1509 (no threads here)
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
 @needs_root
 def test_the_layout_of_this_machine(janitor: Janitor) -> None:
     layout = find_layout()
@@ -121,12 +130,6 @@ def test_the_layout_of_this_machine(janitor: Janitor) -> None:
     assert f"/{janitor.name}/workload" in said
     assert f"Cpus_allowed_list:\t{cpu}\n" in said
     assert said.count(janitor.name) == 1 + sum(controller in layout.v1 for controller in ("memory", "cpuset"))
-    prefixed = subprocess.run(
-        [*cgroup.argv_prefix, "cat", "/proc/self/cgroup"], check=True, capture_output=True, text=True
-    )
-    assert prefixed.stdout == subprocess.run(
-        ["cat", "/proc/self/cgroup"], preexec_fn=cgroup.enter, check=True, capture_output=True, text=True
-    ).stdout  # fmt: skip
 
 
 @needs_root
@@ -156,7 +159,7 @@ def test_a_process_that_needs_more_is_ended(janitor: Janitor) -> None:
 def test_kill_ends_all_of_it(janitor: Janitor) -> None:
     cgroup = WorkloadCgroup(janitor.name, None, None, janitor)
     script = "trap '' TERM INT HUP; setsid sleep 300 & setsid sleep 300 & echo ready; wait"
-    workload = subprocess.Popen([*cgroup.argv_prefix, "sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    workload = start(cgroup, script)
     assert workload.stdout is not None and workload.stdout.readline() == "ready\n"
     assert len(cgroup.pids()) == 3
     cgroup.kill()
@@ -169,7 +172,7 @@ def test_kill_ends_all_of_it(janitor: Janitor) -> None:
 def test_a_fork_bomb_is_ended(janitor: Janitor) -> None:
     cgroup = WorkloadCgroup(janitor.name, None, (0,), janitor)
     script = "for i in 1 2 3 4 5 6 7 8; do (while :; do sleep 0.01 & wait; done) & done; echo ready; wait"
-    workload = subprocess.Popen([*cgroup.argv_prefix, "sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    workload = start(cgroup, script)
     assert workload.stdout is not None and workload.stdout.readline() == "ready\n"
     time.sleep(0.1)
     cgroup.kill()
@@ -218,3 +221,18 @@ assert not [mount for mount in mounts.here() if mount.kind == "cgroup2"]
     )  # fmt: skip
     assert said.count("seekmeter-") == 3
     assert not list(Path("/sys/fs/cgroup").glob("*/seekmeter-*-workload"))
+
+
+@needs_root
+def test_killed_between_fork_and_entering(janitor: Janitor) -> None:
+    """A starter that is gone before its child has entered: the child ends by itself."""
+    cgroup = WorkloadCgroup(janitor.name, None, None, janitor)
+    starter = os.fork()
+    if starter == 0:
+        child = os.fork()  # its parent is not the process that made the cgroup: as after reparenting
+        if child == 0:
+            cgroup.enter()
+            os._exit(0)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    assert os.waitstatus_to_exitcode(os.waitpid(starter, 0)[1]) == 1
+    assert cgroup.pids() == []

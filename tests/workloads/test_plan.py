@@ -171,14 +171,6 @@ def test_packages_for_setup() -> None:
     assert wrong.stderr.startswith("seekmeter: FS=xfss") and "did you mean xfs?" in wrong.stderr
 
 
-def test_the_list_names_everything() -> None:
-    text = "\n".join(listing.lines())
-    for name in filesystems.names():
-        assert all(f"{name}:{options}" in text for options in filesystems.load(name).option_sets)
-    for name in catalog.names():
-        assert all(f"{name}:{variant}" in text for variant in catalog.load(name).variants)
-
-
 @needs_root
 @pytest.mark.parametrize("name", [name for name in catalog.names() if catalog.load(name).program == "fio"])
 def test_the_fio_workloads_run_and_report(name: str, tmp_path: Path) -> None:
