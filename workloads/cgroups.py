@@ -102,7 +102,7 @@ class WorkloadCgroup:
     def enter(self) -> None:
         """Move the calling process in: the preexec_fn of the workload. Before any change of user.
 
-        Until it is in, it dies with the process that made this object, so that no kill -9 can leave it outside.
+        Until it is in, it dies with the process that made this object, so no kill -9 leaves it outside.
         """
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != self._session_pid:

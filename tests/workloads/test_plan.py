@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
-from workloads import catalog, filesystems, listing
+from workloads import catalog, filesystems
 from workloads.errors import MachineError, WordError
 from workloads.plan import TREE
 
