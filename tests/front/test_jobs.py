@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -33,16 +34,6 @@ def make(
         check=False,
     )
     return done.returncode, done.stdout
-
-
-@pytest.fixture(params=["this user", "nobody"])
-def user(request: pytest.FixtureRequest) -> int | None:
-    """This user, and where that is root, an ordinary one too."""
-    if request.param == "this user":
-        return None
-    if os.geteuid() != 0:
-        pytest.skip("cannot become another user: run make test as root")
-    return NOBODY
 
 
 @pytest.fixture
@@ -77,10 +68,28 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_help_names_every_job_and_variable(user: int | None) -> None:
-    code, text = make("help", user=user)
+@dataclass(frozen=True)
+class Who:
+    """A user and the tree they stand in."""
+
+    user: int | None  # None: who runs the tests
+    tree: Path
+
+
+@pytest.fixture(params=["this user", "nobody"])
+def who(request: pytest.FixtureRequest, clone: Path) -> Who:
+    """This user, and where that is root, an ordinary one too, in a tree that they can read."""
+    if request.param == "this user":
+        return Who(None, TREE)
+    if os.geteuid() != 0:
+        pytest.skip("cannot become another user: run make test as root")
+    return Who(NOBODY, clone)
+
+
+def test_help_names_every_job_and_variable(who: Who) -> None:
+    code, text = make("help", user=who.user, tree=who.tree)
     assert code == 0
-    assert text == make(user=user)[1]
+    assert text == make(user=who.user, tree=who.tree)[1]
     for name in (*JOB_VARIABLES, *VARIABLES):
         assert re.search(rf"^  {name} +\S", text, re.MULTILINE), f"{name} is not in make help"
 
@@ -103,8 +112,8 @@ def test_works_in_a_fresh_clone_without_root_or_setup(job: str, clone: Path) -> 
     assert sorted(clone.rglob("*")) == before
 
 
-def test_list_shows_every_file_system_and_workload(user: int | None) -> None:
-    code, text = make("list", user=user)
+def test_list_shows_every_file_system_and_workload(who: Who) -> None:
+    code, text = make("list", user=who.user, tree=who.tree)
     assert code == 0, text
     for toml in [*TREE.glob("workloads/filesystems/*.toml"), *TREE.glob("workloads/catalog/*.toml")]:
         assert re.search(rf"^  {re.escape(toml.stem)}\b", text, re.MULTILINE), (
@@ -190,8 +199,8 @@ def test_a_changed_header_is_compiled_again() -> None:
     assert "CC    block.o" in text
 
 
-def test_doctor_answers_in_80_columns(user: int | None) -> None:
-    code, text = make("doctor", user=user)
+def test_doctor_answers_in_80_columns(who: Who) -> None:
+    code, text = make("doctor", user=who.user, tree=who.tree)
     assert code in (0, 2)  # make's
     assert max(map(len, text.splitlines())) <= 80
     for collector in ("block", "locks", "calls", "counters"):
