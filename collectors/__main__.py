@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""python -m collectors JOB: the jobs trace, watch and plan, with their words in the environment (see Makefile).
+
+A recording job prints the run directory on stdout, alone, also when the run failed but can be reported. All
+else goes to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong words, 3 this machine can't.
+"""
+
+import os
+import sys
+
+from workloads import words as words_module
+from workloads.errors import UserError
+
+_WHY = {"trace": "formatting, mounting and tracing", "watch": "tracing"}
+
+
+def main(job: str) -> int:
+    """Run one job; every error the user can do something about ends as one line and an exit code."""
+    try:
+        words = words_module.parse(os.environ, job)
+        if job == "plan":
+            from workloads.plan import make_plan
+
+            print("\n".join(make_plan(words).lines()))
+            return 0
+        return _record(job, words)
+    except UserError as error:
+        print(f"seekmeter: {error.message}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("seekmeter: interrupted before the run began", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+
+
+def _record(job: str, words: words_module.Words) -> int:
+    from collectors import session
+    from collectors.privilege import become_root
+
+    become_root(job, _WHY[job])
+    try:
+        path = session.trace(words) if job == "trace" else session.watch(words)
+    except session.RunFailed as error:
+        print(error.path)
+        raise
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "plan"))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Run the workload: in its cgroup, in its directory, its output in a file, its progress on the terminal."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from collectors.privilege import Owner
+from workloads.cgroups import WorkloadCgroup
+from workloads.errors import MachineError
+
+_LOOK_SECONDS = 0.2
+_GRACE_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the workload ended."""
+
+    start_ns: int
+    end_ns: int
+    status: int  # exit status, or minus the signal
+    interrupted: bool
+
+
+def run(
+    argv: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    output: Path,
+    cgroup: WorkloadCgroup,
+    run_as: Owner | None,
+    watch: Callable[[float], None],
+) -> Ended:
+    """Run the workload to its end; ^C or SIGTERM ends it early, with everything in its cgroup.
+
+    run_as: the user it runs as (None: ourselves). watch is called a few times a second with the seconds gone.
+    Raises MachineError if it cannot be started.
+    """
+
+    def enter() -> None:
+        cgroup.enter()
+        if run_as is not None and run_as.uid != os.geteuid():
+            os.initgroups(run_as.name, run_as.gid)
+            os.setgid(run_as.gid)
+            os.setuid(run_as.uid)
+
+    with output.open("wb") as file:
+        start_ns = time.monotonic_ns()
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                cwd=directory,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # ^C is for us, who end the whole cgroup
+                preexec_fn=enter,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise MachineError(f"{argv[0]}: cannot be started: {error}") from None
+        interrupted = False
+        try:
+            while process.poll() is None:
+                watch((time.monotonic_ns() - start_ns) / 1e9)
+                try:
+                    process.wait(_LOOK_SECONDS)
+                except subprocess.TimeoutExpired:
+                    continue
+        except KeyboardInterrupt:
+            interrupted = True
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(_GRACE_SECONDS)
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+                process.kill()
+                process.wait()
+        end_ns = time.monotonic_ns()
+        cgroup.kill()  # what it left running in the background would go on writing
+    return Ended(start_ns, end_ns, process.returncode, interrupted)
+
+
+class Progress:
+    """What the user sees while the workload runs: one line, kept up to date on a terminal, sparse in a log."""
+
+    def __init__(self, phases: Path, est_seconds: float | None, log: Path) -> None:
+        self._phases = phases
+        self._est_seconds = est_seconds
+        self._log = log
+        self._tty = sys.stderr.isatty()
+        self._said_seconds = 0.0
+        self._offset = 0
+        self._done: list[str] = []
+
+    def __call__(self, seconds: float) -> None:
+        """Show that the workload has run for so many seconds."""
+        every = 1.0 if self._tty else 10.0
+        if seconds - self._said_seconds < every:
+            return
+        self._said_seconds = seconds
+        self._read_phases()
+        remains = ""
+        if self._est_seconds is not None:
+            left = self._est_seconds - seconds
+            remains = f", about {left:.0f} s to go" if left > 0 else f", longer than the {self._est_seconds:.0f} s expected"
+        phase = f", {len(self._done)} phases done, last: {self._done[-1]}" if self._done else ""
+        line = f"  {'workload':<9} {seconds:.0f} s{remains}{phase}"
+        if self._tty:
+            print(f"\r\x1b[K{line[:110]}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+        with self._log.open("a") as log:
+            log.write(line + "\n")
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._tty and self._said_seconds:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _read_phases(self) -> None:
+        with self._phases.open("rb") as file:
+            file.seek(self._offset)
+            text = file.read(1 << 20)
+        whole, newline, _ = text.rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        for line in whole.splitlines():
+            try:
+                name = json.loads(line)["name"]
+            except (ValueError, KeyError, TypeError):
+                continue
+            self._done.append("".join(c for c in str(name)[:40] if c.isprintable()))

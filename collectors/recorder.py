@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Start and stop the C recorder (collectors/recorder/)."""
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from collectors.privilege import TREE
+from workloads.errors import MachineError, RunError
+
+BINARY = TREE / "build/recorder"
+_READY_SECONDS = 60.0
+_STOP_SECONDS = 60.0
+
+
+class Recorder:
+    """One running recorder. It ends by itself when we do: its standard input is our pipe."""
+
+    def __init__(
+        self,
+        out: Path,
+        collect: Sequence[str],
+        disks: Sequence[str] = (),
+        cgroup: Path | None = None,
+        target_dev: str | None = None,
+    ) -> None:
+        """Start it and wait until every source is attached, or has said why not.
+
+        Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory (None:
+        everything is the workload); target_dev, "major:minor" of the file system under test.
+        """
+        if not BINARY.exists():
+            raise MachineError(f"{BINARY} is not built: run make build")
+        argv = [str(BINARY), "--out", str(out), "--collect", ",".join(collect)]
+        for disk in disks:
+            argv += ["--disk", disk]
+        if cgroup is not None:
+            argv += ["--cgroup", str(cgroup)]
+        if target_dev is not None:
+            argv += ["--target-dev", target_dev]
+        # A session of its own: ^C on the terminal is for us, who then stop it in order.
+        self._process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._lines = b""
+        try:
+            self.sources: dict[str, dict[str, str]] = self._read_line("ready", _READY_SECONDS)["collectors"]
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The recorder's process."""
+        return self._process.pid
+
+    def alive(self) -> bool:
+        """Return whether it still runs; a recorder that died is the run's loudest loss."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Let it take in what is still buffered and end. Raises RunError if it does not end well."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            code = self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RunError(
+                f"recorder: did not stop in {_STOP_SECONDS:.0f} s and was ended; its tables end early"
+            ) from None
+        if code not in (0, 1):  # 1: no source could be attached, which losses.json says better
+            raise RunError(f"recorder: ended early ({_reason(code)}); its tables end there")
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    def _read_line(self, key: str, seconds: float) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        end = time.monotonic() + seconds
+        while b"\n" not in self._lines:
+            wait = end - time.monotonic()
+            if wait <= 0 or not select.select([self._process.stdout], [], [], wait)[0]:
+                raise RunError(f"recorder: not {key} after {seconds:.0f} s; make doctor says what is wrong")
+            data = os.read(self._process.stdout.fileno(), 65536)
+            if not data:
+                raise MachineError(f"recorder: {self._complaint()}")
+            self._lines += data
+        line, _, self._lines = self._lines.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            raise RunError(f"recorder: said {line[:80]!r}, which is not understood; rebuild: make clean") from None
+        assert isinstance(answer, dict)
+        return answer
+
+    def _complaint(self) -> str:
+        assert self._process.stderr is not None
+        text = self._process.stderr.read().decode(errors="replace").strip().splitlines()
+        code = self._process.wait()
+        return (text[-1].removeprefix("recorder: ") if text else f"ended ({_reason(code)})") + "; see make doctor"
+
+
+def _reason(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit status {code}"
