@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,7 +61,8 @@ class Janitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.undo()
+        for problem in self.undo():
+            print(f"seekmeter: {problem}", file=sys.stderr)
 
     def add_mount(self, target: Path, source: str) -> int:
         """Will be mounted: source (as mountinfo will show it) on target, where nothing is mounted yet."""
