@@ -19,15 +19,16 @@
 
 #include "records.h"
 
-#define MAX_DEVS 4
-#define BIO_SETS 16384
-#define BIO_WAYS 4
+#define MAX_DEVS	 4
+#define BIO_SETS	 16384
+#define BIO_WAYS	 4
 #define MAX_BIOS_COUNTED 1024
 
-#define S_IFMT 0170000
+#define S_IFMT	0170000
 #define S_IFBLK 0060000
 #define S_IFREG 0100000
-#define PAGE_MAPPING_FLAGS 3UL /* include/linux/page-flags.h: set for memory that belongs to no file */
+#define PAGE_MAPPING_FLAGS \
+	3UL /* include/linux/page-flags.h: set for memory that belongs to no file */
 #define BTRFS_SUPER_MAGIC 0x9123683E
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -39,7 +40,7 @@ const volatile u32 dev_minor[MAX_DEVS];
 const volatile u32 dev_base[MAX_DEVS]; /* first slot of this disk in `inflight` */
 const volatile u32 dev_tags[MAX_DEVS]; /* slots a hardware queue */
 const volatile bool dev_fua[MAX_DEVS]; /* writes through by itself: no flush behind a FUA write */
-const volatile u64 ring_mask; /* records a ring, minus one */
+const volatile u64 ring_mask;	       /* records a ring, minus one */
 const volatile bool have_cgroup;
 
 struct bio_entry {
@@ -110,9 +111,9 @@ struct {
 } workload_cgroup SEC(".maps");
 
 /* Names a type user space asks BTF for, which nothing else would keep. */
-enum block_flag block_flags_used SEC(".rodata") = BLOCK_FLAG_SYNC;
+const volatile enum block_flag block_flags_used = BLOCK_FLAG_SYNC;
 
-#define NO_SLOT (~0U)
+#define NO_SLOT	       (~0U)
 #define FLAG_BIT(name) (1U << bpf_core_enum_value(enum req_flag_bits, name))
 
 static __always_inline struct block_counts *my_counts(void)
@@ -122,10 +123,10 @@ static __always_inline struct block_counts *my_counts(void)
 	return bpf_map_lookup_elem(&counts, &cpu);
 }
 
-#define COUNT(member)                                    \
-	do {                                             \
-		struct block_counts *c_ = my_counts();   \
-		if (c_)                                  \
+#define COUNT(member)                                         \
+	do {                                                  \
+		struct block_counts *c_ = my_counts();        \
+		if (c_)                                       \
 			__sync_fetch_and_add(&c_->member, 1); \
 	} while (0)
 
@@ -221,7 +222,8 @@ static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 	entry->requeues = 0;
 	entry->front_merged = 0;
 	entry->slot = NO_SLOT;
-	entry->in_workload = !have_cgroup || bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+	entry->in_workload = !have_cgroup ||
+			     bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
 	bpf_get_current_comm(entry->comm, sizeof(entry->comm));
 }
 
@@ -278,7 +280,9 @@ int BPF_PROG(bio_split, struct bio *bio)
 
 	if (disk_index(bio->bi_bdev->bd_disk) < 0)
 		return 0;
-	from = find_bio(address_of(bio->bi_private, PROG_SPLIT)); /* bio_submit_split() chains the front to its parent first */
+	from = find_bio(address_of(
+		bio->bi_private,
+		PROG_SPLIT)); /* bio_submit_split() chains the front to its parent first */
 	if (!from)
 		return 0;
 	to = claim_bio(address_of(bio, PROG_SPLIT));
@@ -386,7 +390,8 @@ static __always_inline u32 flags_of(u32 cmd_flags)
  *   memory of a program (direct I/O)     data, file not known
  *   anything else                        unknown
  */
-static __always_inline void classify(struct block_record *record, struct bio *bio, struct gendisk *disk)
+static __always_inline void classify(struct block_record *record, struct bio *bio,
+				     struct gendisk *disk)
 {
 	struct page *page = bio->bi_io_vec->bv_page;
 	u64 head, mapping_bits;
@@ -451,11 +456,11 @@ static __always_inline void copy_submitter(struct block_record *record, struct b
 	__builtin_memcpy(record->comm, entry->comm, sizeof(record->comm));
 }
 
-
 /*
  * Into this CPU's ring. Each program has a ring of its own: its only writer, so no lock is needed.
  */
-static __always_inline void write_record(const struct block_record *record, enum block_ring_writer writer)
+static __always_inline void write_record(const struct block_record *record,
+					 enum block_ring_writer writer)
 {
 	u32 index = bpf_get_smp_processor_id() * BLOCK_RINGS_PER_CPU + writer;
 	struct block_ring *ring = bpf_map_lookup_elem(&rings, &index);
@@ -526,7 +531,8 @@ int BPF_PROG(rq_issue, struct request *rq)
 			classify(record, bio, gendisk);
 		record->merges = count_merges(bio);
 		/* A flush sequence takes these two off the request, not off its bio (blk_insert_flush()). */
-		record->flags |= flags_of(bio->bi_opf & (FLAG_BIT(__REQ_PREFLUSH) | FLAG_BIT(__REQ_FUA)));
+		record->flags |=
+			flags_of(bio->bi_opf & (FLAG_BIT(__REQ_PREFLUSH) | FLAG_BIT(__REQ_FUA)));
 	} else if (record->op == BLOCK_OP_FLUSH) {
 		record->sector = 0;
 		entry = bpf_map_lookup_elem(&flush_waiters, &index);
@@ -538,19 +544,22 @@ int BPF_PROG(rq_issue, struct request *rq)
 		if (bio)
 			entry->slot = slot_index(rq, disk);
 		/* The request is older than the bio that was put before its first. */
-		if (entry->front_merged && rq->start_time_ns && rq->start_time_ns < record->queue_ns)
+		if (entry->front_merged && rq->start_time_ns &&
+		    rq->start_time_ns < record->queue_ns)
 			record->queue_ns = rq->start_time_ns;
 		if (!bio && --entry->flushes == 0)
 			entry->bio = 0;
 	} else {
 		COUNT(bio_unknown);
 		id = bpf_get_current_pid_tgid();
-		record->queue_ns = rq->start_time_ns && rq->start_time_ns < now ? rq->start_time_ns : now;
+		record->queue_ns = rq->start_time_ns && rq->start_time_ns < now ? rq->start_time_ns
+										: now;
 		record->insert_ns = 0;
 		record->pid = (u32)id;
 		record->tgid = id >> 32;
 		record->requeues = 0;
-		record->in_workload = !have_cgroup || bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+		record->in_workload = !have_cgroup ||
+				      bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
 		record->queue_source = BLOCK_SOURCE_REQUEST;
 		bpf_get_current_comm(record->comm, sizeof(record->comm));
 	}

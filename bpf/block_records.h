@@ -41,25 +41,25 @@ enum block_source {
 
 /* One request to the device, written when it completes. */
 struct block_record {
-	u64 queue_ns; /* its first bio was submitted (blktrace's Q) */
-	u64 insert_ns; /* put into the scheduler (I); 0: never */
-	u64 issue_ns; /* handed to the driver (D), the last time if it was requeued */
+	u64 queue_ns;	 /* its first bio was submitted (blktrace's Q) */
+	u64 insert_ns;	 /* put into the scheduler (I); 0: never */
+	u64 issue_ns;	 /* handed to the driver (D), the last time if it was requeued */
 	u64 complete_ns; /* whole (C); 0: it did complete, but the kernel did not say when */
 	u64 sector;
 	u64 ino; /* of the file whose pages it carries first; 0: none or not known */
 	u32 bytes;
-	u32 dev; /* major << 20 | minor */
-	u32 flags; /* enum block_flag */
-	u32 pid; /* submitting thread */
-	u32 tgid; /* its process */
-	s32 error; /* errno, 0: none */
+	u32 dev;    /* major << 20 | minor */
+	u32 flags;  /* enum block_flag */
+	u32 pid;    /* submitting thread */
+	u32 tgid;   /* its process */
+	s32 error;  /* errno, 0: none */
 	u16 merges; /* bios merged into it, beyond the first */
 	u16 requeues;
 	enum block_op op;
 	enum block_class class;
 	enum block_source queue_source;
 	u8 in_workload; /* submitted by the workload's cgroup */
-	char comm[16]; /* of the submitter */
+	char comm[16];	/* of the submitter */
 };
 
 /* Which program writes a ring. */
@@ -82,16 +82,16 @@ struct block_inflight {
 
 /* Counts of one CPU. */
 struct block_counts {
-	u64 completed; /* requests that completed whole */
-	u64 partial; /* completions of a part */
-	u64 issue_unseen; /* completions of requests not seen at issue */
+	u64 completed;	     /* requests that completed whole */
+	u64 partial;	     /* completions of a part */
+	u64 issue_unseen;    /* completions of requests not seen at issue */
 	u64 complete_unseen; /* issues to a tag whose last request was not seen to complete */
 	u64 empty_flushes; /* flush-only bios: the wait for a flush, not a request to the device */
-	u64 bio_unknown; /* requests whose bio was not seen when queued */
-	u64 bio_evicted; /* bios forgotten because the table's set was full */
+	u64 bio_unknown;   /* requests whose bio was not seen when queued */
+	u64 bio_evicted;   /* bios forgotten because the table's set was full */
 	u64 merges_capped; /* requests with more bios than were counted */
-	u64 no_slot; /* issues whose tag is outside the table */
-	u64 pad[6]; /* to whole cache lines: no two CPUs write one */
+	u64 no_slot;	   /* issues whose tag is outside the table */
+	u64 pad[6];	   /* to whole cache lines: no two CPUs write one */
 };
 
 #endif

@@ -27,13 +27,13 @@ typedef u16 __be16;
 typedef u32 __be32;
 typedef u32 __wsum;
 
-#define BPF_ANY 0
-#define BPF_NOEXIST 1
-#define BPF_F_MMAPABLE (1U << 10)
+#define BPF_ANY			       0
+#define BPF_NOEXIST		       1
+#define BPF_F_MMAPABLE		       (1U << 10)
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
-#define BPF_F_FAST_STACK_CMP (1ULL << 9)
-#define BPF_F_REUSE_STACKID (1ULL << 10)
-#define BPF_F_NO_PREALLOC 1
+#define BPF_F_FAST_STACK_CMP	       (1ULL << 9)
+#define BPF_F_REUSE_STACKID	       (1ULL << 10)
+#define BPF_F_NO_PREALLOC	       1
 
 #ifndef NULL
 #define NULL ((void *)0)

@@ -47,5 +47,5 @@ def become_root(job: str, why: str) -> None:
     print(f"seekmeter: {why} needs root: going on through sudo", file=sys.stderr, flush=True)
     ours = [f"{name}={text}" for name, text in os.environ.items() if name.startswith("SEEKMETER_")]
     ours.append(f"PATH={os.environ.get('PATH', os.defpath)}")
-    # -- ends sudo's own options; env(1) sets the variables whatever sudo's policy on the environment is.
-    os.execv(sudo, [sudo, "--", "/usr/bin/env", *ours, sys.executable, "-m", "collectors", job])
+    # -B: root's compiled files would lie in the user's tree. -- ends sudo's own options; env(1) sets the variables whatever sudo's policy on the environment is.
+    os.execv(sudo, [sudo, "--", "/usr/bin/env", *ours, sys.executable, "-B", "-m", "collectors", job])

@@ -14,7 +14,7 @@
 
 #include "block.skel.h" /* uses the types of records.h */
 
-#define RINGS_BYTES_MAX (64UL << 20)
+#define RINGS_BYTES_MAX	 (64UL << 20)
 #define RING_RECORDS_MAX 32768
 #define RING_RECORDS_MIN 1024
 
@@ -33,13 +33,15 @@ static int cpus, ring_count;
 
 /* block/blk-core.c, blk_errors[]: the number is blk_status_t, which is no ABI but has only grown since 4.13. */
 static const int blk_errnos[] = {
-	[1] = EOPNOTSUPP, [2] = ETIMEDOUT, [3] = ENOSPC, [4] = ENOLINK, [5] = EREMOTEIO, [6] = EBADE,
-	[7] = ENODATA,	  [8] = EILSEQ,	   [9] = ENOMEM, [10] = EIO,	[11] = EBUSY,	 [12] = EAGAIN,
+	[1] = EOPNOTSUPP, [2] = ETIMEDOUT, [3] = ENOSPC,  [4] = ENOLINK,
+	[5] = EREMOTEIO,  [6] = EBADE,	   [7] = ENODATA, [8] = EILSEQ,
+	[9] = ENOMEM,	  [10] = EIO,	   [11] = EBUSY,  [12] = EAGAIN,
 };
 
 static int to_errno(int status)
 {
-	if (status > 0 && status < (int)(sizeof(blk_errnos) / sizeof(blk_errnos[0])) && blk_errnos[status])
+	if (status > 0 && status < (int)(sizeof(blk_errnos) / sizeof(blk_errnos[0])) &&
+	    blk_errnos[status])
 		return blk_errnos[status];
 	return status ? EIO : 0;
 }
@@ -57,7 +59,8 @@ static int configure(const struct options *options)
 	uint64_t records = RING_RECORDS_MAX;
 	uint32_t slots = 0;
 
-	while (records > RING_RECORDS_MIN && records * cpus * BLOCK_RINGS_PER_CPU * sizeof(struct block_record) > RINGS_BYTES_MAX)
+	while (records > RING_RECORDS_MIN &&
+	       records * cpus * BLOCK_RINGS_PER_CPU * sizeof(struct block_record) > RINGS_BYTES_MAX)
 		records /= 2;
 	ring_count = cpus * BLOCK_RINGS_PER_CPU;
 	ring_mask = records - 1;
@@ -82,8 +85,10 @@ static int configure(const struct options *options)
 		slots = 1; /* a map can't be empty */
 	inflight_bytes = map_bytes(sizeof(struct block_inflight), slots);
 	counts_bytes = map_bytes(sizeof(struct block_counts), cpus);
-	if (bpf_map__set_value_size(skel->maps.rings, ring_bytes) || bpf_map__set_max_entries(skel->maps.rings, ring_count) ||
-	    bpf_map__set_max_entries(skel->maps.inflight, slots) || bpf_map__set_max_entries(skel->maps.counts, cpus))
+	if (bpf_map__set_value_size(skel->maps.rings, ring_bytes) ||
+	    bpf_map__set_max_entries(skel->maps.rings, ring_count) ||
+	    bpf_map__set_max_entries(skel->maps.inflight, slots) ||
+	    bpf_map__set_max_entries(skel->maps.counts, cpus))
 		return -1;
 	return 0;
 }
@@ -107,25 +112,28 @@ static int load(const struct options *options)
 
 	cpus = libbpf_num_possible_cpus();
 	if (cpus <= 0)
-		return source_off(&state, "mount sysfs on /sys", "the number of CPUs can't be read");
+		return source_off(&state, "mount sysfs on /sys",
+				  "the number of CPUs can't be read");
 	skel = block_bpf__open();
 	if (!skel)
-		return source_off(&state, "rebuild with make clean, then make build", "the BPF object can't be opened: %s",
-				  strerror(errno));
+		return source_off(&state, "rebuild with make clean, then make build",
+				  "the BPF object can't be opened: %s", strerror(errno));
 	if (configure(options))
-		return source_off(&state, "report this", "the maps can't be sized: %s", strerror(errno));
+		return source_off(&state, "report this", "the maps can't be sized: %s",
+				  strerror(errno));
 	if (block_bpf__load(skel))
-		return source_off(&state, "make doctor says what this kernel lacks", "the kernel refused the programs: %s",
-				  strerror(errno));
-	if (options->cgroup_fd >= 0 &&
-	    bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup), &zero, &options->cgroup_fd, BPF_ANY))
-		return source_off(&state, "use a cgroup2 directory", "the workload's cgroup can't be watched: %s",
-				  strerror(errno));
+		return source_off(&state, "make doctor says what this kernel lacks",
+				  "the kernel refused the programs: %s", strerror(errno));
+	if (options->cgroup_fd >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup),
+							   &zero, &options->cgroup_fd, BPF_ANY))
+		return source_off(&state, "use a cgroup2 directory",
+				  "the workload's cgroup can't be watched: %s", strerror(errno));
 	rings = map_memory(skel->maps.rings, rings_bytes, PROT_READ | PROT_WRITE);
 	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);
 	counts = map_memory(skel->maps.counts, counts_bytes, PROT_READ);
 	if (!rings || !inflight || !counts)
-		return source_off(&state, "free some memory", "a map can't be read: %s", strerror(errno));
+		return source_off(&state, "free some memory", "a map can't be read: %s",
+				  strerror(errno));
 	return 0;
 }
 
@@ -150,14 +158,16 @@ static int start(const struct options *options)
 		return source_off(&state, "name a disk: DEV=…", "no disk to watch");
 	if (load(options))
 		goto fail;
-	file = rec_file_open(options, "block", bpf_object__btf(skel->obj), "block_record", "block_flag");
+	file = rec_file_open(options, "block", bpf_object__btf(skel->obj), "block_record",
+			     "block_flag");
 	if (!file) {
-		source_off(&state, "free some space", "block.rec can't be written: %s", strerror(errno));
+		source_off(&state, "free some space", "block.rec can't be written: %s",
+			   strerror(errno));
 		goto fail;
 	}
 	if (block_bpf__attach(skel)) {
-		source_off(&state, "make doctor says what this kernel lacks", "the kernel refused to attach: %s",
-			   strerror(errno));
+		source_off(&state, "make doctor says what this kernel lacks",
+			   "the kernel refused to attach: %s", strerror(errno));
 		goto fail;
 	}
 	state.object = skel->obj;

@@ -15,7 +15,7 @@
 
 #define SAMPLE_NS 60000000ULL
 #define PERIOD_NS 3000000000ULL
-#define FIRST_NS 500000000ULL
+#define FIRST_NS  500000000ULL
 
 static int stats_fd = -1;
 static uint64_t next_ns;
@@ -42,7 +42,8 @@ static void read_stats(const struct source *const *sources, int count)
 			state->recursion_misses += info.recursion_misses;
 		}
 		if (state->recursion_misses)
-			reason_set(state->lost, "program already running on this CPU", state->recursion_misses);
+			reason_set(state->lost, "program already running on this CPU",
+				   state->recursion_misses);
 	}
 }
 

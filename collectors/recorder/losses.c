@@ -97,18 +97,21 @@ static void write_source(FILE *out, const struct source *source)
 	fprintf(out,
 		",\"bpf\":{\"programs\":%d,\"sampled_runs\":%llu,\"sampled_ns\":%llu,\"recursion_misses\":%llu},"
 		"\"cpu_ns\":%llu}",
-		programs, (unsigned long long)state->sampled_runs, (unsigned long long)state->sampled_ns,
-		(unsigned long long)state->recursion_misses, (unsigned long long)state->drain_ns);
+		programs, (unsigned long long)state->sampled_runs,
+		(unsigned long long)state->sampled_ns, (unsigned long long)state->recursion_misses,
+		(unsigned long long)state->drain_ns);
 }
 
-void losses_write(const struct options *options, const struct source *const *sources, int count, bool complete)
+void losses_write(const struct options *options, const struct source *const *sources, int count,
+		  bool complete)
 {
 	struct rusage usage;
 	bool first = true;
 	FILE *out;
 	int fd;
 
-	fd = openat(options->out_fd, ".losses.json.new", O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+	fd = openat(options->out_fd, ".losses.json.new", O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC,
+		    0644);
 	if (fd < 0)
 		return; /* the last one written stays; the session reports a recorder that could not finish it */
 	out = fdopen(fd, "w");
@@ -137,6 +140,7 @@ void losses_write(const struct options *options, const struct source *const *sou
 		unlinkat(options->out_fd, ".losses.json.new", 0);
 		return;
 	}
-	if (fclose(out) || renameat(options->out_fd, ".losses.json.new", options->out_fd, "losses.json"))
+	if (fclose(out) ||
+	    renameat(options->out_fd, ".losses.json.new", options->out_fd, "losses.json"))
 		unlinkat(options->out_fd, ".losses.json.new", 0);
 }

@@ -27,10 +27,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_MS 1000000ULL
+#define NS_PER_MS	1000000ULL
 #define LOSSES_EVERY_NS 1000000000ULL
 
-static const struct source *const sources[] = { &block_source, &locks_source, &calls_source, &counters_source };
+static const struct source *const sources[] = { &block_source, &locks_source, &calls_source,
+						&counters_source };
 #define SOURCE_COUNT ((int)(sizeof(sources) / sizeof(sources[0])))
 
 static volatile sig_atomic_t stopping;
@@ -154,10 +155,14 @@ static int choose_sources(const char *list)
 static int parse(int argc, char **argv, struct options *options)
 {
 	static const struct option words[] = {
-		{ "out", required_argument, NULL, 'o' },	{ "disk", required_argument, NULL, 'd' },
-		{ "cgroup", required_argument, NULL, 'g' },	{ "target-dev", required_argument, NULL, 't' },
-		{ "bin-ms", required_argument, NULL, 'b' },	{ "collect", required_argument, NULL, 'c' },
-		{ "probe", no_argument, NULL, 'p' },		{ "verbose", no_argument, NULL, 'v' },
+		{ "out", required_argument, NULL, 'o' },
+		{ "disk", required_argument, NULL, 'd' },
+		{ "cgroup", required_argument, NULL, 'g' },
+		{ "target-dev", required_argument, NULL, 't' },
+		{ "bin-ms", required_argument, NULL, 'b' },
+		{ "collect", required_argument, NULL, 'c' },
+		{ "probe", no_argument, NULL, 'p' },
+		{ "verbose", no_argument, NULL, 'v' },
 		{ 0 },
 	};
 	const char *collect = "block,locks,calls,counters";
@@ -188,8 +193,10 @@ static int parse(int argc, char **argv, struct options *options)
 			break;
 		case 'b':
 			options->bin_ns = strtoul(optarg, &end, 10) * NS_PER_MS;
-			if (*end || options->bin_ns < 10 * NS_PER_MS || options->bin_ns > 10000 * NS_PER_MS)
-				return fail(optarg, "not a bin length; give 10 to 10000 milliseconds");
+			if (*end || options->bin_ns < 10 * NS_PER_MS ||
+			    options->bin_ns > 10000 * NS_PER_MS)
+				return fail(optarg,
+					    "not a bin length; give 10 to 10000 milliseconds");
 			break;
 		case 'c':
 			collect = optarg;
@@ -214,14 +221,15 @@ static int parse(int argc, char **argv, struct options *options)
 /* One JSON line: which sources are on, and why the others are not. */
 static void announce(const char *what)
 {
-	printf("{\"%s\":true,\"monotonic_ns\":%llu,\"collectors\":{", what, (unsigned long long)monotonic_ns());
+	printf("{\"%s\":true,\"monotonic_ns\":%llu,\"collectors\":{", what,
+	       (unsigned long long)monotonic_ns());
 	for (int i = 0, written = 0; i < SOURCE_COUNT; i++) {
 		const struct source_state *state = sources[i]->state;
 
 		if (!state->wanted)
 			continue;
-		printf("%s\"%s\":{\"state\":\"%s\",\"why\":", written++ ? "," : "", sources[i]->name,
-		       state->on ? "on" : "off");
+		printf("%s\"%s\":{\"state\":\"%s\",\"why\":", written++ ? "," : "",
+		       sources[i]->name, state->on ? "on" : "off");
 		json_string(stdout, state->why);
 		fputs(",\"remedy\":", stdout);
 		json_string(stdout, state->remedy);
@@ -300,7 +308,8 @@ static void catch_signals(void)
 	sigaction(SIGHUP, &action, NULL);
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, NULL);
-	sigaction(SIGXFSZ, &action, NULL); /* a file size limit is an error to report, not a death */
+	sigaction(SIGXFSZ, &action,
+		  NULL); /* a file size limit is an error to report, not a death */
 }
 
 int main(int argc, char **argv)

@@ -60,8 +60,8 @@ static int member_type(const struct btf *btf, uint32_t id, struct member_type *o
 	if (strcmp(btf__name_by_offset(btf, type->name_off), "char") == 0)
 		snprintf(out->name, sizeof(out->name), "char");
 	else
-		snprintf(out->name, sizeof(out->name), "%c%u", btf_int_encoding(type) & BTF_INT_SIGNED ? 'i' : 'u',
-			 type->size * 8);
+		snprintf(out->name, sizeof(out->name), "%c%u",
+			 btf_int_encoding(type) & BTF_INT_SIGNED ? 'i' : 'u', type->size * 8);
 	return 0;
 }
 
@@ -105,8 +105,9 @@ static int write_enum(FILE *out, const struct btf *btf, const char *name)
 	return 0;
 }
 
-static int describe(FILE *out, const struct options *options, const char *table, const struct btf *btf,
-		    const char *struct_name, const char *flag_enum, size_t *record_bytes)
+static int describe(FILE *out, const struct options *options, const char *table,
+		    const struct btf *btf, const char *struct_name, const char *flag_enum,
+		    size_t *record_bytes)
 {
 	int id = btf__find_by_name_kind(btf, struct_name, BTF_KIND_STRUCT);
 	const struct btf_type *type;
@@ -128,9 +129,9 @@ static int describe(FILE *out, const struct options *options, const char *table,
 
 		if (member_type(btf, member->type, &shape))
 			return -1;
-		fprintf(out, "%s{\"name\":\"%s\",\"offset\":%u,\"bytes\":%u,\"type\":\"%s\"", i ? "," : "",
-			btf__name_by_offset(btf, member->name_off), btf_member_bit_offset(type, i) / 8, shape.bytes,
-			shape.name);
+		fprintf(out, "%s{\"name\":\"%s\",\"offset\":%u,\"bytes\":%u,\"type\":\"%s\"",
+			i ? "," : "", btf__name_by_offset(btf, member->name_off),
+			btf_member_bit_offset(type, i) / 8, shape.bytes, shape.name);
 		if (shape.count > 1 && strcmp(shape.name, "char"))
 			fprintf(out, ",\"count\":%u", shape.count);
 		if (shape.enum_name) {
@@ -153,8 +154,8 @@ static int describe(FILE *out, const struct options *options, const char *table,
 	return ferror(out) ? -1 : 0;
 }
 
-struct rec_file *rec_file_open_json(const struct options *options, const char *table, const char *json,
-				    size_t record_bytes)
+struct rec_file *rec_file_open_json(const struct options *options, const char *table,
+				    const char *json, size_t record_bytes)
 {
 	size_t json_bytes = strlen(json);
 	size_t total = (16 + json_bytes + 7) / 8 * 8;
@@ -186,8 +187,9 @@ fail:
 	return NULL;
 }
 
-struct rec_file *rec_file_open(const struct options *options, const char *table, const struct btf *btf,
-			       const char *struct_name, const char *flag_enum)
+struct rec_file *rec_file_open(const struct options *options, const char *table,
+			       const struct btf *btf, const char *struct_name,
+			       const char *flag_enum)
 {
 	struct rec_file *file = NULL;
 	size_t record_bytes = 0, size = 0;
@@ -208,12 +210,14 @@ struct rec_file *rec_file_open(const struct options *options, const char *table,
 	return file;
 }
 
-size_t rec_file_write(struct rec_file *file, struct source_state *state, const void *records, size_t count)
+size_t rec_file_write(struct rec_file *file, struct source_state *state, const void *records,
+		      size_t count)
 {
 	size_t want = count * file->record_bytes, done = 0, whole;
 
 	while (done < want) {
-		ssize_t n = pwrite(file->fd, (const char *)records + done, want - done, file->end + done);
+		ssize_t n = pwrite(file->fd, (const char *)records + done, want - done,
+				   file->end + done);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -223,7 +227,9 @@ size_t rec_file_write(struct rec_file *file, struct source_state *state, const v
 	}
 	whole = done / file->record_bytes;
 	if (whole < count)
-		reason_add(state->lost, errno == ENOSPC || errno == EDQUOT ? "disk full" : "write failed", count - whole);
+		reason_add(state->lost,
+			   errno == ENOSPC || errno == EDQUOT ? "disk full" : "write failed",
+			   count - whole);
 	file->end += whole * file->record_bytes;
 	/* A torn record at the end is overwritten by the next write, or cut off by close. */
 	return whole;

@@ -17,8 +17,8 @@
 struct bpf_object;
 struct btf;
 
-#define DRAIN_MS 20
-#define MAX_DEVS 4
+#define DRAIN_MS    20
+#define MAX_DEVS    4
 #define MAX_REASONS 12
 
 /* One disk whose requests are recorded. */
@@ -26,17 +26,17 @@ struct disk {
 	char name[32]; /* as in /sys/block */
 	unsigned int major, minor;
 	unsigned int hw_queues; /* blk-mq hardware queues */
-	unsigned int tags; /* tags of the deepest of them */
-	bool fua; /* writes through by itself (queue/fua) */
+	unsigned int tags;	/* tags of the deepest of them */
+	bool fua;		/* writes through by itself (queue/fua) */
 };
 
 struct options {
 	int out_fd; /* directory the tables go to */
 	struct disk disks[MAX_DEVS];
 	int disk_count;
-	int cgroup_fd; /* cgroup2 directory of the workload; -1: everything is the workload */
-	uint64_t bin_ns; /* length of a time bin */
-	bool probe; /* load and attach to see whether it works; nothing is kept */
+	int cgroup_fd;	     /* cgroup2 directory of the workload; -1: everything is the workload */
+	uint64_t bin_ns;     /* length of a time bin */
+	bool probe;	     /* load and attach to see whether it works; nothing is kept */
 	uint32_t target_dev; /* st_dev of the file system under test, kernel encoding; 0: none */
 };
 
@@ -51,7 +51,7 @@ struct source;
 /* What a source tells of itself; losses.c prints it, whatever state the source is in. */
 struct source_state {
 	bool wanted, on;
-	char why[256]; /* when off: what is missing */
+	char why[256];	  /* when off: what is missing */
 	char remedy[256]; /* when off: what the user can do about it */
 	uint64_t seen, recorded;
 	struct reason lost[MAX_REASONS];
@@ -95,16 +95,18 @@ struct rec_file;
  * flag_enum, or NULL, names one more enum whose values name the bits of a mask.
  * NULL on failure with errno set.
  */
-struct rec_file *rec_file_open(const struct options *options, const char *table, const struct btf *btf,
-			       const char *struct_name, const char *flag_enum);
+struct rec_file *rec_file_open(const struct options *options, const char *table,
+			       const struct btf *btf, const char *struct_name,
+			       const char *flag_enum);
 /* The same for a table that has no BPF object: the header's JSON as it stands. */
-struct rec_file *rec_file_open_json(const struct options *options, const char *table, const char *json,
-				    size_t record_bytes);
+struct rec_file *rec_file_open_json(const struct options *options, const char *table,
+				    const char *json, size_t record_bytes);
 /*
  * Appends whole records. What can't be written (disk full) is counted in state->lost ("disk full" or
  * "write failed") and given up; the file always ends on a record. Returns the number written.
  */
-size_t rec_file_write(struct rec_file *file, struct source_state *state, const void *records, size_t count);
+size_t rec_file_write(struct rec_file *file, struct source_state *state, const void *records,
+		      size_t count);
 void rec_file_close(struct rec_file *file, struct source_state *state);
 
 /* stacks.c: kernel stacks -> stack.jsonl, each once. fd: a BPF_MAP_TYPE_STACK_TRACE map. */
@@ -116,7 +118,8 @@ const char *stacks_symbol(uint64_t address, uint64_t *offset);
 void stacks_close(void);
 
 /* losses.c: writes losses.json, new file then rename, so a reader never sees half of it. */
-void losses_write(const struct options *options, const struct source *const *sources, int count, bool complete);
+void losses_write(const struct options *options, const struct source *const *sources, int count,
+		  bool complete);
 void json_string(FILE *out, const char *text);
 
 /* bpfstats.c: what the kernel spends in our programs, sampled (kernel.bpf_stats_enabled costs time itself). */
