@@ -37,7 +37,6 @@ def main(words: list[str]) -> int:
     try:
         if len(words) != 2 or words[0] != "report":
             raise WordError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
-        sys.meta_path.insert(0, WithoutPandas())
         from analysis.report import make_report  # heavy imports only once the words are right
 
         sys.stdout.write(make_report(Path(words[1])))
@@ -61,4 +60,5 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    sys.meta_path.insert(0, WithoutPandas())
     sys.exit(main(sys.argv[1:]))

@@ -25,7 +25,7 @@ def bytes_(value: float | None, digits: int = 3) -> str:
     if value is None:
         return "-"
     size = abs(value)
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    for unit, factor in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor * 0.9995:
             return f"{figures(value / factor, digits)} {unit}"
     return f"{value:,.0f} B"
@@ -35,20 +35,34 @@ def ns(value: float | None) -> str:
     """Nanoseconds as ns, us, ms or s."""
     if value is None:
         return "-"
+    if abs(value) >= 1e15:
+        return f"{rate(value / 1e9)}s"
     for unit, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if abs(value) >= factor * 0.9995:
             return f"{figures(value / factor)} {unit}"
     return f"{value:.0f} ns"
 
 
+def rate(value: float | None) -> str:
+    """A number per second without the unit; from a million on with a prefix, so columns stay narrow."""
+    if value is None:
+        return "-"
+    for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if abs(value) >= factor * 0.9995:
+            return f"{figures(value / factor)} {prefix}"
+    return figures(value)
+
+
+def count(value: int | None) -> str:
+    """A whole number in full, unless it is too big to be true."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if abs(value) < 10**12 else rate(float(value))
+
+
 def seconds(value: float) -> str:
     """Seconds, without the unit."""
     return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def mb_s(value: float | None) -> str:
-    """MB/s, without the unit."""
-    return "-" if value is None else figures(value)
 
 
 def percent(value: float | None) -> str:
@@ -65,5 +79,6 @@ def mean(value: Mean | None) -> str:
     if value is None:
         return "-"
     if value.half_width is None:
-        return f"{figures(value.value)} (single)"
-    return f"{figures(value.value)} +-{figures(value.half_width, 2)}"
+        return f"{rate(value.value)} (single)"
+    half = figures(value.half_width, 2) if value.half_width < 1e6 else rate(value.half_width)
+    return f"{rate(value.value)} +-{half}"

@@ -30,6 +30,7 @@ COLUMNS = 440
 ROWS = 230
 TALL_IN = 2.7
 GAP_ROWS = 7  # a stretch of the disk that was cut out of the axis is drawn so high
+FEW_CELLS = 800  # with fewer cells than this, each is drawn three cells wide
 WORDS = {"write": "writes", "read": "reads"}
 Rgb = npt.NDArray[np.float64]
 
@@ -46,6 +47,14 @@ def ink(values: F64, low: float, high: float, ramp: tuple[str, str, str]) -> Rgb
     color = np.stack([np.interp(strength, (0.0, 0.5, 1.0), stops[:, i]) for i in range(3)], axis=-1)
     color[~some] = 1.0
     return color
+
+
+def thicken(values: F64) -> F64:
+    """Each cell spread over its neighbours, the larger value winning: a few lone cells must be seen."""
+    padded = np.pad(values, 1)
+    rows, columns = values.shape
+    spread = [padded[i : i + rows, j : j + columns] for i in range(3) for j in range(3)]
+    return np.asarray(np.max(spread, axis=0), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -110,11 +119,12 @@ class DiskPanels:
         return "" if self.maps[op] else f"no {WORDS[op]}"
 
     def height_in(self, op: str) -> float:
-        """The op that moved nothing needs a line; the one that moved little, half the height."""
+        """The op that moved nothing needs a line; one that moved little, less than the other."""
         if not self.maps[op]:
             return 0.28
         other = "read" if op == "write" else "write"
-        return TALL_IN if self.bytes_[op] >= 0.5 * self.bytes_[other] else TALL_IN * 0.62
+        share = self.bytes_[op] / max(self.bytes_[other], 1)
+        return TALL_IN if share >= 0.5 else TALL_IN * (0.62 if share >= 0.02 else 0.35)
 
     def drawer(self, op: str) -> Callable[[Axes], None] | None:
         """Who draws the panel; None if there is nothing to draw."""
@@ -149,7 +159,8 @@ class DiskPanels:
         for class_, values in self.maps[op].items():
             some = values[values > 0]
             low, high = float(some.min()), float(some.max())
-            picture *= ink(values, low, high, style.CLASS_RAMP[class_])
+            shown = thicken(values) if some.size < FEW_CELLS else values
+            picture *= ink(shown, low, high, style.CLASS_RAMP[class_])
             label = f"{class_}\n{units.bytes_(low, 2)}" + (f"–{units.bytes_(high, 2)}" if high > low else "")
             handles.append(Patch(color=style.CLASS[class_], label=label))
         ax.imshow(

@@ -38,6 +38,8 @@ def number(value: float, _: object = None) -> str:
 def from_zero(ax: Axes, top: float, ticks: int = 4) -> None:
     """A linear axis from 0 to a little above the top, with round ticks."""
     ax.set_ylim(0, top * 1.08 if top > 0 else 1)
+    if not top > 0:
+        ax.text(0.5, 0.5, "none", transform=ax.transAxes, ha="center", va="center", color=style.QUIET)
     ax.yaxis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 2.5, 5, 10]))
     ax.yaxis.set_major_formatter(FuncFormatter(number))
 

@@ -43,11 +43,15 @@ def draw_phases(
     ax.set_ylim(0, 1)
     ax.axis("off")
     zero = m.timeline.zero_ns
-    span_s = float(m.timeline.edges_s[-1] - m.timeline.edges_s[0])
+    begin_s, finish_s = float(m.timeline.edges_s[0]), float(m.timeline.edges_s[-1])
+    span_s = finish_s - begin_s
     groups = runs_of_names(phases)
     free_from = -np.inf
     for i, (name, times, start_ns, end_ns) in enumerate(groups):
-        start, end = (start_ns - zero) / 1e9, (end_ns - zero) / 1e9
+        # what lies outside the picture is not drawn: text at a far place would overflow the renderer
+        start, end = max((start_ns - zero) / 1e9, begin_s), min((end_ns - zero) / 1e9, finish_s)
+        if end < start:
+            continue
         ax.axvspan(start, end, color=style.PHASE_BANDS[i % 2], lw=0)
         room = (end - start) / span_s * width_in if span_s > 0 else 0.0
         label = f"{name} ×{times}" if times > 1 else name
@@ -58,11 +62,13 @@ def draw_phases(
             free_from = start
     ends = np.concatenate((phases.start_ns, phases.end_ns))
     ticks = (np.unique(ends) - zero) / 1e9
+    ticks = ticks[(ticks >= begin_s) & (ticks <= finish_s)]
     if ticks.size * 0.02 < width_in:
         ax.add_collection(
             LineCollection([[(x, 0), (x, 0.28)] for x in ticks], colors="#8894A5", linewidths=0.7)
         )
     borders = [(g[2] - zero) / 1e9 for g in groups] + [(groups[-1][3] - zero) / 1e9]
+    borders = [x for x in borders if begin_s <= x <= finish_s]
     if len(borders) <= MOST_BORDERS:
         for panel in panels:
             for x in borders:

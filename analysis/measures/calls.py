@@ -47,6 +47,11 @@ def hist_percentile_ns(hist: np.ndarray, percent: float) -> float | None:
     return float(edges[bucket]) / 2 + float(edges[bucket + 1]) / 2
 
 
+def _at_most(value: float | None, longest: int) -> float | None:
+    """A bucket's middle may lie above the longest call; the percentile can't."""
+    return None if value is None else min(value, float(longest)) if longest > 0 else value
+
+
 def by_call(call: Call) -> list[CallRow]:
     """One row per call and target, most time first."""
     rows = []
@@ -55,6 +60,7 @@ def by_call(call: Call) -> list[CallRow]:
     for k in np.unique(key):
         of = key == k
         hist = call.hist[of].sum(axis=0)
+        longest = int(call.max_ns[of].max())
         rows.append(
             CallRow(
                 call=call.call.labels[int(k) // labels],
@@ -63,9 +69,9 @@ def by_call(call: Call) -> list[CallRow]:
                 bytes=int(call.bytes[of].sum()),
                 errors=int(call.errors[of].sum()),
                 total_ns=int(call.total_ns[of].sum()),
-                p50_ns=hist_percentile_ns(hist, 50),
-                p99_ns=hist_percentile_ns(hist, 99),
-                max_ns=int(call.max_ns[of].max()),
+                p50_ns=_at_most(hist_percentile_ns(hist, 50), longest),
+                p99_ns=_at_most(hist_percentile_ns(hist, 99), longest),
+                max_ns=longest,
             )
         )
     return sorted(rows, key=lambda row: (-row.total_ns, row.call, row.target))

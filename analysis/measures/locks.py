@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.measures.timeline import F64, Timeline
+from analysis.tables.lock import LockName
 from analysis.tables.lock_wait import LockWait
 
 DEFINITION = (
@@ -73,7 +74,7 @@ def caller_name(frame: str) -> str:
     return f"{name}()+{offset.split('/')[0]}" if plus else f"{name}()"
 
 
-def by_lock(waits: LockWait, names: dict[int, str], stacks: dict[int, list[str]]) -> list[LockRow]:
+def by_lock(waits: LockWait, names: dict[int, LockName], stacks: dict[int, list[str]]) -> list[LockRow]:
     """One row per lock name, or per kind and caller for locks without one; longest total wait first."""
     # group by the few different (kind, lock, stack) in numpy; give names to those only
     keys = np.stack([waits.kind.codes.astype(np.uint64), waits.lock_id, waits.stack_id.astype(np.uint64)])
@@ -92,7 +93,9 @@ def by_lock(waits: LockWait, names: dict[int, str], stacks: dict[int, list[str]]
         kind = waits.kind.labels[int(unique[0, g])]
         lock_id = int(unique[1, g])
         frames = callers(stacks.get(int(unique[2, g].astype(np.int64)), []))
-        name = names.get(lock_id) or (caller_name(frames[0]) if frames else f"at {lock_id:#x}")
+        known = names.get(lock_id, LockName("", ""))
+        inside = f" [{known.slab}]" if known.slab else ""
+        name = known.name or (caller_name(frames[0]) if frames else f"at {lock_id:#x}") + inside
         key = (kind, name)
         sums = merged.setdefault(key, [0, 0, 0, 0, 0])
         for i in range(4):
@@ -100,7 +103,7 @@ def by_lock(waits: LockWait, names: dict[int, str], stacks: dict[int, list[str]]
         sums[4] = max(sums[4], int(longest[g]))
         ids.setdefault(key, set()).add(lock_id)
         weight = int(total[2, g] + total[3, g])
-        rest = frames if lock_id in names else frames[1:]
+        rest = frames if known.name else frames[1:]
         if key not in outer or weight > outer[key][0]:
             outer[key] = (weight, " < ".join(symbol(frame) for frame in rest[:4]))
     rows = [

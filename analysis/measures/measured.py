@@ -94,10 +94,10 @@ def _spans(tables: Tables) -> tuple[list[I64], list[I64]]:
         ends.append(tables.block.complete_ns)
     if tables.call is not None:
         begins.append(tables.call.bin_ns)
-        ends.append(tables.call.bin_ns + tables.call.bin_length_ns // 2)
+        ends.append(tables.call.bin_ns + tables.call.bin_length_ns)
     if tables.lock_wait is not None:
         begins.append(tables.lock_wait.bin_ns)
-        ends.append(tables.lock_wait.bin_ns + tables.lock_wait.bin_length_ns // 2)
+        ends.append(tables.lock_wait.bin_ns + tables.lock_wait.bin_length_ns)
     if tables.counter is not None:
         begins.append(tables.counter.t_ns)
         ends.append(tables.counter.t_ns)
@@ -121,10 +121,11 @@ def find_window(run: Run, tables: Tables) -> Window:
     )
     if sane and stated_start is not None and stated_end is not None:
         start, end = stated_start, stated_end
-        outside = sum(int(((e < start) | (e > end + QUANTUM_NS)).sum()) for e in ends)
+        outside = sum(int((e < start - QUANTUM_NS).sum()) for e in ends)
+        outside += sum(int((b > end + QUANTUM_NS).sum()) for b in begins)
         if outside:
             run.gaps.append(
-                f"{outside:,} rows lie outside the recorded time run.json states;"
+                f"{outside:,} rows lie more than 0.1 s outside the recorded time run.json states;"
                 " they are counted in the first or last bin"
             )
     else:

@@ -126,9 +126,6 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     rows = []
     elapsed_ns = measured.window.elapsed_s * 1e9 * (run.cpus or 1)
 
-    def count(value: int | None) -> str:
-        return "-" if value is None else f"{value:,}"
-
     for name, loss in run.losses.items():
         per_event = None
         if loss.bpf_sampled_runs and loss.bpf_sampled_ns is not None:
@@ -139,10 +136,10 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
             (
                 name,
                 loss.state,
-                count(loss.seen),
-                count(loss.recorded),
-                count(loss.lost_total),
-                count(loss.bpf_run_count),
+                units.count(loss.seen),
+                units.count(loss.recorded),
+                units.count(loss.lost_total),
+                units.count(loss.bpf_run_count),
                 units.ns(per_event),
                 units.percent(cpu / elapsed_ns) if cpu is not None and run.cpus else "-",
             )
@@ -171,7 +168,7 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
         section.notes.append(f"the recorder itself used {units.ns(run.recorder_cpu_ns)} of CPU{share}")
     if measured.untimed:
         section.notes.append(
-            f"block: {measured.untimed:,} rows have times out of order; no latency counts them"
+            f"block: {measured.untimed:,} rows have missing or disordered times: no latency counts them"
         )
     section.definition = (
         "each: mean BPF run time of the sampled runs; CPU %: that times all runs, and the collector's"

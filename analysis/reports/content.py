@@ -39,12 +39,12 @@ def where_time_went(run: Run, m: Measured) -> Section:
                 row.name,
                 str(row.times) if row.name != phases.OUTSIDE else "",
                 units.seconds(t),
-                units.figures(row.ops / t) if t > 0 and row.ops else "-",
+                units.rate(row.ops / t) if t > 0 and row.ops else "-",
                 units.mean(row.own_mb_s),
-                units.mb_s(row.app_bytes / 1e6 / t) if t > 0 and row.app_bytes is not None else "-",
-                units.mb_s(row.device_bytes / 1e6 / t) if t > 0 and row.device_bytes is not None else "-",
+                units.rate(row.app_bytes / 1e6 / t) if t > 0 and row.app_bytes is not None else "-",
+                units.rate(row.device_bytes / 1e6 / t) if t > 0 and row.device_bytes is not None else "-",
                 units.percent(share),
-                units.figures(row.seeks / t) if t > 0 and row.seeks is not None else "-",
+                units.rate(row.seeks / t) if t > 0 and row.seeks is not None else "-",
             )
         )
     heads = ("<phase", "n", "s", "ops/s", "own MB/s", "app MB/s", "dev MB/s", "meta %", "seeks/s")
@@ -64,7 +64,7 @@ def throughput_section(run: Run, m: Measured) -> Section:
         for op in throughput.OPS:
             moved = m.app_bytes[op]
             section.facts.append(
-                (f"application {op}", f"{units.bytes_(moved)}, {units.mb_s(moved / 1e6 / elapsed)} MB/s")
+                (f"application {op}", f"{units.bytes_(moved)}, {units.rate(moved / 1e6 / elapsed)} MB/s")
             )
     else:
         section.facts.append(("application", f"not available: {_absent(run, 'calls')}"))
@@ -79,14 +79,14 @@ def throughput_section(run: Run, m: Measured) -> Section:
         rows.append(
             (
                 row.op,
-                row.class_,
-                f"{row.requests:,}",
+                row.class_ if row.bytes else "-",
+                units.count(row.requests),
                 units.bytes_(row.bytes),
-                units.mb_s(row.bytes / 1e6 / elapsed),
-                units.figures(row.requests / elapsed),
+                units.rate(row.bytes / 1e6 / elapsed),
+                units.rate(row.requests / elapsed),
                 units.bytes_(row.bytes / row.requests),
                 units.percent(row.in_workload / row.requests),
-                f"{row.errors:,}",
+                units.count(row.errors),
             )
         )
     heads = ("<op", "<class", "requests", "bytes", "MB/s", "IOPS", "mean size", "own %", "errors")
@@ -127,9 +127,9 @@ def seeks_section(run: Run, m: Measured) -> Section:
         counts.append(
             (
                 name,
-                f"{s.requests:,}",
-                f"{s.seeks:,}",
-                units.figures(s.seeks / elapsed),
+                units.count(s.requests),
+                units.count(s.seeks),
+                units.rate(s.seeks / elapsed),
                 units.percent(s.seeks / s.with_previous if s.with_previous else None),
                 units.percent(s.sequential_share),
                 units.percent(near),
@@ -175,7 +175,7 @@ def latency_section(run: Run, m: Measured) -> Section:
             first = i == 0 or class_
             label = (op if not class_ else f"  {class_}") if first else ""
             rows.append(
-                (label, row.stage, f"{row.count:,}" if first else "", *(units.ns(v) for v in row.at_ns))
+                (label, row.stage, units.count(row.count) if first else "", *(units.ns(v) for v in row.at_ns))
             )
     if rows:
         heads = ("<op", "<stage", "count", *(f"p{p:g}" if p < 100 else "max" for p in latency.PERCENTS))
@@ -218,7 +218,7 @@ def locks_section(run: Run, m: Measured) -> Section:
             (
                 r.kind,
                 r.name,
-                f"{r.waits:,}",
+                units.count(r.waits),
                 units.ns(r.spin_ns),
                 units.ns(r.sleep_ns),
                 units.ns(r.max_ns),
@@ -264,9 +264,9 @@ def calls_section(run: Run, m: Measured) -> Section:
         (
             r.call,
             r.target,
-            f"{r.count:,}",
+            units.count(r.count),
             units.bytes_(r.bytes),
-            f"{r.errors:,}",
+            units.count(r.errors),
             units.ns(r.total_ns),
             units.ns(r.p50_ns),
             units.ns(r.p99_ns),

@@ -26,8 +26,12 @@ def wrap(text: str, indent: str = "", hang: str | None = None) -> list[str]:
     ) or [""]
 
 
-def _cut(cell: str, width: int) -> str:
-    return cell if len(cell) <= width else cell[: max(width - 2, 1)] + ".."
+def _fold(cell: str, width: int) -> list[str]:
+    """The cell in pieces of at most `width`, at spaces where there are any; later pieces are indented."""
+    if len(cell) <= width:
+        return [cell]
+    lead = " " * (len(cell) - len(cell.lstrip()))
+    return textwrap.wrap(cell.strip(), width, initial_indent=lead, subsequent_indent=lead + "  ") or [cell]
 
 
 def table_lines(table: Table) -> list[str]:
@@ -50,11 +54,16 @@ def table_lines(table: Table) -> list[str]:
         over -= take
     lines = []
     for row in rows:
-        cells = [
-            _cut(cell, w).ljust(w) if is_left else cell.rjust(w)
-            for cell, w, is_left in zip(row, widths, left, strict=True)
-        ]
-        lines.append(("  " + gap.join(cells)).rstrip())
+        pieces = [_fold(c, w) if is_left else [c] for c, w, is_left in zip(row, widths, left, strict=True)]
+        # a folded name goes on above; the numbers stand on its last line
+        height = max(len(p) for p in pieces)
+        for i in range(height):
+            cells = []
+            for piece, w, is_left in zip(pieces, widths, left, strict=True):
+                at = i if is_left else i - (height - 1)
+                word = piece[at] if 0 <= at < len(piece) else ""
+                cells.append(word.ljust(w) if is_left else word.rjust(w))
+            lines.append(("  " + gap.join(cells)).rstrip())
     return lines
 
 

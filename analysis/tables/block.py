@@ -49,7 +49,7 @@ class Block:
     in_workload: npt.NDArray[np.bool_]
     error: I64
     requeues: I64
-    # queue <= issue <= complete, all after boot: other rows are in every count but of no latency
+    # queue <= issue <= complete, all after boot: other rows are in every count, not in latencies
     timed: npt.NDArray[np.bool_]
 
     @property
@@ -64,12 +64,14 @@ class Block:
 
 
 def from_stored(stored: Stored) -> Block:
-    """The columns the measures use."""
+    """The columns the measures use. A request whose end was not seen counts at its issue, or queueing."""
     queue, issue, complete = stored.ints("queue_ns"), stored.ints("issue_ns"), stored.ints("complete_ns")
+    timed = (queue > 0) & (queue <= issue) & (issue <= complete)
+    issue = np.where(issue > 0, issue, np.maximum(queue, 0))
     return Block(
         queue_ns=queue,
         issue_ns=issue,
-        complete_ns=complete,
+        complete_ns=np.maximum(complete, issue),
         dev=stored.ints("dev"),
         sector=stored.ints("sector"),
         bytes=stored.ints("bytes"),
@@ -79,5 +81,5 @@ def from_stored(stored: Stored) -> Block:
         in_workload=stored.bools("in_workload"),
         error=stored.ints("error"),
         requeues=stored.ints("requeues"),
-        timed=np.asarray((queue > 0) & (queue <= issue) & (issue <= complete)),
+        timed=np.asarray(timed),
     )

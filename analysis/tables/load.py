@@ -37,7 +37,7 @@ class Tables:
     lock_wait: lock_wait.LockWait | None
     call: call.Call | None
     counter: counter.Counter | None
-    lock_names: dict[int, str]
+    lock_names: dict[int, lock.LockName]
     stacks: dict[int, list[str]]
     truncated_bytes: dict[str, int]
     rows: dict[str, int]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,19 @@ def convert(source: Path, target: Path) -> None:
     write_batches(target, arrow, [pa.RecordBatch.from_pylist(list(rows.values()), schema=arrow)])
 
 
-def from_stored(stored: Stored) -> dict[int, str]:
-    """Name of each lock that has one (name, else slab and member)."""
+@dataclass(frozen=True)
+class LockName:
+    """What a lock is called: its name, or slab.member; both empty where only the caller can name it."""
+
+    name: str
+    slab: str
+
+
+def from_stored(stored: Stored) -> dict[int, LockName]:
+    """What is known of each lock."""
     names = {}
     for row in stored.table.to_pylist():
-        inside = ".".join(part for part in (row["slab"], row["member"]) if part)
-        if row["name"] or inside:
-            names[int(row["lock_id"])] = clean(row["name"] or inside, 100)
+        slab, member = clean(row["slab"], 60), clean(row["member"], 60)
+        name = clean(row["name"], 100) or (f"{slab}.{member}" if slab and member else "")
+        names[int(row["lock_id"])] = LockName(name, slab)
     return names

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Measures against naive references, hand-made cases, and the known faults of the peers."""
+
 from __future__ import annotations
 
 import math
@@ -9,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import BIN_NS, START_NS, Spec, hist_bucket, request
 
 from analysis.measures import calls, correlation, disk_map, latency, locks, phases, queue_depth
 from analysis.measures.measured import Measured, measure
@@ -20,6 +21,7 @@ from analysis.tables.block import Block
 from analysis.tables.call import bucket_edges_ns
 from analysis.tables.load import Tables, load_tables
 from analysis.tables.store import Words
+from tests.analysis.synthetic import BIN_NS, START_NS, Spec, hist_bucket, request
 
 SECOND = 1_000_000_000
 times = st.integers(0, 10_000)
@@ -286,7 +288,10 @@ def test_locks_are_summed_by_name_or_caller(tmp_path: Path) -> None:
             {**wait, "lock_id": 192, "stack_id": 2, "failed": 1},
             {**wait, "lock_id": 256, "stack_id": -1},
         ],
-        lock=[{"lock_id": 192, "kind": "rwsem", "slab": "ext4_inode_cache", "member": "i_data_sem"}],
+        lock=[
+            {"lock_id": 192, "kind": "rwsem", "slab": "ext4_inode_cache", "member": "i_data_sem"},
+            {"lock_id": 256, "kind": "rwsem", "slab": "kmalloc-512", "member": None},
+        ],
         stack=[
             {"stack_id": 1, "frames": ["down_read+0x1", "walk+0x5", "open+0x7"]},
             {"stack_id": 2, "frames": ["down_read+0x1", "other+0x5"]},
@@ -295,7 +300,7 @@ def test_locks_are_summed_by_name_or_caller(tmp_path: Path) -> None:
     _, m = load(spec, tmp_path / "r")
     assert m.lock_rows is not None
     by = {row.name: row for row in m.lock_rows}
-    assert set(by) == {"walk()+0x5", "ext4_inode_cache.i_data_sem", "at 0x100"}
+    assert set(by) == {"walk()+0x5", "ext4_inode_cache.i_data_sem", "at 0x100 [kmalloc-512]"}
     walk = by["walk()+0x5"]
     assert (walk.locks, walk.waits, walk.spin_ns, walk.sleep_ns, walk.max_ns) == (2, 4, 20, 200, 99)
     assert walk.callers == "open"

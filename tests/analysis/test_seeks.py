@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""The seek rule, at its edges and against one row at a time."""
+
 from __future__ import annotations
 
 import math
@@ -8,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import START_NS, Spec, request
 
 from analysis.measures import seeks
 from analysis.measures.measured import find_window, measure
 from analysis.run import open_run
 from analysis.tables.block import Block
 from analysis.tables.load import load_tables
+from tests.analysis.synthetic import START_NS, Spec, request
 
 
 def load_block(spec: Spec, path: Path) -> Block:

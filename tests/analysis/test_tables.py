@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Recordings become tables to the byte; broken and foreign ones are refused by name."""
+
 from __future__ import annotations
 
 import json
@@ -8,13 +10,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from synthetic import BIN_NS, MAGIC, START_NS, Spec, decaying_ext3, rec_bytes, request
 
 from analysis.errors import TableError
 from analysis.report import make_report
 from analysis.run import open_run
 from analysis.tables.load import load_tables
 from analysis.tables.rec import open_recording
+from tests.analysis.synthetic import BIN_NS, MAGIC, START_NS, Spec, decaying_ext3, rec_bytes, request
 
 
 def one_of_each() -> Spec:
@@ -128,7 +130,8 @@ def header_of(data: bytes) -> dict[str, object]:
 def with_header(header: object, size: int | None = None) -> bytes:
     text = json.dumps(header).encode()
     head = MAGIC + struct.pack("<II", len(text) if size is None else size, 0) + text
-    return head + b"\0" * (-len(head) % 8) + b"\0" * 256
+    padding: bytes = b"\0" * (-len(head) % 8)
+    return head + padding + b"\0" * 256
 
 
 GOOD = header_of(rec_bytes("block", []))
