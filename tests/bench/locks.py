@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What lock tracing costs the pipe-mutex storm: none, `locks`, and `perf lock record`, interleaved.
 
-    .venv/bin/python -m tests.bench_locks [REPS]        as root, after make build
-
 The storm (two writers and two readers on one pipe) is the worst case: nothing but contended lock operations.
 """
 
@@ -11,11 +9,11 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.bench import spread
 from tests.collectors.recording import compile_program, recording
 
 SECONDS = 2
@@ -68,22 +66,15 @@ def measure(reps: int = 5) -> Cost:
     return cost
 
 
-def main() -> int:
-    """Print the medians, their spread and the loss."""
-    cost = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
-    none = statistics.median(cost.attempts_per_s["none"])
-    print(f"{'tracer':<18}{'median/s':>12}{'min/s':>12}{'max/s':>12}{'of none':>9}")
-    for tracer, rates in cost.attempts_per_s.items():
-        median = statistics.median(rates)
-        print(f"{tracer:<18}{median:>12,.0f}{min(rates):>12,.0f}{max(rates):>12,.0f}{median / none:>9.2f}")
-    print(f"locks: {cost.waits:,} waits recorded, {cost.lost} lost", end="")
+def report(reps: int) -> str:
+    """The medians, their spread and the loss."""
+    cost = measure(reps)
+    lines = [
+        f"pipe-mutex storm, 2 writers and 2 readers, {SECONDS} s, attempts/s, {reps} interleaved repetitions"
+    ]
+    lines += spread.table(cost.attempts_per_s, "none")
+    lines.append(f"  locks: {cost.waits:,} waits recorded, {cost.lost:,} lost")
     if cost.ns_a_run:
-        print(f"; {statistics.median(cost.ns_a_run):.0f} ns a program run, two runs a wait")
-    else:
-        print()
-    print(f"perf lock record: {len(cost.perf_lost)} of its runs said that samples were lost")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        lines.append(f"  locks: {statistics.median(cost.ns_a_run):.0f} ns a program run, two runs a wait")
+    lines.append(f"  perf lock record: {len(cost.perf_lost)} of {reps} runs said that samples were lost")
+    return "\n".join(lines)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tracing costs, beside its peers (make bench)."""

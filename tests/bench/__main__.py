@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""make bench: every performance claim of ours, measured here and now beside its peers. As root; some minutes.
+
+.venv/bin/python -m tests.bench [block|locks|job] [REPETITIONS]      one part alone
+"""
+
+import os
+import sys
+
+from tests.bench import block, locks, main_job
+
+REPETITIONS = 7
+
+
+def main(words: list[str]) -> int:
+    """Run the parts and print their figures."""
+    if os.geteuid() != 0:
+        print("seekmeter: bench traces the kernel, which needs root: run it as root", file=sys.stderr)
+        return 3
+    part = words[0] if words else "all"
+    reps = int(words[1]) if len(words) > 1 else REPETITIONS
+    load = os.getloadavg()[0]
+    print(f"{os.uname().release}, {os.cpu_count()} CPUs, load before {load:.1f}", flush=True)
+    if part in ("all", "block"):
+        print(block.report(reps), flush=True)
+    if part in ("all", "locks"):
+        print(locks.report(reps), flush=True)
+    if part in ("all", "job"):
+        print(main_job.report("ext3", "default"), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
