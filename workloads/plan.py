@@ -98,7 +98,9 @@ class Plan:
             rows.append(("directory", f"{self.directory} (nothing is formatted)"))
         if self.sched is not None:
             rows.append(("scheduler", f"{self.sched}, put back at the end"))
-        rows.append(("workload", shlex.join(self.workload_argv)))
+        where = self.directory or Path("/run/seekmeter/…/mnt")
+        argv = self.command_in(where, Path("runs/…/raw"))
+        rows.append(("workload", shlex.join(argv).replace("'", "") if self.workload else shlex.join(argv)))
         if self.workload is not None:
             rows.append(("", f"{self.workload.summary} ({self.workload.source})"))
             rows.append(("scale", self.scale))
