@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""python -m collectors JOB: the jobs trace, watch and plan, with their words in the environment (see Makefile).
+"""python -m collectors JOB: the jobs trace, watch and plan, their words in the environment (see Makefile).
 
 A recording job prints the run directory on stdout, alone, also when the run failed but can be reported. All
 else goes to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong words, 3 this machine can't.
@@ -8,6 +8,8 @@ else goes to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong words, 3 this
 import os
 import sys
 
+from collectors import interrupts
+from collectors.terminal import tell
 from workloads import words as words_module
 from workloads.errors import UserError
 
@@ -16,6 +18,7 @@ _WHY = {"trace": "formatting, mounting and tracing", "watch": "tracing"}
 
 def main(job: str) -> int:
     """Run one job; every error the user can do something about ends as one line and an exit code."""
+    interrupts.catch()
     try:
         words = words_module.parse(os.environ, job)
         if job == "plan":
@@ -25,23 +28,27 @@ def main(job: str) -> int:
             return 0
         return _record(job, words)
     except UserError as error:
-        print(f"seekmeter: {error.message}", file=sys.stderr)
+        tell(f"seekmeter: {error.message}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("seekmeter: interrupted before the run began", file=sys.stderr)
+        tell("seekmeter: interrupted before the run began")
         return 1
     except BrokenPipeError:
         return 1
 
 
 def _record(job: str, words: words_module.Words) -> int:
-    from collectors import session
     from collectors.privilege import become_root
+    from collectors.recording import RunFailed
 
     become_root(job, _WHY[job])
     try:
-        path = session.trace(words) if job == "trace" else session.watch(words)
-    except session.RunFailed as error:
+        if job == "trace":
+            from collectors.session import trace as record
+        else:
+            from collectors.watch import watch as record
+        path = record(words)
+    except RunFailed as error:
         print(error.path)
         raise
     print(path)

@@ -52,7 +52,7 @@ def under(directory: Path) -> Place:
 
 
 def _mount_of(directory: Path) -> mounts.Mount:
-    """Return the mount a directory is in: the last one whose target is an ancestor of it and nearest to it."""
+    """Return the mount a directory is in: the last one whose target is its nearest ancestor."""
     real = Path(os.path.realpath(directory))
     best: mounts.Mount | None = None
     for mount in mounts.here():

@@ -12,8 +12,9 @@ from collectors.privilege import TREE
 
 # What decides how fast locks, timers and block I/O are.
 _CONFIG = (
-    *("CONFIG_HZ", "CONFIG_PREEMPT", "CONFIG_PREEMPT_NONE", "CONFIG_PREEMPT_VOLUNTARY", "CONFIG_PREEMPT_DYNAMIC"),
-    *("CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_LAZY", "CONFIG_SMP", "CONFIG_NR_CPUS", "CONFIG_NUMA"),
+    *("CONFIG_HZ", "CONFIG_PREEMPT", "CONFIG_PREEMPT_NONE", "CONFIG_PREEMPT_VOLUNTARY"),
+    *("CONFIG_PREEMPT_DYNAMIC", "CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_LAZY"),
+    *("CONFIG_SMP", "CONFIG_NR_CPUS", "CONFIG_NUMA"),
     *("CONFIG_QUEUED_SPINLOCKS", "CONFIG_PARAVIRT_SPINLOCKS", "CONFIG_DEBUG_LOCK_ALLOC", "CONFIG_LOCK_STAT"),
     *("CONFIG_PROVE_LOCKING", "CONFIG_DEBUG_SPINLOCK", "CONFIG_KASAN", "CONFIG_BLK_WBT", "CONFIG_BLK_WBT_MQ"),
     *("CONFIG_BLK_CGROUP_IOCOST", "CONFIG_CGROUP_WRITEBACK"),
@@ -50,7 +51,7 @@ def of_machine() -> dict[str, object]:
 
 
 def clock() -> dict[str, object]:
-    """Return run.json's "clock": every time in the run is this clock's; the offset leads to the time of day."""
+    """Return run.json's "clock": every time in the run is its; the offset leads to the time of day."""
     return {
         "name": "CLOCK_MONOTONIC",
         "realtime_offset_ns": time.time_ns() - time.monotonic_ns(),

@@ -36,8 +36,8 @@ def owner() -> Owner:
 def become_root(job: str, why: str) -> None:
     """Return if we are root; else start the job again through sudo, which does not return.
 
-    Our own variables are handed over one by one, as sudo clears the environment. Raises MachineError where there
-    is no sudo.
+    Our own variables are handed over one by one, as sudo clears the environment. Raises MachineError where
+    there is no sudo.
     """
     if os.geteuid() == 0:
         return
@@ -47,5 +47,6 @@ def become_root(job: str, why: str) -> None:
     print(f"seekmeter: {why} needs root: going on through sudo", file=sys.stderr, flush=True)
     ours = [f"{name}={text}" for name, text in os.environ.items() if name.startswith("SEEKMETER_")]
     ours.append(f"PATH={os.environ.get('PATH', os.defpath)}")
-    # -B: root's compiled files would lie in the user's tree. -- ends sudo's own options; env(1) sets the variables whatever sudo's policy on the environment is.
+    # -- ends sudo's own options; env(1) sets the variables whatever sudo's policy on the environment is.
+    # -B: root's compiled files would lie in the user's tree.
     os.execv(sudo, [sudo, "--", "/usr/bin/env", *ours, sys.executable, "-B", "-m", "collectors", job])

@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collectors.privilege import Owner
+from collectors.terminal import tell
 from workloads.cgroups import WorkloadCgroup
 from workloads.errors import MachineError
 
@@ -61,7 +63,7 @@ def run(
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # ^C is for us, who end the whole cgroup
-                preexec_fn=enter,
+                preexec_fn=enter,  # noqa: PLW1509 (no threads here)
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise MachineError(f"{argv[0]}: cannot be started: {error}") from None
@@ -76,10 +78,10 @@ def run(
         except KeyboardInterrupt:
             interrupted = True
         if process.poll() is None:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)  # a shell alone would leave the command it waits for
             try:
                 process.wait(_GRACE_SECONDS)
-            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
         end_ns = time.monotonic_ns()
@@ -88,9 +90,9 @@ def run(
 
 
 class Progress:
-    """What the user sees while the workload runs: one line, kept up to date on a terminal, sparse in a log."""
+    """What the user sees while the workload runs: one line, up to date on a terminal, sparse in a log."""
 
-    def __init__(self, phases: Path, est_seconds: float | None, log: Path) -> None:
+    def __init__(self, phases: Path, est_seconds: float | None, log: Callable[[str], None]) -> None:
         self._phases = phases
         self._est_seconds = est_seconds
         self._log = log
@@ -109,20 +111,20 @@ class Progress:
         remains = ""
         if self._est_seconds is not None:
             left = self._est_seconds - seconds
-            remains = f", about {left:.0f} s to go" if left > 0 else f", longer than the {self._est_seconds:.0f} s expected"
+            late = f", longer than the {self._est_seconds:.0f} s expected"
+            remains = f", about {left:.0f} s to go" if left > 0 else late
         phase = f", {len(self._done)} phases done, last: {self._done[-1]}" if self._done else ""
         line = f"  {'workload':<9} {seconds:.0f} s{remains}{phase}"
         if self._tty:
-            print(f"\r\x1b[K{line[:110]}", end="", file=sys.stderr, flush=True)
+            tell(f"\r\x1b[K{line[:110]}", end="")
         else:
-            print(line, file=sys.stderr, flush=True)
-        with self._log.open("a") as log:
-            log.write(line + "\n")
+            tell(line)
+        self._log(line)
 
     def end(self) -> None:
         """Leave the line."""
         if self._tty and self._said_seconds:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            tell("\r\x1b[K", end="")
 
     def _read_phases(self) -> None:
         with self._phases.open("rb") as file:

@@ -31,8 +31,8 @@ class Recorder:
     ) -> None:
         """Start it and wait until every source is attached, or has said why not.
 
-        Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory (None:
-        everything is the workload); target_dev, "major:minor" of the file system under test.
+        Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory
+        (None: everything is the workload); target_dev, "major:minor" of the file system under test.
         """
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
@@ -79,7 +79,11 @@ class Recorder:
                 f"recorder: did not stop in {_STOP_SECONDS:.0f} s and was ended; its tables end early"
             ) from None
         if code not in (0, 1):  # 1: no source could be attached, which losses.json says better
-            raise RunError(f"recorder: ended early ({_reason(code)}); its tables end there")
+            raise RunError(self.how_it_ended())
+
+    def how_it_ended(self) -> str:
+        """Say how a recorder ended that was not told to."""
+        return f"recorder: ended early ({_reason(self._process.wait())}); its tables end there"
 
     def kill(self) -> None:
         """End it at once."""
@@ -102,7 +106,8 @@ class Recorder:
         try:
             answer = json.loads(line)
         except ValueError:
-            raise RunError(f"recorder: said {line[:80]!r}, which is not understood; rebuild: make clean") from None
+            text = f"recorder: said {line[:80]!r}, which is not understood; rebuild: make clean"
+            raise RunError(text) from None
         assert isinstance(answer, dict)
         return answer
 
@@ -110,7 +115,8 @@ class Recorder:
         assert self._process.stderr is not None
         text = self._process.stderr.read().decode(errors="replace").strip().splitlines()
         code = self._process.wait()
-        return (text[-1].removeprefix("recorder: ") if text else f"ended ({_reason(code)})") + "; see make doctor"
+        why = text[-1].removeprefix("recorder: ") if text else f"ended ({_reason(code)})"
+        return f"{why}; see make doctor"
 
 
 def _reason(code: int) -> str:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The run directory while it is being made: run.json, raw/, the newest link (DESIGN.md, The run directory)."""
+"""The run directory while it is being made: run.json, raw/, the newest link (DESIGN.md, Run directory)."""
 
 import json
 import os
 import re
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from collectors.privilege import TREE, Owner
 from workloads.errors import MachineError, WordError
 
 SCHEMA = 1
+_KILLED = "the session was killed before its end; what it had recorded until then is here"
+# Room kept on the disk for the last word on a run whose recording filled the disk.
+_SPARE_BYTES = 64 << 10
 
 
 class RunDirectory:
@@ -24,18 +28,22 @@ class RunDirectory:
         self.facts: dict[str, Any] = {"schema": SCHEMA, "state": "running", "warnings": [], "timing": {}}
         try:
             self.path = self._make(name, out)
-            self.raw = self.path / "raw"
-            self.recordings = self.raw / "recorder"
-            for directory in (self.raw, self.recordings):
-                directory.mkdir()
         except FileExistsError:
             raise WordError(f"OUT={out} is there already: give a directory that is not") from None
         except OSError as error:
-            raise MachineError(
-                f"the run directory cannot be made: {error.filename}: {(error.strerror or '').lower()}"
-            ) from None
+            raise _cannot(error) from None
+        self.raw = self.path / "raw"
+        self.recordings = self.raw / "recorder"
         self.phases = self.raw / "phases.jsonl"
-        self.phases.touch()
+        self._spare = self.raw / ".spare"
+        try:
+            self.recordings.mkdir(parents=True)
+            self.phases.touch()
+            self._spare.write_bytes(b"\xff" * _SPARE_BYTES)
+        except OSError as error:
+            shutil.rmtree(self.path, ignore_errors=True)  # a moment old, and ours
+            raise _cannot(error) from None
+        self.write()
         self.give_to_owner()
 
     def _make(self, name: str, out: str | None) -> Path:
@@ -64,6 +72,12 @@ class RunDirectory:
             return path
         raise MachineError(f"{runs} has a hundred runs of this second: wait a second")
 
+    def finish(self) -> None:
+        """Write run.json for the last time, for which room was kept."""
+        self._spare.unlink(missing_ok=True)
+        self.write()
+        self.give_to_owner()
+
     def add(self, **facts: Any) -> None:
         """Add facts and write run.json."""
         self.facts.update(facts)
@@ -75,19 +89,13 @@ class RunDirectory:
 
     def write(self) -> None:
         """Write run.json: whole or not at all, so a reader never sees half of it."""
-        new = self.path / ".run.json.new"
         try:
-            with new.open("w") as file:
-                json.dump(self.facts, file, indent=1)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.chown(new, self._owner.uid, self._owner.gid)
-            new.replace(self.path / "run.json")
+            _replace_json(self.path / "run.json", self.facts, self._owner.uid, self._owner.gid)
         except OSError as error:
             # A full disk must not end the session before its cleanup; the last state written stays.
-            new.unlink(missing_ok=True)
-            self.facts["warnings"].append(f"run.json could not be written: {(error.strerror or '').lower()}")
+            text = f"run.json could not be written for a while: {(error.strerror or '').lower()}"
+            if text not in self.facts["warnings"]:
+                self.warn(text)
 
     def phase(self, name: str, start_ns: int, end_ns: int) -> None:
         """Add a phase of the session's own (sync) to the workload's."""
@@ -98,12 +106,23 @@ class RunDirectory:
         except OSError as error:
             self.warn(f"phases.jsonl could not be written: {(error.strerror or '').lower()}")
 
-    def keep_losses(self) -> None:
-        """Put the recorder's losses.json where the run directory has it."""
+    def keep_losses(self, sources: Mapping[str, Mapping[str, str]], whole: bool) -> None:
+        """Put the recorder's losses.json where the run directory has it.
+
+        If the recorder ended early (whole is False) the last it wrote is marked so, and if it wrote none yet,
+        its sources are named.
+        """
+        self._spare.unlink(missing_ok=True)
         try:
-            shutil.copyfile(self.recordings / "losses.json", self.path / "losses.json")
+            losses = json.loads((self.recordings / "losses.json").read_text())
+        except (OSError, ValueError):
+            losses = {"collectors": {name: dict(source) for name, source in sources.items()}}
+            whole = False
+        losses["complete"] = bool(losses.get("complete")) and whole
+        try:
+            _replace_json(self.path / "losses.json", losses, self._owner.uid, self._owner.gid)
         except OSError as error:
-            self.warn(f"losses.json is missing: {(error.strerror or '').lower()}")
+            self.warn(f"losses.json could not be written: {(error.strerror or '').lower()}")
 
     def give_to_owner(self) -> None:
         """Give everything to the user who asked for the run."""
@@ -115,3 +134,43 @@ class RunDirectory:
                 os.chown(
                     os.path.join(directory, entry), self._owner.uid, self._owner.gid, follow_symlinks=False
                 )
+
+
+def mark_killed(path: Path) -> bool:
+    """Call a run interrupted whose session is dead. Returns whether it was still called running."""
+    file = path / "run.json"
+    try:
+        status = file.lstat()
+        facts = json.loads(file.read_text())
+        if facts["state"] != "running":
+            return False
+        facts["state"] = "interrupted"
+        facts["warnings"].append(_KILLED)
+        (path / "raw" / ".spare").unlink(missing_ok=True)
+        _replace_json(file, facts, status.st_uid, status.st_gid)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False  # moved, deleted or changed by its owner meanwhile
+    return True
+
+
+def _replace_json(path: Path, value: object, uid: int, gid: int) -> None:
+    """Write a file whole or not at all, so a reader never sees half of it. Raises OSError."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("w") as file:
+            json.dump(value, file, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.chown(new, uid, gid)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _cannot(error: OSError) -> MachineError:
+    return MachineError(
+        f"the run directory cannot be made ({error.filename}: {(error.strerror or '').lower()}): "
+        f"give another place with OUT="
+    )

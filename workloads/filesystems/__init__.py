@@ -5,10 +5,12 @@ Commands are argument lists, never shell text. Options a kernel or mkfs does not
 anything is formatted: see trial.py.
 """
 
+import ctypes
 import functools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 # mkfs runs here: no relative name in an argument can reach a device or make a file.
 _NOWHERE = "/sys"
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 @dataclass(frozen=True)
@@ -187,6 +191,11 @@ def find_program(program: str) -> str | None:
     return shutil.which(program, path=path)
 
 
+def _end_with_session() -> None:
+    """Let no mkfs go on writing on a disk whose session was killed (preexec_fn)."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def run_command(
     argv: Sequence[str], env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
@@ -203,6 +212,7 @@ def run_command(
         cwd=_NOWHERE,
         env={**os.environ, "LC_ALL": "C", **(env or {})},
         check=False,
+        preexec_fn=_end_with_session,
     )
 
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""^C, SIGTERM and SIGHUP end a session in order, and only once: what comes later is answered, no more.
+
+The first signal raises KeyboardInterrupt in the main thread, or, while held, as soon as it is released.
+Signals ignored by whoever started us (nohup, a job in the background of a script) stay ignored.
+"""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from collectors.terminal import tell
+
+
+class _State:
+    held = False
+    waiting = False  # a signal came while held
+    raised = False
+
+
+def catch() -> None:
+    """Begin."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _caught)
+
+
+def hold() -> None:
+    """Let nothing interrupt what follows: it is short, and must be whole."""
+    _State.held = True
+
+
+def release() -> None:
+    """Raise KeyboardInterrupt for a signal that came while held; from here on at once."""
+    _State.held = False
+    if _State.waiting and not _State.raised:
+        _State.raised = True
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Hold what is inside."""
+    before = _State.held
+    hold()
+    try:
+        yield
+    finally:
+        _State.held = before
+    if not before:
+        release()
+
+
+def _caught(number: int, frame: FrameType | None) -> None:
+    if not _State.held and not _State.raised:
+        _State.raised = True
+        raise KeyboardInterrupt
+    _State.waiting = True
+    tell("seekmeter: ending; what was made is put back first")

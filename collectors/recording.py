@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What trace and watch share: a run directory being filled, the recorder's start and stop, how a run ends."""
+
+import json
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from collectors import facts, interrupts, rundir
+from collectors.recorder import Recorder
+from collectors.rundir import RunDirectory
+from collectors.terminal import tell
+from workloads.errors import RunError, UserError
+from workloads.janitor import STATE, Janitor
+from workloads.words import Words
+
+
+class RunFailed(UserError):
+    """The run failed and its directory can be reported."""
+
+    def __init__(self, message: str, exit_code: int, path: Path) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.path = path
+
+
+class Session:
+    """A run directory being filled: says what it is doing on stderr and in raw/session.log, and times it."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+        self.recorder: Recorder | None = None
+        self._recorder_lost = False
+
+    def log(self, line: str) -> None:
+        """Write to the log alone. A full disk ends no session."""
+        try:
+            with (self.run.raw / "session.log").open("a") as log:
+                log.write(line + "\n")
+        except OSError:
+            pass
+
+    def say(self, what: str, detail: str) -> None:
+        """Tell one step."""
+        line = f"  {what:<9} {detail}"
+        tell(line)
+        self.log(line)
+
+    def warn(self, text: str) -> None:
+        """Tell what every report has to tell too."""
+        self.run.warn(text)
+        self.say("WARNING", text)
+
+    @contextmanager
+    def step(self, what: str, detail: str, key: str) -> Iterator[None]:
+        """Tell one step and keep how long it took in run.json's "timing"."""
+        self.say(what, detail)
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.run.facts["timing"][key] = round(time.monotonic() - start, 3)
+
+    def start_recorder(
+        self, words: Words, disks: list[str], cgroup: Path | None, target_dev: str | None, janitor: Janitor
+    ) -> None:
+        """Start the recorder, if anything is to be recorded, and say what it cannot record."""
+        if not words.collect:
+            self.say("record", "nothing (COLLECT=none)")
+            return
+        with self.step("record", " ".join(words.collect), "attach_s"):
+            self.recorder = Recorder(self.run.recordings, words.collect, disks, cgroup, target_dev)
+            janitor.add_process(self.recorder.pid)
+        for name, source in self.recorder.sources.items():
+            if source["state"] != "on":
+                self.say("", f"{name} is off: {source['why']} ({source['remedy']})")
+        self.run.facts["clock"]["record_start_ns"] = time.monotonic_ns()
+        self.run.write()
+
+    def recording(self) -> bool:
+        """Return whether what was to be recorded still is; say so once when it is not any more."""
+        if self.recorder is None or self.recorder.alive():
+            return True
+        if not self._recorder_lost:
+            self._recorder_lost = True
+            self.warn(f"{self.recorder.how_it_ended()}; nothing is recorded from here on")
+            self.run.write()
+        return False
+
+    def stop_recorder(self) -> None:
+        """Take in the rest of the recording, which ^C does not cut short."""
+        with interrupts.held():
+            if self.recorder is not None and self.recording():
+                with self.step("stop", "taking in the rest of the recording", "stop_s"):
+                    try:
+                        self.recorder.stop()
+                    except RunError as error:
+                        self._recorder_lost = True
+                        self.warn(error.message)
+            self.run.facts["clock"]["record_end_ns"] = time.monotonic_ns()
+            if self.recorder is not None:
+                self.run.keep_losses(self.recorder.sources, whole=not self._recorder_lost)
+
+    def check_recording(self) -> None:
+        """Raise RunError if the recorder did not last: what is there is short, and its user must know."""
+        if self._recorder_lost:
+            raise RunError("the recording ends early (see the warning); what it has until then can be read")
+
+    def kill_recorder(self) -> None:
+        """After a failure: end the recorder at once."""
+        if self.recorder is not None:
+            self.recorder.kill()
+
+
+def sweep() -> None:
+    """Finish what killed sessions left: their things are undone, their runs are called interrupted."""
+    runs = []
+    for file in STATE.glob("*/run"):
+        try:
+            runs.append((file.parent, Path(json.loads(file.read_text()))))
+        except (OSError, ValueError, TypeError):
+            continue
+    for line in Janitor.sweep():
+        tell(f"seekmeter: {line}")
+    for session, path in runs:
+        if not session.exists() and rundir.mark_killed(path):
+            tell(f"seekmeter: its run {path} is marked interrupted: make report RUN={path} shows what it has")
+
+
+def first_facts(run: RunDirectory, words: Words) -> None:
+    """Write down what is known before anything is done."""
+    run.add(
+        command=words.command(),
+        words=dict(words.given),
+        start_realtime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        clock=facts.clock(),
+        kernel=facts.of_kernel(),
+        machine=facts.of_machine(),
+        tools=facts.of_tools(),
+    )
+
+
+@contextmanager
+def kept(session: Session, janitor: Janitor) -> Iterator[None]:
+    """Whatever happens inside, run.json says how it ended. Raises RunFailed for what the user should know.
+
+    If nothing can be said any more (kill -9), sweep() says it at the next start. Interrupts are held before
+    it and after it.
+    """
+    run = session.run
+    try:
+        (janitor.session_dir / "run").write_text(json.dumps(str(run.path)))
+        interrupts.release()
+        yield
+    except KeyboardInterrupt:
+        run.facts["state"] = "interrupted"
+        raise RunFailed("interrupted; everything is put back", 1, run.path) from None
+    except UserError as error:
+        if run.facts["state"] == "running":
+            run.facts["state"] = "interrupted"
+        run.warn(error.message)
+        raise RunFailed(error.message, error.exit_code, run.path) from None
+    except OSError as error:
+        run.facts["state"] = "interrupted"
+        text = f"{error.filename or 'the run'}: {(error.strerror or str(error)).lower()}"
+        run.warn(text)
+        raise RunFailed(text, 1, run.path) from None
+    except Exception as error:  # a defect of ours: nobody is shown a traceback, but it is not lost either
+        run.facts["state"] = "interrupted"
+        session.log(traceback.format_exc())
+        text = f"a defect of Seekmeter ended the run ({error!r}): please report it with {run.raw}/session.log"
+        run.warn(text)
+        raise RunFailed(text, 1, run.path) from None
+    finally:
+        interrupts.hold()
+        run.finish()

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is said on stderr: never an error itself, as a closed terminal or pipe must not stop a cleanup."""
+
+import sys
+
+
+def tell(text: str, end: str = "\n") -> None:
+    """Say it, if anybody can still hear it."""
+    try:
+        print(text, end=end, file=sys.stderr, flush=True)
+    except (OSError, RuntimeError):  # RuntimeError: said by a signal's handler in the middle of another
+        pass

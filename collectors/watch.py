@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Observe a live system: a device and all that reaches it. Runs nothing, writes nothing to it."""
+
+import time
+from pathlib import Path
+
+from collectors import blockdev, facts, interrupts
+from collectors.privilege import owner
+from collectors.recording import Session, first_facts, kept, sweep
+from collectors.rundir import RunDirectory
+from workloads.disks import queue
+from workloads.janitor import Janitor
+from workloads.words import Words
+
+
+def watch(words: Words) -> Path:
+    """Watch for SECS seconds; ^C ends it early, and well. Returns the run directory.
+
+    Raises UserError; RunFailed, with the run directory, if there is one to report all the same.
+    """
+    sweep()
+    assert words.dev is not None
+    disk = blockdev.whole_disk(words.dev)
+    interrupts.hold()  # until kept() sees to the run directory
+    run = RunDirectory(f"watch-{disk}", words.out, owner())
+    session = Session(run)
+    with Janitor() as janitor, kept(session, janitor):
+        try:
+            _watch(session, words, disk, janitor)
+        finally:
+            session.kill_recorder()
+    return run.path
+
+
+def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
+    run = session.run
+    session.say("run", str(run.path))
+    first_facts(run, words)
+    run.add(
+        device={**facts.of_disk(disk), "kind": "watch", **queue.facts(disk)},
+        workload={"name": "watch", "argv": [], "source": "the live system"},
+    )
+    if disk != words.dev:
+        run.warn(f"{words.dev} is a part of {disk}: the whole of {disk} is shown")
+    session.start_recorder(words, [disk], None, None, janitor)
+    start_ns = time.monotonic_ns()
+    session.say("watch", f"{disk} for {words.secs:g} s (^C ends it early)")
+    try:
+        while (left := words.secs - (time.monotonic_ns() - start_ns) / 1e9) > 0 and session.recording():
+            time.sleep(min(left, 0.5))
+    except KeyboardInterrupt:
+        run.warn(f"ended early by the user, after {(time.monotonic_ns() - start_ns) / 1e9:.1f} s")
+    interrupts.hold()
+    end_ns = time.monotonic_ns()
+    run.phase("watch", start_ns, end_ns)
+    run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
+    session.stop_recorder()
+    run.facts["state"] = "complete"
+    run.facts["exit_status"] = 1
+    session.check_recording()
+    run.facts["exit_status"] = 0
