@@ -389,6 +389,8 @@ static __always_inline u32 flags_of(u32 cmd_flags)
  *   META set                             metadata (ext's block device pages, XFS buffers, the btrfs tree inode)
  *   a regular file's page                data of that file
  *   memory of a program (direct I/O)     data, file not known
+ *   a page of the device itself          metadata, if a file system (or mkfs) holds the device: ext's indirect
+ *                                        blocks, inode read-ahead and superblock come without META
  *   anything else                        unknown
  */
 static __always_inline void classify(struct block_record *record, struct bio *bio,
@@ -422,6 +424,8 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 	if (!host || BPF_CORE_READ(host, i_mapping) != mapping)
 		return;
 	type = BPF_CORE_READ(host, i_mode) & S_IFMT;
+	if (type == S_IFBLK && bio->bi_bdev->bd_holder)
+		record->class = BLOCK_CLASS_METADATA;
 	if (type != S_IFREG)
 		return;
 	record->class = BLOCK_CLASS_DATA;

@@ -74,6 +74,7 @@ struct gendisk;
 /* linux/blk_types.h */
 struct block_device {
 	struct gendisk *bd_disk;
+	void *bd_holder; /* who has it for himself: a mounted file system, swap, O_EXCL */
 };
 
 struct super_block {

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Loop devices of the tests' own, what the kernel itself counted on them, and where files lie; for the block tests."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.collectors.recording import Recording, read_table
+
+SECTOR_BYTES = 512
+MIB = 1 << 20
+
+FS_IOC_FIEMAP = 0xC020660B
+FIEMAP_FLAG_SYNC = 1
+FIEMAP_EXTENT_DATA_INLINE = 0x200
+
+# /sys/block/X/stat, in order (Documentation/block/stat.rst).
+STAT_FIELDS = (
+    "read_requests", "read_merges", "read_sectors", "read_ms",
+    "write_requests", "write_merges", "write_sectors", "write_ms",
+    "in_flight", "busy_ms", "queue_ms",
+    "discard_requests", "discard_merges", "discard_sectors", "discard_ms",
+    "flush_requests", "flush_ms",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LoopDisk:
+    """A loop device that we attached."""
+
+    path: Path
+    backing: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def sysfs(self) -> Path:
+        return Path("/sys/block") / self.name
+
+    def stat(self) -> dict[str, int]:
+        """What the kernel has counted so far."""
+        values = (self.sysfs / "stat").read_text().split()
+        return dict(zip(STAT_FIELDS, map(int, values), strict=False))
+
+    def idle_stat(self) -> dict[str, int]:
+        """The same, once nothing is in flight and nothing has changed for 0.2 s."""
+        deadline = time.monotonic() + 30
+        before = self.stat()
+        while True:
+            time.sleep(0.2)
+            after = self.stat()
+            if after == before and after["in_flight"] == 0:
+                return after
+            assert time.monotonic() < deadline, "the disk does not come to rest"
+            before = after
+
+    def set_scheduler(self, name: str) -> None:
+        (self.sysfs / "queue" / "scheduler").write_text(name)
+
+    def schedulers(self) -> list[str]:
+        return (self.sysfs / "queue" / "scheduler").read_text().replace("[", "").replace("]", "").split()
+
+
+@contextmanager
+def loop_disk(backing: Path, size_bytes: int, *options: str) -> Iterator[LoopDisk]:
+    """A loop device on a new sparse file."""
+    with backing.open("wb") as file:
+        file.truncate(size_bytes)
+    words = ["losetup", "--find", "--show", *options, str(backing)]
+    path = Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
+    try:
+        yield LoopDisk(path, backing)
+    finally:
+        subprocess.run(["losetup", "--detach", path], check=True)
+        backing.unlink()
+
+
+@contextmanager
+def mounted(device: str | Path, folder: Path, *options: str) -> Iterator[Path]:
+    """The device mounted on the folder."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["mount", *options, device, folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+@contextmanager
+def tmpfs(folder: Path, size: str) -> Iterator[Path]:
+    """A tmpfs of its own."""
+    with mounted("none", folder, "-t", "tmpfs", "-o", f"size={size}"):
+        yield folder
+
+
+def rows_of(run: Recording, op: str) -> Any:
+    """The requests of one kind, in order of issue."""
+    header, table = read_table(run.out / "block.rec")
+    number = next(int(key) for key, name in header["enums"]["block_op"].items() if name == op)
+    rows = table[table["op"] == number]
+    return rows[np.argsort(rows["issue_ns"], kind="stable")]
+
+
+def assert_equals_diskstats(run: Recording, before: dict[str, int], after: dict[str, int]) -> None:
+    """Every request, byte and merge the kernel counted is in the table, and no other."""
+    counted = {name: after[name] - before[name] for name in STAT_FIELDS}
+    state = run.source("block")
+    writes = np.concatenate([rows_of(run, op) for op in ("write", "write_zeroes")])
+    mine = {
+        # The kernel counts a bio that only asks for a flush as a write of no bytes; to the disk it's no request.
+        "write_requests": len(writes) + state["notes"].get("flush-only bios", 0),
+        "write_merges": int(writes["merges"].sum()),
+        "write_sectors": int(writes["bytes"].sum(dtype=np.int64)) // SECTOR_BYTES,
+        "flush_requests": len(rows_of(run, "flush")),
+    }
+    for op in ("read", "discard"):
+        rows = rows_of(run, op)
+        mine[f"{op}_requests"] = len(rows)
+        mine[f"{op}_merges"] = int(rows["merges"].sum())
+        mine[f"{op}_sectors"] = int(rows["bytes"].sum(dtype=np.int64)) // SECTOR_BYTES
+    assert mine == {name: counted[name] for name in mine}
+    assert sum(state["lost"].values()) == 0, state["lost"]
+    assert state["seen"] == state["recorded"] == len(run.table("block"))
+
+
+def extents(path: Path) -> list[tuple[int, int]]:
+    """Where a file's bytes lie, as the file system answers FIEMAP: (first byte, byte behind the last)."""
+    count = 8192
+    buffer = bytearray(
+        struct.pack("=QQLLLL", 0, 2**64 - 1, FIEMAP_FLAG_SYNC, 0, count, 0) + bytes(56 * count)
+    )
+    with path.open("rb") as file:
+        fcntl.ioctl(file, FS_IOC_FIEMAP, buffer)
+    mapped = struct.unpack_from("=L", buffer, 20)[0]
+    assert mapped < count, "more extents than there is room for"
+    result = []
+    for at in range(32, 32 + 56 * mapped, 56):
+        _, physical, length, _, _, flags = struct.unpack_from("=QQQQQL", buffer, at)
+        if not flags & FIEMAP_EXTENT_DATA_INLINE:
+            result.append((physical, physical + length))
+    return result
+
+
+def btrfs_chunks(device: Path) -> list[tuple[int, int, int]]:
+    """Btrfs answers FIEMAP in addresses of its own: (logical start, end, byte on the device) of each chunk."""
+    words = ["btrfs", "inspect-internal", "dump-tree", "-t", "chunk", str(device)]
+    text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    found = re.findall(
+        r"CHUNK_ITEM (\d+)\).*?length (\d+) .*?type (\S+).*?stripe 0 devid 1 offset (\d+)", text, re.DOTALL
+    )
+    return [(int(a), int(a) + int(length), int(to)) for a, length, kind, to in found if "DATA" in kind]
+
+
+def on_device(mine: list[tuple[int, int]], chunks: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Extents in btrfs's addresses as bytes on the device."""
+    result = []
+    for start, end in mine:
+        (chunk,) = [chunk for chunk in chunks if chunk[0] <= start < chunk[1]]
+        assert end <= chunk[1]
+        result.append((start - chunk[0] + chunk[2], end - chunk[0] + chunk[2]))
+    return result
+
+
+class Areas:
+    """Parts of the disk that belong to files."""
+
+    def __init__(self, parts: list[tuple[int, int]]) -> None:
+        joined: list[list[int]] = []
+        for start, end in sorted(parts):
+            if joined and start <= joined[-1][1]:
+                joined[-1][1] = max(end, joined[-1][1])
+            else:
+                joined.append([start, end])
+        self.starts = np.array([start for start, _ in joined], dtype=np.int64)
+        self.ends = np.array([end for _, end in joined], dtype=np.int64)
+
+    def holds(self, rows: Any) -> Any:
+        """For each request: 1 all of it lies in files, 0 nothing of it, -1 a part."""
+        start = rows["sector"].astype(np.int64) * SECTOR_BYTES
+        end = start + rows["bytes"]
+        at = np.searchsorted(self.starts, start, side="right") - 1
+        inside = (at >= 0) & (end <= self.ends[at])
+        after = np.searchsorted(self.starts, end, side="left") - 1
+        outside = (after == at) & ((at < 0) | (self.ends[at] <= start))
+        return np.where(inside, 1, np.where(outside, 0, -1))
