@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Loop devices of the tests' own, what the kernel itself counted on them, and where files lie; for the block tests."""
+"""Loop devices of the tests' own, what the kernel counted on them, and where files lie; for the block tests."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def assert_equals_diskstats(run: Recording, before: dict[str, int], after: dict[
     state = run.source("block")
     writes = np.concatenate([rows_of(run, op) for op in ("write", "write_zeroes")])
     mine = {
-        # The kernel counts a bio that only asks for a flush as a write of no bytes; to the disk it's no request.
+        # The kernel counts a bio that only asks for a flush as a write of no bytes; the disk sees none.
         "write_requests": len(writes) + state["notes"].get("flush-only bios", 0),
         "write_merges": int(writes["merges"].sum()),
         "write_sectors": int(writes["bytes"].sum(dtype=np.int64)) // SECTOR_BYTES,
@@ -155,7 +155,7 @@ def extents(path: Path) -> list[tuple[int, int]]:
 
 
 def btrfs_chunks(device: Path) -> list[tuple[int, int, int]]:
-    """Btrfs answers FIEMAP in addresses of its own: (logical start, end, byte on the device) of each chunk."""
+    """Where btrfs's own addresses, its answers to FIEMAP, are: (start, end, byte on the device) of each chunk."""
     words = ["btrfs", "inspect-internal", "dump-tree", "-t", "chunk", str(device)]
     text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     found = re.findall(

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A known pattern of I/O comes back request by request: what, where, how much, in which order, by whom."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.collectors.loop_disk import (
+    MIB,
+    SECTOR_BYTES,
+    LoopDisk,
+    assert_equals_diskstats,
+    loop_disk,
+    rows_of,
+)
+from tests.collectors.recording import (
+    Recording,
+    cgroup,
+    compile_program,
+    needs_btf,
+    needs_root,
+    read_table,
+    recording,
+    run_inside,
+)
+
+pytestmark = [needs_root, needs_btf]
+
+GIB = 1 << 30
+OP_OF = {"read": "read", "write": "write", "dsync": "write", "discard": "discard", "fsync": "flush"}
+FUA, PREFLUSH = 4, 8
+
+
+def expected_requests(operations: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """The requests that the operations must become on a disk without FUA that takes `limit` bytes at once."""
+    result = []
+    for operation in operations:
+        op, at, left = OP_OF[operation["what"]], operation["offset"], operation["bytes"]
+        if op == "flush":
+            result.append(operation | {"op": op, "sector": 0, "size": 0})
+        while left:
+            size = left if op == "discard" else min(left, limit)
+            result.append(operation | {"op": op, "sector": at // SECTOR_BYTES, "size": size})
+            at, left = at + size, left - size
+        # FUA is made of a flush behind the write, and then the device's write(2) syncs the device.
+        if operation["what"] == "dsync":
+            result += [operation | {"op": "flush", "sector": 0, "size": 0}] * 2
+    return result
+
+
+def record_pattern(tmp_path: Path, disk: LoopDisk, programs: list[bool]) -> tuple[Recording, list[Any]]:
+    """Record known_io, once for each of `programs`: inside the cgroup or not."""
+    program = compile_program("known_io", tmp_path)
+    answers = []
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "block", "--disk", disk.name, "--cgroup", str(group)) as run,
+    ):
+        before = disk.idle_stat()
+        for seed, inside in enumerate(programs):
+            words = [program, disk.path, str(seed)]
+            child = run_inside(group, words) if inside else subprocess.Popen(words, stdout=-1, text=True)
+            output = child.communicate(timeout=60)[0]
+            assert child.returncode == 0
+            answers.append([json.loads(line) for line in output.splitlines()])
+        after = disk.idle_stat()
+    assert_equals_diskstats(run, before, after)
+    return run, answers
+
+
+@pytest.mark.parametrize("limit_kb", [512, 64])
+def test_request_by_request(tmp_path: Path, limit_kb: int) -> None:
+    with loop_disk(tmp_path / "image", 16 * GIB, "--direct-io=on") as disk:
+        # Smaller than the bios: they are cut, and each part is still who and when the whole was.
+        (disk.sysfs / "queue" / "max_sectors_kb").write_text(str(limit_kb))
+        run, answers = record_pattern(tmp_path, disk, [True, False])
+    operations = [operation | {"inside": i == 0} for i, answer in enumerate(answers) for operation in answer]
+    expected = expected_requests(operations, limit_kb * 1024)
+    header, table = read_table(run.out / "block.rec")
+    table = table[np.argsort(table["issue_ns"], kind="stable")]
+    # The kernel may issue the parts of one read(2) or write(2) in another order: these go by sector.
+    groups: dict[tuple[int, str], list[int]] = {}
+    for at, one in enumerate(expected[: len(table)]):
+        groups.setdefault((one["begin_ns"], one["op"]), []).append(at)
+    for parts in groups.values():
+        if len(parts) > 1 and expected[parts[0]]["op"] != "flush":
+            table[parts] = np.sort(table[parts], order="sector")
+    names = header["enums"]["block_op"]
+    mine = [(names[str(row["op"])], int(row["sector"]), int(row["bytes"])) for row in table]
+    assert mine == [(one["op"], one["sector"], one["size"]) for one in expected]
+
+    assert {one["what"] for one in expected} == set(OP_OF)
+    assert any(one["sector"] * SECTOR_BYTES > 8 * GIB for one in expected)
+    assert any(one["pid"] != one["tgid"] for one in expected)
+    assert run.source("block")["notes"]["submitter from the request"] == 0
+    for row, one in zip(table, expected, strict=True):
+        assert (row["pid"], row["tgid"], row["comm"]) == (one["pid"], one["tgid"], b"known_io"), one
+        assert row["in_workload"] == one["inside"]
+        assert one["begin_ns"] <= row["queue_ns"] <= row["issue_ns"] < one["end_ns"]
+        assert row["insert_ns"] == 0 or row["queue_ns"] <= row["insert_ns"] <= row["issue_ns"]
+        assert row["complete_ns"] == 0 or row["issue_ns"] < row["complete_ns"] <= one["end_ns"]
+        assert bool(row["flags"] & FUA) == (one["what"] == "dsync" and one["op"] == "write")
+        assert (row["error"], row["requeues"], row["merges"]) == (0, 0, 0)
+    # Parts of one bio were queued when it was; one of 1 MiB or less has at most 257 pages: two bios.
+    queued: dict[int, list[int]] = {}
+    for row, one in zip(table, expected, strict=True):
+        if one["what"] in ("read", "write"):
+            queued.setdefault(one["begin_ns"], []).append(int(row["queue_ns"]))
+    assert max(map(len, queued.values())) >= 512 // limit_kb + 1
+    for one_operation in queued.values():
+        assert len(set(one_operation)) <= 2, "parts of one bio have different queue times"
+
+
+def count_bios(run: Recording, op: str, bio_bytes: int) -> Any:
+    """Rows of an op, each of which must be made of whole bios of this size."""
+    rows = rows_of(run, op)
+    assert np.array_equal((rows["merges"].astype(np.int64) + 1) * bio_bytes, rows["bytes"])
+    return rows
+
+
+@pytest.mark.parametrize("scheduler", ["none", "mq-deadline", "bfq"])
+@pytest.mark.parametrize("step", ["write", "write:-8k"])
+def test_merges(tmp_path: Path, scheduler: str, step: str) -> None:
+    with loop_disk(tmp_path / "image", GIB, "--direct-io=on") as disk:
+        if scheduler not in disk.schedulers():
+            pytest.skip(f"the kernel has no scheduler {scheduler}: load its module")
+        disk.set_scheduler(scheduler)
+        with recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run:
+            before = disk.idle_stat()
+            # A batch of neighbours at a time, forwards (back merges) and backwards (front merges).
+            subprocess.run(
+                ["fio", "--name=batch", f"--filename={disk.path}", "--ioengine=libaio", "--direct=1",
+                 f"--rw={step}", "--bs=4k", "--offset=512M", "--io_size=8M", "--iodepth=32",
+                 "--iodepth_batch_submit=32", "--iodepth_batch_complete_min=32", "--allow_file_create=0"],
+                check=True, capture_output=True,
+            )  # fmt: skip
+            after = disk.idle_stat()
+    assert_equals_diskstats(run, before, after)
+    rows = count_bios(run, "write", 4096)
+    assert int(rows["bytes"].sum()) == 8 * MIB
+    assert int(rows["merges"].sum()) > 1000, "nothing was merged: nothing was tested"
+    assert set(rows["comm"]) == {b"fio"}
+    assert np.all(rows["queue_ns"] <= rows["issue_ns"])
+    inserted = rows["insert_ns"] > 0
+    assert inserted.mean() > 0.9 if scheduler != "none" else True
+    assert np.all(
+        (rows["queue_ns"] <= rows["insert_ns"]) & (rows["insert_ns"] <= rows["issue_ns"]) | ~inserted
+    )
+    sectors = np.sort(rows["sector"])
+    assert len(set(sectors)) == len(sectors)
+
+
+def test_merges_of_a_buffered_writer(tmp_path: Path) -> None:
+    with loop_disk(tmp_path / "image", GIB, "--direct-io=on") as disk:
+        with recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run:
+            before = disk.idle_stat()
+            subprocess.run(
+                ["dd", "if=/dev/urandom", f"of={disk.path}", "bs=1M", "count=16", "conv=fsync,notrunc"],
+                check=True, capture_output=True,
+            )  # fmt: skip
+            after = disk.idle_stat()
+    assert_equals_diskstats(run, before, after)
+    # A device's own page cache is written a page a bio.
+    rows = count_bios(run, "write", 4096)
+    assert int(rows["bytes"].sum()) == 16 * MIB
+    assert int(rows["merges"].sum()) > 2000, "nothing was merged: nothing was tested"
