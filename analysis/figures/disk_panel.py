@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Disk offset over time: one panel for writes, one for reads, on the same disk axis; one ink a class, darker
-where more bytes went. Inks multiply where classes share a cell, so none hides another. A strip beside the
+where more bytes went. Classes in one cell have their inks mixed: none hides another. A strip beside the
 panels shows the whole disk and which part of it the panels show."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Rgb = npt.NDArray[np.float64]
 
 
 def ink(values: F64, low: float, high: float, ramp: tuple[str, str, str]) -> Rgb:
-    """Multiplicative ink of each cell: white where nothing was moved, along the ramp by log(bytes)."""
+    """The ink of each cell: white where nothing was moved, along the ramp by log(bytes)."""
     strength = np.zeros(values.shape)
     some = values > 0
     if high > low:
@@ -47,6 +47,14 @@ def ink(values: F64, low: float, high: float, ramp: tuple[str, str, str]) -> Rgb
     color = np.stack([np.interp(strength, (0.0, 0.5, 1.0), stops[:, i]) for i in range(3)], axis=-1)
     color[~some] = 1.0
     return color
+
+
+def mix(inks: list[Rgb]) -> Rgb:
+    """Cells of several classes get the mean of their inks: each shows, and a dense area keeps its shades."""
+    drawn = [(ink < 1.0).any(axis=-1, keepdims=True) for ink in inks]
+    count = np.sum(drawn, axis=0)
+    total = np.sum([ink * there for ink, there in zip(inks, drawn, strict=True)], axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), 1.0)
 
 
 def thicken(values: F64) -> F64:
@@ -79,6 +87,7 @@ class DiskPanels:
         if block is None or axis is None:
             return None
         start, end = int(m.timeline.edges_ns[0]), int(m.timeline.edges_ns[-1])
+        placed = disk_map.place(block, axis, start, end, COLUMNS)
         discards = block.op.is_in(disk_map.DISCARDS)
         moving = block.op.is_in(("read", "write"))
         kinds: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
@@ -98,9 +107,9 @@ class DiskPanels:
         bytes_: dict[str, int] = {"write": 0, "read": 0}
         for (op, class_), rows in kinds.items():
             if (rows & (block.bytes > 0)).any():
-                maps[op][class_] = disk_map.bytes_map(block, rows, axis, start, end, COLUMNS)
+                maps[op][class_] = disk_map.bytes_map(placed, rows, axis)
                 bytes_[op] += int(block.bytes[rows].sum())
-                strip[class_] = strip.get(class_, 0.0) + disk_map.whole_disk(block, rows, size, ROWS)
+                strip[class_] = strip.get(class_, 0.0) + disk_map.whole_disk(placed, rows, size, ROWS)
         span = axis.stretches[-1][1] * SECTOR_BYTES
         unit = next((u for u in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if span >= 2 * u[1]), ("kB", 1e3))
         edges = m.timeline.edges_s
@@ -154,24 +163,24 @@ class DiskPanels:
         return np.concatenate(parts)
 
     def _draw(self, ax: Axes, op: str) -> None:
-        picture = np.ones((self.axis.rows, COLUMNS, 3))
+        inks: list[Rgb] = []
         handles: list[Handle] = []
         for class_, values in self.maps[op].items():
             some = values[values > 0]
             low, high = float(some.min()), float(some.max())
             shown = thicken(values) if some.size < FEW_CELLS else values
-            picture *= ink(shown, low, high, style.CLASS_RAMP[class_])
+            inks.append(ink(shown, low, high, style.CLASS_RAMP[class_]))
             label = f"{class_}\n{units.bytes_(low, 2)}" + (f"–{units.bytes_(high, 2)}" if high > low else "")
             handles.append(Patch(color=style.CLASS[class_], label=label))
         ax.imshow(
-            self._with_gaps(picture),
+            self._with_gaps(mix(inks)),
             origin="lower",
             aspect="auto",
             interpolation="nearest",
             extent=(self.start_s, self.end_s, 0, self.height_rows),
             zorder=0.4,
         )
-        ax.set_ylim(0, self.height_rows)
+        ax.set_ylim(-0.02 * self.height_rows, 1.02 * self.height_rows)
         ticks, labels = self._ticks(max(int(self.height_in(op) * 2.4), 3))
         ax.set_yticks(ticks, labels)
         for i in range(1, len(self.axis.stretches)):
@@ -188,7 +197,7 @@ class DiskPanels:
                 va="center",
                 color=style.QUIET,
             )
-        ax.grid(True, axis="y", color="#00000018")
+        ax.grid(True, color="#00000018")
         legend(ax, handles, f"{units.bytes_(float(self.bytes_[op]))} in all,\nper cell:")
         ax.get_legend().set_bbox_to_anchor((1.09, 1.02))  # type: ignore[union-attr]
 
@@ -213,14 +222,14 @@ class DiskPanels:
         ax = figure.add_axes((box.x1 + 0.022, box.y0, width, box.height))
         ax.set_xlim(0, 1)
         ax.set_ylim(0, self.size_sectors)
-        picture = np.ones((ROWS, 1, 3))
+        inks: list[Rgb] = []
         for class_, values in self.strip.items():
             some = values[values > 0]
             if some.size:
                 cells = values.reshape(-1, 1)
-                picture *= ink(cells, float(some.min()), float(some.max()), style.CLASS_RAMP[class_])
+                inks.append(ink(cells, float(some.min()), float(some.max()), style.CLASS_RAMP[class_]))
         ax.imshow(
-            picture,
+            mix(inks),
             origin="lower",
             aspect="auto",
             interpolation="nearest",

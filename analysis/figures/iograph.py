@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.figures import panels, style
 from analysis.figures.disk_panel import DiskPanels
-from analysis.figures.phase_strip import draw_phases
+from analysis.figures.phase_strip import draw_phases, make_strip
 from analysis.measures.measured import Measured
 from analysis.run import Run
 from analysis.tables.load import Tables
@@ -135,13 +135,17 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
     shown = [b if len(b) < 115 else b[:112] + "..." for b in banners[:3]]
     if len(banners) > 3:
         shown.append(f"and {len(banners) - 3} more, see report.txt")
-    strip_in = 0.3 if tables.phases is not None and tables.phases.name else 0.0
+    plot_in = WIDTH_IN - LEFT_IN - RIGHT_IN
+    strip = None
+    if tables.phases is not None and tables.phases.name:
+        strip = make_strip(tables.phases, m, plot_in)
+    strip_in = strip.height_in + 0.08 if strip else 0.0
     top_in = 0.78 + 0.2 * len(shown) + strip_in
-    bottom_in = 0.92
+    bottom_in = 1.05
     height = top_in + sum(p.height_in + TITLE_GAP_IN for p in parts) + bottom_in
     figure = Figure(figsize=(WIDTH_IN, height))
     FigureCanvasAgg(figure)
-    plot_w = (WIDTH_IN - LEFT_IN - RIGHT_IN) / WIDTH_IN
+    plot_w = plot_in / WIDTH_IN
     left = LEFT_IN / WIDTH_IN
 
     def at(y_in: float) -> float:
@@ -184,18 +188,19 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
     )
     if disk is not None:
         disk.draw_whole_disk(figure, axes[: len(disk.ops())])
-    if strip_in:
-        box = (left, at(top_in + 0.02), plot_w, 0.22 / height)
-        draw_phases(figure, box, plot_w * WIDTH_IN, tables.phases, m, axes)
+    if strip is not None and tables.phases is not None:
+        box = (left, at(top_in + 0.02), plot_w, strip.height_in / height)
+        draw_phases(figure, box, strip, tables.phases, m, axes)
     foot = (
-        "Offsets: bytes per cell at the time of issue. Device throughput and latency: by completion."
-        f" Rates: count / real length of the bin ({m.timeline.width_ns / 1e9:g} s)."
-        "\nSeek: starts more than 128 sectors from the end of the"
-        " request before, in issue order. Exact definitions and losses: report.txt."
+        "Offsets: bytes per cell at the time of issue, darker for more; several classes in a cell are mixed."
+        " Device throughput and latency: by completion.\n"
+        f"Rates: count / real length of the bin ({m.timeline.width_ns / 1e9:g} s). Seek: starts more than 128"
+        " sectors from the end of the request before, in issue order.\n"
+        "Exact definitions and losses: report.txt."
     )
     if any(run.lossy(c) for c in ("block", "calls", "locks", "counters")):
         foot += "  * its source lost events."
-    figure.text(left, 0.1 / height, foot, fontsize=7.5, color=style.QUIET, va="bottom", linespacing=1.35)
+    figure.text(left, 0.1 / height, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
     return figure
 
 

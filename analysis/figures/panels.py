@@ -9,7 +9,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from analysis import units
 from analysis.figures import style
 from analysis.measures.measured import Measured
 from analysis.measures.throughput import CLASSES, OPS
@@ -33,6 +32,14 @@ def legend(ax: Axes, handles: list[Handle], title: str = "") -> None:
 def number(value: float, _: object = None) -> str:
     """Tick label: plain, with thousands separated, no sign (an axis may point both ways)."""
     return f"{abs(value):,.10g}"
+
+
+def time_tick(value: float, _: object = None) -> str:
+    """Tick label of nanoseconds: 500 µs."""
+    for unit, factor in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if value >= factor * 0.999:
+            return f"{value / factor:,.4g} {unit}"
+    return f"{value:.4g} ns"
 
 
 def from_zero(ax: Axes, top: float, ticks: int = 4) -> None:
@@ -162,10 +169,9 @@ def latency(ax: Axes, m: Measured) -> None:
     ax.set_yscale("log")
     low = max(low, 100.0)
     ax.set_ylim(low / 1.6, max(high, low * 10) * 1.6)
-    ax.yaxis.set_major_locator(LogLocator(numticks=7))
-    ax.yaxis.set_major_formatter(
-        FuncFormatter(lambda v, _: units.ns(v).replace("us", "µs").replace(".00", "").replace("10.0", "10"))
-    )
+    subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    ax.yaxis.set_major_locator(LogLocator(subs=subs, numticks=9))
+    ax.yaxis.set_major_formatter(FuncFormatter(time_tick))
     ax.yaxis.set_minor_formatter(NullFormatter())
     legend(ax, handles)
 

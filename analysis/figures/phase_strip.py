@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The strip of the workload's phases above the panels. Phases of one name in a row share one label and show
-their borders as ticks, so twenty trees do not clutter; only changes of name run through the panels."""
+their borders as ticks, so twenty trees do not clutter; a label too long for its band stands above it, on as
+many lines as it takes; only changes of name run through the panels."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,8 +16,37 @@ from analysis.figures import style
 from analysis.measures.measured import Measured
 from analysis.tables.phase import Phases
 
-CHARACTER_IN = 0.083
+CHARACTER_IN = 0.083  # of the labels' font, with room
+SMALL_CHARACTER_IN = 0.073
+BAND_IN = 0.22
+LINE_IN = 0.14
+MOST_LINES = 4
 MOST_BORDERS = 40
+
+
+@dataclass(frozen=True)
+class Band:
+    """Phases of one name in a row, in seconds of the picture; line 0: the label is inside, else above."""
+
+    name: str
+    label: str
+    start_s: float
+    end_s: float
+    line: int | None  # None: no room for a label
+    label_s: float  # where the label's middle is
+
+
+@dataclass(frozen=True)
+class Strip:
+    """All bands, and what the strip needs of the picture's height."""
+
+    bands: list[Band]
+    lines: int
+
+    @property
+    def height_in(self) -> float:
+        """Band and label lines."""
+        return BAND_IN + self.lines * LINE_IN
 
 
 def runs_of_names(phases: Phases) -> list[tuple[str, int, int, int]]:
@@ -28,48 +60,75 @@ def runs_of_names(phases: Phases) -> list[tuple[str, int, int, int]]:
     return found
 
 
+def make_strip(phases: Phases, m: Measured, width_in: float) -> Strip:
+    """Place every label: inside its band, or on the first line above where it is free."""
+    begin_s, finish_s = float(m.timeline.edges_s[0]), float(m.timeline.edges_s[-1])
+    per_in = (finish_s - begin_s) / width_in
+    free_from = [begin_s] * (MOST_LINES + 1)
+    bands = []
+    for name, times, start_ns, end_ns in runs_of_names(phases):
+        # what lies outside the picture is not drawn: text at a far place would overflow the renderer
+        start = max((start_ns - m.timeline.zero_ns) / 1e9, begin_s)
+        end = min((end_ns - m.timeline.zero_ns) / 1e9, finish_s)
+        if end < start:
+            continue
+        label = f"{name} ×{times}" if times > 1 else name
+        middle = (start + end) / 2
+        line: int | None = None
+        if len(label) * CHARACTER_IN * per_in <= end - start and start >= free_from[0]:
+            line, free_from[0] = 0, end
+        else:
+            half = (len(label) + 1) * SMALL_CHARACTER_IN * per_in / 2
+            middle = min(max(middle, begin_s + half), finish_s - half)
+            free = (i for i in range(1, MOST_LINES + 1) if middle - half >= free_from[i] - 1e-9)
+            line = next(free, None) if 2 * half <= finish_s - begin_s else None
+            if line is not None:
+                free_from[line] = middle + half
+        bands.append(Band(name, label, start, end, line, middle))
+    return Strip(bands, max((band.line or 0 for band in bands), default=0))
+
+
 def draw_phases(
     figure: Figure,
     box: tuple[float, float, float, float],
-    width_in: float,
-    phases: Phases | None,
+    strip: Strip,
+    phases: Phases,
     m: Measured,
     panels: list[Axes],
 ) -> None:
-    """Draw the strip into `box` (figure coordinates), and the borders of names into the panels."""
-    if phases is None:
-        return
+    y = BAND_IN / 2
+    """Draw the strip into `box` (figure coordinates, strip.height_in tall), and its borders into the panels."""
     ax = figure.add_axes(box, sharex=panels[0])
-    ax.set_ylim(0, 1)
+    ax.set_ylim(0, strip.height_in)
     ax.axis("off")
-    zero = m.timeline.zero_ns
+    for i, band in enumerate(strip.bands):
+        ax.fill_between([band.start_s, band.end_s], 0, BAND_IN, color=style.PHASE_BANDS[i % 2], lw=0)
+        if band.line == 0:
+            ax.text(
+                band.label_s, BAND_IN / 2, band.label, ha="center", va="center", fontsize=8.5, color=style.INK
+            )
+        elif band.line is not None:
+            y = BAND_IN + (band.line - 0.5) * LINE_IN
+            middle = (band.start_s + band.end_s) / 2
+            ax.plot([middle, middle], [BAND_IN * 0.5, y - LINE_IN * 0.4], color="#8894A5", lw=0.5)
+            ax.text(
+                band.label_s,
+                y,
+                band.label,
+                ha="center",
+                va="center",
+                fontsize=7.5,
+                color=style.INK,
+                bbox={"facecolor": "white", "linewidth": 0, "pad": 0.6},
+            )
     begin_s, finish_s = float(m.timeline.edges_s[0]), float(m.timeline.edges_s[-1])
-    span_s = finish_s - begin_s
-    groups = runs_of_names(phases)
-    free_from = -np.inf
-    for i, (name, times, start_ns, end_ns) in enumerate(groups):
-        # what lies outside the picture is not drawn: text at a far place would overflow the renderer
-        start, end = max((start_ns - zero) / 1e9, begin_s), min((end_ns - zero) / 1e9, finish_s)
-        if end < start:
-            continue
-        ax.axvspan(start, end, color=style.PHASE_BANDS[i % 2], lw=0)
-        room = (end - start) / span_s * width_in if span_s > 0 else 0.0
-        label = f"{name} ×{times}" if times > 1 else name
-        if len(label) * CHARACTER_IN > room:
-            label = name
-        if len(label) * CHARACTER_IN <= room and start >= free_from:
-            ax.text((start + end) / 2, 0.5, label, ha="center", va="center", fontsize=8.5, color=style.INK)
-            free_from = start
-    ends = np.concatenate((phases.start_ns, phases.end_ns))
-    ticks = (np.unique(ends) - zero) / 1e9
+    ticks = (np.unique(np.concatenate((phases.start_ns, phases.end_ns))) - m.timeline.zero_ns) / 1e9
     ticks = ticks[(ticks >= begin_s) & (ticks <= finish_s)]
-    if ticks.size * 0.02 < width_in:
+    if ticks.size <= 300:
         ax.add_collection(
-            LineCollection([[(x, 0), (x, 0.28)] for x in ticks], colors="#8894A5", linewidths=0.7)
+            LineCollection([[(x, 0), (x, 0.06)] for x in ticks], colors="#8894A5", linewidths=0.7)
         )
-    borders = [(g[2] - zero) / 1e9 for g in groups] + [(groups[-1][3] - zero) / 1e9]
-    borders = [x for x in borders if begin_s <= x <= finish_s]
-    if len(borders) <= MOST_BORDERS:
+    if len(strip.bands) <= MOST_BORDERS:
         for panel in panels:
-            for x in borders:
+            for x in {x for band in strip.bands for x in (band.start_s, band.end_s)}:
                 panel.axvline(x, color="#9AA5B4", lw=0.6, ls=(0, (1, 2)), zorder=0.5)

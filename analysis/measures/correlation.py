@@ -19,11 +19,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 
 from analysis.measures.timeline import F64
 
 LAGS = 5
+NORMAL_975 = 1.959963984540054
 LEAST_BINS = 30
 DEFINITION = (
     "Spearman's rank correlation with application throughput, per time bin; a positive lag"
@@ -137,7 +137,7 @@ def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Corr
     best = max(sorted(rhos, key=abs), key=lambda lag: abs(rhos[lag]))
     rho = rhos[best]
     effective = effective_bins(ranks(x), ranks(y))
-    half = float(ndtri(0.975)) / math.sqrt(max(effective - 3, 1.0))
+    half = NORMAL_975 / math.sqrt(max(effective - 3, 1.0))
     z = math.atanh(max(min(rho, 0.999999), -0.999999))
     return Correlation(
         name=name,

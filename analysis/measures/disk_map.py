@@ -74,34 +74,48 @@ def make_axis(block: Block, rows: int) -> Axis | None:
     return Axis(stretches, np.concatenate(edges), np.concatenate(([0], np.cumsum(count))))
 
 
-def bytes_map(
-    block: Block, among: npt.NDArray[np.bool_], axis: Axis, start_ns: int, end_ns: int, columns: int
-) -> F64:
-    """Bytes per cell, rows x columns; its sum is the sum of the bytes of the rows `among`."""
+@dataclass(frozen=True)
+class Placed:
+    """Every request that moves bytes, with the column and the first and last row of its cells."""
+
+    usable: npt.NDArray[np.bool_]
+    begin: I64
+    size: I64
+    first: I64
+    last: I64
+    column: I64
+    columns: int
+
+
+def place(block: Block, axis: Axis, start_ns: int, end_ns: int, columns: int) -> Placed:
+    """Find the cells of all requests, once for all classes."""
     usable, begin, end = _extent(block)
-    chosen = among[usable]
-    begin, end = begin[chosen], end[chosen]
-    size = block.bytes[usable][chosen]
-    t = block.issue_ns[usable][chosen] - start_ns
-    column = np.clip(t * columns // max(end_ns - start_ns, 1), 0, columns - 1)
-    rows = axis.rows
-    edges = axis.edges
-    first = np.searchsorted(edges, begin, side="right") - 1
-    last = np.searchsorted(edges, end - 1, side="right") - 1
-    # the end of each row: the next edge, but the stretch's own end at a gap
-    row_end = edges[1:].copy()
-    for stretch, (_, stop) in enumerate(axis.stretches):
-        row_end[axis.starts[stretch + 1] - 1] = stop
+    t = block.issue_ns[usable] - start_ns
+    # a division of floats is exact enough for a column, and ten times as fast as one of int64
+    column = np.clip(t * (columns / max(end_ns - start_ns, 1)), 0, columns - 1).astype(np.int64)
+    first = np.searchsorted(axis.edges, begin, side="right") - 1
+    last = np.searchsorted(axis.edges, end - 1, side="right") - 1
+    return Placed(usable, begin, block.bytes[usable], first, last, column, columns)
+
+
+def bytes_map(placed: Placed, among: npt.NDArray[np.bool_], axis: Axis) -> F64:
+    """Bytes per cell, rows x columns; its sum is the sum of the bytes of the rows `among`."""
+    chosen = among[placed.usable]
+    rows, columns = axis.rows, placed.columns
     flat = rows * columns
+    one = chosen & (placed.first == placed.last)
     total = np.zeros(flat)
-    one = first == last
-    total += np.bincount(first[one] * columns + column[one], size[one], flat)
-    many = ~one
+    total += np.bincount(placed.first[one] * columns + placed.column[one], placed.size[one], flat)
+    many = chosen & (placed.first != placed.last)
     if many.any():
-        f, la, c = first[many], last[many], column[many]
-        head = (row_end[f] - begin[many]) * SECTOR_BYTES
+        # the end of each row: the next edge, but the stretch's own end at a gap
+        edges, row_end = axis.edges, axis.edges[1:].copy()
+        for stretch, (_, stop) in enumerate(axis.stretches):
+            row_end[axis.starts[stretch + 1] - 1] = stop
+        f, la, c = placed.first[many], placed.last[many], placed.column[many]
+        head = (row_end[f] - placed.begin[many]) * SECTOR_BYTES
         between = np.where(la > f + 1, edges[la] - edges[np.minimum(f + 1, rows - 1)], 0) * SECTOR_BYTES
-        tail = size[many] - head - between
+        tail = placed.size[many] - head - between
         total += np.bincount(f * columns + c, head, flat)
         total += np.bincount(la * columns + c, tail, flat)
         # whole rows between: count how many requests cover each, by differences along the rows
@@ -111,12 +125,11 @@ def bytes_map(
         covers = np.cumsum(cover.reshape(rows + 1, columns), axis=0)[:rows]
         height = (row_end - edges[:-1]) * SECTOR_BYTES
         total += (covers * height[:, None]).reshape(-1)
-    return total.reshape(rows, columns)
+    return np.asarray(total, dtype=np.float64).reshape(rows, columns)
 
 
-def whole_disk(block: Block, among: npt.NDArray[np.bool_], size_sectors: int, cells: int) -> F64:
+def whole_disk(placed: Placed, among: npt.NDArray[np.bool_], size_sectors: int, cells: int) -> F64:
     """Bytes per cell of the whole disk [0, size), by where requests start, all times together."""
-    usable, begin, _ = _extent(block)
-    chosen = among[usable]
-    at = np.clip(begin[chosen] * cells // max(size_sectors, 1), 0, cells - 1)
-    return np.bincount(at, block.bytes[usable][chosen], cells).astype(np.float64)
+    chosen = among[placed.usable]
+    at = np.clip(placed.begin[chosen] * (cells / max(size_sectors, 1)), 0, cells - 1).astype(np.int64)
+    return np.bincount(at, placed.size[chosen], cells).astype(np.float64)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.statistics import percentiles_sorted
+from analysis.measures.statistics import percentiles
 from analysis.measures.timeline import F64, Timeline
 from analysis.tables.block import Block
 from analysis.tables.store import I64
@@ -36,16 +36,21 @@ class LatencyRow:
     at_ns: list[int]
 
 
-def stages(block: Block, among: npt.NDArray[np.bool_]) -> list[LatencyRow]:
-    """Q2D, D2C and Q2C over the rows `among` whose times are in order; empty if there are none."""
+def stages(block: Block, among: npt.NDArray[np.bool_], only: str = "") -> list[LatencyRow]:
+    """Q2D, D2C and Q2C (or `only` one of them) over the rows `among` whose times are in order."""
     rows = among & block.timed
     count = int(rows.sum())
     if not count:
         return []
     queue, issue, complete = block.queue_ns[rows], block.issue_ns[rows], block.complete_ns[rows]
     return [
-        LatencyRow(name, count, percentiles_sorted(np.sort(values), PERCENTS))
-        for name, values in (("Q2D", issue - queue), ("D2C", complete - issue), ("Q2C", complete - queue))
+        LatencyRow(name, count, percentiles(later - earlier, PERCENTS))
+        for name, earlier, later in (
+            ("Q2D", queue, issue),
+            ("D2C", issue, complete),
+            ("Q2C", queue, complete),
+        )
+        if only in ("", name)
     ]
 
 

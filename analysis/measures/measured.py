@@ -224,7 +224,7 @@ def measure(run: Run, tables: Tables) -> Measured:
             latency_rows[op, ""] = latency.stages(block, of)
             classes = [c for c in block.class_.present() if (of & block.class_.is_(c)).any()]
             for class_ in classes if len(classes) > 1 else []:
-                latency_rows[op, class_] = latency.stages(block, of & block.class_.is_(class_))
+                latency_rows[op, class_] = latency.stages(block, of & block.class_.is_(class_), only="Q2C")
             iops[op] = timeline.rates(block.complete_ns[of])
         for op in throughput.OPS:
             latency_series[op] = latency.series(block, block.op.is_(op), timeline)

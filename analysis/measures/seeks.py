@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.statistics import percentiles_sorted
+from analysis.measures.statistics import percentiles
 from analysis.measures.timeline import F64, Timeline
 from analysis.tables.block import SECTOR_BYTES, Block
 from analysis.tables.store import I64
@@ -91,7 +91,7 @@ def summary(found: Moves, among: npt.NDArray[np.bool_] | None = None) -> SeekSum
     seek = found.is_seek & chosen
     sequential = int((found.is_sequential & chosen).sum())
     with_previous = int((found.has_previous & chosen).sum())
-    distances = np.sort(found.distance_sectors[seek]) * SECTOR_BYTES
+    distances = found.distance_sectors[seek] * SECTOR_BYTES
     seeks = int(distances.size)
     return SeekSummary(
         requests=int(chosen.sum()),
@@ -99,8 +99,8 @@ def summary(found: Moves, among: npt.NDArray[np.bool_] | None = None) -> SeekSum
         seeks=seeks,
         sequential=sequential,
         near=with_previous - seeks - sequential,
-        signed_bytes=percentiles_sorted(distances, SIGNED_PERCENTS) if seeks else [],
-        absolute_bytes=percentiles_sorted(np.sort(np.abs(distances)), ABSOLUTE_PERCENTS) if seeks else [],
+        signed_bytes=percentiles(distances, SIGNED_PERCENTS) if seeks else [],
+        absolute_bytes=percentiles(np.abs(distances), ABSOLUTE_PERCENTS) if seeks else [],
     )
 
 

@@ -170,9 +170,7 @@ def latency_section(run: Run, m: Measured) -> Section:
     rows = []
     for (op, class_), found in m.latency_rows.items():
         for i, row in enumerate(found):
-            if class_ and row.stage != "Q2C":
-                continue
-            first = i == 0 or class_
+            first = i == 0
             label = (op if not class_ else f"  {class_}") if first else ""
             rows.append(
                 (label, row.stage, units.count(row.count) if first else "", *(units.ns(v) for v in row.at_ns))

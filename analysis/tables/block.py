@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from analysis.run import Run, as_int, dig
+from analysis.tables.rec import Recording
 from analysis.tables.store import I64, Column, Stored, Words
 
 SECTOR_BYTES = 512
@@ -15,7 +18,13 @@ COLUMNS = (
     Column("queue_ns", "int", "ns", "when the bio (or the request) was submitted"),
     Column("insert_ns", "int", "ns", "when it entered the scheduler; null: it never did", zero_is_null=True),
     Column("issue_ns", "int", "ns", "when it was handed to the driver"),
-    Column("complete_ns", "int", "ns", "when its last byte completed"),
+    Column(
+        "complete_ns",
+        "int",
+        "ns",
+        "when its last byte completed; null: its end was not seen",
+        zero_is_null=True,
+    ),
     Column("dev", "int", "major<<20|minor", "the device"),
     Column("sector", "int", "512 B sectors", "first sector"),
     Column("bytes", "int", "bytes", "length; a flush has 0"),
@@ -28,9 +37,52 @@ COLUMNS = (
     Column("comm", "text", "", "name of the submitting thread"),
     Column("in_workload", "bool", "", "submitted from the workload's cgroup"),
     Column("error", "int", "errno", "0: none"),
+    Column("merges", "int", "", "bios merged into it, beyond the first"),
     Column("requeues", "int", "", "times the driver gave it back"),
     Column("queue_source", "word", "", "what queue_ns was taken from: bio or request"),
 )
+
+
+Chunk = npt.NDArray[np.void]
+
+
+def journal_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
+    """Return what gives requests to the journal's place on the disk the class journal.
+
+    The recorder tells data from metadata by whose pages a request carries; a journal is metadata to it (with
+    data=journal, data). Where the journal lies, the session has asked the file system's own tools.
+    """
+    number = {name: code for code, name in recording.enums.get("class", {}).items()}.get("journal")
+    ops = [code for code, name in recording.enums.get("op", {}).items() if name in ("read", "write")]
+    extents = _journal_extents(run)
+    if number is None or not extents:
+        return lambda chunk: chunk
+    starts = np.array([start for start, _ in extents], dtype=np.uint64)
+    ends = np.array([end for _, end in extents], dtype=np.uint64)
+
+    def mark(chunk: Chunk) -> Chunk:
+        place = np.searchsorted(starts, chunk["sector"].astype(np.uint64), side="right") - 1
+        inside = (place >= 0) & (chunk["sector"] < ends[np.maximum(place, 0)])
+        inside &= np.isin(chunk["op"], ops)
+        if not inside.any():
+            return chunk
+        marked = chunk.copy()
+        marked["class"][inside] = number
+        return marked
+
+    return mark
+
+
+def _journal_extents(run: Run) -> list[tuple[int, int]]:
+    """[start, end) in sectors, sorted; what is not well-formed is left out."""
+    found = dig(run.facts, "filesystem", "geometry", "journal")
+    extents = []
+    for extent in found if isinstance(found, list) else []:
+        if isinstance(extent, list) and len(extent) == 2:
+            start, end = as_int(extent[0]), as_int(extent[1])
+            if start is not None and end is not None and 0 <= start < end:
+                extents.append((start, end))
+    return sorted(extents)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,9 @@ def _load(run: Run, table: str) -> Stored | None:
         if table in CONVERT_LINES:
             CONVERT_LINES[table](source, target)
         else:
-            write_recording(open_recording(source, table), COLUMNS[table], target)
+            recording = open_recording(source, table)
+            edit = block.journal_marker(recording, run) if table == "block" else lambda chunk: chunk
+            write_recording(recording, COLUMNS[table], target, edit)
         return read_table(target, table, COLUMNS[table])
     except TableError as error:
         collector = COLLECTOR_OF.get(table, "")

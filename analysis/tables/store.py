@@ -8,7 +8,7 @@ report. Each file's metadata carries the schema version, the units, the recordin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,8 +127,13 @@ def _array(column: Column, chunk: npt.NDArray[np.void], recording: Recording) ->
     return pa.array(np.ascontiguousarray(values.astype(np.int64)), mask=mask)
 
 
-def write_recording(recording: Recording, columns: Sequence[Column], path: Path) -> None:
-    """Convert a recording to Parquet, a million records at a time."""
+def write_recording(
+    recording: Recording,
+    columns: Sequence[Column],
+    path: Path,
+    edit: Callable[[npt.NDArray[np.void]], npt.NDArray[np.void]] = lambda chunk: chunk,
+) -> None:
+    """Convert a recording to Parquet, a million records at a time; edit is given each lot before."""
     names = recording.dtype.names or ()
     missing = [c.name for c in columns if c.name not in names]
     if missing:
@@ -153,7 +158,7 @@ def write_recording(recording: Recording, columns: Sequence[Column], path: Path)
         arrow,
         (
             pa.RecordBatch.from_arrays([_array(c, chunk, recording) for c in columns], schema=arrow)
-            for chunk in recording.chunks()
+            for chunk in map(edit, recording.chunks())
         ),
     )
 

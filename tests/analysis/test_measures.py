@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 
 from analysis.measures import calls, correlation, disk_map, latency, locks, phases, queue_depth
 from analysis.measures.measured import Measured, measure
-from analysis.measures.statistics import mean_ci, percentiles_sorted
+from analysis.measures.statistics import mean_ci, percentiles, t_975
 from analysis.measures.timeline import Timeline, make_timeline, nice_width_ns
 from analysis.run import open_run
 from analysis.tables.block import Block
@@ -81,13 +82,13 @@ def test_every_moment_is_in_its_bin(moments: list[int], offset: int) -> None:
 def test_percentiles_are_nearest_rank(values: list[int], percent: float) -> None:
     ordered = sorted(values)
     at_or_below = [v for v in ordered if sum(x <= v for x in ordered) >= percent / 100 * len(ordered) - 1e-9]
-    assert percentiles_sorted(np.array(ordered), [percent]) == [at_or_below[0]]
+    assert percentiles(np.array(values), [percent]) == [at_or_below[0]]
 
 
 def test_the_median_of_an_odd_and_an_even_number() -> None:
     # btt's median of seeks is wrong; by nearest rank, of four values it is the second
-    assert percentiles_sorted(np.array([1, 2, 9]), [50]) == [2]
-    assert percentiles_sorted(np.array([1, 2, 3, 9]), [50]) == [2]
+    assert percentiles(np.array([1, 2, 9]), [50]) == [2]
+    assert percentiles(np.array([1, 2, 3, 9]), [50]) == [2]
 
 
 def test_the_interval_is_students_with_root_n() -> None:
@@ -99,6 +100,11 @@ def test_the_interval_is_students_with_root_n() -> None:
     single = mean_ci([4.0])
     assert single is not None and single.half_width is None
     assert mean_ci([]) is None
+
+
+@given(st.integers(1, 5000))
+def test_students_t_against_scipy(freedom: int) -> None:
+    assert t_975(freedom) == pytest.approx(float(stdtrit(freedom, 0.975)), rel=2e-6)
 
 
 def test_latency_stages_by_hand(tmp_path: Path) -> None:
@@ -168,12 +174,15 @@ def test_the_map_holds_every_byte(items: list[tuple[int, int, int]], rows: int) 
     block = block_of(t, t, sector, size)
     axis = disk_map.make_axis(block, rows)
     assert axis is not None
-    drawn = disk_map.bytes_map(block, np.ones(len(t), dtype=np.bool_), axis, 0, 1000, 40)
+    placed = disk_map.place(block, axis, 0, 1000, 40)
+    drawn = disk_map.bytes_map(placed, np.ones(len(t), dtype=np.bool_), axis)
     assert drawn.sum() == sum(size)
     assert (drawn >= 0).all()
-    by_column = np.bincount(np.array(t) * 40 // 1000, size, 40)
+    by_column = np.bincount([int(moment * (40 / 1000)) for moment in t], size, 40)
     assert drawn.sum(axis=0).tolist() == by_column.tolist()
-    assert disk_map.whole_disk(block, np.ones(len(t), dtype=np.bool_), max(sector) + 1, 50).sum() == sum(size)
+    assert disk_map.whole_disk(placed, np.ones(len(t), dtype=np.bool_), max(sector) + 1, 50).sum() == sum(
+        size
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -184,7 +193,8 @@ def test_the_map_against_sector_by_sector(items: list[tuple[int, int]], rows: in
     block = block_of([0] * len(items), [0] * len(items), [s for s, _ in items], [n * 512 for _, n in items])
     axis = disk_map.make_axis(block, rows)
     assert axis is not None
-    drawn = disk_map.bytes_map(block, np.ones(len(items), dtype=np.bool_), axis, 0, 1, 1)[:, 0]
+    placed = disk_map.place(block, axis, 0, 1, 1)
+    drawn = disk_map.bytes_map(placed, np.ones(len(items), dtype=np.bool_), axis)[:, 0]
     expected = [0] * axis.rows
     for start, n in items:
         for sector in range(start, start + n):
