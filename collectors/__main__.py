@@ -56,4 +56,6 @@ def _record(job: str, words: words_module.Words) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "plan"))
+    exit_code = main(sys.argv[1] if len(sys.argv) > 1 else "plan")
+    interrupts.ignore()
+    sys.exit(exit_code)

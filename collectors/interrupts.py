@@ -12,6 +12,8 @@ from types import FrameType
 
 from collectors.terminal import tell
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class _State:
     held = False
@@ -21,7 +23,7 @@ class _State:
 
 def catch() -> None:
     """Begin."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _caught)
 
@@ -52,9 +54,16 @@ def held() -> Iterator[None]:
         release()
 
 
+def ignore() -> None:
+    """End: all is done, and Python's own end, where no handler works any more, changes nothing about it."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _caught(number: int, frame: FrameType | None) -> None:
     if not _State.held and not _State.raised:
         _State.raised = True
         raise KeyboardInterrupt
+    if not _State.waiting:
+        tell("seekmeter: ending; what was made is put back first")
     _State.waiting = True
-    tell("seekmeter: ending; what was made is put back first")

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""trace, end to end: what a run directory holds, how the workload runs, and that nothing else is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from tests.collectors.recording import enum_value, read_table
+from tests.collectors.sessions import Job, Run, finished, make, needs_root
+
+pytestmark = needs_root
+
+SMALL = {"ext3": "64M", "xfs": "300M", "btrfs": "128M"}
+
+
+def bytes_called(run: Run, call: str) -> int:
+    """Bytes of one kind of call on the file system under test."""
+    path = run.path / "raw/recorder/call.rec"
+    rows = read_table(path)[1]
+    wanted = (rows["call"] == enum_value(path, "call_name", call)) & (
+        rows["target"] == enum_value(path, "call_target", "target")
+    )
+    return int(rows["bytes"][wanted].sum())
+
+
+def test_a_run_directory_is_whole(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = "CMD=dd if=/dev/zero of=f bs=64k count=30; echo said"
+    words = ["FS=ext3", "SIZE=64M", f"OUT={out}", command]
+    done = make("trace", *words)
+    assert done.returncode == 0, done.stderr
+    assert str(out / "report.txt") in done.stdout
+    run = Run(out)
+    facts = run.facts
+    assert facts["schema"] == 1
+    assert facts["state"] == "complete"
+    assert facts["exit_status"] == 0
+    assert shlex.split(facts["command"])[:2] == ["make", "trace"]
+    assert sorted(shlex.split(facts["command"])[2:]) == sorted(words)
+    assert facts["words"]["SIZE"] == "64M"
+    assert facts["warnings"] == []
+    clock = facts["clock"]
+    assert clock["name"] == "CLOCK_MONOTONIC"
+    order = ["record_start_ns", "workload_start_ns", "workload_end_ns", "record_end_ns"]
+    assert sorted(order, key=clock.__getitem__) == order
+    assert facts["kernel"]["release"] == os.uname().release
+    assert facts["machine"]["cpus"] == os.cpu_count()
+    assert facts["device"]["kind"] == "file"
+    assert facts["device"]["size_bytes"] == 64 << 20
+    assert re.fullmatch(r"7:\d+", facts["device"]["dev"])
+    assert facts["filesystem"]["name"] == "ext3"
+    assert facts["filesystem"]["mkfs"].startswith("mkfs.ext3 ")
+    assert facts["filesystem"]["proc_mounts"].split()[2] == "ext3"
+    (journal,) = facts["filesystem"]["geometry"]["journal"]
+    assert 0 < journal[0] < journal[1] <= (64 << 20) // 512
+    assert facts["workload"]["name"] == "command"
+    assert facts["workload"]["exit_status"] == 0
+    assert set(facts["tools"]) == {"seekmeter", "python", "mkfs"}
+    assert set(facts["timing"]) >= {"mkfs_s", "mount_s", "attach_s", "workload_s", "sync_s", "stop_s"}
+    assert [phase["name"] for phase in run.phases] == ["command", "sync"]
+    assert run.losses["complete"] is True
+    assert run.output.splitlines()[-1] == "said"
+    assert {path.stem for path in (out / "tables").glob("*.parquet")} == {
+        *("phase", "block", "lock_wait", "lock", "stack", "call", "counter")
+    }
+    calls = parquet.read_table(out / "tables/call.parquet").to_pylist()
+    written = [row["bytes"] for row in calls if (row["call"], row["target"]) == ("write", "target")]
+    assert sum(written) == 30 * 65536
+    for name in ("report.txt", "report.html", "iograph.png", "iograph.svg"):
+        assert (out / name).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_application_throughput_is_what_the_workload_wrote(name: str, tmp_path: Path) -> None:
+    # sh writes 6 B to f and 5 B to its output, which is elsewhere; dd says itself how much it copied.
+    command = "echo hello >f; echo 1234; dd if=/dev/zero of=g bs=50000 count=77; dd if=g of=h"
+    job = finished(tmp_path / "run", FS=name, SIZE=SMALL[name], COLLECT="calls", CMD=command)
+    copied = [int(count) for count in re.findall(r"^(\d+) bytes", job.run.output, re.MULTILINE)]
+    assert copied == [77 * 50000, 77 * 50000]
+    assert bytes_called(job.run, "read") == copied[1]
+    assert bytes_called(job.run, "write") == 6 + sum(copied)
+
+
+def test_a_failing_workload_is_reported_and_exits_1(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = make(
+        *("trace", "FS=ext3", "SIZE=64M", f"OUT={out}", "COLLECT=calls"),
+        "CMD=echo so far; echo then this >&2; exit 7",
+    )
+    assert "Error 1" in done.stderr
+    assert "the workload failed (exit status 7: then this)" in done.stderr
+    assert "failed with exit status 7" in (out / "report.txt").read_text()
+    run = Run(out)
+    assert (run.facts["state"], run.facts["exit_status"]) == ("complete", 1)
+    assert run.facts["workload"]["exit_status"] == 7
+
+
+def test_a_command_survives_make_to_the_byte(tmp_path: Path) -> None:
+    text = "a $HOME $$ $(shell id) `id` \"two  spaces\" 'q' \\n \\\\ # % & ; | * ~ é {x,y} $@ :="
+    quoted = text.replace("'", "'\\''")
+    command = f"printf %s '{quoted}' >said; pwd >where; printf %s \"$SEEKMETER_DIR\" >dir"
+    done = make("trace", f"DIR={tmp_path}", f"OUT={tmp_path}/a run", "COLLECT=counters", "CMD=" + command)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "said").read_text() == text
+    assert (tmp_path / "where").read_text() == f"{tmp_path}\n"
+    assert (tmp_path / "dir").read_text() == str(tmp_path)
+    assert Run(tmp_path / "a run").facts["words"]["CMD"] == command
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path) -> Iterator[Path]:
+    """A small tmpfs."""
+    place = tmp_path / "tmpfs"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+def test_a_directory_on_no_disk_has_all_but_block(tmpfs: Path, tmp_path: Path) -> None:
+    job = finished(tmp_path / "run", DIR=str(tmpfs), CMD="echo hello >f")
+    assert job.run.losses["collectors"]["block"]["state"] == "off"
+    assert job.run.losses["collectors"]["block"]["why"]
+    for name in ("locks", "calls", "counters"):
+        assert job.run.losses["collectors"][name]["state"] == "on"
+    assert bytes_called(job.run, "write") == 6
+    assert any("no disk" in warning for warning in job.run.facts["warnings"])
+    assert (tmpfs / "f").read_text() == "hello\n"
+
+
+def test_a_directory_on_a_disk_shows_its_disk(tmp_path: Path) -> None:
+    place = json.loads(
+        subprocess.run(
+            ["findmnt", "-J", "-o", "SOURCE,MAJ:MIN,FSTYPE", "-T", tmp_path], capture_output=True, check=True
+        ).stdout
+    )["filesystems"][0]
+    if not place["source"].startswith("/dev/"):
+        pytest.skip("the tests' directory is on no disk: give pytest a --basetemp on one")
+    command = "dd if=/dev/zero of=f bs=1M count=2 conv=fsync 2>/dev/null"
+    job = finished(tmp_path / "run", DIR=str(tmp_path), CMD=command, COLLECT="block calls")
+    assert job.run.facts["filesystem"]["name"] == place["fstype"]
+    assert job.run.facts["device"]["kind"] == "directory"
+    rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
+    assert rows["bytes"].sum() >= 2 << 20
+    assert bytes_called(job.run, "write") == 2 << 20
+
+
+def test_what_a_workload_leaves_running_is_ended(tmp_path: Path) -> None:
+    command = (
+        "(trap '' TERM INT HUP; exec 3>held; while :; do echo x >&3; sleep 0.05; done) & setsid sleep 77 &"
+    )
+    job = finished(tmp_path / "run", FS="ext3", SIZE="64M", COLLECT="none", CMD=command)
+    assert job.run.facts["state"] == "complete"
+
+
+def test_memory_is_limited(tmp_path: Path) -> None:
+    # What the kernel says that the cgroup had at most, after writing three times as much.
+    command = (
+        "dd if=/dev/zero of=f bs=1M count=96 2>/dev/null;"
+        "m=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)/memory.max_usage_in_bytes;"
+        "u=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/memory.peak;"
+        "cat $m 2>/dev/null || cat $u;"
+        "python3 -c 'x = bytearray(128 << 20)'; echo status $?"
+    )
+    job = finished(tmp_path / "run", FS="ext3", SIZE="256M", COLLECT="none", MEM="32M", CMD=command)
+    most, status = [line for line in job.run.output.splitlines() if re.fullmatch(r"(status )?\d+", line)]
+    assert 28 << 20 < int(most) <= 32 << 20
+    assert status == "status 137"
+    assert job.run.facts["workload"]["mem_bytes"] == 32 << 20
+
+
+def test_cpus_and_the_cgroup_are_seen_inside(tmp_path: Path) -> None:
+    last = max(os.sched_getaffinity(0))
+    command = "grep Cpus_allowed_list /proc/self/status; nproc; cat /proc/self/cgroup"
+    job = finished(tmp_path / "run", DIR=str(tmp_path), COLLECT="none", CPUS=f"{last}-{last}", CMD=command)
+    allowed, count, *cgroups = job.run.output.splitlines()
+    assert (allowed.split(), count) == (["Cpus_allowed_list:", str(last)], "1")
+    mine = f"/seekmeter-{job.process.pid}-"
+    assert any(line.startswith("0::") and mine in line for line in cgroups)
+    assert job.run.facts["workload"]["cpus"] == [last]
+
+
+def test_a_catalog_workload_marks_its_phases(tmp_path: Path) -> None:
+    job = finished(
+        tmp_path / "run", FS="ext3", WL="compilebench", SCALE="quick", COLLECT="none",
+        ARGS="-i 1 -r 1", DISK="ram",
+    )  # fmt: skip
+    names = [phase["name"] for phase in job.run.phases]
+    assert "initial create" in names
+    assert names[-1] == "sync"
+    times = [time for phase in job.run.phases for time in (phase["start_ns"], phase["end_ns"])]
+    assert times == sorted(times)
+    assert job.run.facts["device"]["kind"] == "ram"
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmpfs: Path) -> None:
+    filler = "head -c 300k /dev/zero"  # into workload.out, which lies in the run directory
+    job = Job("trace", tmpfs / "run", FS="ext3", SIZE="64M", CMD=f"{filler}; echo >f; exit 0")
+    assert job.end() in (0, 1)
+    assert job.left_behind() == []
+    facts = job.run.facts
+    assert facts["state"] == "complete"
+    assert any("no space left on device" in warning for warning in facts["warnings"]) or any(
+        "full" in reason or "space" in reason
+        for source in job.run.losses["collectors"].values()
+        for reason, count in source["lost"].items()
+        if count
+    )
+
+
+def test_no_room_for_a_run_directory(tmpfs: Path) -> None:
+    (tmpfs / "all").write_bytes(b"\xff" * (216 << 10))
+    job = Job("trace", tmpfs / "run", FS="ext3", SIZE="64M", CMD="true")
+    assert job.end() == 3
+    assert "no space left on device" in job.said
+    assert "OUT=" in job.said
+    assert job.left_behind() == []
+    assert sorted(path.name for path in tmpfs.iterdir()) == ["all"]
+
+
+def test_places_that_cannot_be_a_run_directory(tmpfs: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/file").touch()
+    subprocess.run(["mount", "-o", "remount,ro", tmpfs], check=True)
+    for place, code, text in (
+        (tmp_path / "there", 2, "is there already"),
+        (tmp_path / "no/parent", 3, "no such file or directory"),
+        (tmpfs / "run", 3, "read-only file system"),
+        (tmp_path / "there/file/below", 3, "not a directory"),
+    ):
+        job = Job("trace", place, DIR=str(tmp_path), CMD="touch ran")
+        assert job.end() == code, job.said
+        assert text in job.said
+        assert len(job.said.splitlines()) == 1
+        assert job.left_behind() == []
+    assert not (tmp_path / "ran").exists()
+
+
+_WRONG: list[tuple[str, tuple[str, ...], str]] = [
+    ("trace", ("FS=ext33", "WL=compilebench"), "ext3"),
+    ("trace", ("FS=ext3:btrfs2008", "WL=compilebench"), "btrfs2007"),
+    ("trace", ("FS=ext3", "WL=compilebnch"), "compilebench"),
+    ("trace", ("FS=ext3", "CMD=true", "SCALE=quick"), "SCALE contradicts CMD"),
+    ("trace", ("FS=ext3", "WL=compilebench", "SCALE=quik"), "quick"),
+    ("trace", ("FS=ext3", "CMD=true", "COLLECT=blok"), "block"),
+    ("trace", ("FS=ext3", "CMD=true", "SIZ=64M"), "SIZE"),
+    ("trace", ("FS=ext3", "CMD=true", "SIZE=big"), "512M"),
+    ("trace", ("FS=ext3", "CMD=true", "DISK=/dev/nosuch"), "ERASE"),
+    ("trace", ("FS=ext3", "CMD=true", "MOUNT=data=writebak"), "data=writebak"),
+    ("trace", ("FS=ext3", "CMD=true", "MKFS=-Q"), "mkfs.ext3"),
+    ("trace", ("FS=ext3", "CMD=true", "SCHED=cfq"), "bfq"),
+    ("trace", ("DIR=/nosuch", "CMD=true"), "DIR=/nosuch"),
+    ("watch", ("DEV=loop99999x",), "DEV=loop99999x"),
+    ("watch", ("DEV=vda", "SECS=soon"), "SECS=soon"),
+    ("watch", ("FS=ext3",), "FS does not fit"),
+]
+
+
+@pytest.mark.parametrize(("job", "words", "text"), _WRONG, ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")  # fmt: skip  # noqa: E501
+def test_wrong_words_do_nothing(job: str, words: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    disks = tmp_path / "disks"
+    done = make(job, *words, f"OUT={tmp_path}/run", SEEKMETER_SCRATCH=str(disks))
+    assert "Error 2" in done.stderr, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("seekmeter: ")]
+    assert text in " ".join(said)
+    assert done.stdout == ""
+    assert not (tmp_path / "run").exists()
+    assert not disks.exists() or list(disks.iterdir()) == []

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""^C, SIGTERM, SIGHUP and kill -9 in every stage of a session: nothing is left, and the run can be reported.
+
+A stage is held by a slow mkfs or mount in front of the real one in PATH, or by a recorder that is stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.sessions import Job, Run, finished, needs_root, wait_for
+
+pytestmark = needs_root
+
+STAGES = ("disk", "format", "mount", "record", "workload", "sync", "stop")
+# It leaves others who do not want to end, in sessions of their own, and perhaps does not want to itself.
+_STUBBORN = (
+    "exec 3>held; (trap '' TERM INT HUP; exec setsid sh -c 'while :; do echo x >&3; sleep 0.1; done') &"
+    " while :; do sleep 0.1; done"
+)
+_MOST_STUBBORN = "trap '' TERM; " + _STUBBORN
+# They do their work, on the run's disk at least, and then take long to come back.
+_SLOW_MKFS = '#!/bin/sh\n{real} "$@" || exit\ncase "$*" in */dev/loop*) exec sleep 30;; esac\n'
+_SLOW_MOUNT = '#!/bin/sh\n{real} "$@" || exit\ncase "$*" in *seekmeter*/mnt) exec sleep 30;; esac\n'
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A directory of slow programs to be found first, empty still."""
+    place = tmp_path / "slow"
+    place.mkdir()
+    return place
+
+
+def held_in(stage: str, out: Path, slow: Path, stubborn: str = _STUBBORN) -> Job:
+    """Start a session and wait until it is in this stage, where it stays for a while ("disk" and "record"
+    are over soon, the signal comes at their beginning)."""
+    held = {"format": ("mkfs.ext3", _SLOW_MKFS), "mount": ("mount", _SLOW_MOUNT)}
+    if stage in held:
+        program, text = held[stage]
+        search = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+        (slow / program).write_text(text.format(real=shutil.which(program, path=search)))
+        (slow / program).chmod(0o755)
+    command = stubborn if stage == "workload" else "head -c 50M /dev/zero >f; sleep 0.5"
+    job = Job("trace", out, slow, FS="ext3", SIZE="128M", COLLECT="block,counters", CMD=command)
+    if stage in ("sync", "stop"):
+        job.until("workload")
+        os.kill(job.recorder(), signal.SIGSTOP)
+    job.until(stage)
+    if stage in held:
+        wait_for(lambda: "sleep\x0030" in "".join(job.commands()))
+    elif stage == "workload":
+        wait_for(lambda: len([text for text in job.commands() if "echo x" in text]) > 1)
+    return job
+
+
+def let_go(job: Job) -> None:
+    """Let a stopped recorder go on."""
+    for pid, text in job.commands_by_pid().items():
+        if "build/recorder" in text:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("stage", "number"),
+    [
+        *((stage, signal.SIGINT) for stage in STAGES),
+        *((stage, signal.SIGTERM) for stage in ("mount", "workload")),
+        *((stage, signal.SIGHUP) for stage in ("format", "workload")),
+    ],
+    ids=str,
+)
+def test_ended_in_order(stage: str, number: signal.Signals, tmp_path: Path, slow: Path) -> None:
+    # Who does not end is ended after some seconds: once is enough.
+    job = held_in(stage, tmp_path / "run", slow, _MOST_STUBBORN if number == signal.SIGTERM else _STUBBORN)
+    if number == signal.SIGINT:
+        os.killpg(job.process.pid, number)  # as the terminal does
+    else:
+        os.kill(job.process.pid, number)
+    time.sleep(0.1)
+    let_go(job)
+    assert job.end() == 1, job.said
+    assert job.left_behind() == []
+    assert job.printed == f"{job.run.path}\n"
+    assert job.run.facts["state"] == "interrupted"
+    assert "interrupted; everything is put back" in job.said
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_killed_outright(stage: str, tmp_path: Path, slow: Path) -> None:
+    job = held_in(stage, tmp_path / "run", slow)
+    os.kill(job.process.pid, signal.SIGKILL)
+    assert job.process.wait() == -signal.SIGKILL
+    assert Run(tmp_path / "run").facts["state"] == "running"
+    later = Job("trace", tmp_path / "later", None, DIR=str(tmp_path), COLLECT="none", CMD="true")
+    assert later.end() == 0, later.said
+    # Whoever starts next cleans up; on a busy machine that may be somebody else's session.
+    wait_for(lambda: job.left_behind() == [], 10)
+    wait_for(lambda: job.run.facts["state"] == "interrupted", 10)
+    assert any("was killed" in warning for warning in job.run.facts["warnings"])
+    if stage in ("disk", "workload"):
+        report = " ".join(job.run.report().split())
+        assert "state is 'interrupted'" in report
+        assert "was killed" in report
+    job.process.communicate()
+
+
+def test_impatience_does_not_break_the_cleanup(tmp_path: Path, slow: Path) -> None:
+    job = held_in("workload", tmp_path / "run", slow)
+    while job.process.poll() is None:
+        os.killpg(job.process.pid, signal.SIGINT)
+        time.sleep(0.005)
+    assert job.end() == 1, job.said
+    assert job.left_behind() == []
+    assert job.run.facts["state"] == "interrupted"
+    assert job.run.losses["complete"] is True
+
+
+def test_a_recorder_killed_is_loud_and_the_run_goes_on(tmp_path: Path) -> None:
+    command = "echo first >f; while ! [ -e go ]; do sleep 0.1; done; echo last >g"
+    job = Job("trace", tmp_path / "run", None, DIR=str(tmp_path), COLLECT="calls,counters", CMD=command)
+    job.until("workload")
+    wait_for((tmp_path / "f").exists)
+    wait_for(lambda: (job.run.path / "raw/recorder/counter.rec").stat().st_size > 5_000)
+    os.kill(job.recorder(), signal.SIGKILL)
+    job.until("WARNING")
+    (tmp_path / "go").touch()
+    assert job.end() == 1
+    assert "recorder: ended early (signal 9)" in job.said
+    assert job.left_behind() == []
+    assert (tmp_path / "g").read_text() == "last\n"
+    facts = job.run.facts
+    assert (facts["exit_status"], facts["workload"]["exit_status"]) == (1, 0)
+    assert any("ended early (signal 9)" in warning for warning in facts["warnings"])
+    assert job.run.losses["complete"] is False
+    assert set(job.run.losses["collectors"]) >= {"calls", "counters"}
+    report = " ".join(job.run.report().split())
+    assert "recorder did not finish properly" in report
+    assert "ended early (signal 9)" in report
+    assert (job.run.path / "tables/counter.parquet").stat().st_size > 1000
+
+
+def test_a_closed_terminal_does_not_break_the_cleanup(tmp_path: Path, slow: Path) -> None:
+    """Nobody reads what it says any more, and the kernel says so with SIGHUP."""
+    job = held_in("workload", tmp_path / "run", slow)
+    assert job.process.stderr is not None
+    assert job.process.stdout is not None
+    job.process.stderr.close()
+    job.process.stdout.close()
+    os.kill(job.process.pid, signal.SIGHUP)
+    assert job.process.wait(30) == 1
+    assert job.left_behind() == []
+    assert job.run.facts["state"] == "interrupted"
+    assert job.run.losses["complete"] is True
+
+
+def test_signals_ignored_by_nohup_stay_ignored(tmp_path: Path) -> None:
+    place = tmp_path / "later"
+    place.mkdir()
+    script = "trap '' HUP; exec \"$@\""
+    job = finished(tmp_path / "run", DIR=str(place), COLLECT="none", CMD="true")  # the words it needs
+    environment = {f"SEEKMETER_{name}": text for name, text in job.run.facts["words"].items()}
+    environment |= {"SEEKMETER_OUT": str(tmp_path / "other"), "SEEKMETER_CMD": "kill -HUP $PPID; sleep 0.5"}
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *job.process.args],  # type: ignore[misc]
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert Run(tmp_path / "other").facts["state"] == "complete"

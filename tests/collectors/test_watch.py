@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""watch: a live system is observed, system-wide; nothing is run on it and nothing written to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.recording import enum_value, read_table
+from tests.collectors.sessions import TREE, Job, Run, listen_to_interrupts, needs_root
+
+pytestmark = needs_root
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[str]:
+    """A loop device with nothing on it."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    device = subprocess.run(
+        ["losetup", "--find", "--show", image], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    yield device
+    subprocess.run(["losetup", "-d", device], check=True)
+
+
+@pytest.fixture
+def writer(loop: str) -> Iterator[None]:
+    """Somebody who writes to it, 4 KiB at a time, always the same."""
+    script = "while :; do dd if=/dev/zero of=$0 bs=4k count=20 oflag=direct 2>&-; sleep 0.05; done"
+    process = subprocess.Popen(["sh", "-c", script, loop])
+    yield
+    process.kill()
+    process.wait()
+
+
+def writes(run: Run) -> int:
+    """How many 4 KiB writes were recorded; there must be nothing but those."""
+    path = run.path / "raw/recorder/block.rec"
+    rows = read_table(path)[1]
+    assert set(rows["op"]) == {enum_value(path, "block_op", "write")}
+    assert set(rows["bytes"]) == {4096}
+    assert set(rows["comm"]) == {b"dd"}
+    return len(rows)
+
+
+def test_a_device_is_watched(loop: str, writer: None, tmp_path: Path) -> None:
+    name = Path(loop).name
+    stat = Path(f"/sys/block/{name}/stat")
+    job = Job("watch", tmp_path / "run", None, DEV=name, SECS="1.5")
+    job.until("watch")
+    before = int(stat.read_text().split()[4])
+    time.sleep(1)
+    during = int(stat.read_text().split()[4]) - before
+    assert job.end() == 0, job.said
+    assert job.left_behind() == []
+    assert (job.run.facts["state"], job.run.facts["exit_status"]) == ("complete", 0)
+    assert job.run.facts["device"]["name"] == name
+    assert job.run.facts["device"]["size_bytes"] == 64 << 20
+    (phase,) = job.run.phases
+    assert phase["name"] == "watch"
+    assert 1.5e9 <= phase["end_ns"] - phase["start_ns"] < 5e9
+    assert writes(job.run) >= during > 0
+    assert job.run.losses["complete"] is True
+
+
+def test_interrupted_by_the_terminal_it_is_whole(loop: str, writer: None, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    process = subprocess.Popen(
+        ["make", "watch", f"DEV={loop}", "SECS=600", f"OUT={out}"],
+        cwd=TREE,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=listen_to_interrupts,  # noqa: PLW1509 (no threads here)
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("  watch"):
+            break
+    time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGINT)  # to make, its shell, and us
+    printed, said = process.communicate(timeout=60)
+    run = Run(out)
+    assert run.facts["state"] == "complete", said
+    assert run.facts["exit_status"] == 0
+    assert any("ended early by the user" in warning for warning in run.facts["warnings"])
+    assert run.losses["complete"] is True
+    assert writes(run) > 0
+    assert str(out / "report.txt") in printed
+    assert "ended early by the user" in " ".join((out / "report.txt").read_text().split())
+
+
+def test_a_recorder_that_dies_ends_it_and_is_said(loop: str, tmp_path: Path) -> None:
+    job = Job("watch", tmp_path / "run", None, DEV=loop, SECS="600", COLLECT="block")
+    job.until("watch")
+    os.kill(job.recorder(), signal.SIGKILL)
+    assert job.end() == 1
+    assert job.left_behind() == []
+    assert job.run.facts["exit_status"] == 1
+    assert job.run.losses["complete"] is False
+    assert "recorder did not finish properly" in job.run.report()
