@@ -36,6 +36,7 @@ BLOCK: Sequence[Field] = (
     ("pid", "I", "u32", 1, None),
     ("tgid", "I", "u32", 1, None),
     ("error", "i", "i32", 1, None),
+    ("merges", "H", "u16", 1, None),
     ("requeues", "H", "u16", 1, None),
     ("op", "B", "u8", 1, "block_op"),
     ("class", "B", "u8", 1, "block_class"),
@@ -264,7 +265,7 @@ def run_json(seconds: float = 10.0) -> dict[str, Any]:
             "mount": "mount -t ext3 -o data=writeback,barrier=1 /dev/loop3 /run/seekmeter/mnt",
             "proc_mounts": "/dev/loop3 /run/seekmeter/mnt ext3 rw,relatime,data=writeback 0 0",
             "fsck": None,
-            "geometry": {"journal": [[2_000_000, 2_262_144]]},
+            "geometry": {"journal": [[30_000_001, 30_262_145]]},
         },
         "workload": {
             "name": "compilebench",

@@ -188,3 +188,41 @@ def test_bins_are_told(tmp_path: Path) -> None:
     path = one_of_each().write(tmp_path / "r")
     tables = load_tables(open_run(path))
     assert tables.call is not None and tables.call.bin_length_ns == BIN_NS
+
+
+def test_requests_to_the_journals_place_are_journal(tmp_path: Path) -> None:
+    """Told by address alone: both ends of each extent, whatever the pages said; not discards."""
+    journal = [(2000, 3000), (100, 200)]  # [start, end), in no order
+    rows = [
+        (99, "metadata"),
+        (100, "metadata"),
+        (199, "data"),
+        (200, "data"),
+        (2500, "unknown"),
+        (3000, "data"),
+    ]
+    spec = Spec(
+        block=[request(START_NS + i, sector, 512, **{"class": name}) for i, (sector, name) in enumerate(rows)]
+        + [request(START_NS + 9, 150, 4096, op="discard")]
+    )
+    path = spec.write(tmp_path / "r")
+    facts = json.loads((path / "run.json").read_text())
+    facts["filesystem"]["geometry"] = {"journal": [*map(list, journal), ["x", 1], [5], None]}
+    (path / "run.json").write_text(json.dumps(facts))
+    load_tables(open_run(path))
+    found = pq.read_table(path / "tables" / "block.parquet").column("class").to_pylist()
+    assert found == ["metadata", "journal", "journal", "data", "journal", "data", "data"]
+
+
+def test_a_request_whose_end_was_not_seen_counts_but_has_no_latency(tmp_path: Path) -> None:
+    rows = [request(START_NS + i * 1000, 8 * i) for i in range(10)]
+    rows[4]["complete_ns"] = 0
+    path = Spec(block=rows).write(tmp_path / "r")
+    run = open_run(path)
+    block = load_tables(run).block
+    assert block is not None
+    assert block.rows == 10 and int(block.bytes.sum()) == 10 * 4096
+    assert int(block.timed.sum()) == 9
+    stored = pq.read_table(path / "tables" / "block.parquet").column("complete_ns")
+    assert stored.null_count == 1 and stored[4].as_py() is None
+    assert "10" in make_report(path)
