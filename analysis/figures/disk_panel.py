@@ -30,6 +30,7 @@ COLUMNS = 440
 ROWS = 230
 TALL_IN = 2.7
 GAP_ROWS = 7  # a stretch of the disk that was cut out of the axis is drawn so high
+TICK_IN = 0.17  # labels of the axis need so much height
 FEW_CELLS = 800  # with fewer cells than this, each is drawn three cells wide
 WORDS = {"write": "writes", "read": "reads"}
 Rgb = npt.NDArray[np.float64]
@@ -181,9 +182,10 @@ class DiskPanels:
             zorder=0.4,
         )
         ax.set_ylim(-0.02 * self.height_rows, 1.02 * self.height_rows)
-        ticks, labels = self._ticks(max(int(self.height_in(op) * 2.4), 3))
+        ticks, labels = self._ticks(self.height_in(op))
         ax.set_yticks(ticks, labels)
-        for i in range(1, len(self.axis.stretches)):
+        in_words = range(1, len(self.axis.stretches)) if self.height_in(op) > TALL_IN / 2 else range(0)
+        for i in in_words:
             begin, end = self.axis.stretches[i - 1][1], self.axis.stretches[i][0]
             y = self.row_of(begin) + GAP_ROWS / 2
             words = f"no I/O for {units.bytes_((end - begin) * SECTOR_BYTES)}"
@@ -201,16 +203,21 @@ class DiskPanels:
         legend(ax, handles, f"{units.bytes_(float(self.bytes_[op]))} in all,\nper cell:")
         ax.get_legend().set_bbox_to_anchor((1.09, 1.02))  # type: ignore[union-attr]
 
-    def _ticks(self, most: int) -> tuple[list[float], list[str]]:
-        ticks, labels = [], []
+    def _ticks(self, height_in: float) -> tuple[list[float], list[str]]:
+        """Round offsets in every stretch, none closer to the one below than a label is high."""
+        ticks: list[float] = []
+        labels: list[str] = []
+        most = max(int(height_in * 2.4), 3)
+        apart = TICK_IN / height_in * self.height_rows
         factor = SECTOR_BYTES / self.unit[1]
         for begin, end in self.axis.stretches:
             share = (self.row_of(end) - self.row_of(begin)) / self.height_rows
             locator = MaxNLocator(nbins=max(int(most * share), 1), steps=[1, 2, 2.5, 5, 10])
             for value in locator.tick_values(begin * factor, end * factor):
                 sector = value / factor
-                if begin <= sector <= end:
-                    ticks.append(self.row_of(int(sector)))
+                row = self.row_of(int(sector))
+                if begin <= sector <= end and (not ticks or row - ticks[-1] >= apart):
+                    ticks.append(row)
                     labels.append(f"{value:,.10g}")
         return ticks, labels
 

@@ -96,8 +96,7 @@ def draw_phases(
     m: Measured,
     panels: list[Axes],
 ) -> None:
-    y = BAND_IN / 2
-    """Draw the strip into `box` (figure coordinates, strip.height_in tall), and its borders into the panels."""
+    """Draw the strip into `box` (figure coordinates, strip.height_in tall); its borders into the panels."""
     ax = figure.add_axes(box, sharex=panels[0])
     ax.set_ylim(0, strip.height_in)
     ax.axis("off")

@@ -29,7 +29,7 @@ PRIMITIVE = re.compile(
     r"raw_spin\w*|raw_read\w*|raw_write\w*|"
     r"mutex_lock\w*|mutex_trylock\w*|ww_mutex_\w*|rwsem_\w*|down|down_(?:read|write|killable|interruptible|"
     r"timeout|trylock|common)\w*|percpu_(?:down|rwsem)_\w*|percpu_rwsem_\w*|rt_mutex\w*|rtmutex\w*|rt_spin_\w*|"
-    r"rwbase_\w*|osq_lock\w*|mcs_\w*|(?:preempt_)?schedule(?:_timeout\w*|_preempt_disabled|_rtlock\w*|_common)?|"
+    r"rwbase_\w*|btrfs_tree_(?:read_)?lock\w*|osq_lock\w*|mcs_\w*|(?:preempt_)?schedule(?:_timeout\w*|_preempt_disabled|_rtlock\w*|_common)?|"
     r"trace\w*contention\w*|traceiter_\w*|bpf_\w+|lockdep_\w*|lock_acquire\w*|lock_contended\w*"
     r")(?:\.[a-z0-9_.]+)?$"
 )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from analysis.reports.document import Document, Section, Table
@@ -27,11 +28,22 @@ def wrap(text: str, indent: str = "", hang: str | None = None) -> list[str]:
 
 
 def _fold(cell: str, width: int) -> list[str]:
-    """The cell in pieces of at most `width`, at spaces where there are any; later pieces are indented."""
+    """The cell in pieces of at most `width`, at spaces or after "()" where there are any, then indented."""
     if len(cell) <= width:
         return [cell]
     lead = " " * (len(cell) - len(cell.lstrip()))
-    return textwrap.wrap(cell.strip(), width, initial_indent=lead, subsequent_indent=lead + "  ") or [cell]
+    pieces, line = [], lead
+    for word in re.findall(r"\s*\S+?\(\)|\s*\S+", cell.strip()):
+        if len(line) + len(word) > width and line.strip():
+            pieces.append(line)
+            line = lead + "  "
+            word = word.strip()
+        while len(line) + len(word) > width:
+            cut = width - len(line)
+            pieces.append(line + word[:cut])
+            line, word = lead + "  ", word[cut:]
+        line += word
+    return [*pieces, line]
 
 
 def table_lines(table: Table) -> list[str]:
