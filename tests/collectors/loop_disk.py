@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Loop devices of the tests' own, what the kernel counted on them, and where files lie; for the block tests."""
+"""Loop devices of the tests' own, what the kernel counted on them, where files lie; for the block tests."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def extents(path: Path) -> list[tuple[int, int]]:
 
 
 def btrfs_chunks(device: Path) -> list[tuple[int, int, int]]:
-    """Where btrfs's own addresses, its answers to FIEMAP, are: (start, end, byte on the device) of each chunk."""
+    """Btrfs answers FIEMAP in its own addresses: (start, end, byte on the device) of each chunk of them."""
     words = ["btrfs", "inspect-internal", "dump-tree", "-t", "chunk", str(device)]
     text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     found = re.findall(

@@ -64,7 +64,7 @@ def record_pattern(tmp_path: Path, disk: LoopDisk, programs: list[bool]) -> tupl
     ):
         before = disk.idle_stat()
         for seed, inside in enumerate(programs):
-            words = [program, disk.path, str(seed)]
+            words: list[str | Path] = [program, disk.path, str(seed)]
             child = run_inside(group, words) if inside else subprocess.Popen(words, stdout=-1, text=True)
             output = child.communicate(timeout=60)[0]
             assert child.returncode == 0
@@ -157,14 +157,16 @@ def test_merges(tmp_path: Path, scheduler: str, step: str) -> None:
 
 
 def test_merges_of_a_buffered_writer(tmp_path: Path) -> None:
-    with loop_disk(tmp_path / "image", GIB, "--direct-io=on") as disk:
-        with recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run:
-            before = disk.idle_stat()
-            subprocess.run(
+    with (
+        loop_disk(tmp_path / "image", GIB, "--direct-io=on") as disk,
+        recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run,
+    ):
+        before = disk.idle_stat()
+        subprocess.run(
                 ["dd", "if=/dev/urandom", f"of={disk.path}", "bs=1M", "count=16", "conv=fsync,notrunc"],
                 check=True, capture_output=True,
             )  # fmt: skip
-            after = disk.idle_stat()
+        after = disk.idle_stat()
     assert_equals_diskstats(run, before, after)
     # A device's own page cache is written a page a bio.
     rows = count_bios(run, "write", 4096)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the kernel's blk tracer and blkparse say of a disk: the independent source of test_block_blkparse.py.
+
+blktrace itself needs debugfs files that lockdown forbids; the tracer's stream through tracefs is the same.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+BLK_IO_TRACE = struct.Struct("=IIQQIIIIIHH")  # linux/blktrace_api.h: magic, sequence, time, …, pdu_len
+BLK_IO_TRACE_MAGIC = 0x65617400
+LOCK = Path("/run/seekmeter-tests/tracefs.lock")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of blkparse; time on CLOCK_MONOTONIC."""
+
+    action: str
+    rwbs: str
+    sector: int
+    size: int
+    pid: int
+    t_ns: int
+
+
+class BlkTracer:
+    """The stream while the block runs; `events` afterwards, in order of time."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def parse(self, stream: bytes) -> None:
+        # blkparse counts from the first event; the stream has the clock's own time.
+        at, times = 0, []
+        while at < len(stream):
+            fields = BLK_IO_TRACE.unpack_from(stream, at)
+            assert fields[0] & 0xFFFFFF00 == BLK_IO_TRACE_MAGIC, f"no blk_io_trace at byte {at}"
+            times.append(fields[2])
+            at += BLK_IO_TRACE.size + fields[10]
+        text = subprocess.run(
+            ["blkparse", "-q", "-i", "-", "-f", "EVENT %a %d %S %N %p %T %t\n"],
+            input=stream, capture_output=True, check=True,
+        ).stdout.decode(errors="replace")  # fmt: skip
+        first_ns = min(times)
+        for line in text.splitlines():
+            words = line.split()
+            if len(words) == 8 and words[0] == "EVENT":
+                sector, size, pid, seconds, nanoseconds = map(int, words[3:])
+                t_ns = first_ns + seconds * 1_000_000_000 + nanoseconds
+                self.events.append(Event(words[1], words[2], sector, size, pid, t_ns))
+        self.events.sort(key=lambda event: event.t_ns)
+
+
+def swap(path: Path, value: str) -> str:
+    """Write a setting; returns what to write to restore it."""
+    old = path.read_text().strip()
+    path.write_text(value)
+    if "[" in old:  # trace_clock shows all, the one in use in brackets
+        old = old[old.index("[") + 1 : old.index("]")]
+    return old
+
+
+@contextmanager
+def blk_tracer(disk: str, folder: Path) -> Iterator[BlkTracer]:
+    """Trace a disk. The tracer is the whole machine's: one test at a time, and every setting is put back."""
+    LOCK.parent.mkdir(exist_ok=True)
+    with ExitStack() as stack:
+        lock = stack.enter_context(LOCK.open("w"))
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tracefs = Path("/sys/kernel/tracing")
+        if not (tracefs / "trace_pipe").exists():
+            tracefs = folder / "tracefs"
+            tracefs.mkdir()
+            subprocess.run(["mount", "-t", "tracefs", "none", tracefs], check=True)
+            stack.callback(lambda: subprocess.run(["umount", tracefs], check=True))
+        enable = Path("/sys/block") / disk / "trace" / "enable"
+        if "blk" not in (tracefs / "available_tracers").read_text().split() or not enable.exists():
+            pytest.skip("the kernel has no blk tracer: use one with CONFIG_BLK_DEV_IO_TRACE")
+        if (tracefs / "current_tracer").read_text().strip() != "nop":
+            pytest.fail(f"another program uses the tracer: end it, or echo nop >{tracefs}/current_tracer")
+
+        def set_until_exit(path: Path, value: str) -> None:
+            stack.callback(path.write_text, swap(path, value))
+
+        set_until_exit(tracefs / "trace_clock", "mono")
+        size = (tracefs / "buffer_size_kb").read_text().split()[0]
+        (tracefs / "buffer_size_kb").write_text("20000")
+        stack.callback((tracefs / "buffer_size_kb").write_text, size)
+        set_until_exit(tracefs / "tracing_on", "1")
+        set_until_exit(tracefs / "current_tracer", "blk")
+        set_until_exit(tracefs / "options" / "bin", "1")
+        set_until_exit(tracefs / "options" / "context-info", "0")
+        (tracefs / "trace").write_text("")
+        set_until_exit(enable, "1")
+        tracer = BlkTracer()
+        yield tracer
+        enable.write_text("0")
+        for stats in tracefs.glob("per_cpu/cpu*/stats"):
+            lost = dict(line.split(": ") for line in stats.read_text().splitlines())
+            assert int(lost["overrun"]) + int(lost["dropped events"]) == 0, "the tracer's buffer is too small"
+        tracer.parse(drain(tracefs / "trace_pipe"))
+
+
+def drain(path: Path) -> bytes:
+    """All that is in trace_pipe now."""
+    parts = []
+    pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while part := os.read(pipe, 1 << 20):
+            parts.append(part)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(pipe)
+    return b"".join(parts)
