@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Root for what needs it: an ordinary user's command starts itself again through sudo, saying why."""
 
+import functools
 import os
 import pwd
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from workloads.errors import MachineError
 
+_HANDED = "SEEKMETER_ENVIRONMENT"
 TREE = Path(__file__).resolve().parent.parent
 
 
@@ -33,11 +35,21 @@ def owner() -> Owner:
     return Owner(uid, entry.pw_gid, entry.pw_name, entry.pw_dir)
 
 
+@functools.cache
+def caller_environment() -> dict[bytes, bytes]:
+    """Return the environment of who started us, from before sudo. For what runs as that user only."""
+    if _HANDED not in os.environ:
+        return dict(os.environb)
+    pairs = (pair.partition(b"=") for pair in sys.stdin.buffer.read().split(b"\0"))
+    return {name: value for name, _, value in pairs if name}
+
+
 def become_root(job: str, why: str) -> None:
     """Return if we are root; else start the job again through sudo, which does not return.
 
-    Our own variables are handed over one by one, as sudo clears the environment. Raises MachineError where
-    there is no sudo.
+    Our own variables are handed over one by one, as sudo clears the environment; all of it, which is for the
+    user's own command, in a nameless file that is the standard input. Raises MachineError where there is no
+    sudo.
     """
     if os.geteuid() == 0:
         return
@@ -47,6 +59,11 @@ def become_root(job: str, why: str) -> None:
     print(f"seekmeter: {why} needs root: going on through sudo", file=sys.stderr, flush=True)
     ours = [f"{name}={text}" for name, text in os.environ.items() if name.startswith("SEEKMETER_")]
     ours.append(f"PATH={os.environ.get('PATH', os.defpath)}")
+    file = os.memfd_create("environment")
+    os.write(file, b"\0".join(b"%b=%b" % pair for pair in os.environb.items()))
+    os.lseek(file, 0, os.SEEK_SET)
+    os.dup2(file, 0)
+    ours.append(f"{_HANDED}=standard input")
     # -- ends sudo's own options; env(1) sets the variables whatever sudo's policy on the environment is.
     # -B: root's compiled files would lie in the user's tree.
     os.execv(sudo, [sudo, "--", "/usr/bin/env", *ours, sys.executable, "-B", "-m", "collectors", job])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.privilege import Owner
+from collectors.privilege import Owner, caller_environment
 from collectors.terminal import tell
 from workloads.cgroups import WorkloadCgroup
 from workloads.errors import MachineError
@@ -52,13 +52,14 @@ def run(
             os.setgid(run_as.gid)
             os.setuid(run_as.uid)
 
+    ours = {os.fsencode(name): os.fsencode(text) for name, text in environment.items()}
     with output.open("wb") as file:
         start_ns = time.monotonic_ns()
         try:
             process = subprocess.Popen(
                 list(argv),
                 cwd=directory,
-                env={**os.environ, **environment},
+                env={**(os.environb if run_as is None else caller_environment()), **ours},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

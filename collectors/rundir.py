@@ -106,15 +106,15 @@ class RunDirectory:
         except OSError as error:
             self.warn(f"phases.jsonl could not be written: {(error.strerror or '').lower()}")
 
-    def keep_losses(self, sources: Mapping[str, Mapping[str, str]], whole: bool) -> None:
-        """Put the recorder's losses.json where the run directory has it.
+    def keep_losses(self, sources: Mapping[str, Mapping[str, str]], whole: bool) -> dict[str, Any]:
+        """Put the recorder's losses.json where the run directory has it. Returns what is in it.
 
         If the recorder ended early (whole is False) the last it wrote is marked so, and if it wrote none yet,
         its sources are named.
         """
         self._spare.unlink(missing_ok=True)
         try:
-            losses = json.loads((self.recordings / "losses.json").read_text())
+            losses: dict[str, Any] = json.loads((self.recordings / "losses.json").read_text())
         except (OSError, ValueError):
             losses = {"collectors": {name: dict(source) for name, source in sources.items()}}
             whole = False
@@ -123,6 +123,7 @@ class RunDirectory:
             _replace_json(self.path / "losses.json", losses, self._owner.uid, self._owner.gid)
         except OSError as error:
             self.warn(f"losses.json could not be written: {(error.strerror or '').lower()}")
+        return losses
 
     def give_to_owner(self) -> None:
         """Give everything to the user who asked for the run."""

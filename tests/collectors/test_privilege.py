@@ -17,6 +17,8 @@ import pytest
 from tests.collectors.sessions import TREE, Run, needs_root
 
 pytestmark = needs_root
+# Of the user's own environment, which their command may need and sudo clears away.
+_OWN = {"PGHOST": "a host; with 'all' $kinds of\nbytes", "LD_BIND_NOW": "1"}
 SUDOERS = Path("/etc/sudoers.d")
 
 
@@ -42,7 +44,12 @@ class User:
             user=self.uid,
             group=self.gid,
             extra_groups=[],
-            env={"HOME": str(self.home), "PATH": path or "/usr/local/bin:/usr/bin:/bin", "USER": self.name},
+            env={
+                "HOME": str(self.home),
+                "PATH": path or "/usr/local/bin:/usr/bin:/bin",
+                "USER": self.name,
+                **_OWN,
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -101,7 +108,9 @@ def test_their_command_runs_as_them_and_all_files_are_theirs(user: User) -> None
     work = user.home / "work dir"
     work.mkdir()
     os.chown(work, user.uid, user.gid)
-    command = 'id -un >who; id -Gn >groups; echo "$HOME $USER" >home; printf %s "$SEEKMETER_DIR" >dir'
+    command = (
+        'id -un >who; id -Gn >groups; echo "$HOME $USER" >home; printf %s "$SEEKMETER_DIR" >dir; env -0 >env'
+    )
     done = user.make("trace", f"DIR={work}", f"CMD={command}", "COLLECT=calls")
     assert done.returncode == 0, done.stderr
     assert "seekmeter: formatting, mounting and tracing needs root: going on through sudo" in done.stderr
@@ -109,6 +118,9 @@ def test_their_command_runs_as_them_and_all_files_are_theirs(user: User) -> None
     assert (work / "groups").read_text() == f"{user.name}\n"
     assert (work / "home").read_text() == f"{user.home} {user.name}\n"
     assert (work / "dir").read_text() == str(work)
+    variables = (work / "env").read_text().split("\0")
+    assert {f"{name}={value}" for name, value in _OWN.items()} <= set(variables)
+    assert not [text for text in variables if text.startswith(("SUDO_", "SEEKMETER_ENVIRONMENT"))]
     run = user.tree / "runs/latest"
     assert run.is_symlink()
     assert Run(run).facts["words"]["CMD"] == command

@@ -204,17 +204,16 @@ def test_a_catalog_workload_marks_its_phases(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_said_and_leaves_nothing(tmpfs: Path) -> None:
     filler = "head -c 300k /dev/zero"  # into workload.out, which lies in the run directory
-    job = Job("trace", tmpfs / "run", FS="ext3", SIZE="64M", CMD=f"{filler}; echo >f; exit 0")
-    assert job.end() in (0, 1)
+    job = Job("trace", tmpfs / "run", FS="ext3", SIZE="64M", CMD=f"{filler}; echo >f; sleep 1; exit 0")
+    assert job.end() == 1
+    assert f"is there room in {job.run.path}?" in job.said
     assert job.left_behind() == []
     facts = job.run.facts
-    assert facts["state"] == "complete"
-    assert any("no space left on device" in warning for warning in facts["warnings"]) or any(
-        "full" in reason or "space" in reason
-        for source in job.run.losses["collectors"].values()
-        for reason, count in source["lost"].items()
-        if count
-    )
+    assert (facts["state"], facts["exit_status"]) == ("complete", 1)
+    assert facts["workload"]["exit_status"] == 0
+    assert any("no space left on device" in warning for warning in facts["warnings"])
+    assert any("is there room in" in warning for warning in facts["warnings"])
+    assert job.run.losses["complete"] is False
 
 
 def test_no_room_for_a_run_directory(tmpfs: Path) -> None:
@@ -258,6 +257,11 @@ _WRONG: list[tuple[str, tuple[str, ...], str]] = [
     ("trace", ("FS=ext3", "CMD=true", "MOUNT=data=writebak"), "data=writebak"),
     ("trace", ("FS=ext3", "CMD=true", "MKFS=-Q"), "mkfs.ext3"),
     ("trace", ("FS=ext3", "CMD=true", "SCHED=cfq"), "bfq"),
+    ("trace", ("FS=ext3", "CMD=true", "MEM=1"), "MEM=1 is too small"),
+    ("trace", ("FS=ext3", "CMD=true", "CPUS=4-x"), "CPUS=4-x"),
+    ("trace", ("FS=ext3", "WL=compilebench", "SEED=-1"), "SEED=-1"),
+    ("trace", ("FS=ext3", "WL=compilebench", "THREADS=many"), "THREADS=many"),
+    ("trace", ("FS=ext3", "CMD=true", "REPS=5"), "REPS is not available yet"),
     ("trace", ("DIR=/nosuch", "CMD=true"), "DIR=/nosuch"),
     ("watch", ("DEV=loop99999x",), "DEV=loop99999x"),
     ("watch", ("DEV=vda", "SECS=soon"), "SECS=soon"),

@@ -96,7 +96,7 @@ def test_interrupted_by_the_terminal_it_is_whole(loop: str, writer: None, tmp_pa
     assert any("ended early by the user" in warning for warning in run.facts["warnings"])
     assert run.losses["complete"] is True
     assert writes(run) > 0
-    assert str(out / "report.txt") in printed
+    assert str(out / "report.txt") in printed, said
     assert "ended early by the user" in " ".join((out / "report.txt").read_text().split())
 
 
