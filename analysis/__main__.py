@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 the report failed, 2 wrong words.
 
 from __future__ import annotations
 
-import importlib.abc
 import os
 import sys
 from pathlib import Path
@@ -14,15 +13,6 @@ from pathlib import Path
 from analysis.errors import ReportError, WordError
 
 USAGE = "usage: python -m analysis report RUN"
-
-
-class WithoutPandas(importlib.abc.MetaPathFinder):
-    """pyarrow imports pandas at its first conversion if it can (about 0.7 s); a report needs none of it."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Let every other import pass."""
-        if name == "pandas":
-            raise ImportError("the report does without pandas")
 
 
 def _complain(message: str) -> None:
@@ -60,5 +50,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.meta_path.insert(0, WithoutPandas())
     sys.exit(main(sys.argv[1:]))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis import units
-from analysis.figures import iograph
+from analysis.figures import distributions, iograph
 from analysis.files import write_atomic
 from analysis.measures.measured import Measured, measure
 from analysis.reports import html, text
@@ -58,9 +58,12 @@ def make_report(path: Path) -> str:
     write_atomic(run.path / "report.txt", text.render(document).encode("ascii"))
     write_atomic(run.path / "iograph.png", png)
     write_atomic(run.path / "iograph.svg", svg)
-    write_atomic(
-        run.path / "report.html", html.render(document, svg, files).encode("utf-8", "backslashreplace")
-    )
+    shapes = distributions.render(tables, measured)
+    if shapes is not None:
+        write_atomic(run.path / "distributions.png", shapes[0])
+        files.insert(len(FILES), "distributions.png")
+    page = html.render(document, svg, shapes[1] if shapes else None, files)
+    write_atomic(run.path / "report.html", page.encode("utf-8", "backslashreplace"))
     document.sections = [s for s in document.sections if s.title in ESSENCE]
     for section in document.sections:
         section.definition = ""

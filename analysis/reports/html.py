@@ -13,7 +13,7 @@ from analysis.reports.document import Document
 TEMPLATE = "report.html.j2"
 
 
-def render(document: Document, svg: bytes, files: list[str]) -> str:
+def render(document: Document, svg: bytes, distributions: bytes | None, files: list[str]) -> str:
     """The page. Everything from the run is escaped; the picture is an image, so nothing in it can run."""
     folder = Path(__file__).parent
     environment = jinja2.Environment(
@@ -23,4 +23,7 @@ def render(document: Document, svg: bytes, files: list[str]) -> str:
         trim_blocks=True,
     )
     picture = base64.b64encode(svg).decode("ascii")
-    return environment.get_template(TEMPLATE).render(document=document, picture=picture, files=files)
+    second = base64.b64encode(distributions or b"").decode("ascii")
+    return environment.get_template(TEMPLATE).render(
+        document=document, picture=picture, distributions=second, files=files
+    )

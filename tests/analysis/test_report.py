@@ -162,7 +162,7 @@ def test_the_page_fetches_and_runs_nothing(whole_run: Path) -> None:
     page.feed((whole_run / "report.html").read_text("utf-8"))
     assert "script" not in page.tags and "link" not in page.tags and "iframe" not in page.tags
     assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in page.links)
-    assert page.tags.count("img") == 1
+    assert page.tags.count("img") == 2  # the IO graph and the distributions
     assert (whole_run / "report.html").stat().st_size < 2_000_000
     assert (whole_run / "iograph.svg").stat().st_size < 1_500_000
 

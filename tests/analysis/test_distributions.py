@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The lines of distributions.png pass through what the requests say, and the frames hold what was recorded."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis import frames
+from analysis.errors import WordError
+from analysis.figures import distributions
+from analysis.measures.measured import measure
+from analysis.run import open_run
+from analysis.tables.load import load_tables
+from tests.analysis.synthetic import START_NS, Spec, request
+
+
+def test_each_line_is_the_share_of_requests_at_most_that(tmp_path: Path) -> None:
+    """Against counting: of all requests, as many as the line says are at most so slow."""
+    rng = np.random.default_rng(5)
+    slow = np.sort(rng.lognormal(12, 1, 3000).astype(int) + 1)
+    rows = [
+        request(START_NS + i, 8 * i, complete_ns=START_NS + i - 10_000 + int(t)) for i, t in enumerate(slow)
+    ]
+    rows = [row for row in rows if row["complete_ns"] >= row["issue_ns"]]
+    rows.append(request(START_NS + 9_000, 8, complete_ns=0))  # its end was not seen: in no line
+    block = load_tables(open_run(Spec(block=rows).write(tmp_path / "r"))).block
+    assert block is not None
+    (line,) = distributions._latencies(block)
+    latencies = np.array([row["complete_ns"] - row["queue_ns"] for row in rows[:-1]])
+    assert line["operation"][0] == f"write ({latencies.size:,})"
+    for value, share_pct in zip(line["value"], line["share_pct"], strict=True):
+        at_most = (latencies <= value).mean() * 100
+        below = (latencies < value).mean() * 100
+        assert below <= share_pct + 1e-9 and at_most >= share_pct - 1e-9
+    assert line["value"].iloc[-1] == latencies.max()
+
+
+def test_no_requests_make_no_picture(tmp_path: Path) -> None:
+    run = open_run(Spec().write(tmp_path / "r"))
+    tables = load_tables(run)
+    assert distributions.render(tables, measure(run, tables)) is None
+
+
+def test_a_flush_only_trace_is_drawn(tmp_path: Path) -> None:
+    run = open_run(Spec(block=[request(START_NS, 0, 0, op="flush")]).write(tmp_path / "r"))
+    tables = load_tables(run)
+    pictures = distributions.render(tables, measure(run, tables))
+    assert pictures is not None and pictures[0].startswith(b"\x89PNG")
+
+
+def test_frames_hold_what_was_recorded(tmp_path: Path) -> None:
+    path = Spec(block=[request(START_NS + i, 2**40 + i, ino=i) for i in range(5)]).write(tmp_path / "r")
+    block = frames.load(path, "block")
+    assert block["sector"].tolist() == [2**40 + i for i in range(5)]
+    assert block["ino"].isna().tolist() == [True, False, False, False, False]
+    assert block.attrs["units"]["sector"] == "512 B sectors"
+    with pytest.raises(WordError, match="no table"):
+        frames.load(path, "blokc")
