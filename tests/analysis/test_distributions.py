@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The lines of distributions.png pass through what the requests say, and the frames hold what was recorded."""
+"""The lines of distributions.png pass through what the requests say; frames hold what was recorded."""
 
 from pathlib import Path
 

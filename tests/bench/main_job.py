@@ -41,8 +41,8 @@ def report(filesystem: str, scale: str) -> str:
             [
                 f"make trace FS={filesystem} WL=compilebench SCALE={scale}, one run",
                 f"  wall time             {(end - start) / 1e9:8.1f} s, of which the workload {work:.1f} s",
-                f"  after the workload    {after:8.1f} s to the finished report, {timing['sync_s']:.1f} s of it "
-                f"write back dirty data and {timing['unmount_s']:.1f} s unmount",
+                f"  after the workload    {after:8.1f} s to the finished report: writing back "
+                f"{timing['sync_s']:.1f} s, unmounting {timing['unmount_s']:.1f} s, the rest is the report",
                 f"  requests              {requests:8,}; lost: {lost}",
                 f"  run directory         {size / 1e6:8.1f} MB, of which block.parquet "
                 f"{(out / 'tables/block.parquet').stat().st_size / 1e6:.1f} MB",
