@@ -57,6 +57,7 @@ struct bio_entry {
 		u32 slot; /* in bios: where its request is in flight, to be cleared by a requeue */
 		u32 flushes; /* in flush_waiters: flushes it has still to cause */
 	};
+	u32 done_bytes; /* of its request, before that was requeued */
 };
 
 struct bio_set {
@@ -223,6 +224,7 @@ static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 	entry->requeues = 0;
 	entry->front_merged = 0;
 	entry->slot = NO_SLOT;
+	entry->done_bytes = 0;
 	entry->in_workload = !have_cgroup ||
 			     bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
 	bpf_get_current_comm(entry->comm, sizeof(entry->comm));
@@ -296,6 +298,7 @@ int BPF_PROG(bio_split, struct bio *bio)
 	to->requeues = 0;
 	to->front_merged = 0;
 	to->slot = NO_SLOT;
+	to->done_bytes = 0;
 	to->in_workload = from->in_workload;
 	__builtin_memcpy(to->comm, from->comm, sizeof(to->comm));
 	return 0;
@@ -325,22 +328,35 @@ int BPF_PROG(rq_insert, struct request *rq)
 	return 0;
 }
 
-/* The tag is already given back here, so the count waits with the bio for the next issue. */
+/*
+ * With a scheduler the tag is already given back here, so the count waits with the bio for the next issue; so does
+ * what was completed of the request. If that was its first bio and more, the next bio stands for it.
+ */
 SEC("tp_btf/block_rq_requeue")
 int BPF_PROG(rq_requeue, struct request *rq)
 {
+	int disk = disk_index(rq->q->disk);
 	struct block_inflight *slot;
 	struct bio_entry *entry;
+	u32 index;
 
-	if (disk_index(rq->q->disk) < 0)
+	if (disk < 0)
 		return 0;
 	entry = find_bio(address_of(rq->bio, PROG_REQUEUE));
 	if (!entry)
 		return 0;
-	entry->requeues++;
-	slot = bpf_map_lookup_elem(&inflight, &entry->slot);
-	if (slot)
+	index = entry->slot != NO_SLOT ? entry->slot : slot_index(rq, disk);
+	slot = bpf_map_lookup_elem(&inflight, &index);
+	if (slot && slot->request == (u64)rq) {
+		if (entry->slot == NO_SLOT) {
+			entry->queue_ns = slot->record.queue_ns;
+			entry->insert_ns = slot->record.insert_ns;
+			entry->requeues = slot->record.requeues;
+		}
+		entry->done_bytes = slot->done_bytes;
 		slot->request = 0;
+	}
+	entry->requeues++;
 	return 0;
 }
 
@@ -526,6 +542,7 @@ int BPF_PROG(rq_issue, struct request *rq)
 		write_record(record, RING_ISSUE);
 	}
 	slot->request = 0; /* not whole until the end of this program */
+	slot->done_bytes = 0;
 	record->sector = rq->__sector;
 	record->bytes = rq->__data_len;
 	record->dev = dev_major[index & (MAX_DEVS - 1)] << 20 | dev_minor[index & (MAX_DEVS - 1)];
@@ -553,6 +570,10 @@ int BPF_PROG(rq_issue, struct request *rq)
 		copy_submitter(record, entry);
 		if (bio)
 			entry->slot = slot_index(rq, disk);
+		/* The row is of the whole request, also if the driver asks again for the rest of it. */
+		slot->done_bytes = entry->done_bytes;
+		record->bytes += entry->done_bytes;
+		record->sector -= entry->done_bytes / 512;
 		/* The request is older than the bio that was put before its first. */
 		if (entry->front_merged && rq->start_time_ns &&
 		    rq->start_time_ns < record->queue_ns)
@@ -587,6 +608,9 @@ int BPF_PROG(rq_complete, struct request *rq, u8 error, unsigned int bytes)
 		return 0;
 	if (bytes < rq->__data_len) {
 		COUNT(partial);
+		slot = slot_of(rq, disk);
+		if (slot && slot->request == (u64)rq)
+			slot->done_bytes += bytes;
 		return 0;
 	}
 	slot = slot_of(rq, disk);

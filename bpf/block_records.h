@@ -76,7 +76,8 @@ struct block_ring {
 
 /* A request between issue and completion. */
 struct block_inflight {
-	u64 request; /* its kernel address; 0: none */
+	u64 request;	/* its kernel address; 0: none */
+	u64 done_bytes; /* from its start, in partial completions */
 	struct block_record record;
 };
 

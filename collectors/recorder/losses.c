@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -102,23 +103,38 @@ static void write_source(FILE *out, const struct source *source)
 		(unsigned long long)state->drain_ns);
 }
 
+static bool write_file(int dir, const char *name, int flags, const char *text, size_t length)
+{
+	int fd = openat(dir, name, O_WRONLY | O_CLOEXEC | flags, 0644);
+	bool whole;
+
+	if (fd < 0)
+		return false;
+	whole = pwrite(fd, text, length, 0) == (ssize_t)length && ftruncate(fd, length) == 0;
+	return close(fd) == 0 && whole;
+}
+
+/* A half-written file must not replace a whole one. On a full disk the old one's own blocks take the new text. */
+static void replace(int dir, const char *text, size_t length)
+{
+	if (write_file(dir, ".losses.json.new", O_CREAT | O_TRUNC, text, length) &&
+	    !renameat(dir, ".losses.json.new", dir, "losses.json"))
+		return;
+	unlinkat(dir, ".losses.json.new", 0);
+	write_file(dir, "losses.json", 0, text, length);
+}
+
 void losses_write(const struct options *options, const struct source *const *sources, int count,
 		  bool complete)
 {
 	struct rusage usage;
 	bool first = true;
-	FILE *out;
-	int fd;
+	size_t length = 0;
+	char *text = NULL;
+	FILE *out = open_memstream(&text, &length);
 
-	fd = openat(options->out_fd, ".losses.json.new", O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC,
-		    0644);
-	if (fd < 0)
+	if (!out)
 		return; /* the last one written stays; the session reports a recorder that could not finish it */
-	out = fdopen(fd, "w");
-	if (!out) {
-		close(fd);
-		return;
-	}
 	fputs("{\"collectors\":{", out);
 	for (int i = 0; i < count; i++) {
 		if (!sources[i]->state->wanted)
@@ -134,13 +150,7 @@ void losses_write(const struct options *options, const struct source *const *sou
 		(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000ULL +
 			(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000ULL,
 		(unsigned long long)usage.ru_maxrss * 1024, complete ? "true" : "false");
-	/* A half-written file (disk full) must not replace a whole one. */
-	if (fflush(out) || ferror(out)) {
-		fclose(out);
-		unlinkat(options->out_fd, ".losses.json.new", 0);
-		return;
-	}
-	if (fclose(out) ||
-	    renameat(options->out_fd, ".losses.json.new", options->out_fd, "losses.json"))
-		unlinkat(options->out_fd, ".losses.json.new", 0);
+	if (fclose(out) == 0)
+		replace(options->out_fd, text, length);
+	free(text);
 }

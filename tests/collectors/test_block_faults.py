@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The block source in trouble: errors, partial completions, overload, full disk, killed recorder."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.collectors.loop_disk import MIB, LoopDisk, assert_equals_diskstats, loop_disk, rows_of, tmpfs
+from tests.collectors.recording import RECORDER, Recording, needs_btf, needs_root, read_table, recording
+
+pytestmark = [needs_root, needs_btf]
+
+PIECE_BYTES = 64 * 1024
+
+
+def direct(disk: LoopDisk, write: bool, offset: int) -> int:
+    """Read or write one piece; returns the errno that the program gets, 0 if all went well."""
+    file = os.open(disk.path, os.O_RDWR | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, PIECE_BYTES) as buffer:
+            done = os.pwrite(file, buffer, offset) if write else os.preadv(file, [buffer], offset)
+        assert done == PIECE_BYTES
+        return 0
+    except OSError as error:
+        return error.errno or -1
+    finally:
+        os.close(file)
+
+
+def load(disk: LoopDisk, *words: str) -> None:
+    """fio on the raw device."""
+    subprocess.run(
+        ["fio", "--name=load", f"--filename={disk.path}", "--direct=1", "--allow_file_create=0", *words],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def test_errors_are_what_the_program_got(tmp_path: Path) -> None:
+    # 64 MiB promised, memory for 8.
+    with tmpfs(tmp_path / "ram", "8M") as ram, loop_disk(ram / "image", 64 * MIB) as disk:
+        with recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run:
+            before = disk.idle_stat()
+            got = [direct(disk, True, at) for at in range(0, 16 * MIB, PIECE_BYTES)]
+            after = disk.idle_stat()
+        assert set(got) == {0, got[-1]} and got[-1] in (errno.EIO, errno.ENOSPC)
+        rows = rows_of(run, "write")
+        assert rows["error"].tolist() == got
+        assert np.all(rows["bytes"] == PIECE_BYTES)
+        assert_equals_diskstats(run, before, after)
+
+
+@pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
+@pytest.mark.parametrize("there_bytes", [0, 20480])
+def test_a_request_of_which_only_a_part_is_there(tmp_path: Path, scheduler: str, there_bytes: int) -> None:
+    """The loop driver completes what it could read, asks again for the rest, and fails."""
+    with loop_disk(tmp_path / "image", 16 * MIB, "--direct-io=on") as disk:
+        disk.backing.write_bytes(bytes(16 * MIB))
+        disk.set_scheduler(scheduler)
+        with recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run:
+            before = disk.idle_stat()
+            os.truncate(disk.backing, 8 * MIB + there_bytes)
+            got = [direct(disk, False, at) for at in (4 * MIB, 8 * MIB, 12 * MIB)]
+            after = disk.idle_stat()
+    rows = rows_of(run, "read")
+    partly = int(there_bytes > 0)
+    assert run.source("block")["notes"]["partial completions"] == partly
+    assert rows["sector"].tolist() == [at * MIB // 512 for at in (4, 8, 12)]
+    assert rows["error"].tolist() == got == [0, errno.EIO, errno.EIO]
+    assert rows["requeues"].tolist() == [0, partly, 0]
+    assert np.all(rows["bytes"] == PIECE_BYTES)
+    assert np.all((rows["queue_ns"] <= rows["issue_ns"]) & (rows["issue_ns"] < rows["complete_ns"]))
+    assert set(rows["pid"]) == {os.getpid()}
+    assert_equals_diskstats(run, before, after)
+
+
+def test_overload_loses_nothing(tmp_path: Path) -> None:
+    """As many requests as the machine can do, more at once than there are tags."""
+    with tmpfs(tmp_path / "ram", "80M") as ram, loop_disk(ram / "image", 64 * MIB) as disk:
+        load(disk, "--rw=write", "--bs=1M")
+        with recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run:
+            before = disk.idle_stat()
+            load(disk, "--rw=randrw", "--rwmixread=90", "--bs=4k", "--ioengine=io_uring", "--iodepth=256",
+                 "--iodepth_batch_submit=32", "--time_based", "--runtime=3", "--norandommap",
+                 "--randrepeat=0")  # fmt: skip
+            after = disk.idle_stat()
+        tags = int((disk.sysfs / "mq" / "0" / "nr_tags").read_text())
+    assert_equals_diskstats(run, before, after)
+    table = run.table("block")
+    seen = table[table["complete_ns"] > 0]
+    # The kernel sometimes runs no BPF programs under interrupt load: such rows are there, without an end.
+    unseen = len(table) - len(seen)
+    assert unseen == run.source("block")["notes"]["end not seen (no latency)"]
+    assert unseen < 0.01 * len(table)
+    seconds = (int(table["issue_ns"].max()) - int(table["issue_ns"].min())) / 1e9
+    print(f"{len(table) / seconds:.0f} requests/s, {unseen} without an end")
+    assert len(table) / seconds > 10_000, "no load: nothing was tested"
+    # Never more in flight than the disk has tags, and nearly as many at some time.
+    times = np.concatenate([seen["issue_ns"], seen["complete_ns"]]).astype(np.int64)
+    steps = np.repeat([1, -1], len(seen))
+    at_once = int(np.cumsum(steps[np.lexsort((steps, times))]).max())
+    # A tag is free a moment before or after the tracer reads the clock.
+    assert tags // 2 < at_once <= tags + len(os.sched_getaffinity(0))
+
+
+def test_killed_recorder_leaves_whole_records(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "ram", "80M") as ram, loop_disk(ram / "image", 64 * MIB) as disk:
+        (tmp_path / "out").mkdir()
+        process = subprocess.Popen(
+            [RECORDER, "--out", tmp_path / "out", "--collect", "block", "--disk", disk.name],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert '"ready":true' in process.stdout.readline()
+            load(disk, "--rw=write", "--bs=64k", "--number_ios=1000")
+            time.sleep(1.5)  # it has emptied its rings
+        finally:
+            process.kill()
+            process.communicate()
+        written = read_table(tmp_path / "out" / "block.rec")[1]  # checks that the last record is whole
+        assert len(written) >= 1000
+        assert (written["comm"] == b"fio").sum() >= 1000
+        # Nothing of it is left in the kernel: the next one works and sees only its own.
+        with recording(tmp_path / "next", "--collect", "block", "--disk", disk.name) as run:
+            before = disk.idle_stat()
+            load(disk, "--rw=write", "--bs=64k", "--number_ios=100")
+            after = disk.idle_stat()
+        assert_equals_diskstats(run, before, after)
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGHUP", "end of input"])
+def test_every_way_to_stop_leaves_a_whole_table(tmp_path: Path, how: str) -> None:
+    with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "ram", "8M") as out:
+        with recording(out / "out", "--collect", "block", "--disk", disk.name) as run:
+            before = disk.idle_stat()
+            load(disk, "--rw=write", "--bs=64k", "--number_ios=200")
+            after = disk.idle_stat()
+            if how == "end of input":
+                assert run.process.stdin is not None
+                run.process.stdin.close()
+            else:
+                run.process.send_signal(getattr(signal, how))
+            assert run.process.wait(timeout=30) == 0
+            run.stopped_ns = time.monotonic_ns()
+        assert_equals_diskstats(run, before, after)
+
+
+def test_a_full_disk_is_a_counted_loss(tmp_path: Path) -> None:
+    with (
+        loop_disk(tmp_path / "image", 64 * MIB) as disk,
+        tmpfs(tmp_path / "small", "256k") as small,
+        recording(small / "out", "--collect", "block", "--disk", disk.name) as run,
+    ):
+        before = disk.idle_stat()
+        load(disk, "--rw=randread", "--bs=4k", "--number_ios=6000", "--ioengine=libaio", "--iodepth=8")
+        after = disk.idle_stat()
+        run.stop()
+        check_full(run, after["read_requests"] - before["read_requests"])
+
+
+def check_full(run: Recording, requests: int) -> None:
+    """The rows that fit are whole; the others are counted, if there was room to say so."""
+    rows = read_table(run.out / "block.rec")[1]  # checks that the last record is whole
+    assert 500 < len(rows) < requests
+    state = run.source("block")
+    assert state["recorded"] == len(rows)
+    assert state["lost"]["disk full"] == requests - len(rows)
+    assert state["seen"] == requests
