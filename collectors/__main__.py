@@ -7,6 +7,7 @@ else goes to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong words, 3 this
 
 import os
 import sys
+from pathlib import Path
 
 from collectors import interrupts
 from collectors.terminal import tell
@@ -49,10 +50,18 @@ def _record(job: str, words: words_module.Words) -> int:
             from collectors.watch import watch as record
         path = record(words)
     except RunFailed as error:
-        print(error.path)
+        _hand_on(error.path)
         raise
-    print(path)
+    _hand_on(path)
     return 0
+
+
+def _hand_on(path: Path) -> None:
+    """Print the run directory. If make's shell is gone, nobody reports it now; that ends nothing."""
+    try:
+        print(path, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -106,13 +106,15 @@ class Session:
     def _keep_losses(self, recorder: Recorder) -> None:
         """Put what was lost into the run directory, and say it."""
         losses = self.run.keep_losses(recorder.sources, whole=not self._recorder_lost)
+        cut = not losses["complete"]
         for name, source in losses["collectors"].items():
             for reason, count in source.get("lost", {}).items():
                 if count:
                     self.say("LOSS", f"{name}: {count:,} lost ({reason})")
-        if not losses["complete"] and not self._recorder_lost:
+                    cut = cut or reason in ("disk full", "write failed")
+        if cut and not self._recorder_lost:
             self._recorder_lost = True
-            self.warn(f"the recorder could not write its last records: is there room in {self.run.path}?")
+            self.warn(f"the recorder could not write all it had: is there room in {self.run.path}?")
 
     def check_recording(self) -> None:
         """Raise RunError if the recorder did not last: what is there is short, and its user must know."""

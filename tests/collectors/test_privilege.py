@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -129,13 +130,16 @@ def test_their_command_runs_as_them_and_all_files_are_theirs(user: User) -> None
     assert not_theirs(user, user.tree) == []
 
 
-def test_their_command_reaches_a_fresh_file_system_and_nobody_else_learns_of_it(user: User) -> None:
+def test_on_a_fresh_file_system_nobody_learns_of_other_sessions_and_a_failure_is_theirs_too(
+    user: User,
+) -> None:
     command = (
         "echo mine >f; stat -c %U f .; ls /run/seekmeter 2>&1; ls .. 2>&1;"
-        " cat ../undo.jsonl 2>&1; touch /run/seekmeter/x 2>&1; pwd"
+        " cat ../undo.jsonl 2>&1; touch /run/seekmeter/x 2>&1; pwd; exit 3"
     )
     done = user.make("trace", "FS=ext3", "SIZE=64M", f"CMD={command}", "COLLECT=none")
-    assert done.returncode == 0, done.stderr
+    assert "Error 1" in done.stderr
+    assert "the workload failed (exit status 3: /run/seekmeter/" in done.stderr
     lines = (user.tree / "runs/latest/raw/workload.out").read_text().splitlines()
     assert lines[:2] == [user.name, user.name]
     refused = [line for line in lines if line.endswith("Permission denied")]
@@ -143,15 +147,6 @@ def test_their_command_reaches_a_fresh_file_system_and_nobody_else_learns_of_it(
     state = Path("/run/seekmeter").stat()
     assert (state.st_uid, state.st_mode & 0o077 & ~0o011) == (0, 0)
     assert not Path(lines[-1]).exists()
-    assert not_theirs(user, user.tree) == []
-
-
-def test_a_failing_trace_of_theirs_is_theirs_too(user: User) -> None:
-    """Also: the next start accepts the state directory, which others could pass through in the last."""
-    os.chmod("/run/seekmeter", 0o711)
-    done = user.make("trace", "FS=ext3", "SIZE=64M", "CMD=echo no; exit 3", "COLLECT=none")
-    assert "Error 1" in done.stderr
-    assert "the workload failed (exit status 3: no)" in done.stderr
     assert not_theirs(user, user.tree) == []
 
 
@@ -173,23 +168,25 @@ def test_without_sudo_it_is_said(user: User, tmp_path: Path) -> None:
 
 
 def test_a_second_start_comes_to_work_at_once(user: User) -> None:
-    """Under two seconds to the first line of work; what other jobs on this machine take is not ours."""
-    times = []
-    for _ in range(5):
+    """Under two seconds to the first line of work; also when others may pass through the state directory."""
+    Path("/run/seekmeter").chmod(0o711)
+    times: list[float] = []
+    while not times or (times[-1] >= 2 and len(times) < 5):  # a busy machine is not our fault
         began = time.monotonic()
         process = subprocess.Popen(
-            ["make", "trace", f"DIR={user.home}", "CMD=true", "COLLECT=none"],
+            ["make", "trace", f"DIR={user.home}", "CMD=sleep 60", "COLLECT=none"],
             cwd=user.tree,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         assert process.stderr is not None
         line = process.stderr.readline()
         times.append(time.monotonic() - began)
-        process.communicate()
-        assert line.startswith("  run "), line
-        if times[-1] < 2:
-            break
-    assert min(times) < 2, times
+        os.killpg(process.pid, signal.SIGTERM)  # unlike ^C, without a report
+        _, said = process.communicate()
+        assert line.startswith("  run "), line + said
+        assert "everything is put back" in said
+    assert times[-1] < 2, times
