@@ -19,232 +19,13 @@
 
 #include "records.h"
 
-#define MAX_DEVS	 4
-#define BIO_SETS	 16384
-#define BIO_WAYS	 4
+#include "block_bios.h"
+#include "block_class.h"
+#include "block_state.h"
+
 #define MAX_BIOS_COUNTED 1024
 
-#define S_IFMT	0170000
-#define S_IFBLK 0060000
-#define S_IFREG 0100000
-#define PAGE_MAPPING_FLAGS \
-	3UL /* include/linux/page-flags.h: set for memory that belongs to no file */
-#define BTRFS_SUPER_MAGIC 0x9123683E
-
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-/* Set before loading. */
-const volatile u32 dev_count;
-const volatile u32 dev_major[MAX_DEVS];
-const volatile u32 dev_minor[MAX_DEVS];
-const volatile u32 dev_base[MAX_DEVS]; /* first slot of this disk in `inflight` */
-const volatile u32 dev_tags[MAX_DEVS]; /* slots a hardware queue */
-const volatile bool dev_fua[MAX_DEVS]; /* writes through by itself: no flush behind a FUA write */
-const volatile u64 ring_mask;	       /* records a ring, minus one */
-const volatile bool have_cgroup;
-
-struct bio_entry {
-	u64 bio; /* its kernel address */
-	u64 queue_ns;
-	u64 insert_ns;
-	u32 pid;
-	u32 tgid;
-	char comm[16];
-	u16 requeues;
-	u8 in_workload;
-	u8 front_merged;
-	union {
-		u32 slot; /* in bios: where its request is in flight, to be cleared by a requeue */
-		u32 flushes; /* in flush_waiters: flushes it has still to cause */
-	};
-	u32 done_bytes; /* of its request, before that was requeued */
-};
-
-struct bio_set {
-	struct bio_entry way[BIO_WAYS];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BIO_SETS);
-	__type(key, u32);
-	__type(value, struct bio_set);
-} bios SEC(".maps");
-
-/* The first bio since the last flush of each disk that asks for one: who the next flush belongs to. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_DEVS);
-	__type(key, u32);
-	__type(value, struct bio_entry);
-} flush_waiters SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* resized: hardware queues x tags */
-	__type(key, u32);
-	__type(value, struct block_inflight);
-} inflight SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* resized: two a CPU */
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(struct block_ring)); /* resized: and ring_mask + 1 records */
-} rings SEC(".maps");
-
-/* mmap'ed, as reading it by system call would do more than read: see COUNT(). */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* resized: CPUs */
-	__type(key, u32);
-	__type(value, struct block_counts);
-} counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} workload_cgroup SEC(".maps");
-
-/* Names a type user space asks BTF for, which nothing else would keep. */
-const volatile enum block_flag block_flags_used = BLOCK_FLAG_SYNC;
-
-#define NO_SLOT	       (~0U)
-#define FLAG_BIT(name) (1U << bpf_core_enum_value(enum req_flag_bits, name))
-
-static __always_inline struct block_counts *my_counts(void)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-
-	return bpf_map_lookup_elem(&counts, &cpu);
-}
-
-/* Each member is counted by programs that do not meet on a CPU, and none nests itself: no atomic add is needed. */
-#define COUNT(member)                                  \
-	do {                                           \
-		struct block_counts *c_ = my_counts(); \
-		if (c_)                                \
-			c_->member++;                  \
-	} while (0)
-
-/*
- * An object's address as a number. The verifier allows no arithmetic on a typed pointer, but a pointer that was
- * stored and loaded again is a number. A word for each program and CPU, as a program never nests itself.
- */
-enum program { PROG_QUEUE, PROG_SPLIT, PROG_FRONTMERGE, PROG_INSERT, PROG_REQUEUE, PROG_ISSUE };
-
-#define MAX_CPUS 8192 /* the kernel's own limit */
-
-struct cache_line {
-	volatile u64 word[8];
-};
-
-static struct cache_line address_words[MAX_CPUS];
-
-static __always_inline u64 address_of(const void *object, enum program program)
-{
-	u32 cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1);
-
-	address_words[cpu].word[program] = (u64)object;
-	return address_words[cpu].word[program];
-}
-
-/* Which of our disks this is; -1: none of them. */
-static __always_inline int disk_index(struct gendisk *disk)
-{
-	u32 major = disk->major, minor = disk->first_minor;
-
-	for (u32 i = 0; i < MAX_DEVS; i++)
-		if (i < dev_count && dev_major[i] == major && dev_minor[i] == minor)
-			return i;
-	return -1;
-}
-
-static __always_inline struct bio_set *bio_set_of(u64 bio)
-{
-	/* Fibonacci hashing: bios are slab objects, so their low bits say little. */
-	u32 set = (bio * 0x9E3779B97F4A7C15ULL) >> (64 - 14);
-
-	_Static_assert(BIO_SETS == 1 << 14, "the shift above");
-	return bpf_map_lookup_elem(&bios, &set);
-}
-
-static __always_inline struct bio_entry *find_bio(u64 bio)
-{
-	struct bio_set *set = bio_set_of(bio);
-
-	if (!set)
-		return NULL;
-#pragma unroll
-	for (int i = 0; i < BIO_WAYS; i++)
-		if (set->way[i].bio == bio)
-			return &set->way[i];
-	return NULL;
-}
-
-/* A place for this bio: its own if it has been here, else the oldest of its set. */
-static __always_inline struct bio_entry *claim_bio(u64 bio)
-{
-	struct bio_set *set = bio_set_of(bio);
-	struct bio_entry *oldest;
-	u64 old;
-
-	if (!set)
-		return NULL;
-	oldest = &set->way[0];
-#pragma unroll
-	for (int i = 0; i < BIO_WAYS; i++) {
-		if (set->way[i].bio == bio)
-			return &set->way[i];
-		if (set->way[i].queue_ns < oldest->queue_ns)
-			oldest = &set->way[i];
-	}
-	old = oldest->bio;
-	/* Another CPU may want the same place: the address says whose it is. */
-	if (__sync_val_compare_and_swap(&oldest->bio, old, bio) != old) {
-		COUNT(bio_evicted);
-		return NULL;
-	}
-	return oldest;
-}
-
-static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
-{
-	u64 id = bpf_get_current_pid_tgid();
-
-	entry->queue_ns = now;
-	entry->insert_ns = 0;
-	entry->pid = (u32)id;
-	entry->tgid = id >> 32;
-	entry->requeues = 0;
-	entry->front_merged = 0;
-	entry->slot = NO_SLOT;
-	entry->done_bytes = 0;
-	entry->in_workload = !have_cgroup ||
-			     bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
-	bpf_get_current_comm(entry->comm, sizeof(entry->comm));
-}
-
-static __always_inline u32 slot_index(struct request *rq, int disk)
-{
-	u32 tag = rq->tag, i = disk;
-
-	if (i >= MAX_DEVS || tag >= dev_tags[i])
-		return NO_SLOT;
-	return dev_base[i] + rq->mq_hctx->queue_num * dev_tags[i] + tag;
-}
-
-static __always_inline struct block_inflight *slot_of(struct request *rq, int disk)
-{
-	u32 index = slot_index(rq, disk);
-
-	return bpf_map_lookup_elem(&inflight, &index);
-}
 
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(bio_queue, struct bio *bio)
@@ -360,98 +141,6 @@ int BPF_PROG(rq_requeue, struct request *rq)
 	return 0;
 }
 
-static __always_inline enum block_op op_of(u32 cmd_flags)
-{
-	/* enum req_op, fixed numbers since 4.10 (they go to the logs of zoned and NVMe tools) */
-	switch (cmd_flags & 0xff) {
-	case 0:
-		return BLOCK_OP_READ;
-	case 1:
-		return BLOCK_OP_WRITE;
-	case 2:
-		return BLOCK_OP_FLUSH;
-	case 3:
-		return BLOCK_OP_DISCARD;
-	case 5:
-		return BLOCK_OP_SECURE_ERASE;
-	case 9:
-		return BLOCK_OP_WRITE_ZEROES;
-	case 7:
-	case 11:
-	case 13:
-	case 15:
-	case 17:
-	case 19:
-		return BLOCK_OP_ZONE;
-	case 34:
-	case 35:
-		return BLOCK_OP_DRIVER;
-	}
-	return BLOCK_OP_OTHER;
-}
-
-static __always_inline u32 flags_of(u32 cmd_flags)
-{
-	return (cmd_flags & FLAG_BIT(__REQ_SYNC) ? BLOCK_FLAG_SYNC : 0) |
-	       (cmd_flags & FLAG_BIT(__REQ_META) ? BLOCK_FLAG_META : 0) |
-	       (cmd_flags & FLAG_BIT(__REQ_FUA) ? BLOCK_FLAG_FUA : 0) |
-	       (cmd_flags & FLAG_BIT(__REQ_PREFLUSH) ? BLOCK_FLAG_PREFLUSH : 0) |
-	       (cmd_flags & FLAG_BIT(__REQ_RAHEAD) ? BLOCK_FLAG_AHEAD : 0) |
-	       (cmd_flags & FLAG_BIT(__REQ_PRIO) ? BLOCK_FLAG_PRIO : 0);
-}
-
-/*
- * Data or metadata, and which file: from the owner of the first page.
- *   META set                             metadata (ext's block device pages, XFS buffers, the btrfs tree inode)
- *   a regular file's page                data of that file
- *   memory of a program (direct I/O)     data, file not known
- *   a page of the device itself          metadata, if a file system (or mkfs) holds the device: ext's indirect
- *                                        blocks, inode read-ahead and superblock come without META
- *   anything else                        unknown
- */
-static __always_inline void classify(struct block_record *record, struct bio *bio,
-				     struct gendisk *disk)
-{
-	struct page *page = bio->bi_io_vec->bv_page;
-	u64 head, mapping_bits;
-	struct address_space *mapping;
-	struct block_device *bdev;
-	struct inode *host;
-	u16 type;
-
-	if (record->flags & BLOCK_FLAG_META) {
-		record->class = BLOCK_CLASS_METADATA;
-		return;
-	}
-	head = address_of((void *)page->compound_head, PROG_ISSUE);
-	if (head & 1)
-		mapping_bits = (u64)BPF_CORE_READ((struct page *)(head - 1), mapping);
-	else
-		mapping_bits = address_of(page->mapping, PROG_ISSUE);
-	if (mapping_bits & PAGE_MAPPING_FLAGS) {
-		record->class = BLOCK_CLASS_DATA;
-		return;
-	}
-	if (!mapping_bits)
-		return;
-	mapping = (struct address_space *)mapping_bits;
-	host = BPF_CORE_READ(mapping, host);
-	/* What a slab page has in this place is no mapping: only a real one is its host's own. */
-	if (!host || BPF_CORE_READ(host, i_mapping) != mapping)
-		return;
-	type = BPF_CORE_READ(host, i_mode) & S_IFMT;
-	if (type == S_IFBLK && bio->bi_bdev->bd_holder)
-		record->class = BLOCK_CLASS_METADATA;
-	if (type != S_IFREG)
-		return;
-	record->class = BLOCK_CLASS_DATA;
-	/* Direct I/O out of another file's mapped pages would give that file's inode. */
-	bdev = BPF_CORE_READ(host, i_sb, s_bdev);
-	if ((bdev && BPF_CORE_READ(bdev, bd_disk) == disk) ||
-	    BPF_CORE_READ(host, i_sb, s_magic) == BTRFS_SUPER_MAGIC)
-		record->ino = BPF_CORE_READ(host, i_ino);
-}
-
 static __always_inline u16 count_merges(struct bio *bio)
 {
 	int merges = 0;
@@ -463,18 +152,6 @@ static __always_inline u16 count_merges(struct bio *bio)
 	}
 	COUNT(merges_capped);
 	return merges;
-}
-
-static __always_inline void copy_submitter(struct block_record *record, struct bio_entry *entry)
-{
-	record->queue_ns = entry->queue_ns;
-	record->insert_ns = entry->insert_ns;
-	record->pid = entry->pid;
-	record->tgid = entry->tgid;
-	record->in_workload = entry->in_workload;
-	record->requeues = entry->requeues;
-	record->queue_source = BLOCK_SOURCE_BIO;
-	__builtin_memcpy(record->comm, entry->comm, sizeof(record->comm));
 }
 
 /*
@@ -626,9 +303,13 @@ int BPF_PROG(rq_complete, struct request *rq, u8 error, unsigned int bytes)
 	 * The request around a flush ends once more when the flush does (blk_flush_complete_seq()): one with data
 	 * was recorded when that was written, one without was never issued itself.
 	 */
-	if (!rq->bio || !(rq->bio->bi_opf & (FLAG_BIT(__REQ_PREFLUSH) | FLAG_BIT(__REQ_FUA))))
-		COUNT(issue_unseen);
-	else if (!rq->bio->bi_io_vec)
+	if (!rq->bio || !(rq->bio->bi_opf & (FLAG_BIT(__REQ_PREFLUSH) | FLAG_BIT(__REQ_FUA)))) {
+		/* On its way already when we came, or issued without our program being run. */
+		if (!attached_ns || rq->start_time_ns < attached_ns)
+			COUNT(issued_before);
+		else
+			COUNT(issue_unseen);
+	} else if (!rq->bio->bi_io_vec)
 		COUNT(empty_flushes);
 	return 0;
 }

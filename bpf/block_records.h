@@ -86,6 +86,7 @@ struct block_counts {
 	u64 completed;	     /* requests that completed whole */
 	u64 partial;	     /* completions of a part */
 	u64 issue_unseen;    /* completions of requests not seen at issue */
+	u64 issued_before;   /* the same, of requests that are older than the recording */
 	u64 complete_unseen; /* issues to a tag whose last request was not seen to complete */
 	u64 empty_flushes; /* flush-only bios: the wait for a flush, not a request to the device */
 	u64 bio_unknown;   /* requests whose bio was not seen when queued */

@@ -170,6 +170,7 @@ static int start(const struct options *options)
 			   "the kernel refused to attach: %s", strerror(errno));
 		goto fail;
 	}
+	skel->bss->attached_ns = monotonic_ns();
 	state.object = skel->obj;
 	state.on = true;
 	return 0;
@@ -204,6 +205,7 @@ static void read_counts(void)
 		sum.completed += counts[i].completed;
 		sum.partial += counts[i].partial;
 		sum.issue_unseen += counts[i].issue_unseen;
+		sum.issued_before += counts[i].issued_before;
 		sum.complete_unseen += counts[i].complete_unseen;
 		sum.empty_flushes += counts[i].empty_flushes;
 		sum.bio_unknown += counts[i].bio_unknown;
@@ -216,6 +218,7 @@ static void read_counts(void)
 	reason_set(state.lost, "issue not seen", sum.issue_unseen);
 	reason_set(state.notes, "end not seen (no latency)", sum.complete_unseen);
 	reason_set(state.lost, "tag outside the table", sum.no_slot);
+	reason_set(state.notes, "issued before the start", sum.issued_before);
 	reason_set(state.notes, "partial completions", sum.partial);
 	reason_set(state.notes, "flush-only bios", sum.empty_flushes);
 	reason_set(state.notes, "submitter from the request", sum.bio_unknown);

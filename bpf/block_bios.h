@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Bios between their queueing and the issue of their request: who submitted them, and when.
+ *
+ * A 4-way set-associative array indexed by the bio's address. A full set forgets its oldest bio; the request
+ * then falls back to its own start time and the task that issues it (counted).
+ */
+#ifndef SEEKMETER_BLOCK_BIOS_H
+#define SEEKMETER_BLOCK_BIOS_H
+
+#include "block_state.h"
+
+#define BIO_SETS 16384
+#define BIO_WAYS 4
+
+struct bio_entry {
+	u64 bio; /* its kernel address */
+	u64 queue_ns;
+	u64 insert_ns;
+	u32 pid;
+	u32 tgid;
+	char comm[16];
+	u16 requeues;
+	u8 in_workload;
+	u8 front_merged;
+	union {
+		u32 slot; /* in bios: where its request is in flight, to be cleared by a requeue */
+		u32 flushes; /* in flush_waiters: flushes it has still to cause */
+	};
+	u32 done_bytes; /* of its request, before that was requeued */
+};
+
+struct bio_set {
+	struct bio_entry way[BIO_WAYS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BIO_SETS);
+	__type(key, u32);
+	__type(value, struct bio_set);
+} bios SEC(".maps");
+
+/* The first bio since the last flush of each disk that asks for one: who the next flush belongs to. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_DEVS);
+	__type(key, u32);
+	__type(value, struct bio_entry);
+} flush_waiters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} workload_cgroup SEC(".maps");
+
+static __always_inline struct bio_set *bio_set_of(u64 bio)
+{
+	/* Fibonacci hashing: bios are slab objects, so their low bits say little. */
+	u32 set = (bio * 0x9E3779B97F4A7C15ULL) >> (64 - 14);
+
+	_Static_assert(BIO_SETS == 1 << 14, "the shift above");
+	return bpf_map_lookup_elem(&bios, &set);
+}
+
+static __always_inline struct bio_entry *find_bio(u64 bio)
+{
+	struct bio_set *set = bio_set_of(bio);
+
+	if (!set)
+		return NULL;
+#pragma unroll
+	for (int i = 0; i < BIO_WAYS; i++)
+		if (set->way[i].bio == bio)
+			return &set->way[i];
+	return NULL;
+}
+
+/* A place for this bio: its own if it has been here, else the oldest of its set. */
+static __always_inline struct bio_entry *claim_bio(u64 bio)
+{
+	struct bio_set *set = bio_set_of(bio);
+	struct bio_entry *oldest;
+	u64 old;
+
+	if (!set)
+		return NULL;
+	oldest = &set->way[0];
+#pragma unroll
+	for (int i = 0; i < BIO_WAYS; i++) {
+		if (set->way[i].bio == bio)
+			return &set->way[i];
+		if (set->way[i].queue_ns < oldest->queue_ns)
+			oldest = &set->way[i];
+	}
+	old = oldest->bio;
+	/* Another CPU may want the same place: the address says whose it is. */
+	if (__sync_val_compare_and_swap(&oldest->bio, old, bio) != old) {
+		COUNT(bio_evicted);
+		return NULL;
+	}
+	return oldest;
+}
+
+static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
+{
+	u64 id = bpf_get_current_pid_tgid();
+
+	entry->queue_ns = now;
+	entry->insert_ns = 0;
+	entry->pid = (u32)id;
+	entry->tgid = id >> 32;
+	entry->requeues = 0;
+	entry->front_merged = 0;
+	entry->slot = NO_SLOT;
+	entry->done_bytes = 0;
+	entry->in_workload = !have_cgroup ||
+			     bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+	bpf_get_current_comm(entry->comm, sizeof(entry->comm));
+}
+
+static __always_inline void copy_submitter(struct block_record *record, struct bio_entry *entry)
+{
+	record->queue_ns = entry->queue_ns;
+	record->insert_ns = entry->insert_ns;
+	record->pid = entry->pid;
+	record->tgid = entry->tgid;
+	record->in_workload = entry->in_workload;
+	record->requeues = entry->requeues;
+	record->queue_source = BLOCK_SOURCE_BIO;
+	__builtin_memcpy(record->comm, entry->comm, sizeof(record->comm));
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What a request is: operation, flags, and whose pages it carries.
+ */
+#ifndef SEEKMETER_BLOCK_CLASS_H
+#define SEEKMETER_BLOCK_CLASS_H
+
+#include "block_state.h"
+
+#define S_IFMT	0170000
+#define S_IFBLK 0060000
+#define S_IFREG 0100000
+#define PAGE_MAPPING_FLAGS \
+	3UL /* include/linux/page-flags.h: set for memory that belongs to no file */
+#define BTRFS_SUPER_MAGIC 0x9123683E
+
+static __always_inline enum block_op op_of(u32 cmd_flags)
+{
+	/* enum req_op, fixed numbers since 4.10 (they go to the logs of zoned and NVMe tools) */
+	switch (cmd_flags & 0xff) {
+	case 0:
+		return BLOCK_OP_READ;
+	case 1:
+		return BLOCK_OP_WRITE;
+	case 2:
+		return BLOCK_OP_FLUSH;
+	case 3:
+		return BLOCK_OP_DISCARD;
+	case 5:
+		return BLOCK_OP_SECURE_ERASE;
+	case 9:
+		return BLOCK_OP_WRITE_ZEROES;
+	case 7:
+	case 11:
+	case 13:
+	case 15:
+	case 17:
+	case 19:
+		return BLOCK_OP_ZONE;
+	case 34:
+	case 35:
+		return BLOCK_OP_DRIVER;
+	}
+	return BLOCK_OP_OTHER;
+}
+
+static __always_inline u32 flags_of(u32 cmd_flags)
+{
+	return (cmd_flags & FLAG_BIT(__REQ_SYNC) ? BLOCK_FLAG_SYNC : 0) |
+	       (cmd_flags & FLAG_BIT(__REQ_META) ? BLOCK_FLAG_META : 0) |
+	       (cmd_flags & FLAG_BIT(__REQ_FUA) ? BLOCK_FLAG_FUA : 0) |
+	       (cmd_flags & FLAG_BIT(__REQ_PREFLUSH) ? BLOCK_FLAG_PREFLUSH : 0) |
+	       (cmd_flags & FLAG_BIT(__REQ_RAHEAD) ? BLOCK_FLAG_AHEAD : 0) |
+	       (cmd_flags & FLAG_BIT(__REQ_PRIO) ? BLOCK_FLAG_PRIO : 0);
+}
+
+/*
+ * Data or metadata, and which file: from the owner of the first page.
+ *   META set                             metadata (ext's block device pages, XFS buffers, the btrfs tree inode)
+ *   a regular file's page                data of that file
+ *   memory of a program (direct I/O)     data, file not known
+ *   a page of the device itself          metadata, if a file system (or mkfs) holds the device: ext's indirect
+ *                                        blocks, inode read-ahead and superblock come without META
+ *   anything else                        unknown
+ */
+static __always_inline void classify(struct block_record *record, struct bio *bio,
+				     struct gendisk *disk)
+{
+	struct page *page = bio->bi_io_vec->bv_page;
+	u64 head, mapping_bits;
+	struct address_space *mapping;
+	struct block_device *bdev;
+	struct inode *host;
+	u16 type;
+
+	if (record->flags & BLOCK_FLAG_META) {
+		record->class = BLOCK_CLASS_METADATA;
+		return;
+	}
+	head = address_of((void *)page->compound_head, PROG_ISSUE);
+	if (head & 1)
+		mapping_bits = (u64)BPF_CORE_READ((struct page *)(head - 1), mapping);
+	else
+		mapping_bits = address_of(page->mapping, PROG_ISSUE);
+	if (mapping_bits & PAGE_MAPPING_FLAGS) {
+		record->class = BLOCK_CLASS_DATA;
+		return;
+	}
+	if (!mapping_bits)
+		return;
+	mapping = (struct address_space *)mapping_bits;
+	host = BPF_CORE_READ(mapping, host);
+	/* What a slab page has in this place is no mapping: only a real one is its host's own. */
+	if (!host || BPF_CORE_READ(host, i_mapping) != mapping)
+		return;
+	type = BPF_CORE_READ(host, i_mode) & S_IFMT;
+	if (type == S_IFBLK && bio->bi_bdev->bd_holder)
+		record->class = BLOCK_CLASS_METADATA;
+	if (type != S_IFREG)
+		return;
+	record->class = BLOCK_CLASS_DATA;
+	/* Direct I/O out of another file's mapped pages would give that file's inode. */
+	bdev = BPF_CORE_READ(host, i_sb, s_bdev);
+	if ((bdev && BPF_CORE_READ(bdev, bd_disk) == disk) ||
+	    BPF_CORE_READ(host, i_sb, s_magic) == BTRFS_SUPER_MAGIC)
+		record->ino = BPF_CORE_READ(host, i_ino);
+}
+
+#endif

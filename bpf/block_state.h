@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What block.bpf.c is told before it is loaded, what it counts, and its tables of requests and records.
+ */
+#ifndef SEEKMETER_BLOCK_STATE_H
+#define SEEKMETER_BLOCK_STATE_H
+
+#define MAX_DEVS 4
+#define MAX_CPUS 8192 /* the kernel's own limit */
+
+/* Set before loading. */
+const volatile u32 dev_count;
+const volatile u32 dev_major[MAX_DEVS];
+const volatile u32 dev_minor[MAX_DEVS];
+const volatile u32 dev_base[MAX_DEVS]; /* first slot of this disk in `inflight` */
+const volatile u32 dev_tags[MAX_DEVS]; /* slots a hardware queue */
+const volatile bool dev_fua[MAX_DEVS]; /* writes through by itself: no flush behind a FUA write */
+u64 attached_ns;		       /* set when all programs are attached */
+const volatile u64 ring_mask;	       /* records a ring, minus one */
+const volatile bool have_cgroup;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* resized: hardware queues x tags */
+	__type(key, u32);
+	__type(value, struct block_inflight);
+} inflight SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* resized: two a CPU */
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(struct block_ring)); /* resized: and ring_mask + 1 records */
+} rings SEC(".maps");
+
+/* mmap'ed, as reading it by system call would do more than read: see COUNT(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* resized: CPUs */
+	__type(key, u32);
+	__type(value, struct block_counts);
+} counts SEC(".maps");
+
+/* Names a type user space asks BTF for, which nothing else would keep. */
+const volatile enum block_flag block_flags_used = BLOCK_FLAG_SYNC;
+
+#define NO_SLOT	       (~0U)
+#define FLAG_BIT(name) (1U << bpf_core_enum_value(enum req_flag_bits, name))
+
+static __always_inline struct block_counts *my_counts(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&counts, &cpu);
+}
+
+/* Each member is counted by programs that do not meet on a CPU, and none nests itself: no atomic add is needed. */
+#define COUNT(member)                                  \
+	do {                                           \
+		struct block_counts *c_ = my_counts(); \
+		if (c_)                                \
+			c_->member++;                  \
+	} while (0)
+
+/*
+ * An object's address as a number. The verifier allows no arithmetic on a typed pointer, but a pointer that was
+ * stored and loaded again is a number. A word for each program and CPU, as a program never nests itself.
+ */
+enum program { PROG_QUEUE, PROG_SPLIT, PROG_FRONTMERGE, PROG_INSERT, PROG_REQUEUE, PROG_ISSUE };
+
+struct cache_line {
+	volatile u64 word[8];
+};
+
+static struct cache_line address_words[MAX_CPUS];
+
+static __always_inline u64 address_of(const void *object, enum program program)
+{
+	u32 cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1);
+
+	address_words[cpu].word[program] = (u64)object;
+	return address_words[cpu].word[program];
+}
+
+/* Which of our disks this is; -1: none of them. */
+static __always_inline int disk_index(struct gendisk *disk)
+{
+	u32 major = disk->major, minor = disk->first_minor;
+
+	for (u32 i = 0; i < MAX_DEVS; i++)
+		if (i < dev_count && dev_major[i] == major && dev_minor[i] == minor)
+			return i;
+	return -1;
+}
+
+static __always_inline u32 slot_index(struct request *rq, int disk)
+{
+	u32 tag = rq->tag, i = disk;
+
+	if (i >= MAX_DEVS || tag >= dev_tags[i])
+		return NO_SLOT;
+	return dev_base[i] + rq->mq_hctx->queue_num * dev_tags[i] + tag;
+}
+
+static __always_inline struct block_inflight *slot_of(struct request *rq, int disk)
+{
+	u32 index = slot_index(rq, disk);
+
+	return bpf_map_lookup_elem(&inflight, &index);
+}
+
+#endif
