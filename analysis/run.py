@@ -141,6 +141,8 @@ class Run:
         if loss.lost_total:
             of = f" of {loss.seen:,} seen" if loss.seen else ""
             return f"{collector}: {loss.lost_total:,} lost{of}"
+        if self.recording_complete is False and loss.is_on:
+            return f"{collector}: the recorder ended early, its tables end there"
         return ""
 
     def off(self, collector: str) -> str:

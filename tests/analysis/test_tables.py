@@ -226,3 +226,12 @@ def test_a_request_whose_end_was_not_seen_counts_but_has_no_latency(tmp_path: Pa
     stored = pq.read_table(path / "tables" / "block.parquet").column("complete_ns")
     assert stored.null_count == 1 and stored[4].as_py() is None
     assert "10" in make_report(path)
+
+
+def test_a_recorder_that_ended_early_marks_its_figures(tmp_path: Path) -> None:
+    """Nothing is counted as lost after a kill -9, but what came later is not there."""
+    path = Spec(block=[request(START_NS, 8)]).write(tmp_path / "r")
+    losses = json.loads((path / "losses.json").read_text())
+    assert open_run(path).lossy("block") == ""
+    (path / "losses.json").write_text(json.dumps({**losses, "complete": False}))
+    assert "ended early" in open_run(path).lossy("block")
