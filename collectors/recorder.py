@@ -53,7 +53,9 @@ class Recorder:
         )
         self._lines = b""
         try:
-            self.sources: dict[str, dict[str, str]] = self._read_line("ready", _READY_SECONDS)["collectors"]
+            ready = self._read_line("ready", _READY_SECONDS)
+            self.sources: dict[str, dict[str, str]] = ready["collectors"]
+            self.ready_ns = int(ready["monotonic_ns"])  # everything is recorded from then on
         except BaseException:
             self.kill()
             raise

@@ -76,7 +76,7 @@ class Session:
         for name, source in self.recorder.sources.items():
             if source["state"] != "on":
                 self.say("", f"{name} is off: {source['why']} ({source['remedy']})")
-        self.run.facts["clock"]["record_start_ns"] = time.monotonic_ns()
+        self.run.facts["clock"]["record_start_ns"] = self.recorder.ready_ns
         self.run.write()
 
     def recording(self) -> bool:

@@ -219,10 +219,10 @@ static int parse(int argc, char **argv, struct options *options)
 }
 
 /* One JSON line: which sources are on, and why the others are not. */
-static void announce(const char *what)
+static void announce(const char *what, uint64_t now_ns)
 {
 	printf("{\"%s\":true,\"monotonic_ns\":%llu,\"collectors\":{", what,
-	       (unsigned long long)monotonic_ns());
+	       (unsigned long long)now_ns);
 	for (int i = 0, written = 0; i < SOURCE_COUNT; i++) {
 		const struct source_state *state = sources[i]->state;
 
@@ -317,6 +317,7 @@ int main(int argc, char **argv)
 	struct options options = { .out_fd = -1, .cgroup_fd = -1, .bin_ns = 100 * NS_PER_MS };
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 	char probe_dir[] = "/tmp/seekmeter-probe-XXXXXX";
+	uint64_t ready_ns = 0;
 	int on = 0;
 
 	if (parse(argc, argv, &options))
@@ -333,10 +334,13 @@ int main(int argc, char **argv)
 		return 1;
 	}
 
-	for (int i = 0; i < SOURCE_COUNT; i++)
+	for (int i = 0; i < SOURCE_COUNT; i++) {
+		/* The last source has its first samples when it starts: they belong to the recorded time. */
+		ready_ns = monotonic_ns();
 		if (sources[i]->state->wanted && sources[i]->start(&options) == 0)
 			on++;
-	announce(options.probe ? "probed" : "ready");
+	}
+	announce(options.probe ? "probed" : "ready", ready_ns);
 	if (!options.probe) {
 		if (on)
 			record(&options);
@@ -346,7 +350,7 @@ int main(int argc, char **argv)
 		drain_all(true);
 		bpfstats_stop(sources, SOURCE_COUNT);
 		losses_write(&options, sources, SOURCE_COUNT, true);
-		announce("stopped");
+		announce("stopped", monotonic_ns());
 	}
 	for (int i = SOURCE_COUNT - 1; i >= 0; i--)
 		if (sources[i]->state->on)
