@@ -478,6 +478,8 @@ def test_wrong_words(compilebench: Path, words: list[str], message: str) -> None
 
 
 def test_phases_file_that_cannot_be_opened(compilebench: Path, small: Path, tmp_path: Path) -> None:
-    result = run(compilebench, "-D", tmp_path, "--dataset", small, SEEKMETER_PHASES="/nonexistent/phases")
+    result = run(
+        compilebench, "-D", tmp_path, "--dataset", small, SEEKMETER_PHASES=str(tmp_path / "missing/phases")
+    )
     assert result.returncode == 1
     assert "phases file" in result.stderr
