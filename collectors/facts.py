@@ -64,18 +64,29 @@ def of_tools() -> dict[str, str]:
 
 
 def _git_version() -> str:
-    """Return the tree's commit; root must be told that a tree of another user is fine to read."""
+    """Return the tree's commit, "-dirty" if files were changed since.
+
+    Root must be told that a tree of another user is fine to read, and must not write its index (`git describe
+    --dirty` would): that file would no longer be the user's.
+    """
+    commit = _git("describe", "--always")
+    changed = _git("status", "--porcelain", "--untracked-files=no")
+    return f"{commit}-dirty" if commit and changed else commit or "unknown"
+
+
+def _git(*words: str) -> str:
+    """Return what git says about the tree; "" where it says nothing."""
     try:
         result = subprocess.run(
-            ["git", "-c", f"safe.directory={TREE}", "-C", str(TREE), "describe", "--always", "--dirty"],
+            ["git", "--no-optional-locks", "-c", f"safe.directory={TREE}", "-C", str(TREE), *words],
             capture_output=True,
             text=True,
             check=False,
             timeout=10,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return result.stdout.strip() or "unknown"
+        return ""
+    return result.stdout.strip()
 
 
 def of_disk(name: str) -> dict[str, object]:

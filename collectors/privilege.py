@@ -5,6 +5,7 @@ import functools
 import os
 import pwd
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def become_root(job: str, why: str) -> None:
 
     Our own variables are handed over one by one, as sudo clears the environment; all of it, which is for the
     user's own command, in a nameless file that is the standard input. Raises MachineError where there is no
-    sudo.
+    sudo, or it does not let this user become root.
     """
     if os.geteuid() == 0:
         return
@@ -57,6 +58,11 @@ def become_root(job: str, why: str) -> None:
     if sudo is None:
         raise MachineError(f"{job}: {why} needs root, and sudo is not installed: run it as root")
     print(f"seekmeter: {why} needs root: going on through sudo", file=sys.stderr, flush=True)
+    # Asked first: after execv a refusal would have the exit code of a failed run.
+    if subprocess.run([sudo, "--", "true"], check=False).returncode != 0:
+        raise MachineError(
+            f"{job}: {why} needs root, and sudo does not let this user become root: run it as root"
+        )
     ours = [f"{name}={text}" for name, text in os.environ.items() if name.startswith("SEEKMETER_")]
     ours.append(f"PATH={os.environ.get('PATH', os.defpath)}")
     file = os.memfd_create("environment")

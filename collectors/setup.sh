@@ -29,12 +29,13 @@ util-linux     flock
 mount          losetup
 '
 for_test='
-fio            fio
 blktrace       blkparse
 linux-perf     perf
 shellcheck     shellcheck
 git            git
 procps         ps
+passwd         useradd
+sudo           sudo
 '
 
 say() { echo "seekmeter: $*" >&2; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -165,6 +166,40 @@ def test_without_sudo_it_is_said(user: User, tmp_path: Path) -> None:
     assert "needs root, and sudo is not installed: run it as root" in done.stderr
     assert "Traceback" not in done.stderr
     assert (sorted((user.tree / "runs").iterdir()) if (user.tree / "runs").exists() else []) == before
+
+
+def test_a_refusal_of_sudo_is_said(user: User) -> None:
+    rule = SUDOERS / user.name
+    kept = rule.read_text()
+    rule.write_text("")
+    try:
+        done = user.make("trace", "FS=ext3", "SIZE=64M", "CMD=true")
+    finally:
+        rule.write_text(kept)
+    assert "Error 3" in done.stderr, done.stderr
+    assert "needs root, and sudo does not let this user become root: run it as root" in done.stderr
+
+
+def test_the_tree_of_a_user_is_not_written_to_by_git(user: User) -> None:
+    """A file with a new time makes git want to write its index, which would then be root's."""
+    git = ["git", "-c", f"safe.directory={user.tree}", "-C", str(user.tree)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "LICENSE", "Makefile"], check=True)
+    identity = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
+    subprocess.run([*git, *identity, "commit", "-q", "-m", "x"], check=True)
+    subprocess.run(["chown", "-hR", f"{user.uid}:{user.gid}", user.tree / ".git"], check=True)
+    try:
+        for text, ending in (("", ""), ("\n", "-dirty")):
+            with (user.tree / "LICENSE").open("a") as file:
+                file.write(text)
+            os.utime(user.tree / "LICENSE")
+            done = user.make("trace", f"DIR={user.home}", "CMD=true", "COLLECT=none")
+            assert done.returncode == 0, done.stderr
+            version = Run(user.tree / "runs/latest").facts["tools"]["seekmeter"]
+            assert re.fullmatch(rf"[0-9a-f]{{7,}}{ending}", version)
+            assert not_theirs(user, user.tree) == []
+    finally:
+        shutil.rmtree(user.tree / ".git")
 
 
 def test_a_second_start_comes_to_work_at_once(user: User) -> None:
