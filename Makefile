@@ -29,10 +29,14 @@ override CLEAN := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
 override PYTHON := $(CLEAN) .venv/bin/python
 # For the jobs that need no setup: any Python 3.11, nothing but its standard library.
 override PLAIN_PYTHON = python=$$(collectors/setup.sh python) && exec $(CLEAN) PYTHONDONTWRITEBYTECODE=1 "$$python"
-# A recording job prints its run directory on stdout, alone, and everything else on stderr. What it left is reported
-# even if it failed or was ended by ^C, which reaches it and not this shell; its exit code comes first.
-override THEN_REPORT = trap : INT; code=0; run=$$($(PYTHON) -m collectors $1) || code=$$?; \
-	[ -z "$$run" ] || $(PYTHON) -m analysis report "$$run" || code=$$(( code ? code : $$? )); exit $$code
+# A recording job prints its run directory on stdout, alone, as soon as all is recorded, and everything else on stderr.
+# The report is made while the job still puts things back (freeing a disk file of some GB takes longer than the report).
+# What the job left is reported even if it failed or was ended by ^C, which reaches it and not these shells; its exit
+# code comes first. read returns more than 128 for a signal, which is no end of the job.
+override THEN_REPORT = trap : INT; set +e; $(PYTHON) -m collectors $1 | { trap : INT; \
+	until read -r run; got=$$?; [ $$got -le 128 ]; do :; done; \
+	[ -z "$$run" ] || $(PYTHON) -m analysis report "$$run"; }; \
+	codes=("$${PIPESTATUS[@]}"); exit $$(( codes[0] ? codes[0] : codes[1] ))
 # What has to be installed: more where something is tested.
 override SETUP := $(if $(filter setup test lint bench,$(MAKECMDGOALS)),test,run) $(firstword $(MAKECMDGOALS))
 

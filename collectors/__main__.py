@@ -45,10 +45,13 @@ def _record(job: str, words: words_module.Words) -> int:
     become_root(job, _WHY[job])
     try:
         if job == "trace":
-            from collectors.session import trace as record
+            from collectors.session import trace
+
+            path = trace(words, _hand_on)
         else:
-            from collectors.watch import watch as record
-        path = record(words)
+            from collectors.watch import watch
+
+            path = watch(words)
     except RunFailed as error:
         _hand_on(error.path)
         raise
@@ -56,8 +59,17 @@ def _record(job: str, words: words_module.Words) -> int:
     return 0
 
 
+_handed_on: list[Path] = []
+
+
 def _hand_on(path: Path) -> None:
-    """Print the run directory. If make's shell is gone, nobody reports it now; that ends nothing."""
+    """Print the run directory, once, to whoever reports it.
+
+    If make's shell is gone, nobody reports it now; that ends nothing.
+    """
+    if _handed_on:
+        return
+    _handed_on.append(path)
     try:
         print(path, flush=True)
     except OSError:

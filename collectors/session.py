@@ -7,6 +7,7 @@ list at the next start after kill -9. The run directory is valid at every moment
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,9 +26,10 @@ from workloads.units import show_size
 from workloads.words import Words
 
 
-def trace(words: Words) -> Path:
+def trace(words: Words, recorded: Callable[[Path], None]) -> Path:
     """Run the workload of these words and record it. Returns the run directory.
 
+    recorded is called with it as soon as a run that went well can be reported; the disk is taken apart later.
     Raises UserError; RunFailed, with the run directory, if there is one to report all the same.
     """
     sweep()
@@ -39,6 +41,9 @@ def trace(words: Words) -> Path:
         stack.callback(session.kill_recorder)
         try:
             _trace(session, plan, janitor, stack)
+            run.write()
+            run.give_to_owner()
+            recorded(run.path)
         finally:
             interrupts.hold()  # what follows puts everything back
     return run.path
