@@ -40,7 +40,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
 const volatile bool have_cgroup;
-const volatile u32 recorder_tgid;     /* left out when everything is the workload */
+/* The recorder, left out when everything is the workload: its number in its own pid namespace, and that. */
+const volatile u32 recorder_tgid;
+const volatile u64 recorder_pidns_dev, recorder_pidns_ino;
 const volatile u32 target_dev;	      /* super_block.s_dev of the file system under test; 0: none */
 const volatile u32 target_path_bytes; /* its mount point; 0: absolute paths say nothing */
 const volatile u64 target_path[PATH_WORDS];
@@ -100,11 +102,22 @@ struct file_facts {
 	enum call_target target;
 };
 
+/* linux/bpf.h */
+struct bpf_pidns_info {
+	u32 pid;
+	u32 tgid;
+};
+
 static __always_inline bool in_workload(void)
 {
+	struct bpf_pidns_info id;
+
 	if (have_cgroup)
 		return bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
-	return bpf_get_current_pid_tgid() >> 32 != recorder_tgid;
+	/* Fails for a task of another pid namespace. */
+	return bpf_get_ns_current_pid_tgid(recorder_pidns_dev, recorder_pidns_ino, &id,
+					   sizeof(id)) ||
+	       id.tgid != recorder_tgid;
 }
 
 static __always_inline enum call_target target_of(struct super_block *sb)

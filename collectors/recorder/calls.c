@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "bins.h"
@@ -54,10 +56,17 @@ static int configure(const struct options *options)
 	size_t count = (size_t)cpus * CALL_BIN_SLOTS * CALL_NAMES * CALL_TARGETS;
 	size_t page = sysconf(_SC_PAGESIZE);
 	char path[CALL_PATH + 1] = "";
+	struct stat pidns;
 
+	if (stat("/proc/self/ns/pid", &pidns))
+		return -errno;
 	skel->rodata->bin_ns = bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->recorder_tgid = getpid();
+	/* the kernel's own dev_t has the minor number in the low 20 bits */
+	skel->rodata->recorder_pidns_dev = (uint64_t)major(pidns.st_dev) << 20 |
+					   minor(pidns.st_dev);
+	skel->rodata->recorder_pidns_ino = pidns.st_ino;
 	skel->rodata->target_dev = options->target_dev;
 	if (options->target_dev)
 		find_target_path(options->target_dev, path);

@@ -19,6 +19,7 @@ import pytest
 
 TREE = Path(__file__).resolve().parents[2]
 RECORDER = TREE / "build" / "recorder"
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of linux/proc_ns.h
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="tracing needs root: run make test as root")
@@ -122,6 +123,18 @@ def recording(out: Path, *words: str, env: dict[str, str] | None = None) -> Iter
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def same_pids(recorded: Sequence[int], known: Sequence[int]) -> bool:
+    """Whether recorded pids are the ones that are known.
+
+    Records have the machine's pids. In a container, where nobody can ask for those, each known pid must be
+    one recorded pid, and the reverse.
+    """
+    if os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE:
+        return list(recorded) == list(known)
+    pairs = set(zip(recorded, known, strict=True))
+    return len(pairs) == len({one for one, _ in pairs}) == len({one for _, one in pairs})
 
 
 @contextmanager
