@@ -36,6 +36,7 @@ git            git
 procps         ps
 passwd         useradd
 sudo           sudo
+xz-utils       xz
 '
 
 say() { echo "seekmeter: $*" >&2; }
