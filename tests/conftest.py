@@ -11,9 +11,18 @@ TREE = Path(__file__).parent.parent
 
 @pytest.fixture(autouse=True)
 def no_words_from_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make test` hands its own words and flags on in the environment; a test starts without them."""
+    """`make test` hands its own words and flags on in the environment; a test starts without them.
+
+    And without PYTHONUNBUFFERED, as users have it: it hides what a closed terminal does to Python's end.
+    """
     for name in list(os.environ):
-        if name == "SEEKMETER_WORDS" or name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "SEEKMETER_OUT"):
+        if name == "SEEKMETER_WORDS" or name in (
+            "MAKEFLAGS",
+            "MFLAGS",
+            "MAKELEVEL",
+            "SEEKMETER_OUT",
+            "PYTHONUNBUFFERED",
+        ):
             monkeypatch.delenv(name)
 
 

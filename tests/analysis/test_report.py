@@ -126,7 +126,7 @@ def test_as_a_command_of_its_own_and_from_elsewhere(whole_run: Path, tmp_path: P
     done = subprocess.run(
         [sys.executable, "-m", "analysis", "report", str(whole_run)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": "/nonexistent", "TERM": "dumb", "LC_ALL": "C"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "TERM": "dumb", "LC_ALL": "C"},
         capture_output=True,
         text=True,
         timeout=120,

@@ -107,7 +107,8 @@ def test_every_job_in_help_is_a_target() -> None:
 def test_works_in_a_fresh_clone_without_root_or_setup(job: str, clone: Path) -> None:
     before = sorted(clone.rglob("*"))
     code, text = make(job, user=NOBODY if os.geteuid() == 0 else None, tree=clone)
-    assert code in (0, 3) if job == "doctor" else code == 0, text
+    # This machine may not be able to trace for this user: doctor says so and ends with 3, make then with 2.
+    assert code == 0 or (job == "doctor" and re.search(r"Error 3$", text.strip())), text
     assert "installing" not in text
     assert sorted(clone.rglob("*")) == before
 
@@ -201,7 +202,7 @@ def test_a_changed_header_is_compiled_again() -> None:
 
 def test_doctor_answers_in_80_columns(who: Who) -> None:
     code, text = make("doctor", user=who.user, tree=who.tree)
-    assert code in (0, 2)  # make's
+    assert code == 0 or re.search(r"Error 3$", text.strip()), text
     assert max(map(len, text.splitlines())) <= 80
     for collector in ("block", "locks", "calls", "counters"):
         assert re.search(rf"^  {collector} +(yes|no|in part|\?) ", text, re.MULTILINE), text
