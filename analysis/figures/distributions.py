@@ -103,7 +103,8 @@ def render(tables: Tables, m: Measured) -> tuple[bytes, bytes] | None:
     if tables.block is None or not tables.block.rows:
         return None
     with mpl.rc_context(style.RC), sns.axes_style(None, style.RC):  # type: ignore[arg-type]
-        figure = Figure(figsize=(11.6, 4.1), layout="constrained")
+        figure = Figure(figsize=(11.6, 4.1))
+        figure.subplots_adjust(left=0.055, right=0.985, top=0.93, bottom=0.28, wspace=0.06)
         latency, distance, size = figure.subplots(1, 3, sharey=True)
         _draw(latency, _latencies(tables.block), "operation", "Latency, queued to completed", TIMES)
         _draw(distance, _distances(tables.block, m), "class", "Seek distance", DECIMAL)
