@@ -44,7 +44,7 @@ def report(filesystem: str, scale: str) -> str:
                 f"  wall time             {(end - start) / 1e9:8.1f} s, of which the workload {work:.1f} s",
                 f"  after the workload    {after:8.1f} s to the finished report: writing back "
                 f"{timing['sync_s']:.1f} s, unmounting {timing['unmount_s']:.1f} s, the rest is the report",
-                "                        (beside it and later, the disk's file is freed: part of the wall time)",
+                "                        (the disk's file is freed beside it and later: wall time)",
                 f"  requests              {requests:8,}; lost: {lost}",
                 f"  run directory         {size / 1e6:8.1f} MB, of which block.parquet "
                 f"{(out / 'tables/block.parquet').stat().st_size / 1e6:.1f} MB",
