@@ -58,6 +58,9 @@ def blk_tracer(device: Path) -> Iterator[None]:
     enable = Path("/sys/block") / device.name / "trace/enable"
     options = {TRACEFS / "options/bin": "1", TRACEFS / "options/context-info": "0"}
     with ExitStack() as stack:
+        if not (TRACEFS / "trace_pipe").exists():
+            _run("mount", "-t", "tracefs", "none", str(TRACEFS))
+            stack.callback(_run, "umount", str(TRACEFS))
         for path, value in {**options, TRACEFS / "current_tracer": "blk", enable: "1"}.items():
             stack.callback(path.write_text, path.read_text().strip())
             path.write_text(value)
