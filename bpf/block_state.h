@@ -35,7 +35,7 @@ struct {
 	__uint(value_size, sizeof(struct block_ring)); /* resized: and ring_mask + 1 records */
 } rings SEC(".maps");
 
-/* mmap'ed, as reading it by system call would do more than read: see COUNT(). */
+/* mmap'ed, so that reading it every few milliseconds takes no system call. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

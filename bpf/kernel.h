@@ -31,8 +31,6 @@ typedef u32 __wsum;
 #define BPF_NOEXIST		       1
 #define BPF_F_MMAPABLE		       (1U << 10)
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
-#define BPF_F_FAST_STACK_CMP	       (1ULL << 9)
-#define BPF_F_REUSE_STACKID	       (1ULL << 10)
 #define BPF_F_NO_PREALLOC	       1
 
 #ifndef NULL
@@ -59,7 +57,6 @@ struct address_space;
 /* linux/fs.h */
 struct inode {
 	u16 i_mode;
-	u32 i_rdev;
 	unsigned long i_ino;
 	struct super_block *i_sb;
 	struct address_space *i_mapping;

@@ -2,10 +2,16 @@
 /* Waiting for programs that are still adding to a time bin. */
 #include "bins.h"
 
+/*
+ * A program that began in a bin may still be adding to it for a moment after the bin is over. Longer than any
+ * store takes to be seen by another CPU, so that a turn not seen odd by then was not taken in time.
+ */
+#define BIN_GUARD_NS 1000000ULL
 /* A program takes about a microsecond; a CPU stolen by a hypervisor may keep it much longer. */
-#define PATIENCE_NS 200000ULL
+#define PATIENCE_NS  200000ULL
 
-bool bins_settled(const struct bin_turn *turns, int cpus)
+/* True when every program that runs now, or ran before, has finished adding. False: try again later. */
+static bool bins_settled(const struct bin_turn *turns, int cpus)
 {
 	uint64_t deadline_ns = monotonic_ns() + PATIENCE_NS;
 
@@ -18,4 +24,18 @@ bool bins_settled(const struct bin_turn *turns, int cpus)
 	}
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return true;
+}
+
+void bins_drain(const struct bin_turn *turns, int cpus, volatile uint64_t *drained_to,
+		uint64_t bin_ns, bool last, void (*drain_bin)(uint64_t bin))
+{
+	uint64_t now = monotonic_ns();
+	uint64_t until = last ? now / bin_ns + 1 : (now - BIN_GUARD_NS) / bin_ns;
+
+	for (uint64_t bin = *drained_to; bin < until; bin++) {
+		if (!bins_settled(turns, cpus) && !last)
+			return;
+		drain_bin(bin);
+		__atomic_store_n(drained_to, bin + 1, __ATOMIC_RELEASE);
+	}
 }

@@ -8,12 +8,11 @@
 #include "records.h"
 
 /*
- * A program that began in a bin may still be adding to it for a moment after the bin is over. Longer than any
- * store takes to be seen by another CPU, so that a turn not seen odd by then was not taken in time.
+ * Calls drain_bin for each bin that is over and that no program adds to any more, oldest first, and moves
+ * *drained_to behind it, which the programs read. What is not settled yet is left for the next call; with `last`
+ * (nothing is attached any more) all bins are drained.
  */
-#define BIN_GUARD_NS 1000000ULL
-
-/* True when every program that runs now, or ran before, has finished adding. False: try again later. */
-bool bins_settled(const struct bin_turn *turns, int cpus);
+void bins_drain(const struct bin_turn *turns, int cpus, volatile uint64_t *drained_to,
+		uint64_t bin_ns, bool last, void (*drain_bin)(uint64_t bin));
 
 #endif

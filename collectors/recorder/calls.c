@@ -223,19 +223,16 @@ static void read_counts(void)
 	free(parts);
 }
 
+static void drain_bin(uint64_t bin)
+{
+	for (int name = 0; name < CALL_NAMES; name++)
+		for (int target = 0; target < CALL_TARGETS; target++)
+			drain_cell(bin, name, target);
+}
+
 static void drain(bool last)
 {
-	uint64_t now = monotonic_ns();
-	uint64_t until = last ? now / bin_ns + 1 : (now - BIN_GUARD_NS) / bin_ns;
-
-	for (uint64_t bin = skel->bss->drained_to; bin < until; bin++) {
-		if (!bins_settled(skel->bss->turns, cpus) && !last)
-			return;
-		for (int name = 0; name < CALL_NAMES; name++)
-			for (int target = 0; target < CALL_TARGETS; target++)
-				drain_cell(bin, name, target);
-		__atomic_store_n(&skel->bss->drained_to, bin + 1, __ATOMIC_RELEASE);
-	}
+	bins_drain(skel->bss->turns, cpus, &skel->bss->drained_to, bin_ns, last, drain_bin);
 	read_counts();
 }
 

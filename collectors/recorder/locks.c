@@ -249,15 +249,7 @@ static void read_counts(void)
 
 static void drain(bool last)
 {
-	uint64_t now = monotonic_ns();
-	uint64_t until = last ? now / bin_ns + 1 : (now - BIN_GUARD_NS) / bin_ns;
-
-	for (uint64_t bin = skel->bss->drained_to; bin < until; bin++) {
-		if (!bins_settled(skel->bss->turns, cpus) && !last)
-			return;
-		drain_bin(bin);
-		__atomic_store_n(&skel->bss->drained_to, bin + 1, __ATOMIC_RELEASE);
-	}
+	bins_drain(skel->bss->turns, cpus, &skel->bss->drained_to, bin_ns, last, drain_bin);
 	read_counts();
 }
 

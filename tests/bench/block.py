@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench import spread
+from tests.collectors.loop_disk import loop_disk, tmpfs
 from tests.collectors.recording import Recording, recording
 
 SECONDS = 3
@@ -41,15 +42,14 @@ def _run(*argv: str) -> str:
 
 @contextmanager
 def ram_loop() -> Iterator[Path]:
-    """A loop device with direct I/O on a tmpfs of its own."""
-    with tempfile.TemporaryDirectory(prefix="seekmeter-bench-") as name, ExitStack() as stack:
-        _run("mount", "-t", "tmpfs", "-o", "size=1200M", "seekmeter-bench", name)
-        stack.callback(_run, "umount", name)
-        image = Path(name) / "image"
-        _run("fallocate", "-l", "1G", str(image))
-        device = Path(_run("losetup", "--find", "--show", "--direct-io=on", str(image)))
-        stack.callback(_run, "losetup", "--detach", str(device))
-        yield device
+    """A loop device with direct I/O on a tmpfs of its own, all of it in memory."""
+    with (
+        tempfile.TemporaryDirectory(prefix="seekmeter-bench-") as name,
+        tmpfs(Path(name), "1200M") as place,
+        loop_disk(place / "image", 1 << 30, "--direct-io=on") as disk,
+    ):
+        _run("fallocate", "-l", "1G", str(disk.backing))
+        yield disk.path
 
 
 @contextmanager
