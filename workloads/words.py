@@ -39,6 +39,7 @@ VARIABLES = {
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report (default runs/latest)",
+    "RUNS": "run directories to compare, 2 to 8 of them, separated by blanks",
 }
 
 # Variables of the design that are not built yet. Refused, so that nobody thinks they did something.
@@ -56,6 +57,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "plan": _TRACE,
     "watch": ("DEV", "SECS", "COLLECT", "OUT"),
     "report": ("RUN",),
+    "compare": ("RUNS", "OUT"),
     "doctor": (),
     "list": (),
     "help": (),
@@ -68,6 +70,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
 }
 
 COLLECTORS = ("block", "locks", "calls", "counters")
+MOST_COMPARED = 8
 SCALES = ("quick", "default", "paper")
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq")
 _OLD_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "as": "kyber", "cfq": "bfq"}
@@ -106,6 +109,7 @@ class Words:
     out: str | None = None
     seed: int = SEED
     run: str | None = None
+    runs: tuple[str, ...] = ()
     given: Mapping[str, str] = field(default_factory=dict)  # the words as typed, for run.json
 
     def command(self) -> str:
@@ -128,6 +132,8 @@ def parse(env: Mapping[str, str], job: str) -> Words:
     words = Words(job=job, given=given, **values)  # type: ignore[arg-type]
     if job in ("trace", "plan"):
         _check_trace(words)
+    if job == "compare" and not words.runs:
+        raise WordError("nothing to compare: add RUNS='runs/ONE runs/OTHER', two run directories or more")
     if job == "watch" and words.dev is None:
         raise WordError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
     return words
@@ -357,6 +363,15 @@ def _out(text: str) -> dict[str, object]:
     return {"out": text}
 
 
+def _runs(text: str) -> dict[str, object]:
+    chosen = tuple(text.split())
+    if not 2 <= len(chosen) <= MOST_COMPARED:
+        raise WordError(
+            f"RUNS={text} names {len(chosen)} runs: give 2 to {MOST_COMPARED}, separated by blanks"
+        )
+    return {"runs": chosen}
+
+
 def _as_is(key: str) -> Callable[[str], dict[str, object]]:
     return lambda text: {key: text}
 
@@ -383,4 +398,5 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "OUT": _out,
     "SEED": _number("SEED", "seed", 0, 2**63 - 1),
     "RUN": _as_is("run"),
+    "RUNS": _runs,
 }

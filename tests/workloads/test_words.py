@@ -155,6 +155,9 @@ def test_wrong_words(given: dict[str, str], says: str) -> None:
         ("watch", {"DEV": "loop0", "SECS": "nan"}, "is not a number of seconds"),
         ("watch", {"FS": "ext3"}, "FS does not fit the job watch"),
         ("report", {"FS": "ext3"}, "FS does not fit the job report"),
+        ("compare", {}, "add RUNS="),
+        ("compare", {"RUNS": "runs/a"}, "names 1 runs: give 2 to 8"),
+        ("compare", {"RUNS": " ".join("abcdefghi")}, "names 9 runs"),
         ("trce", {}, "did you mean trace"),
     ],
 )
