@@ -17,6 +17,7 @@ from analysis.tables.load import load_tables
 # what the terminal shows of the text; the rest is in the file
 ESSENCE = ("Where the time went", "Throughput", "Seeks", "Request latency", "Lock waits", "Warnings and gaps")
 FILES = ("report.txt", "report.html", "iograph.png", "iograph.svg")
+CONSOLE = "raw/console.log"  # what the guest of a run in a virtual machine said
 
 
 def subtitle(run: Run, m: Measured) -> str:
@@ -55,6 +56,10 @@ def make_report(path: Path) -> str:
     title = f"{picture_title(run)} · {units.seconds(measured.window.work_s)} s"
     png, svg = iograph.render(run, tables, measured, title, subtitle(run, measured), document.banners)
     files = [*FILES, *(f"tables/{table}.parquet" for table in tables.rows)]
+    shown = list(FILES)
+    if (run.path / CONSOLE).is_file():
+        files.append(CONSOLE)
+        shown.append(CONSOLE)
     write_atomic(run.path / "report.txt", text.render(document).encode("ascii"))
     write_atomic(run.path / "iograph.png", png)
     write_atomic(run.path / "iograph.svg", svg)
@@ -67,5 +72,5 @@ def make_report(path: Path) -> str:
     document.sections = [s for s in document.sections if s.title in ESSENCE]
     for section in document.sections:
         section.definition = ""
-    where = "".join(f"  {run.path / name}\n" for name in FILES)
+    where = "".join(f"  {run.path / name}\n" for name in shown)
     return f"{text.render(document)}\nall figures, their definitions, and the pictures:\n{where}"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Disk offset over time: one panel for writes, one for reads, on the same disk axis; one ink a class, darker
-where more bytes went. Classes in one cell have their inks mixed: none hides another. A strip beside the
-panels shows the whole disk and which part of it the panels show."""
+where more bytes went. Classes in one cell have their inks mixed: none hides another. Several devices are
+bands, one above the other, each with its own offsets. A strip beside the panels shows the whole disk (or
+disks) and which part of it the panels show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,21 +17,22 @@ from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from analysis import units
+from analysis.devices import Device
 from analysis.figures import style
-from analysis.figures.panels import Handle, legend
+from analysis.figures.panels import Handle
 from analysis.measures import disk_map
 from analysis.measures.measured import Measured
 from analysis.measures.timeline import F64
-from analysis.run import Run
-from analysis.tables.block import SECTOR_BYTES
-from analysis.tables.load import Tables
+from analysis.tables.block import SECTOR_BYTES, Block
 
 COLUMNS = 440
 ROWS = 230
 TALL_IN = 2.7
 GAP_ROWS = 7  # a stretch of the disk that was cut out of the axis is drawn so high
 TICK_IN = 0.17  # labels of the axis need so much height
+MOST_BYTES = 1 << 60  # a size beyond is not believed
 FEW_CELLS = 800  # with fewer cells than this, each is drawn three cells wide
+OPS = ("write", "read")  # the panels, from the top
 WORDS = {"write": "writes", "read": "reads"}
 Rgb = npt.NDArray[np.float64]
 
@@ -66,59 +67,93 @@ def thicken(values: F64) -> F64:
     return np.asarray(np.max(spread, axis=0), dtype=np.float64)
 
 
+def used(block: Block, devices: list[Device]) -> list[disk_map.Stretches]:
+    """The used stretches of each device."""
+    numbers = [device.number for device in devices]
+    return [disk_map.stretches(begin, end) for begin, end in disk_map.extents(block, numbers)]
+
+
+def sizes(devices: list[Device]) -> list[int]:
+    """The devices' sizes in sectors; 0 where it is not known."""
+    return [min(device.size_bytes or 0, MOST_BYTES) // SECTOR_BYTES for device in devices]
+
+
+def kinds(block: Block) -> dict[tuple[str, str], npt.NDArray[np.bool_]]:
+    """The rows of each op (write or read) and class to be drawn; every row that moves bytes is in one."""
+    found: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
+    known = ("data", "metadata", "journal")
+    discards = block.op.is_in(disk_map.DISCARDS)
+    for op in OPS:
+        is_op = block.op.is_(op)
+        for class_ in known:
+            found[op, class_] = is_op & block.class_.is_(class_)
+        found[op, "unknown"] = is_op & ~block.class_.is_in(known)
+    found["write", "discard"] = discards
+    # a rare op that moves bytes (driver, zone) is drawn as a write of unknown class, not left out
+    found["write", "unknown"] |= ~block.op.is_in(OPS) & ~discards & (block.bytes > 0)
+    return found
+
+
+Ranges = dict[tuple[str, str], tuple[float, float]]
+
+
 @dataclass(frozen=True)
 class DiskPanels:
     """Maps of bytes by op and class, and the axis they share."""
 
     axis: disk_map.Axis
+    names: list[str]  # of the devices, in the axis's order
     maps: dict[str, dict[str, F64]]
     bytes_: dict[str, int]
     start_s: float
     end_s: float
-    size_sectors: int
-    size_known: bool
+    sizes_known: bool
     strip: dict[str, F64]
     unit: tuple[str, float]
 
     @classmethod
-    def make(cls, run: Run, tables: Tables, m: Measured) -> DiskPanels | None:
-        """Compute the maps; None if no request moved bytes."""
-        block = tables.block
-        axis = disk_map.make_axis(block, ROWS) if block is not None else None
-        if block is None or axis is None:
+    def make(
+        cls, block: Block, devices: list[Device], m: Measured, axis: disk_map.Axis | None = None
+    ) -> DiskPanels | None:
+        """Compute the maps, on the given axis or one of their own; None if no request moved bytes.
+
+        devices: all that the block table has, in the axis's order.
+        """
+        numbers = [device.number for device in devices]
+        if axis is None:
+            axis = disk_map.make_axis(used(block, devices), sizes(devices), ROWS)
+        if axis is None:
             return None
         start, end = int(m.timeline.edges_ns[0]), int(m.timeline.edges_ns[-1])
-        placed = disk_map.place(block, axis, start, end, COLUMNS)
-        discards = block.op.is_in(disk_map.DISCARDS)
-        moving = block.op.is_in(("read", "write"))
-        kinds: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
-        for op in ("write", "read"):
-            is_op = block.op.is_(op)
-            for class_ in ("data", "metadata", "journal"):
-                kinds[op, class_] = is_op & block.class_.is_(class_)
-            kinds[op, "unknown"] = is_op & ~block.class_.is_in(("data", "metadata", "journal"))
-        kinds["write", "discard"] = discards
-        # a rare op that moves bytes (driver, zone) is drawn as a write of unknown class, not left out
-        kinds["write", "unknown"] |= ~moving & ~discards & (block.bytes > 0)
-        maps: dict[str, dict[str, F64]] = {"write": {}, "read": {}}
+        placed = disk_map.place(block, numbers, axis, start, end, COLUMNS)
+        maps: dict[str, dict[str, F64]] = {op: {} for op in OPS}
         strip: dict[str, F64] = {}
-        size = (run.int_("device", "size_bytes") or 0) // SECTOR_BYTES
-        known = size >= axis.stretches[-1][1]
-        size = max(size, axis.stretches[-1][1])
-        bytes_: dict[str, int] = {"write": 0, "read": 0}
-        for (op, class_), rows in kinds.items():
+        bytes_ = dict.fromkeys(OPS, 0)
+        for (op, class_), rows in kinds(block).items():
             if (rows & (block.bytes > 0)).any():
                 maps[op][class_] = disk_map.bytes_map(placed, rows, axis)
                 bytes_[op] += int(block.bytes[rows].sum())
-                strip[class_] = strip.get(class_, 0.0) + disk_map.whole_disk(placed, rows, size, ROWS)
-        span = axis.stretches[-1][1] * SECTOR_BYTES
+                strip[class_] = strip.get(class_, 0.0) + disk_map.whole_disk(placed, rows, axis.end, ROWS)
+        last = dict(zip(axis.device, axis.stretches, strict=True))
+        span = max(end - axis.bases[i] for i, (_, end) in last.items()) * SECTOR_BYTES
         unit = next((u for u in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if span >= 2 * u[1]), ("kB", 1e3))
+        known = all(
+            size * SECTOR_BYTES >= last[i][1] - axis.bases[i]
+            for i, size in enumerate(sizes(devices))
+            if i in last
+        )
         edges = m.timeline.edges_s
-        return cls(axis, maps, bytes_, float(edges[0]), float(edges[-1]), size, known, strip, unit)
+        names = [device.label for device in devices]
+        return cls(axis, names, maps, bytes_, float(edges[0]), float(edges[-1]), known, strip, unit)
 
-    def ops(self) -> list[str]:
-        """The panels, from the top."""
-        return ["write", "read"]
+    def ranges(self) -> Ranges:
+        """Fewest and most bytes of a cell with any, by op and class: where the ink begins and ends."""
+        return {
+            (op, class_): (float(values[values > 0].min()), float(values.max()))
+            for op, maps in self.maps.items()
+            for class_, values in maps.items()
+            if (values > 0).any()
+        }
 
     def title(self, op: str) -> str:
         """The panel's title, with its unit."""
@@ -136,16 +171,12 @@ class DiskPanels:
         share = self.bytes_[op] / max(self.bytes_[other], 1)
         return TALL_IN if share >= 0.5 else TALL_IN * (0.62 if share >= 0.02 else 0.35)
 
-    def drawer(self, op: str) -> Callable[[Axes], None] | None:
-        """Who draws the panel; None if there is nothing to draw."""
-        return (lambda ax: self._draw(ax, op)) if self.maps[op] else None
-
-    def row_of(self, sector: int) -> float:
-        """Vertical place of a sector in drawn rows, the gaps between stretches included."""
+    def row_of(self, place: int) -> float:
+        """Vertical position of a place of the axis, in drawn rows, the gaps between stretches included."""
         for i, (begin, end) in enumerate(self.axis.stretches):
             rows = int(self.axis.starts[i + 1] - self.axis.starts[i])
-            if sector <= end or i == len(self.axis.stretches) - 1:
-                within = min(max((sector - begin) / (end - begin), 0.0), 1.0)
+            if place <= end or i == len(self.axis.stretches) - 1:
+                within = min(max((place - begin) / (end - begin), 0.0), 1.0)
                 return float(self.axis.starts[i]) + i * GAP_ROWS + within * rows
         return 0.0
 
@@ -159,49 +190,62 @@ class DiskPanels:
         starts = self.axis.starts
         for i in range(len(self.axis.stretches)):
             if i:
-                parts.append(np.full((GAP_ROWS, *picture.shape[1:]), 0.93))
+                same = self.axis.device[i - 1] == self.axis.device[i]
+                parts.append(np.full((GAP_ROWS, *picture.shape[1:]), 0.93 if same else 0.55))
             parts.append(picture[int(starts[i]) : int(starts[i + 1])])
         return np.concatenate(parts)
 
-    def _draw(self, ax: Axes, op: str) -> None:
+    def draw(self, ax: Axes, op: str, ranges: Ranges) -> list[Handle]:
+        """Draw one op's map, inked by the ranges of bytes per cell; returns what its legend shows."""
         inks: list[Rgb] = []
         handles: list[Handle] = []
         for class_, values in self.maps[op].items():
-            some = values[values > 0]
-            low, high = float(some.min()), float(some.max())
-            shown = thicken(values) if some.size < FEW_CELLS else values
+            low, high = ranges[op, class_]
+            shown = thicken(values) if np.count_nonzero(values) < FEW_CELLS else values
             inks.append(ink(shown, low, high, style.CLASS_RAMP[class_]))
             label = f"{class_}\n{units.bytes_(low, 2)}" + (f"–{units.bytes_(high, 2)}" if high > low else "")
             handles.append(Patch(color=style.CLASS[class_], label=label))
-        ax.imshow(
-            self._with_gaps(mix(inks)),
-            origin="lower",
-            aspect="auto",
-            interpolation="nearest",
-            extent=(self.start_s, self.end_s, 0, self.height_rows),
-            zorder=0.4,
-        )
-        ax.set_ylim(-0.02 * self.height_rows, 1.02 * self.height_rows)
-        ticks, labels = self._ticks(self.height_in(op))
-        ax.set_yticks(ticks, labels)
-        in_words = range(1, len(self.axis.stretches)) if self.height_in(op) > TALL_IN / 2 else range(0)
-        for i in in_words:
-            begin, end = self.axis.stretches[i - 1][1], self.axis.stretches[i][0]
-            y = self.row_of(begin) + GAP_ROWS / 2
-            words = f"no I/O for {units.bytes_((end - begin) * SECTOR_BYTES)}"
-            ax.text(
-                0.5,
-                y,
-                words,
-                transform=ax.get_yaxis_transform(),
-                fontsize=7,
-                ha="center",
-                va="center",
-                color=style.QUIET,
+        if inks:
+            ax.imshow(
+                self._with_gaps(mix(inks)),
+                origin="lower",
+                aspect="auto",
+                interpolation="nearest",
+                extent=(self.start_s, self.end_s, 0, self.height_rows),
+                zorder=0.4,
             )
+        ax.set_ylim(-0.02 * self.height_rows, 1.02 * self.height_rows)
+        return handles
+
+    def annotate(self, ax: Axes, height_in: float) -> None:
+        """The axis of a panel so high: ticks, what was cut out, and the names of several devices."""
+        ax.set_yticks(*self._ticks(height_in))
         ax.grid(True, color="#00000018")
-        legend(ax, handles, f"{units.bytes_(float(self.bytes_[op]))} in all,\nper cell:")
-        ax.get_legend().set_bbox_to_anchor((1.09, 1.02))  # type: ignore[union-attr]
+        if height_in > TALL_IN / 2:
+            for i in range(1, len(self.axis.stretches)):
+                begin, end = self.axis.stretches[i - 1][1], self.axis.stretches[i][0]
+                if self.axis.device[i - 1] == self.axis.device[i]:
+                    words = f"no I/O for {units.bytes_((end - begin) * SECTOR_BYTES)}"
+                    self._say(ax, 0.5, self.row_of(begin) + GAP_ROWS / 2, words, style.QUIET)
+        if len(self.names) > 1:
+            for device, stretch in dict(zip(self.axis.device, self.axis.stretches, strict=True)).items():
+                top = self.row_of(stretch[1]) - 0.055 / height_in * self.height_rows * 1.5
+                self._say(ax, 0.01, top, self.names[device], style.INK)
+
+    @staticmethod
+    def _say(ax: Axes, x: float, y: float, words: str, color: str) -> None:
+        box = {"facecolor": "#FFFFFFC0", "linewidth": 0, "pad": 0.8} if color == style.INK else None
+        ax.text(
+            x,
+            y,
+            words,
+            transform=ax.get_yaxis_transform(),
+            fontsize=7,
+            ha="center" if x == 0.5 else "left",
+            va="center",
+            color=color,
+            bbox=box,
+        )
 
     def _ticks(self, height_in: float) -> tuple[list[float], list[str]]:
         """Round offsets in every stretch, none closer to the one below than a label is high."""
@@ -210,13 +254,14 @@ class DiskPanels:
         most = max(int(height_in * 2.4), 3)
         apart = TICK_IN / height_in * self.height_rows
         factor = SECTOR_BYTES / self.unit[1]
-        for begin, end in self.axis.stretches:
+        for (begin, end), device in zip(self.axis.stretches, self.axis.device, strict=True):
+            base = self.axis.bases[device]
             share = (self.row_of(end) - self.row_of(begin)) / self.height_rows
             locator = MaxNLocator(nbins=max(int(most * share), 1), steps=[1, 2, 2.5, 5, 10])
-            for value in locator.tick_values(begin * factor, end * factor):
-                sector = value / factor
-                row = self.row_of(int(sector))
-                if begin <= sector <= end and (not ticks or row - ticks[-1] >= apart):
+            for value in locator.tick_values((begin - base) * factor, (end - base) * factor):
+                place = value / factor + base
+                row = self.row_of(int(place))
+                if begin <= place <= end and (not ticks or row - ticks[-1] >= apart):
                     ticks.append(row)
                     labels.append(f"{value:,.10g}")
         return ticks, labels
@@ -228,7 +273,7 @@ class DiskPanels:
         width = 0.012
         ax = figure.add_axes((box.x1 + 0.022, box.y0, width, box.height))
         ax.set_xlim(0, 1)
-        ax.set_ylim(0, self.size_sectors)
+        ax.set_ylim(0, self.axis.end)
         inks: list[Rgb] = []
         for class_, values in self.strip.items():
             some = values[values > 0]
@@ -240,15 +285,19 @@ class DiskPanels:
             origin="lower",
             aspect="auto",
             interpolation="nearest",
-            extent=(0, 1, 0, self.size_sectors),
+            extent=(0, 1, 0, self.axis.end),
         )
         ax.set_xticks([])
         ax.set_yticks([])
         for spine in ax.spines.values():
             spine.set_visible(True)
-        total = units.bytes_(float(self.size_sectors * SECTOR_BYTES))
+        total = units.bytes_(float(self.axis.end * SECTOR_BYTES))
         ax.set_title(
-            "disk" if self.size_known else "used", fontsize=7.5, fontweight="normal", loc="center", pad=12
+            ("disk" if len(self.names) == 1 else "disks") if self.sizes_known else "used",
+            fontsize=7.5,
+            fontweight="normal",
+            loc="center",
+            pad=12,
         )
         ax.text(
             0.5,
@@ -263,6 +312,8 @@ class DiskPanels:
         ax.text(
             0.5, -0.012, "0", transform=ax.transAxes, ha="center", va="top", fontsize=7.5, color=style.QUIET
         )
+        for base in self.axis.bases[1:]:
+            ax.axhline(base, color=style.INK, lw=0.7)
         for begin, end in self.axis.stretches:
             ax.add_patch(
                 Rectangle((-0.18, begin), 1.36, end - begin, fill=False, ec=style.INK, lw=0.9, clip_on=False)

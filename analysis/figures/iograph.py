@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -16,7 +16,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.figures import panels, style
+from analysis import devices, units
+from analysis.figures import disk_panel, panels, style
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.phase_strip import draw_phases, make_strip
 from analysis.measures.measured import Measured
@@ -40,7 +41,25 @@ class Panel:
     absent: str = ""
 
 
-def _say(ax: Axes, words: str) -> None:
+def _beside(draw: Callable[[Axes, Measured], list[panels.Handle]], m: Measured) -> Callable[[Axes], None]:
+    """Draw a panel, its legend beside it."""
+    return lambda ax: panels.legend(ax, draw(ax, m))
+
+
+def _disk_panel(disk: DiskPanels, op: str) -> Panel:
+    """The disk map of one op; its legend keeps clear of the strip of the whole disk."""
+    height_in = disk.height_in(op)
+
+    def draw(ax: Axes) -> None:
+        handles = disk.draw(ax, op, disk.ranges())
+        disk.annotate(ax, height_in)
+        title = f"{units.bytes_(float(disk.bytes_[op]))} in all,\nper cell:"
+        panels.legend(ax, handles, title, right=1.09)
+
+    return Panel(height_in, disk.title(op), draw if disk.maps[op] else None, disk.absent(op))
+
+
+def say(ax: Axes, words: str) -> None:
     """A panel with nothing to draw says why, in its place."""
     ax.set_facecolor("#F4F4F4")
     ax.set_yticks([])
@@ -61,17 +80,16 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         words = "no request moved any bytes" if tables.block is not None else why("block")
         found.append(Panel(0.6, f"Disk offset{block}", None, words))
     else:
-        for op in disk.ops():
-            found.append(
-                Panel(disk.height_in(op), f"{disk.title(op)}{block}", disk.drawer(op), disk.absent(op))
-            )
+        for op in disk_panel.OPS:
+            panel = _disk_panel(disk, op)
+            found.append(replace(panel, title=panel.title + block))
     has_block = tables.block is not None and tables.block.rows > 0
     none = "no requests" if tables.block is not None else why("block")
     found.append(
         Panel(
             1.45,
             f"Throughput, MB/s (10⁶ bytes): {panels.directions(m)}{mark('block', 'calls')}",
-            (lambda ax: panels.throughput(ax, m)) if has_block or m.app_mb_s else None,
+            _beside(panels.throughput, m) if has_block or m.app_mb_s else None,
             none,
         )
     )
@@ -79,7 +97,7 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         Panel(
             0.95,
             f"Requests and seeks per second{block}",
-            (lambda ax: panels.rates(ax, m)) if has_block else None,
+            _beside(panels.rates, m) if has_block else None,
             none,
         )
     )
@@ -87,7 +105,7 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         Panel(
             1.35,
             f"Request latency, queued to completed (Q2C){block}",
-            (lambda ax: panels.latency(ax, m)) if has_block else None,
+            _beside(panels.latency, m) if has_block else None,
             none,
         )
     )
@@ -95,7 +113,7 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         Panel(
             0.75,
             f"Queue depth, requests{block}",
-            (lambda ax: panels.depth(ax, m)) if has_block else None,
+            _beside(panels.depth, m) if has_block else None,
             none,
         )
     )
@@ -103,7 +121,7 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         Panel(
             0.65,
             f"Asleep on a lock, threads{locks}",
-            (lambda ax: panels.sleepers(ax, m)) if m.sleepers is not None else None,
+            _beside(panels.sleepers, m) if m.sleepers is not None else None,
             why("locks"),
         )
     )
@@ -112,7 +130,7 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         Panel(
             0.55,
             f"Spinning on locks, % of CPU time{locks}",
-            (lambda ax: panels.spin(ax, m)) if m.spin_pct is not None else None,
+            _beside(panels.spin, m) if m.spin_pct is not None else None,
             no_spin,
         )
     )
@@ -121,7 +139,7 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         Panel(
             0.65,
             f"Written data waiting in memory, MB{counters}",
-            (lambda ax: panels.memory(ax, m)) if has_dirty else None,
+            _beside(panels.memory, m) if has_dirty else None,
             why("counters"),
         )
     )
@@ -130,7 +148,9 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
 
 def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banners: list[str]) -> Figure:
     """The whole graph."""
-    disk = DiskPanels.make(run, tables, m)
+    disk = None
+    if tables.block is not None:
+        disk = DiskPanels.make(tables.block, devices.with_requests(run, tables.block), m)
     parts = _panels(run, tables, m, disk)
     shown = [b if len(b) < 115 else b[:112] + "..." for b in banners[:3]]
     if len(banners) > 3:
@@ -173,7 +193,7 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
         ax.set_title(part.title)
         ax.grid(True)
         if part.draw is None:
-            _say(ax, part.absent)
+            say(ax, part.absent)
         else:
             part.draw(ax)
         ax.tick_params(axis="x", labelbottom=False)
@@ -187,7 +207,7 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
         "seconds since the workload started" if m.window.stated else "seconds since recording started"
     )
     if disk is not None:
-        disk.draw_whole_disk(figure, axes[: len(disk.ops())])
+        disk.draw_whole_disk(figure, axes[: len(disk_panel.OPS)])
     if strip is not None and tables.phases is not None:
         box = (left, at(top_in + 0.02), plot_w, strip.height_in / height)
         draw_phases(figure, box, strip, tables.phases, m, axes)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The panels drawn from series over time bins. Each draws one question into the axes it is given."""
+"""The panels drawn from series over time bins. Each draws one question into the axes it is given and returns
+what its legend shows."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ def any_finite(values: F64) -> bool:
     return bool(np.isfinite(values).any())
 
 
-def legend(ax: Axes, handles: list[Handle], title: str = "") -> None:
-    """Beside the panel, never on the data."""
-    box = ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.04), title=title or None)
+def legend(ax: Axes, handles: list[Handle], title: str = "", right: float = 1.02) -> None:
+    """Beside the panel (`right`: of its width), never on the data."""
+    if not handles:
+        return
+    box = ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(right, 1.04), title=title or None)
     box.get_title().set_fontsize(8.5)
     box._legend_box.align = "left"  # type: ignore[attr-defined]
 
@@ -77,7 +80,7 @@ def _heights(m: Measured) -> tuple[float, float]:
     return high[0], high[1]
 
 
-def throughput(ax: Axes, m: Measured) -> None:
+def throughput(ax: Axes, m: Measured) -> list[Handle]:
     """Writes up, reads down on one scale: the device's bytes stacked by class, the application's a line."""
     edges = m.timeline.edges_s
     used: dict[str, None] = {}
@@ -114,10 +117,10 @@ def throughput(ax: Axes, m: Measured) -> None:
     else:
         handles.append(line("none", "application: not recorded"))
     handles += [Patch(color=style.CLASS[c], label=f"device, {c}") for c in CLASSES if c in used]
-    legend(ax, handles)
+    return handles
 
 
-def rates(ax: Axes, m: Measured) -> None:
+def rates(ax: Axes, m: Measured) -> list[Handle]:
     """Requests per second by op, and seeks per second: where they meet, every request seeks."""
     edges = m.timeline.edges_s
     handles: list[Handle] = []
@@ -139,10 +142,10 @@ def rates(ax: Axes, m: Measured) -> None:
         handles.append(line(style.OTHER_OPS, ", ".join(o for o in m.iops if o not in OPS), 1.0, style.DASHED))
         top = max(top, float(other.max()))
     from_zero(ax, top)
-    legend(ax, handles)
+    return handles
 
 
-def latency(ax: Axes, m: Measured) -> None:
+def latency(ax: Axes, m: Measured) -> list[Handle]:
     """Median, 99th percentile and longest per bin, by op, on a log axis."""
     middles = m.timeline.middles_s
     handles: list[Handle] = []
@@ -165,7 +168,7 @@ def latency(ax: Axes, m: Measured) -> None:
         high = max(high, float(np.nanmax(series.max_ns)))
     if not handles:
         ax.set_yticks([])
-        return
+        return []
     ax.set_yscale("log")
     low = max(low, 100.0)
     ax.set_ylim(low / 1.6, max(high, low * 10) * 1.6)
@@ -173,50 +176,47 @@ def latency(ax: Axes, m: Measured) -> None:
     ax.yaxis.set_major_locator(LogLocator(subs=subs, numticks=9))
     ax.yaxis.set_major_formatter(FuncFormatter(time_tick))
     ax.yaxis.set_minor_formatter(NullFormatter())
-    legend(ax, handles)
+    return handles
 
 
-def depth(ax: Axes, m: Measured) -> None:
+def depth(ax: Axes, m: Measured) -> list[Handle]:
     """Mean requests at the device and in all, and the highest moment at the device."""
     if m.depth_device is None or m.depth_all is None:
-        return
+        return []
     edges = m.timeline.edges_s
     ax.stairs(m.depth_all.mean, edges, fill=True, color="#D6D6D6", lw=0)
     ax.stairs(m.depth_device.mean, edges, baseline=None, color=style.DEPTH, lw=1.3)
     ax.stairs(m.depth_device.highest, edges, baseline=None, color=style.DEPTH_ALL, lw=0.8, ls=style.DASHED)
     from_zero(ax, float(max(m.depth_all.mean.max(), m.depth_device.highest.max())), 3)
-    legend(
-        ax,
-        [
-            line(style.DEPTH, "at device, mean"),
-            line(style.DEPTH_ALL, "at device, highest", 0.8, style.DASHED),
-            Patch(color="#D6D6D6", label="queued too, mean"),
-        ],
-    )
+    return [
+        line(style.DEPTH, "at device, mean"),
+        line(style.DEPTH_ALL, "at device, highest", 0.8, style.DASHED),
+        Patch(color="#D6D6D6", label="queued too, mean"),
+    ]
 
 
-def sleepers(ax: Axes, m: Measured) -> None:
+def sleepers(ax: Axes, m: Measured) -> list[Handle]:
     """Mean number of threads asleep on a lock."""
     if m.sleepers is None:
-        return
+        return []
     ax.stairs(m.sleepers, m.timeline.edges_s, fill=True, color=style.SLEEP, lw=0)
     from_zero(ax, float(m.sleepers.max(initial=0.0)), 3)
-    legend(ax, [Patch(color=style.SLEEP, label="sleeping")])
+    return [Patch(color=style.SLEEP, label="sleeping")]
 
 
-def spin(ax: Axes, m: Measured) -> None:
+def spin(ax: Axes, m: Measured) -> list[Handle]:
     """Share of all CPU time spent spinning."""
     if m.spin_pct is None:
-        return
+        return []
     ax.stairs(m.spin_pct, m.timeline.edges_s, fill=True, color=style.SPIN, lw=0)
     from_zero(ax, float(m.spin_pct.max(initial=0.0)), 3)
-    legend(ax, [Patch(color=style.SPIN, label="spinning")])
+    return [Patch(color=style.SPIN, label="spinning")]
 
 
-def memory(ax: Axes, m: Measured) -> None:
+def memory(ax: Axes, m: Measured) -> list[Handle]:
     """Dirty pages and pages under writeback."""
     if m.dirty is None:
-        return
+        return []
     edges = m.timeline.edges_s
     handles: list[Handle] = [Patch(color=style.DIRTY, alpha=0.45, label="dirty")]
     ax.stairs(m.dirty / 1e6, edges, fill=True, color=style.DIRTY, alpha=0.45, lw=0)
@@ -226,4 +226,4 @@ def memory(ax: Axes, m: Measured) -> None:
         handles.append(line(style.WRITEBACK, "in writeback"))
         top = max(top, float(np.nanmax(m.writeback)) / 1e6)
     from_zero(ax, top, 3)
-    legend(ax, handles)
+    return handles

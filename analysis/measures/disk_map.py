@@ -3,11 +3,13 @@
 
 Every byte of every request lands in exactly one cell: a request that spans cells is divided among them by
 the bytes it has in each. Offsets are int64 sectors throughout, so nothing above 8 GiB is rounded. The map
-covers all I/O; long stretches of the disk without any are cut out of the axis, and the axis says so.
+covers all I/O; long stretches of the disk without any are cut out of the axis, and the axis says so. Several
+devices are bands of one axis, never laid over each other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,17 +21,28 @@ from analysis.tables.store import I64
 
 SCAN_CELLS = 1000
 GAP_CELLS = 120  # an empty stretch longer than this of the scanned cells is cut out
-LEAST_HEIGHT = 0.08  # of the axis, for each used stretch
+LEAST_HEIGHT = 0.08  # of its device's band, for each used stretch
+LEAST_BAND = 0.2  # of the axis, for each device with I/O
 DEFINITION = "bytes per cell, at the time of issue; a request that spans cells is divided among them."
 DISCARDS = ("discard", "write_zeroes", "secure_erase")
 
 
+Stretches = list[tuple[int, int]]
+
+
 @dataclass(frozen=True)
 class Axis:
-    """The disk axis: rows of equal height within each used stretch [begin, end) of sectors, gaps cut out."""
+    """The disk axis: rows of equal height within each used stretch [begin, end), gaps cut out.
 
-    stretches: list[tuple[int, int]]
-    edges: I64  # row edges in sectors, first row at the lowest offset; rows + 1, gaps belong to no row
+    With several devices, each lies above the one before: a place on the axis is the device's base plus the
+    sector. All stretches and edges are places; with one device its base is 0, and places are sectors.
+    """
+
+    stretches: Stretches
+    device: list[int]  # of each stretch, which device (0, 1, ...)
+    bases: list[int]  # of each device, the place of its sector 0
+    end: int  # place behind the last device
+    edges: I64  # row edges, first row at the lowest offset; rows + 1, gaps belong to no row
     starts: I64  # first row of each stretch, and the number of rows
 
     @property
@@ -38,18 +51,26 @@ class Axis:
         return int(self.starts[-1])
 
 
-def _extent(block: Block) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """Which rows move or discard bytes, and their first sector and end."""
-    rows = (block.bytes > 0) & (block.sector >= 0) & (block.sector < 1 << 53)
-    begin = block.sector[rows]
-    return np.asarray(rows), begin, begin + -(-block.bytes[rows] // SECTOR_BYTES)
+def _moving(block: Block) -> npt.NDArray[np.bool_]:
+    """Which rows move or discard bytes at a sector that can be."""
+    return np.asarray((block.bytes > 0) & (block.sector >= 0) & (block.sector < 1 << 53))
 
 
-def make_axis(block: Block, rows: int) -> Axis | None:
-    """Find the used stretches and divide `rows` among them; None without any I/O."""
-    _, begin, end = _extent(block)
+def extents(block: Block, numbers: Sequence[int]) -> list[tuple[I64, I64]]:
+    """Per device (by its number): the first sector and the end of every row that moves or discards bytes."""
+    usable = _moving(block)
+    found = []
+    for number in numbers:
+        rows = usable & (block.dev == number) if len(numbers) > 1 else usable
+        begin = block.sector[rows]
+        found.append((begin, begin + -(-block.bytes[rows] // SECTOR_BYTES)))
+    return found
+
+
+def stretches(begin: I64, end: I64) -> Stretches:
+    """The used stretches of one device, [begin, end) in sectors, in order; none without any I/O."""
     if not begin.size:
-        return None
+        return []
     low, high = int(begin.min()), int(end.max())
     cell = max(-(-(high - low) // SCAN_CELLS), 1)
     cells = -(-(high - low) // cell)
@@ -60,18 +81,32 @@ def make_axis(block: Block, rows: int) -> Axis | None:
     breaks = np.flatnonzero(np.diff(used) > GAP_CELLS)
     first = used[np.concatenate(([0], breaks + 1))]
     last = used[np.concatenate((breaks, [used.size - 1]))]
-    stretches = [
+    return [
         (low + int(a) * cell, min(low + (int(b) + 1) * cell, high)) for a, b in zip(first, last, strict=True)
     ]
-    length = np.array([b - a for a, b in stretches], dtype=np.float64)
-    share = np.maximum(length / length.sum(), LEAST_HEIGHT)
-    count = np.maximum(np.round(share / share.sum() * rows).astype(np.int64), 1)
-    count = np.minimum(count, length.astype(np.int64))
-    edges = []
-    for (a, b), n in zip(stretches, count, strict=True):
-        edges.append(a + np.arange(n, dtype=np.int64) * (b - a) // n)
-    edges.append(np.array([stretches[-1][1]], dtype=np.int64))
-    return Axis(stretches, np.concatenate(edges), np.concatenate(([0], np.cumsum(count))))
+
+
+def make_axis(used: Sequence[Stretches], sizes: Sequence[int], rows: int) -> Axis | None:
+    """Divide `rows` among the used stretches of each device; None without any I/O. sizes: in sectors."""
+    length = [float(sum(b - a for a, b in one)) for one in used]
+    if not any(length):
+        return None
+    part = [max(one / sum(length), LEAST_BAND) if one else 0.0 for one in length]
+    bases, base = [], 0
+    where: Stretches = []
+    device: list[int] = []
+    counts: list[int] = []
+    for i, (one, size) in enumerate(zip(used, sizes, strict=True)):
+        bases.append(base)
+        share = np.array([max((b - a) / length[i], LEAST_HEIGHT) for a, b in one])
+        for (a, b), of in zip(one, share / share.sum() * part[i] / sum(part), strict=True):
+            where.append((base + a, base + b))
+            device.append(i)
+            counts.append(int(min(max(round(float(of) * rows), 1), b - a)))
+        base += max(size, one[-1][1] if one else 0)
+    edges = [a + np.arange(n, dtype=np.int64) * (b - a) // n for (a, b), n in zip(where, counts, strict=True)]
+    edges.append(np.array([where[-1][1]], dtype=np.int64))
+    return Axis(where, device, bases, base, np.concatenate(edges), np.concatenate(([0], np.cumsum(counts))))
 
 
 @dataclass(frozen=True)
@@ -87,15 +122,23 @@ class Placed:
     columns: int
 
 
-def place(block: Block, axis: Axis, start_ns: int, end_ns: int, columns: int) -> Placed:
-    """Find the cells of all requests, once for all classes."""
-    usable, begin, end = _extent(block)
+def place(
+    block: Block, numbers: Sequence[int], axis: Axis, start_ns: int, end_ns: int, columns: int
+) -> Placed:
+    """Find the cells of all requests, once for all classes. numbers: of the devices, in the axis's order."""
+    usable = _moving(block)
+    begin = block.sector[usable]
+    for number, base in zip(numbers, axis.bases, strict=True):
+        if base:
+            begin = np.where(block.dev[usable] == number, begin + base, begin)
+    size = block.bytes[usable]
+    end = begin + -(-size // SECTOR_BYTES)
     t = block.issue_ns[usable] - start_ns
     # a division of floats is exact enough for a column, and ten times as fast as one of int64
     column = np.clip(t * (columns / max(end_ns - start_ns, 1)), 0, columns - 1).astype(np.int64)
     first = np.searchsorted(axis.edges, begin, side="right") - 1
     last = np.searchsorted(axis.edges, end - 1, side="right") - 1
-    return Placed(usable, begin, block.bytes[usable], first, last, column, columns)
+    return Placed(usable, begin, size, first, last, column, columns)
 
 
 def bytes_map(placed: Placed, among: npt.NDArray[np.bool_], axis: Axis) -> F64:
@@ -129,7 +172,7 @@ def bytes_map(placed: Placed, among: npt.NDArray[np.bool_], axis: Axis) -> F64:
 
 
 def whole_disk(placed: Placed, among: npt.NDArray[np.bool_], size_sectors: int, cells: int) -> F64:
-    """Bytes per cell of the whole disk [0, size), by where requests start, all times together."""
+    """Bytes per cell of all of the axis's places [0, size), by where requests start, all times together."""
     chosen = among[placed.usable]
     at = np.clip(placed.begin[chosen] * (cells / max(size_sectors, 1)), 0, cells - 1).astype(np.int64)
     return np.bincount(at, placed.size[chosen], cells).astype(np.float64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.devices import counted, with_requests
 from analysis.measures import (
     calls,
     correlation,
@@ -18,6 +19,7 @@ from analysis.measures import (
     seeks,
     throughput,
 )
+from analysis.measures.devices import DeviceRow, by_device, disk_bytes
 from analysis.measures.statistics import Mean, mean_ci
 from analysis.measures.timeline import F64, Timeline, make_timeline, nice_width_ns
 from analysis.run import Run
@@ -79,6 +81,8 @@ class Measured:
     dirty: F64 | None
     writeback: F64 | None
     disk_counters: dict[str, int | None]
+    disk_bytes: dict[str, int] | None  # by op, of the device the counters count; None: not known which it is
+    devices: list[DeviceRow]  # none if only one device had requests
     phase_rows: list[phases.PhaseRow] | None
     correlations: list[correlation.Correlation]
     correlation_timeline: Timeline
@@ -211,6 +215,8 @@ def measure(run: Run, tables: Tables) -> Measured:
     latency_series: dict[str, latency.LatencySeries] = {}
     iops: dict[str, F64] = {}
     seek_rate = None
+    device_rows: list[DeviceRow] = []
+    first_disk: dict[str, int] | None = None
     if block is not None:
         found = seeks.moves(block)
         summaries["all"] = seeks.summary(found)
@@ -226,6 +232,11 @@ def measure(run: Run, tables: Tables) -> Measured:
             for class_ in classes if len(classes) > 1 else []:
                 latency_rows[op, class_] = latency.stages(block, of & block.class_.is_(class_), only="Q2C")
             iops[op] = timeline.rates(block.complete_ns[of])
+        found_devices = with_requests(run, block)
+        if len(found_devices) > 1:
+            device_rows = by_device(block, found, found_devices, timeline)
+        number = counted(run, found_devices)
+        first_disk = disk_bytes(block, number) if number is not None else None
         for op in throughput.OPS:
             latency_series[op] = latency.series(block, block.op.is_(op), timeline)
     app = app_bytes = None
@@ -271,6 +282,8 @@ def measure(run: Run, tables: Tables) -> Measured:
         dirty=memory.level(counter, "mem.dirty_bytes", timeline) if counter else None,
         writeback=memory.level(counter, "mem.writeback_bytes", timeline) if counter else None,
         disk_counters=disk,
+        disk_bytes=first_disk,
+        devices=device_rows,
         phase_rows=phases.by_phase(tables.phases, window.start_ns, window.end_ns, block, found, call, waits)
         if tables.phases and tables.phases.name
         else None,

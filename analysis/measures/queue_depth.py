@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from analysis.measures.timeline import F64, Timeline
 from analysis.tables.block import Block
@@ -55,9 +56,10 @@ def depth(begin_ns: I64, end_ns: I64, timeline: Timeline) -> Depth:
     return Depth(mean, np.maximum(highest, 0.0))
 
 
-def at_device(block: Block, timeline: Timeline) -> Depth:
-    """Requests issued and not completed."""
-    return depth(block.issue_ns[block.timed], block.complete_ns[block.timed], timeline)
+def at_device(block: Block, timeline: Timeline, among: npt.NDArray[np.bool_] | None = None) -> Depth:
+    """Requests issued and not completed, or those `among` them."""
+    rows = block.timed if among is None else block.timed & among
+    return depth(block.issue_ns[rows], block.complete_ns[rows], timeline)
 
 
 def in_all(block: Block, timeline: Timeline) -> Depth:

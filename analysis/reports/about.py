@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from analysis import units
+from collections.abc import Mapping
+from typing import Any
+
+from analysis import devices, units
 from analysis.measures.measured import Measured
 from analysis.reports.document import Section, Table
-from analysis.run import Run, dig
+from analysis.run import Run, as_int, clean, dig
 from analysis.tables.load import Tables
 
 MARK = "*"
@@ -17,19 +20,65 @@ def mark(run: Run, *collectors: str) -> str:
     return MARK if any(run.lossy(c) for c in collectors) else ""
 
 
+def emulated(run: Run) -> bool:
+    """Were the CPUs emulated? Then every time and every rate is the emulator's."""
+    accel = run.text("machine", "vm", "accel").lower()
+    if accel:
+        return accel == "tcg"
+    virtualization = run.text("machine", "virtualization").lower()
+    return any(word in virtualization for word in ("qemu", "tcg", "emulat"))
+
+
+def join(*parts: str) -> str:
+    """The parts that are not empty, by commas."""
+    return ", ".join(part for part in parts if part)
+
+
+def device_words(facts: Mapping[str, Any]) -> str:
+    """One device of run.json: name, kind, model, size, scheduler."""
+    size = as_int(facts.get("size_bytes"))
+    rotational = as_int(facts.get("rotational"))
+    scheduler = facts.get("scheduler")
+    return join(
+        *(clean(facts[key]) for key in ("name", "kind", "model") if isinstance(facts.get(key), str)),
+        units.bytes_(size) if size else "",
+        f"scheduler {clean(scheduler)}" if isinstance(scheduler, str) and scheduler else "",
+        "" if rotational is None else ("rotational" if rotational else "not rotational"),
+    )
+
+
+def vm_words(run: Run) -> str:
+    """The virtual machine of a run in one, empty for a run on the host."""
+    accel = run.text("machine", "vm", "accel")
+    how = {"tcg": "emulated CPUs (tcg)", "kvm": "CPUs by KVM"}.get(accel.lower(), accel)
+    host_cpus = run.text("machine", "vm", "host_cpus")
+    host = run.text("machine", "vm", "host_kernel")
+    return join(
+        how,
+        run.text("machine", "vm", "by"),
+        run.text("machine", "vm", "qemu"),
+        f"kernel image {image}" if (image := run.text("machine", "vm", "kernel_image")) else "",
+        f"host kernel {host}" if host else "",
+        f"host CPUs {host_cpus}" if host_cpus else "",
+    )
+
+
 def banners(run: Run, tables: Tables) -> list[str]:
     """What must be said before any figure."""
     said = []
+    if emulated(run):
+        said.append(
+            "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order do mean something"
+        )
     if run.state != "complete":
         said.append(f"this run's state is '{run.state}': figures cover what was recorded until it ended")
+        # why it ended (a guest's panic, a hang, a full disk) is the first thing to know
+        said += [words if len(words) <= 300 else words[:297] + "..." for words in run.words("warnings")[:3]]
     elif run.recording_complete is False:
         said.append("the recorder did not finish properly: figures cover what it had written")
     exit_status = run.int_("workload", "exit_status")
     if exit_status:
         said.append(f"the workload failed with exit status {exit_status}")
-    virtualization = run.text("machine", "virtualization").lower()
-    if any(word in virtualization for word in ("qemu", "tcg", "emulat")):
-        said.append(f"the machine was emulated ({virtualization}): times say nothing about real hardware")
     for table, size in tables.truncated_bytes.items():
         said.append(f"{table}: the recording ends in half a record ({size} bytes left out)")
     for name in run.losses:
@@ -49,9 +98,6 @@ def what_was_run(run: Run, measured: Measured) -> Section:
         if value:
             section.facts.append((name, value))
 
-    def join(*parts: str) -> str:
-        return ", ".join(part for part in parts if part)
-
     fact("command", run.text("command"))
     fact("run", run.name)
     fact("started", run.text("start_realtime"))
@@ -70,19 +116,8 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     fact("mkfs", run.text("filesystem", "mkfs"))
     fact("mount", run.text("filesystem", "mount"))
     fact("mounted as", run.text("filesystem", "proc_mounts"))
-    rotational = run.int_("device", "rotational")
-    size = run.int_("device", "size_bytes")
-    fact(
-        "disk",
-        join(
-            run.text("device", "name"),
-            run.text("device", "kind"),
-            run.text("device", "model"),
-            units.bytes_(size) if size else "",
-            f"scheduler {s}" if (s := run.text("device", "scheduler")) else "",
-            "" if rotational is None else ("rotational" if rotational else "not rotational"),
-        ),
-    )
+    for device in devices.stated(run):
+        fact(device.role, device_words(device.facts))
     queue = dig(run.facts, "device", "queue")
     if isinstance(queue, dict):
         fact("queue", join(*(f"{k} {run.text('device', 'queue', k)}" for k in sorted(queue)[:12])))
@@ -102,8 +137,11 @@ def what_was_run(run: Run, measured: Measured) -> Section:
             run.text("kernel", "arch"),
             f"lockdown {v}" if (v := run.text("kernel", "lockdown")) else "",
             f"spinlocks {v}" if (v := run.text("kernel", "spinlock_mode")) else "",
+            f"build id {v}" if (v := run.text("kernel", "build_id")) else "",
         ),
     )
+    fact("virtual machine", vm_words(run))
+    fact("its command", run.text("machine", "vm", "command"))
     tools = dig(run.facts, "tools")
     if isinstance(tools, dict):
         fact("tools", join(*(f"{k} {run.text('tools', k)}" for k in sorted(tools)[:20])))

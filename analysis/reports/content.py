@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis import units
-from analysis.measures import calls, correlation, latency, locks, phases, seeks, throughput
+from analysis.measures import calls, correlation, devices, latency, locks, phases, seeks, throughput
 from analysis.measures.measured import Measured
 from analysis.reports import about
 from analysis.reports.document import Document, Section, Table
@@ -102,13 +102,38 @@ def throughput_section(run: Run, m: Measured) -> Section:
         section.notes.append(f"device bytes / application bytes: {units.figures(device / app)}")
     for op in throughput.OPS:
         told = m.disk_counters.get(f"{op}_bytes")
-        seen = sum(r.bytes for r in m.classes if r.op == op)
-        if told is not None:
+        if told is not None and m.disk_bytes is not None:
+            seen = m.disk_bytes[op]
             how = (
                 "as traced" if told == seen else f"traced {units.bytes_(seen)}, difference {seen - told:+,} B"
             )
-            section.notes.append(f"the device's own counter, {op}: {told:,} B; {how}")
+            whose = "the first disk's" if m.devices else "the device's"
+            section.notes.append(f"{whose} own counter, {op}: {told:,} B; {how}")
     section.definition = throughput.DEFINITION + " own: submitted from the workload's cgroup."
+    return section
+
+
+def devices_section(run: Run, m: Measured) -> Section:
+    """What each of several devices did."""
+    section = Section("Devices", mark=about.mark(run, "block"))
+    rows = []
+    for r in m.devices:
+        d2c = [units.ns(v) for v in r.device_latency.at_ns] if r.device_latency else ["-"] * 5
+        rows.append(
+            (
+                r.label,
+                units.count(r.requests),
+                units.bytes_(r.read_bytes),
+                units.bytes_(r.write_bytes),
+                units.count(r.seeks.seeks),
+                f"{units.figures(r.depth_mean)}/{r.depth_highest:,}",
+                d2c[latency.PERCENTS.index(50.0)],
+                d2c[latency.PERCENTS.index(99.0)],
+            )
+        )
+    heads = ("<device", "requests", "read", "written", "seeks", "depth mean/max", "D2C p50", "p99")
+    section.tables.append(Table(heads, rows))
+    section.definition = devices.DEFINITION
     return section
 
 
@@ -339,6 +364,7 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
             about.what_was_run(run, m),
             where_time_went(run, m),
             throughput_section(run, m),
+            *([devices_section(run, m)] if m.devices else []),
             seeks_section(run, m),
             latency_section(run, m),
             queue_section(run, m),

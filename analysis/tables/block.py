@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,28 +47,56 @@ COLUMNS = (
 Chunk = npt.NDArray[np.void]
 
 
+def device_number(text: object) -> int | None:
+    """The number (major << 20 | minor) of "7:9", None if it is no such text."""
+    major, colon, minor = text.partition(":") if isinstance(text, str) else ("", "", "")
+    if not (colon and major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
+        return None
+    return int(major) << 20 | int(minor) if int(major) < 1 << 12 and int(minor) < 1 << 20 else None
+
+
+def journal_device(run: Run) -> int | None:
+    """The number of the device that holds nothing but the journal, None if there is none."""
+    number = device_number(dig(run.facts, "filesystem", "geometry", "journal_dev"))
+    return device_number(dig(run.facts, "journal_device", "dev")) if number is None else number
+
+
 def journal_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
-    """Return what gives requests to the journal's place on the disk the class journal.
+    """Return what gives requests to the journal's place, or its device, the class journal.
 
     The recorder tells data from metadata by whose pages a request carries; a journal is metadata to it (with
-    data=journal, data). Where the journal lies, the session has asked the file system's own tools.
+    data=journal, data). Where the journal lies, the session has asked the file system's own tools. File data
+    on the journal's device, mounted without data=journal, is two signs that disagree: its class is unknown.
     """
-    number = {name: code for code, name in recording.enums.get("class", {}).items()}.get("journal")
-    ops = [code for code, name in recording.enums.get("op", {}).items() if name in ("read", "write")]
+    code = {name: number for number, name in recording.enums.get("class", {}).items()}
+    moves = [number for number, name in recording.enums.get("op", {}).items() if name in ("read", "write")]
     extents = _journal_extents(run)
-    if number is None or not extents:
+    device, main = journal_device(run), device_number(dig(run.facts, "device", "dev"))
+    if "journal" not in code or not (extents or device is not None):
         return lambda chunk: chunk
     starts = np.array([start for start, _ in extents], dtype=np.uint64)
     ends = np.array([end for _, end in extents], dtype=np.uint64)
+    takes_data = "data=journal" in re.split(r"[\s,]", run.text("filesystem", "proc_mounts"))
 
     def mark(chunk: Chunk) -> Chunk:
-        place = np.searchsorted(starts, chunk["sector"].astype(np.uint64), side="right") - 1
-        inside = (place >= 0) & (chunk["sector"] < ends[np.maximum(place, 0)])
-        inside &= np.isin(chunk["op"], ops)
-        if not inside.any():
+        is_move = np.isin(chunk["op"], moves)
+        inside = np.zeros(chunk.size, dtype=np.bool_)
+        if extents:
+            place = np.searchsorted(starts, chunk["sector"].astype(np.uint64), side="right") - 1
+            inside = is_move & (place >= 0) & (chunk["sector"] < ends[np.maximum(place, 0)])
+            if device is not None or dig(run.facts, "more_devices"):
+                inside &= chunk["dev"] == (
+                    -1 if main is None else main
+                )  # the extents are sectors of the main disk alone
+        on_device = is_move & (chunk["dev"] == (-1 if device is None else device))
+        if not (inside.any() or on_device.any()):
             return chunk
         marked = chunk.copy()
-        marked["class"][inside] = number
+        if not takes_data and "data" in code and "unknown" in code:
+            is_data = on_device & (chunk["class"] == code["data"])
+            marked["class"][is_data] = code["unknown"]
+            on_device &= ~is_data
+        marked["class"][inside | on_device] = code["journal"]
         return marked
 
     return mark

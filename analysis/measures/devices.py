@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""With several devices (a journal of its own, a file system over several disks): which one did what?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.devices import Device
+from analysis.measures import latency, queue_depth, seeks
+from analysis.measures.timeline import Timeline
+from analysis.tables.block import Block
+
+DEFINITION = "seeks, depth (at the device) and D2C (issue to completion) of each device's own requests."
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """Sums over the requests of one device."""
+
+    label: str
+    requests: int
+    read_bytes: int
+    write_bytes: int
+    seeks: seeks.SeekSummary
+    depth_mean: float
+    depth_highest: int
+    device_latency: latency.LatencyRow | None  # D2C
+
+
+def by_device(block: Block, moves: seeks.Moves, found: list[Device], timeline: Timeline) -> list[DeviceRow]:
+    """One row per device, in the order of `found`."""
+    rows = []
+    for device in found:
+        of = block.dev == device.number
+        depth = queue_depth.at_device(block, timeline, of)
+        stages = latency.stages(block, of, only="D2C")
+        rows.append(
+            DeviceRow(
+                label=device.label,
+                requests=int(of.sum()),
+                read_bytes=int(block.bytes[of & block.op.is_("read")].sum()),
+                write_bytes=int(block.bytes[of & block.op.is_("write")].sum()),
+                seeks=seeks.summary(moves, of[moves.rows]),
+                depth_mean=float(np.average(depth.mean, weights=timeline.lengths_s)),
+                depth_highest=int(depth.highest.max()),
+                device_latency=stages[0] if stages else None,
+            )
+        )
+    return rows
+
+
+def disk_bytes(block: Block, number: int) -> dict[str, int]:
+    """Bytes read and written by one device, by op."""
+    of = block.dev == number
+    return {op: int(block.bytes[of & block.op.is_(op)].sum()) for op in ("read", "write")}
