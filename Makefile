@@ -111,7 +111,7 @@ override COMMON_OBJECTS := $(patsubst workloads/generators/%.c,build/objects/gen
 override C_FILES = $(shell find bpf collectors workloads tests -name '*.[ch]')
 override SHELL_FILES = .ci/run $(shell find collectors workloads tests -name '*.sh')
 
-build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS)
+build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS) build/guest-init
 
 build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
 	@echo '  BPF   $(@F)'; mkdir -p $(@D)
@@ -137,6 +137,11 @@ build/objects/generators/%.o: workloads/generators/%.c Makefile | setup
 $(GENERATORS): build/generators/%: build/objects/generators/%.o $(COMMON_OBJECTS)
 	@echo '  LINK  $(@F)'; mkdir -p $(@D)
 	$(Q)$(CC) $^ -lz -lm -pthread -o $@
+
+# Static: what it needs of the guest's root comes over 9p, each file of a dynamic one too.
+build/guest-init: workloads/machines/init.c Makefile | setup
+	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -static $< -o $@
 
 .SECONDARY:
 Makefile: ;

@@ -2,7 +2,8 @@
 """python3 -m collectors.check_words JOB: are the words on make's command line right for this job?
 
 For setup, which must not install anything for a mistyped word, and for words that are no job. Standard
-library only. Prints one line and exits 2 if something is wrong.
+library only. Exits 2, with one line on stderr, if something is wrong; prints "vm" if the job will run in a
+virtual machine, which takes more packages.
 """
 
 import os
@@ -15,7 +16,8 @@ from workloads.errors import UserError
 def main(job: str) -> int:
     """Check the environment's words for the job. Returns the exit code."""
     try:
-        words.parse(os.environ, job)
+        if words.parse(os.environ, job).vm:
+            print("vm")
     except UserError as error:
         print(f"seekmeter: {error.message}", file=sys.stderr)
         return error.exit_code

@@ -28,6 +28,7 @@ def of_kernel() -> dict[str, object]:
     return {
         "release": name.release,
         "version": name.version,
+        "build_id": kernel.build_id(),
         "arch": name.machine,
         "lockdown": kernel.lockdown() or "unknown",
         "config": {key: settings[key] for key in _CONFIG if key in settings},

@@ -9,6 +9,7 @@ import functools
 import gzip
 import os
 import re
+import struct
 from pathlib import Path
 
 _BTF = Path("/sys/kernel/btf/vmlinux")
@@ -32,6 +33,26 @@ def read(path: str | Path) -> str | None:
 def release() -> str:
     """Return the kernel's release, as uname -r."""
     return os.uname().release
+
+
+def build_id() -> str | None:
+    """Return the linker's id of the kernel image, in hex, as `file vmlinux` shows it; None if it has none.
+
+    From the ELF notes (elf(5)): three 32-bit words (name's bytes, content's bytes, type), name, content, each
+    padded to four bytes. Ours is GNU's note of type 3.
+    """
+    try:
+        notes = Path("/sys/kernel/notes").read_bytes()
+    except OSError:
+        return None
+    at = 0
+    while at + 12 <= len(notes):
+        name_bytes, bytes_, kind = struct.unpack_from("=III", notes, at)
+        content = at + 12 + (name_bytes + 3) // 4 * 4
+        if kind == 3 and notes[at + 12 : at + 12 + name_bytes] == b"GNU\0":
+            return notes[content : content + bytes_].hex()
+        at = content + (bytes_ + 3) // 4 * 4
+    return None
 
 
 @functools.cache

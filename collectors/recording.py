@@ -127,15 +127,15 @@ class Session:
             self.recorder.kill()
 
 
-def sweep() -> None:
+def sweep(state: Path = STATE) -> None:
     """Finish what killed sessions left: their things are undone, their runs are called interrupted."""
     runs = []
-    for file in STATE.glob("*/run"):
+    for file in state.glob("*/run"):
         try:
             runs.append((file.parent, Path(json.loads(file.read_text()))))
         except (OSError, ValueError, TypeError):
             continue
-    for line in Janitor.sweep():
+    for line in Janitor.sweep(state):
         tell(f"seekmeter: {line}")
     for session, path in runs:
         if not session.exists() and rundir.mark_killed(path):
@@ -143,15 +143,18 @@ def sweep() -> None:
 
 
 def first_facts(run: RunDirectory, words: Words) -> None:
-    """Write down what is known before anything is done."""
+    """Write down what is known before anything is done.
+
+    Inside a virtual machine the host wrote down what only it knows: how the machine is made, and the tools.
+    """
     run.add(
         command=words.command(),
         words=dict(words.given),
         start_realtime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         clock=facts.clock(),
         kernel=facts.of_kernel(),
-        machine=facts.of_machine(),
-        tools=facts.of_tools(),
+        machine={**run.facts.get("machine", {}), **facts.of_machine()},
+        tools=run.facts.get("tools") or facts.of_tools(),
     )
 
 

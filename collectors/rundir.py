@@ -32,10 +32,7 @@ class RunDirectory:
             raise WordError(f"OUT={out} is there already: give a directory that is not") from None
         except OSError as error:
             raise _cannot(error) from None
-        self.raw = self.path / "raw"
-        self.recordings = self.raw / "recorder"
-        self.phases = self.raw / "phases.jsonl"
-        self._spare = self.raw / ".spare"
+        self._name_files()
         try:
             self.recordings.mkdir(parents=True)
             self.phases.touch()
@@ -45,6 +42,32 @@ class RunDirectory:
             raise _cannot(error) from None
         self.write()
         self.give_to_owner()
+
+    def _name_files(self) -> None:
+        self.raw = self.path / "raw"
+        self.recordings = self.raw / "recorder"
+        self.phases = self.raw / "phases.jsonl"
+        self._spare = self.raw / ".spare"
+
+    @classmethod
+    def inside(cls, path: Path, owner: Owner) -> "RunDirectory":
+        """Go on, inside a virtual machine, with the directory that was made on the host."""
+        run = cls.__new__(cls)
+        run._owner = owner
+        run.path = path
+        run._name_files()
+        run.facts = {}
+        run.reload()
+        return run
+
+    def reload(self) -> None:
+        """Take over what others (the guest) wrote into run.json meanwhile, if it can be read."""
+        try:
+            facts = json.loads((self.path / "run.json").read_text())
+        except (OSError, ValueError):
+            return
+        if isinstance(facts, dict) and {"state", "warnings", "timing"} <= facts.keys():
+            self.facts = facts
 
     def _make(self, name: str, out: str | None) -> Path:
         if out is not None:

@@ -21,6 +21,7 @@ from workloads.disks import open_disk, queue
 from workloads.errors import RunError, UserError
 from workloads.filesystems import geometry
 from workloads.janitor import Janitor
+from workloads.machines.choice import GUEST
 from workloads.plan import Plan, make_plan
 from workloads.units import show_size
 from workloads.words import Words
@@ -35,7 +36,11 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> Path:
     sweep()
     plan = make_plan(words)
     interrupts.hold()  # until kept() sees to the run directory
-    run = RunDirectory(plan.name, words.out, owner())
+    inside = os.environ.get(GUEST)
+    if inside:
+        run = RunDirectory.inside(Path(inside), owner())
+    else:
+        run = RunDirectory(plan.name, words.out, owner())
     session = Session(run)
     with Janitor() as janitor, kept(session, janitor), ExitStack() as stack:
         stack.callback(session.kill_recorder)
@@ -51,7 +56,8 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> Path:
 
 def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> None:
     run = session.run
-    session.say("run", str(run.path))
+    if GUEST not in os.environ:
+        session.say("run", str(run.path))
     first_facts(run, plan.words)
     for text in (*plan.warnings, *(f"left out: {option}: {why}" for option, why in plan.left_out.items())):
         run.warn(text)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # What has to be on the machine, and the installing of what is not.
 #
-#   setup.sh run JOB   what `make trace` needs: compiler, BPF tools, .venv, and what FS= and WL= ask for
-#   setup.sh test JOB  that, what the tests and the lint need, and what every FS= and WL= could ask for
+#   setup.sh run JOB   what `make trace` needs: compiler, BPF tools, .venv, and what FS=, WL= and VM= ask for
+#   setup.sh test JOB  that, what the tests and the lint need, and what every FS=, WL= and VM= could ask for
 #   setup.sh python    print a Python that can run the jobs which need no setup (plan, list, doctor)
 #
 # The words of JOB (in the environment, see the Makefile) are checked before anything is installed for them.
@@ -16,7 +16,8 @@ cd "$(dirname "$0")/.."
 # Debian keeps these folders out of an ordinary user's PATH; mkfs.* and bpftool live there.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
-# package, then a command or a file that shows it is there ({include} is also looked for under the multiarch name)
+# package, then a command or a file that shows it is there ({include} is also looked for under the multiarch name,
+# {machine} is what uname -m says; of a {static} command, one that links no library)
 for_run='
 clang          clang
 bpftool        bpftool
@@ -27,6 +28,12 @@ libelf-dev     {include}/libelf.h
 zlib1g-dev     {include}/zlib.h
 util-linux     flock
 mount          losetup
+'
+for_vm='
+qemu-system-x86 qemu-system-{machine}
+busybox-static {static}/busybox
+kmod           depmod
+file           file
 '
 for_test='
 blktrace       blkparse
@@ -77,7 +84,8 @@ is_there() {
 		done
 		return 1
 		;;
-	*) have "$1" ;;
+	'{static}'/*) have "${1#\{static\}/}" && ! ldd "$(command -v "${1#\{static\}/}")" >/dev/null 2>&1 ;;
+	*) have "${1/\{machine\}/$(uname -m)}" ;;
 	esac
 }
 
@@ -143,9 +151,9 @@ setup_venv() {
 	echo "$stamp" >.venv/seekmeter-setup
 }
 
-# check_words PYTHON JOB: exits 2 if the words are wrong; without a Python yet, that comes after its installation
+# check_words PYTHON JOB: exits 2 if the words are wrong; prints "vm" if the job runs in a virtual machine
 check_words() {
-	[ -z "${SEEKMETER_WORDS:-}" ] || "$1" -B -m collectors.check_words "$2" || exit $?
+	[ -z "${SEEKMETER_WORDS:-}" ] || "$1" -B -m collectors.check_words "$2"
 }
 
 # missing_for_words PYTHON WHAT: print the packages that FS= and WL= need and that are not there
@@ -161,17 +169,17 @@ missing_for_words() {
 
 # setup WHAT JOB
 setup() {
-	local list=$for_run missing python more
-	[ "$1" = run ] || list+=$for_test
-	mapfile -t missing < <(missing_of "$list")
-	if python=$(find_python); then
-		check_words "$python" "$2"
-		[ -e .venv/seekmeter-setup ] || "$python" -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
-	else
+	local list=$for_run missing=() python more where
+	if ! python=$(find_python); then
 		install_packages python3 python3-venv
 		python=$(find_python) || cannot "no Python 3.11 or newer was found: install one (Debian 12 has it)"
-		check_words "$python" "$2"
 	fi
+	[ -e .venv/seekmeter-setup ] || "$python" -c 'import ensurepip' 2>/dev/null || missing=(python3-venv)
+	where=$(check_words "$python" "$2") || exit $?
+	[ "$1" = run ] || list+=$for_test$for_vm
+	[ "$where" != vm ] || list+=$for_vm
+	# shellcheck disable=SC2207 # one word a package
+	missing+=($(missing_of "$list"))
 	more=$(missing_for_words "$python" "$1") || exit $?
 	# shellcheck disable=SC2206 # one word a package
 	missing+=($more)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from workloads import catalog, filesystems
 from workloads.errors import WordError
+from workloads.machines.choice import GUEST, choose
 from workloads.nearest import nearest
 from workloads.units import parse_cpu_list, parse_size, show_size
 
@@ -28,8 +29,10 @@ VARIABLES = {
     "SCHED": "I/O scheduler of the disk",
     "THREADS": "threads of the workload",
     "SCALE": "quick (seconds), default (about two minutes), paper (the published size)",
-    "MEM": "memory limit of the workload: 512M",
-    "CPUS": "CPUs of the workload: how many (2), or which (0-1 or 0,2)",
+    "MEM": "memory limit of the workload: 512M; the machine's memory, if it is virtual",
+    "CPUS": "CPUs of the workload: how many (2), or which (0-1 or 0,2); of the machine, if it is virtual",
+    "VM": "1: run in a virtual machine, which needs no root; 0: don't (default: where FS needs it)",
+    "KERNEL": "kernel of the virtual machine: a version (6.1), an image, or a built tree",
     "COLLECT": "collectors: block locks calls counters (default all), or none",
     "DIR": "existing directory to run CMD in; nothing is formatted",
     "CMD": "any shell command as the workload",
@@ -43,14 +46,14 @@ VARIABLES = {
 }
 
 # Variables of the design that are not built yet. Refused, so that nobody thinks they did something.
-NOT_YET = ("JOURNAL", "VM", "KERNEL", "WITH", "REPS")
+NOT_YET = ("JOURNAL", "WITH", "REPS")
 
 # Variables that are make's, not ours.
 _OF_MAKE = ("V",)
 
 _TRACE = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
-    *("COLLECT", "DIR", "CMD", "ERASE", "OUT", "SEED"),
+    *("COLLECT", "DIR", "CMD", "ERASE", "OUT", "SEED", "VM", "KERNEL"),
 )
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
@@ -58,7 +61,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "watch": ("DEV", "SECS", "COLLECT", "OUT"),
     "report": ("RUN",),
     "compare": ("RUNS", "OUT"),
-    "doctor": (),
+    "doctor": ("VM", "KERNEL"),
     "list": (),
     "help": (),
     "test": (),
@@ -78,6 +81,9 @@ _OLD_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "as": "kyber", "cf
 WATCH_SECONDS = 30
 SEED = 1
 _MIN_MEM_BYTES = 16 << 20
+# A Debian kernel, the session and the recorder together leave nothing of less.
+_MIN_MACHINE_BYTES = 256 << 20
+_MAX_MACHINE_CPUS = 64
 _MIN_SIZE_BYTES = 16 << 20
 
 
@@ -109,6 +115,11 @@ class Words:
     out: str | None = None
     seed: int = SEED
     run: str | None = None
+    vm: bool = False
+    vm_why: str = ""  # why in a virtual machine, if VM=1 was not said
+    kernel: str | None = None
+    machine_cpus: int | None = None  # CPUS and MEM of a virtual machine; cpus and mem_bytes are None then
+    machine_mem_bytes: int | None = None
     runs: tuple[str, ...] = ()
     given: Mapping[str, str] = field(default_factory=dict)  # the words as typed, for run.json
 
@@ -124,11 +135,15 @@ def parse(env: Mapping[str, str], job: str) -> Words:
     if job not in JOB_VARIABLES:
         raise WordError(f"{job!r} is not a job: {nearest(job, JOB_VARIABLES)}")
     given = _given(env, job)
-    values: dict[str, object] = {}
+    vm, vm_why = choose(env, given) if "VM" in JOB_VARIABLES[job] else (False, "")
+    values: dict[str, object] = {"vm": vm, "vm_why": vm_why}
+    parsers = _PARSERS | (_OF_MACHINE if vm else {})
+    if GUEST in env:  # the run directory is made already
+        parsers |= {"OUT": _as_is("out")}
     for name, text in given.items():
         if not text.strip():
             raise WordError(f"{name} is empty: give it a value ({VARIABLES[name]}) or leave it out")
-        values |= _PARSERS[name](text)
+        values |= parsers[name](text)
     words = Words(job=job, given=given, **values)  # type: ignore[arg-type]
     if job in ("trace", "plan"):
         _check_trace(words)
@@ -167,6 +182,8 @@ def _check_trace(words: Words) -> None:
             "nothing to run on: add FS=NAME for a fresh file system, or DIR=DIRECTORY for an existing one"
         )
     if words.dir is not None:
+        if words.vm:
+            raise WordError("DIR contradicts VM: a virtual machine has its own disks; drop one")
         clash = [
             n
             for n in (
@@ -201,6 +218,10 @@ def _check_trace(words: Words) -> None:
         if clash:
             raise WordError(f"{clash[0]} contradicts CMD: CMD is the whole workload; drop one")
     if words.disk.startswith("/"):
+        if words.vm:
+            raise WordError(
+                f"DISK={words.disk} cannot be given to a virtual machine, whose disks are files: drop one"
+            )
         if words.erase != words.disk:
             raise WordError(
                 f"DISK={words.disk} would be erased: to allow that give the name again, ERASE={words.disk}"
@@ -399,4 +420,12 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "SEED": _number("SEED", "seed", 0, 2**63 - 1),
     "RUN": _as_is("run"),
     "RUNS": _runs,
+    "VM": lambda text: {},  # choice.py has read it
+    "KERNEL": _as_is("kernel"),
+}
+
+# What these mean in a virtual machine.
+_OF_MACHINE: dict[str, Callable[[str], dict[str, object]]] = {
+    "MEM": _size("MEM", "machine_mem_bytes", _MIN_MACHINE_BYTES),
+    "CPUS": _number("CPUS", "machine_cpus", 1, _MAX_MACHINE_CPUS),
 }

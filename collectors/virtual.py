@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The host's side of a run in a virtual machine: boot, hand over the words, watch, keep what came out.
+
+Inside, the same job runs with the same words (session.py), as root of the guest, and writes straight into the
+run directory on the host; so what was recorded is there even if the guest panics or hangs. Nothing here needs
+root: the machine's disks are nameless files, QEMU dies with us, and the list of sessions is the user's own.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from collectors import facts, interrupts
+from collectors.privilege import owner
+from collectors.recording import Session, kept, sweep
+from collectors.rundir import RunDirectory
+from collectors.terminal import tell
+from workloads.errors import RunError
+from workloads.janitor import Janitor
+from workloads.machines import kernels, qemu
+from workloads.machines.choice import GUEST
+from workloads.machines.kernels import Kernel
+from workloads.machines.qemu import Accelerator, Machine, VirtualDisk
+from workloads.plan import Plan, make_plan
+from workloads.units import show_size
+from workloads.words import Words
+
+_LOOK_SECONDS = 0.2
+# Emulated CPUs, many of them on few of the host's, are slow; a guest that lives still says so each second.
+_BOOT_SECONDS = 180.0
+_HANG_SECONDS = 60.0
+_STOP_SECONDS = 60.0
+# Less than this free where the disks are: they could not grow any more.
+_FULL_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a machine ended."""
+
+    status: int | None  # the command's exit status; None: it never said one
+    why: str  # why it never said one, or the last that the command said
+    boot_s: float | None  # from the start to its first sign of life
+    argv: list[str]  # QEMU's
+
+
+def trace(words: Words, recorded: Callable[[Path], None]) -> tuple[Path, int]:
+    """Run and record the workload of these words in a machine. Returns the run directory and the exit code.
+
+    What went wrong inside was said from there. recorded is called as in session.trace. Raises UserError;
+    RunFailed, with the run directory, if the machine itself failed.
+    """
+    state = kernels.cache_directory() / "sessions"
+    sweep(state)
+    if words.vm_why:
+        tell(f"seekmeter: {words.vm_why}: going on in a virtual machine (VM=0 would refuse)")
+    kernel, accel = choose(words)
+    plan = make_plan(words, kernel=kernel)
+    interrupts.hold()  # until kept() sees to the run directory
+    run = RunDirectory(plan.name, words.out, owner())
+    session = Session(run)
+    with Janitor(state) as janitor, kept(session, janitor):
+        ended = _boot(session, plan, kernel, accel)
+        interrupts.hold()
+        if ended.status is None:
+            run.keep_losses({}, whole=False)
+            raise RunError(f"{ended.why}; what was recorded until then is kept")
+        if run.facts["state"] == "running":  # it failed before it recorded anything
+            run.facts["state"] = "interrupted"
+            run.warn(ended.why)
+        if ended.status == 0:
+            recorded(run.path)
+    return run.path, ended.status
+
+
+def choose(words: Words) -> tuple[Kernel, Accelerator]:
+    """Return the machine's kernel, fetched if need be, and what runs its CPUs. Raises UserError."""
+    qemu.find_qemu()
+    kernel = kernels.find(words.kernel, lambda text: tell(f"seekmeter: {text}"))
+    return kernel, qemu.accelerator(kernel)
+
+
+def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> Ended:
+    """Fill the run directory from inside a machine; at the end run.json is what the guest wrote."""
+    run, words = session.run, plan.words
+    session.say("run", str(run.path))
+    cpus = words.machine_cpus or os.cpu_count() or 1
+    memory_bytes = words.machine_mem_bytes or default_memory(plan)
+    run.add(
+        command=words.command(),
+        words=dict(words.given),
+        machine={"vm": _facts(kernel, accel)},
+        tools=facts.of_tools(),
+    )
+    how = "under KVM" if accel.name == "kvm" else "EMULATED"
+    session.say("machine", f"Linux {kernel.name}, {cpus} CPUs {how}, {show_size(memory_bytes)}")
+    if accel.name != "kvm":
+        text = f"{accel.why}: its times and rates mean little, its counts, bytes and order do"
+        session.say("WARNING", text)  # every report says it too
+    place = Path(os.environ.get("SEEKMETER_SCRATCH") or "/var/tmp")
+    disks: list[VirtualDisk] = []
+    try:
+        for serial, size_bytes in plan.virtual_disks():
+            disks.append(qemu.open_disk(serial, size_bytes, place))
+        command = [sys.executable, "-B", "-m", "collectors", words.job]
+        ended = run_inside(kernel, accel, cpus, memory_bytes, disks, run.path, command)
+        run.reload()
+        if _is_full(place):
+            session.warn(f"the machine's disks could not grow any more: {place} is full; make room there")
+    finally:
+        for disk in disks:
+            os.close(disk.file)
+    run.facts["machine"].setdefault("vm", {})["command"] = shlex.join(ended.argv)
+    run.facts["timing"]["boot_s"] = ended.boot_s
+    return ended
+
+
+def default_memory(plan: Plan) -> int:
+    """Return the machine's memory in bytes if MEM= does not say: a disk in RAM comes on top."""
+    return qemu.DEFAULT_MEMORY_BYTES + (plan.size_bytes if plan.disk == "ram" else 0)
+
+
+def run_inside(
+    kernel: Kernel,
+    accel: Accelerator,
+    cpus: int,
+    memory_bytes: int,
+    disks: Sequence[VirtualDisk],
+    run: Path,
+    command: Sequence[str],
+    heard: Callable[[str], None] = tell,
+) -> Ended:
+    """Run one command in a machine to its end. run: a directory with raw/ in it, the same path inside.
+
+    The command has our own variables (SEEKMETER_…); what it says is heard line by line. ^C is ^C inside.
+    """
+    lines = [""]
+
+    def hear(line: str) -> None:
+        lines[0] = line
+        heard(line)
+
+    environment = {name: text for name, text in os.environ.items() if name.startswith("SEEKMETER_")}
+    environment |= {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"}
+    environment |= {"HOME": "/root", "LC_ALL": "C.UTF-8", GUEST: str(run)}
+    start = time.monotonic()
+    machine = Machine(kernel, accel, cpus, memory_bytes, disks, run, command, environment, hear)
+    boot_s: float | None = None
+    try:
+        try:
+            why, boot_s = _watch(machine, start)
+        except KeyboardInterrupt:
+            why = "interrupted, and the guest did not end by itself"
+            machine.ask_to_stop()
+            _wait(machine, _STOP_SECONDS)
+        status = machine.exit_status()
+    finally:
+        with interrupts.held():
+            machine.end()
+    if status is not None:
+        why = lines[0].removeprefix("seekmeter: ")
+    elif not why:
+        why = _last_words(run / "raw/console.log", machine.process.returncode)
+    return Ended(status, why, boot_s, machine.argv)
+
+
+def _watch(machine: Machine, start: float) -> tuple[str, float | None]:
+    """Return when the machine has ended, or hangs: why (""; it ended by itself), and when it came up."""
+    beat, beaten = 0, start
+    boot_s: float | None = None
+    while not _wait(machine, _LOOK_SECONDS):
+        now = time.monotonic()
+        last, beat = beat, machine.beat()
+        if beat != last:
+            beaten = now
+            if boot_s is None:
+                boot_s = round(now - start, 3)
+        limit = _BOOT_SECONDS if boot_s is None else _HANG_SECONDS
+        if now - beaten > limit:
+            what = "did not come up" if boot_s is None else "hangs: it gave no sign of life"
+            return f"the guest {what} for {limit:.0f} s and was ended (see raw/console.log)", boot_s
+    return "", boot_s
+
+
+def _wait(machine: Machine, seconds: float) -> bool:
+    """Wait so long at most; returns whether it has ended."""
+    try:
+        machine.process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _last_words(console: Path, code: int) -> str:
+    """Say why a machine ended that said no exit status."""
+    text = console.read_text(errors="replace") if console.exists() else ""
+    panic = re.search(r"Kernel panic - not syncing: (.*)", text)
+    if panic is not None:
+        return f"the guest's kernel panicked ({panic[1].strip()}; see raw/console.log)"
+    said = re.findall(r"^(?:seekmeter: init: |qemu-system-\S+: )(.*)", text, re.MULTILINE)
+    last = said[-1].strip() if said else f"QEMU: exit status {code}"
+    return f"the virtual machine ended early ({last}; see raw/console.log)"
+
+
+def _is_full(place: Path) -> bool:
+    status = os.statvfs(place)
+    return status.f_bavail * status.f_frsize < _FULL_BYTES
+
+
+def _facts(kernel: Kernel, accel: Accelerator) -> dict[str, object]:
+    """Return run.json's machine.vm; the command line comes at the end."""
+    version = subprocess.run([qemu.find_qemu(), "--version"], capture_output=True, text=True, check=False)
+    return {
+        "by": f"virtme-ng {metadata.version('virtme-ng')}",
+        "accel": accel.name,
+        "why_not_kvm": accel.why,
+        "qemu": version.stdout.partition("\n")[0].strip(),
+        "kernel_image": str(kernel.image),
+        "host_kernel": os.uname().release,
+        "host_cpus": os.cpu_count(),
+    }

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Inside a virtual machine: the virtio disks that the host attached (workloads/machines/qemu.py), by serial.
+
+Serials are disk0, disk1, … and journal. Nothing of the user's is on them, so none needs ERASE=; every rule of
+safety.py holds for them all the same.
+"""
+
+import os
+from pathlib import Path
+
+from workloads.disks import safety
+from workloads.errors import MachineError
+from workloads.machines.choice import GUEST
+
+_BLOCK = Path("/sys/block")
+
+
+def inside() -> bool:
+    """Return whether we run in a virtual machine that the host's session made."""
+    return GUEST in os.environ
+
+
+def open_virtual(serial: str) -> tuple[str, dict[str, object]]:
+    """Return the path and the facts of the disk with this serial. Raises MachineError."""
+    name = find(serial)
+    target = safety.check_device(f"/dev/{name}", (f"/dev/{name}",))
+    return target.path, {"name": name, "kind": "file", "virtual": True, "size_bytes": target.size_bytes}
+
+
+def find(serial: str, block: Path = _BLOCK) -> str:
+    """Return the name (vda) of the virtio disk with this serial. Raises MachineError."""
+    for disk in sorted(block.glob("vd*")):
+        try:
+            if (disk / "serial").read_text().strip() == serial:
+                return disk.name
+        except OSError:
+            continue
+    raise MachineError(f"the virtual machine has no disk {serial}: is CONFIG_VIRTIO_BLK in its kernel?")

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Does this command run in a virtual machine? VM=1 or KERNEL= says so, or FS needs another kernel."""
+
+import os
+from collections.abc import Mapping
+
+from workloads import filesystems
+from workloads.errors import WordError
+
+# In the guest the same words are parsed again; the run directory's path is in this variable then.
+GUEST = "SEEKMETER_GUEST"
+
+
+def choose(env: Mapping[str, str], given: Mapping[str, str]) -> tuple[bool, str]:
+    """Return whether in a machine, and why if nobody said VM=1. given: words by name. Raises WordError."""
+    if GUEST in env:
+        return True, ""
+    if "VM" in given:
+        if given["VM"] not in ("0", "1"):
+            raise WordError(f"VM={given['VM']} is neither 1 (run in a virtual machine) nor 0 (do not)")
+        if given["VM"] == "0" and "KERNEL" in given:
+            raise WordError("KERNEL contradicts VM=0: it is the virtual machine's kernel; drop one")
+        return given["VM"] == "1", ""
+    if "KERNEL" in given:
+        return True, "KERNEL names its kernel"
+    name = given.get("FS", "").partition(":")[0]
+    wants_device = given.get("DISK", "").startswith("/")
+    if name in filesystems.names() and not wants_device and not filesystems.kernel_has(name):
+        return True, f"this kernel ({os.uname().release}) has no {name}"
+    return False, ""
