@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""python -m analysis report RUN: tables, report.txt, iograph.png and .svg, report.html, in the run directory.
+"""Reports of finished runs.
+
+    python -m analysis report RUN                      all reports of a run, in its directory
+    python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
 
 Exit codes: 0 done, 1 the report failed, 2 wrong words.
 """
@@ -12,11 +15,25 @@ from pathlib import Path
 
 from analysis.errors import ReportError, WordError
 
-USAGE = "usage: python -m analysis report RUN"
+USAGE = "usage: python -m analysis report RUN | compare [--out=DIR] RUN RUN..."
 
 
 def _complain(message: str) -> None:
     print(f"seekmeter: {message}", file=sys.stderr)
+
+
+def _make(words: list[str]) -> str:
+    """Do what the words say; returns what to print. Heavy imports only once the words are right."""
+    if len(words) == 2 and words[0] == "report":
+        from analysis.report import make_report
+
+        return make_report(Path(words[1]))
+    if words[:1] == ["compare"]:
+        from analysis.compare import make_compare
+
+        out = words[1].removeprefix("--out=") if words[1:] and words[1].startswith("--out=") else ""
+        return make_compare([Path(word) for word in words[2 if out else 1 :]], Path(out) if out else None)
+    raise WordError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
 
 
 def main(words: list[str]) -> int:
@@ -25,11 +42,7 @@ def main(words: list[str]) -> int:
         print(USAGE)
         return 0
     try:
-        if len(words) != 2 or words[0] != "report":
-            raise WordError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
-        from analysis.report import make_report  # heavy imports only once the words are right
-
-        sys.stdout.write(make_report(Path(words[1])))
+        sys.stdout.write(_make(words))
         sys.stdout.flush()
     except ReportError as error:
         _complain(str(error))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from analysis import units
@@ -11,9 +13,12 @@ from analysis.files import write_atomic
 from analysis.measures.measured import Measured, measure
 from analysis.reports import html, text
 from analysis.reports.content import make_document
+from analysis.reports.document import Document
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables
 
+IOGRAPH = "IO graph: disk offset, throughput, rates, latency, queue depth, lock waits and memory over time"
+DISTRIBUTIONS = "Distributions of request latency by operation, of seek distance and of request size by class"
 # what the terminal shows of the text; the rest is in the file
 ESSENCE = ("Where the time went", "Throughput", "Seeks", "Request latency", "Lock waits", "Warnings and gaps")
 FILES = ("report.txt", "report.html", "iograph.png", "iograph.svg")
@@ -47,6 +52,14 @@ def picture_title(run: Run) -> str:
     return title if len(title) <= 60 else title[:57] + "..."
 
 
+def essence(document: Document, titles: Sequence[str], files: Sequence[Path]) -> str:
+    """What the terminal shows: these sections without their definitions, and where the files are."""
+    sections = [replace(s, definition="") for s in document.sections if s.title in titles]
+    where = "".join(f"  {path}\n" for path in files)
+    shown = text.render(replace(document, sections=sections))
+    return f"{shown}\nall figures, their definitions, and the pictures:\n{where}"
+
+
 def make_report(path: Path) -> str:
     """Write the reports into RUN; returns what to print: the text's essence and where the files are."""
     run = open_run(path)
@@ -67,10 +80,7 @@ def make_report(path: Path) -> str:
     if shapes is not None:
         write_atomic(run.path / "distributions.png", shapes[0])
         files.insert(len(FILES), "distributions.png")
-    page = html.render(document, svg, shapes[1] if shapes else None, files)
+    pictures = [(IOGRAPH, svg), *([(DISTRIBUTIONS, shapes[1])] if shapes else [])]
+    page = html.render(document, pictures, files, "the run directory")
     write_atomic(run.path / "report.html", page.encode("utf-8", "backslashreplace"))
-    document.sections = [s for s in document.sections if s.title in ESSENCE]
-    for section in document.sections:
-        section.definition = ""
-    where = "".join(f"  {run.path / name}\n" for name in shown)
-    return f"{text.render(document)}\nall figures, their definitions, and the pictures:\n{where}"
+    return essence(document, ESSENCE, [run.path / name for name in shown])

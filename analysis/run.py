@@ -129,6 +129,15 @@ class Run:
         return cpus if cpus and cpus > 0 else None
 
     @property
+    def emulated(self) -> bool:
+        """Were the CPUs emulated? Then every time and every rate is the emulator's."""
+        accel = self.text("machine", "vm", "accel").lower()
+        if accel:
+            return accel == "tcg"
+        virtualization = self.text("machine", "virtualization").lower()
+        return any(word in virtualization for word in ("qemu", "tcg", "emulat"))
+
+    @property
     def name(self) -> str:
         """The run directory's name."""
         return clean(self.path.resolve().name, 80)

@@ -54,6 +54,16 @@ def from_zero(ax: Axes, top: float, ticks: int = 4) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(number))
 
 
+def times(ax: Axes, low_ns: float, high_ns: float) -> None:
+    """A log axis of times from low to high."""
+    ax.set_yscale("log")
+    ax.set_ylim(low_ns, high_ns)
+    subs = (1.0, 2.0, 5.0) if high_ns < 256 * low_ns else (1.0,)
+    ax.yaxis.set_major_locator(LogLocator(subs=subs, numticks=9))
+    ax.yaxis.set_major_formatter(FuncFormatter(time_tick))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
 def line(color: str, label: str, width: float = 1.4, dash: style.Dash = "-") -> Line2D:
     """A legend entry for a line."""
     return Line2D([], [], color=color, linewidth=width, linestyle=dash, label=label)
@@ -169,13 +179,8 @@ def latency(ax: Axes, m: Measured) -> list[Handle]:
     if not handles:
         ax.set_yticks([])
         return []
-    ax.set_yscale("log")
     low = max(low, 100.0)
-    ax.set_ylim(low / 1.6, max(high, low * 10) * 1.6)
-    subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
-    ax.yaxis.set_major_locator(LogLocator(subs=subs, numticks=9))
-    ax.yaxis.set_major_formatter(FuncFormatter(time_tick))
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    times(ax, low / 1.6, max(high, low * 10) * 1.6)
     return handles
 
 

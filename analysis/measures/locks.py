@@ -123,6 +123,30 @@ def by_lock(waits: LockWait, names: dict[int, LockName], stacks: dict[int, list[
     return sorted(rows, key=lambda row: (-row.total_ns, row.kind, row.name))
 
 
+@dataclass(frozen=True)
+class KindSum:
+    """Waits on all locks of one kind."""
+
+    waits: int
+    spin_ns: int
+    sleep_ns: int
+
+
+def by_kind(rows: list[LockRow] | None) -> dict[str, KindSum] | None:
+    """The sums by kind of lock, longest total wait first; None without a recording."""
+    if rows is None:
+        return None
+    sums = {
+        kind: KindSum(
+            sum(r.waits for r in rows if r.kind == kind),
+            sum(r.spin_ns for r in rows if r.kind == kind),
+            sum(r.sleep_ns for r in rows if r.kind == kind),
+        )
+        for kind in dict.fromkeys(row.kind for row in rows)
+    }
+    return dict(sorted(sums.items(), key=lambda item: -(item[1].spin_ns + item[1].sleep_ns)))
+
+
 def _middle(waits: LockWait) -> np.ndarray:
     return waits.bin_ns + waits.bin_length_ns // 2
 

@@ -46,6 +46,21 @@ def mean_ci(values: Sequence[float] | npt.NDArray[np.float64]) -> Mean | None:
     return Mean(float(array.mean()), half, int(array.size))
 
 
+LEAST_DIFFERENCE = 0.1
+DIFFERENCE = (
+    "means are said to differ if their 95 % intervals do not overlap and the means are at least 10 % of the"
+    " first one apart (Bryant 2002)."
+)
+
+
+def differ(a: Mean, b: Mean) -> bool | None:
+    """Do two means differ, by the rule above? None: one of them is a single observation."""
+    if a.half_width is None or b.half_width is None:
+        return None
+    apart = abs(b.value - a.value)
+    return apart > a.half_width + b.half_width and apart >= LEAST_DIFFERENCE * abs(a.value)
+
+
 def percentiles(values: npt.NDArray[np.int64], percents: Sequence[float]) -> list[int]:
     """Nearest-rank percentiles: the smallest value with at least p % of the values at or below it.
 

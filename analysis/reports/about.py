@@ -9,24 +9,16 @@ from typing import Any
 from analysis import devices, units
 from analysis.measures.measured import Measured
 from analysis.reports.document import Section, Table
-from analysis.run import Run, as_int, clean, dig
+from analysis.run import CollectorLoss, Run, as_int, clean, dig
 from analysis.tables.load import Tables
 
 MARK = "*"
+EMULATED = "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order do mean something"
 
 
 def mark(run: Run, *collectors: str) -> str:
     """ "*" if one of these collectors lost something or nobody knows whether it did."""
     return MARK if any(run.lossy(c) for c in collectors) else ""
-
-
-def emulated(run: Run) -> bool:
-    """Were the CPUs emulated? Then every time and every rate is the emulator's."""
-    accel = run.text("machine", "vm", "accel").lower()
-    if accel:
-        return accel == "tcg"
-    virtualization = run.text("machine", "virtualization").lower()
-    return any(word in virtualization for word in ("qemu", "tcg", "emulat"))
 
 
 def join(*parts: str) -> str:
@@ -63,13 +55,11 @@ def vm_words(run: Run) -> str:
     )
 
 
-def banners(run: Run, tables: Tables) -> list[str]:
+def banners(run: Run, truncated_bytes: Mapping[str, int]) -> list[str]:
     """What must be said before any figure."""
     said = []
-    if emulated(run):
-        said.append(
-            "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order do mean something"
-        )
+    if run.emulated:
+        said.append(EMULATED)
     if run.state != "complete":
         said.append(f"this run's state is '{run.state}': figures cover what was recorded until it ended")
         # why it ended (a guest's panic, a hang, a full disk) is the first thing to know
@@ -79,7 +69,7 @@ def banners(run: Run, tables: Tables) -> list[str]:
     exit_status = run.int_("workload", "exit_status")
     if exit_status:
         said.append(f"the workload failed with exit status {exit_status}")
-    for table, size in tables.truncated_bytes.items():
+    for table, size in truncated_bytes.items():
         said.append(f"{table}: the recording ends in half a record ({size} bytes left out)")
     for name in run.losses:
         reason = run.lossy(name)
@@ -158,6 +148,16 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     return section
 
 
+def tracing_cpu_ns(loss: CollectorLoss) -> tuple[float | None, float | None]:
+    """Mean time of a BPF run, and the CPU time of all of them and of the collector itself, in ns."""
+    per_event = None
+    if loss.bpf_sampled_runs and loss.bpf_sampled_ns is not None:
+        per_event = loss.bpf_sampled_ns / loss.bpf_sampled_runs
+    bpf = per_event * loss.bpf_run_count if per_event is not None and loss.bpf_run_count else None
+    cpu = (loss.cpu_ns or 0) + (bpf or 0) if loss.cpu_ns is not None or bpf is not None else None
+    return per_event, cpu
+
+
 def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     """Events seen, kept and lost per collector, and what recording cost."""
     section = Section("Losses and tracing cost")
@@ -165,11 +165,7 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     elapsed_ns = measured.window.elapsed_s * 1e9 * (run.cpus or 1)
 
     for name, loss in run.losses.items():
-        per_event = None
-        if loss.bpf_sampled_runs and loss.bpf_sampled_ns is not None:
-            per_event = loss.bpf_sampled_ns / loss.bpf_sampled_runs
-        bpf = per_event * loss.bpf_run_count if per_event is not None and loss.bpf_run_count else None
-        cpu = (loss.cpu_ns or 0) + (bpf or 0) if loss.cpu_ns is not None or bpf is not None else None
+        per_event, cpu = tracing_cpu_ns(loss)
         rows.append(
             (
                 name,

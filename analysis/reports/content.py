@@ -359,7 +359,7 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
     """The whole report's content."""
     return Document(
         title=headline(run, m),
-        banners=about.banners(run, tables),
+        banners=about.banners(run, tables.truncated_bytes),
         sections=[
             about.what_was_run(run, m),
             where_time_went(run, m),

@@ -9,10 +9,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Table:
-    """Columns whose heading begins with "<" are set left, all others right."""
+    """Columns whose heading begins with "<" are set left, all others right. Where a table is too wide for the
+    text, it is continued below with its left columns again; a heading that begins with "&" says that its
+    column stays beside the one before."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+    @property
+    def titles(self) -> list[str]:
+        """The headings as they are shown."""
+        return [head[1:] if head[:1] in ("<", "&") else head for head in self.heads]
 
 
 @dataclass

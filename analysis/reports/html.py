@@ -13,8 +13,11 @@ from analysis.reports.document import Document
 TEMPLATE = "report.html.j2"
 
 
-def render(document: Document, svg: bytes, distributions: bytes | None, files: list[str]) -> str:
-    """The page. Everything from the run is escaped; the picture is an image, so nothing in it can run."""
+def render(document: Document, pictures: list[tuple[str, bytes]], files: list[str], where: str) -> str:
+    """The page. pictures: what each shows, in words, and its SVG; files lie in `where`.
+
+    Everything from the run is escaped; a picture is an image, so nothing in it can run.
+    """
     folder = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
@@ -22,8 +25,7 @@ def render(document: Document, svg: bytes, distributions: bytes | None, files: l
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    picture = base64.b64encode(svg).decode("ascii")
-    second = base64.b64encode(distributions or b"").decode("ascii")
+    embedded = [(words, base64.b64encode(svg).decode("ascii")) for words, svg in pictures]
     return environment.get_template(TEMPLATE).render(
-        document=document, picture=picture, distributions=second, files=files
+        document=document, pictures=embedded, files=files, where=where
     )

@@ -9,6 +9,7 @@ import textwrap
 from analysis.reports.document import Document, Section, Table
 
 WIDTH = 80
+LEAST_LEFT = 12  # a left column is folded to so little before the table is continued below
 
 
 def ascii_(text: str) -> str:
@@ -46,10 +47,49 @@ def _fold(cell: str, width: int) -> list[str]:
     return [*pieces, line]
 
 
+def _parts(table: Table) -> list[Table]:
+    """The table, or as many parts of it as it takes to fit, each with the left columns again."""
+    cells = [table.titles, *table.rows]
+    left = [i for i, head in enumerate(table.heads) if head.startswith("<")]
+    groups: list[list[int]] = []
+    for i, head in enumerate(table.heads):
+        if i not in left:
+            if head.startswith("&") and groups:
+                groups[-1].append(i)
+            else:
+                groups.append([i])
+    if not left or not groups:
+        return [table]
+
+    def width(columns: list[int]) -> int:
+        """With single blanks between, the left columns folded as far as is well."""
+        widest = {i: max(len(ascii_(row[i])) for row in cells) for i in columns}
+        return 1 + sum(1 + (min(w, LEAST_LEFT) if i in left else w) for i, w in widest.items())
+
+    parts = [list(left)]
+    for group in groups:
+        if len(parts[-1]) > len(left) and width([*parts[-1], *group]) > WIDTH:
+            parts.append(list(left))
+        parts[-1] += group
+    return [
+        Table([table.heads[i] for i in part], [[row[i] for i in part] for row in table.rows])
+        for part in parts
+    ]
+
+
 def table_lines(table: Table) -> list[str]:
+    """The table's lines; what is too wide is continued below."""
+    parts = [_part_lines(part) for part in _parts(table)]
+    lines = parts[0]
+    for part in parts[1:]:
+        lines += ["", *part]
+    return lines
+
+
+def _part_lines(table: Table) -> list[str]:
     """Columns as wide as their widest cell; if too much, gaps and left-set columns give way."""
     left = [head.startswith("<") for head in table.heads]
-    rows = [[ascii_(head.removeprefix("<")) for head in table.heads]]
+    rows = [[ascii_(head) for head in table.titles]]
     rows += [[ascii_(cell) for cell in row] for row in table.rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(left))]
     over = sum(widths) + 2 * (len(widths) - 1) + 2 - WIDTH

@@ -89,6 +89,12 @@ def _load(run: Run, table: str) -> Stored | None:
         return None
 
 
+def load_block(run: Run) -> block.Block | None:
+    """The block table alone."""
+    stored = _load(run, "block")
+    return block.from_stored(stored) if stored else None
+
+
 def load_tables(run: Run) -> Tables:
     """Convert and read everything there is."""
     folder = run.path / "tables"

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Make one report of several finished runs: measure each, say what differs, draw them on the same axes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from analysis import units
+from analysis.errors import ReportError, WordError
+from analysis.figures import compare_iographs
+from analysis.files import write_atomic
+from analysis.measures.compared import LETTERS, Compared, load_compared
+from analysis.report import essence, picture_title
+from analysis.reports import html, text
+from analysis.reports.compare_content import make_document
+from analysis.reports.compare_facts import tags
+from analysis.run import clean
+
+SCHEMA = 1
+FILES = ("compare.txt", "compare.html", "compare.png", "compare.svg", "compare.json")
+ESSENCE = ("What is compared", "Differences", "Where the time went", "Throughput", "Warnings and gaps")
+PICTURE = "IO graphs of the runs side by side: disk offset, throughput, rates and latency over time"
+
+
+def _check(paths: Sequence[Path], out: Path | None) -> None:
+    """Raise WordError for too few or too many runs, one named twice, or a place that is taken."""
+    if not 2 <= len(paths) <= len(LETTERS):
+        raise WordError(
+            f"{len(paths)} run directories were named; name 2 to {len(LETTERS)}, such as"
+            " RUNS='runs/ONE runs/OTHER'"
+        )
+    seen: dict[str, Path] = {}
+    for path in paths:
+        real = os.path.realpath(path)
+        if real in seen:
+            raise WordError(f"{clean(seen[real])} and {clean(path)} are the same run; name different ones")
+        seen[real] = path
+    if out is not None and os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
+        raise WordError(f"{clean(out)} is there already; give the name of a new directory")
+
+
+def _make_directory(out: Path | None, now: datetime) -> Path:
+    """The comparison's directory: OUT, or a new one under runs/."""
+    folder = Path("runs")
+    name = now.astimezone().strftime("compare-%Y%m%d-%H%M%S")
+    try:
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            return out
+        folder.mkdir(exist_ok=True)
+        for suffix in ("", *(f"-{i}" for i in range(2, 100))):
+            try:
+                (folder / (name + suffix)).mkdir()
+                return folder / (name + suffix)
+            except FileExistsError:
+                continue
+    except OSError as error:
+        where = folder if out is None else out
+        why = f"{clean(where)} can't be made or written ({error.strerror})"
+        raise ReportError(f"{why}; give another place with OUT=DIRECTORY") from None
+    raise ReportError(f"{clean(folder / name)} is there already; try again in a second")
+
+
+def _about(runs: Sequence[Compared], now: datetime) -> dict[str, Any]:
+    """compare.json: which runs these were."""
+    return {
+        "schema": SCHEMA,
+        "kind": "compare",
+        "made_realtime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "runs": [
+            {
+                "letter": one.letter,
+                "name": one.run.name,
+                "path": clean(one.run.path.resolve()),
+                "state": one.run.state,
+                "command": one.run.text("command"),
+                "emulated": one.emulated,
+            }
+            for one in runs
+        ],
+    }
+
+
+def _names(one: Compared, tag: str) -> tuple[str, str, str]:
+    """What stands above a run's column in the picture."""
+    kernel = one.run.text("kernel", "release")
+    length = f"{units.seconds(one.measured.window.work_s)} s"
+    return (
+        f"{one.letter}  {tag or picture_title(one.run)}",
+        f"Linux {kernel}" if kernel else "",
+        f"{length}, EMULATED CPUs" if one.emulated else length,
+    )
+
+
+def make_compare(paths: Sequence[Path], out: Path | None) -> str:
+    """Write the comparison's directory; returns what to print: the text's essence and where the files are."""
+    _check(paths, out)
+    runs = [load_compared(letter, path) for letter, path in zip(LETTERS, paths, strict=False)]
+    document = make_document(runs)
+    names = [_names(one, tag) for one, tag in zip(runs, tags(runs), strict=True)]
+    title = document.title.removeprefix("Seekmeter: ")
+    png, svg = compare_iographs.render(runs, title, names, document.banners)
+    page = html.render(document, [(PICTURE, svg)], list(FILES), "the comparison's directory")
+    now = datetime.now(UTC)
+    about = json.dumps(_about(runs, now), indent=1) + "\n"
+    directory = _make_directory(out, now)
+    write_atomic(directory / "compare.txt", text.render(document).encode("ascii"))
+    write_atomic(directory / "compare.html", page.encode("utf-8", "backslashreplace"))
+    write_atomic(directory / "compare.png", png)
+    write_atomic(directory / "compare.svg", svg)
+    write_atomic(directory / "compare.json", about.encode("ascii"))
+    return essence(document, ESSENCE, [directory / name for name in FILES])

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The IO graphs of several runs side by side: a column a run, one question a row, the same axes along a row.
+
+Rows: where on the disk, throughput of application and device, requests and seeks, latency. What a cell's ink
+means in bytes is the same for all runs too. A run much shorter than another would be a line on its time axis:
+then, and only then, each run has a time axis of its own, and the picture says so.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from analysis import units
+from analysis.devices import Device
+from analysis.figures import disk_panel, panels, style
+from analysis.figures.disk_panel import DiskPanels
+from analysis.figures.iograph import DPI, TITLE_GAP_IN, say
+from analysis.figures.phase_strip import draw_phases, make_strip
+from analysis.measures import disk_map
+from analysis.measures.compared import Compared
+from analysis.tables.load import load_block
+
+LEFT_IN = 0.85
+RIGHT_IN = 1.75
+BETWEEN_IN = 0.2
+COLUMN_IN = {2: 3.5, 3: 2.7, 4: 2.25}
+NARROW_IN = 1.8  # a column where there are more
+MOST_TIMES_LONGER = 8  # a run this many times longer than another: time axes of their own
+DISK_IN = {"write": 2.3, "read": 1.3}
+TOTAL_IN = 0.15  # room above a disk map for its total
+NAMES_IN = 0.68  # the lines on each run
+BANNER_IN = 0.2
+FOOT_IN = 1.15
+CHARACTER_IN = 0.088  # of a column's title
+
+
+def _roles(runs: Sequence[Compared]) -> list[str]:
+    """The devices of all runs by what they are for: "disk", "journal", ...; unnamed ones by their names."""
+    return list(dict.fromkeys(device.role or device.name for one in runs for device in one.devices))
+
+
+def _by_role(one: Compared, roles: Sequence[str]) -> list[Device]:
+    """The run's devices in the order of the roles; one that it has not got matches no request."""
+    have = {device.role or device.name: device for device in one.devices}
+    return [
+        Device(have[role].number, role, "", have[role].facts) if role in have else Device(-1, role, "", {})
+        for role in roles
+    ]
+
+
+def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
+    """Each run's map, all on one axis. One block table is in memory at a time."""
+    roles = _roles(runs)
+    found = [_by_role(one, roles) for one in runs]
+    used: list[disk_map.Stretches] = []
+    for role in roles:
+        begins, ends = [], []
+        for one in runs:
+            for device, some in zip(one.devices, one.used, strict=True):
+                if (device.role or device.name) == role:
+                    begins += [begin for begin, _ in some]
+                    ends += [end for _, end in some]
+        used.append(disk_map.stretches(np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64)))
+    sizes = [max(of) for of in zip(*(disk_panel.sizes(devices) for devices in found), strict=True)]
+    axis = disk_map.make_axis(used, sizes, disk_panel.ROWS)
+    maps: list[DiskPanels | None] = []
+    for one, devices in zip(runs, found, strict=True):
+        block = load_block(one.run) if axis is not None and one.has_block else None
+        maps.append(DiskPanels.make(block, devices, one.measured, axis) if block is not None else None)
+    return maps
+
+
+def _shared_ranges(maps: Sequence[DiskPanels | None]) -> disk_panel.Ranges:
+    """Fewest and most bytes of a cell over all runs."""
+    shared: disk_panel.Ranges = {}
+    for one in maps:
+        for key, (low, high) in (one.ranges() if one is not None else {}).items():
+            before = shared.get(key, (low, high))
+            shared[key] = (min(low, before[0]), max(high, before[1]))
+    return shared
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question: height, title, and for each run who draws it (None: nothing there, `absent` says why)."""
+
+    height_in: float
+    title: str
+    draw: list[Callable[[Axes], list[panels.Handle]] | None]
+    absent: str
+    legend: str = ""
+
+
+def _disk_rows(maps: Sequence[DiskPanels | None], mark: str) -> list[Row]:
+    ranges = _shared_ranges(maps)
+    rows = []
+    for op in disk_panel.OPS:
+        some = next((one for one in maps if one is not None and one.maps[op]), None)
+        if some is None:
+            continue
+
+        def drawer(one: DiskPanels, op: str = op) -> Callable[[Axes], list[panels.Handle]]:
+            def draw(ax: Axes) -> list[panels.Handle]:
+                handles = one.draw(ax, op, ranges)
+                one.annotate(ax, DISK_IN[op])
+                bottom, top = ax.get_ylim()
+                # room for the total above the map, not on it
+                ax.set_ylim(bottom, top + (top - bottom) * TOTAL_IN / DISK_IN[op])
+                total = units.bytes_(float(one.bytes_[op]))
+                ax.text(0.985, 0.98, total, transform=ax.transAxes, fontsize=7.5, ha="right", va="top")
+                return handles
+
+            return draw
+
+        found = [drawer(one) if one is not None and one.maps[op] else None for one in maps]
+        none = f"no {disk_panel.WORDS[op]}"
+        rows.append(Row(DISK_IN[op], some.title(op) + mark, found, none, "per cell, all runs:"))
+    return rows
+
+
+def _rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[Row]:
+    def mark(*collectors: str) -> str:
+        return " *" if any(one.run.lossy(c) for one in runs for c in collectors) else ""
+
+    def of(
+        draw: Callable[[Compared, Axes], list[panels.Handle]], there: Callable[[Compared], bool]
+    ) -> list[Callable[[Axes], list[panels.Handle]] | None]:
+        return [partial(draw, one) if there(one) else None for one in runs]
+
+    def has_requests(one: Compared) -> bool:
+        return bool(one.measured.classes)
+
+    directions = {panels.directions(one.measured) for one in runs}
+    both = "writes up, reads down" if "writes up, reads down" in directions else "writes"
+    block = mark("block")
+    return [
+        *_disk_rows(maps, block),
+        Row(
+            1.45,
+            f"Throughput, MB/s (10⁶ bytes): {both}{mark('block', 'calls')}",
+            of(
+                lambda one, ax: panels.throughput(ax, one.measured),
+                lambda one: has_requests(one) or one.measured.app_mb_s is not None,
+            ),
+            "not recorded",
+        ),
+        Row(
+            1.0,
+            f"Requests and seeks per second{block}",
+            of(lambda one, ax: panels.rates(ax, one.measured), has_requests),
+            "no requests",
+        ),
+        Row(
+            1.4,
+            f"Request latency, queued to completed (Q2C){block}",
+            of(
+                lambda one, ax: panels.latency(ax, one.measured),
+                lambda one: any(panels.any_finite(s.p50_ns) for s in one.measured.latency_series.values()),
+            ),
+            "no requests",
+        ),
+    ]
+
+
+def _same_height(axes: Sequence[Axes]) -> None:
+    """One vertical axis for all, its labels on the left only."""
+    limits = [ax.get_ylim() for ax in axes]
+    low, high = min(bottom for bottom, _ in limits), max(top for _, top in limits)
+    for ax in axes:
+        if ax.get_yscale() == "log":
+            panels.times(ax, low, high)
+        else:
+            ax.set_ylim(low, high)
+
+
+def _together(handles: Sequence[list[panels.Handle]]) -> list[panels.Handle]:
+    """The legend entries of all runs, each once."""
+    return list({str(handle.get_label()): handle for some in handles for handle in some}.values())
+
+
+def _fit(words: str, width_in: float, character_in: float = CHARACTER_IN) -> str:
+    most = int(width_in / character_in)
+    return words if len(words) <= most else words[: max(most - 3, 1)] + "..."
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things are: inches from the top and the left."""
+
+    columns: int
+    rows: Sequence[Row]
+    head_in: float  # title, banners, and the runs' names
+    strip_in: float  # the strips of phases
+
+    @property
+    def column_in(self) -> float:
+        """Width of one run's column."""
+        return COLUMN_IN.get(self.columns, NARROW_IN)
+
+    @property
+    def width_in(self) -> float:
+        """Of the whole picture."""
+        return LEFT_IN + self.columns * (self.column_in + BETWEEN_IN) + RIGHT_IN
+
+    @property
+    def height_in(self) -> float:
+        """Of the whole picture."""
+        rows_in = sum(row.height_in + TITLE_GAP_IN for row in self.rows)
+        return self.head_in + self.strip_in + rows_in + FOOT_IN
+
+    def left(self, column: int) -> float:
+        """Left edge of a column, in figure coordinates."""
+        return (LEFT_IN + column * (self.column_in + BETWEEN_IN)) / self.width_in
+
+    def at(self, y_in: float) -> float:
+        """So many inches from the top, in figure coordinates."""
+        return 1 - y_in / self.height_in
+
+    def box(self, column: int, bottom_in: float, height_in: float) -> tuple[float, float, float, float]:
+        """A box of a column's width, in figure coordinates."""
+        size = (self.column_in / self.width_in, height_in / self.height_in)
+        return (self.left(column), self.at(bottom_in), *size)
+
+
+def _draw_head(
+    figure: Figure, layout: Layout, title: str, banners: Sequence[str], runs: Sequence[Compared],
+    names: Sequence[Sequence[str]],
+) -> None:  # fmt: skip
+    """Title, banners, and above each column its run's name and two lines on it."""
+    left, at = layout.left(0), layout.at
+    figure.text(left, at(0.3), title, fontsize=15, weight="bold", color=style.INK, va="center")
+    for i, words in enumerate(banners):
+        y = at(0.6 + BANNER_IN * i)
+        figure.text(left, y, f"! {words}", fontsize=9, color=style.ALARM, weight="bold", va="center")
+    for i, (one, lines) in enumerate(zip(runs, names, strict=True)):
+        first, *others = lines
+        x, y_in = layout.left(i), layout.head_in - NAMES_IN + 0.1
+        figure.text(x, at(y_in), _fit(first, layout.column_in), fontsize=10.5, weight="bold", va="center")
+        for k, line in enumerate(others, 1):
+            color = style.ALARM if one.emulated and line is others[-1] else style.QUIET
+            line = _fit(line, layout.column_in, 0.07)
+            figure.text(x, at(y_in + 0.02 + 0.18 * k), line, fontsize=8.5, color=color, va="center")
+
+
+def _draw_rows(figure: Figure, layout: Layout) -> list[list[Axes]]:
+    """All panels; returns them by column."""
+    columns: list[list[Axes]] = [[] for _ in range(layout.columns)]
+    y = layout.head_in + layout.strip_in
+    for row in layout.rows:
+        y += TITLE_GAP_IN + row.height_in
+        handles, drawn = [], []
+        for i, column in enumerate(columns):
+            shared = column[0] if column else None
+            ax = figure.add_axes(layout.box(i, y, row.height_in), sharex=shared)
+            ax.grid(True)
+            ax.tick_params(axis="x", labelbottom=row is layout.rows[-1])
+            column.append(ax)
+            paint = row.draw[i]
+            if paint is None:
+                say(ax, row.absent)
+                continue
+            handles.append(paint(ax))
+            drawn.append(ax)
+            ax.tick_params(axis="y", labelleft=i == 0, which="both")
+        columns[0][-1].set_title(row.title)
+        if drawn:
+            drawn[0].tick_params(axis="y", labelleft=True, which="both")
+            _same_height(drawn)
+        panels.legend(columns[-1][-1], _together(handles), row.legend)
+    return columns
+
+
+def draw(
+    runs: Sequence[Compared],
+    maps: Sequence[DiskPanels | None],
+    title: str,
+    names: Sequence[Sequence[str]],
+    banners: Sequence[str],
+) -> Figure:
+    """The whole picture. names: for each run, its name and two lines on it."""
+    starts = [float(one.measured.timeline.edges_s[0]) for one in runs]
+    ends = [float(one.measured.timeline.edges_s[-1]) for one in runs]
+    lengths = [end - start for start, end in zip(starts, ends, strict=True)]
+    same_time = max(lengths) <= MOST_TIMES_LONGER * min(lengths)
+    spans = [(min(starts), max(ends))] * len(runs) if same_time else list(zip(starts, ends, strict=True))
+    bare = Layout(len(runs), _rows(runs, maps), 0.0, 0.0)
+    strips = [
+        make_strip(one.phases, one.measured, bare.column_in * length / (end - start))
+        if one.phases is not None and one.phases.name
+        else None
+        for one, length, (start, end) in zip(runs, lengths, spans, strict=True)
+    ]
+    shown = [_fit(words, bare.width_in - LEFT_IN, 0.078) for words in banners[:3]]
+    if len(banners) > 3:
+        shown.append(f"and {len(banners) - 3} more, see compare.txt")
+    layout = replace(
+        bare,
+        head_in=0.56 + BANNER_IN * len(shown) + NAMES_IN,
+        strip_in=max((strip.height_in + 0.08 for strip in strips if strip is not None), default=0.0),
+    )
+    figure = Figure(figsize=(layout.width_in, layout.height_in))
+    FigureCanvasAgg(figure)
+    _draw_head(figure, layout, title, shown, runs, names)
+    columns = _draw_rows(figure, layout)
+    ticks = max(int(layout.column_in * 1.6), 3)
+    for i, (column, span, strip, one) in enumerate(zip(columns, spans, strips, runs, strict=True)):
+        column[0].set_xlim(span)
+        column[-1].xaxis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10]))
+        if strip is not None and one.phases is not None:
+            box = layout.box(i, layout.head_in + layout.strip_in + 0.02, strip.height_in)
+            draw_phases(figure, box, strip, one.phases, one.measured, column)
+    middle = (layout.left(0) + layout.box(len(runs) - 1, 0, 0)[0] + layout.column_in / layout.width_in) / 2
+    words, y = "seconds since the workload started", 0.83 / layout.height_in
+    figure.text(middle, y, words, ha="center", va="top", color=style.INK)
+    foot, y = _foot(runs, same_time), 0.1 / layout.height_in
+    figure.text(layout.left(0), y, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
+    return figure
+
+
+def _foot(runs: Sequence[Compared], same_time: bool) -> str:
+    foot = (
+        "Vertical axes are the same along a row"
+        + (", the time axis for all runs." if same_time else ".")
+        + "\n"
+        "Offsets: bytes per cell at the time of issue, darker for more. Throughput, latency: by completion.\n"
+        "Rates: count / real length of the bin. Exact definitions and losses: compare.txt."
+    )
+    if not same_time:
+        foot = "TIME AXES DIFFER: one run is much longer than another. " + foot
+    if any(one.run.lossy(c) for one in runs for c in ("block", "calls")):
+        foot += "  * a source lost events."
+    return foot
+
+
+def render(
+    runs: Sequence[Compared], title: str, names: Sequence[Sequence[str]], banners: Sequence[str]
+) -> tuple[bytes, bytes]:
+    """The picture as PNG and as SVG."""
+    with mpl.rc_context(style.RC):  # type: ignore[arg-type]
+        figure = draw(runs, disk_maps(runs), title, names, banners)
+        png, svg = io.BytesIO(), io.BytesIO()
+        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"})
+        figure.savefig(svg, format="svg", dpi=2 * DPI, metadata={"Date": None, "Creator": "Seekmeter"})
+    return png.getvalue(), svg.getvalue()

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sections on the compared runs themselves: what is the same and what differs, which difference may be called
+one, what was lost, and what is amiss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import units
+from analysis.measures.compared import Compared, meaningless
+from analysis.measures.statistics import DIFFERENCE, Mean, differ
+from analysis.reports import about
+from analysis.reports.compare_facts import same_and_different, tags
+from analysis.reports.compare_table import (
+    LITTLE,
+    Row,
+    Value,
+    integer,
+    make_table,
+    ratio,
+    union,
+    without_repeats,
+)
+from analysis.reports.document import Section, Table
+from analysis.run import clean
+
+Runs = Sequence[Compared]
+
+
+def banners(runs: Runs) -> list[str]:
+    """What must be said before any figure."""
+    said = []
+    emulated = [one.letter for one in runs if one.emulated]
+    if emulated:
+        said.append(
+            f"{', '.join(emulated)} ran on emulated CPUs (QEMU TCG): their times and rates, and ratios of"
+            f" them, mean little (columns marked {LITTLE}); counts, bytes, seeks and shares may be compared"
+        )
+    for one in runs:
+        own = about.banners(one.run, one.truncated_bytes)
+        # what the sentence above says for all of them is not said again for each
+        said += [f"{one.letter}: {words}" for words in own if not words.startswith(about.EMULATED)]
+    return said
+
+
+def what_is_compared(runs: Runs) -> Section:
+    """The runs, what is the same for all and what differs."""
+    section = Section("What is compared")
+    same, different = same_and_different(runs)
+    for one, tag in zip(runs, tags(runs), strict=True):
+        path = clean(one.run.path)
+        section.facts.append((one.letter, f"{tag}: {path}" if tag else path))
+    rows = []
+    for name, values in different:
+        letters: dict[str, list[str]] = {}
+        for one, value in zip(runs, values, strict=True):
+            letters.setdefault(value, []).append(one.letter)
+        rows += [(name, " ".join(who), value) for value, who in letters.items()]
+    if rows:
+        shown = without_repeats(rows, 2)
+        section.tables.append(Table(("<differs", "<run", "<is"), shown))
+    else:
+        section.notes.append("nothing that run.json tells differs")
+    section.notes.append("the same: " + ("; ".join(f"{name} {value}" for name, value in same) or "nothing"))
+    section.definition = (
+        "DISK, JOURNAL and MNT stand for the device's and the mount point's names, new in every run."
+        " A ratio is over the first run."
+    )
+    return section
+
+
+def _own(one: Compared, name: str) -> Mean | None:
+    rows = one.measured.phase_rows or []
+    return next((row.own_mb_s for row in rows if row.name == name), None)
+
+
+def differences(runs: Runs) -> Section:
+    """Which means differ, by the rule; the rest is single observations."""
+    section = Section("Differences")
+    names = union([[row.name for row in one.measured.phase_rows or []] for one in runs])
+    first = runs[0]
+    for name in names:
+        a = _own(first, name)
+        for one in runs[1:]:
+            b = _own(one, name)
+            if a is None or b is None or (verdict := differ(a, b)) is None:
+                continue
+            times = ratio(a, b)
+            words = (
+                f"{name}: own MB/s {units.mean(a)} in {first.letter} (n={a.n}), {units.mean(b)}"
+                f" in {one.letter} (n={b.n}), ratio {'-' if times is None else f'{times:.2f}'}: "
+            )
+            if meaningless(first, one):
+                words += "not judged, CPUs were emulated"
+            else:
+                words += "they differ" if verdict else "no difference by the rule"
+            section.notes.append(words)
+    if not section.notes:
+        section.notes.append("no phase has several observations in both runs: nothing is called a difference")
+    section.notes.append("all other figures are single observations: one run each, no difference is called")
+    section.definition = (
+        DIFFERENCE + " n: phases of one name within one run, so the interval is that of phases within"
+        " a run, not of runs repeated."
+    )
+    return section
+
+
+def losses_section(runs: Runs, named: Sequence[str]) -> Section:
+    """What each run's collectors saw and lost, and what recording cost."""
+    section = Section("Losses and tracing cost")
+    rows = []
+    for name in union([list(one.run.losses) for one in runs]):
+        of = [one.run.losses.get(name) for one in runs]
+        recorded = [None if loss is None or not loss.is_on else loss.recorded for loss in of]
+        lost = [None if loss is None or not loss.is_on else loss.lost_total for loss in of]
+        cpu: list[Value] = []
+        for one, loss in zip(runs, of, strict=True):
+            used = about.tracing_cpu_ns(loss)[1] if loss is not None else None
+            elapsed_ns = one.measured.window.elapsed_s * 1e9 * (one.run.cpus or 1)
+            cpu.append(used / elapsed_ns if used is not None and one.run.cpus else None)
+        rows += [
+            Row((name, "recorded"), recorded, integer, ratio=False),
+            Row((name, "lost"), lost, integer, ratio=False),
+            Row((name, "CPU %"), cpu, units.percent, ratio=False),
+        ]
+        section.notes += [
+            f"{one.letter}: {name} is off: {one.run.off(name)}" for one in runs if one.run.off(name)
+        ]
+    if rows:
+        section.tables.append(make_table(("collector", ""), runs, named, rows, False))
+    else:
+        section.absent = "no losses.json says anything"
+    section.definition = "CPU %: of the BPF programs and the collector itself, over CPUs x elapsed."
+    return section
+
+
+def warnings(runs: Runs) -> Section:
+    """What the sessions warned of, and what this comparison had to do without."""
+    section = Section("Warnings and gaps")
+    for one in runs:
+        section.notes += [f"{one.letter}: {words}" for words in (*one.run.words("warnings"), *one.run.gaps)]
+    if not section.notes:
+        section.notes = ["none"]
+    return section
