@@ -194,7 +194,7 @@ def open_run(path: Path) -> Run:
     except (OSError, ValueError):
         is_dir = False
     if not is_dir:
-        raise WordError(f"{clean(path)} is not a directory; name a run directory, such as RUN=runs/latest")
+        raise WordError(f"{clean(path)} is not a directory; name a run directory, such as runs/latest")
     gaps: list[str] = []
     facts: dict[str, Any] = {}
     try:

@@ -22,9 +22,9 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis import units
 from analysis.devices import Device
-from analysis.figures import disk_panel, panels, style
+from analysis.figures import disk_panel, iograph, panels, style
 from analysis.figures.disk_panel import DiskPanels
-from analysis.figures.iograph import DPI, TITLE_GAP_IN, say
+from analysis.figures.iograph import TITLE_GAP_IN, say
 from analysis.figures.phase_strip import draw_phases, make_strip
 from analysis.measures import disk_map
 from analysis.measures.compared import Compared
@@ -349,6 +349,8 @@ def render(
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
         figure = draw(runs, disk_maps(runs), title, names, banners)
         png, svg = io.BytesIO(), io.BytesIO()
-        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"})
-        figure.savefig(svg, format="svg", dpi=2 * DPI, metadata={"Date": None, "Creator": "Seekmeter"})
+        figure.savefig(png, format="png", dpi=iograph.DPI, metadata={"Software": "Seekmeter"})
+        figure.savefig(
+            svg, format="svg", dpi=2 * iograph.DPI, metadata={"Date": None, "Creator": "Seekmeter"}
+        )
     return png.getvalue(), svg.getvalue()

@@ -110,7 +110,7 @@ def what_was_run(run: Run, measured: Measured) -> Section:
         fact(device.role, device_words(device.facts))
     queue = dig(run.facts, "device", "queue")
     if isinstance(queue, dict):
-        fact("queue", join(*(f"{k} {run.text('device', 'queue', k)}" for k in sorted(queue)[:12])))
+        fact("queue", join(*(f"{clean(k, 40)} {run.text('device', 'queue', k)}" for k in sorted(queue)[:12])))
     memory = run.int_("machine", "memory_bytes")
     fact(
         "machine",
@@ -134,14 +134,21 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     fact("its command", run.text("machine", "vm", "command"))
     tools = dig(run.facts, "tools")
     if isinstance(tools, dict):
-        fact("tools", join(*(f"{k} {run.text('tools', k)}" for k in sorted(tools)[:20])))
+        fact("tools", join(*(f"{clean(k, 40)} {run.text('tools', k)}" for k in sorted(tools)[:20])))
     w = measured.window
     fact("recorded", f"{units.seconds(w.elapsed_s)} s, of which the workload ran {units.seconds(w.work_s)} s")
     timing = dig(run.facts, "timing")
     if isinstance(timing, dict):
         known = ((k, run.float_("timing", k)) for k in timing)
         fact(
-            "took", join(*(f"{k.removesuffix('_s')} {units.seconds(v)} s" for k, v in known if v is not None))
+            "took",
+            join(
+                *(
+                    f"{clean(k.removesuffix('_s'), 40)} {units.seconds(v)} s"
+                    for k, v in known
+                    if v is not None
+                )
+            ),
         )
     if not section.facts:
         section.absent = "run.json has nothing to say"

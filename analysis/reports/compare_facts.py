@@ -10,7 +10,7 @@ from analysis import units
 from analysis.devices import stated
 from analysis.measures.compared import Compared
 from analysis.reports.about import device_words, join, vm_words
-from analysis.run import Run, dig
+from analysis.run import Run, clean, dig
 
 NOT_KNOWN = "not known"
 TAG = 14  # characters of a tag, at most
@@ -69,7 +69,9 @@ def facts(run: Run) -> dict[str, str]:
         found[device.role] = device_words(named)
     queue = dig(run.facts, "device", "queue")
     if isinstance(queue, dict):
-        found["queue"] = join(*(f"{k} {run.text('device', 'queue', k)}" for k in sorted(queue)[:20]))
+        found["queue"] = join(
+            *(f"{clean(k, 40)} {run.text('device', 'queue', k)}" for k in sorted(queue)[:20])
+        )
     on = [name for name, loss in run.losses.items() if loss.is_on]
     found["collectors"] = join(*sorted(on))
     found["mkfs program"] = run.text("tools", "mkfs")
@@ -82,7 +84,7 @@ def config(run: Run) -> dict[str, str]:
     known = dig(run.facts, "kernel", "config")
     if not isinstance(known, dict):
         return {}
-    return {key: run.text("kernel", "config", key) for key in sorted(known)[:60]}
+    return {clean(key, 60): run.text("kernel", "config", key) for key in sorted(known)[:60]}
 
 
 def same_and_different(
@@ -100,7 +102,7 @@ def same_and_different(
         if len(set(values)) > 1:
             missing = "none" if name == "journal" or name.startswith("disk ") else NOT_KNOWN
             different.append((name, [value or missing for value in values]))
-        elif values[0] and not name.startswith("CONFIG_"):
+        elif values[0] and name not in configs[0]:
             same.append((name, values[0]))
     return same, different
 

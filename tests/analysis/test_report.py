@@ -209,6 +209,75 @@ def test_an_emulated_run_says_so_on_top(tmp_path: Path) -> None:
     assert "emulated" in text.splitlines()[2]
 
 
+VM = {
+    "by": "virtme-ng 1.42",
+    "accel": "tcg",
+    "qemu": "QEMU emulator version 7.2.22",
+    "kernel_image": "/boot/vmlinuz-6.1.0-50-amd64",
+    "host_kernel": "6.18.44-fc",
+    "host_cpus": 4,
+    "command": "qemu-system-x86_64 -smp 2 -m 2G",
+}
+
+
+def test_a_run_in_an_emulated_machine_says_so_everywhere(tmp_path: Path) -> None:
+    spec = decaying_ext3(3, 100)
+    spec.run["machine"] |= {"vm": VM, "virtualization": "guest"}
+    spec.run["kernel"]["build_id"] = "0123456789abcdef"
+    text = good_report(spec.write(tmp_path / "r"))
+    assert text.splitlines()[2].startswith("!! emulated CPUs (QEMU TCG): times and rates mean little")
+    words = folded(text)
+    for fact in (*(str(VM[key]) for key in VM if key != "accel"), "build id 0123456789abcdef", "host CPUs 4"):
+        assert fact in words, fact
+    page = (tmp_path / "r" / "report.html").read_text("utf-8")
+    banner = page.index('class="banner">emulated CPUs')
+    assert banner < page.index("<img")
+    run = open_run(tmp_path / "r")
+    tables = load_tables(run)
+    m = measure(run, tables)
+    document = make_document(run, tables, m)
+    with mpl.rc_context(style.RC):  # type: ignore[arg-type]
+        figure = iograph.draw(run, tables, m, "t", "s", document.banners)
+    said = [words.get_text() for words in figure.texts]
+    assert any(s.startswith("! emulated CPUs") and s.endswith("do mean something") for s in said)
+
+
+def test_a_run_in_a_machine_with_real_cpus_is_not_called_emulated(tmp_path: Path) -> None:
+    spec = decaying_ext3(3, 100)
+    spec.run["machine"] |= {"vm": {**VM, "accel": "kvm"}, "virtualization": "qemu"}
+    text = good_report(spec.write(tmp_path / "r"))
+    assert "emulated CPUs" not in text and "CPUs by KVM" in text
+
+
+@pytest.mark.parametrize("vm", [5, [], "tcg", {}, {"accel": None}, {"accel": {"a": 1}, "by": [1]}])
+def test_nonsense_about_the_machine_is_no_emulation(tmp_path: Path, vm: object) -> None:
+    spec = decaying_ext3(3, 100)
+    spec.run["machine"]["vm"] = vm
+    assert "emulated CPUs" not in good_report(spec.write(tmp_path / "r"))
+
+
+def test_why_a_guest_ended_stands_on_top_and_its_console_is_listed(tmp_path: Path) -> None:
+    spec = decaying_ext3(3, 100)
+    spec.run |= {"state": "interrupted", "warnings": ["the guest panicked: see its console"]}
+    path = spec.write(tmp_path / "r")
+    good_report(path)
+    assert "console.log" not in (path / "report.html").read_text()
+    (path / "raw" / "console.log").write_text("Kernel panic - not syncing")
+    text = good_report(path)
+    assert "!! the guest panicked: see its console" in text.split("WHAT WAS RUN")[0]
+    assert "raw/console.log" in (path / "report.html").read_text("utf-8").split("<h2>Files")[1]
+    assert str(path / "raw" / "console.log") in report(path).stdout
+
+
+def test_names_of_facts_are_words_too(tmp_path: Path) -> None:
+    spec = decaying_ext3(3, 100)
+    spec.run["device"]["queue"] = {"a\x1b[31m": 1}
+    spec.run["tools"] = {"b\x1b[31m\u202e": 2}
+    spec.run["timing"] = {"c\x1b[31m_s": 3.0}
+    text = good_report(spec.write(tmp_path / "r"))
+    assert "\x1b" not in text and text.count("\\x1b[31m") == 3
+
+
 def test_losses_mark_every_figure_of_their_source(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.losses = {
