@@ -7,7 +7,7 @@ A device number is major << 20 | minor, as in the block table; run.json writes i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ def _device(facts: Any, role: str) -> Device | None:
     return Device(number, clean(name, 40) if isinstance(name, str) and name else "disk", role, facts)
 
 
+def _numbers_name(number: int) -> str:
+    return f"{number >> 20}:{number & 0xFFFFF}"
+
+
 def stated(run: Run) -> list[Device]:
     """The devices of run.json: the disk, its companions (a file system over several), the journal's."""
     more = dig(run.facts, "more_devices")
@@ -63,15 +67,16 @@ def with_requests(run: Run, block: Block) -> list[Device]:
     one = bool((block.dev == block.dev[0]).all())
     numbers = [int(block.dev[0])] if one else [int(n) for n in np.unique(block.dev)]
     known = stated(run)
-    if one and len(known) == 1:
-        # the only disk there was, also where run.json gives no number or a partition's
-        return [Device(numbers[0], known[0].name, known[0].role, known[0].facts)]
+    if one and len(known) <= 1:
+        # the only disk there was, also where run.json says nothing of it, no number, or a partition's
+        first = known[0] if known else Device(-1, _numbers_name(numbers[0]), "disk", {})
+        return [replace(first, number=numbers[0])]
     named = [device for device in known if device.number in numbers]
     journal = journal_device(run)
     for number in numbers:
         if all(device.number != number for device in named):
             role = "journal" if number == journal else ""
-            named.append(Device(number, f"{number >> 20}:{number & 0xFFFFF}", role, {}))
+            named.append(Device(number, _numbers_name(number), role, {}))
     return named
 
 
@@ -83,4 +88,4 @@ def counted(run: Run, found: list[Device]) -> int | None:
     for device in (*found, *stated(run)):
         if device.role == "disk" and device.number >= 0:
             return device.number
-    return found[0].number if len(found) == 1 else None
+    return None

@@ -215,7 +215,7 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
         "Offsets: bytes per cell at the time of issue, darker for more; several classes in a cell are mixed."
         " Device throughput and latency: by completion.\n"
         f"Rates: count / real length of the bin ({m.timeline.width_ns / 1e9:g} s). Seek: starts more than 128"
-        " sectors from the end of the request before, in issue order.\n"
+        " sectors from the end of the request before on its device, in issue order.\n"
         "Exact definitions and losses: report.txt."
     )
     if any(run.lossy(c) for c in ("block", "calls", "locks", "counters")):

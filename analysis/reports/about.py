@@ -42,7 +42,9 @@ def device_words(facts: Mapping[str, Any]) -> str:
 def vm_words(run: Run) -> str:
     """The virtual machine of a run in one, empty for a run on the host."""
     accel = run.text("machine", "vm", "accel")
+    why = run.text("machine", "vm", "why_not_kvm")
     how = {"tcg": "emulated CPUs (tcg)", "kvm": "CPUs by KVM"}.get(accel.lower(), accel)
+    how += f", as {why}" if why else ""
     host_cpus = run.text("machine", "vm", "host_cpus")
     host = run.text("machine", "vm", "host_kernel")
     return join(

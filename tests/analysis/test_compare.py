@@ -525,6 +525,17 @@ def test_devices_are_matched_by_what_they_are_for(tmp_path: Path) -> None:
         assert {i: float(total[of_row == i].sum()) for i in (0, 1)} == expected
 
 
+def test_a_disk_that_run_json_does_not_name_is_the_disk(tmp_path: Path) -> None:
+    """A foreign run's only disk shares the band, and the axis, of the other run's disk."""
+    spec = simple("ext4")
+    spec.block = [request(START_NS + i * 1000, i * 8) for i in range(10)]
+    spec.write(tmp_path / "A")
+    spec.run = {"schema": 1}
+    spec.write(tmp_path / "B")
+    maps = compare_iographs.disk_maps([load_compared(letter, tmp_path / letter) for letter in "AB"])
+    assert [one is not None and one.names for one in maps] == [["disk"], ["disk"]]
+
+
 def test_runs_without_requests_say_so_in_the_picture(tmp_path: Path) -> None:
     runs = [load_compared(letter, simple("ext4").write(tmp_path / letter)) for letter in "AB"]
     figure, maps = drawn(runs)
