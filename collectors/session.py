@@ -17,7 +17,7 @@ from collectors.recording import Session, first_facts, kept, sweep
 from collectors.rundir import RunDirectory
 from workloads import filesystems, mounts
 from workloads.cgroups import WorkloadCgroup
-from workloads.disks import open_disk, queue
+from workloads.disks import Disk, open_disk, queue
 from workloads.errors import RunError, UserError
 from workloads.filesystems import geometry
 from workloads.janitor import Janitor
@@ -111,18 +111,22 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
 def _prepare_disk(
     session: Session, plan: Plan, janitor: Janitor, stack: ExitStack
 ) -> tuple[Path, list[str], str]:
-    """Open, format and mount the plan's disk. Returns where, the disk's name, the file system's number."""
+    """Open, format and mount the plan's disks. Returns where, the disks' names, the file system's number."""
     run = session.run
     assert plan.filesystem is not None
-    with session.step("disk", f"{plan.disk}, {show_size(plan.size_bytes)}", "disk_s"):
+    with session.step("disk", _said(plan), "disk_s"):
         disk = stack.enter_context(open_disk(plan, janitor))
-    run.add(device={**disk.facts, "dev": f"{disk.dev[0]}:{disk.dev[1]}"})
-    mkfs = " ".join(plan.mkfs_command(disk.path))
+    run.add(device=_facts(disk))
+    if disk.more:
+        run.add(more_devices=[_facts(one) for one in disk.more])
+    if disk.journal is not None:
+        run.add(journal_device=_facts(disk.journal))
+    mkfs = "; ".join(" ".join(command) for command in plan.format_commands(disk.devices))
     with session.step("format", mkfs, "mkfs_s"):
-        filesystems.format(plan, disk)
+        filesystems.format(plan, disk, janitor)
     mountpoint = janitor.session_dir / "mnt"
     mountpoint.mkdir()
-    command = " ".join(plan.mount_command(disk.path, str(mountpoint)))
+    command = " ".join(plan.mount_command(disk.devices, str(mountpoint)))
     stack.callback(_unmount_if_mounted, mountpoint, janitor)
     with session.step("mount", command, "mount_s"):
         line = filesystems.mount(plan, disk, mountpoint, janitor)
@@ -139,11 +143,24 @@ def _prepare_disk(
             "mount": command,
             "proc_mounts": line,
             "fsck": None,
-            "geometry": {"journal": _journal(run, plan.filesystem.geometry, disk.path)},
+            "geometry": _geometry(run, plan.filesystem.geometry, disk),
         },
     )
     run.facts["tools"]["mkfs"] = filesystems.version(plan.filesystem)
-    return mountpoint, [Path(disk.path).name], blockdev.filesystem_number(mountpoint)
+    names = [Path(one.path).name for one in disk.all]
+    return mountpoint, names, blockdev.filesystem_number(mountpoint)
+
+
+def _said(plan: Plan) -> str:
+    """Say which disks: "file, 8G", or "file, 8G; journal: file, 256M"."""
+    return "; ".join(
+        f"{'journal: ' if serial == 'journal' else ''}{kind}, {show_size(size_bytes)}"
+        for serial, kind, size_bytes in plan.disks()
+    )
+
+
+def _facts(disk: Disk) -> dict[str, object]:
+    return {**disk.facts, "dev": f"{disk.dev[0]}:{disk.dev[1]}"}
 
 
 def _unmount_if_mounted(mountpoint: Path, janitor: Janitor) -> None:
@@ -152,12 +169,15 @@ def _unmount_if_mounted(mountpoint: Path, janitor: Janitor) -> None:
         filesystems.unmount(mountpoint, janitor)
 
 
-def _journal(run: RunDirectory, kind: str, device: str) -> list[tuple[int, int]]:
+def _geometry(run: RunDirectory, kind: str, disk: Disk) -> dict[str, object]:
+    """Return where the journal is: sectors of the main disk, or a disk of its own."""
+    if disk.journal is not None:
+        return {"journal": [], "journal_dev": f"{disk.journal.dev[0]}:{disk.journal.dev[1]}"}
     try:
-        return geometry.journal(kind, device)
+        return {"journal": geometry.journal(kind, disk.path)}
     except UserError as error:
         run.warn(f"journal writes cannot be told from other metadata: {error.message}")
-        return []
+        return {"journal": []}
 
 
 def _look_at_directory(session: Session, directory: Path) -> tuple[list[str], str]:

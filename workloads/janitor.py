@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -103,6 +103,15 @@ class Janitor:
         A child not listed yet should die with its parent.
         """
         return self._add({"kind": "process", "pid": pid, "start_time": start_time(pid)})
+
+    def add_pool(self, name: str, export: Sequence[str], known: Sequence[str]) -> int:
+        """Will be made: a pool of disks with a name of its own, put away by export and shown by known."""
+        return self._add({"kind": "pool", "name": name, "export": list(export), "known": list(known)})
+
+    def undo_kind(self, kind: str) -> None:
+        """Undo all things of one kind now, newest first. Raises MachineError if one cannot be."""
+        for entry in reversed([entry for entry in self._entries if entry["kind"] == kind]):
+            self.undo_one(entry["number"])
 
     def undo_one(self, number: int) -> None:
         """Undo one thing now (by the number its add returned). Raises MachineError if it cannot be."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which Debian packages are needed: python3 -m workloads.packages [--missing] [FS=NAME] [WL=NAME].
 
-Prints one package a line. With neither FS nor WL: those of all. With --missing: only those whose programs
-are not there. Standard library only, for setup to call with the system's python3.
+Prints one package a line. With neither FS nor WL: those of all, but of file systems that Debian does not have
+(see in_debian in filesystems/README.md); those are asked for by name. With --missing: only those whose
+programs are not there. Standard library only, for setup to call with the system's python3.
 """
 
 import sys
@@ -20,7 +21,9 @@ def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[s
         if name not in filesystems.names():
             raise WordError(f"FS={fs}: no file system {name!r}: {nearest(name, filesystems.names())}")
         filesystem = filesystems.load(name)
-        for program in (filesystem.mkfs[0], filesystem.fsck[0]):
+        if everything and not filesystem.in_debian:
+            continue
+        for program in filesystem.programs:
             programs[program] = filesystem.packages
     for name in catalog.names() if everything else [wl.partition(":")[0]] if wl else []:
         if name not in catalog.names():

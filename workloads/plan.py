@@ -2,23 +2,25 @@
 """What a trace with these words will do: every command line, checked before anything is formatted."""
 
 import os
-import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads import catalog, cgroups, disks, filesystems
 from workloads.catalog import Workload
-from workloads.disks import queue, safety
+from workloads.disks import Devices, queue, safety
 from workloads.errors import MachineError, WordError
-from workloads.filesystems import Filesystem
+from workloads.filesystems import Filesystem, OptionSet
+from workloads.machines.kernels import Kernel
 from workloads.nearest import nearest
-from workloads.units import show_seconds, show_size
+from workloads.units import show_size
 from workloads.words import SCHEDULERS, Words
 
 TREE = Path(__file__).resolve().parent.parent
 # A command of the user's own says nothing about its size: this is the disk that it gets.
 CMD_SIZE_BYTES = 8 << 30
+# The journal's own disk, as in gus2011; a real device gives all it has.
+JOURNAL_BYTES = 256 << 20
 # mkfs, trial, mount, starting and stopping the collectors, report: about this long together.
 _OVERHEAD_SECONDS = 8.0
 
@@ -31,11 +33,16 @@ class Plan:
     filesystem: Filesystem | None  # None: DIR
     workload: Workload | None  # None: CMD
     disk: str  # file, ram, none (DIR), or the device as the user named it
-    size_bytes: int  # 0 for DIR
-    mkfs_argv: tuple[str, ...]  # without the device, which comes last
+    size_bytes: int  # of all its disks but the journal's; 0 for DIR
+    disk_bytes: tuple[int, ...]  # of each of its disks
+    more_disks: tuple[str, ...]  # the other disks that it spans
+    journal: str | None  # the journal's own disk: file, ram, or the device as the user named it
+    journal_bytes: int
+    mkfs_argv: tuple[str, ...]  # without the devices, which come last
     mkfs_env: Mapping[str, str]
-    mount_options: tuple[str, ...]
-    fsck_argv: tuple[str, ...]  # without the device, which comes last
+    mount_needed: tuple[str, ...]  # options without which it cannot be mounted as planned
+    mount_options: tuple[str, ...]  # the others: of a study, and the user's
+    fsck_argv: tuple[str, ...]  # without the device, which comes last; empty: none exists
     workload_argv: tuple[str, ...]  # with {dir} and {raw} still in it; command_in() fills them in
     directory: Path | None  # DIR
     sched: str | None
@@ -57,19 +64,58 @@ class Plan:
         fs = self.filesystem.name if self.filesystem else "dir"
         return f"{fs}-{self.workload.name if self.workload else 'cmd'}"
 
-    def mkfs_command(self, device: str) -> list[str]:
-        """Return the mkfs command for a device."""
-        return [*self.mkfs_argv, device]
+    def disks(self) -> list[tuple[str, str, int]]:
+        """Return the disks in their order: what it is in the run (disk0, journal), its kind, its bytes.
 
-    def mount_command(self, device: str, mountpoint: str) -> list[str]:
-        """Return the mount command."""
+        Its kind is file, ram, or the name of a real device.
+        """
+        sizes = zip((self.disk, *self.more_disks), self.disk_bytes, strict=True)
+        found = [(f"disk{number}", kind, size_bytes) for number, (kind, size_bytes) in enumerate(sizes)]
+        return [*found, *([("journal", self.journal, self.journal_bytes)] if self.journal else [])]
+
+    def bytes_of(self, kind: str) -> int:
+        """Return the bytes of all disks of one kind."""
+        return sum(size_bytes for _, one, size_bytes in self.disks() if one == kind)
+
+    def virtual_disks(self) -> list[tuple[str, int]]:
+        """Return the disks that a virtual machine for this plan has: serial, size in bytes."""
+        return [(serial, size_bytes) for serial, kind, size_bytes in self.disks() if kind == "file"]
+
+    def format_commands(self, devices: Devices) -> list[list[str]]:
+        """Return the commands that make the file system: mkfs, or one on the journal's disk and then mkfs."""
         assert self.filesystem is not None
-        options = ["-o", ",".join(self.mount_options)] if self.mount_options else []
-        return ["mount", "-t", self.filesystem.name, *options, device, mountpoint]
+        journal = self.filesystem.journal
+        prepare = [list(_fill_all(journal.prepare, devices))] if devices.journal and journal else []
+        return [*(command for command in prepare if command), self.mkfs_command(devices)]
 
-    def fsck_command(self, device: str) -> list[str]:
-        """Return the command that checks the file system and changes nothing."""
-        return [*self.fsck_argv, device]
+    def mkfs_command(self, devices: Devices) -> list[str]:
+        """Return the mkfs command."""
+        assert self.filesystem is not None
+        pool = [devices.pool] if self.filesystem.pool else []
+        return [*_fill_all(self.mkfs_argv, devices), *pool, devices.main, *devices.more]
+
+    def mount_source(self, devices: Devices) -> str:
+        """Return what is mounted: the first device, or the pool."""
+        assert self.filesystem is not None
+        return devices.pool if self.filesystem.pool else devices.main
+
+    def mount_command(self, devices: Devices, mountpoint: str) -> list[str]:
+        """Return the mount command."""
+        return self.mount_with(self.mount_options, devices, mountpoint)
+
+    def mount_with(self, options: Sequence[str], devices: Devices, mountpoint: str) -> list[str]:
+        """Return the mount command with these options besides those without which it cannot be mounted."""
+        assert self.filesystem is not None
+        all_options = [*_fill_all(self.mount_needed, devices), *options]
+        if devices.more:
+            for disk in (devices.main, *devices.more):
+                all_options += [_fill(word, {"{disk}": disk}) for word in self.filesystem.several]
+        words = ["-o", ",".join(all_options)] if all_options else []
+        return ["mount", "-t", self.filesystem.kernel_type, *words, self.mount_source(devices), mountpoint]
+
+    def fsck_command(self, devices: Devices) -> list[str]:
+        """Return the command that checks the file system and changes nothing; empty if none exists."""
+        return [*_fill_all(self.fsck_argv, devices), devices.main] if self.fsck_argv else []
 
     def command_in(self, directory: Path, raw: Path) -> list[str]:
         """Return the workload's command for the directory to work in and the run's raw/ folder."""
@@ -82,84 +128,28 @@ class Plan:
 
     def lines(self) -> list[str]:
         """Return the plan as text for make plan."""
-        words = self.words
-        rows: list[tuple[str, str]] = [("command", words.command())]
-        if self.filesystem is not None:
-            device, mountpoint = (
-                (self.disk if self.disk.startswith("/") else "/dev/loopN"),
-                "/run/seekmeter/…/mnt",
-            )
-            rows.append(("device", self._device_line(device)))
-            rows.append(("size", show_size(self.size_bytes)))
-            environment = [f"{key}={value}" for key, value in self.mkfs_env.items()]
-            rows.append(("format", " ".join([*environment, shlex.join(self.mkfs_command(device))])))
-            rows.append(("mount", shlex.join(self.mount_command(device, mountpoint)).replace("'", "")))
-        else:
-            rows.append(("directory", f"{self.directory} (nothing is formatted)"))
-        if self.sched is not None:
-            rows.append(("scheduler", f"{self.sched}, put back at the end"))
-        where = self.directory or Path("/run/seekmeter/…/mnt")
-        argv = self.command_in(where, Path("runs/…/raw"))
-        rows.append(("workload", shlex.join(argv).replace("'", "") if self.workload else shlex.join(argv)))
-        if self.workload is not None:
-            rows.append(("", f"{self.workload.summary} ({self.workload.source})"))
-            rows.append(("scale", self.scale))
-            if self.workload.seeded:
-                rows.append(("seed", str(self.seed)))
-        if self.threads is not None:
-            rows.append(("threads", str(self.threads)))
-        if self.phases:
-            rows.append(("phases", ", ".join(self.phases)))
-        if self.mem_bytes is not None:
-            rows.append(("memory", f"at most {show_size(self.mem_bytes)} (cgroup)"))
-        if self.cpus is not None:
-            rows.append(("CPUs", ",".join(map(str, self.cpus)) + " (cgroup)"))
-        rows.append(("collectors", ", ".join(words.collect) or "none"))
-        if self.est_seconds is None:
-            rows.append(("time", "as long as the command takes"))
-        else:
-            rows.append(("time", f"about {show_seconds(self.est_seconds)}"))
-        rows += [("left out", f"{option}: {why}") for option, why in self.left_out.items()]
-        if self.to_install:
-            rows.append(
-                (
-                    "packages",
-                    f"{' '.join(self.to_install)} will be installed first; no option is checked before",
-                )
-            )
-        rows += [("warning", text) for text in self.warnings]
-        rows += [("unchecked", text) for text in self.unchecked]
-        return [f"{label:<11} {text}" for label, text in rows]
+        from workloads import plan_text
 
-    def _device_line(self, device: str) -> str:
-        if self.disk == "file":
-            return (
-                f"{device}, direct I/O, on a sparse file in {disks.scratch_directory()}, removed at the end"
-            )
-        if self.disk == "ram":
-            return f"{device} on a tmpfs of its own, removed at the end"
-        real = os.path.realpath(device)
-        return f"{device} is ERASED" + (f" (that is {real})" if real != device else "")
+        return plan_text.lines(self)
 
 
-def make_plan(words: Words, trial: bool = True) -> Plan:
+def make_plan(words: Words, trial: bool = True, kernel: Kernel | None = None) -> Plan:
     """Return the plan for the words of a trace. Nothing is changed. Raises WordError and MachineError.
 
     With trial, options are tried on a scratch file (see filesystems/trial.py): mkfs's as any user, mount's
-    as root.
+    as root. kernel: of the virtual machine it is a plan for; what only that can tell is asked inside.
     """
-    layout = cgroups.find_layout()
     if words.mem_bytes is not None or words.cpus is not None:
-        cgroups.check_controllers(layout, words.mem_bytes, words.cpus)
+        cgroups.check_controllers(cgroups.find_layout(), words.mem_bytes, words.cpus)
     workload = catalog.load(words.wl, words.wl_variant) if words.wl else None
     plan = _plan_workload(words, workload)
     if words.fs is not None:
-        plan = _plan_filesystem(plan, words.fs)
+        plan = _plan_filesystem(plan, words.fs, kernel)
         plan = _check_disk(plan, filesystems.load(words.fs))
         if trial and not plan.to_install:
             from workloads.filesystems import trial as trials
 
-            unchecked = trials.check_options(plan)
+            unchecked = trials.check_options(plan, elsewhere=kernel is not None)
             plan = replace(plan, unchecked=(*plan.unchecked, *unchecked))
     elif words.dir is not None and not os.access(words.dir, os.X_OK):
         raise MachineError(f"DIR={words.dir} cannot be entered: give a directory that you may use")
@@ -174,8 +164,13 @@ def _plan_workload(words: Words, workload: Workload | None) -> Plan:
         workload=workload,
         disk="none",
         size_bytes=0,
+        disk_bytes=(),
+        more_disks=(),
+        journal=None,
+        journal_bytes=0,
         mkfs_argv=(),
         mkfs_env={},
+        mount_needed=(),
         mount_options=(),
         fsck_argv=(),
         workload_argv=("/bin/sh", "-c", words.cmd or ":"),
@@ -222,58 +217,101 @@ def _plan_workload(words: Words, workload: Workload | None) -> Plan:
     )
 
 
-def _plan_filesystem(plan: Plan, name: str) -> Plan:
-    """Return the plan with the file system's command lines and the size of its disk."""
+def _plan_filesystem(plan: Plan, name: str, kernel: Kernel | None) -> Plan:
+    """Return the plan with the file system's command lines and the size of its disks."""
     words = plan.words
     filesystem = filesystems.load(name)
-    filesystems.check_kernel(filesystem)
+    if kernel is None:
+        filesystems.check_kernel(filesystem)
+    elif kernel.modules is not None:
+        filesystems.check_modules(filesystem, kernel.modules, kernel.name)
     for program in filesystems.missing_programs(filesystem):
         plan = _to_install(plan, program, filesystem.packages)
     options = filesystem.option_sets[words.fs_options] if words.fs_options else None
+    journal = filesystem.journal if words.journal else None
+    several = options.several if options and words.more_disks else ()
     if words.size_bytes is not None:
         size_bytes = words.size_bytes
     else:
         size_bytes = plan.workload.scales[plan.scale].size_bytes if plan.workload else CMD_SIZE_BYTES
+    size_bytes = size_bytes // 4096 * 4096  # a loop device's size is whole blocks
+    count = 1 + len(words.more_disks)
     return replace(
         plan,
         filesystem=filesystem,
         disk=words.disk,
-        size_bytes=size_bytes // 4096 * 4096,  # a loop device's size is whole blocks
-        mkfs_argv=(*filesystem.mkfs, *(options.mkfs if options else ()), *words.mkfs),
+        more_disks=words.more_disks,
+        size_bytes=size_bytes * count,
+        disk_bytes=(size_bytes,) * count,
+        journal=words.journal,
+        journal_bytes=JOURNAL_BYTES if words.journal else 0,
+        mkfs_argv=(
+            *filesystem.mkfs,
+            *(journal.mkfs if journal else ()),
+            *(options.mkfs if options else ()),
+            *several,
+            *words.mkfs,
+        ),
         mkfs_env=options.mkfs_env if options else {},
-        mount_options=(*filesystem.mount, *(options.mount if options else ()), *words.mount),
-        fsck_argv=(*filesystem.fsck, *(options.fsck if options else ())),
-        left_out=options.left_out if options else {},
+        mount_needed=(*filesystem.mount, *(journal.mount if journal else ())),
+        mount_options=(*(options.mount if options else ()), *words.mount),
+        fsck_argv=(
+            (*filesystem.fsck, *(journal.fsck if journal else ()), *(options.fsck if options else ()))
+            if filesystem.fsck
+            else ()
+        ),
+        left_out=_left_out(words, options) if options else {},
     )
 
 
+def _left_out(words: Words, options: OptionSet) -> dict[str, str]:
+    """Return what the study had and this run has not, and why."""
+    left_out = dict(options.left_out)
+    if options.journal and words.journal is None:
+        left_out["journal on a second disk"] = "one disk only: JOURNAL=file gives it a second"
+    if options.several and not words.more_disks:
+        left_out[f"{' '.join(options.several)} over several disks"] = (
+            "one disk only: DISK='file file' gives it two"
+        )
+    return left_out
+
+
 def _check_disk(plan: Plan, filesystem: Filesystem) -> Plan:
-    """Check the disk's room, safety and scheduler; a real device decides the size."""
-    unchecked: tuple[str, ...] = ()
-    offered = queue.known_schedulers() | set(SCHEDULERS)
-    if plan.disk in ("file", "ram"):
-        disks.check_space(plan.disk, plan.size_bytes)
-    else:
-        target = safety.check_device(plan.disk, plan.words.erase)
-        plan = replace(plan, size_bytes=target.size_bytes)
-        offered = queue.offered(target.name)
-        if os.geteuid() != 0:
-            unchecked = ("whether other users' programs hold the device: needs root; the run checks it",)
-    if plan.sched is not None and plan.sched not in offered:
-        raise WordError(
-            f"SCHED={plan.sched} is not offered for {plan.disk}: {nearest(plan.sched, sorted(offered))}"
-        )
-    if plan.size_bytes < filesystem.min_bytes:
-        need = show_size(filesystem.min_bytes)
-        raise WordError(
-            f"SIZE={show_size(plan.size_bytes)} is too small for {filesystem.name}: at least {need}"
-        )
+    """Check the disks' room, safety and scheduler; real devices decide the size."""
+    words = plan.words
+    for kind in ("file", "ram"):
+        disks.check_space(kind, plan.bytes_of(kind))
+    targets = {
+        serial: safety.check_device(kind, words.erase, "JOURNAL" if serial == "journal" else "DISK")
+        for serial, kind, _ in plan.disks()
+        if kind not in ("file", "ram")
+    }
+    safety.check_apart(list(targets.values()))
+    if "journal" in targets:
+        plan = replace(plan, journal_bytes=targets["journal"].size_bytes)
+    if "disk0" in targets:
+        sizes = tuple(target.size_bytes for serial, target in targets.items() if serial != "journal")
+        plan = replace(plan, disk_bytes=sizes, size_bytes=sum(sizes))
+    if targets and os.geteuid() != 0:
+        unchecked = "whether other users' programs hold the device: needs root; the run checks it"
+        plan = replace(plan, unchecked=(*plan.unchecked, unchecked))
+    for serial, kind, _ in plan.disks():
+        offered = queue.known_schedulers() | set(SCHEDULERS)
+        if serial in targets:
+            offered = queue.offered(targets[serial].name)
+        if plan.sched is not None and plan.sched not in offered:
+            raise WordError(
+                f"SCHED={plan.sched} is not offered for {kind}: {nearest(plan.sched, sorted(offered))}"
+            )
+    if min(plan.disk_bytes) < filesystem.min_bytes:
+        has, need = show_size(min(plan.disk_bytes)), show_size(filesystem.min_bytes)
+        raise WordError(f"SIZE={has} is too small for {filesystem.name}: at least {need}")
     wanted = plan.workload.scales[plan.scale].size_bytes if plan.workload else 0
     if plan.size_bytes < wanted:
         has = show_size(plan.size_bytes)
         text = f"the workload wants {show_size(wanted)} at this scale and the disk has {has}"
         plan = replace(plan, warnings=(*plan.warnings, text))
-    return replace(plan, unchecked=(*plan.unchecked, *unchecked))
+    return plan
 
 
 def _to_install(plan: Plan, program: str, packages: tuple[str, ...]) -> Plan:
@@ -286,6 +324,10 @@ def _to_install(plan: Plan, program: str, packages: tuple[str, ...]) -> Plan:
             f"{program} is missing: install the package {' '.join(packages)}, or run make setup"
         )
     return replace(plan, to_install=tuple(sorted({*plan.to_install, *packages})))
+
+
+def _fill_all(words: Sequence[str], devices: Devices) -> list[str]:
+    return [_fill(word, {"{journal}": devices.journal}) for word in words]
 
 
 def _fill(word: str, values: Mapping[str, str]) -> str:

@@ -48,6 +48,17 @@ def _undo_loop(entry: Entry) -> None:
         raise StillBusy(str(error)) from error
 
 
+def _undo_pool(entry: Entry) -> None:
+    """Put a pool away; done if none has its name, which is this session's alone."""
+    from workloads.filesystems.programs import find_program, last_words, run_command
+
+    if find_program(entry["export"][0]) is None:
+        return  # so nothing made it
+    result = run_command([*entry["export"], entry["name"]])
+    if result.returncode != 0 and run_command([*entry["known"], entry["name"]]).returncode == 0:
+        raise StillBusy(f"the pool {entry['name']} stays: {last_words(result)}; the next start tries again")
+
+
 def kill_cgroup(path: Path) -> None:
     """End every process in a cgroup and below: by cgroup.kill (v2, since Linux 5.14), else by pid."""
     if not (path / "cgroup.procs").exists():
@@ -162,6 +173,7 @@ def read_setting(path: Path) -> str:
 _UNDO: dict[str, Callable[[Entry], None]] = {
     "mount": _undo_mount,
     "loop": _undo_loop,
+    "pool": _undo_pool,
     "cgroup": _undo_cgroup,
     "controller": _undo_controller,
     "file": _undo_file,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from workloads import catalog, filesystems
+from workloads.disk_words import check_disks, parse_disk, parse_erase, parse_journal
 from workloads.errors import WordError
 from workloads.machines.choice import GUEST, choose
 from workloads.nearest import nearest
@@ -22,8 +23,9 @@ VARIABLES = {
     "FS": "file system, NAME or NAME:OPTIONS (see make list)",
     "WL": "workload, NAME or NAME:VARIANT (see make list)",
     "ARGS": "more arguments for the workload, as they stand",
-    "DISK": "file (default), ram, or a device such as /dev/sdb",
-    "SIZE": "size of the disk: 10G",
+    "DISK": "file (default), ram, or a device such as /dev/sdb; several for btrfs: 'file file'",
+    "JOURNAL": "a disk of its own for the journal or log: file, ram, or a device",
+    "SIZE": "size of the disk, of each of several: 10G",
     "MKFS": "more arguments for mkfs",
     "MOUNT": "more mount options",
     "SCHED": "I/O scheduler of the disk",
@@ -38,7 +40,7 @@ VARIABLES = {
     "CMD": "any shell command as the workload",
     "DEV": "block device to watch",
     "SECS": "how many seconds to watch",
-    "ERASE": "the same device name again, to allow formatting it",
+    "ERASE": "the same device names again, of DISK and JOURNAL, to allow formatting them",
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report (default runs/latest)",
@@ -46,14 +48,18 @@ VARIABLES = {
 }
 
 # Variables of the design that are not built yet. Refused, so that nobody thinks they did something.
-NOT_YET = ("JOURNAL", "WITH", "REPS")
+NOT_YET = ("WITH", "REPS")
 
 # Variables that are make's, not ours.
 _OF_MAKE = ("V",)
 
 _TRACE = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
-    *("COLLECT", "DIR", "CMD", "ERASE", "OUT", "SEED", "VM", "KERNEL"),
+    *("COLLECT", "DIR", "CMD", "ERASE", "OUT", "SEED", "VM", "KERNEL", "JOURNAL"),
+)
+_NOT_WITH_DIR = (
+    *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
+    "SEED",
 )
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
@@ -98,6 +104,8 @@ class Words:
     wl_variant: str | None = None
     args: tuple[str, ...] = ()
     disk: str = "file"  # file, ram, or the device as the user named it
+    more_disks: tuple[str, ...] = ()  # of the same file system
+    journal: str | None = None  # file, ram, or a device: the journal's own disk
     size_bytes: int | None = None
     mkfs: tuple[str, ...] = ()
     mount: tuple[str, ...] = ()
@@ -111,7 +119,7 @@ class Words:
     cmd: str | None = None
     dev: str | None = None
     secs: float = WATCH_SECONDS
-    erase: str | None = None
+    erase: tuple[str, ...] = ()
     out: str | None = None
     seed: int = SEED
     run: str | None = None
@@ -135,14 +143,15 @@ def parse(env: Mapping[str, str], job: str) -> Words:
     if job not in JOB_VARIABLES:
         raise WordError(f"{job!r} is not a job: {nearest(job, JOB_VARIABLES)}")
     given = _given(env, job)
+    for name, text in given.items():
+        if not text.strip():
+            raise WordError(f"{name} is empty: give it a value ({VARIABLES[name]}) or leave it out")
     vm, vm_why = choose(env, given) if "VM" in JOB_VARIABLES[job] else (False, "")
     values: dict[str, object] = {"vm": vm, "vm_why": vm_why}
     parsers = _PARSERS | (_OF_MACHINE if vm else {})
     if GUEST in env:  # the run directory is made already
         parsers |= {"OUT": _as_is("out")}
     for name, text in given.items():
-        if not text.strip():
-            raise WordError(f"{name} is empty: give it a value ({VARIABLES[name]}) or leave it out")
         values |= parsers[name](text)
     words = Words(job=job, given=given, **values)  # type: ignore[arg-type]
     if job in ("trace", "plan"):
@@ -184,24 +193,7 @@ def _check_trace(words: Words) -> None:
     if words.dir is not None:
         if words.vm:
             raise WordError("DIR contradicts VM: a virtual machine has its own disks; drop one")
-        clash = [
-            n
-            for n in (
-                "FS",
-                "WL",
-                "ARGS",
-                "DISK",
-                "SIZE",
-                "MKFS",
-                "MOUNT",
-                "SCHED",
-                "ERASE",
-                "THREADS",
-                "SCALE",
-                "SEED",
-            )
-            if n in given
-        ]
+        clash = [name for name in _NOT_WITH_DIR if name in given]
         if clash:
             raise WordError(
                 f"{clash[0]} contradicts DIR: DIR runs CMD where it says and formats nothing; drop one"
@@ -217,19 +209,7 @@ def _check_trace(words: Words) -> None:
         clash = [n for n in ("WL", "ARGS", "THREADS", "SCALE", "SEED") if n in given]
         if clash:
             raise WordError(f"{clash[0]} contradicts CMD: CMD is the whole workload; drop one")
-    if words.disk.startswith("/"):
-        if words.vm:
-            raise WordError(
-                f"DISK={words.disk} cannot be given to a virtual machine, whose disks are files: drop one"
-            )
-        if words.erase != words.disk:
-            raise WordError(
-                f"DISK={words.disk} would be erased: to allow that give the name again, ERASE={words.disk}"
-            )
-        if words.size_bytes is not None:
-            raise WordError("SIZE contradicts a real DISK: the whole device is used; drop SIZE")
-    elif words.erase is not None:
-        raise WordError(f"ERASE={words.erase} has nothing to allow: it goes with DISK={words.erase}")
+    check_disks(words)
 
 
 def _fs(text: str) -> dict[str, object]:
@@ -250,14 +230,6 @@ def _wl(text: str) -> dict[str, object]:
         choices = catalog.load(name).variants
         raise WordError(f"WL={text}: {name} has no variant {variant!r}: {nearest(variant, choices)}")
     return {"wl": name, "wl_variant": variant or None}
-
-
-def _disk(text: str) -> dict[str, object]:
-    if text not in ("file", "ram") and not text.startswith("/"):
-        if os.path.exists("/dev/" + text):
-            raise WordError(f"DISK={text} is not a disk: did you mean /dev/{text}?")
-        raise WordError(f"DISK={text} is not a disk: {nearest(text, ('file', 'ram', '/dev/NAME'))}")
-    return {"disk": text}
 
 
 def _size(variable: str, key: str, least_bytes: int) -> Callable[[str], dict[str, object]]:
@@ -401,7 +373,8 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "FS": _fs,
     "WL": _wl,
     "ARGS": lambda text: {"args": _shell_words("ARGS", text)},
-    "DISK": _disk,
+    "DISK": parse_disk,
+    "JOURNAL": parse_journal,
     "SIZE": _size("SIZE", "size_bytes", _MIN_SIZE_BYTES),
     "MKFS": _mkfs,
     "MOUNT": _mount,
@@ -415,7 +388,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "CMD": _as_is("cmd"),
     "DEV": _dev,
     "SECS": _secs,
-    "ERASE": _as_is("erase"),
+    "ERASE": parse_erase,
     "OUT": _out,
     "SEED": _number("SEED", "seed", 0, 2**63 - 1),
     "RUN": _as_is("run"),

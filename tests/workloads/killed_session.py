@@ -45,7 +45,7 @@ def main(state: Path, last: str) -> None:
         name = disk.path.removeprefix("/dev/")
         queue.set_scheduler(name, sorted(queue.offered(name))[0], janitor)
         stage("scheduler")
-        filesystems.format(decided, disk)
+        filesystems.format(decided, disk, janitor)
         stage("format")
         target = janitor.session_dir / "mnt"
         target.mkdir()

@@ -55,7 +55,7 @@ def test_every_workload_loads(name: str) -> None:
 @pytest.mark.parametrize("name", filesystems.names())
 def test_every_filesystem_loads(name: str) -> None:
     filesystem = filesystems.load(name)
-    assert filesystem.mkfs[0].startswith("mkfs.")
+    assert filesystem.mkfs[0].startswith("mkfs.") or filesystem.pool
     assert filesystem.packages
 
 
@@ -101,6 +101,10 @@ def test_a_broken_workload_is_named(tmp_path: Path, old: str, new: str, says: st
         ('geometry = "none"', 'geometry = "cubic"', "geometry must be one of"),
         ('source = "a paper"', "", "source is missing"),
         ("[options.old]", "[options", "expected"),
+        ('geometry = "none"', 'geometry = "none"\njurnal = 1', "unknown key jurnal"),
+        ('source = "a paper"', 'source = "a paper"\nseveral = ["-d"]', "several is missing"),
+        ('source = "a paper"', 'source = "a paper"\njournal = true', "[journal] is missing"),
+        ('source = "a paper"', 'source = "a paper"\njournal = 1', "journal must be true or false"),
     ],
 )
 def test_a_broken_filesystem_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:

@@ -130,7 +130,7 @@ def test_scratch_others_can_write_is_refused(
     place.mkdir()
     place.chmod(0o777)
     monkeypatch.delenv("SEEKMETER_SCRATCH")
-    monkeypatch.setattr(disks, "DEFAULT_SCRATCH", str(place))
+    monkeypatch.setattr(disks.loop, "DEFAULT_SCRATCH", str(place))
     decided = plan(False, words=WORKLOAD, FS="ext4")
     refusal = pytest.raises(MachineError, match="can be written by others")
     with refusal, disks.open_disk(decided, janitor):

@@ -165,10 +165,12 @@ def test_packages_for_setup() -> None:
         )
 
     assert ask("FS=xfs:btrfs2007", "WL=fio-seqwrite").stdout.split() == ["fio", "xfsprogs"]
-    assert set(ask().stdout.split()) >= {"e2fsprogs", "xfsprogs", "btrfs-progs", "fio"}
+    assert set(ask().stdout.split()) >= {"e2fsprogs", "xfsprogs", "btrfs-progs", "fio", "reiserfsprogs"}
+    assert not set(ask().stdout.split()) & {"zfsutils-linux", "bcachefs-tools", "reiser4progs"}
+    assert ask("FS=zfs").stdout.split() == ["zfsutils-linux"]
     wrong = ask("FS=xfss")
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr.startswith("seekmeter: FS=xfss") and "did you mean xfs?" in wrong.stderr
+    assert wrong.stderr.startswith("seekmeter: FS=xfss") and "did you mean xfs" in wrong.stderr
 
 
 @needs_root

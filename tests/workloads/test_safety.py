@@ -26,7 +26,7 @@ pytestmark = needs_root
 def refused(device: str) -> str:
     """Check that the device is refused; return why."""
     with pytest.raises(UserError) as raised:
-        safety.check_device(device, device)
+        safety.check_device(device, (device,))
     assert raised.value.exit_code in (2, 3)
     return raised.value.message
 
@@ -42,13 +42,13 @@ def mounted(device: str, target: Path, *options: str) -> Iterator[None]:
 
 
 def test_a_free_device_is_taken(loop: LoopDevice) -> None:
-    target = safety.check_device(loop.path, loop.path)
+    target = safety.check_device(loop.path, (loop.path,))
     assert f"{target.dev[0]}:{target.dev[1]}" == Path(f"/sys/block/{loop.name}/dev").read_text().strip()
     assert target.size_bytes == int(run("blockdev", "--getsize64", loop.path))
 
 
-@pytest.mark.parametrize("erase", [None, "", "loop", "/dev/loop", "/dev/null"])
-def test_erase_must_be_the_same_name(loop: LoopDevice, erase: str | None) -> None:
+@pytest.mark.parametrize("erase", [(), ("",), ("loop",), ("/dev/loop", "/dev/null")])
+def test_erase_must_be_the_same_name(loop: LoopDevice, erase: tuple[str, ...]) -> None:
     with pytest.raises(WordError, match=f"ERASE={loop.path}"):
         safety.check_device(loop.path, erase)
 
@@ -57,7 +57,7 @@ def test_mounted(loop: LoopDevice, tmp_path: Path) -> None:
     run("mkfs.ext2", "-q", loop.path)
     with mounted(loop.path, tmp_path / "m"):
         assert f"is mounted on {tmp_path}/m" in refused(loop.path)
-    safety.check_device(loop.path, loop.path)
+    safety.check_device(loop.path, (loop.path,))
 
 
 def test_mounted_btrfs_whose_number_is_not_the_disks(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_partition_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
     with mounted(first, tmp_path / "m"):
         assert "is mounted on" in refused(first)
         assert f"whose partition {first} is mounted on" in refused(partitioned.path)
-        assert safety.check_device(second, second).name == f"{partitioned.name}p2"
-    assert safety.check_device(partitioned.path, partitioned.path).name == partitioned.name
+        assert safety.check_device(second, (second,)).name == f"{partitioned.name}p2"
+    assert safety.check_device(partitioned.path, (partitioned.path,)).name == partitioned.name
 
 
 def test_a_partition_of_a_disk_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
@@ -234,9 +234,9 @@ def test_open_in_a_virtual_machine_or_another_program(loop: LoopDevice) -> None:
 def test_symlink_by_id_is_resolved_and_named(loop: LoopDevice, tmp_path: Path) -> None:
     link = tmp_path / "usb-Some_Disk-0:0"
     link.symlink_to(loop.path)
-    assert safety.check_device(str(link), str(link)).path == loop.path
+    assert safety.check_device(str(link), (str(link),)).path == loop.path
     with pytest.raises(WordError):
-        safety.check_device(str(link), loop.path)  # not the same name again
+        safety.check_device(str(link), (loop.path,))  # not the same name again
     run("mkfs.ext2", "-q", loop.path)
     with mounted(loop.path, tmp_path / "m"):
         assert f"{link} (that is {loop.path}) is mounted" in refused(str(link))
@@ -245,7 +245,7 @@ def test_symlink_by_id_is_resolved_and_named(loop: LoopDevice, tmp_path: Path) -
 def test_a_name_with_spaces(loop: LoopDevice, tmp_path: Path) -> None:
     link = tmp_path / "my old disk"
     link.symlink_to(loop.path)
-    assert safety.check_device(str(link), str(link)).path == loop.path
+    assert safety.check_device(str(link), (str(link),)).path == loop.path
     run("mkfs.ext2", "-q", loop.path)
     with mounted(str(link), tmp_path / "a mount point"):
         assert "a mount point" in refused(str(link))
@@ -292,7 +292,7 @@ def test_the_disk_of_the_root_directory() -> None:
 
 
 def test_recheck_notices_another_disk_under_the_name(loop: LoopDevice, tmp_path: Path) -> None:
-    target = safety.check_device(loop.path, loop.path)
+    target = safety.check_device(loop.path, (loop.path,))
     safety.recheck(target)
     run("losetup", "-d", loop.path)
     run("truncate", "-s", "128M", f"{tmp_path}/other.img")
@@ -310,7 +310,7 @@ def test_mounted_after_the_check_and_before_mkfs(loop: LoopDevice, tmp_path: Pat
     decided = plan(trial=False, FS="ext4", WL="fio-seqwrite", DISK=loop.path, ERASE=loop.path)
     with disks.open_disk(decided, janitor) as disk:
         with mounted(loop.path, tmp_path / "m"), pytest.raises(MachineError, match="is mounted"):
-            filesystems.format(decided, disk)
+            filesystems.format(decided, disk, janitor)
         assert run("blkid", "-p", "-o", "value", "-s", "LABEL", loop.path).strip() == "precious"
-        filesystems.format(decided, disk)
+        filesystems.format(decided, disk, janitor)
     assert run("blkid", "-p", "-o", "value", "-s", "TYPE", loop.path).strip() == "ext4"

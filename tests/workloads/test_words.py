@@ -33,6 +33,15 @@ def test_the_main_job() -> None:
     )
 
 
+def test_disks() -> None:
+    assert parse(**TRACE).disk == "file" and parse(**TRACE).journal is None
+    two = parse(FS="btrfs", WL="fio-seqwrite", DISK="ram  ram")
+    assert (two.disk, two.more_disks) == ("ram", ("ram",))
+    real = parse(**TRACE, DISK="/dev/sdb", JOURNAL="/dev/sdc", ERASE="/dev/sdc /dev/sdb")
+    assert (real.disk, real.more_disks, real.journal) == ("/dev/sdb", (), "/dev/sdc")
+    assert parse(**TRACE, JOURNAL="/dev/sdb", ERASE="/dev/sdb", SIZE="1G").size_bytes == 1 << 30
+
+
 def test_quoting_survives() -> None:
     command = """echo "a  b" 'c$d' > x; true"""
     parsed = parse(FS="ext4", CMD=command)
@@ -71,7 +80,7 @@ def test_cpus() -> None:
     [
         ({"FS": "ext5"}, "did you mean ext"),
         ({"FS": "exte3"}, "ext3"),
-        ({"FS": "zfs"}, "xfs"),
+        ({"FS": "yfs"}, "xfs"),
         ({"FS": "ext3:btrfs2008"}, "did you mean btrfs2007"),
         ({"FS": "ext3:"}, "has no options named ''"),
         ({"WL": "fio-seqwrit"}, "did you mean fio-seqwrite"),
@@ -124,9 +133,25 @@ def test_cpus() -> None:
         ({"THREAD": "3"}, "did you mean THREADS"),
         ({"DEV": "sda"}, "DEV does not fit the job trace"),
         ({"RUN": "x"}, "RUN does not fit the job trace"),
-        ({"JOURNAL": "x"}, "JOURNAL is not available yet"),
-        ({"VM": "1"}, "VM is not available yet"),
-        ({"KERNEL": "x"}, "KERNEL is not available yet"),
+        ({"JOURNAL": "x"}, "JOURNAL=x is not a disk"),
+        ({"JOURNAL": "vda"}, "did you mean /dev/vda?"),
+        ({"JOURNAL": "file file"}, "a journal has one"),
+        ({"JOURNAL": "/dev/sdb"}, "JOURNAL=/dev/sdb would be erased"),
+        ({"JOURNAL": "/dev/sdb", "ERASE": "/dev/sdc"}, "give the name again, ERASE=/dev/sdb"),
+        ({"JOURNAL": "/dev/sdb", "DISK": "/dev/sdc", "ERASE": "/dev/sdc"}, "ERASE='/dev/sdc /dev/sdb'"),
+        ({"JOURNAL": "/dev/sdb", "DISK": "/dev/sdb", "ERASE": "/dev/sdb"}, "is there already"),
+        ({"JOURNAL": "file", "ERASE": "/dev/sdb"}, "has nothing to allow"),
+        ({"JOURNAL": "file", "FS": "btrfs"}, "those that can: ext3, ext4, jfs, reiserfs, xfs"),
+        ({"JOURNAL": "file", "FS": "ext2"}, "JOURNAL does not fit ext2"),
+        ({"DISK": "file file"}, "DISK names 2 disks and ext3 uses one: give one, or FS=btrfs"),
+        ({"DISK": "file ram", "FS": "btrfs"}, "mixes kinds of disks"),
+        ({"DISK": " ".join(["file"] * 9), "FS": "btrfs"}, "at most 8"),
+        ({"DISK": "/dev/sdb /dev/sdb", "FS": "btrfs", "ERASE": "/dev/sdb"}, "is there already"),
+        ({"DISK": "/dev/sdb /dev/sdc", "FS": "btrfs", "ERASE": "/dev/sdb"}, "DISK=/dev/sdc would be erased"),
+        ({"DISK": "'file"}, "cannot be split into names"),
+        ({"JOURNAL": "/dev/sdb", "ERASE": "/dev/sdb", "VM": "1"}, "cannot be given to a virtual machine"),
+        ({"MOUNT": "jdev=loop3"}, "names another device"),
+        ({"VM": "2"}, "neither 1"),
         ({"WITH": "perf"}, "WITH is not available yet"),
         ({"REPS": "3"}, "REPS is not available yet"),
     ],

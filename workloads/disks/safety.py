@@ -8,8 +8,10 @@ kernel says so by O_EXCL.
 """
 
 import errno
+import itertools
 import os
 import stat
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,16 +34,16 @@ class Target:
     disk_sequence: str  # the kernel's number of this disk since boot; empty before Linux 5.15
 
 
-def check_device(given: str, erase: str | None) -> Target:
-    """Return the device if it may be erased.
+def check_device(given: str, erase: Collection[str], variable: str = "DISK") -> Target:
+    """Return the device if it may be erased. erase: the names in ERASE=. variable: which word named it.
 
     WordError for what is no such device, MachineError for one in use.
     """
-    if erase != given:
+    if given not in erase:
         raise WordError(
-            f"DISK={given} would be erased: to allow that give the same name again, ERASE={given}"
+            f"{variable}={given} would be erased: to allow that give the same name again, ERASE={given}"
         )
-    target = _look_up(given)
+    target = _look_up(given, variable)
     label = given if given == target.path else f"{given} (that is {target.path})"
     _check_size(target, label)
     for name, relation in _family(target.name):
@@ -55,11 +57,20 @@ def recheck(target: Target) -> None:
 
     To be called right before it is formatted.
     """
-    now = check_device(target.given, target.given)
+    now = check_device(target.given, (target.given,))
     if now != target:
         raise MachineError(
             f"{target.given} is not the disk that it was a moment ago: check the cabling, start again"
         )
+
+
+def check_apart(targets: Sequence[Target]) -> None:
+    """Refuse devices of one run of which two are the same, or one is part of another or stands on it."""
+    for one, other in itertools.permutations(targets, 2):
+        for name, relation in _family(one.name):
+            if name == other.name:
+                same = f"the same disk as {other.given}" if not relation else f"not apart from {other.given}"
+                raise WordError(f"{one.given} is {same}: each disk of a run must be one of its own")
 
 
 def check_exclusive(path: str, label: str | None = None) -> None:
@@ -74,13 +85,15 @@ def check_exclusive(path: str, label: str | None = None) -> None:
         raise MachineError(f"{label or path} cannot be opened: {(error.strerror or '').lower()}") from None
 
 
-def _look_up(given: str) -> Target:
+def _look_up(given: str, variable: str) -> Target:
     try:
         path = os.path.realpath(given, strict=True)
         status = os.stat(path)
     except OSError as error:
         near = nearest(os.path.basename(given), sorted(os.listdir("/sys/class/block")))
-        raise WordError(f"DISK={given} cannot be found ({(error.strerror or '').lower()}): {near}") from None
+        raise WordError(
+            f"{variable}={given} cannot be found ({(error.strerror or '').lower()}): {near}"
+        ) from None
     label = given if given == path else f"{given} (that is {path})"
     if not stat.S_ISBLK(status.st_mode):
         kinds = {
@@ -90,7 +103,7 @@ def _look_up(given: str) -> Target:
         }
         kind = kinds.get(stat.S_IFMT(status.st_mode), "something else")
         raise WordError(
-            f"DISK={label} is {kind}, not a block device: give a device such as /dev/sdb, or DISK=file"
+            f"{variable}={label} is {kind}, not a block device: give one such as /dev/sdb, or {variable}=file"
         )
     dev = (os.major(status.st_rdev), os.minor(status.st_rdev))
     sysfs = _SYS / f"dev/block/{dev[0]}:{dev[1]}"

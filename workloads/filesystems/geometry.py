@@ -6,9 +6,9 @@ All extents are [start, end) in sectors of 512 bytes from the start of the disk.
 
 import re
 import struct
-import subprocess
 
 from workloads.errors import RunError
+from workloads.filesystems.programs import run_command
 
 Extents = list[tuple[int, int]]
 
@@ -22,7 +22,7 @@ def journal(kind: str, device: str) -> Extents:
 
 
 def _none(device: str) -> Extents:
-    """Btrfs has no journal: its log trees are written wherever there is room."""
+    """No journal in a place of its own: btrfs, f2fs, nilfs2 write their logs wherever there is room."""
     return []
 
 
@@ -44,15 +44,7 @@ def _ext(device: str) -> Extents:
 
 
 def _debugfs(device: str, request: str) -> str:
-    from workloads.filesystems import find_program
-
-    result = subprocess.run(
-        [find_program("debugfs") or "debugfs", "-R", request, device],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    result = run_command(["debugfs", "-R", request, device])
     if result.returncode != 0:
         raise RunError(f"debugfs failed on {device}: {result.stderr.strip()}")
     return result.stdout
@@ -78,6 +70,44 @@ def _xfs(device: str) -> Extents:
     return [(first * sectors, (first + log_blocks) * sectors)]
 
 
+def _reiserfs(device: str) -> Extents:
+    """The journal and its header block, from the superblock (reiserfs_super_block in fs/reiserfs/reiserfs.h).
+
+    Little-endian, at 64 KiB: 12 bytes of counts; the journal's first block, device, size without the header
+    (u32 each), 20 bytes of its limits; the block size (u16); 6 bytes; the magic at 52.
+    """
+    with open(device, "rb") as file:
+        file.seek(64 << 10)
+        sb = file.read(512)
+    if sb[52:60] not in (b"ReIsErFs", b"ReIsEr2F", b"ReIsEr3F"):
+        raise RunError(f"{device} has no reiserfs superblock")
+    first, journal_dev, blocks = struct.unpack_from("<3I", sb, 12)
+    if journal_dev != 0:
+        return []  # on another device
+    sectors = struct.unpack_from("<H", sb, 44)[0] // 512
+    return [(first * sectors, (first + blocks + 1) * sectors)]
+
+
+def _jfs(device: str) -> Extents:
+    """The inline log, from the superblock (struct jfs_superblock in fs/jfs/jfs_superblock.h; little-endian).
+
+    At 32 KiB: the magic; block size at 16, flags at 36, the log's extent at 72: a pxd_t, which is 24 bits of
+    length and 8 + 32 bits of address, in blocks.
+    """
+    inline_log = 0x800  # JFS_INLINELOG in fs/jfs/jfs_filsys.h
+    with open(device, "rb") as file:
+        file.seek(32 << 10)
+        sb = file.read(512)
+    if sb[:4] != b"JFS1":
+        raise RunError(f"{device} has no jfs superblock")
+    if not struct.unpack_from("<I", sb, 36)[0] & inline_log:
+        return []  # on another device
+    sectors = struct.unpack_from("<I", sb, 16)[0] // 512
+    length, low = struct.unpack_from("<2I", sb, 72)
+    first = (length >> 24 << 32) | low
+    return [(first * sectors, (first + (length & 0xFFFFFF)) * sectors)]
+
+
 def _merge(extents: Extents) -> Extents:
     merged: Extents = []
     for start, end in sorted(extents):
@@ -88,4 +118,4 @@ def _merge(extents: Extents) -> Extents:
     return merged
 
 
-KINDS = {"ext": _ext, "xfs": _xfs, "none": _none}
+KINDS = {"ext": _ext, "xfs": _xfs, "reiserfs": _reiserfs, "jfs": _jfs, "none": _none}

@@ -14,72 +14,105 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workloads import loopdev
-from workloads.disks import scratch_directory
-from workloads.errors import MachineError, WordError
-from workloads.filesystems import last_words, run_command
+from workloads.disks import Devices, virtual
+from workloads.disks.loop import new_loop, private_scratch
+from workloads.errors import WordError
+from workloads.filesystems.programs import last_words, run_command
 from workloads.janitor import Janitor
 
 if TYPE_CHECKING:
     from workloads.plan import Plan
 
 
-def check_options(plan: "Plan") -> list[str]:
-    """Try the plan's options.
+def check_options(plan: "Plan", elsewhere: bool = False) -> list[str]:
+    """Try the plan's options. elsewhere: it is mounted in a virtual machine, which tries that again inside.
 
     WordError names one that is not known; returns what could not be tried, and why.
     """
-    if os.geteuid() != 0:
-        with tempfile.TemporaryDirectory(prefix="seekmeter-") as directory:
-            _format(plan, Path(directory) / "trial.img")
+    assert plan.filesystem is not None
+    unchecked = []
+    if elsewhere or os.geteuid() != 0:
+        where = "is done inside the machine" if elsewhere else "needs root; the run does so"
         tried = "the mount options: trying them" if plan.mount_options else "mounting: trying it"
-        return [f"{tried} needs root; the run does so before it formats anything"]
+        unchecked = [f"{tried} {where} before it formats anything" if not elsewhere else f"{tried} {where}"]
+        if plan.filesystem.pool is not None or plan.journal is not None:
+            return [f"the mkfs options: trying them {where}", *unchecked]  # these mkfs refuse plain files
+        with tempfile.TemporaryDirectory(prefix="seekmeter-") as directory:
+            images = [Path(directory) / f"trial-{number}.img" for number in range(len(plan.disk_bytes))]
+            for image, size_bytes in zip(images, plan.disk_bytes, strict=True):
+                _make_image(image, size_bytes)
+            _format(plan, Devices(str(images[0]), tuple(map(str, images[1:]))))
+        return unchecked
+    if virtual.inside() and plan.disk == "file" and not plan.mount_options:
+        return []  # mkfs was tried on the host, and the run's mount is as good as a trial
     with Janitor() as janitor:
         return _try_as_root(plan, janitor)
 
 
-def _format(plan: "Plan", image: Path) -> None:
-    """Format the image as the disk will be."""
+def _make_image(image: Path, size_bytes: int) -> None:
     with image.open("xb") as file:
-        file.truncate(plan.size_bytes)
-    result = run_command(plan.mkfs_command(str(image)), plan.mkfs_env)
-    if result.returncode != 0:
-        why = last_words(result).replace(str(image), "the disk")
-        blame = "MKFS" if plan.words.mkfs else f"FS={plan.words.given.get('FS', plan.words.fs)}"
-        raise WordError(
-            f"{blame}: {plan.mkfs_argv[0]} does not accept the options ({why}): see man {plan.mkfs_argv[0]}"
-        )
+        file.truncate(size_bytes)
+
+
+def _format(plan: "Plan", devices: Devices) -> None:
+    """Format the devices as the disks will be."""
+    for command in plan.format_commands(devices):
+        result = run_command(command, plan.mkfs_env)
+        if result.returncode != 0:
+            why = last_words(result)
+            for device, name in ((devices.journal, "the journal"), (devices.main, "the disk")):
+                why = why.replace(device, name) if device else why
+            blame = "MKFS" if plan.words.mkfs else f"FS={plan.words.given.get('FS', plan.words.fs)}"
+            raise WordError(
+                f"{blame}: {command[0]} does not accept the options ({why}): see man {command[0]}"
+            )
 
 
 def _try_as_root(plan: "Plan", janitor: Janitor) -> list[str]:
-    place = Path(os.environ.get("SEEKMETER_SCRATCH") or scratch_directory())
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise MachineError(
-            f"{place} cannot be made: {(error.strerror or '').lower()}; set SEEKMETER_SCRATCH"
-        ) from None
-    image = Path(os.path.realpath(place)) / f"{janitor.name}-trial.img"
+    assert plan.filesystem is not None
+    devices = _devices(plan, janitor)
+    if plan.filesystem.pool is not None:
+        janitor.add_pool(devices.pool, plan.filesystem.pool.export, plan.filesystem.pool.known)
+    _format(plan, devices)
+    target = janitor.session_dir / "trial"
+    target.mkdir()
+    failure = _mount(plan, plan.mount_options, devices, target, janitor)
+    if failure is not None:
+        culprits = [o for o in plan.mount_options if _mount(plan, (o,), devices, target, janitor) is not None]
+        raise WordError(_blame(plan, culprits, failure))
+    return []
+
+
+def _devices(plan: "Plan", janitor: Janitor) -> Devices:
+    """Make a loop device on a scratch file for each disk.
+
+    The disks of a virtual machine are tried themselves: nothing is on them, and its memory may be small.
+    """
+    made = {
+        serial: (
+            f"/dev/{virtual.find(serial)}"
+            if virtual.inside() and kind == "file"
+            else _scratch_loop(serial, size_bytes, janitor)
+        )
+        for serial, kind, size_bytes in plan.disks()
+    }
+    journal = made.pop("journal", "")
+    main, *more = made.values()
+    return Devices(main, tuple(more), journal, janitor.name)
+
+
+def _scratch_loop(serial: str, size_bytes: int, janitor: Janitor) -> str:
+    place = private_scratch()
+    image = Path(os.path.realpath(place)) / f"{janitor.name}-trial-{serial}.img"
     janitor.add_file(image)
-    _format(plan, image)
-    number = loopdev.free_number()
-    while True:
-        listed = janitor.add_loop(number, image)
-        if loopdev.add(number):
-            break
-        janitor.forget(listed)
-        number += 1
+    _make_image(image, size_bytes)
+    number, _ = new_loop(image, janitor)
     file = os.open(image, os.O_RDWR | os.O_CLOEXEC)
     try:
         loopdev.attach(number, file, direct=False)
     finally:
         os.close(file)
-    device, target = f"/dev/loop{number}", janitor.session_dir / "trial"
-    target.mkdir()
-    failure = _mount(plan, plan.mount_options, device, target, janitor)
-    if failure is not None:
-        culprits = [o for o in plan.mount_options if _mount(plan, (o,), device, target, janitor) is not None]
-        raise WordError(_blame(plan, culprits, failure))
-    return []
+    return f"/dev/loop{number}"
 
 
 def _blame(plan: "Plan", culprits: Sequence[str], failure: str) -> str:
@@ -102,21 +135,15 @@ def _blame(plan: "Plan", culprits: Sequence[str], failure: str) -> str:
     )
 
 
-def _mount(plan: "Plan", options: Sequence[str], device: str, target: Path, janitor: Janitor) -> str | None:
+def _mount(
+    plan: "Plan", options: Sequence[str], devices: Devices, target: Path, janitor: Janitor
+) -> str | None:
     """Mount and unmount. Returns None if it worked, else why not: the kernel's own words if it logged any."""
     assert plan.filesystem is not None
     log = _KernelLog()
-    listed = janitor.add_mount(target, device)
-    argv = [
-        "mount",
-        "-t",
-        plan.filesystem.name,
-        *(["-o", ",".join(options)] if options else []),
-        device,
-        str(target),
-    ]
-    result = run_command(argv)
-    said = log.about(os.path.basename(device), plan.filesystem.name)
+    listed = janitor.add_mount(target, plan.mount_source(devices))
+    result = run_command(plan.mount_with(options, devices, str(target)))
+    said = log.about(os.path.basename(devices.main), plan.filesystem.kernel_type)
     janitor.undo_one(listed)
     if result.returncode != 0:
         return said[-1] if said else last_words(result)

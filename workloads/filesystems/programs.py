@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The programs of file systems: found, run to their end, and what they said when they failed."""
+
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from workloads.errors import MachineError
+
+# They run here: no relative name in an argument can reach a device or make a file.
+_NOWHERE = "/sys"
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def find_program(program: str) -> str | None:
+    """Return the path of a program, also looking where an ordinary user's PATH does not."""
+    path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+    return shutil.which(program, path=path)
+
+
+def _end_with_session() -> None:
+    """Let no mkfs go on writing on a disk whose session was killed (preexec_fn)."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def run_command(
+    argv: Sequence[str], env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end, in the C locale, away from any directory with files. Output is text."""
+    program = find_program(argv[0])
+    if program is None:
+        raise MachineError(f"{argv[0]} is missing: run make setup")
+    return subprocess.run(
+        [program, *argv[1:]],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        cwd=_NOWHERE,
+        env={**os.environ, "LC_ALL": "C", **(env or {})},
+        check=False,
+        preexec_fn=_end_with_session,
+    )
+
+
+def last_words(result: subprocess.CompletedProcess[str]) -> str:
+    """Return the line of a failed command that says why: the first one that is not part of a usage text."""
+    lines = [line.strip() for line in (result.stderr or result.stdout).splitlines() if line.strip()]
+    lines = [
+        line for line in lines if not re.match(r"(mke2fs \d|mkfs\.\w+ version|usage:)", line, re.IGNORECASE)
+    ]
+    return lines[0].rstrip(".") if lines else f"exit status {result.returncode}"

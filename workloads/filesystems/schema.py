@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a file system's TOML file says, read and checked. README.md has the keys."""
+
+import functools
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workloads.errors import WordError
+from workloads.filesystems import geometry
+
+_HERE = Path(__file__).parent
+_KEYS = (
+    *("summary", "packages", "in_debian", "kernel_type", "module", "mkfs", "version", "fsck", "mount"),
+    *("min_bytes", "geometry", "journal", "several", "pool", "options"),
+)
+
+
+@dataclass(frozen=True)
+class OptionSet:
+    """Named options that a study used: FS=ext3:btrfs2007."""
+
+    name: str
+    source: str
+    mkfs: tuple[str, ...]
+    mkfs_env: Mapping[str, str]  # some mkfs need an environment variable to allow what they once allowed
+    mount: tuple[str, ...]
+    fsck: tuple[str, ...]  # what fsck then needs too
+    left_out: Mapping[str, str]  # published options that are not applied, and why
+    journal: bool  # published with the journal on a disk of its own: left out where JOURNAL is not given
+    several: tuple[str, ...]  # mkfs options published for several disks: left out on a single one
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The words that a journal on a disk of its own takes; {journal} in them is its device."""
+
+    prepare: tuple[str, ...]  # a command run on the journal's disk before mkfs, empty if none is
+    mkfs: tuple[str, ...]
+    mount: tuple[str, ...]
+    fsck: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A file system whose mkfs makes a pool, which is mounted by its name and put away at the end."""
+
+    export: tuple[str, ...]  # the pool's name is added
+    known: tuple[str, ...]  # fails if no pool has the name that is added
+
+
+@dataclass(frozen=True)
+class Filesystem:
+    """One file system, as its TOML file says."""
+
+    name: str
+    summary: str
+    packages: tuple[str, ...]
+    in_debian: bool  # Debian has its kernel part and its programs: a setup of everything installs them
+    kernel_type: str  # for mount -t
+    module: str | None  # the driver that must serve the type, if not any may
+    mkfs: tuple[str, ...]  # the pool's name, if there is one, and the devices come last
+    version: tuple[str, ...]  # prints the version of mkfs
+    fsck: tuple[str, ...]  # changes nothing; the device comes last; empty: none exists
+    mount: tuple[str, ...]  # options of every mount
+    min_bytes: int
+    geometry: str  # how to find the journal: see geometry.KINDS
+    journal: Journal | None  # None: its journal cannot be on a disk of its own
+    several: tuple[str, ...]  # mount options for each of several disks, {disk}; empty: it spans one only
+    pool: Pool | None
+    option_sets: Mapping[str, OptionSet]
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs that a run needs."""
+        commands = (self.mkfs, self.fsck, self.journal.prepare if self.journal else ())
+        return tuple(dict.fromkeys(command[0] for command in commands if command))
+
+
+@functools.cache
+def names() -> list[str]:
+    """Return the names of all file systems."""
+    return sorted(path.stem for path in _HERE.glob("*.toml"))
+
+
+@functools.cache
+def load(name: str) -> Filesystem:
+    """Return a file system by name. Raises WordError if its TOML file is broken."""
+    return read(_HERE / f"{name}.toml")
+
+
+def read(path: Path) -> Filesystem:
+    """Return the file system a TOML file describes. Raises WordError naming the file and the fault."""
+    try:
+        table: dict[str, Any] = tomllib.loads(path.read_text())
+        _only(table, _KEYS)
+        if table["geometry"] not in geometry.KINDS:
+            raise ValueError(f"geometry must be one of {', '.join(geometry.KINDS)}")
+        filesystem = Filesystem(
+            name=path.stem,
+            summary=str(table["summary"]),
+            packages=_strings(table, "packages"),
+            in_debian=_truth(table, "in_debian", default=True),
+            kernel_type=str(table.get("kernel_type", path.stem)),
+            module=str(table["module"]) if "module" in table else None,
+            mkfs=_strings(table, "mkfs", needed=True),
+            version=_strings(table, "version", needed=True),
+            fsck=_strings(table, "fsck"),
+            mount=_strings(table, "mount"),
+            min_bytes=int(table["min_bytes"]),
+            geometry=str(table["geometry"]),
+            journal=_journal(table["journal"]) if "journal" in table else None,
+            several=_strings(table, "several"),
+            pool=_pool(table["pool"]) if "pool" in table else None,
+            option_sets={name: _options(name, one) for name, one in table.get("options", {}).items()},
+        )
+        for one in filesystem.option_sets.values():
+            if one.journal and filesystem.journal is None:
+                raise ValueError(f"options {one.name} want a journal of their own, and [journal] is missing")
+            if one.several and not filesystem.several:
+                raise ValueError(f"options {one.name} are for several disks, and several is missing")
+        return filesystem
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WordError(
+            f"{path} is broken ({explain_toml(error)}): correct it as {_HERE / 'README.md'} says"
+        ) from None
+
+
+def explain_toml(error: Exception) -> str:
+    """Return what is wrong with a TOML file, in one line."""
+    if isinstance(error, KeyError):
+        return f"the key {error.args[0]} is missing"
+    return str(error).lower()
+
+
+def _options(name: str, table: Mapping[str, Any]) -> OptionSet:
+    _only(table, ("source", "mkfs", "mkfs_env", "mount", "fsck", "left_out", "journal", "several"))
+    return OptionSet(
+        name=name,
+        source=str(table["source"]),
+        mkfs=_strings(table, "mkfs"),
+        mkfs_env={str(key): str(value) for key, value in table.get("mkfs_env", {}).items()},
+        mount=_strings(table, "mount"),
+        fsck=_strings(table, "fsck"),
+        left_out={str(key): str(value) for key, value in table.get("left_out", {}).items()},
+        journal=_truth(table, "journal", default=False),
+        several=_strings(table, "several"),
+    )
+
+
+def _journal(table: Mapping[str, Any]) -> Journal:
+    _only(table, ("prepare", "mkfs", "mount", "fsck"))
+    return Journal(
+        prepare=_strings(table, "prepare"),
+        mkfs=_strings(table, "mkfs", needed=True),
+        mount=_strings(table, "mount"),
+        fsck=_strings(table, "fsck"),
+    )
+
+
+def _pool(table: Mapping[str, Any]) -> Pool:
+    _only(table, ("export", "known"))
+    return Pool(
+        export=_strings(table, "export", needed=True),
+        known=_strings(table, "known", needed=True),
+    )
+
+
+def _only(table: Mapping[str, Any], keys: Collection[str]) -> None:
+    """Refuse a key that would be read by nobody: it is a slip of the pen."""
+    for key in table:
+        if key not in keys:
+            raise ValueError(f"unknown key {key}")
+
+
+def _strings(table: Mapping[str, Any], key: str, needed: bool = False) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if (
+        not isinstance(value, list)
+        or not all(isinstance(item, str) for item in value)
+        or (needed and not value)
+    ):
+        raise ValueError(f"{key} must be a list of strings")
+    return tuple(value)
+
+
+def _truth(table: Mapping[str, Any], key: str, default: bool) -> bool:
+    value = table.get(key, default)
+    if not isinstance(value, bool):
+        raise ValueError(f"{key} must be true or false")
+    return value
