@@ -269,7 +269,7 @@ int BPF_PROG(rq_issue, struct request *rq)
 		record->in_workload = !have_cgroup ||
 				      bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
 		record->queue_source = BLOCK_SOURCE_REQUEST;
-		bpf_get_current_comm(record->comm, sizeof(record->comm));
+		get_comm(record->comm);
 	}
 	slot->request = (u64)rq;
 	return 0;

@@ -104,6 +104,13 @@ static __always_inline struct bio_entry *claim_bio(u64 bio)
 	return oldest;
 }
 
+/* Some kernels (6.1) write the name and one NUL only: what was there before would stay behind it. */
+static __always_inline void get_comm(char *comm)
+{
+	__builtin_memset(comm, 0, 16);
+	bpf_get_current_comm(comm, 16);
+}
+
 static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 {
 	u64 id = bpf_get_current_pid_tgid();
@@ -118,7 +125,7 @@ static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 	entry->done_bytes = 0;
 	entry->in_workload = !have_cgroup ||
 			     bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
-	bpf_get_current_comm(entry->comm, sizeof(entry->comm));
+	get_comm(entry->comm);
 }
 
 static __always_inline void copy_submitter(struct block_record *record, struct bio_entry *entry)

@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors import check_words, kernel
+from collectors import kernel
 from workloads import cgroups, disks, filesystems
+from workloads.disks import virtual as virtual_disks
 from workloads.errors import UserError
+from workloads.words import parse
 
 _TREE = Path(__file__).parent.parent
 _RECORDER = _TREE / "build" / "recorder"
@@ -206,6 +208,8 @@ def filesystem_answers() -> Iterator[Answer]:
 
 def disk_answers() -> Iterator[Answer]:
     """What can be formatted, and which schedulers it can have."""
+    if virtual_disks.inside():
+        yield Answer("virtio", YES, "DISK=file and JOURNAL=file: files of the host, attached for a run")
     if Path("/dev/loop-control").exists():
         yield Answer("loop", YES, "DISK=file and DISK=ram", needed=True)
     elif any(
@@ -215,18 +219,22 @@ def disk_answers() -> Iterator[Answer]:
     else:
         remedy = "modprobe loop, or DISK=/dev/NAME with ERASE=/dev/NAME"
         yield Answer("loop", NO, "no /dev/loop-control: no DISK=file, no DISK=ram", remedy, True)
+    if not virtual_disks.inside():
+        yield _free_space()
+    offered = kernel.read("/sys/block/loop0/queue/scheduler")
+    if offered is not None:
+        yield Answer("schedulers", YES, offered.replace("[", "").replace("]", ""))
+
+
+def _free_space() -> Answer:
     place = disks.scratch_directory()
     there = next(path for path in (place, *place.parents) if path.exists())
     status = os.statvfs(there)
     free_bytes = status.f_bavail * status.f_frsize
     if free_bytes < 2 << 30:
         remedy = "free some, or set SEEKMETER_SCRATCH to another directory"
-        yield Answer("free space", PART, f"{free_bytes >> 20} MiB for disk files in {place}", remedy)
-    else:
-        yield Answer("free space", YES, f"{free_bytes >> 30} GiB for disk files in {place}")
-    offered = kernel.read("/sys/block/loop0/queue/scheduler")
-    if offered is not None:
-        yield Answer("schedulers", YES, offered.replace("[", "").replace("]", ""))
+        return Answer("free space", PART, f"{free_bytes >> 20} MiB for disk files in {place}", remedy)
+    return Answer("free space", YES, f"{free_bytes >> 30} GiB for disk files in {place}")
 
 
 def cgroup_answers() -> Iterator[Answer]:
@@ -319,9 +327,15 @@ def lines_of(answer: Answer) -> list[str]:
 
 def main() -> int:
     """Print the table. Returns the exit code."""
-    wrong = check_words.main("doctor")
-    if wrong:
-        return wrong
+    try:
+        words = parse(os.environ, "doctor")
+        if words.vm and not virtual_disks.inside():
+            from collectors import virtual
+
+            return virtual.doctor(words)
+    except UserError as error:
+        print(f"seekmeter: {error.message}", file=sys.stderr)
+        return error.exit_code
     who = "root" if _is_root() else "an ordinary user: what only root may see is marked ?"
     print(f"Linux {kernel.release()} {os.uname().machine}, {os.cpu_count()} CPUs\nasked as {who}")
     stopping: list[Answer] = []

@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -120,6 +121,22 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
     run.facts["machine"].setdefault("vm", {})["command"] = shlex.join(ended.argv)
     run.facts["timing"]["boot_s"] = ended.boot_s
     return ended
+
+
+def doctor(words: Words) -> int:
+    """Print what make doctor says inside a machine. Returns its exit code. Raises UserError."""
+    kernel, accel = choose(words)
+    how = "under KVM" if accel.name == "kvm" else f"EMULATED ({accel.why}): times there mean little"
+    print(f"in a virtual machine, CPUs {how}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="seekmeter-") as place:
+        run = Path(place)
+        (run / "raw").mkdir()
+        command = [sys.executable, "-B", "-m", "collectors.doctor"]
+        cpus = os.cpu_count() or 1
+        ended = run_inside(kernel, accel, cpus, qemu.DEFAULT_MEMORY_BYTES, [], run, command, print)
+    if ended.status is None:
+        raise RunError(ended.why)
+    return ended.status
 
 
 def default_memory(plan: Plan) -> int:

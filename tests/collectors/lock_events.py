@@ -21,6 +21,10 @@ LINE = re.compile(
     r"^\s*(?P<comm>.*)-(?P<pid>\d+)\s+\[(?P<cpu>\d+)\]\s+(?P<context>\S+)\s+(?P<seconds>[\d.]+): "
     r"contention_(?P<what>begin|end): (?:0x)?(?P<lock>[0-9a-f]+) \((?:flags|ret)=(?P<value>[^)]*)\)"
 )
+# A thread's name as it is made or changed, in the event itself: the tracer's own list of names forgets some.
+NAMED = re.compile(
+    r"-(?P<pid>\d+)\s+\[.*: task_(?:newtask: pid=(?P<new>\d+) comm=|rename: .*newcomm=)(?P<comm>\S+)"
+)
 BUFFER_KB = 40960
 
 
@@ -64,10 +68,12 @@ class LockEvents:
         self._write("trace_clock", "mono")
         self._write("buffer_size_kb", str(BUFFER_KB))
         self._write("options/hash-ptr", "0")
+        self._write("events/task/enable", "1")
         self._write("events/lock/enable", "1")
 
     def finish(self) -> None:
         self._write("events/lock/enable", "0")
+        names: dict[int, str] = {}
         for stats in self.instance.glob("per_cpu/cpu*/stats"):
             lost = dict(line.split(": ") for line in stats.read_text().splitlines())
             assert int(lost["overrun"]) == 0, "the tracer's own buffer is too small for this test"
@@ -75,12 +81,15 @@ class LockEvents:
         for line in (self.instance / "trace").read_text(errors="replace").splitlines():
             if line.startswith("#"):
                 continue
+            if named := NAMED.search(line):
+                names[int(named["new"] or named["pid"])] = named["comm"]
+                continue
             match = LINE.match(line)
             assert match, line
             begin = match["what"] == "begin"
             self.events.append(
                 Event(
-                    comm=match["comm"],
+                    comm=names.get(int(match["pid"]), match["comm"]),
                     pid=int(match["pid"]),
                     lock=int(match["lock"], 16),
                     t_ns=round(float(match["seconds"]) * 1e6) * 1000,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -28,6 +29,8 @@ from tests.collectors.recording import (
 )
 
 pytestmark = [needs_root, needs_btf]
+# Longer than the recorder takes to attach, which is seconds on emulated CPUs.
+HOLD_MS = 1500 if "SEEKMETER_GUEST" not in os.environ else 8000
 
 
 def kind_number(run: Recording, kind: str) -> int:
@@ -194,10 +197,10 @@ def test_waits_open_at_the_start_and_at_the_end_are_counted(tmp_path: Path) -> N
         time.sleep(0.05)
         return child
 
-    with hold(1500) as early, recording(tmp_path / "out", "--collect", "locks") as run:
+    with hold(HOLD_MS) as early, recording(tmp_path / "out", "--collect", "locks") as run:
         early.wait()
         time.sleep(0.2)
-        with hold(1500) as late:
+        with hold(HOLD_MS) as late:
             run.stop()
             late.wait()
     notes = run.source("locks")["notes"]
