@@ -15,8 +15,7 @@ from analysis.errors import ReportError, WordError
 from analysis.figures import compare_iographs
 from analysis.files import write_atomic
 from analysis.measures.compared import LETTERS, Compared, load_compared
-from analysis.report import essence, picture_title
-from analysis.reports import html, text
+from analysis.reports import about, html, text
 from analysis.reports.compare_content import make_document
 from analysis.reports.compare_facts import tags
 from analysis.run import clean
@@ -91,7 +90,7 @@ def _names(one: Compared, tag: str) -> tuple[str, str, str]:
     kernel = one.run.text("kernel", "release")
     length = f"{units.seconds(one.measured.window.work_s)} s"
     return (
-        f"{one.letter}  {tag or picture_title(one.run)}",
+        f"{one.letter}  {tag or about.run_title(one.run)}",
         f"Linux {kernel}" if kernel else "",
         f"{length}, EMULATED CPUs" if one.emulated else length,
     )
@@ -107,11 +106,11 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     png, svg = compare_iographs.render(runs, title, names, document.banners)
     page = html.render(document, [(PICTURE, svg)], list(FILES), "the comparison's directory")
     now = datetime.now(UTC)
-    about = json.dumps(_about(runs, now), indent=1) + "\n"
+    runs_said = json.dumps(_about(runs, now), indent=1) + "\n"
     directory = _make_directory(out, now)
     write_atomic(directory / "compare.txt", text.render(document).encode("ascii"))
     write_atomic(directory / "compare.html", page.encode("utf-8", "backslashreplace"))
     write_atomic(directory / "compare.png", png)
     write_atomic(directory / "compare.svg", svg)
-    write_atomic(directory / "compare.json", about.encode("ascii"))
-    return essence(document, ESSENCE, [directory / name for name in FILES])
+    write_atomic(directory / "compare.json", runs_said.encode("ascii"))
+    return text.essence(document, ESSENCE, [directory / name for name in FILES])

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from analysis import units
 from analysis.figures import distributions, iograph
 from analysis.files import write_atomic
 from analysis.measures.measured import Measured, measure
-from analysis.reports import html, text
+from analysis.reports import about, html, text
 from analysis.reports.content import make_document
-from analysis.reports.document import Document
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables
 
@@ -43,30 +40,13 @@ def subtitle(run: Run, m: Measured) -> str:
     return line if len(line) <= 120 else line[:117] + "..."
 
 
-def picture_title(run: Run) -> str:
-    """File system and workload, or the run's name."""
-    workload = run.text("workload", "name")
-    variant = run.text("workload", "variant")
-    parts = [run.text("filesystem", "name"), f"{workload}:{variant}" if variant else workload]
-    title = " · ".join(part for part in parts if part) or run.name
-    return title if len(title) <= 60 else title[:57] + "..."
-
-
-def essence(document: Document, titles: Sequence[str], files: Sequence[Path]) -> str:
-    """What the terminal shows: these sections without their definitions, and where the files are."""
-    sections = [replace(s, definition="") for s in document.sections if s.title in titles]
-    where = "".join(f"  {path}\n" for path in files)
-    shown = text.render(replace(document, sections=sections))
-    return f"{shown}\nall figures, their definitions, and the pictures:\n{where}"
-
-
 def make_report(path: Path) -> str:
     """Write the reports into RUN; returns what to print: the text's essence and where the files are."""
     run = open_run(path)
     tables = load_tables(run)
     measured = measure(run, tables)
     document = make_document(run, tables, measured)
-    title = f"{picture_title(run)} · {units.seconds(measured.window.work_s)} s"
+    title = f"{about.run_title(run)} · {units.seconds(measured.window.work_s)} s"
     png, svg = iograph.render(run, tables, measured, title, subtitle(run, measured), document.banners)
     files = [*FILES, *(f"tables/{table}.parquet" for table in tables.rows)]
     shown = list(FILES)
@@ -83,4 +63,4 @@ def make_report(path: Path) -> str:
     pictures = [(IOGRAPH, svg), *([(DISTRIBUTIONS, shapes[1])] if shapes else [])]
     page = html.render(document, pictures, files, "the run directory")
     write_atomic(run.path / "report.html", page.encode("utf-8", "backslashreplace"))
-    return essence(document, ESSENCE, [run.path / name for name in shown])
+    return text.essence(document, ESSENCE, [run.path / name for name in shown])

@@ -18,6 +18,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from analysis import units
@@ -37,6 +38,7 @@ COLUMN_IN = {2: 3.5, 3: 2.7, 4: 2.25}
 NARROW_IN = 1.8  # a column where there are more
 MOST_TIMES_LONGER = 8  # a run this many times longer than another: time axes of their own
 DISK_IN = {"write": 2.3, "read": 1.3}
+LITTLE_IN = 0.75  # a disk map of an op that moved little
 TOTAL_IN = 0.15  # room above a disk map for its total
 NAMES_IN = 0.68  # the lines on each run
 BANNER_IN = 0.2
@@ -96,9 +98,22 @@ class Row:
 
     height_in: float
     title: str
-    draw: list[Callable[[Axes], list[panels.Handle]] | None]
+    draw: Sequence[Callable[[Axes], list[panels.Handle]] | None]
     absent: str
     legend: str = ""
+
+
+def _draw_map(
+    one: DiskPanels, ax: Axes, op: str, ranges: disk_panel.Ranges, height_in: float
+) -> list[panels.Handle]:
+    """One run's map of an op, and above it how much it moved in all."""
+    handles = one.draw(ax, op, ranges)
+    one.annotate(ax, height_in)
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(bottom, top + (top - bottom) * TOTAL_IN / height_in)  # room for the total above the map
+    total = units.bytes_(float(one.bytes_[op]))
+    ax.text(0.985, 0.98, total, transform=ax.transAxes, fontsize=7.5, ha="right", va="top")
+    return handles
 
 
 def _disk_rows(maps: Sequence[DiskPanels | None], mark: str) -> list[Row]:
@@ -108,23 +123,12 @@ def _disk_rows(maps: Sequence[DiskPanels | None], mark: str) -> list[Row]:
         some = next((one for one in maps if one is not None and one.maps[op]), None)
         if some is None:
             continue
-
-        def drawer(one: DiskPanels, op: str = op) -> Callable[[Axes], list[panels.Handle]]:
-            def draw(ax: Axes) -> list[panels.Handle]:
-                handles = one.draw(ax, op, ranges)
-                one.annotate(ax, DISK_IN[op])
-                bottom, top = ax.get_ylim()
-                # room for the total above the map, not on it
-                ax.set_ylim(bottom, top + (top - bottom) * TOTAL_IN / DISK_IN[op])
-                total = units.bytes_(float(one.bytes_[op]))
-                ax.text(0.985, 0.98, total, transform=ax.transAxes, fontsize=7.5, ha="right", va="top")
-                return handles
-
-            return draw
-
-        found = [drawer(one) if one is not None and one.maps[op] else None for one in maps]
+        moved = {each: max(m.bytes_[each] for m in maps if m is not None) for each in disk_panel.OPS}
+        height_in = DISK_IN[op] if moved[op] >= 0.02 * max(moved.values()) else LITTLE_IN
+        draw = partial(_draw_map, op=op, ranges=ranges, height_in=height_in)
+        found = [partial(draw, one) if one is not None and one.maps[op] else None for one in maps]
         none = f"no {disk_panel.WORDS[op]}"
-        rows.append(Row(DISK_IN[op], some.title(op) + mark, found, none, "per cell, all runs:"))
+        rows.append(Row(height_in, some.title(op) + mark, found, none, "per cell, all runs:"))
     return rows
 
 
@@ -183,9 +187,21 @@ def _same_height(axes: Sequence[Axes]) -> None:
             ax.set_ylim(low, high)
 
 
+def _look(handle: panels.Handle) -> tuple[object, ...]:
+    """What tells a legend's entry from the others."""
+    if isinstance(handle, Line2D):
+        return (handle.get_color(), handle.get_linestyle(), handle.get_linewidth(), handle.get_marker())
+    return (handle.get_facecolor(),)
+
+
 def _together(handles: Sequence[list[panels.Handle]]) -> list[panels.Handle]:
-    """The legend entries of all runs, each once."""
-    return list({str(handle.get_label()): handle for some in handles for handle in some}.values())
+    """The legend entries of all runs, each look once, labelled with all it stands for in any of them."""
+    merged: dict[tuple[object, ...], panels.Handle] = {}
+    for handle in (handle for some in handles for handle in some):
+        known = merged.setdefault(_look(handle), handle)
+        names = [*str(known.get_label()).split(", "), *str(handle.get_label()).split(", ")]
+        known.set_label(", ".join(dict.fromkeys(names)))
+    return list(merged.values())
 
 
 def _fit(words: str, width_in: float, character_in: float = CHARACTER_IN) -> str:

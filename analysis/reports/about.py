@@ -57,6 +57,15 @@ def vm_words(run: Run) -> str:
     )
 
 
+def run_title(run: Run) -> str:
+    """File system and workload, or the run's name."""
+    workload = run.text("workload", "name")
+    variant = run.text("workload", "variant")
+    parts = [run.text("filesystem", "name"), f"{workload}:{variant}" if variant else workload]
+    title = " · ".join(part for part in parts if part) or run.name
+    return title if len(title) <= 60 else title[:57] + "..."
+
+
 def banners(run: Run, truncated_bytes: Mapping[str, int]) -> list[str]:
     """What must be said before any figure."""
     said = []

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from analysis.reports.document import Document, Section, Table
 
@@ -156,3 +159,11 @@ def render(document: Document) -> str:
     for section in document.sections:
         lines += section_lines(section)
     return "\n".join(lines) + "\n"
+
+
+def essence(document: Document, titles: Sequence[str], files: Sequence[Path]) -> str:
+    """What the terminal shows: these sections without their definitions, and where the files are."""
+    sections = [replace(s, definition="") for s in document.sections if s.title in titles]
+    where = "".join(f"  {path}\n" for path in files)
+    shown = render(replace(document, sections=sections))
+    return f"{shown}\nall figures, their definitions, and the pictures:\n{where}"

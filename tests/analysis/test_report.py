@@ -28,7 +28,8 @@ from matplotlib.text import Text
 from analysis.__main__ import main
 from analysis.figures import iograph, style
 from analysis.measures.measured import measure
-from analysis.report import picture_title, subtitle
+from analysis.report import subtitle
+from analysis.reports.about import run_title
 from analysis.reports.content import make_document
 from analysis.reports.text import render
 from analysis.run import open_run
@@ -509,7 +510,7 @@ def test_text_inside_the_picture_is_not_cut(whole_run: Path) -> None:
     tables = load_tables(run)
     m = measure(run, tables)
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
-        figure = iograph.draw(run, tables, m, picture_title(run), subtitle(run, m), ["a banner"])
+        figure = iograph.draw(run, tables, m, run_title(run), subtitle(run, m), ["a banner"])
         figure.canvas.draw()
         frame = figure.bbox
         for text in visible_texts(figure):
