@@ -24,9 +24,11 @@ def main(job: str) -> int:
     try:
         words = words_module.parse(os.environ, job)
         if job == "plan":
+            from workloads.machines import kernels
             from workloads.plan import make_plan
 
-            print("\n".join(make_plan(words).lines()))
+            kernel = kernels.look(words.kernel) if words.vm else None
+            print("\n".join(make_plan(words, kernel=kernel).lines()))
             return 0
         return _record(job, words)
     except UserError as error:

@@ -196,14 +196,21 @@ def filesystem_answers() -> Iterator[Answer]:
     """Each file system: known to the kernel, and its programs there (make trace installs those)."""
     for name in filesystems.names():
         filesystem = filesystems.load(name)
-        missing = [program for program in (filesystem.mkfs[0], filesystem.fsck[0]) if not _on_path(program)]
+        missing = filesystems.missing_programs(filesystem)
         if not filesystems.kernel_has(name):
-            yield Answer(name, NO, f"this kernel ({kernel.release()}) has no {name}", "a kernel that has it")
+            yield Answer(name, NO, f"this kernel ({kernel.release()}) has no {name}", _other_kernel(name))
         elif missing:
             package = " ".join(filesystem.packages)
             yield Answer(name, PART, f"{missing[0]} is missing", f"make trace FS={name} installs {package}")
         else:
             yield Answer(name, YES, filesystem.summary)
+
+
+def _other_kernel(name: str) -> str:
+    """Return how to find a kernel that has a file system; make trace then takes it by itself."""
+    if virtual_disks.inside():
+        return "another KERNEL="
+    return "a virtual machine: see make doctor VM=1"
 
 
 def disk_answers() -> Iterator[Answer]:

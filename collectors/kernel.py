@@ -147,7 +147,8 @@ def spinlock_mode() -> str:
         return "virt"
     if "PV spinlocks disabled" in messages:
         return "native"  # dedicated CPUs, one CPU or nopvspin: these turn the test-and-set lock off too
-    return "unknown"
+    # Each hypervisor that the kernel has such locks for says so either way; others get the plain one.
+    return "virt" if "Linux version" in messages else "unknown"
 
 
 def _boot_messages() -> str:

@@ -25,7 +25,7 @@ from collectors.rundir import RunDirectory
 from collectors.terminal import tell
 from workloads.errors import RunError
 from workloads.janitor import Janitor
-from workloads.machines import kernels, qemu
+from workloads.machines import DEFAULT_MEMORY_BYTES, kernels, qemu
 from workloads.machines.choice import GUEST
 from workloads.machines.kernels import Kernel
 from workloads.machines.qemu import Accelerator, Machine, VirtualDisk
@@ -93,7 +93,7 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
     run, words = session.run, plan.words
     session.say("run", str(run.path))
     cpus = words.machine_cpus or os.cpu_count() or 1
-    memory_bytes = words.machine_mem_bytes or default_memory(plan)
+    memory_bytes = words.machine_mem_bytes or plan.machine_memory_bytes
     run.add(
         command=words.command(),
         words=dict(words.given),
@@ -133,15 +133,10 @@ def doctor(words: Words) -> int:
         (run / "raw").mkdir()
         command = [sys.executable, "-B", "-m", "collectors.doctor"]
         cpus = os.cpu_count() or 1
-        ended = run_inside(kernel, accel, cpus, qemu.DEFAULT_MEMORY_BYTES, [], run, command, print)
+        ended = run_inside(kernel, accel, cpus, DEFAULT_MEMORY_BYTES, [], run, command, print)
     if ended.status is None:
         raise RunError(ended.why)
     return ended.status
-
-
-def default_memory(plan: Plan) -> int:
-    """Return the machine's memory in bytes if MEM= does not say: a disk in RAM comes on top."""
-    return qemu.DEFAULT_MEMORY_BYTES + (plan.size_bytes if plan.disk == "ram" else 0)
 
 
 def run_inside(

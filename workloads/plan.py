@@ -11,6 +11,7 @@ from workloads.catalog import Workload
 from workloads.disks import Devices, queue, safety
 from workloads.errors import MachineError, WordError
 from workloads.filesystems import Filesystem, OptionSet
+from workloads.machines import DEFAULT_MEMORY_BYTES
 from workloads.machines.kernels import Kernel
 from workloads.nearest import nearest
 from workloads.units import show_size
@@ -55,6 +56,7 @@ class Plan:
     cpus: tuple[int, ...] | None
     left_out: Mapping[str, str]  # options of a study that are not applied, and why
     warnings: tuple[str, ...] = ()
+    kernel: Kernel | None = None  # of the virtual machine it is for
     unchecked: tuple[str, ...] = ()  # what could not be checked here and now, and why
     to_install: tuple[str, ...] = ()  # packages that trace will install first (a plan before setup)
 
@@ -126,6 +128,11 @@ class Plan:
             else list(self.workload_argv)
         )
 
+    @property
+    def machine_memory_bytes(self) -> int:
+        """A virtual machine's memory if MEM= does not say: disks in RAM come on top."""
+        return DEFAULT_MEMORY_BYTES + self.bytes_of("ram")
+
     def lines(self) -> list[str]:
         """Return the plan as text for make plan."""
         from workloads import plan_text
@@ -142,7 +149,7 @@ def make_plan(words: Words, trial: bool = True, kernel: Kernel | None = None) ->
     if words.mem_bytes is not None or words.cpus is not None:
         cgroups.check_controllers(cgroups.find_layout(), words.mem_bytes, words.cpus)
     workload = catalog.load(words.wl, words.wl_variant) if words.wl else None
-    plan = _plan_workload(words, workload)
+    plan = replace(_plan_workload(words, workload), kernel=kernel)
     if words.fs is not None:
         plan = _plan_filesystem(plan, words.fs, kernel)
         plan = _check_disk(plan, filesystems.load(words.fs))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from workloads.disks import Devices
 from workloads.disks.loop import scratch_directory
+from workloads.machines.kernels import Kernel
 from workloads.units import show_seconds, show_size
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def lines(plan: "Plan") -> list[str]:
     """Return the lines."""
     words = plan.words
     rows: list[tuple[str, str]] = [("command", words.command())]
+    if plan.kernel is not None:
+        rows += _machine_rows(plan, plan.kernel)
     if plan.filesystem is not None:
         devices = _devices(plan)
         rows += _disk_rows(plan, devices)
@@ -65,6 +68,18 @@ def lines(plan: "Plan") -> list[str]:
     rows += [("warning", text) for text in plan.warnings]
     rows += [("unchecked", text) for text in plan.unchecked]
     return [f"{label:<11} {text}" for label, text in rows]
+
+
+def _machine_rows(plan: "Plan", kernel: Kernel) -> list[tuple[str, str]]:
+    words = plan.words
+    why = f" ({words.vm_why})" if words.vm_why else ""
+    fetched = "" if kernel.image is not None else ", fetched first"
+    cpus = words.machine_cpus or os.cpu_count() or 1
+    memory = show_size(words.machine_mem_bytes or plan.machine_memory_bytes)
+    return [
+        ("machine", f"virtual{why}, {cpus} CPUs, {memory} of memory"),
+        ("kernel", f"Linux {kernel.name}{fetched}"),
+    ]
 
 
 def _devices(plan: "Plan") -> Devices:

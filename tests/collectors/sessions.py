@@ -107,9 +107,9 @@ class Job:
                 return
         pytest.fail(f"never came to {word!r}:\n{self.said}")
 
-    def end(self) -> int:
+    def end(self, seconds: float = 60) -> int:
         """Wait for its end; return its exit code, and let .said be all it said on stderr."""
-        out, errors = self.process.communicate(timeout=60)
+        out, errors = self.process.communicate(timeout=seconds)
         self.said += errors
         self.printed = out
         assert "Traceback" not in self.said, self.said

@@ -33,14 +33,14 @@ class Kernel:
     """A kernel to boot."""
 
     name: str  # for the user: the release, or the path where that is not known
-    image: Path  # bzImage, or the built tree
+    image: Path | None  # bzImage, or the built tree; None: it is not fetched yet
     modules: Path | None  # …/lib/modules/RELEASE; None: not known before the boot
     config: Path | None
 
     @property
     def is_tree(self) -> bool:
         """Whether it is a built kernel tree."""
-        return self.image.is_dir()
+        return self.image is not None and self.image.is_dir()
 
 
 def cache_directory() -> Path:
@@ -49,15 +49,22 @@ def cache_directory() -> Path:
     return Path(base) / "seekmeter"
 
 
-def find(word: str | None, say: Callable[[str], None]) -> Kernel:
-    """Return the kernel KERNEL= names (None: the distribution's newest), fetching it if need be.
-
-    say is told of a download before it begins. Raises WordError, MachineError.
-    """
+def look(word: str | None) -> Kernel:
+    """Return the kernel KERNEL= names (None: the distribution's newest), fetching nothing."""
     if word is not None and "/" in word:
         return _at_path(Path(word).absolute())
     release = _release_of(word)
-    return _installed(Path("/"), release) or _fetch(release, say)
+    cached = cache_directory() / "kernels" / release
+    return _installed(Path("/"), release) or _installed(cached, release) or Kernel(release, None, None, None)
+
+
+def find(word: str | None, say: Callable[[str], None]) -> Kernel:
+    """Return the kernel KERNEL= names, fetched if need be. Raises WordError, MachineError.
+
+    say is told of a download before it begins.
+    """
+    kernel = look(word)
+    return kernel if kernel.image is not None else _fetch(kernel.name, say)
 
 
 def _at_path(path: Path) -> Kernel:
@@ -73,7 +80,7 @@ def _at_path(path: Path) -> Kernel:
     release_name = path.name.partition("-")[2]
     for parent in path.parents:
         found = _installed(parent, release_name) if release_name else None
-        if found is not None and found.image.resolve() == path.resolve():
+        if found is not None and found.image and found.image.resolve() == path.resolve():
             return found
     config = path.with_name(f"config-{release_name}")
     return Kernel(str(path), path, None, config if config.exists() else None)

@@ -23,10 +23,8 @@ from workloads.errors import MachineError
 from workloads.machines import kvm
 from workloads.machines.kernels import Kernel
 
+VIRTME = Path(sys.executable).parent / "virtme-run"
 INIT = Path(__file__).resolve().parent.parent.parent / "build/guest-init"
-DEFAULT_MEMORY_BYTES = 2 << 30
-# A Debian kernel, the recorder and the session together; a machine with less than this does not start.
-LEAST_MEMORY_BYTES = 192 << 20
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -59,6 +57,7 @@ def find_qemu() -> str:
 
 def accelerator(kernel: Kernel) -> Accelerator:
     """Return KVM where it works, else emulation and why."""
+    assert kernel.image is not None
     image = kernel.image / "arch/x86/boot/bzImage" if kernel.is_tree else kernel.image
     works, why = kvm.works(find_qemu(), image)
     return Accelerator("kvm", "") if works else Accelerator("tcg", why)
@@ -191,12 +190,11 @@ def _arguments(
     words += ["--save-initramfs", str(initramfs), "--dry-run", "--show-command"]
     if accel.name != "kvm":
         words.append("--disable-kvm")
-    program = Path(sys.executable).parent / "virtme-run"
-    if not program.exists():
-        raise MachineError(f"{program} is missing: run make setup")
+    if not VIRTME.exists():
+        raise MachineError(f"{VIRTME} is missing: run make setup")
     path = os.environ.get("PATH", os.defpath)
     result = subprocess.run(
-        [str(program), *words],
+        [str(VIRTME), *words],
         capture_output=True,
         text=True,
         errors="replace",
