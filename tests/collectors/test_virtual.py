@@ -110,7 +110,10 @@ def test_a_guest_that_panics_leaves_what_it_had(tmp_path: Path) -> None:
 
 def test_a_guest_that_hangs_is_ended(tmp_path: Path) -> None:
     """Stopped, it gives no sign of life. The limit is made short here, in the process that watches."""
-    shorter = "import sys; from collectors import virtual, __main__ as m; virtual._HANG_SECONDS = 6.0; sys.exit(m.main('trace'))"
+    shorter = (
+        "import sys; from collectors import virtual, __main__ as m; "
+        "virtual._HANG_SECONDS = 6.0; sys.exit(m.main('trace'))"
+    )
     words = {"FS": "ext4", "CMD": "sleep 500", "SIZE": "256M", "VM": "1", "OUT": str(tmp_path / "run")}
     with subprocess.Popen(
         [sys.executable, "-c", shorter],
@@ -212,10 +215,13 @@ def test_a_disk_image_that_cannot_grow_is_an_error_inside(
 @pytest.mark.parametrize("missing", ["qemu-system-x86_64", "virtme-run"])
 def test_what_is_missing_is_named(tmp_path: Path, missing: str) -> None:
     if missing == "virtme-run":
-        code = "import pathlib, sys; from workloads.machines import qemu; qemu.VIRTME = pathlib.Path('/nowhere/virtme-run')"
+        without = "qemu.VIRTME = pathlib.Path('/nowhere/virtme-run')"
     else:
-        code = "import sys; from workloads.machines import qemu; qemu.shutil.which = lambda name, path=None: None"
-    code += "; from collectors import __main__ as m; sys.exit(m.main('trace'))"
+        without = "qemu.shutil.which = lambda name: None"
+    code = (
+        f"import pathlib, sys; from workloads.machines import qemu; {without}; "
+        f"from collectors import __main__ as m; sys.exit(m.main('trace'))"
+    )
     words = {"FS": "ext4", "CMD": "true", "SIZE": "64M", "VM": "1", "OUT": str(tmp_path / "run")}
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -255,10 +255,11 @@ static void start_loopback(void)
 		close(fd);
 }
 
-/* Modules that nothing asks for by itself where no udev runs. A kernel that has them built in needs none. */
+/* Modules that nothing asks for where no udev runs, or too late. A kernel that has them built in needs none. */
 static void load_modules(void)
 {
-	char *const command[] = { "modprobe", "-q", "-a", "virtio_blk", "loop", NULL };
+	char *const command[] = { "modprobe",	   "-q", "-a", "virtio_blk", "loop", "bfq",
+				  "kyber-iosched", NULL };
 	pid_t child = fork();
 
 	if (child == 0) {

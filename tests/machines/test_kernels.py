@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""KERNEL=: which kernel a word stands for, among those installed, fetched before, and offered by apt."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from workloads.errors import MachineError, WordError
+from workloads.machines import kernels
+
+needs_apt = pytest.mark.skipif(shutil.which("apt-cache") is None, reason="not a Debian: no apt-cache to ask")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, and an apt that offers three kernels."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        kernels, "_offered", lambda: ["6.1.0-9-amd64", "6.1.0-10-amd64", "6.12.3+deb12-amd64"]
+    )
+    monkeypatch.setattr(kernels, "_newest_of_distribution", lambda: "6.1.0-10-amd64")
+    return tmp_path / "cache/seekmeter/kernels"
+
+
+def put(root: Path, release: str, modules: str = "lib/modules") -> Path:
+    """Lay out a kernel as a package does."""
+    (root / "boot").mkdir(parents=True)
+    (root / modules / release).mkdir(parents=True)
+    image = root / "boot" / f"vmlinuz-{release}"
+    image.write_bytes(b"kernel")
+    (root / "boot" / f"config-{release}").write_text("CONFIG_SMP=y\n")
+    (root / modules / release / "modules.dep").touch()
+    return image
+
+
+@pytest.mark.parametrize(
+    ("word", "release"),
+    [
+        (None, "6.1.0-10-amd64"),
+        ("6.1", "6.1.0-10-amd64"),  # 10 is more than 9
+        ("6.1.0-9-amd64", "6.1.0-9-amd64"),
+        ("6", "6.12.3+deb12-amd64"),
+        ("6.12", "6.12.3+deb12-amd64"),
+    ],
+)
+def test_a_version_is_the_newest_that_begins_with_it(cache: Path, word: str | None, release: str) -> None:
+    found = kernels.look(word)
+    assert (found.name, found.image) == (release, None)
+    image = put(cache / release, release)
+    found = kernels.look(word)
+    assert (found.image, found.config) == (image, image.with_name(f"config-{release}"))
+    assert found.modules == cache / release / "lib/modules" / release
+
+
+def test_half_a_kernel_is_not_one(cache: Path) -> None:
+    image = put(cache / "6.1.0-9-amd64", "6.1.0-9-amd64")
+    image.unlink()
+    with pytest.raises(MachineError, match="not whole: remove it"):
+        kernels.find("6.1.0-9-amd64", print)
+
+
+def test_an_unknown_version_names_those_there_are(cache: Path) -> None:
+    with pytest.raises(WordError, match=r"6\.1\.0-10-amd64"):
+        kernels.look("6.1.0-11-amd64")
+
+
+def test_no_apt_and_nothing_installed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_offered", list)
+    with pytest.raises(MachineError, match="apt knows no kernels: name a kernel image"):
+        kernels.look("5.10")
+
+
+@pytest.mark.parametrize("modules", ["lib/modules", "usr/lib/modules"])
+def test_an_image_finds_its_modules(tmp_path: Path, modules: str) -> None:
+    image = put(tmp_path / "root", "6.6.1", modules)
+    found = kernels.look(str(image))
+    assert (found.name, found.image, found.modules) == ("6.6.1", image, tmp_path / "root" / modules / "6.6.1")
+
+
+def test_an_image_without_modules_is_asked_when_it_has_booted(tmp_path: Path) -> None:
+    image = tmp_path / "bzImage"
+    image.write_bytes(b"kernel")
+    assert kernels.look(str(image)) == kernels.Kernel(str(image), image, None, None)
+
+
+def test_a_built_tree(tmp_path: Path) -> None:
+    with pytest.raises(WordError, match="not a built kernel tree: build it"):
+        kernels.look(f"{tmp_path}/")
+    (tmp_path / ".config").touch()
+    (tmp_path / "include/config").mkdir(parents=True)
+    (tmp_path / "include/config/kernel.release").write_text("6.9.0-rc1\n")
+    found = kernels.look(f"{tmp_path}/")
+    assert (found.name, found.is_tree, found.config) == ("6.9.0-rc1", True, tmp_path / ".config")
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(WordError, match="is not there: name a kernel image"):
+        kernels.look(str(tmp_path / "bzImage"))
+
+
+@needs_apt
+def test_the_distribution_is_asked_as_a_user_would() -> None:
+    """Against apt's own account of what installing the kernel's package would bring."""
+    machine = kernels._architecture()
+    wanted = subprocess.run(
+        ["apt-get", "install", "--simulate", "--no-install-recommends", f"linux-image-{machine}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    brought = re.findall(rf"^Inst linux-image-(\d\S+-{machine}) ", wanted, re.MULTILINE)
+    if not brought:
+        pytest.skip(
+            "the distribution's kernel is installed, or apt's lists are empty: apt-get update fills them"
+        )
+    assert kernels.look(None).name == brought[0]

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether KVM works is found by trying: programs that do what QEMU does on good and bad machines."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from workloads.janitor import boot_id
+from workloads.machines import kvm
+
+# What it does, and what is then said.
+BEHAVIOURS = {
+    "boots": ("echo 'Linux version 6'; sleep 60", True, ""),
+    "hangs": ("exec sleep 60", False, "a guest says nothing within 1 s"),
+    "refuses": (
+        "echo 'qemu: failed to initialize kvm: Operation not permitted' >&2; exit 1",
+        False,
+        "failed to initialize kvm",
+    ),
+    "dies": ("kill -9 $$", False, "QEMU ends without a word"),
+}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, a /dev/kvm that can be opened, a short limit."""
+    device = tmp_path / "kvm"
+    device.touch()
+    monkeypatch.setattr(kvm, "_DEVICE", device)
+    monkeypatch.setattr(kvm, "_FIRST_WORD_SECONDS", 1.0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/seekmeter"
+
+
+def program(path: Path, script: str) -> str:
+    path.write_text(f"#!/bin/sh\necho $$ >>{path}.pids\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_found_by_trying_and_kept_for_this_boot(tmp_path: Path, cache: Path, name: str) -> None:
+    script, works, why = BEHAVIOURS[name]
+    qemu = program(tmp_path / "qemu", script)
+    start = time.monotonic()
+    answer = kvm.works(qemu, Path("/boot/vmlinuz"))
+    assert answer[0] is works
+    assert why in answer[1]
+    assert time.monotonic() - start < 10
+    (pid,) = (tmp_path / "qemu.pids").read_text().split()
+    assert not Path(f"/proc/{pid}").exists()
+    assert kvm.works(qemu, Path("/boot/vmlinuz")) == answer
+    assert len((tmp_path / "qemu.pids").read_text().split()) == 1  # not tried again
+    assert [file.name for file in cache.iterdir()] == [f"kvm-{boot_id()}-{os.geteuid()}"]
+
+
+def test_an_earlier_boot_says_nothing_about_this_one(tmp_path: Path, cache: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / f"kvm-another-boot-{os.geteuid()}").write_text("")
+    works, _ = kvm.works(program(tmp_path / "qemu", "exec sleep 60"), Path("/boot/vmlinuz"))
+    assert not works
+    assert not (cache / f"kvm-another-boot-{os.geteuid()}").exists()
+
+
+def test_without_the_device_nothing_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kvm, "_DEVICE", tmp_path / "none")
+    assert kvm.works("/nowhere/qemu", Path("/boot/vmlinuz")) == (False, "there is no /dev/kvm")
