@@ -2,13 +2,15 @@
 """The IO graphs of several runs side by side: a column a run, one question a row, the same axes along a row.
 
 Rows: where on the disk, throughput of application and device, requests and seeks, latency. What a cell's ink
-means in bytes is the same for all runs too. A run much shorter than another would be a line on its time axis:
-then, and only then, each run has a time axis of its own, and the picture says so.
+means in bytes is the same for all runs too. A run much shorter than another would be a line on its time axis,
+and its rates would dwarf the other's: then, and only then, each run has its own scales of time and of rates,
+and the picture says so.
 """
 
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,7 +38,9 @@ RIGHT_IN = 1.75
 BETWEEN_IN = 0.2
 COLUMN_IN = {2: 3.5, 3: 2.7, 4: 2.25}
 NARROW_IN = 1.8  # a column where there are more
-MOST_TIMES_LONGER = 8  # a run this many times longer than another: time axes of their own
+MOST_TIMES_LONGER = 8  # a run more times longer than another: scales of their own
+APART_IN = 0.6  # between columns with scales of their own
+OWN_SCALE = "each run on its own scale"
 DISK_IN = {"write": 2.3, "read": 1.3}
 LITTLE_IN = 0.75  # a disk map of an op that moved little
 TOTAL_IN = 0.15  # room above a disk map for its total
@@ -101,6 +105,7 @@ class Row:
     draw: Sequence[Callable[[Axes], list[panels.Handle]] | None]
     absent: str
     legend: str = ""
+    of_rates: bool = False
 
 
 def _draw_map(
@@ -157,12 +162,14 @@ def _rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[R
                 lambda one: has_requests(one) or one.measured.app_mb_s is not None,
             ),
             "not recorded",
+            of_rates=True,
         ),
         Row(
             1.0,
             f"Requests and seeks per second{block}",
             of(lambda one, ax: panels.rates(ax, one.measured), has_requests),
             "no requests",
+            of_rates=True,
         ),
         Row(
             1.4,
@@ -217,6 +224,7 @@ class Layout:
     rows: Sequence[Row]
     head_in: float  # title, banners, and the runs' names
     strip_in: float  # the strips of phases
+    same_scale: bool  # of time and rates, for all runs
 
     @property
     def column_in(self) -> float:
@@ -224,9 +232,14 @@ class Layout:
         return COLUMN_IN.get(self.columns, NARROW_IN)
 
     @property
+    def step_in(self) -> float:
+        """From one column to the next."""
+        return self.column_in + (BETWEEN_IN if self.same_scale else APART_IN)
+
+    @property
     def width_in(self) -> float:
         """Of the whole picture."""
-        return LEFT_IN + self.columns * (self.column_in + BETWEEN_IN) + RIGHT_IN
+        return LEFT_IN + self.columns * self.step_in + RIGHT_IN
 
     @property
     def height_in(self) -> float:
@@ -236,7 +249,7 @@ class Layout:
 
     def left(self, column: int) -> float:
         """Left edge of a column, in figure coordinates."""
-        return (LEFT_IN + column * (self.column_in + BETWEEN_IN)) / self.width_in
+        return (LEFT_IN + column * self.step_in) / self.width_in
 
     def at(self, y_in: float) -> float:
         """So many inches from the top, in figure coordinates."""
@@ -257,7 +270,7 @@ def _draw_head(
     figure.text(left, at(0.3), title, fontsize=15, weight="bold", color=style.INK, va="center")
     for i, words in enumerate(banners):
         y = at(0.6 + BANNER_IN * i)
-        figure.text(left, y, f"! {words}", fontsize=9, color=style.ALARM, weight="bold", va="center")
+        figure.text(left, y, words, fontsize=9, color=style.ALARM, weight="bold", va="center")
     for i, (one, lines) in enumerate(zip(runs, names, strict=True)):
         first, *others = lines
         x, y_in = layout.left(i), layout.head_in - NAMES_IN + 0.1
@@ -275,6 +288,7 @@ def _draw_rows(figure: Figure, layout: Layout) -> list[list[Axes]]:
     for row in layout.rows:
         y += TITLE_GAP_IN + row.height_in
         handles, drawn = [], []
+        own_scale = row.of_rates and not layout.same_scale
         for i, column in enumerate(columns):
             shared = column[0] if column else None
             ax = figure.add_axes(layout.box(i, y, row.height_in), sharex=shared)
@@ -287,9 +301,9 @@ def _draw_rows(figure: Figure, layout: Layout) -> list[list[Axes]]:
                 continue
             handles.append(paint(ax))
             drawn.append(ax)
-            ax.tick_params(axis="y", labelleft=i == 0, which="both")
-        columns[0][-1].set_title(row.title)
-        if drawn:
+            ax.tick_params(axis="y", labelleft=i == 0 or own_scale, which="both")
+        columns[0][-1].set_title(f"{row.title}, {OWN_SCALE}" if own_scale else row.title)
+        if drawn and not own_scale:
             drawn[0].tick_params(axis="y", labelleft=True, which="both")
             _same_height(drawn)
         panels.legend(columns[-1][-1], _together(handles), row.legend)
@@ -307,16 +321,17 @@ def draw(
     starts = [float(one.measured.timeline.edges_s[0]) for one in runs]
     ends = [float(one.measured.timeline.edges_s[-1]) for one in runs]
     lengths = [end - start for start, end in zip(starts, ends, strict=True)]
-    same_time = max(lengths) <= MOST_TIMES_LONGER * min(lengths)
-    spans = [(min(starts), max(ends))] * len(runs) if same_time else list(zip(starts, ends, strict=True))
-    bare = Layout(len(runs), _rows(runs, maps), 0.0, 0.0)
+    same_scale = max(lengths) <= MOST_TIMES_LONGER * min(lengths)
+    spans = [(min(starts), max(ends))] * len(runs) if same_scale else list(zip(starts, ends, strict=True))
+    bare = Layout(len(runs), _rows(runs, maps), 0.0, 0.0, same_scale)
     strips = [
         make_strip(one.phases, one.measured, bare.column_in * length / (end - start))
         if one.phases is not None and one.phases.name
         else None
         for one, length, (start, end) in zip(runs, lengths, spans, strict=True)
     ]
-    shown = [_fit(words, bare.width_in - LEFT_IN, 0.078) for words in banners[:3]]
+    most = int((bare.width_in - LEFT_IN) / 0.078)
+    shown = [line for words in banners[:3] for line in textwrap.wrap(f"! {words}", most)[:2]]
     if len(banners) > 3:
         shown.append(f"and {len(banners) - 3} more, see compare.txt")
     layout = replace(
@@ -337,22 +352,23 @@ def draw(
             draw_phases(figure, box, strip, one.phases, one.measured, column)
     middle = (layout.left(0) + layout.box(len(runs) - 1, 0, 0)[0] + layout.column_in / layout.width_in) / 2
     words, y = "seconds since the workload started", 0.83 / layout.height_in
+    words += "" if same_scale else f", {OWN_SCALE}"
     figure.text(middle, y, words, ha="center", va="top", color=style.INK)
-    foot, y = _foot(runs, same_time), 0.1 / layout.height_in
+    foot, y = _foot(runs, same_scale), 0.1 / layout.height_in
     figure.text(layout.left(0), y, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
     return figure
 
 
-def _foot(runs: Sequence[Compared], same_time: bool) -> str:
+def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
     foot = (
-        "Vertical axes are the same along a row"
-        + (", the time axis for all runs." if same_time else ".")
-        + "\n"
-        "Offsets: bytes per cell at the time of issue, darker for more. Throughput, latency: by completion.\n"
-        "Rates: count / real length of the bin. Exact definitions and losses: compare.txt."
+        "All runs have the same axes along a row."
+        if same_scale
+        else "SCALES DIFFER: one run is much longer than another; offsets and latency have the same axes."
     )
-    if not same_time:
-        foot = "TIME AXES DIFFER: one run is much longer than another. " + foot
+    foot += (
+        "\nOffsets: bytes per cell at the time of issue, darker for more. Throughput, latency: by completion."
+        "\nRates: count / real length of the bin. Exact definitions and losses: compare.txt."
+    )
     if any(one.run.lossy(c) for one in runs for c in ("block", "calls")):
         foot += "  * a source lost events."
     return foot

@@ -17,7 +17,7 @@ from analysis.reports.compare_table import (
     Value,
     integer,
     make_table,
-    ratio,
+    show_ratio,
     union,
     without_repeats,
 )
@@ -85,10 +85,9 @@ def differences(runs: Runs) -> Section:
             b = _own(one, name)
             if a is None or b is None or (verdict := differ(a, b)) is None:
                 continue
-            times = ratio(a, b)
             words = (
                 f"{name}: own MB/s {units.mean(a)} in {first.letter} (n={a.n}), {units.mean(b)}"
-                f" in {one.letter} (n={b.n}), ratio {'-' if times is None else f'{times:.2f}'}: "
+                f" in {one.letter} (n={b.n}), ratio {show_ratio(a, b, False)}: "
             )
             if meaningless(first, one):
                 words += "not judged, CPUs were emulated"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -36,6 +37,7 @@ def mount_options(run: Run) -> str:
 def facts(run: Run) -> dict[str, str]:
     """All facts by name, the ones that matter most first; empty where run.json does not say."""
     variant = run.text("workload", "variant")
+    argv = run.words("workload", "argv")
     found = {
         "file system": run.text("filesystem", "name"),
         "option set": run.text("filesystem", "options"),
@@ -46,10 +48,10 @@ def facts(run: Run) -> dict[str, str]:
         "scheduler": run.text("device", "scheduler"),
         "scale": run.text("workload", "scale"),
         "seed": run.text("workload", "seed"),
-        "command": run.text("command"),
+        "command": re.sub(r" OUT=('[^']*'|\S+)", "", run.text("command")),
         "state": run.text("state"),
         "exit status": run.text("workload", "exit_status"),
-        "argv": plain(run, " ".join(run.words("workload", "argv"))),
+        "argv": plain(run, " ".join([*(os.path.basename(word) for word in argv[:1]), *argv[1:]])),
         "memory limit": units.bytes_(m) if (m := run.int_("workload", "mem_bytes")) else "",
         "CPU limit": run.text("workload", "cpus"),
         "mkfs": plain(run, run.text("filesystem", "mkfs")),

@@ -294,15 +294,18 @@ def test_names_that_are_new_in_every_run_do_not_differ(tmp_path: Path) -> None:
             "mount": f"mount -t ext4 {disk} {mnt}",
             "proc_mounts": f"{disk} {mnt} ext4 rw 0 0",
         }
-        spec.run["workload"]["argv"] = ["x", "-D", mnt, mnt + "x"]
+        spec.run["workload"]["argv"] = [f"/tree{number}/x", "-D", mnt, mnt + "x"]
+        spec.run["command"] = f"make trace FS=ext4 OUT=/tmp/{number} SEED=1"
         spec.write(tmp_path / name)
     run = open_run(tmp_path / "a")
     assert plain(run, run.text("filesystem", "mkfs")) == "mkfs.ext4 -J device=JOURNAL DISK"
-    assert plain(run, " ".join(run.words("workload", "argv"))) == "x -D MNT /run/seekmeter/3-9/mntx"
+    assert plain(run, " ".join(run.words("workload", "argv"))) == "/tree3/x -D MNT /run/seekmeter/3-9/mntx"
     runs = [load_compared(letter, tmp_path / name) for letter, name in (("A", "a"), ("B", "b"))]
     same, different = same_and_different(runs)
     assert [name for name, _ in different] == ["argv"]  # for that last word
     assert ("mount", "mount -t ext4 DISK MNT") in same
+    assert ("command", "make trace FS=ext4 SEED=1") in same
+    assert dict(different)["argv"][0] == "x -D MNT /run/seekmeter/3-9/mntx"
 
 
 def loaded(folder: Path, *changes: dict[str, Any]) -> list[Compared]:
@@ -456,6 +459,17 @@ def drawn(runs: list[Compared]) -> tuple[Any, list[Any]]:
     return figure, maps
 
 
+def cut(figure: Any) -> list[str]:
+    """The words that end outside the picture."""
+    frame = figure.bbox
+    boxes = [(words.get_text(), words.get_window_extent()) for words in visible_texts(figure)]
+    return [
+        words
+        for words, box in boxes
+        if words and (box.x0 < frame.x0 or box.x1 > frame.x1 or box.y0 < frame.y0 or box.y1 > frame.y1)
+    ]
+
+
 def test_the_pictures_axes_are_the_same_for_all_runs(tmp_path: Path) -> None:
     runs = []
     for letter, seconds, rate in (("A", 3, 100), ("B", 5, 900), ("C", 4, 10)):
@@ -474,12 +488,7 @@ def test_the_pictures_axes_are_the_same_for_all_runs(tmp_path: Path) -> None:
         # all bytes of the run are on the shared map
         of = {(c.op, c.class_): c.bytes for c in run.measured.classes if c.bytes}
         assert {(op, c): int(v.sum()) for op in one.maps for c, v in one.maps[op].items()} == of
-    frame = figure.bbox
-    for words in visible_texts(figure):
-        if words.get_text():
-            box = words.get_window_extent()
-            assert box.x0 >= frame.x0 and box.x1 <= frame.x1, words.get_text()
-            assert box.y0 >= frame.y0 and box.y1 <= frame.y1, words.get_text()
+    assert not cut(figure)
 
 
 def test_ink_means_the_same_bytes_in_every_run(tmp_path: Path) -> None:
@@ -502,9 +511,18 @@ def test_a_run_much_longer_gets_a_time_axis_of_its_own_and_it_is_said(tmp_path: 
     for letter, seconds in (("A", 3), ("B", 40)):
         runs.append(load_compared(letter, decaying_ext3(seconds, 40).write(tmp_path / letter)))
     figure, _ = drawn(runs)
+    assert not cut(figure)
     limits = {tuple(np.round(ax.get_xlim(), 3)) for ax in figure.axes if ax.axison}
     assert len(limits) == 2
-    assert any("TIME AXES DIFFER" in words.get_text() for words in figure.texts)
+    said = [words.get_text() for words in figure.texts]
+    assert any(words.startswith("SCALES DIFFER") for words in said)
+    assert "seconds since the workload started, each run on its own scale" in said
+    titles = {ax.get_title(loc="left"): ax for ax in figure.axes}
+    own = [title for title in titles if title.endswith(", each run on its own scale")]
+    assert [title.split(",")[0] for title in own] == ["Throughput", "Requests and seeks per second"]
+    latency = next(ax for title, ax in titles.items() if title.startswith("Request latency"))
+    beside = [ax for ax in figure.axes if ax.get_position().y0 == latency.get_position().y0]
+    assert len(beside) == 2 and len({ax.get_ylim() for ax in beside}) == 1
 
 
 def test_devices_are_matched_by_what_they_are_for(tmp_path: Path) -> None:
