@@ -5,6 +5,7 @@ Started by test_janitor.py.
 Arguments: state directory, the stage to stay in. All things are made as a real session makes them.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -27,8 +28,7 @@ def main(state: Path, last: str) -> None:
         if name == last:
             time.sleep(600)
 
-    kind = os.environ.get("KIND", "file")
-    env = {"SEEKMETER_FS": "ext4", "SEEKMETER_CMD": "true", "SEEKMETER_SIZE": "64M", "SEEKMETER_DISK": kind}
+    env = {"SEEKMETER_CMD": "true", **json.loads(os.environ["SESSION_WORDS"])}
     decided = make_plan(parse(env, "trace"), trial=False)
     janitor = Janitor(state)
     stage("empty")

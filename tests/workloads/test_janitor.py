@@ -44,12 +44,24 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+# The words of sessions to be killed: one disk, one in memory, two of one file system, and a journal's own.
+ONE = {"FS": "ext4", "SIZE": "64M"}
+SESSIONS = {
+    "file": ONE,
+    "ram": {**ONE, "DISK": "ram"},
+    "journal": {**ONE, "JOURNAL": "file"},
+    "journal-ram": {**ONE, "DISK": "ram", "JOURNAL": "ram"},
+    "two": {"FS": "btrfs", "SIZE": "128M", "DISK": "file file"},
+}
+
+
 def start(state: Path, stage: str, scratch: Path, kind: str) -> tuple["subprocess.Popen[str]", list[int]]:
     """Start a session and wait until it has reached the stage.
 
     Returns it and the processes that it started.
     """
-    env = {**os.environ, "PYTHONPATH": str(TREE), "SEEKMETER_SCRATCH": str(scratch), "KIND": kind}
+    env = {**os.environ, "PYTHONPATH": str(TREE), "SEEKMETER_SCRATCH": str(scratch)}
+    env["SESSION_WORDS"] = json.dumps({f"SEEKMETER_{name}": text for name, text in SESSIONS[kind].items()})
     session = subprocess.Popen(
         [sys.executable, "-m", "tests.workloads.killed_session", str(state), stage],
         cwd=TREE, env=env, stdout=subprocess.PIPE, text=True,
@@ -65,7 +77,11 @@ def start(state: Path, stage: str, scratch: Path, kind: str) -> tuple["subproces
 
 
 @pytest.mark.parametrize(
-    ("stage", "kind"), [*((stage, "file") for stage in STAGES), ("disk", "ram"), ("workload", "ram")]
+    ("stage", "kind"),
+    [
+        *((stage, "file") for stage in STAGES),
+        *((stage, kind) for stage in ("disk", "format", "workload") for kind in SESSIONS if kind != "file"),
+    ],
 )
 def test_kill_9_in_every_stage(stage: str, kind: str, tmp_path: Path) -> None:
     state, scratch = tmp_path / "state", tmp_path / "scratch"

@@ -132,6 +132,15 @@ def test_a_partition_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
     assert safety.check_device(partitioned.path, (partitioned.path,)).name == partitioned.name
 
 
+def test_disks_of_one_run_must_be_apart(partitioned: LoopDevice) -> None:
+    names = (partitioned.path, f"{partitioned.path}p1", f"{partitioned.path}p2")
+    whole, first, second = (safety.check_device(name, names) for name in names)
+    safety.check_apart([first, second])
+    for together in ([whole, first], [first, whole], [first, second, whole]):
+        with pytest.raises(WordError, match="each disk of a run must be one of its own"):
+            safety.check_apart(together)
+
+
 def test_a_partition_of_a_disk_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
     """The whole disk mounted (a file system that leaves the partition table alone), a partition asked for."""
     first = f"{partitioned.path}p1"

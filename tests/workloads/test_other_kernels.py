@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""File systems that this kernel may lack: which kernel has them, mkfs, where the journal is, fsck.
+
+Mounting them is tried in a virtual machine (tests/machines). Against blkid, debugreiserfs, jfs_debugfs.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.conftest import needs_root, run
+from workloads import disks, filesystems
+from workloads.errors import MachineError, WordError
+from workloads.filesystems import geometry
+from workloads.janitor import Janitor
+from workloads.machines.kernels import Kernel
+from workloads.plan import Plan, make_plan
+from workloads.words import parse
+
+MIB = 1 << 20
+# A kernel of which nothing is known: that of an image without its modules.
+ANY_KERNEL = Kernel("any", Path("/nowhere/bzImage"), None, None)
+OTHERS = ["reiserfs", "jfs", "f2fs", "nilfs2"]
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
+
+
+def plan_elsewhere(trial: bool = False, kernel: Kernel = ANY_KERNEL, **words: str) -> Plan:
+    """The plan for a run in a virtual machine with this kernel."""
+    given = {"CMD": "true", "VM": "1", **words}
+    env = {f"SEEKMETER_{name}": text for name, text in given.items()}
+    return make_plan(parse(env, "trace"), trial, kernel)
+
+
+@needs_root
+@pytest.mark.parametrize("fs", OTHERS)
+def test_mkfs_and_fsck(fs: str, janitor: Janitor) -> None:
+    """At the smallest size that the file promises; a sound file system is clean, and fsck changes nothing."""
+    filesystem = filesystems.load(fs)
+    decided = plan_elsewhere(FS=fs, SIZE=str(filesystem.min_bytes))
+    with disks.open_disk(decided, janitor) as disk:
+        filesystems.format(decided, disk, janitor)
+        assert run("blkid", "-p", "-o", "value", "-s", "TYPE", disk.path).strip() == fs
+        before = Path(disk.path).read_bytes()
+        clean, said = filesystems.fsck(decided, disk)
+        assert clean is (None if fs == "nilfs2" else True), said
+        run("blockdev", "--flushbufs", disk.path)
+        after = Path(disk.path).read_bytes()
+    changed = {
+        start
+        for start in range(0, len(before), 4096)
+        if before[start : start + 4096] != after[start : start + 4096]
+    }
+    # reiserfsck writes the date of the check into the superblock, at 64 KiB.
+    assert changed <= ({64 << 10} if fs == "reiserfs" else set())
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("fs", "offset", "length"),
+    [
+        ("reiserfs", (18 + 8193) * 4096, 4096),  # the block after the journal: the root of the tree
+        ("jfs", 32 << 10, 64 << 10),  # both superblocks and the inode maps
+        ("f2fs", 0x1000 * 4096, 8 << 20),  # the main area: the root directory's inode is in it
+    ],
+)
+def test_fsck_finds_damage_and_leaves_it(fs: str, offset: int, length: int, janitor: Janitor) -> None:
+    decided = plan_elsewhere(FS=fs, SIZE="600M")
+    with disks.open_disk(decided, janitor) as disk:
+        filesystems.format(decided, disk, janitor)
+        with open(disk.path, "r+b") as file:
+            file.seek(offset)
+            file.write(os.urandom(length))
+            os.fsync(file.fileno())
+        with open(disk.path, "rb") as file:
+            file.seek(offset)
+            damaged = file.read(length)
+        clean, said = filesystems.fsck(decided, disk)
+        assert clean is False, said
+        run("blockdev", "--flushbufs", disk.path)
+        with open(disk.path, "rb") as file:
+            file.seek(offset)
+            assert file.read(length) == damaged
+
+
+@needs_root
+@pytest.mark.parametrize("fs", ["reiserfs", "jfs"])
+def test_a_journal_on_a_disk_of_its_own(fs: str, janitor: Janitor) -> None:
+    decided = plan_elsewhere(FS=fs, SIZE="128M", JOURNAL="file")
+    with disks.open_disk(decided, janitor) as disk:
+        assert disk.journal is not None
+        filesystems.format(decided, disk, janitor)
+        assert geometry.journal(fs, disk.path) == []
+        clean, said = filesystems.fsck(decided, disk)
+        assert clean, said
+        if fs == "reiserfs":
+            number = os.stat(disk.journal.path).st_rdev
+            assert f"Device [0x{number:x}]" in run("debugreiserfs", disk.path)
+        else:
+            number = os.stat(disk.journal.path).st_rdev
+            assert re.search(rf"^Log device number:\s+0x{number:x}$", run("jfs_tune", "-l", disk.path), re.M)
+
+
+@pytest.mark.parametrize("options", [(), ("-s", "2000"), ("-s", "1000", "-b", "1024")])
+def test_the_journal_of_reiserfs_is_where_debugreiserfs_says(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    image = tmp_path / "image"
+    run("truncate", "-s", "300M", str(image))
+    run("mkfs.reiserfs", "-q", "-f", "-f", *options, str(image))
+    said = run("debugreiserfs", str(image))
+    sectors = int(re.findall(r"Blocksize: (\d+)", said)[0]) // 512
+    size, first = map(int, re.findall(r"Size (\d+) blocks \(.*header\) \(first block (\d+)\)", said)[0])
+    assert geometry.journal("reiserfs", str(image)) == [(first * sectors, (first + size) * sectors)]
+
+
+@pytest.mark.parametrize(("size", "options"), [("64M", ()), ("600M", ("-s", "20"))])
+def test_the_log_of_jfs_is_where_jfs_debugfs_says(
+    size: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    image = tmp_path / "image"
+    run("truncate", "-s", size, str(image))
+    run("mkfs.jfs", "-q", *options, str(image))
+    said = run("jfs_debugfs", str(image), input="superblock\nx\nq\n")
+    length = int(re.findall(r"s_logpxd.len:\s+(\d+)", said)[0])
+    address = int(re.findall(r"s_logpxd.address:\s+(\d+)", said)[0])
+    assert geometry.journal("jfs", str(image)) == [(address * 8, (address + length) * 8)]
+
+
+@pytest.mark.parametrize("kind", ["reiserfs", "jfs", "xfs"])
+def test_no_superblock_of_it(kind: str, tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(bytes(1 << 20))
+    with pytest.raises(Exception, match=f"has no {kind} superblock"):
+        geometry.journal(kind, str(image))
+
+
+@pytest.fixture
+def modules(tmp_path: Path) -> Path:
+    """The lists of a kernel's modules, as depmod(8) and the kernel's build make them."""
+    folder = tmp_path / "modules/6.1.0-test"
+    folder.mkdir(parents=True)
+    (folder / "modules.alias").write_text(
+        "# Aliases\nalias fs-jfs jfs\nalias fs-ext2 ext4\nalias fs-f2fsx f\n"
+    )
+    (folder / "modules.dep").write_text(
+        "kernel/fs/jfs/jfs.ko.xz:\nkernel/fs/ext4/ext4.ko: kernel/fs/jbd2/jbd2.ko\n"
+    )
+    (folder / "modules.builtin").write_text("kernel/fs/xfs/xfs.ko\n")
+    (folder / "modules.builtin.modinfo").write_bytes(
+        b"xfs.license=GPL\0xfs.alias=fs-xfs\0ext4.alias=fs-ext3\0"
+    )
+    return folder
+
+
+def test_which_file_systems_another_kernel_has(modules: Path) -> None:
+    has = {name for name in filesystems.names() if filesystems.modules_have(modules, name)}
+    assert has == {"jfs", "ext2", "xfs", "ext3"}
+    assert not filesystems.modules_have(modules.parent / "no such kernel", "jfs")
+
+
+@pytest.mark.parametrize(
+    ("list_of", "line"),
+    [("modules.dep", "kernel/fs/ext2/ext2.ko.zst:\n"), ("modules.builtin", "kernel/fs/ext2/ext2.ko\n")],
+)
+def test_ext2_by_its_own_driver(modules: Path, list_of: str, line: str) -> None:
+    """ext4 serving ext2 is not it, as here; the driver as a module or built in is."""
+    assert not filesystems.modules_have(modules, "ext2-driver")
+    with (modules / list_of).open("a") as file:
+        file.write(line)
+    assert filesystems.modules_have(modules, "ext2-driver")
+
+
+def test_a_plan_for_a_kernel_without_the_file_system(modules: Path) -> None:
+    kernel = Kernel("6.1.0-test", Path("/boot/vmlinuz"), modules, None)
+    assert plan_elsewhere(kernel=kernel, FS="jfs", SIZE="64M").filesystem is filesystems.load("jfs")
+    with pytest.raises(MachineError, match=r"Linux 6\.1\.0-test has no nilfs2: choose another FS"):
+        plan_elsewhere(kernel=kernel, FS="nilfs2")
+    with pytest.raises(MachineError, match="the driver ext2 of its own"):
+        plan_elsewhere(kernel=kernel, FS="ext2-driver")
+
+
+def test_ext2_by_its_own_driver_is_mounted_as_ext2() -> None:
+    decided = plan_elsewhere(FS="ext2-driver", SIZE="64M")
+    command = decided.mount_command(disks.Devices("/dev/vda"), "/mnt")
+    assert command == ["mount", "-t", "ext2", "/dev/vda", "/mnt"]
+    assert decided.mkfs_command(disks.Devices("/dev/vda"))[0] == "mkfs.ext2"
+
+
+def test_mkfs_options_are_tried_on_the_host(tmp_path: Path) -> None:
+    decided = plan_elsewhere(trial=True, FS="jfs", SIZE="64M", MOUNT="noatime")
+    assert any("inside the machine" in text for text in decided.unchecked)
+    with pytest.raises(WordError, match=r"MKFS: mkfs\.f2fs does not accept the options"):
+        plan_elsewhere(trial=True, FS="f2fs", SIZE="128M", MKFS="-z")
+
+
+def test_nilfs2_starts_no_cleaner() -> None:
+    decided = plan_elsewhere(FS="nilfs2", SIZE="256M", MOUNT="noatime")
+    command = decided.mount_command(disks.Devices("/dev/vda"), "/mnt")
+    assert command[3:5] == ["-o", "nogc,noatime"]
+    assert decided.fsck_command(disks.Devices("/dev/vda")) == []
+
+
+POOL_PROGRAM = """#!/bin/sh
+# As zpool: keeps its pools as files in a folder, and writes down what it was told.
+cd {folder} || exit 1
+echo "$@" >> log
+case $1 in
+create) shift; while [ $# -gt 2 ]; do shift; done; touch "pool-$1" ;;
+export) [ ! -e busy ] && rm "pool-$2" ;;
+list) test -e "pool-$2" ;;
+esac
+"""
+
+
+@pytest.fixture
+def zpool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program in the place of zpool, for the order in which it is called."""
+    folder = tmp_path / "zpool"
+    folder.mkdir()
+    program = folder / "zpool"
+    program.write_text(POOL_PROGRAM.format(folder=folder))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+@needs_root
+def test_a_pool_is_put_away_before_its_disk(zpool: Path, janitor: Janitor) -> None:
+    decided = plan_elsewhere(FS="zfs", SIZE="128M", MKFS="-o ashift=12")
+    with disks.open_disk(decided, janitor) as disk:
+        filesystems.format(decided, disk, janitor)
+        assert (zpool / f"pool-{janitor.name}").exists()
+        path = disk.path
+        mounting = decided.mount_command(disk.devices, "/mnt")
+        assert mounting == ["mount", "-t", "zfs", janitor.name, "/mnt"]
+    created, exported = (zpool / "log").read_text().splitlines()
+    assert created.endswith(f"mountpoint=legacy -o ashift=12 {janitor.name} {path}")
+    assert exported == f"export {janitor.name}"
+    assert not Path(path).exists()
+
+
+@needs_root
+def test_a_pool_of_a_killed_session_is_put_away(zpool: Path, tmp_path: Path) -> None:
+    """Also one whose mkfs was killed; and one that is busy is told, and tried again."""
+    state = tmp_path / "other state"
+    script = (
+        "import os, sys; from pathlib import Path; from workloads.janitor import Janitor\n"
+        "janitor = Janitor(Path(sys.argv[1]))\n"
+        "janitor.add_pool(janitor.name, ['zpool', 'export'], ['zpool', 'list'])\n"
+        "Path(sys.argv[2], 'pool-' + janitor.name).touch()\n"
+        "janitor.add_pool('never', ['zpool', 'export'], ['zpool', 'list'])\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    python = shutil.which("python3") or "python3"
+    subprocess.run([python, "-c", script, str(state), str(zpool)], check=False)
+    (zpool / "busy").touch()
+    assert any("the pool seekmeter-" in line and "the next start" in line for line in Janitor.sweep(state))
+    (zpool / "busy").unlink()
+    Janitor.sweep(state)
+    assert not list(zpool.glob("pool-*"))
+    assert [path.name for path in state.iterdir()] == ["lock"]
