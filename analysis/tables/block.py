@@ -72,6 +72,7 @@ def journal_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
     moves = [number for number, name in recording.enums.get("op", {}).items() if name in ("read", "write")]
     extents = _journal_extents(run)
     device, main = journal_device(run), device_number(dig(run.facts, "device", "dev"))
+    several = device is not None or bool(dig(run.facts, "more_devices"))
     if "journal" not in code or not (extents or device is not None):
         return lambda chunk: chunk
     starts = np.array([start for start, _ in extents], dtype=np.uint64)
@@ -84,10 +85,8 @@ def journal_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
         if extents:
             place = np.searchsorted(starts, chunk["sector"].astype(np.uint64), side="right") - 1
             inside = is_move & (place >= 0) & (chunk["sector"] < ends[np.maximum(place, 0)])
-            if device is not None or dig(run.facts, "more_devices"):
-                inside &= chunk["dev"] == (
-                    -1 if main is None else main
-                )  # the extents are sectors of the main disk alone
+            if several:  # the extents are sectors of the main disk alone
+                inside &= chunk["dev"] == (-1 if main is None else main)
         on_device = is_move & (chunk["dev"] == (-1 if device is None else device))
         if not (inside.any() or on_device.any()):
             return chunk
