@@ -8,9 +8,12 @@ import pytest
 
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import disks, loopdev, mounts
-from workloads.disks import queue
+from workloads.disks import queue, virtual
 from workloads.errors import MachineError, WordError
+from workloads.filesystems import trial
 from workloads.janitor import Janitor
+from workloads.plan import make_plan
+from workloads.words import parse
 
 WORKLOAD = {"WL": "fio-seqwrite", "SCALE": "quick", "SIZE": "512M"}
 
@@ -104,6 +107,49 @@ def test_a_scheduler_changed_by_somebody_else_is_left(loop: LoopDevice, janitor:
 def test_the_scheduler_of_no_kernel(loop: LoopDevice, janitor: Janitor) -> None:
     with pytest.raises(WordError, match="SCHED=cfq is not offered"):
         queue.set_scheduler(loop.name, "cfq", janitor)
+
+
+def test_the_disks_of_a_virtual_machine_are_found_by_serial(tmp_path: Path) -> None:
+    """Wherever the kernel put them: the serial that QEMU was given is what says which is which."""
+    for name, serial in (("vda", "journal"), ("vdb", "disk1"), ("vdc", "disk0")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "serial").write_text(serial)
+    (tmp_path / "vdd").mkdir()  # of a machine's own, without a serial
+    assert [virtual.find(serial, tmp_path) for serial in ("disk0", "disk1", "journal")] == [
+        "vdc",
+        "vdb",
+        "vda",
+    ]
+    with pytest.raises(MachineError, match="has no disk disk2"):
+        virtual.find("disk2", tmp_path)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("words", "tried"),
+    [
+        ({"FS": "ext4"}, False),
+        ({"FS": "ext4", "MKFS": "-b 1024"}, False),
+        ({"FS": "ext4", "MOUNT": "noatime"}, True),
+        ({"FS": "ext4", "JOURNAL": "file"}, False),
+        ({"FS": "ext4", "JOURNAL": "file", "MKFS": "-b 1024"}, True),
+    ],
+)
+def test_a_virtual_machine_tries_what_the_host_could_not(
+    words: dict[str, str], tried: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each mkfs and mount takes seconds where CPUs are emulated."""
+    monkeypatch.setenv("SEEKMETER_GUEST", str(tmp_path))
+    trials: list[object] = []
+
+    def note(plan: object, janitor: object) -> list[str]:
+        trials.append(plan)
+        return []
+
+    monkeypatch.setattr(trial, "_try_as_root", note)
+    env = {"SEEKMETER_CMD": "true", **{f"SEEKMETER_{name}": text for name, text in words.items()}}
+    make_plan(parse({**env, "SEEKMETER_GUEST": str(tmp_path)}, "trace"))
+    assert bool(trials) == tried
 
 
 def test_no_room_on_the_scratch_file_system(tmp_path: Path) -> None:

@@ -43,8 +43,9 @@ def check_options(plan: "Plan", elsewhere: bool = False) -> list[str]:
                 _make_image(image, size_bytes)
             _format(plan, Devices(str(images[0]), tuple(map(str, images[1:]))))
         return unchecked
-    if virtual.inside() and plan.disk == "file" and not plan.mount_options:
-        return []  # mkfs was tried on the host, and the run's mount is as good as a trial
+    tried_mkfs = plan.filesystem.pool is None and plan.journal is None  # on the host, by the branch above
+    if virtual.inside() and not plan.mount_options and (tried_mkfs or not plan.words.mkfs):
+        return []  # the run's own mount is as good as a trial, and mkfs is slow where CPUs are emulated
     with Janitor() as janitor:
         return _try_as_root(plan, janitor)
 
