@@ -45,6 +45,12 @@ def caller_environment() -> dict[bytes, bytes]:
     return {name: value for name, _, value in pairs if name}
 
 
+def _or_in_a_machine(job: str) -> str:
+    return (
+        ", or with VM=1 in a virtual machine" if job == "trace" and "SEEKMETER_DIR" not in os.environ else ""
+    )
+
+
 def become_root(job: str, why: str) -> None:
     """Return if we are root; else start the job again through sudo, which does not return.
 
@@ -56,12 +62,15 @@ def become_root(job: str, why: str) -> None:
         return
     sudo = shutil.which("sudo")
     if sudo is None:
-        raise MachineError(f"{job}: {why} needs root, and sudo is not installed: run it as root")
+        raise MachineError(
+            f"{job}: {why} needs root, and sudo is not installed: run it as root{_or_in_a_machine(job)}"
+        )
     print(f"seekmeter: {why} needs root: going on through sudo", file=sys.stderr, flush=True)
     # Asked first: after execv a refusal would have the exit code of a failed run.
     if subprocess.run([sudo, "--", "true"], check=False).returncode != 0:
         raise MachineError(
-            f"{job}: {why} needs root, and sudo does not let this user become root: run it as root"
+            f"{job}: {why} needs root, and sudo does not let this user become root: "
+            f"run it as root{_or_in_a_machine(job)}"
         )
     ours = [f"{name}={text}" for name, text in os.environ.items() if name.startswith("SEEKMETER_")]
     ours.append(f"PATH={os.environ.get('PATH', os.defpath)}")

@@ -18,7 +18,11 @@
 #define RING_RECORDS_MAX 32768
 #define RING_RECORDS_MIN 1024
 
-static struct source_state state;
+/*
+ * A skipped issue is a completion without one, a skipped completion is found at the tag's next issue; most skips are
+ * another disk's anyway, on which ours lies (the programs see every disk's requests).
+ */
+static struct source_state state = { .finds_skipped = true };
 static struct block_bpf *skel;
 static struct rec_file *file;
 static char *rings;

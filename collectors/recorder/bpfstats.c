@@ -42,8 +42,8 @@ static void read_stats(const struct source *const *sources, int count)
 			state->recursion_misses += info.recursion_misses;
 		}
 		if (state->recursion_misses)
-			reason_set(state->lost, "program already running on this CPU",
-				   state->recursion_misses);
+			reason_set(state->finds_skipped ? state->notes : state->lost,
+				   "program already running on this CPU", state->recursion_misses);
 	}
 }
 

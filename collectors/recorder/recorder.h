@@ -57,6 +57,11 @@ struct source_state {
 	struct reason lost[MAX_REASONS];
 	struct reason notes[MAX_REASONS];
 	struct bpf_object *object; /* whose run time is sampled; NULL: no BPF */
+	/*
+	 * The kernel skips a program while the same one runs on that CPU. True: what this source misses by it it
+	 * finds out and counts under other reasons, so that the skips themselves are no losses.
+	 */
+	bool finds_skipped;
 	uint64_t sampled_ns, sampled_runs, recursion_misses; /* filled by bpfstats.c */
 	uint64_t drain_ns; /* CPU time of this process spent for this source */
 };

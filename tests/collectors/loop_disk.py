@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 import re
 import struct
 import subprocess
@@ -22,6 +24,7 @@ SECTOR_BYTES = 512
 MIB = 1 << 20
 
 FS_IOC_FIEMAP = 0xC020660B
+FIBMAP, FIGETBSZ = 1, 2
 FIEMAP_FLAG_SYNC = 1
 FIEMAP_EXTENT_DATA_INLINE = 0x200
 
@@ -143,7 +146,12 @@ def extents(path: Path) -> list[tuple[int, int]]:
         struct.pack("=QQLLLL", 0, 2**64 - 1, FIEMAP_FLAG_SYNC, 0, count, 0) + bytes(56 * count)
     )
     with path.open("rb") as file:
-        fcntl.ioctl(file, FS_IOC_FIEMAP, buffer)
+        try:
+            fcntl.ioctl(file, FS_IOC_FIEMAP, buffer)
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            return _blocks(file)
     mapped = struct.unpack_from("=L", buffer, 20)[0]
     assert mapped < count, "more extents than there is room for"
     result = []
@@ -151,6 +159,17 @@ def extents(path: Path) -> list[tuple[int, int]]:
         _, physical, length, _, _, flags = struct.unpack_from("=QQQQQL", buffer, at)
         if not flags & FIEMAP_EXTENT_DATA_INLINE:
             result.append((physical, physical + length))
+    return result
+
+
+def _blocks(file: Any) -> list[tuple[int, int]]:
+    """The same where there is only FIBMAP: block by block; 0 is a hole, or a tail packed into the tree."""
+    (block_bytes,) = struct.unpack("=i", fcntl.ioctl(file, FIGETBSZ, bytes(4)))
+    result: list[tuple[int, int]] = []
+    for number in range(-(-os.fstat(file.fileno()).st_size // block_bytes)):
+        (block,) = struct.unpack("=i", fcntl.ioctl(file, FIBMAP, struct.pack("=i", number)))
+        if block:
+            result.append((block * block_bytes, (block + 1) * block_bytes))
     return result
 
 
