@@ -58,6 +58,10 @@ static __always_inline u32 flags_of(u32 cmd_flags)
  * Data or metadata, and which file: from the owner of the first page.
  *   META set                             metadata (ext's block device pages, XFS buffers, the btrfs tree inode)
  *   a regular file's page                data of that file
+ *   a page of a file that nobody can     metadata: files of the file system's own with the mode of a regular file
+ *   read                                 (jfs's maps, nilfs2's DAT and its like) have no file operations
+ *   of any other inode of the disk's     metadata: directories, symbolic links, and inodes without a mode (f2fs's
+ *   file system                          nodes, jfs's direct_inode)
  *   memory of a program (direct I/O)     data, file not known
  *   a page of the device itself          metadata, if a file system (or mkfs) holds the device: ext's indirect
  *                                        blocks, inode read-ahead and superblock come without META
@@ -71,6 +75,7 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 	struct address_space *mapping;
 	struct block_device *bdev;
 	struct inode *host;
+	bool ours;
 	u16 type;
 
 	if (record->flags & BLOCK_FLAG_META) {
@@ -94,15 +99,22 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 	if (!host || BPF_CORE_READ(host, i_mapping) != mapping)
 		return;
 	type = BPF_CORE_READ(host, i_mode) & S_IFMT;
-	if (type == S_IFBLK && bio->bi_bdev->bd_holder)
-		record->class = BLOCK_CLASS_METADATA;
-	if (type != S_IFREG)
+	if (type == S_IFBLK) {
+		if (bio->bi_bdev->bd_holder)
+			record->class = BLOCK_CLASS_METADATA;
 		return;
+	}
+	bdev = BPF_CORE_READ(host, i_sb, s_bdev);
+	ours = bdev && BPF_CORE_READ(bdev, bd_disk) == disk;
+	if (type != S_IFREG ||
+	    (ours && !BPF_CORE_READ(host, i_fop, read_iter) && !BPF_CORE_READ(host, i_fop, read))) {
+		if (ours)
+			record->class = BLOCK_CLASS_METADATA;
+		return;
+	}
 	record->class = BLOCK_CLASS_DATA;
 	/* Direct I/O out of another file's mapped pages would give that file's inode. */
-	bdev = BPF_CORE_READ(host, i_sb, s_bdev);
-	if ((bdev && BPF_CORE_READ(bdev, bd_disk) == disk) ||
-	    BPF_CORE_READ(host, i_sb, s_magic) == BTRFS_SUPER_MAGIC)
+	if (ours || BPF_CORE_READ(host, i_sb, s_magic) == BTRFS_SUPER_MAGIC)
 		record->ino = BPF_CORE_READ(host, i_ino);
 }
 

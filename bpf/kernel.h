@@ -60,6 +60,12 @@ struct inode {
 	unsigned long i_ino;
 	struct super_block *i_sb;
 	struct address_space *i_mapping;
+	const struct file_operations *i_fop;
+};
+
+struct file_operations {
+	void *read;
+	void *read_iter;
 };
 
 struct address_space {

@@ -162,6 +162,8 @@ def run_inside(
     environment = {name: text for name, text in os.environ.items() if name.startswith("SEEKMETER_")}
     environment |= {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"}
     environment |= {"HOME": "/root", "LC_ALL": "C.UTF-8", GUEST: str(run)}
+    if accel.name == "tcg":
+        environment["SEEKMETER_NO_BPF_STATS"] = "1"  # see recorder/bpfstats.c
     start = time.monotonic()
     machine = Machine(kernel, accel, cpus, memory_bytes, disks, run, command, environment, hear)
     boot_s: float | None = None

@@ -81,7 +81,9 @@ class LockEvents:
         for line in (self.instance / "trace").read_text(errors="replace").splitlines():
             if line.startswith("#"):
                 continue
-            if named := NAMED.search(line):
+            if ": task_" in line:
+                named = NAMED.search(line)
+                assert named, line
                 names[int(named["new"] or named["pid"])] = named["comm"]
                 continue
             match = LINE.match(line)
