@@ -69,6 +69,8 @@ def journal_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
     on the journal's device, mounted without data=journal, is two signs that disagree: its class is unknown.
     """
     code = {name: number for number, name in recording.enums.get("class", {}).items()}
+    if run.text("filesystem", "name") == "nilfs2" and {"metadata", "unknown"} <= code.keys():
+        return _nilfs2_marker(code, recording)
     moves = [number for number, name in recording.enums.get("op", {}).items() if name in ("read", "write")]
     extents = _journal_extents(run)
     device, main = journal_device(run), device_number(dig(run.facts, "device", "dev"))
@@ -96,6 +98,19 @@ def journal_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
             marked["class"][is_data] = code["unknown"]
             on_device &= ~is_data
         marked["class"][inside | on_device] = code["journal"]
+        return marked
+
+    return mark
+
+
+def _nilfs2_marker(code: dict[str, int], recording: Recording) -> Callable[[Chunk], Chunk]:
+    """A write of nilfs2 is a stretch of its log: pages of files behind a summary, which alone was looked at."""
+    writes = [number for number, name in recording.enums.get("op", {}).items() if name == "write"]
+
+    def mark(chunk: Chunk) -> Chunk:
+        mixed = np.isin(chunk["op"], writes) & (chunk["class"] == code["metadata"])
+        marked = chunk.copy()
+        marked["class"][mixed] = code["unknown"]
         return marked
 
     return mark

@@ -214,6 +214,24 @@ def test_requests_to_the_journals_place_are_journal(tmp_path: Path) -> None:
     assert found == ["metadata", "journal", "journal", "data", "journal", "data", "data"]
 
 
+@pytest.mark.parametrize(("name", "written"), [("nilfs2", "unknown"), ("ext4", "metadata")])
+def test_a_stretch_of_nilfs2s_log_is_of_no_one_class(tmp_path: Path, name: str, written: str) -> None:
+    rows = [("write", "metadata"), ("read", "metadata"), ("write", "data"), ("read", "data")]
+    spec = Spec(
+        block=[
+            request(START_NS + i, 8 * i, 4096, op=op, **{"class": class_})
+            for i, (op, class_) in enumerate(rows)
+        ]
+    )
+    path = spec.write(tmp_path / "r")
+    facts = json.loads((path / "run.json").read_text())
+    facts["filesystem"] = {"name": name}
+    (path / "run.json").write_text(json.dumps(facts))
+    load_tables(open_run(path))
+    found = pq.read_table(path / "tables" / "block.parquet").column("class").to_pylist()
+    assert found == [written, "metadata", "data", "data"]
+
+
 def test_a_request_whose_end_was_not_seen_counts_but_has_no_latency(tmp_path: Path) -> None:
     rows = [request(START_NS + i * 1000, 8 * i) for i in range(10)]
     rows[4]["complete_ns"] = 0

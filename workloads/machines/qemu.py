@@ -217,7 +217,7 @@ def _arguments(
         # of the boot; run.json has the command line.
         argv[kernel_line] += " mitigations=off"
         model = argv.index("-cpu") + 1
-        argv[model] += ",la57=off"
+        argv[model] = "Nehalem"
     for disk in disks:
         cache = "none" if disk.direct else "writeback"
         drive = f"if=none,id={disk.serial},file=/proc/self/fd/{disk.file},format=raw,cache={cache}"
