@@ -176,7 +176,8 @@ def kept(session: Session, janitor: Janitor) -> Iterator[None]:
     except UserError as error:
         if run.facts["state"] == "running":
             run.facts["state"] = "interrupted"
-        run.warn(error.message)
+        if error.message not in run.facts["warnings"]:
+            run.warn(error.message)
         raise RunFailed(error.message, error.exit_code, run.path) from None
     except OSError as error:
         run.facts["state"] = "interrupted"

@@ -85,10 +85,11 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     )
     os.sync()  # nobody else's dirty pages may be written into our picture later
     session.start_recorder(plan.words, disks, cgroup.v2_path, target_dev, janitor)
+    unsynced = None
     try:
         ended = _run_workload(session, plan, argv, directory, cgroup)
         if not ended.interrupted:
-            _sync(session, directory)
+            unsynced = _sync(session, directory)
     finally:
         session.stop_recorder()
     interrupts.hold()  # all is recorded: the rest is putting back
@@ -104,6 +105,8 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         raise RunError(
             f"the workload failed ({_why(ended.status, session)}); what it did until then is recorded"
         )
+    if unsynced is not None:
+        raise RunError(unsynced)
     session.check_recording()
     run.facts["exit_status"] = 0
 
@@ -229,12 +232,21 @@ def _run_workload(
     return ended
 
 
-def _sync(session: Session, directory: Path) -> None:
-    """Write back what the workload left dirty, as a phase of its own, so that it is in the picture."""
+def _sync(session: Session, directory: Path) -> str | None:
+    """Write back what the workload left dirty, as a phase of its own, so that it is in the picture.
+
+    Returns why it could not be. That must not hide how the workload itself ended.
+    """
     with session.step("sync", "writing back what is dirty", "sync_s"):
         start_ns = time.monotonic_ns()
-        blockdev.sync(directory)
-        session.run.phase("sync", start_ns, time.monotonic_ns())
+        try:
+            blockdev.sync(directory)
+        except UserError as error:
+            session.warn(error.message)
+            return error.message
+        finally:
+            session.run.phase("sync", start_ns, time.monotonic_ns())
+    return None
 
 
 def _why(status: int, session: Session) -> str:

@@ -30,7 +30,8 @@ def qemu_of(job: Job) -> int:
     """Return the pid of the job's QEMU."""
 
     def found() -> list[int]:
-        return [pid for pid, text in job.commands_by_pid().items() if text.startswith("/usr/bin/qemu-system")]
+        # virtme-run calls it too, to ask what it can.
+        return [pid for pid, text in job.commands_by_pid().items() if "\0-append\0" in text]
 
     wait_for(lambda: found() != [], BOOT_SECONDS)
     return found()[0]
