@@ -110,7 +110,7 @@ def test_overload_loses_nothing(tmp_path: Path) -> None:
     assert unseen < 0.01 * len(table)
     seconds = (int(table["issue_ns"].max()) - int(table["issue_ns"].min())) / 1e9
     print(f"{len(table) / seconds:.0f} requests/s, {unseen} without an end")
-    assert len(table) > 10_000, "no load: nothing was tested"
+    assert len(table) > 5_000, "no load: nothing was tested"
     # Never more in flight than the disk has tags, and nearly as many at some time.
     times = np.concatenate([seen["issue_ns"], seen["complete_ns"]]).astype(np.int64)
     steps = np.repeat([1, -1], len(seen))
