@@ -305,7 +305,7 @@ static __always_inline void add(struct open_wait *wait, struct lock_counts *coun
 	u32 slot = bin % LOCK_BIN_SLOTS;
 	struct lock_wait_sum *sum;
 	void *sums;
-	long err;
+	int err; /* before 6.4 (d7ba4cc900bf) the upper half of what the helper returns is not set */
 
 	if (bin - drained_to >= LOCK_BIN_SLOTS) {
 		count->late++;
