@@ -104,7 +104,7 @@ def journal_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
 
 
 def _nilfs2_marker(code: dict[str, int], recording: Recording) -> Callable[[Chunk], Chunk]:
-    """A write of nilfs2 is a stretch of its log: pages of files behind a summary, which alone was looked at."""
+    """A write of nilfs2 is a stretch of its log: pages of files behind a summary, all that was looked at."""
     writes = [number for number, name in recording.enums.get("op", {}).items() if name == "write"]
 
     def mark(chunk: Chunk) -> Chunk:
