@@ -33,7 +33,8 @@ def _show(name: str, text: str, lacking: str = "") -> None:
 def _lacking(name: str) -> str:
     """Return why a file system cannot be used here, "" if it can once setup has run."""
     if not filesystems.kernel_has(name):
-        return f"(not in this kernel, {os.uname().release}: trace takes a virtual machine, see make doctor VM=1)"
+        release = os.uname().release
+        return f"(not in this kernel, {release}: trace takes a virtual machine, see make doctor VM=1)"
     program = filesystems.load(name).mkfs[0]
     return "" if filesystems.find_program(program) else f"({program} is missing: make trace installs it)"
 
