@@ -55,17 +55,18 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Case]]:
     paths = [f"tests/collectors/{file}.py" for file in files]
     result = run / "raw/truth.xml"
     words = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    disk = qemu.open_disk("disk0", DISK_BYTES, Path("/var/tmp"))
+    words += [f"--junitxml={result}", *paths]
+    command = ["/bin/sh", "-ec", f"{PREPARE}; exec {shlex.join(words)}"]
     said: list[str] = []
-    try:
-        command = [
-            "/bin/sh",
-            "-ec",
-            f"{PREPARE}; exec {shlex.join([*words, f'--junitxml={result}', *paths])}",
-        ]
-        ended = run_inside(kernel, accel, 2, MEMORY_BYTES, [disk], run, command, said.append)
-    finally:
-        os.close(disk.file)
+    # QEMU's emulated CPUs may hang (recorder/bpfstats.c tells of one way). QEMU is not what is tested here.
+    for _ in range(2 if accel.name == "tcg" else 1):
+        disk = qemu.open_disk("disk0", DISK_BYTES, Path("/var/tmp"))
+        try:
+            ended = run_inside(kernel, accel, 2, MEMORY_BYTES, [disk], run, command, said.append)
+        finally:
+            os.close(disk.file)
+        if "hangs" not in ended.why:
+            break
     assert ended.status in (0, 1), "\n".join([ended.why, *said])
     found = defaultdict(list)
     for case in ElementTree.parse(result).iter("testcase"):

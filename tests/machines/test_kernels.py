@@ -71,6 +71,7 @@ def test_an_unknown_version_names_those_there_are(cache: Path) -> None:
 
 def test_no_apt_and_nothing_installed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_offered", list)
+    monkeypatch.setattr(kernels, "_fill_lists", lambda: False)
     with pytest.raises(MachineError, match="apt knows no kernels: name a kernel image"):
         kernels.look("5.10")
 

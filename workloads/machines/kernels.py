@@ -102,10 +102,12 @@ def _release_of(word: str | None) -> str:
     installed = [path.name.removeprefix("vmlinuz-") for path in Path("/boot").glob("vmlinuz-*")]
     cached = [path.name for path in cache_directory().glob("kernels/*") if not path.name.startswith(".")]
     if word is None:
-        word = _newest_of_distribution() or os.uname().release
+        word = (
+            _newest_of_distribution() or (_fill_lists() and _newest_of_distribution()) or os.uname().release
+        )
     if word in installed or word in cached:
         return word
-    offered = _offered()
+    offered = _offered() or (_offered() if _fill_lists() else [])
     known = {*installed, *cached, *offered}
     fits = [name for name in known if name == word or re.match(re.escape(word) + r"[.-]", name)]
     if not fits:
@@ -140,6 +142,14 @@ def _offered() -> list[str]:
     releases = (found[1] for found in names if found and not _OTHER_FLAVOURS.search(found[1]))
     # A release has three numbers; linux-image-6.12-amd64 is a package that stands for the newest of them.
     return sorted(r for r in releases if r.endswith(f"-{architecture}") and r.count(".") >= 2)
+
+
+def _fill_lists() -> bool:
+    """Fill apt's lists, which a fresh container has none of; only root can. Returns whether that was done."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return False
+    update = ["apt-get", "update", "-qq"]
+    return subprocess.run(update, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
 
 
 def _architecture() -> str:
