@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors import virtual
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import TREE, Job, make, needs_root, wait_for
 
@@ -211,6 +212,27 @@ def test_a_disk_image_that_cannot_grow_is_an_error_inside(
     assert code == 1, job.said
     assert f"could not grow any more: {small} is full" in job.said
     assert job.run.facts["exit_status"] == 1
+
+
+@pytest.mark.parametrize(
+    ("console", "said"),
+    [
+        ("[ 1.0] Kernel panic - not syncing: sysrq triggered crash\n", "panicked (sysrq triggered crash;"),
+        (
+            "Failed to mount real root.  We are stuck.\nKernel panic - not syncing: init!\n",
+            "no 9p, virtio and",
+        ),
+        (
+            "qemu-system-x86_64: cannot set up guest memory 'ram': Cannot allocate\n",
+            "cannot set up guest memory",
+        ),
+        ("seekmeter: init: raw/.vm/boot: No such file or directory\n", "raw/.vm/boot: No such file"),
+        ("", "QEMU: exit status 9"),
+    ],
+)
+def test_why_a_machine_ended_is_in_its_console(tmp_path: Path, console: str, said: str) -> None:
+    (tmp_path / "console.log").write_text(console)
+    assert said in virtual._last_words(tmp_path / "console.log", 9)
 
 
 @pytest.mark.parametrize("missing", ["qemu-system-x86_64", "virtme-run"])

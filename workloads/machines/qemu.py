@@ -184,7 +184,7 @@ def _arguments(
     words += ["--cpus", str(cpus), "--memory", f"{memory_bytes >> 20}M"]
     # virtme-run numbers their tags, which init.c names: first what may be written, then what may not.
     words += ["--rwdir", f"{run}={run}", "--rodir", "/=/"]
-    words += ["--force-9p", "--disable-microvm", "--no-virtme-ng-init"]
+    words += ["--force-9p", "--force-initramfs", "--disable-microvm", "--no-virtme-ng-init"]
     words += ["--overlay-rwdir", "/run"]  # for the module overlay in the initramfs; init.c makes its own
     words += ["--script-sh", "true", "--show-boot-console"]  # output and console on our pipes; -no-reboot
     words += ["--save-initramfs", str(initramfs), "--dry-run", "--show-command"]
@@ -192,7 +192,7 @@ def _arguments(
         words.append("--disable-kvm")
     if not VIRTME.exists():
         raise MachineError(f"{VIRTME} is missing: run make setup")
-    path = os.environ.get("PATH", os.defpath)
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin:{VIRTME.parent}"
     result = subprocess.run(
         [str(VIRTME), *words],
         capture_output=True,
@@ -201,7 +201,7 @@ def _arguments(
         check=False,
         stdin=subprocess.DEVNULL,
         # It makes files for what we don't use; they go with the rest.
-        env={**os.environ, "TMPDIR": str(initramfs.parent), "PATH": f"{path}:/usr/sbin:/sbin"},
+        env={**os.environ, "TMPDIR": str(initramfs.parent), "PATH": path},
     )
     lines = result.stdout.strip().splitlines()
     if result.returncode != 0 or not lines:
