@@ -217,8 +217,8 @@ def _last_words(console: Path, code: int) -> str:
     text = console.read_text(errors="replace") if console.exists() else ""
     if "Failed to mount real root" in text:  # says virtme-ng's initramfs
         return (
-            "the guest could not mount the host's root: this kernel has no 9p, virtio and overlay, or they are "
-            "modules that were not found; name it as …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"
+            "the guest could not mount the host's root: its kernel has no 9p, virtio and overlay, or as modules "
+            "that were not found; name it as …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"
         )
     panic = re.search(r"Kernel panic - not syncing: (.*)", text)
     if panic is not None:
