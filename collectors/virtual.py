@@ -28,7 +28,7 @@ from workloads.janitor import Janitor
 from workloads.machines import DEFAULT_MEMORY_BYTES, kernels, qemu
 from workloads.machines.choice import GUEST
 from workloads.machines.kernels import Kernel
-from workloads.machines.qemu import Accelerator, Machine, VirtualDisk
+from workloads.machines.qemu import Accelerator, Hardware, Machine, VirtualDisk
 from workloads.plan import Plan, make_plan
 from workloads.units import show_size
 from workloads.words import Words
@@ -111,7 +111,7 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
         for serial, size_bytes in plan.virtual_disks():
             disks.append(qemu.open_disk(serial, size_bytes, place))
         command = [sys.executable, "-B", "-m", "collectors", words.job]
-        ended = run_inside(kernel, accel, cpus, memory_bytes, disks, run.path, command)
+        ended = run_inside(Hardware(kernel, accel, cpus, memory_bytes, disks), run.path, command)
         run.reload()
         if _is_full(place):
             session.warn(f"the machine's disks could not grow any more: {place} is full; make room there")
@@ -132,19 +132,15 @@ def doctor(words: Words) -> int:
         run = Path(place)
         (run / "raw").mkdir()
         command = [sys.executable, "-B", "-m", "collectors.doctor"]
-        cpus = os.cpu_count() or 1
-        ended = run_inside(kernel, accel, cpus, DEFAULT_MEMORY_BYTES, [], run, command, print)
+        hardware = Hardware(kernel, accel, os.cpu_count() or 1, DEFAULT_MEMORY_BYTES)
+        ended = run_inside(hardware, run, command, print)
     if ended.status is None:
         raise RunError(ended.why)
     return ended.status
 
 
 def run_inside(
-    kernel: Kernel,
-    accel: Accelerator,
-    cpus: int,
-    memory_bytes: int,
-    disks: Sequence[VirtualDisk],
+    hardware: Hardware,
     run: Path,
     command: Sequence[str],
     heard: Callable[[str], None] = tell,
@@ -162,10 +158,10 @@ def run_inside(
     environment = {name: text for name, text in os.environ.items() if name.startswith("SEEKMETER_")}
     environment |= {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"}
     environment |= {"HOME": "/root", "LC_ALL": "C.UTF-8", GUEST: str(run)}
-    if accel.name == "tcg":
+    if hardware.accel.name == "tcg":
         environment["SEEKMETER_NO_BPF_STATS"] = "1"  # see recorder/bpfstats.c
     start = time.monotonic()
-    machine = Machine(kernel, accel, cpus, memory_bytes, disks, run, command, environment, hear)
+    machine = Machine(hardware, run, command, environment, hear)
     boot_s: float | None = None
     try:
         try:
@@ -217,8 +213,8 @@ def _last_words(console: Path, code: int) -> str:
     text = console.read_text(errors="replace") if console.exists() else ""
     if "Failed to mount real root" in text:  # says virtme-ng's initramfs
         return (
-            "the guest could not mount the host's root: its kernel has no 9p, virtio and overlay, or as modules "
-            "that were not found; name it as …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"
+            "the guest could not mount the host's root: its kernel has no 9p, virtio and overlay, or as "
+            "modules that were not found; name it as …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"
         )
     panic = re.search(r"Kernel panic - not syncing: (.*)", text)
     if panic is not None:

@@ -62,7 +62,9 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Case]]:
     for _ in range(2 if accel.name == "tcg" else 1):
         disk = qemu.open_disk("disk0", DISK_BYTES, Path("/var/tmp"))
         try:
-            ended = run_inside(kernel, accel, 2, MEMORY_BYTES, [disk], run, command, said.append)
+            ended = run_inside(
+                qemu.Hardware(kernel, accel, 2, MEMORY_BYTES, [disk]), run, command, said.append
+            )
         finally:
             os.close(disk.file)
         if "hangs" not in ended.why:

@@ -46,6 +46,17 @@ class Accelerator:
     why: str  # why not kvm
 
 
+@dataclass(frozen=True)
+class Hardware:
+    """What a machine is made of."""
+
+    kernel: Kernel
+    accel: Accelerator
+    cpus: int
+    memory_bytes: int
+    disks: Sequence[VirtualDisk] = ()
+
+
 def find_qemu() -> str:
     """Return QEMU's path for this architecture. Raises MachineError."""
     name = f"qemu-system-{os.uname().machine}"
@@ -86,11 +97,7 @@ class Machine:
 
     def __init__(
         self,
-        kernel: Kernel,
-        accel: Accelerator,
-        cpus: int,
-        memory_bytes: int,
-        disks: Sequence[VirtualDisk],
+        hardware: Hardware,
         run: Path,
         command: Sequence[str],
         environment: Mapping[str, str],
@@ -100,10 +107,10 @@ class Machine:
         self._talk = run / "raw/.vm"
         self._talk.mkdir(exist_ok=True)
         tree = INIT.parent.parent
-        strings = [str(tree), str(run), str(kernel.config or "")]
+        strings = [str(tree), str(run), str(hardware.kernel.config or "")]
         strings += [f"{name}={text}" for name, text in environment.items()]
         (self._talk / "boot").write_bytes(b"\0".join(map(os.fsencode, [*strings, "", *command, ""])))
-        self.argv = _arguments(kernel, accel, cpus, memory_bytes, disks, run, self._talk / "initramfs")
+        self.argv = _arguments(hardware, run, self._talk / "initramfs")
         self._console = (run / "raw/console.log").open("wb", buffering=0)
         self._heard = heard
         self.process = subprocess.Popen(
@@ -111,7 +118,7 @@ class Machine:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=[disk.file for disk in disks],
+            pass_fds=[disk.file for disk in hardware.disks],
             start_new_session=True,  # ^C is for us, who tell the guest
             preexec_fn=_die_with_us,  # noqa: PLW1509 (no threads of ours yet)
         )
@@ -170,25 +177,18 @@ def _die_with_us() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _arguments(
-    kernel: Kernel,
-    accel: Accelerator,
-    cpus: int,
-    memory_bytes: int,
-    disks: Sequence[VirtualDisk],
-    run: Path,
-    initramfs: Path,
-) -> list[str]:
+def _arguments(hardware: Hardware, run: Path, initramfs: Path) -> list[str]:
     """Return QEMU's command line."""
+    kernel, emulated = hardware.kernel, hardware.accel.name != "kvm"
     words = ["--kdir" if kernel.is_tree else "--kimg", str(kernel.image), "--mods", "auto"]
-    words += ["--cpus", str(cpus), "--memory", f"{memory_bytes >> 20}M"]
+    words += ["--cpus", str(hardware.cpus), "--memory", f"{hardware.memory_bytes >> 20}M"]
     # virtme-run numbers their tags, which init.c names: first what may be written, then what may not.
     words += ["--rwdir", f"{run}={run}", "--rodir", "/=/"]
     words += ["--force-9p", "--force-initramfs", "--disable-microvm", "--no-virtme-ng-init"]
     words += ["--overlay-rwdir", "/run"]  # for the module overlay in the initramfs; init.c makes its own
     words += ["--script-sh", "true", "--show-boot-console"]  # output and console on our pipes; -no-reboot
     words += ["--save-initramfs", str(initramfs), "--dry-run", "--show-command"]
-    if accel.name != "kvm":
+    if emulated:
         words.append("--disable-kvm")
     if not VIRTME.exists():
         raise MachineError(f"{VIRTME} is missing: run make setup")
@@ -212,13 +212,13 @@ def _arguments(
     kernel_line = argv.index("-append") + 1
     # Of several, the last counts. Warnings are enough on the console, which is slow where it is emulated.
     argv[kernel_line] += f" loglevel=5 init={INIT}"
-    if accel.name == "tcg":
+    if emulated:
         # Guards against faults that emulated CPUs do not have, and a fifth level of page tables, cost a third
         # of the boot; run.json has the command line.
         argv[kernel_line] += " mitigations=off"
         model = argv.index("-cpu") + 1
         argv[model] = "Nehalem"
-    for disk in disks:
+    for disk in hardware.disks:
         cache = "none" if disk.direct else "writeback"
         drive = f"if=none,id={disk.serial},file=/proc/self/fd/{disk.file},format=raw,cache={cache}"
         # A host without room is an I/O error for the guest; QEMU's default would be to stop it.
