@@ -14,14 +14,14 @@ import pytest
 
 from tests.collectors.blk_tracer import BlkTracer, Event, blk_tracer
 from tests.collectors.loop_disk import MIB, SECTOR_BYTES, assert_equals_diskstats, loop_disk
-from tests.collectors.recording import Recording, needs_btf, needs_root, read_table, recording
+from tests.collectors.recording import SLOWER, Recording, needs_btf, needs_root, read_table, recording
 
 pytestmark = [needs_root, needs_btf]
 
 # Both tracers hook the same tracepoints, one after the other, and each reads the clock for itself. In between
 # is the other's work, some µs, and now and then an interrupt or a CPU taken away by the host.
-MEDIAN_NS = 10_000
-P99_NS = 50_000
+MEDIAN_NS = 10_000 * SLOWER
+P99_NS = 50_000 * SLOWER
 
 Key = tuple[str, int, int]
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -17,6 +16,8 @@ import pytest
 
 from tests.collectors.lock_events import Waits, lock_events, pair
 from tests.collectors.recording import (
+    INSIDE,
+    SLOWER,
     Recording,
     cgroup,
     compile_program,
@@ -30,10 +31,9 @@ from tests.collectors.recording import (
 
 pytestmark = [needs_root, needs_btf]
 # Longer than the recorder takes to attach, which is seconds on emulated CPUs.
-INSIDE = "SEEKMETER_GUEST" in os.environ
 HOLD_MS = 8000 if INSIDE else 1500
 # How much later than the first tracer the second one reads the clock.
-TRACERS_NS = 100_000 if INSIDE else 4_000
+TRACERS_NS = 4_000 * SLOWER
 
 
 def kind_number(run: Recording, kind: str) -> int:
