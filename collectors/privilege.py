@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.errors import MachineError
+from workloads.machines.choice import GUEST
 
 _HANDED = "SEEKMETER_ENVIRONMENT"
 TREE = Path(__file__).resolve().parent.parent
@@ -27,13 +28,20 @@ class Owner:
 
 
 def owner() -> Owner:
-    """Return the user behind sudo, or ourselves."""
-    uid = int(os.environ["SUDO_UID"]) if os.geteuid() == 0 and "SUDO_UID" in os.environ else os.getuid()
+    """Return the user behind sudo, or ourselves; in a virtual machine, who started it on the host."""
+    if GUEST in os.environ:
+        uid = Path(os.environ[GUEST]).stat().st_uid
+    else:
+        uid = _own_uid()
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
         return Owner(uid, os.getgid(), str(uid), "/")
     return Owner(uid, entry.pw_gid, entry.pw_name, entry.pw_dir)
+
+
+def _own_uid() -> int:
+    return int(os.environ["SUDO_UID"]) if os.geteuid() == 0 and "SUDO_UID" in os.environ else os.getuid()
 
 
 @functools.cache

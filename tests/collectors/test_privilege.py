@@ -156,9 +156,8 @@ def test_on_a_fresh_file_system_nobody_learns_of_other_sessions_and_a_failure_is
 @pytest.fixture
 def without_sudo(tmp_path: Path) -> str:
     """A PATH with everything in the usual places but sudo."""
-    tmp_path.chmod(0o755)
-    for folder in (tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(folder.stat().st_mode | 0o055)
     for place in ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"):
         for program in Path(place).iterdir():
             if program.name != "sudo" and not (tmp_path / program.name).exists():

@@ -188,14 +188,12 @@ static void mount_all(void)
 	make_dir("/sys");
 	make_dir("/dev");
 	make_dir("/run");
-	make_dir("/tmp");
+	make_dir("/tmp"); /* as on the host: the tree may lie there */
 	make_path("/var/tmp");
 	need("proc", "/proc", "proc", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL);
 	need("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL);
 	need("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=755");
 	need("run", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755");
-	need("tmp", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
-	need("tmp", "/var/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
 	make_dir("/dev/pts");
 	make_dir("/dev/shm");
 	want("devpts", "/dev/pts");
