@@ -105,7 +105,7 @@ def storm(tmp_path: Path, name: str, words: Sequence[str | Path]) -> tuple[Recor
 
 
 def test_pipe_storm_counts_every_wait_and_splits_it(tmp_path: Path) -> None:
-    # Emulated CPUs that the host runs in turns seldom meet at a lock: then again. Each attempt has to be right.
+    # Emulated CPUs that the host runs in turns seldom meet at a lock: then again. Each has to be right.
     for attempt in range(5):
         folder = tmp_path / str(attempt)
         folder.mkdir()
