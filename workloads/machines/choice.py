@@ -4,7 +4,6 @@
 import os
 from collections.abc import Mapping
 
-from workloads import filesystems
 from workloads.errors import WordError
 
 # In the guest the same words are parsed again; the run directory's path is in this variable then.
@@ -13,6 +12,8 @@ GUEST = "SEEKMETER_GUEST"
 
 def choose(env: Mapping[str, str], given: Mapping[str, str]) -> tuple[bool, str]:
     """Return whether in a machine, and why if nobody said VM=1. given: words by name. Raises WordError."""
+    from workloads import filesystems  # which asks here, by way of its disks, whether we are inside
+
     if GUEST in env:
         return True, ""
     if "VM" in given:
