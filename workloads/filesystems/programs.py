@@ -23,8 +23,8 @@ def find_program(program: str) -> str | None:
     return shutil.which(program, path=path)
 
 
-def _end_with_session() -> None:
-    """Let no mkfs go on writing on a disk whose session was killed (preexec_fn)."""
+def end_with_session() -> None:
+    """Let no program (mkfs on a disk, a virtual machine) outlive a session that is killed (preexec_fn)."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -44,7 +44,7 @@ def run_command(
         cwd=_NOWHERE,
         env={**os.environ, "LC_ALL": "C", **(env or {})},
         check=False,
-        preexec_fn=_end_with_session,
+        preexec_fn=end_with_session,
     )
 
 

@@ -6,7 +6,6 @@ makes the initramfs; QEMU is then started by us, so that its pid is ours, it die
 nameless files that no crash leaves behind. Inside, init.c takes over; how it and we talk is told there.
 """
 
-import ctypes
 import os
 import shlex
 import shutil
@@ -20,13 +19,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from workloads.errors import MachineError
+from workloads.filesystems.programs import end_with_session
 from workloads.machines import kvm
 from workloads.machines.kernels import Kernel
 
 VIRTME = Path(sys.executable).parent / "virtme-run"
 INIT = Path(__file__).resolve().parent.parent.parent / "build/guest-init"
-_PR_SET_PDEATHSIG = 1  # prctl(2)
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class Machine:
             stderr=subprocess.PIPE,
             pass_fds=[disk.file for disk in hardware.disks],
             start_new_session=True,  # ^C is for us, who tell the guest
-            preexec_fn=_die_with_us,  # noqa: PLW1509 (no threads of ours yet)
+            preexec_fn=end_with_session,  # noqa: PLW1509 (no threads of ours yet)
         )
         assert self.process.stdout is not None and self.process.stderr is not None
         self._pumps = [
@@ -170,11 +168,6 @@ class Machine:
                     self._console.write(data.replace(b"\r\n", b"\n"))
             except OSError:  # the disk is full: the guest must not stop for that
                 full = True
-
-
-def _die_with_us() -> None:
-    """Let no machine outlive its session (preexec_fn)."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _arguments(hardware: Hardware, run: Path, initramfs: Path) -> list[str]:
