@@ -14,7 +14,7 @@ from workloads.machines import kvm
 
 # What it does, and what is then said.
 BEHAVIOURS = {
-    "boots": ("echo 'Linux version 6'; sleep 60", True, ""),
+    "boots": ("sleep 60 & echo 'Linux version 6'; wait", True, ""),  # with a child that holds the pipes
     "hangs": ("exec sleep 60", False, "a guest says nothing within 1 s"),
     "refuses": (
         "echo 'qemu: failed to initialize kvm: Operation not permitted' >&2; exit 1",

@@ -46,18 +46,22 @@ def _try(qemu: str, image: Path) -> str:
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    first: bytes = b""
     try:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], _FIRST_WORD_SECONDS)
-        if ready and os.read(process.stdout.fileno(), 1):
-            return ""
-        if process.poll() is not None or ready:
-            lines = process.stderr.read().decode(errors="replace").strip().splitlines()
-            return f"QEMU says: {lines[-1]}" if lines else "QEMU ends without a word"
-        return f"/dev/kvm opens, but a guest says nothing within {_FIRST_WORD_SECONDS:.0f} s"
+        if ready:
+            first = os.read(process.stdout.fileno(), 1)
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        # The group, as a child that lives on would hold the pipes open. Not waited for yet, so still ours.
+        os.killpg(process.pid, signal.SIGKILL)
+        _, errors = process.communicate()
+    if first:
+        return ""
+    if not ready:
+        return f"/dev/kvm opens, but a guest says nothing within {_FIRST_WORD_SECONDS:.0f} s"
+    lines = errors.decode(errors="replace").strip().splitlines()
+    return f"QEMU says: {lines[-1]}" if lines else "QEMU ends without a word"
 
 
 def _keep(kept: Path, answer: str) -> None:
