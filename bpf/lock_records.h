@@ -26,6 +26,43 @@ enum lock_mode {
 	LOCK_MODE_WRITE,
 } __attribute__((packed));
 
+/* What the holder of a mutex or rwsem was doing when the wait began. */
+enum lock_holder_state {
+	LOCK_HOLDER_UNKNOWN,	 /* the kind of lock doesn't remember its holder */
+	LOCK_HOLDER_NOT_SAMPLED, /* not looked at: too many waits a second */
+	LOCK_HOLDER_NOBODY,	 /* just released, or being handed over */
+	LOCK_HOLDER_READERS,	 /* held by readers: who they are is not kept */
+	LOCK_HOLDER_RUNNING,	 /* on a CPU */
+	LOCK_HOLDER_RUNNABLE,	 /* waiting for a CPU */
+	LOCK_HOLDER_IO,		 /* waiting for I/O */
+	LOCK_HOLDER_LOCK,	 /* waiting for another lock, asleep */
+	LOCK_HOLDER_SLEEPING,	 /* waiting for something else */
+} __attribute__((packed));
+
+#define LOCK_STACK_NONE	       -1 /* could not be kept (counted), or not known */
+#define LOCK_STACK_NOT_SAMPLED -2 /* not looked at: too many waits a second */
+
+/*
+ * Who waited and who held it. The chain: the holder may wait for another lock, whose holder… The root is the
+ * task at its end, or where looking further stopped. Also the key of the kernel's sums.
+ */
+struct lock_wait_key {
+	u64 lock;
+	u64 holder_lock; /* the lock the holder waited for, 0: none */
+	u64 root_lock;	 /* the lock the root holds; 0: the chain is one long (lock) */
+	s32 stack_id;
+	s32 holder_stack_id;
+	s32 root_stack_id;
+	enum lock_kind kind;
+	enum lock_mode mode;
+	u8 in_workload;
+	enum lock_holder_state holder_state;
+	enum lock_holder_state root_state;
+	u8 chain; /* locks in the chain: 1: the holder waited for no other */
+	u8 pad[6];
+	char holder_comm[16];
+};
+
 /* Waits on one lock from one call path that ended in one time bin. */
 struct lock_wait_record {
 	u64 bin_ns;  /* start of the bin */
@@ -35,21 +72,58 @@ struct lock_wait_record {
 	u64 count;
 	u64 max_ns;	     /* longest single wait */
 	u64 failed;	     /* waits given up (a signal): the lock was not taken */
-	s32 stack_id;	     /* in stack.jsonl; -1: not kept (counted) */
-	s32 holder_stack_id; /* -1: not known */
+	u64 holder_lock;     /* the lock the holder waited for; 0: none */
+	u64 root_lock;	     /* the lock that the task at the end of the chain holds; 0: lock_id */
+	s32 stack_id;	     /* in stack.jsonl; LOCK_STACK_NONE, LOCK_STACK_NOT_SAMPLED */
+	s32 holder_stack_id; /* the holder's when the wait began; the same */
+	s32 root_stack_id;
 	enum lock_kind kind;
 	enum lock_mode mode;
 	u8 in_workload; /* the waiter was a task of the workload's cgroup */
+	enum lock_holder_state holder_state;
+	enum lock_holder_state root_state;
+	u8 chain;	      /* locks in the chain; 0: no holder known */
+	char holder_comm[16]; /* the holder's name; empty: not known */
 };
 
-/* Key and value of the kernel's sums; one such map a bin. */
-struct lock_wait_key {
-	u64 lock;
+/* What a CPU was found at when it was sampled. */
+enum lock_doing {
+	LOCK_DOING_SPIN_SEEN,	/* spinning, in a wait that the tracepoints show too */
+	LOCK_DOING_SPIN_UNSEEN, /* spinning, in a wait that they don't show */
+	LOCK_DOING_HOLDING,	/* running while it holds a mutex or rwsem that others wait for */
+} __attribute__((packed));
+
+/* CPU samples of one kind from one call path in one time bin. */
+struct lock_sample_key {
+	u64 lock; /* holding: which; spinning: 0 */
 	s32 stack_id;
+	enum lock_doing doing;
+	u8 in_workload;
+	u8 pad[2];
+};
+
+struct lock_sample_record {
+	u64 bin_ns;
+	u64 lock_id; /* holding: which; spinning: 0, not known */
+	u64 count;   /* samples; each stands for period_ns of a CPU's time */
+	u64 period_ns;
+	s32 stack_id;
+	enum lock_doing doing;
+	u8 in_workload; /* the task that was found */
+};
+
+/* Acquisitions of one lock in one time bin (holds.bpf.c); a hold counts where it ends. */
+struct hold_record {
+	u64 bin_ns;
+	u64 lock_id;
+	u64 acquired;	 /* times it was taken in this bin */
+	u64 try_failed;	 /* trylocks that did not get it */
+	u64 holds;	 /* holds that ended in this bin */
+	u64 hold_ns;	 /* their time */
+	u64 max_hold_ns; /* the longest */
 	enum lock_kind kind;
 	enum lock_mode mode;
-	u8 in_workload;
-	u8 zero;
+	u8 in_workload; /* by tasks of the workload's cgroup */
 };
 
 struct lock_wait_sum {
@@ -58,6 +132,16 @@ struct lock_wait_sum {
 	u64 count;
 	u64 max_ns;
 	u64 failed;
+};
+
+/* What a lock lies in, found while it was held. */
+struct lock_object {
+	char slab[LOCK_SLAB_NAME]; /* the slab cache's name; empty: not in a slab object */
+	u32 offset;		   /* of the lock in the object */
+	u32 object_bytes;	   /* the objects' size as the cache was made with */
+	u64 ino;		   /* the inode the lock is in; 0: in none */
+	u32 dev;		   /* its file system, as s_dev */
+	u32 several;		   /* inodes that were seen at this place, beyond the first */
 };
 
 /*

@@ -20,132 +20,13 @@
 
 #include "records.h"
 
-/* include/trace/events/lock.h */
-#define LCB_F_SPIN   1U
-#define LCB_F_READ   2U
-#define LCB_F_WRITE  4U
-#define LCB_F_RT     8U
-#define LCB_F_PERCPU 16U
-#define LCB_F_MUTEX  32U
-
-#define DEPTH 8 /* waits open at once; a power of two */
-#define SPIN_EXPIRY_NS \
-	4000000000ULL /* nobody spins that long and lives (the watchdog's limit is 20 s) */
-#define SLEEP_EXPIRY_NS		   60000000000ULL
-#define KERNEL_STACK_BYTES	   16384 /* x86-64, arm64 */
-#define SLAB_LOCKS		   16384
-#define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
-#define E2BIG			   7
+#include "lock_objects.h"
+#include "lock_state.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Set before loading. */
-const volatile u64 bin_ns = 100000000;
-const volatile bool have_cgroup;
-const volatile bool have_kmem_cache; /* the kernel has bpf_get_kmem_cache() (6.14) */
-
-/* Set by the recorder as it empties bins. */
-volatile u64 drained_to;
-struct bin_turn turns[BIN_CPUS];
-
-struct open_wait {
-	u64 lock;
-	u64 begin_ns;
-	u64 phase_ns; /* begin of the present phase */
-	u64 spin_ns;  /* phases that are over */
-	u64 sleep_ns;
-	u32 pid;
-	s32 stack_id;
-	enum lock_kind kind;
-	enum lock_mode mode;
-	u8 in_workload;
-	u8 spinning;
-};
-
-struct open_waits {
-	u64 stack_pointer; /* see on_task_stack() */
-	u32 depth;
-	struct open_wait wait[DEPTH];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct open_waits);
-} cpu_waits SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct open_waits);
-} task_waits SEC(".maps");
-
-struct wait_sums {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 8192); /* resized */
-	__type(key, struct lock_wait_key);
-	__type(value, struct lock_wait_sum);
-} sums0 SEC(".maps"), sums1 SEC(".maps"), sums2 SEC(".maps"), sums3 SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, LOCK_BIN_SLOTS);
-	__type(key, u32);
-	__array(values, struct wait_sums);
-} bins SEC(".maps") = { .values = { &sums0, &sums1, &sums2, &sums3 } };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 32768);
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, LOCK_STACK_FRAMES * sizeof(u64));
-} stacks SEC(".maps");
-
-struct slab_name {
-	char name[LOCK_SLAB_NAME]; /* empty: not in a slab object */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SLAB_LOCKS);
-	__type(key, u64);
-	__type(value, struct slab_name);
-} slabs SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct lock_counts);
-} counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} workload_cgroup SEC(".maps");
-
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
 struct lock_wait_record *lock_wait_record_used;
-
-extern struct kmem_cache *bpf_get_kmem_cache(u64 addr) __ksym __weak;
-
-/* Where this wait is open; -1: nowhere. */
-static __always_inline int find_wait(struct open_waits *open, u64 lock, u32 pid)
-{
-	u32 depth = open->depth;
-
-	for (int i = 0; i < DEPTH; i++) {
-		if (i >= depth)
-			break;
-		if (open->wait[i].lock == lock && open->wait[i].pid == pid)
-			return i;
-	}
-	return -1;
-}
 
 static __always_inline void close_phase(struct open_wait *wait, u64 now)
 {
@@ -254,22 +135,24 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 	if (!wait)
 		return 0;
 	count->waits++;
-	wait->lock = lock;
+	__builtin_memset(&wait->key, 0, sizeof(wait->key));
+	wait->key.lock = lock;
 	wait->begin_ns = wait->phase_ns = now;
 	wait->spin_ns = wait->sleep_ns = 0;
 	wait->pid = pid;
-	wait->kind = kind_of(flags);
-	wait->mode = mode_of(flags);
+	wait->key.kind = kind_of(flags);
+	wait->key.mode = mode_of(flags);
+	wait->key.holder_stack_id = wait->key.root_stack_id = LOCK_STACK_NONE;
 	wait->spinning = spinning;
 	if (spin_kind && !on_task_stack(open, ctx))
-		wait->in_workload = 0;
+		wait->key.in_workload = 0;
 	else
-		wait->in_workload = !have_cgroup ||
-				    bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+		wait->key.in_workload = !have_cgroup ||
+					bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
 	/* No flags: a stack that falls on another's place is not kept, rather than taken for it. */
-	wait->stack_id = bpf_get_stackid(ctx, &stacks, 0);
-	if (wait->stack_id < 0) {
-		wait->stack_id = -1;
+	wait->key.stack_id = bpf_get_stackid(ctx, &stacks, 0);
+	if (wait->key.stack_id < 0) {
+		wait->key.stack_id = LOCK_STACK_NONE;
 		count->no_stack++;
 	}
 	/* Last, as an interrupt may look for its own wait here in between. */
@@ -277,30 +160,9 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 	return 0;
 }
 
-/* The lock is held now, so the object it is in can't go away. */
-static __always_inline void note_slab(u64 lock)
-{
-	struct slab_name slab = {};
-	struct kmem_cache *cache;
-
-	if (!have_kmem_cache || bpf_map_lookup_elem(&slabs, &lock))
-		return;
-	cache = bpf_get_kmem_cache(lock);
-	if (cache)
-		bpf_probe_read_kernel_str(slab.name, sizeof(slab.name), cache->name);
-	bpf_map_update_elem(&slabs, &lock, &slab, BPF_ANY);
-}
-
 static __always_inline void add(struct open_wait *wait, struct lock_counts *count, u64 now,
 				bool failed)
 {
-	struct lock_wait_key key = {
-		.lock = wait->lock,
-		.stack_id = wait->stack_id,
-		.kind = wait->kind,
-		.mode = wait->mode,
-		.in_workload = wait->in_workload,
-	};
 	u64 bin = now / bin_ns, ns = wait->spin_ns + wait->sleep_ns;
 	u32 slot = bin % LOCK_BIN_SLOTS;
 	struct lock_wait_sum *sum;
@@ -314,12 +176,12 @@ static __always_inline void add(struct open_wait *wait, struct lock_counts *coun
 	sums = bpf_map_lookup_elem(&bins, &slot);
 	if (!sums)
 		return;
-	sum = bpf_map_lookup_elem(sums, &key);
+	sum = bpf_map_lookup_elem(sums, &wait->key);
 	if (!sum) {
 		struct lock_wait_sum none = {};
 
-		err = bpf_map_update_elem(sums, &key, &none, BPF_NOEXIST);
-		sum = bpf_map_lookup_elem(sums, &key);
+		err = bpf_map_update_elem(sums, &wait->key, &none, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(sums, &wait->key);
 		if (!sum) {
 			if (err == -E2BIG)
 				count->map_full++;
@@ -327,7 +189,7 @@ static __always_inline void add(struct open_wait *wait, struct lock_counts *coun
 				count->map_busy++;
 			return;
 		}
-		note_slab(wait->lock);
+		note_object(wait->key.lock);
 	}
 	sum->spin_ns += wait->spin_ns;
 	sum->sleep_ns += wait->sleep_ns;

@@ -27,7 +27,7 @@ static const char *const kind_names[] = {
 };
 
 static struct line_file file = { .fd = -1 };
-static int slabs;
+static int objects;
 /* Locks written, an open hash table; 0: free. */
 static uint64_t *table;
 static size_t room, used;
@@ -57,9 +57,9 @@ static bool grow(void)
 	return true;
 }
 
-int lock_names_open(const struct options *options, int slabs_fd)
+int lock_names_open(const struct options *options, int objects_fd)
 {
-	slabs = slabs_fd;
+	objects = objects_fd;
 	return lines_open(&file, options->out_fd, "lock.jsonl");
 }
 
@@ -74,7 +74,8 @@ static void put(FILE *out, const char *key, const char *value)
 
 static bool write_lock(uint64_t lock, int kind)
 {
-	char slab[LOCK_SLAB_NAME] = "", name[256], *line = NULL;
+	struct lock_object object = { 0 };
+	char name[256], *line = NULL;
 	uint64_t offset = 0;
 	const char *symbol = stacks_symbol(lock, &offset);
 	size_t bytes = 0;
@@ -83,9 +84,9 @@ static bool write_lock(uint64_t lock, int kind)
 
 	if (!out)
 		return false;
-	if (bpf_map_lookup_elem(slabs, &lock, slab))
-		slab[0] = 0;
-	slab[sizeof(slab) - 1] = 0;
+	if (bpf_map_lookup_elem(objects, &lock, &object))
+		object.slab[0] = 0;
+	object.slab[sizeof(object.slab) - 1] = 0;
 	if (symbol && offset)
 		snprintf(name, sizeof(name), "%s+0x%llx", symbol, (unsigned long long)offset);
 	else if (symbol)
@@ -95,17 +96,18 @@ static bool write_lock(uint64_t lock, int kind)
 	fputc(',', out);
 	put(out, "name", symbol ? name : NULL);
 	fputc(',', out);
-	put(out, "slab", slab[0] ? slab : NULL);
+	put(out, "slab", object.slab[0] ? object.slab : NULL);
 	fprintf(out, ",\"member\":null,\"address\":\"0x%llx\"}\n", (unsigned long long)lock);
 	ok = fclose(out) == 0 && lines_append(&file, line, bytes);
 	free(line);
 	return ok;
 }
 
-bool lock_names_note(uint64_t lock, int kind)
+bool lock_names_note(uint64_t lock, int kind, const uint64_t *frames)
 {
 	uint64_t *place;
 
+	(void)frames;
 	if (used * 2 >= room && !grow())
 		return false;
 	place = place_of(table, room, lock);

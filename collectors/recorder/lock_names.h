@@ -5,10 +5,13 @@
 
 #include "recorder.h"
 
-/* slabs_fd: the map from lock address to slab name. 0, or -1 with errno. */
-int lock_names_open(const struct options *options, int slabs_fd);
-/* kind: enum lock_kind. False: it could not be written. */
-bool lock_names_note(uint64_t lock, int kind);
+/* objects_fd: the map from a lock's address to struct lock_object. 0, or -1 with errno. */
+int lock_names_open(const struct options *options, int objects_fd);
+/*
+ * kind: enum lock_kind. frames: return addresses of a call path that waited for it or took it, innermost first, 0 after
+ * the last; NULL: not known. False: it could not be written.
+ */
+bool lock_names_note(uint64_t lock, int kind, const uint64_t *frames);
 void lock_names_close(void);
 
 #endif

@@ -130,7 +130,7 @@ static int start(const struct options *options)
 	}
 	file = rec_file_open(options, "lock_wait", bpf_object__btf(skel->obj), "lock_wait_record",
 			     NULL);
-	if (!file || lock_names_open(options, bpf_map__fd(skel->maps.slabs))) {
+	if (!file || lock_names_open(options, bpf_map__fd(skel->maps.objects))) {
 		source_off(&state, "free some space",
 			   "lock_wait.rec or lock.jsonl can't be written: %s", strerror(errno));
 		goto fail;
@@ -161,7 +161,14 @@ static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *k
 	row.bin_ns = bin * bin_ns;
 	row.lock_id = key->lock;
 	row.stack_id = key->stack_id;
-	row.holder_stack_id = -1;
+	row.holder_stack_id = key->holder_stack_id;
+	row.root_stack_id = key->root_stack_id;
+	row.holder_lock = key->holder_lock;
+	row.root_lock = key->root_lock;
+	row.holder_state = key->holder_state;
+	row.root_state = key->root_state;
+	row.chain = key->chain;
+	memcpy(row.holder_comm, key->holder_comm, sizeof(row.holder_comm));
 	row.kind = key->kind;
 	row.mode = key->mode;
 	row.in_workload = key->in_workload;
@@ -187,7 +194,8 @@ static uint64_t waits_in(size_t count)
 
 static void drain_bin(uint64_t bin)
 {
-	int fd = sum_fds[bin % LOCK_BIN_SLOTS], err = 0;
+	int fd = sum_fds[bin % LOCK_BIN_SLOTS], stacks = bpf_map__fd(skel->maps.stacks), err = 0;
+	uint64_t frames[LOCK_STACK_FRAMES + 1] = { 0 };
 	uint32_t place = 0;
 
 	for (bool first = true; !err; first = false) {
@@ -204,9 +212,12 @@ static void drain_bin(uint64_t bin)
 		}
 		for (uint32_t i = 0; i < count; i++) {
 			records[i] = merge(bin, &keys[i], &sums[(size_t)i * cpus]);
-			if (!stacks_note(bpf_map__fd(skel->maps.stacks), keys[i].stack_id))
+			bool known = keys[i].stack_id >= 0 &&
+				     !bpf_map_lookup_elem(stacks, &keys[i].stack_id, frames);
+
+			if (!stacks_note(stacks, keys[i].stack_id))
 				reason_add(state.notes, "stack not written", 1);
-			if (!lock_names_note(keys[i].lock, keys[i].kind))
+			if (!lock_names_note(keys[i].lock, keys[i].kind, known ? frames : NULL))
 				reason_add(state.notes, "lock not written", 1);
 		}
 		whole = rec_file_write(file, &state, records, count);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The waits that are open, and the maps the parts of locks.bpf.c share.
+ *
+ * A wait is one to the tracing from contention_begin to contention_end. Waits nest: a spinning wait can be
+ * interrupted by another on the same CPU, so spinning kinds have a small stack of open waits a CPU; sleeping
+ * kinds have one a task.
+ */
+#ifndef SEEKMETER_LOCK_STATE_H
+#define SEEKMETER_LOCK_STATE_H
+
+/* include/trace/events/lock.h */
+#define LCB_F_SPIN   1U
+#define LCB_F_READ   2U
+#define LCB_F_WRITE  4U
+#define LCB_F_RT     8U
+#define LCB_F_PERCPU 16U
+#define LCB_F_MUTEX  32U
+
+#define DEPTH 8 /* waits open at once; a power of two */
+#define SPIN_EXPIRY_NS \
+	4000000000ULL /* nobody spins that long and lives (the watchdog's limit is 20 s) */
+#define SLEEP_EXPIRY_NS		   60000000000ULL
+#define KERNEL_STACK_BYTES	   16384 /* x86-64, arm64 */
+#define SLAB_LOCKS		   16384
+#define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
+#define E2BIG			   7
+
+/* Set before loading. */
+const volatile u64 bin_ns = 100000000;
+const volatile bool have_cgroup;
+
+/* Set by the recorder as it empties bins. */
+volatile u64 drained_to;
+struct bin_turn turns[BIN_CPUS];
+
+struct open_wait {
+	struct lock_wait_key key;
+	u64 begin_ns;
+	u64 phase_ns; /* begin of the present phase */
+	u64 spin_ns;  /* phases that are over */
+	u64 sleep_ns;
+	u32 pid;
+	u8 spinning;
+};
+
+struct open_waits {
+	u64 stack_pointer; /* see on_task_stack() */
+	u32 depth;
+	struct open_wait wait[DEPTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct open_waits);
+} cpu_waits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct open_waits);
+} task_waits SEC(".maps");
+
+struct wait_sums {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 8192); /* resized */
+	__type(key, struct lock_wait_key);
+	__type(value, struct lock_wait_sum);
+} sums0 SEC(".maps"), sums1 SEC(".maps"), sums2 SEC(".maps"), sums3 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, LOCK_BIN_SLOTS);
+	__type(key, u32);
+	__array(values, struct wait_sums);
+} bins SEC(".maps") = { .values = { &sums0, &sums1, &sums2, &sums3 } };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 32768);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, LOCK_STACK_FRAMES * sizeof(u64));
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct lock_counts);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} workload_cgroup SEC(".maps");
+
+/* Where this wait is open; -1: nowhere. */
+static __always_inline int find_wait(struct open_waits *open, u64 lock, u32 pid)
+{
+	u32 depth = open->depth;
+
+	for (int i = 0; i < DEPTH; i++) {
+		if (i >= depth)
+			break;
+		if (open->wait[i].key.lock == lock && open->wait[i].pid == pid)
+			return i;
+	}
+	return -1;
+}
+
+#endif
