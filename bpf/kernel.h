@@ -46,6 +46,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_STACK_TRACE = 7,
 	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
@@ -146,6 +147,24 @@ struct task_struct {
 	void *stack;
 	struct fs_struct *fs;
 	struct files_struct *files;
+	unsigned int __state;
+	int on_cpu;
+	unsigned int in_iowait : 1;
+	char comm[16];
+};
+
+/* linux/types.h */
+typedef struct {
+	s64 counter;
+} atomic64_t;
+
+/* linux/mutex.h, linux/rwsem.h: the owner's task_struct, with flags in the low bits */
+struct mutex {
+	atomic64_t owner;
+};
+
+struct rw_semaphore {
+	atomic64_t owner;
 };
 
 /* linux/fdtable.h */
