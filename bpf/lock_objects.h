@@ -3,7 +3,7 @@
 #ifndef SEEKMETER_LOCK_OBJECTS_H
 #define SEEKMETER_LOCK_OBJECTS_H
 
-#include "lock_state.h"
+#include "records.h"
 
 #define OBJECT_LOCKS 16384
 

@@ -28,6 +28,7 @@ static const char *const kind_names[] = {
 
 static struct line_file file = { .fd = -1 };
 static int objects;
+static int users; /* sources that have it open */
 /* Locks written, an open hash table; 0: free. */
 static uint64_t *table;
 static size_t room, used;
@@ -59,8 +60,18 @@ static bool grow(void)
 
 int lock_names_open(const struct options *options, int objects_fd)
 {
-	objects = objects_fd;
-	return lines_open(&file, options->out_fd, "lock.jsonl");
+	if (!users) {
+		objects = objects_fd;
+		if (lines_open(&file, options->out_fd, "lock.jsonl"))
+			return -1;
+	}
+	users++;
+	return 0;
+}
+
+int lock_names_objects(void)
+{
+	return users ? objects : -1;
 }
 
 static void put(FILE *out, const char *key, const char *value)
@@ -122,6 +133,8 @@ bool lock_names_note(uint64_t lock, int kind, const uint64_t *frames)
 
 void lock_names_close(void)
 {
+	if (--users)
+		return;
 	lines_close(&file);
 	free(table);
 	table = NULL;

@@ -24,6 +24,7 @@ static struct source_state state;
 static struct locks_bpf *skel;
 static struct rec_file *file;
 static uint64_t bin_ns;
+static bool names_open;
 static int cpus;
 static int sum_fds[LOCK_BIN_SLOTS];
 static struct lock_wait_key keys[BATCH];
@@ -82,6 +83,10 @@ static int load(const struct options *options)
 		if (bpf_map__set_max_entries(slots[i], sums_entries()))
 			return source_off(&state, "report this", "the maps can't be sized: %s",
 					  strerror(errno));
+	if (lock_names_objects() >= 0 &&
+	    bpf_map__reuse_fd(skel->maps.objects, lock_names_objects()))
+		return source_off(&state, "report this", "the map of objects can't be shared: %s",
+				  strerror(errno));
 	if (locks_bpf__load(skel))
 		return source_off(&state, "make doctor says what this kernel lacks",
 				  "the kernel refused the programs: %s", strerror(errno));
@@ -98,7 +103,9 @@ static void stop(void)
 {
 	rec_file_close(file, &state);
 	file = NULL;
-	lock_names_close();
+	if (names_open)
+		lock_names_close();
+	names_open = false;
 	free(sums);
 	sums = NULL;
 	state.object = NULL;
@@ -130,7 +137,8 @@ static int start(const struct options *options)
 	}
 	file = rec_file_open(options, "lock_wait", bpf_object__btf(skel->obj), "lock_wait_record",
 			     NULL);
-	if (!file || lock_names_open(options, bpf_map__fd(skel->maps.objects))) {
+	names_open = file && !lock_names_open(options, bpf_map__fd(skel->maps.objects));
+	if (!names_open) {
 		source_off(&state, "free some space",
 			   "lock_wait.rec or lock.jsonl can't be written: %s", strerror(errno));
 		goto fail;
