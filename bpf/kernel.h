@@ -155,16 +155,27 @@ struct task_struct {
 
 /* linux/types.h */
 typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct {
 	s64 counter;
 } atomic64_t;
 
 /* linux/mutex.h, linux/rwsem.h: the owner's task_struct, with flags in the low bits */
+struct optimistic_spin_queue {
+	atomic_t tail; /* 0: nobody spins in it */
+};
+
 struct mutex {
 	atomic64_t owner;
+	struct optimistic_spin_queue osq;
 };
 
 struct rw_semaphore {
+	atomic64_t count;
 	atomic64_t owner;
+	struct optimistic_spin_queue osq;
 };
 
 /* linux/fdtable.h */

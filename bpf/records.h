@@ -21,5 +21,6 @@ typedef int64_t s64;
 #include "block_records.h"
 #include "call_records.h"
 #include "lock_records.h"
+#include "lock_sample_records.h"
 
 #endif

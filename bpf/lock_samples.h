@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What CPU sampling adds to the tracepoints: spinning they don't show, and holders at work. Part of locks.bpf.c.
+ *
+ * Each CPU is interrupted SAMPLE_HZ times a second. A sample in one of the kernel's spinning functions counts as
+ * SPIN_SEEN where the tracepoints have a spinning wait open there, else as SPIN_UNSEEN: an rwsem writer that wins
+ * by optimistic spinning (or, first in the queue, spins for the owner: its wait is open, as a sleep), a spinlock's pending
+ * bit, the virt_spin_lock() of a guest. Errors:
+ * - the few nanoseconds between a function's first instruction and contention_begin, and between contention_end
+ *   and its last, are UNSEEN although their wait is (or was) seen;
+ * - an interrupt that spins unseen inside a wait that is seen is SEEN;
+ * - the timer is no NMI: with interrupts off it comes late, so who spins for a spinlock with interrupts off is
+ *   found behind the wait, or is not sampled at all (periods left out are counted by the recorder);
+ * - a virtual CPU that halts until it gets its spinlock is SEEN, though its host may have run another meanwhile.
+ *
+ * HOLDING: the current task is known to hold a mutex or rwsem (a waiter found it running when it began to wait, see
+ * held_waited), still does, and somebody still waits. Holders that no wait began under are not known, and of
+ * several locks one task holds only the last one waited for: holding is a lower bound.
+ * A task that holds one lock and spins for another counts as both.
+ */
+#ifndef SEEKMETER_LOCK_SAMPLES_H
+#define SEEKMETER_LOCK_SAMPLES_H
+
+#include "lock_state.h"
+
+#define CALLERS		   4 /* frames looked at to find who called a helper */
+#define HELD_LOCKS	   4096
+#define OWNER_FLAGS	   7ULL
+#define MUTEX_FLAG_WAITERS 1ULL /* kernel/locking/mutex.h, in the owner word */
+#define RWSEM_READER_OWNED 1ULL /* kernel/locking/rwsem.c, in the owner word */
+#define RWSEM_FLAG_WAITERS 2ULL /* in the count */
+
+/* struct bpf_perf_event_data begins with the registers; their layout is the architecture's ABI. */
+#if defined(__TARGET_ARCH_x86)
+#define REGISTER_IP 16
+#define REGISTER_SP 19
+#elif defined(__TARGET_ARCH_arm64)
+#define REGISTER_IP 32
+#define REGISTER_SP 31
+#else
+#error "asm/ptrace.h says where this architecture's program counter and stack pointer are: put it here"
+#endif
+
+struct sampled {
+	u64 registers[REGISTER_SP > REGISTER_IP ? REGISTER_SP + 1 : REGISTER_IP + 1];
+};
+
+/* Set before loading: where the kernel spins. */
+const volatile struct spin_range spin_ranges[SPIN_RANGES];
+const volatile u32 spin_range_count;
+
+/* Turns of their own: a sample can come in the middle of a turn of contention_end. */
+struct bin_turn sample_turns[BIN_CPUS];
+volatile u64 samples_drained_to;
+
+struct held_lock {
+	u64 lock;
+	u64 kind; /* LOCK_KIND_MUTEX or LOCK_KIND_RWSEM */
+};
+
+/* By task_struct: a lock that the task held while it ran when somebody began to wait (filled by lock_holders.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, HELD_LOCKS);
+	__type(key, u64);
+	__type(value, struct held_lock);
+} held_waited SEC(".maps");
+
+struct sample_sums {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 1024); /* resized */
+	__type(key, struct lock_sample_key);
+	__type(value, u64);
+} samples0 SEC(".maps"), samples1 SEC(".maps"), samples2 SEC(".maps"), samples3 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, LOCK_BIN_SLOTS);
+	__type(key, u32);
+	__array(values, struct sample_sums);
+} sample_bins SEC(".maps") = { .values = { &samples0, &samples1, &samples2, &samples3 } };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct lock_sample_counts);
+} sample_counts SEC(".maps");
+
+/* Keeps the record's layout in this object's BTF, where the recorder reads it. */
+struct lock_sample_record *lock_sample_record_used;
+
+static __noinline u64 range_kind(u64 ip)
+{
+	for (u32 i = 0; i < SPIN_RANGES && i < spin_range_count; i++)
+		if (ip >= spin_ranges[i].begin && ip < spin_ranges[i].end)
+			return spin_ranges[i].kind;
+	return SPIN_NOT;
+}
+
+/* The kind of the first function on the stack that is no helper. */
+static __always_inline u64 caller_kind(struct sampled *ctx)
+{
+	u64 frames[CALLERS] = {};
+
+	if (bpf_get_stack(ctx, frames, sizeof(frames), 0) < 0)
+		return SPIN_NOT;
+	for (int i = 1; i < CALLERS; i++) {
+		/* Where it returns to: a call at a function's very end would return behind it. */
+		u64 kind = range_kind(frames[i] - 1);
+
+		if (kind != SPIN_HELPER)
+			return kind;
+	}
+	return SPIN_NOT;
+}
+
+/* Whether this task, or an interrupt in it, is in a wait for a spinlock or rwlock on this CPU. */
+static __always_inline bool cpu_wait_open(void)
+{
+	u32 zero = 0, pid = (u32)bpf_get_current_pid_tgid();
+	struct open_waits *open = bpf_map_lookup_elem(&cpu_waits, &zero);
+
+	return open && open->depth && open->wait[(open->depth - 1) & (DEPTH - 1)].pid == pid;
+}
+
+/* The innermost wait of this task for a mutex or sleeping lock; NULL: none. */
+static __always_inline struct open_wait *task_wait(void)
+{
+	struct open_waits *open =
+		bpf_task_storage_get(&task_waits, bpf_get_current_task_btf(), NULL, 0);
+
+	return open && open->depth ? &open->wait[(open->depth - 1) & (DEPTH - 1)] : NULL;
+}
+
+/* LOCK_DOING_SPIN_SEEN or LOCK_DOING_SPIN_UNSEEN; -1: it does not spin. */
+static __always_inline int spinning(struct sampled *ctx)
+{
+	u64 kind = range_kind(ctx->registers[REGISTER_IP]);
+	struct open_wait *wait;
+
+	if (kind == SPIN_HELPER)
+		kind = caller_kind(ctx);
+	if (kind == SPIN_NOT)
+		return -1;
+	if (kind == SPIN_CPU)
+		return cpu_wait_open() ? LOCK_DOING_SPIN_SEEN : LOCK_DOING_SPIN_UNSEEN;
+	if (kind == SPIN_CPU_HALTED)
+		return cpu_wait_open() ? LOCK_DOING_SPIN_SEEN : -1;
+	wait = task_wait();
+	if (wait && wait->spinning)
+		return LOCK_DOING_SPIN_SEEN;
+	if (kind == SPIN_TASK ||
+	    (kind == SPIN_RWSEM && !(wait && wait->key.kind == LOCK_KIND_RWSEM)))
+		return LOCK_DOING_SPIN_UNSEEN;
+	return -1;
+}
+
+/* The lock this task holds while others wait for it; 0: none is known. */
+static __always_inline u64 holding(u64 task)
+{
+	struct held_lock *held = bpf_map_lookup_elem(&held_waited, &task);
+	u64 owner, waiters = 0;
+
+	if (!held)
+		return 0;
+	if (held->kind == LOCK_KIND_MUTEX) {
+		struct mutex *lock = (void *)held->lock;
+
+		owner = BPF_CORE_READ(lock, owner.counter);
+		waiters = owner & MUTEX_FLAG_WAITERS;
+		if (bpf_core_field_exists(lock->osq))
+			waiters |= BPF_CORE_READ(lock, osq.tail.counter);
+	} else {
+		struct rw_semaphore *lock = (void *)held->lock;
+
+		owner = BPF_CORE_READ(lock, owner.counter);
+		if (owner & RWSEM_READER_OWNED)
+			return 0;
+		waiters = BPF_CORE_READ(lock, count.counter) & RWSEM_FLAG_WAITERS;
+		if (bpf_core_field_exists(lock->osq))
+			waiters |= BPF_CORE_READ(lock, osq.tail.counter);
+	}
+	return waiters && (owner & ~OWNER_FLAGS) == task ? held->lock : 0;
+}
+
+static __always_inline void add_sample(struct lock_sample_key *key,
+				       struct lock_sample_counts *count)
+{
+	u64 bin = bpf_ktime_get_ns() / bin_ns, one = 1, *sum;
+	u32 slot = bin % LOCK_BIN_SLOTS;
+	void *sums;
+	int err; /* see add() in locks.bpf.c */
+
+	if (bin - samples_drained_to >= LOCK_BIN_SLOTS) {
+		count->late++;
+		return;
+	}
+	sums = bpf_map_lookup_elem(&sample_bins, &slot);
+	if (!sums)
+		return;
+	sum = bpf_map_lookup_elem(sums, key);
+	if (sum) {
+		*sum += 1;
+		count->counted++;
+		return;
+	}
+	/* No other program adds on this CPU, but another CPU may have made the entry meanwhile. */
+	err = bpf_map_update_elem(sums, key, &one, BPF_ANY);
+	if (!err)
+		count->counted++;
+	else if (err == -E2BIG)
+		count->map_full++;
+	else
+		count->map_busy++;
+}
+
+static __always_inline void sample(struct sampled *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct lock_sample_counts *count;
+	struct lock_sample_key key = {};
+	u32 zero = 0;
+	bool mine, interrupt;
+	u64 held;
+	int spin;
+
+	count = bpf_map_lookup_elem(&sample_counts, &zero);
+	if (!count)
+		return;
+	count->samples++;
+	if (!(ctx->registers[REGISTER_IP] >>
+	      63)) /* in user mode: no kernel lock is held or spun for */
+		return;
+	spin = spinning(ctx);
+	held = holding(bpf_get_current_task());
+	if (spin < 0 && !held)
+		return;
+
+	key.stack_id = bpf_get_stackid(ctx, &stacks, 0);
+	if (key.stack_id < 0) {
+		key.stack_id = LOCK_STACK_NONE;
+		count->no_stack++;
+	}
+	mine = !have_cgroup || bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+	/* An interrupt's spinning is not the task's; but what the task holds, it holds for as long. */
+	interrupt = ctx->registers[REGISTER_SP] - (u64)task->stack >= KERNEL_STACK_BYTES;
+	if (spin >= 0) {
+		count->spinning++;
+		key.doing = spin;
+		key.in_workload = mine && !interrupt;
+		add_sample(&key, count);
+	}
+	if (held) {
+		count->holding++;
+		key.doing = LOCK_DOING_HOLDING;
+		key.lock = held;
+		key.in_workload = mine;
+		add_sample(&key, count);
+	}
+}
+
+SEC("perf_event")
+int lock_sample(struct sampled *ctx)
+{
+	struct bin_turn *turn = &sample_turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
+
+	*(volatile u64 *)&turn->count += 1;
+	sample(ctx);
+	*(volatile u64 *)&turn->count += 1;
+	return 0;
+}
+
+#endif
