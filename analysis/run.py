@@ -18,7 +18,13 @@ from analysis.files import read_json_object
 
 SCHEMA = 1
 # what a table's rows come from, in losses.json's words
-COLLECTOR_OF = {"block": "block", "lock_wait": "locks", "call": "calls", "counter": "counters"}
+COLLECTOR_OF = {
+    "block": "block",
+    "lock_wait": "locks",
+    "lock_sample": "locks",
+    "call": "calls",
+    "counter": "counters",
+}
 
 
 def clean(value: object, limit: int = 2000) -> str:

@@ -13,7 +13,7 @@ from analysis import devices
 from analysis.measures import disk_map
 from analysis.measures.measured import Measured, measure
 from analysis.run import Run, open_run
-from analysis.tables.load import load_tables
+from analysis.tables.load import Tables, load_tables
 from analysis.tables.phase import Phases
 
 LETTERS = "ABCDEFGH"
@@ -21,7 +21,7 @@ LETTERS = "ABCDEFGH"
 
 @dataclass(frozen=True)
 class Compared:
-    """A run under its letter. measured.moves is left out: it grows with the number of requests."""
+    """A run under its letter. measured.moves and .lock_waits are left out: they grow with what was recorded."""
 
     letter: str
     run: Run
@@ -30,6 +30,10 @@ class Compared:
     devices: list[devices.Device]  # those with requests
     used: list[disk_map.Stretches]  # of each device
     truncated_bytes: dict[str, int]
+    spin_unseen_ns: (
+        int | None
+    )  # spinning in no wait that a tracepoint shows, by CPU samples; None: none taken
+    own_sleep_ns: int | None  # asleep on locks, of the workload's tasks
 
     @property
     def has_block(self) -> bool:
@@ -42,17 +46,40 @@ class Compared:
         return self.run.emulated
 
 
+def _spin_unseen_ns(tables: Tables) -> int | None:
+    samples = tables.lock_sample
+    if samples is None:
+        return None
+    unseen = samples.doing.is_("spin_unseen")
+    return int((samples.count[unseen] * samples.period_ns[unseen]).sum())
+
+
+def _own_sleep_ns(tables: Tables) -> int | None:
+    waits = tables.lock_wait
+    return int(waits.sleep_ns[waits.in_workload].sum()) if waits is not None else None
+
+
 def load_compared(letter: str, path: Path) -> Compared:
     """Open and measure one run. Raises what open_run and load_tables raise."""
     run = open_run(path)
     tables = load_tables(run)
-    measured = replace(measure(run, tables), moves=None)
+    measured = replace(measure(run, tables), moves=None, lock_waits=None)
     found = devices.with_requests(run, tables.block) if tables.block is not None else []
     numbers = [device.number for device in found]
     used = []
     if tables.block is not None:
         used = [disk_map.stretches(begin, end) for begin, end in disk_map.extents(tables.block, numbers)]
-    return Compared(letter, run, measured, tables.phases, found, used, tables.truncated_bytes)
+    return Compared(
+        letter,
+        run,
+        measured,
+        tables.phases,
+        found,
+        used,
+        tables.truncated_bytes,
+        spin_unseen_ns=_spin_unseen_ns(tables),
+        own_sleep_ns=_own_sleep_ns(tables),
+    )
 
 
 def meaningless(first: Compared, other: Compared) -> bool:

@@ -74,7 +74,8 @@ class Measured:
     untimed: int
     depth_device: queue_depth.Depth | None
     depth_all: queue_depth.Depth | None
-    lock_rows: list[locks.LockRow] | None
+    lock_waits: locks.LockWaits | None  # holds the waits by call path
+    lock_rows: list[locks.LockRow] | None  # a class of locks each, longest wait first
     sleepers: F64 | None
     spin_pct: F64 | None
     call_rows: list[calls.CallRow] | None
@@ -254,6 +255,11 @@ def measure(run: Run, tables: Tables) -> Measured:
             "flush_requests",
         )
         disk = {name: memory.increase(counter, f"disk.{name}") for name in names}
+    lock_waits = None
+    if waits is not None:
+        lock_waits = locks.measure_locks(
+            waits, tables.lock_names, tables.stacks, tables.paths or {}, timeline
+        )
     correlations, grid, why_not = _correlations(tables, window, found)
     whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
     return Measured(
@@ -275,7 +281,8 @@ def measure(run: Run, tables: Tables) -> Measured:
         untimed=int((~block.timed).sum()) if block else 0,
         depth_device=queue_depth.at_device(block, timeline) if block else None,
         depth_all=queue_depth.in_all(block, timeline) if block else None,
-        lock_rows=locks.by_lock(waits, tables.lock_names, tables.stacks) if waits else None,
+        lock_waits=lock_waits,
+        lock_rows=lock_waits.rows if lock_waits else None,
         sleepers=locks.sleepers(waits, timeline) if waits else None,
         spin_pct=locks.spin_share_pct(waits, timeline, run.cpus) if waits and run.cpus else None,
         call_rows=calls.by_call(call) if call else None,

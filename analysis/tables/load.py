@@ -12,7 +12,7 @@ from pathlib import Path
 
 from analysis.errors import ReportError, TableError
 from analysis.run import COLLECTOR_OF, Run
-from analysis.tables import block, call, counter, lock, lock_wait, phase, stack
+from analysis.tables import block, call, counter, lock, lock_sample, lock_wait, path, phase, stack
 from analysis.tables.rec import open_recording
 from analysis.tables.store import Column, Stored, read_table, write_recording
 
@@ -20,12 +20,15 @@ COLUMNS: dict[str, Sequence[Column]] = {
     "phase": phase.COLUMNS,
     "block": block.COLUMNS,
     "lock_wait": lock_wait.COLUMNS,
+    "lock_sample": lock_sample.COLUMNS,
     "lock": lock.COLUMNS,
     "stack": stack.COLUMNS,
+    "path": path.COLUMNS,
     "call": call.COLUMNS,
     "counter": counter.COLUMNS,
 }
-CONVERT_LINES = {"phase": phase.convert, "lock": lock.convert, "stack": stack.convert}
+CONVERT_LINES = {"phase": phase.convert, "lock": lock.convert, "stack": stack.convert, "path": path.convert}
+OPTIONAL = ("lock_sample", "path")  # older runs have none, and not every run makes one: no gap
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,17 @@ class Tables:
     lock_wait: lock_wait.LockWait | None
     call: call.Call | None
     counter: counter.Counter | None
-    lock_names: dict[int, lock.LockName]
+    lock_sample: lock_sample.LockSample | None
+    lock_names: dict[int, lock.Lock]
     stacks: dict[int, list[str]]
+    paths: path.Paths | None  # of inodes
     truncated_bytes: dict[str, int]
     rows: dict[str, int]
 
 
 def _source(run: Path, table: str) -> Path:
-    if table == "phase":
-        return run / "raw" / "phases.jsonl"
+    if table in ("phase", "path"):
+        return run / "raw" / f"{table}s.jsonl"
     if table in CONVERT_LINES:
         return run / "raw" / "recorder" / f"{table}.jsonl"
     return run / "raw" / "recorder" / f"{table}.rec"
@@ -61,7 +66,7 @@ def _fresh(source: Path, target: Path, table: str) -> Stored | None:
         same = source.stat().st_size == stored.about.get("source_bytes")
     except OSError:
         return stored  # no raw/ here: the table is all there is
-    return stored if same else None
+    return stored if same and not stored.filled else None
 
 
 def _load(run: Run, table: str) -> Stored | None:
@@ -74,6 +79,8 @@ def _load(run: Run, table: str) -> Stored | None:
         if not source.exists() and not source.is_symlink():
             if target.exists() or target.is_symlink():
                 return read_table(target, table, COLUMNS[table])
+            if table in OPTIONAL:
+                return None
             raise TableError(f"neither tables/{target.name} nor raw/.../{source.name} is there")
         if table in CONVERT_LINES:
             CONVERT_LINES[table](source, target)
@@ -111,15 +118,17 @@ def load_tables(run: Run) -> Tables:
         if one is not None and one.bad_lines:
             run.gaps.append(f"{table}: {one.bad_lines:,} lines were unreadable and are left out")
     p, b, w, c, n = (stored[name] for name in ("phase", "block", "lock_wait", "call", "counter"))
-    locks, stacks = stored["lock"], stored["stack"]
+    locks, stacks, samples, paths = (stored[name] for name in ("lock", "stack", "lock_sample", "path"))
     return Tables(
         phases=phase.from_stored(p) if p else None,
         block=block.from_stored(b) if b else None,
         lock_wait=lock_wait.from_stored(w) if w else None,
         call=call.from_stored(c) if c else None,
         counter=counter.from_stored(n) if n else None,
+        lock_sample=lock_sample.from_stored(samples) if samples else None,
         lock_names=lock.from_stored(locks) if locks else {},
         stacks=stack.from_stored(stacks) if stacks else {},
+        paths=path.from_stored(paths) if paths else None,
         truncated_bytes={t: one.truncated_bytes for t, one in stored.items() if one and one.truncated_bytes},
         rows={t: one.rows for t, one in stored.items() if one},
     )

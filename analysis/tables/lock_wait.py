@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The lock_wait table: one row is the waits on one lock from one call path in one time bin."""
+"""The lock_wait table: one row is the waits on one lock from one call path in one time bin.
+
+Where a lock was waited on too often to look at every wait, the others' stack_id is -2: their times are exact,
+their call path and holder are not known.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,35 @@ from analysis.tables.store import I64, Column, Stored, Words
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
     Column("lock_id", "id", "", "the lock's address"),
-    Column("stack_id", "int", "", "who waited, see the stack table; -1: none"),
+    Column("stack_id", "int", "", "who waited, see the stack table; -1: none; -2: not sampled"),
     Column("mode", "word", "", "read, write or excl"),
     Column("spin_ns", "int", "ns", "time spent spinning"),
     Column("sleep_ns", "int", "ns", "time spent sleeping"),
     Column("count", "int", "waits", "waits that ended in this bin"),
     Column("max_ns", "int", "ns", "the longest"),
-    Column("holder_stack_id", "int", "", "who held it; -1: not known"),
+    Column("holder_stack_id", "int", "", "who held it when the wait began; -1: not known; -2: not sampled"),
     Column("failed", "int", "waits", "waits given up (signal)"),
     Column("kind", "word", "", "spinlock, rwlock, mutex, rwsem, ..."),
     Column("in_workload", "bool", "", "the waiter was in the workload's cgroup"),
+    Column(
+        "holder_state",
+        "word",
+        "",
+        "what the holder was doing when the wait began: running, runnable, io, lock, sleeping, readers,"
+        " nobody, unknown, not_sampled",
+        if_missing="unknown",
+    ),
+    Column("holder_comm", "text", "", "the holder's name", if_missing=""),
+    Column("holder_lock", "id", "", "the lock the holder waited for; 0: none", if_missing=0),
+    Column("chain", "int", "locks", "locks in the chain of holders; 0: no holder known", if_missing=0),
+    Column(
+        "root_lock", "id", "", "the lock that the task at the chain's end holds; 0: lock_id", if_missing=0
+    ),
+    Column("root_stack_id", "int", "", "that task's stack", if_missing=-1),
+    Column("root_state", "word", "", "what that task was doing", if_missing="unknown"),
 )
+NO_STACK = -1
+NOT_SAMPLED = -2
 
 
 @dataclass(frozen=True)
@@ -41,6 +63,14 @@ class LockWait:
     kind: Words
     mode: Words
     in_workload: npt.NDArray[np.bool_]
+    holder_state: Words
+    holder_stack_id: I64
+    holder_comm: Words
+    holder_lock: npt.NDArray[np.uint64]
+    chain: I64
+    root_lock: npt.NDArray[np.uint64]
+    root_stack_id: I64
+    root_state: Words
     bin_length_ns: int
 
 
@@ -58,5 +88,13 @@ def from_stored(stored: Stored) -> LockWait:
         kind=stored.words("kind"),
         mode=stored.words("mode"),
         in_workload=stored.bools("in_workload"),
+        holder_state=stored.words("holder_state"),
+        holder_stack_id=stored.ints("holder_stack_id"),
+        holder_comm=stored.words("holder_comm"),
+        holder_lock=stored.ids("holder_lock"),
+        chain=stored.ints("chain"),
+        root_lock=stored.ids("root_lock"),
+        root_stack_id=stored.ints("root_stack_id"),
+        root_state=stored.words("root_state"),
         bin_length_ns=stored.bin_ns or 100_000_000,
     )

@@ -41,13 +41,17 @@ ARROW_TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column. kind: int (int64), id (uint64), bool, word (enum), text (chars), string, hist, frames."""
+    """One column. kind: int (int64), id (uint64), bool, word (enum), text (chars), string, hist, frames.
+
+    if_missing: what every row holds when the recording is older than the column; None: it must be there.
+    """
 
     name: str
     kind: str
     unit: str
     meaning: str
     zero_is_null: bool = False
+    if_missing: int | str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,17 @@ def text_array(raw: npt.NDArray[np.bytes_]) -> Any:
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(labels, pa.string()))
 
 
+def constant(column: Column, rows: int) -> Any:
+    """A column that the recording is too old for."""
+    if column.kind in ("word", "text"):
+        codes = pa.array(np.zeros(rows, dtype=np.int32))
+        return pa.DictionaryArray.from_arrays(codes, pa.array([str(column.if_missing)], pa.string()))
+    return pa.array([column.if_missing], ARROW_TYPES[column.kind]).take(pa.array(np.zeros(rows, np.int64)))
+
+
 def _array(column: Column, chunk: npt.NDArray[np.void], recording: Recording) -> Any:
+    if column.name not in (recording.dtype.names or ()):
+        return constant(column, chunk.size)
     values = chunk[column.name]
     if column.kind == "word":
         return word_array(values, recording.enums.get(column.name, {}))
@@ -135,10 +149,12 @@ def write_recording(
 ) -> None:
     """Convert a recording to Parquet, a million records at a time; edit is given each lot before."""
     names = recording.dtype.names or ()
-    missing = [c.name for c in columns if c.name not in names]
+    missing = [c.name for c in columns if c.name not in names and c.if_missing is None]
     if missing:
         raise TableError(f"{recording.path.name} has no field {', '.join(missing)}")
     for column in columns:
+        if column.name not in names:
+            continue
         kind, shape = recording.dtype[column.name].base.kind, recording.dtype[column.name].shape
         wanted = {"text": "S"}.get(column.kind, "iu")
         if kind not in wanted or shape != ((256,) if column.kind == "hist" else ()):
@@ -186,6 +202,7 @@ class Stored:
     name: str
     table: Any
     about: dict[str, Any]
+    filled: tuple[str, ...] = ()  # columns that the file was too old to have
 
     @property
     def rows(self) -> int:
@@ -251,10 +268,15 @@ def read_table(path: Path, table: str, columns: Sequence[Column]) -> Stored:
         about = {}
     if not isinstance(about, dict) or about.get("schema") != SCHEMA_VERSION or about.get("table") != table:
         raise TableError(f"{path.name} is not a seekmeter {table} table of schema {SCHEMA_VERSION}")
+    filled = []
     for column in columns:
         index = found.schema.get_field_index(column.name)
+        if index < 0 and column.if_missing is not None:
+            found = found.append_column(column.name, constant(column, found.num_rows))
+            filled.append(column.name)
+            continue
         if index < 0 or found.schema.field(index).type != ARROW_TYPES[column.kind]:
             raise TableError(f"{path.name} has no proper column {column.name}")
         if not column.zero_is_null and found.column(index).null_count:
             raise TableError(f"{path.name} has nulls in {column.name}")
-    return Stored(table, found, about)
+    return Stored(table, found, about, tuple(filled))

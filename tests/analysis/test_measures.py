@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from analysis.measures import calls, correlation, disk_map, latency, locks, phases, queue_depth
+from analysis.measures import calls, correlation, disk_map, latency, lock_names, phases, queue_depth
 from analysis.measures.measured import Measured, measure
 from analysis.measures.statistics import mean_ci, percentiles, t_975
 from analysis.measures.timeline import Timeline, make_timeline, nice_width_ns
@@ -281,7 +281,7 @@ def test_lock_names_are_the_first_caller_outside(tmp_path: Path) -> None:
         frames,
     ):
         assert (
-            locks.callers([*inner, "ext4_file_write_iter+0x9", "vfs_write+0x1"])[0]
+            lock_names.callers([*inner, "ext4_file_write_iter+0x9", "vfs_write+0x1"])[0]
             == "ext4_file_write_iter+0x9"
         )
     for outside in (
@@ -292,8 +292,8 @@ def test_lock_names_are_the_first_caller_outside(tmp_path: Path) -> None:
         "lock_page",
         "path_openat",
     ):
-        assert not locks.PRIMITIVE.match(outside), outside
-    assert locks.caller_name("ext4_x+0x9/0x20") == "ext4_x()+0x9"
+        assert not lock_names.PRIMITIVE.match(outside), outside
+    assert lock_names.caller_name("ext4_x+0x9/0x20") == "ext4_x()+0x9"
 
 
 def test_locks_are_summed_by_name_or_caller(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The lock_sample table: one row is the CPU samples of one call path in one time bin, spinning or holding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.tables.store import I64, Column, Stored, Words
+
+COLUMNS = (
+    Column("bin_ns", "int", "ns", "start of the time bin"),
+    Column("lock_id", "id", "", "holding: the lock's address; spinning: 0, not known"),
+    Column("count", "int", "samples", "how often a CPU was found so"),
+    Column("period_ns", "int", "ns", "the CPU time a sample stands for"),
+    Column("stack_id", "int", "", "where, see the stack table; -1: none"),
+    Column("doing", "word", "", "spin_seen (the tracepoints show the wait too), spin_unseen, holding"),
+    Column("in_workload", "bool", "", "the task was in the workload's cgroup"),
+)
+
+
+@dataclass(frozen=True)
+class LockSample:
+    """The lock_sample table as numpy columns."""
+
+    bin_ns: I64
+    lock_id: npt.NDArray[np.uint64]
+    count: I64
+    period_ns: I64
+    stack_id: I64
+    doing: Words
+    in_workload: npt.NDArray[np.bool_]
+
+
+def from_stored(stored: Stored) -> LockSample:
+    """All columns."""
+    return LockSample(
+        bin_ns=stored.ints("bin_ns"),
+        lock_id=stored.ids("lock_id"),
+        count=stored.ints("count"),
+        period_ns=stored.ints("period_ns"),
+        stack_id=stored.ints("stack_id"),
+        doing=stored.words("doing"),
+        in_workload=stored.bools("in_workload"),
+    )

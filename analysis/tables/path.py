@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The path table: one row is the path of one inode whose lock was waited on, looked for as the run ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from analysis.run import as_int, clean
+from analysis.tables.lines import read_lines
+from analysis.tables.store import Column, Stored, schema, write_batches
+
+COLUMNS = (
+    Column("dev", "string", "", "the file system's device, major:minor"),
+    Column("ino", "int", "", "inode number"),
+    Column("path", "string", "", "relative to the mount point or DIR"),
+)
+Paths = dict[tuple[str, int], str]  # (dev, ino): path
+
+
+def convert(source: Path, target: Path) -> None:
+    """Write the table from paths.jsonl."""
+    found, bad, size = read_lines(source)
+    rows: list[dict[str, Any]] = []
+    for row in found:
+        dev, ino, path = row.get("dev"), as_int(row.get("ino")), row.get("path")
+        if not isinstance(dev, str) or ino is None or not isinstance(path, str):
+            bad += 1
+            continue
+        rows.append({"dev": clean(dev, 20), "ino": ino, "path": clean(path, 400)})
+    arrow = schema("path", COLUMNS, {"source": source.name, "source_bytes": size, "bad_lines": bad})
+    write_batches(target, arrow, [pa.RecordBatch.from_pylist(rows, schema=arrow)])
+
+
+def from_stored(stored: Stored) -> Paths:
+    """The path of each inode; the first one where it has several names."""
+    paths: Paths = {}
+    for row in stored.table.to_pylist():
+        paths.setdefault((clean(row["dev"], 20), int(row["ino"])), clean(row["path"], 400))
+    return paths
