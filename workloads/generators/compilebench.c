@@ -28,6 +28,7 @@
 #include "common/contents.h"
 #include "common/dataset.h"
 #include "common/fail.h"
+#include "common/numbers.h"
 #include "common/phases.h"
 #include "common/rng.h"
 #include "common/stats.h"
@@ -247,20 +248,6 @@ static void usage(void)
 	       "  --dataset DIR  where linux-tree-*.tsv.gz are (the source tree's)\n");
 }
 
-static uint64_t parse_number(const char *option, const char *text, uint64_t max)
-{
-	unsigned long long number;
-	char *end;
-
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number > max)
-		fail(EXIT_WRONG_WORDS,
-		     "%s '%s' is not a number that can be used; give one from 0 to %" PRIu64,
-		     option, text, max);
-	return number;
-}
-
 static struct settings parse_options(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -269,13 +256,10 @@ static struct settings parse_options(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	const char *seed = getenv("SEEKMETER_SEED");
 	struct settings set = { .dir = getenv("SEEKMETER_DIR"), .trees = 30, .operations = 30 };
 	int option;
 
-	set.seed = 1;
-	if (seed != NULL && seed[0] != '\0')
-		set.seed = parse_number("SEEKMETER_SEED", seed, UINT64_MAX);
+	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":D:i:r:ms:h", options, NULL)) != -1) {
 		switch (option) {
@@ -283,16 +267,16 @@ static struct settings parse_options(int argc, char **argv)
 			set.dir = optarg;
 			break;
 		case 'i':
-			set.trees = parse_number("-i", optarg, TREES_MAX);
+			set.trees = parse_number("-i", optarg, 0, TREES_MAX);
 			break;
 		case 'r':
-			set.operations = parse_number("-r", optarg, TREES_MAX);
+			set.operations = parse_number("-r", optarg, 0, TREES_MAX);
 			break;
 		case 'm':
 			set.makej = true;
 			break;
 		case 's':
-			set.seed = parse_number("-s", optarg, UINT64_MAX);
+			set.seed = parse_number("-s", optarg, 0, UINT64_MAX);
 			break;
 		case 'd':
 			set.dataset = optarg;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "contents.h"
@@ -78,6 +79,29 @@ void contents_write(int fd, uint64_t bytes, uint64_t key, const char *path)
 			fail_errno("cannot write", path);
 		if (done == 0)
 			fail(EXIT_RUN_FAILED, "%s: write makes no progress; look in dmesg", path);
+		bytes -= (uint64_t)done;
+		place += (uint64_t)done;
+	}
+}
+
+bool contents_same(int fd, uint64_t bytes, uint64_t key, const char *path)
+{
+	struct rng rng = { .state = key };
+	uint64_t place = rng_next(&rng);
+	char got[16 * 1024];
+
+	for (;;) {
+		ssize_t done = read(fd, got, sizeof(got));
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			fail_errno("cannot read", path);
+		if (done == 0)
+			return bytes == 0;
+		if ((uint64_t)done > bytes ||
+		    memcmp(got, text + place % TEXT_BYTES, (size_t)done) != 0)
+			return false;
 		bytes -= (uint64_t)done;
 		place += (uint64_t)done;
 	}

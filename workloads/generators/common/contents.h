@@ -8,6 +8,7 @@
 #ifndef GENERATORS_CONTENTS_H
 #define GENERATORS_CONTENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CONTENTS_CHUNK_BYTES (256 * 1024) /* one read(2) or write(2) at most */
@@ -19,6 +20,12 @@ void contents_init(void);
  * decides. PATH is for messages. Ends the program if not all can be written.
  */
 void contents_write(int fd, uint64_t bytes, uint64_t key, const char *path);
+
+/*
+ * Read FD to its end: true if these are the BYTES bytes that contents_write() wrote with KEY, and no more.
+ * Threads may do so at once (contents_write() too).
+ */
+bool contents_same(int fd, uint64_t bytes, uint64_t key, const char *path);
 
 /* Read FD to its end; returns the number of bytes. */
 uint64_t contents_read(int fd, const char *path);

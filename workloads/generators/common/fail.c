@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <ctype.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,10 @@
 
 void fail(int exit_status, const char *format, ...)
 {
+	static pthread_mutex_t last_words = PTHREAD_MUTEX_INITIALIZER;
 	va_list args;
 
+	pthread_mutex_lock(&last_words); /* for good: a full disk fails all threads at once */
 	fflush(stdout); /* progress first, so that the last line in a joint log is the error */
 	fputs("seekmeter: ", stderr);
 	va_start(args, format);
@@ -30,7 +33,7 @@ void fail_errno(const char *what, const char *path)
 	snprintf(reason, sizeof(reason), "%s", strerror(error));
 	reason[0] = (char)tolower((unsigned char)reason[0]);
 	if (error == ENOSPC || error == EDQUOT)
-		remedy = "; give a larger disk (SIZE=) or fewer trees (-i)";
+		remedy = "; give a larger disk (SIZE=) or a smaller SCALE=";
 	else if (error == EROFS)
 		remedy = "; look in dmesg for why the file system went read-only";
 	fail(EXIT_RUN_FAILED, "%s: %s: %s%s", path, what, reason, remedy);

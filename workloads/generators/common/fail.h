@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Ways for a generator to stop. Both print one line to stderr, "seekmeter: " and the message, and
- * never return. Exit status: 1 the run failed, 2 wrong words on the command line.
+ * never return. Exit status: 1 the run failed, 2 wrong words on the command line. Of several threads that
+ * fail, one speaks.
  */
 #ifndef GENERATORS_FAIL_H
 #define GENERATORS_FAIL_H

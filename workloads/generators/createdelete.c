@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * createdelete: many threads create, write, rename and delete small files at once, all in one directory or
+ * each in its own, as mail and cache servers do: the threads wait for the file system's locks.
+ *
+ *   createdelete -D DIR [-t THREADS] [-n FILES] [-o OPERATIONS] [-f PERCENT] [--private] [-s SEED]
+ *
+ * FILES and OPERATIONS are of all threads together: runs with more or fewer threads do the same work. The
+ * phases; all threads start each of them together:
+ *   create  FILES files of 1 to 8,192 bytes; PERCENT of them are synced before they are closed (fsync)
+ *   mixed   OPERATIONS operations in equal shares by chance: create (and sync) as above, rename, delete
+ *   delete  nine of ten of the files that are left, by chance
+ * Then, as a phase of its own, "verify": every file that must be left is read and compared, and no other
+ * may be there. A thread works on its own files only; what it does depends on the seed, the number of threads
+ * and its own number, never on the others or on the file system.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "common/contents.h"
+#include "common/fail.h"
+#include "common/numbers.h"
+#include "common/phases.h"
+#include "common/small_files.h"
+#include "common/walk.h"
+
+#define THREADS_MAX	 1024
+#define FILES_MAX	 100000000
+#define KEEP_ONE_IN	 10
+#define PROGRESS_SECONDS 5
+#define TOP		 "createdelete" /* the directory that is made */
+
+struct settings {
+	const char *dir;
+	unsigned long threads;
+	unsigned long files;
+	unsigned long operations;
+	unsigned long fsync_pct;
+	uint64_t seed;
+	bool private;
+};
+
+enum phase { PHASE_CREATE, PHASE_MIXED, PHASE_DELETE, PHASE_VERIFY, PHASES };
+
+static const char *const phase_names[PHASES] = { "create", "mixed", "delete", "verify" };
+static const char *const operation_names[SMALL_FILE_OPERATIONS] = { "create", "fsync", "rename",
+								    "delete" };
+
+struct worker {
+	pthread_t thread;
+	struct small_files files;
+	unsigned long to_create; /* its share of FILES and of OPERATIONS */
+	unsigned long to_mix;
+	int64_t start_ns; /* of the present phase */
+	int64_t end_ns;
+	uint64_t bytes;
+	struct times times[PHASES][SMALL_FILE_OPERATIONS];
+	_Atomic uint64_t done; /* in the present phase; main() looks at it meanwhile */
+} __attribute__((aligned(128)));
+
+static pthread_barrier_t phase_starts;
+static sem_t phase_ends; /* posted once by every thread */
+
+static void mixed_operation(struct worker *me)
+{
+	uint64_t chosen = rng_below(&me->files.rng, 3);
+
+	if (chosen == 0 || me->files.n_living == 0)
+		me->bytes += small_files_create(&me->files);
+	else if (chosen == 1)
+		small_files_rename(&me->files);
+	else
+		small_files_delete(&me->files);
+}
+
+static void step_done(struct worker *me)
+{
+	atomic_fetch_add_explicit(&me->done, 1, memory_order_relaxed);
+}
+
+static void run_phase(struct worker *me, enum phase phase)
+{
+	uint32_t keep = me->files.n_living / KEEP_ONE_IN;
+
+	me->files.times = me->times[phase];
+	switch (phase) {
+	case PHASE_CREATE:
+		for (unsigned long i = 0; i < me->to_create; i++, step_done(me))
+			me->bytes += small_files_create(&me->files);
+		break;
+	case PHASE_MIXED:
+		for (unsigned long i = 0; i < me->to_mix; i++, step_done(me))
+			mixed_operation(me);
+		break;
+	case PHASE_DELETE:
+		for (; me->files.n_living > keep; step_done(me))
+			small_files_delete(&me->files);
+		break;
+	default:
+		for (uint32_t i = 0; i < me->files.n_living; i++, step_done(me))
+			me->bytes += small_files_verify(&me->files, i);
+	}
+}
+
+static void *work(void *argument)
+{
+	struct worker *me = argument;
+
+	for (int phase = 0; phase < PHASES; phase++) {
+		pthread_barrier_wait(&phase_starts);
+		me->start_ns = now_ns();
+		run_phase(me, phase);
+		me->end_ns = now_ns();
+		sem_post(&phase_ends);
+	}
+	return NULL;
+}
+
+static uint64_t total_done(struct worker *workers, unsigned long threads)
+{
+	uint64_t done = 0;
+
+	for (unsigned long i = 0; i < threads; i++)
+		done += atomic_load_explicit(&workers[i].done, memory_order_relaxed);
+	return done;
+}
+
+/* Until every thread has posted; a line every few seconds. */
+static void wait_for_end(struct worker *workers, unsigned long threads, enum phase phase)
+{
+	struct timespec until;
+
+	/* sem_timedwait's clock; it times these lines alone */
+	if (clock_gettime(CLOCK_REALTIME, &until) != 0)
+		fail_errno("cannot be read", "CLOCK_REALTIME");
+	until.tv_sec += PROGRESS_SECONDS;
+	for (unsigned long ended = 0; ended < threads;) {
+		if (sem_timedwait(&phase_ends, &until) == 0) {
+			ended++;
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (errno != ETIMEDOUT)
+			fail_errno("cannot be waited for", "the threads");
+		printf("      %s: %" PRIu64 " so far\n", phase_names[phase],
+		       total_done(workers, threads));
+		fflush(stdout);
+		until.tv_sec += PROGRESS_SECONDS;
+	}
+}
+
+/* Lasts from the first thread's start to the last one's end. */
+static void measure_phase(struct worker *workers, unsigned long threads, enum phase phase)
+{
+	int64_t start_ns = INT64_MAX;
+	int64_t end_ns = 0;
+	uint64_t bytes = 0;
+	uint64_t done;
+	double seconds;
+
+	for (unsigned long i = 0; i < threads; i++) {
+		atomic_store_explicit(&workers[i].done, 0, memory_order_relaxed);
+		workers[i].bytes = 0;
+	}
+	pthread_barrier_wait(&phase_starts);
+	wait_for_end(workers, threads, phase);
+	for (unsigned long i = 0; i < threads; i++) {
+		if (workers[i].start_ns < start_ns)
+			start_ns = workers[i].start_ns;
+		if (workers[i].end_ns > end_ns)
+			end_ns = workers[i].end_ns;
+		bytes += workers[i].bytes;
+	}
+	done = total_done(workers, threads);
+	phase_done(phase_names[phase], start_ns, end_ns, done, bytes);
+	seconds = (double)(end_ns - start_ns) / 1e9;
+	printf("[%d/%d] %s: %" PRIu64 " in %.3f s, %.0f a second\n", phase + 1, PHASES,
+	       phase_names[phase], done, seconds, seconds > 0 ? (double)done / seconds : 0.0);
+	fflush(stdout);
+}
+
+static void print_summary(const struct worker *workers, unsigned long threads)
+{
+	printf("\n%-8s %-9s %10s %12s %12s\n", "phase", "operation", "count", "mean us",
+	       "longest us");
+	for (int phase = 0; phase < PHASES; phase++) {
+		for (int operation = 0; operation < SMALL_FILE_OPERATIONS; operation++) {
+			struct times all = { 0 };
+
+			for (unsigned long i = 0; i < threads; i++) {
+				const struct times *one = &workers[i].times[phase][operation];
+
+				all.count += one->count;
+				all.total_ns += one->total_ns;
+				if (one->longest_ns > all.longest_ns)
+					all.longest_ns = one->longest_ns;
+			}
+			if (all.count > 0)
+				printf("%-8s %-9s %10" PRIu64 " %12.1f %12.1f\n",
+				       phase_names[phase], operation_names[operation], all.count,
+				       (double)all.total_ns / 1e3 / (double)all.count,
+				       (double)all.longest_ns / 1e3);
+		}
+	}
+	printf("create: open, write and close; its fsync is counted apart\n");
+}
+
+static void count_file(void *context, int dir_fd, const char *name, const char *path)
+{
+	(void)dir_fd;
+	(void)name;
+	(void)path;
+	++*(uint64_t *)context;
+}
+
+/* Every file that must be there was found by its name: if there are as many, there are no others. */
+static void count_files(int dir_fd, const struct worker *workers, unsigned long threads)
+{
+	uint64_t found = 0;
+	uint64_t living = 0;
+	struct walk walk = { .file = count_file, .context = &found };
+
+	for (unsigned long i = 0; i < threads; i++)
+		living += workers[i].files.n_living;
+	walk_tree(&walk, dir_fd, TOP);
+	if (found != living)
+		fail(EXIT_RUN_FAILED,
+		     TOP ": %" PRIu64 " files are listed where %" PRIu64
+			 " must be; look in dmesg, and check the file system",
+		     found, living);
+	printf("verified: %" PRIu64 " files are left, all as they were written\n", living);
+}
+
+static int make_dir(int at, const char *name)
+{
+	int fd;
+
+	if (mkdirat(at, name, 0755) != 0)
+		fail_errno("cannot make the directory", name);
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		fail_errno("cannot open the directory", name);
+	return fd;
+}
+
+/* Thread NUMBER's part of a total. */
+static unsigned long share(unsigned long total, unsigned long threads, unsigned long number)
+{
+	return total / threads + (number < total % threads);
+}
+
+static struct worker *make_workers(const struct settings *set, int top)
+{
+	size_t bytes = set->threads * sizeof(struct worker);
+	struct worker *workers = must_alloc(aligned_alloc(_Alignof(struct worker), bytes));
+	int shared = set->private ? -1 : make_dir(top, "shared");
+	struct rng seeds = { .state = set->seed };
+
+	memset(workers, 0, bytes);
+	for (unsigned long i = 0; i < set->threads; i++) {
+		struct worker *worker = &workers[i];
+		char name[32];
+
+		snprintf(name, sizeof(name), "thread-%04lu", i);
+		worker->to_create = share(set->files, set->threads, i);
+		worker->to_mix = share(set->operations, set->threads, i);
+		worker->files = (struct small_files){
+			.dir_fd = set->private ? make_dir(top, name) : shared,
+			.thread = i,
+			.contents = set->seed,
+			.fsync_pct = set->fsync_pct,
+			.rng.state = rng_next(&seeds),
+		};
+		small_files_init(&worker->files, worker->to_create + worker->to_mix);
+	}
+	return workers;
+}
+
+static void usage(void)
+{
+	printf("usage: createdelete [-D DIR] [-t THREADS] [-n FILES] [-o OPERATIONS] [-f PERCENT]\n"
+	       "                    [--private] [-s SEED]\n"
+	       "  -D DIR         where the directory " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -t THREADS     threads ($SEEKMETER_THREADS, else 16)\n"
+	       "  -n FILES       files created first, by all threads together (10000)\n"
+	       "  -o OPERATIONS  creates, renames and deletes after that, by all together (10000)\n"
+	       "  -f PERCENT     of the created files are synced (10)\n"
+	       "  --private      a directory for each thread, instead of one for all\n"
+	       "  -s SEED        the same seed gives the same operations ($SEEKMETER_SEED, else 1)\n");
+}
+
+static struct settings parse_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "private", no_argument, NULL, 'p' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	struct settings set = { .files = 10000, .operations = 10000, .fsync_pct = 10 };
+	int option;
+
+	set.dir = getenv("SEEKMETER_DIR");
+	set.threads = number_in_environment("SEEKMETER_THREADS", 16, 1, THREADS_MAX);
+	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":D:t:n:o:f:ps:h", options, NULL)) != -1) {
+		switch (option) {
+		case 'D':
+			set.dir = optarg;
+			break;
+		case 't':
+			set.threads = parse_number("-t", optarg, 1, THREADS_MAX);
+			break;
+		case 'n':
+			set.files = parse_number("-n", optarg, 0, FILES_MAX);
+			break;
+		case 'o':
+			set.operations = parse_number("-o", optarg, 0, FILES_MAX);
+			break;
+		case 'f':
+			set.fsync_pct = parse_number("-f", optarg, 0, 100);
+			break;
+		case 'p':
+			set.private = true;
+			break;
+		case 's':
+			set.seed = parse_number("-s", optarg, 0, UINT64_MAX);
+			break;
+		case 'h':
+			usage();
+			exit(0);
+		case ':':
+			fail(EXIT_WRONG_WORDS, "createdelete: %s needs a value; see --help",
+			     argv[optind - 1]);
+		default:
+			fail(EXIT_WRONG_WORDS, "createdelete: unknown option %s; see --help",
+			     argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		fail(EXIT_WRONG_WORDS, "createdelete: unknown word %s; see --help", argv[optind]);
+	if (set.dir == NULL || set.dir[0] == '\0')
+		fail(EXIT_WRONG_WORDS, "createdelete: no directory; give one with -D DIR");
+	return set;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings set = parse_options(argc, argv);
+	int dir_fd = open(set.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct worker *workers;
+
+	if (dir_fd < 0)
+		fail_errno("cannot open the directory", set.dir);
+	phases_open();
+	contents_init();
+	workers = make_workers(&set, make_dir(dir_fd, TOP));
+	if (pthread_barrier_init(&phase_starts, NULL, (unsigned int)set.threads + 1) != 0 ||
+	    sem_init(&phase_ends, 0, 0) != 0)
+		fail_errno("cannot be made ready", "the threads");
+	printf("createdelete in %s: %lu threads, %s, %lu files, %lu operations after them, "
+	       "%lu %% of the files synced, seed %" PRIu64 "\n",
+	       set.dir, set.threads, set.private ? "a directory each" : "one directory", set.files,
+	       set.operations, set.fsync_pct, set.seed);
+	fflush(stdout);
+	for (unsigned long i = 0; i < set.threads; i++) {
+		errno = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+		if (errno != 0)
+			fail_errno("cannot start so many (THREADS=)", "the threads");
+	}
+	for (int phase = 0; phase < PHASES; phase++)
+		measure_phase(workers, set.threads, phase);
+	for (unsigned long i = 0; i < set.threads; i++) {
+		pthread_join(workers[i].thread, NULL);
+		small_files_free(&workers[i].files);
+	}
+	count_files(dir_fd, workers, set.threads);
+	print_summary(workers, set.threads);
+	free(workers);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail_errno("cannot write", "the summary");
+	return 0;
+}
