@@ -8,6 +8,8 @@
 #define LOCK_BIN_SLOTS	  4
 #define LOCK_STACK_FRAMES 28 /* 3 or 4 of them belong to the tracing itself */
 #define LOCK_SLAB_NAME	  32
+#define LOCK_HOLDER_STACK_IDS \
+	0x40000000 /* ids of holders' stacks, above those of the map of waiters' */
 
 enum lock_kind {
 	LOCK_KIND_SPINLOCK,
@@ -134,6 +136,32 @@ struct lock_wait_sum {
 	u64 failed;
 };
 
+/*
+ * Sums of waits whose call path was not looked at: a few locks, often. A plain array, as the hash map would cost
+ * more than the rest of the program, and the lock is held meanwhile.
+ */
+#define LOCK_HOT 64
+
+struct lock_hot {
+	u64 lock; /* 0: free */
+	enum lock_kind kind;
+	enum lock_mode mode;
+	u8 in_workload;
+	u8 pad[5];
+	struct lock_wait_sum sum;
+	u64 pad_to_line;
+};
+
+struct lock_hot_sums {
+	struct lock_hot locks[LOCK_HOT];
+};
+
+/* A holder's stack, innermost first, 0 after the last. */
+struct lock_holder_stack {
+	u64 hash;
+	u64 frames[LOCK_STACK_FRAMES];
+};
+
 /* What a lock lies in, found while it was held. */
 struct lock_object {
 	char slab[LOCK_SLAB_NAME]; /* the slab cache's name; empty: not in a slab object */
@@ -158,6 +186,9 @@ struct lock_counts {
 	u64 too_deep;	      /* more waits nested than there is room for */
 	u64 no_storage;	      /* the task's storage could not be had */
 	u64 no_stack;	      /* waits begun whose stack could not be kept */
+	u64 not_sampled;      /* waits begun whose call path was not looked at: too many a second */
+	u64 holders;	      /* looks at a holder */
+	u64 no_holder_stack;  /* of those off their CPU, holders whose stack could not be kept */
 	u64 nested;	      /* waits begun inside another wait */
 	u64 end_missed_begin; /* waits forgotten: a new one shows that their end was not seen */
 	/* contention_end */
@@ -168,6 +199,8 @@ struct lock_counts {
 	u64 late;	    /* the recorder had not emptied the bin's map in time */
 	u64 not_begun;	    /* ends whose begin was not seen: open at the start, or missed */
 	u64 end_missed_end; /* waits forgotten: one below them ended first */
+	/* sched_switch */
+	u64 no_switch_stack; /* tasks switched out whose stack was not kept: too many a second */
 };
 
 #endif

@@ -17,7 +17,10 @@
 #define LCB_F_PERCPU 16U
 #define LCB_F_MUTEX  32U
 
-#define DEPTH 8 /* waits open at once; a power of two */
+#define DEPTH		   8 /* waits open at once; a power of two */
+#define PATHS_WINDOW_SHIFT 23
+#define PATHS_FULL	   128
+#define PATHS_ONE_IN	   64
 #define SPIN_EXPIRY_NS \
 	4000000000ULL /* nobody spins that long and lives (the watchdog's limit is 20 s) */
 #define SLEEP_EXPIRY_NS		   60000000000ULL
@@ -29,6 +32,7 @@
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
 const volatile bool have_cgroup;
+const volatile u32 cpus;
 
 /* Set by the recorder as it empties bins. */
 volatile u64 drained_to;
@@ -78,12 +82,34 @@ struct {
 	__array(values, struct wait_sums);
 } bins SEC(".maps") = { .values = { &sums0, &sums1, &sums2, &sums3 } };
 
+/* By slot x CPUs + CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, LOCK_BIN_SLOTS); /* resized: times CPUs */
+	__type(key, u32);
+	__type(value, struct lock_hot_sums);
+} hot SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
 	__uint(max_entries, 32768);
 	__uint(key_size, sizeof(u32));
 	__uint(value_size, LOCK_STACK_FRAMES * sizeof(u64));
 } stacks SEC(".maps");
+
+/* How many stacks this CPU took lately; one a program, as one can interrupt the other. */
+struct path_budget {
+	u64 window;
+	u64 used;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct path_budget);
+} wait_paths SEC(".maps"), switch_paths SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -20,6 +20,7 @@
 
 #include "records.h"
 
+#include "lock_holders.h"
 #include "lock_objects.h"
 #include "lock_state.h"
 
@@ -71,6 +72,34 @@ static __always_inline bool on_task_stack(struct open_waits *open, void *ctx)
 	return *(volatile u64 *)&open->stack_pointer - (u64)task->stack < KERNEL_STACK_BYTES;
 }
 
+/*
+ * The walk up the stack is nine tenths of what a wait costs. Past PATHS_FULL a CPU in one window of 8 ms only one
+ * in PATHS_ONE_IN is taken; all waits are counted and timed all the same.
+ */
+static __always_inline bool within_budget(struct path_budget *budget, u64 now)
+{
+	u64 window = now >> PATHS_WINDOW_SHIFT;
+
+	if (budget->window != window) {
+		budget->window = window;
+		budget->used = 0;
+	}
+	budget->used++;
+	return budget->used <= PATHS_FULL || budget->used % PATHS_ONE_IN == 0;
+}
+
+/* From where it waits, and who holds the lock. */
+static __always_inline void look(void *ctx, struct open_wait *wait, struct lock_counts *count)
+{
+	/* No flags: a stack that falls on another's place is not kept, rather than taken for it. */
+	wait->key.stack_id = bpf_get_stackid(ctx, &stacks, 0);
+	if (wait->key.stack_id < 0) {
+		wait->key.stack_id = LOCK_STACK_NONE;
+		count->no_stack++;
+	}
+	look_at_holder(wait, count);
+}
+
 /* Room for one more wait, forgetting what is too old to be true; not open until depth counts it. NULL: none. */
 static __always_inline struct open_wait *
 next_wait(struct open_waits *open, struct lock_counts *count, u64 now, u64 expiry_ns)
@@ -100,11 +129,11 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 	bool spinning = flags & LCB_F_SPIN;
 	struct open_waits *open;
 	struct open_wait *wait;
-	struct lock_counts *count;
+	struct lock_counts *count = bpf_map_lookup_elem(&counts, &zero);
+	struct path_budget *budget = bpf_map_lookup_elem(&wait_paths, &zero);
 	int at;
 
-	count = bpf_map_lookup_elem(&counts, &zero);
-	if (!count)
+	if (!count || !budget)
 		return 0;
 	count->begins++;
 	if (spin_kind)
@@ -125,6 +154,15 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 			close_phase(wait, now);
 			wait->spinning = spinning;
 			count->rebegins++;
+			if (!spinning) {
+				if (wait->key.stack_id == LOCK_STACK_NOT_SAMPLED) {
+					count->not_sampled--;
+					look(ctx, wait, count);
+				} else {
+					look_at_holder(wait, count);
+				}
+				fall_asleep(wait);
+			}
 			return 0;
 		}
 		count->end_missed_begin += open->depth - at;
@@ -142,28 +180,70 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 	wait->pid = pid;
 	wait->key.kind = kind_of(flags);
 	wait->key.mode = mode_of(flags);
-	wait->key.holder_stack_id = wait->key.root_stack_id = LOCK_STACK_NONE;
 	wait->spinning = spinning;
 	if (spin_kind && !on_task_stack(open, ctx))
 		wait->key.in_workload = 0;
 	else
 		wait->key.in_workload = !have_cgroup ||
 					bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
-	/* No flags: a stack that falls on another's place is not kept, rather than taken for it. */
-	wait->key.stack_id = bpf_get_stackid(ctx, &stacks, 0);
-	if (wait->key.stack_id < 0) {
-		wait->key.stack_id = LOCK_STACK_NONE;
-		count->no_stack++;
+	if (!spinning || within_budget(budget, now)) {
+		look(ctx, wait, count);
+	} else {
+		count->not_sampled++;
+		wait->key.stack_id = LOCK_STACK_NOT_SAMPLED;
+		wait->key.holder_stack_id = wait->key.root_stack_id = LOCK_STACK_NONE;
+		if (wait->key.kind == LOCK_KIND_MUTEX)
+			wait->key.holder_state = wait->key.root_state = LOCK_HOLDER_NOT_SAMPLED;
 	}
+	if (!spinning)
+		fall_asleep(wait);
 	/* Last, as an interrupt may look for its own wait here in between. */
 	*(volatile u32 *)&open->depth += 1;
 	return 0;
 }
 
+static __always_inline void sum_up(struct lock_wait_sum *sum, const struct open_wait *wait,
+				   bool failed)
+{
+	u64 ns = wait->spin_ns + wait->sleep_ns;
+
+	sum->spin_ns += wait->spin_ns;
+	sum->sleep_ns += wait->sleep_ns;
+	sum->count++;
+	if (ns > sum->max_ns)
+		sum->max_ns = ns;
+	sum->failed += failed;
+}
+
+/* False: its place is another lock's in this bin. */
+static __always_inline bool add_hot(const struct open_wait *wait, u32 slot, bool failed)
+{
+	const struct lock_wait_key *key = &wait->key;
+	u32 at = slot * cpus + bpf_get_smp_processor_id();
+	struct lock_hot_sums *sums = bpf_map_lookup_elem(&hot, &at);
+	struct lock_hot *place;
+
+	if (!sums)
+		return false;
+	place = &sums->locks[(key->lock * 0x9E3779B97F4A7C15ULL >> 32) & (LOCK_HOT - 1)];
+	if (!place->lock) {
+		place->lock = key->lock;
+		place->kind = key->kind;
+		place->mode = key->mode;
+		place->in_workload = key->in_workload;
+		note_object(key->lock);
+	} else if (place->lock != key->lock || place->kind != key->kind ||
+		   place->mode != key->mode || place->in_workload != key->in_workload) {
+		return false;
+	}
+	sum_up(&place->sum, wait, failed);
+	return true;
+}
+
 static __always_inline void add(struct open_wait *wait, struct lock_counts *count, u64 now,
 				bool failed)
 {
-	u64 bin = now / bin_ns, ns = wait->spin_ns + wait->sleep_ns;
+	u64 bin = now / bin_ns;
 	u32 slot = bin % LOCK_BIN_SLOTS;
 	struct lock_wait_sum *sum;
 	void *sums;
@@ -171,6 +251,10 @@ static __always_inline void add(struct open_wait *wait, struct lock_counts *coun
 
 	if (bin - drained_to >= LOCK_BIN_SLOTS) {
 		count->late++;
+		return;
+	}
+	if (wait->key.stack_id == LOCK_STACK_NOT_SAMPLED && add_hot(wait, slot, failed)) {
+		count->counted++;
 		return;
 	}
 	sums = bpf_map_lookup_elem(&bins, &slot);
@@ -191,12 +275,7 @@ static __always_inline void add(struct open_wait *wait, struct lock_counts *coun
 		}
 		note_object(wait->key.lock);
 	}
-	sum->spin_ns += wait->spin_ns;
-	sum->sleep_ns += wait->sleep_ns;
-	sum->count++;
-	if (ns > sum->max_ns)
-		sum->max_ns = ns;
-	sum->failed += failed;
+	sum_up(sum, wait, failed);
 	count->counted++;
 }
 
@@ -226,6 +305,8 @@ static __always_inline void end_wait(u64 lock, int ret)
 	open->depth = at;
 	wait = &open->wait[at & (DEPTH - 1)];
 	close_phase(wait, now);
+	if (wait->sleep_ns)
+		wake_up();
 	add(wait, count, now, ret < 0);
 }
 
@@ -237,5 +318,28 @@ int BPF_PROG(contention_end, void *lock, int ret)
 	*(volatile u64 *)&turn->count += 1;
 	end_wait((u64)lock, ret);
 	*(volatile u64 *)&turn->count += 1;
+	return 0;
+}
+
+/* Without bpf_task_from_pid(): so that a holder's stack is there when someone comes to wait for it. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev)
+{
+	u64 now = bpf_ktime_get_ns(), address = (u64)bpf_get_current_task();
+	struct switched_out left = { .pid = (s32)bpf_get_current_pid_tgid() };
+	u32 zero = 0;
+	struct lock_counts *count = bpf_map_lookup_elem(&counts, &zero);
+	struct path_budget *budget = bpf_map_lookup_elem(&switch_paths, &zero);
+
+	if (!count || !budget || !left.pid)
+		return 0;
+	if (within_budget(budget, now)) {
+		left.stack_id = bpf_get_stackid(ctx, &stacks, 0);
+		if (left.stack_id >= 0 &&
+		    !bpf_map_update_elem(&switched_out, &address, &left, BPF_ANY))
+			return 0;
+	}
+	count->no_switch_stack++;
+	bpf_map_delete_elem(&switched_out, &address);
 	return 0;
 }

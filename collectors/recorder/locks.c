@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "bins.h"
@@ -27,6 +28,7 @@ static uint64_t bin_ns;
 static bool names_open;
 static int cpus;
 static int sum_fds[LOCK_BIN_SLOTS];
+static struct lock_hot_sums *hot; /* of each slot and CPU, shared with the programs */
 static struct lock_wait_key keys[BATCH];
 static struct lock_wait_sum *sums; /* BATCH x cpus */
 static struct lock_wait_record records[BATCH];
@@ -49,6 +51,11 @@ static bool kernel_has_function(const char *name)
 
 	btf__free(btf);
 	return found;
+}
+
+static size_t hot_bytes(void)
+{
+	return sizeof(*hot) * LOCK_BIN_SLOTS * cpus;
 }
 
 static int load(const struct options *options)
@@ -75,7 +82,11 @@ static int load(const struct options *options)
 				  "the BPF object can't be opened: %s", strerror(errno));
 	skel->rodata->bin_ns = bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->cpus = cpus;
 	skel->rodata->have_kmem_cache = kernel_has_function("bpf_get_kmem_cache");
+	skel->rodata->have_task_from_pid = kernel_has_function("bpf_task_from_pid");
+	if (bpf_program__set_autoload(skel->progs.sched_switch, !skel->rodata->have_task_from_pid))
+		return source_off(&state, "report this", "a program can't be left out");
 	skel->bss->drained_to = monotonic_ns() / bin_ns;
 	struct bpf_map *const slots[] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
 					  skel->maps.sums3 };
@@ -87,11 +98,21 @@ static int load(const struct options *options)
 	    bpf_map__reuse_fd(skel->maps.objects, lock_names_objects()))
 		return source_off(&state, "report this", "the map of objects can't be shared: %s",
 				  strerror(errno));
+	if (bpf_map__set_max_entries(skel->maps.hot, LOCK_BIN_SLOTS * cpus))
+		return source_off(&state, "report this", "the maps can't be sized: %s",
+				  strerror(errno));
 	if (locks_bpf__load(skel))
 		return source_off(&state, "make doctor says what this kernel lacks",
 				  "the kernel refused the programs: %s", strerror(errno));
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
 		sum_fds[i] = bpf_map__fd(slots[i]);
+	hot = mmap(NULL, hot_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
+		   bpf_map__fd(skel->maps.hot), 0);
+	if (hot == MAP_FAILED) {
+		hot = NULL;
+		return source_off(&state, "free some memory", "the sums can't be mapped: %s",
+				  strerror(errno));
+	}
 	if (options->cgroup_fd >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup),
 							   &zero, &options->cgroup_fd, BPF_ANY))
 		return source_off(&state, "use a cgroup2 directory",
@@ -108,6 +129,9 @@ static void stop(void)
 	names_open = false;
 	free(sums);
 	sums = NULL;
+	if (hot)
+		munmap(hot, hot_bytes());
+	hot = NULL;
 	state.object = NULL;
 	locks_bpf__destroy(skel);
 	skel = NULL;
@@ -120,7 +144,12 @@ static int attach(void)
 	if (!skel->links.contention_begin)
 		return -1;
 	skel->links.contention_end = bpf_program__attach(skel->progs.contention_end);
-	return skel->links.contention_end ? 0 : -1;
+	if (!skel->links.contention_end)
+		return -1;
+	if (skel->rodata->have_task_from_pid)
+		return 0;
+	skel->links.sched_switch = bpf_program__attach(skel->progs.sched_switch);
+	return skel->links.sched_switch ? 0 : -1;
 }
 
 static int start(const struct options *options)
@@ -200,6 +229,71 @@ static uint64_t waits_in(size_t count)
 	return waits;
 }
 
+static bool note_stack(int32_t id)
+{
+	bool of_holder = id >= LOCK_HOLDER_STACK_IDS;
+
+	return stacks_note(bpf_map__fd(of_holder ? skel->maps.holder_stacks : skel->maps.stacks),
+			   id);
+}
+
+static bool note_stacks(const struct lock_wait_key *key)
+{
+	return note_stack(key->stack_id) & note_stack(key->holder_stack_id) &
+	       note_stack(key->root_stack_id);
+}
+
+/* One row of each lock: the CPUs' parts, each in the same place, put together. */
+static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < cpus; i++) {
+		struct lock_wait_key key = { .stack_id = LOCK_STACK_NOT_SAMPLED,
+					     .holder_stack_id = LOCK_STACK_NONE,
+					     .root_stack_id = LOCK_STACK_NONE };
+		struct lock_hot *first = &of_cpu[i].locks[place];
+
+		if (!first->lock)
+			continue;
+		key.lock = first->lock;
+		key.kind = first->kind;
+		key.mode = first->mode;
+		key.in_workload = first->in_workload;
+		if (key.kind == LOCK_KIND_MUTEX)
+			key.holder_state = key.root_state = LOCK_HOLDER_NOT_SAMPLED;
+		memset(sums, 0, sizeof(*sums) * cpus);
+		for (int j = i; j < cpus; j++) {
+			struct lock_hot *part = &of_cpu[j].locks[place];
+
+			if (part->lock != key.lock || part->kind != key.kind ||
+			    part->mode != key.mode || part->in_workload != key.in_workload)
+				continue;
+			sums[j] = part->sum;
+			memset(part, 0, sizeof(*part));
+		}
+		if (!lock_names_note(key.lock, key.kind, NULL))
+			reason_add(state.notes, "lock not written", 1);
+		records[count++] = merge(bin, &key, sums);
+		if (count == BATCH) {
+			state.recorded += waits_in(rec_file_write(file, &state, records, count));
+			count = 0;
+		}
+	}
+	return count;
+}
+
+static void drain_hot(uint64_t bin)
+{
+	struct lock_hot_sums *of_cpu = &hot[(bin % LOCK_BIN_SLOTS) * cpus];
+
+	for (int place = 0; place < LOCK_HOT; place++) {
+		size_t count = take_hot(of_cpu, place, bin);
+
+		state.recorded += waits_in(rec_file_write(file, &state, records, count));
+	}
+}
+
 static void drain_bin(uint64_t bin)
 {
 	int fd = sum_fds[bin % LOCK_BIN_SLOTS], stacks = bpf_map__fd(skel->maps.stacks), err = 0;
@@ -223,7 +317,7 @@ static void drain_bin(uint64_t bin)
 			bool known = keys[i].stack_id >= 0 &&
 				     !bpf_map_lookup_elem(stacks, &keys[i].stack_id, frames);
 
-			if (!stacks_note(stacks, keys[i].stack_id))
+			if (!note_stacks(&keys[i]))
 				reason_add(state.notes, "stack not written", 1);
 			if (!lock_names_note(keys[i].lock, keys[i].kind, known ? frames : NULL))
 				reason_add(state.notes, "lock not written", 1);
@@ -231,6 +325,7 @@ static void drain_bin(uint64_t bin)
 		whole = rec_file_write(file, &state, records, count);
 		state.recorded += waits_in(whole);
 	}
+	drain_hot(bin);
 }
 
 static void read_counts(void)
@@ -258,6 +353,10 @@ static void read_counts(void)
 			   sum.rebegins);
 		reason_set(state.notes, "nested in another wait", sum.nested);
 		reason_set(state.notes, "stack not kept", sum.no_stack);
+		reason_set(state.notes, "call path not sampled (waits counted all the same)",
+			   sum.not_sampled);
+		reason_set(state.notes, "looks at a holder", sum.holders);
+		reason_set(state.notes, "holder's stack not kept", sum.no_holder_stack);
 		reason_set(state.notes, "open at the start (or begin not seen)", sum.not_begun);
 		reason_set(state.notes, "open at the end",
 			   sum.waits - sum.counted - sum.map_full - sum.map_busy - sum.late -

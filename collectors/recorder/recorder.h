@@ -114,7 +114,10 @@ size_t rec_file_write(struct rec_file *file, struct source_state *state, const v
 		      size_t count);
 void rec_file_close(struct rec_file *file, struct source_state *state);
 
-/* stacks.c: kernel stacks -> stack.jsonl, each once. fd: a BPF_MAP_TYPE_STACK_TRACE map. */
+/*
+ * stacks.c: kernel stacks -> stack.jsonl, each once. map_fd: a BPF_MAP_TYPE_STACK_TRACE map; for ids from
+ * LOCK_HOLDER_STACK_IDS on, a hash map of struct lock_holder_stack.
+ */
 int stacks_open(const struct options *options);
 /* Writes the stack if it's new; false: it could not be read (counted in state->lost by the caller). */
 bool stacks_note(int map_fd, int32_t stack_id);

@@ -34,8 +34,9 @@ static uint64_t text_end; /* end of the kernel's own text; 0: not known */
 static bool
 	data_listed; /* CONFIG_KALLSYMS_ALL; without it a few dozen data symbols are listed all the same */
 static bool loaded;
-static uint8_t *written; /* bit set: stack ids in the file */
-static size_t written_bits;
+/* Ids of stacks in the file plus one, an open hash table; 0: free. */
+static uint32_t *written;
+static size_t written_room, written_count;
 
 static int by_address(const void *a, const void *b)
 {
@@ -215,32 +216,52 @@ int stacks_open(const struct options *options)
 	return lines_open(&file, options->out_fd, "stack.jsonl");
 }
 
+static uint32_t *place_of(uint32_t *in, size_t room, int32_t id)
+{
+	size_t at = ((uint32_t)id * 0x9E3779B97F4A7C15ULL) >> 32;
+
+	while (in[at & (room - 1)] && in[at & (room - 1)] != (uint32_t)id + 1)
+		at++;
+	return &in[at & (room - 1)];
+}
+
+static bool grow(void)
+{
+	size_t bigger = written_room ? written_room * 2 : 4096;
+	uint32_t *fresh = calloc(bigger, sizeof(*fresh));
+
+	if (!fresh)
+		return false;
+	for (size_t i = 0; i < written_room; i++)
+		if (written[i])
+			*place_of(fresh, bigger, written[i] - 1) = written[i];
+	free(written);
+	written = fresh;
+	written_room = bigger;
+	return true;
+}
+
 bool stacks_note(int map_fd, int32_t stack_id)
 {
-	uint64_t frames[LOCK_STACK_FRAMES] = { 0 };
-	uint32_t key = stack_id;
+	struct lock_holder_stack stack = { 0 };
+	bool of_holder = stack_id >= LOCK_HOLDER_STACK_IDS;
+	uint32_t key = stack_id, *place;
 
 	if (stack_id < 0)
 		return true;
-	if ((size_t)stack_id >= written_bits) {
-		size_t bits = ((size_t)stack_id | 0xffff) + 1;
-		uint8_t *more = realloc(written, bits / 8);
-
-		if (!more)
-			return false;
-		memset(more + written_bits / 8, 0, (bits - written_bits) / 8);
-		written = more;
-		written_bits = bits;
-	}
-	if (written[stack_id / 8] & (1 << stack_id % 8))
+	if (written_count * 2 >= written_room && !grow())
+		return false;
+	place = place_of(written, written_room, stack_id);
+	if (*place)
 		return true;
-	if (bpf_map_lookup_elem(map_fd, &key, frames))
+	if (bpf_map_lookup_elem(map_fd, &key, of_holder ? (void *)&stack : stack.frames))
 		return false;
 	if (!loaded)
 		load();
-	if (!write_stack(stack_id, frames, LOCK_STACK_FRAMES))
+	if (!write_stack(stack_id, stack.frames, LOCK_STACK_FRAMES))
 		return false;
-	written[stack_id / 8] |= 1 << stack_id % 8;
+	*place = key + 1;
+	written_count++;
 	return true;
 }
 
@@ -253,6 +274,6 @@ void stacks_close(void)
 	symbols = NULL;
 	text = NULL;
 	written = NULL;
-	symbol_count = written_bits = 0;
+	symbol_count = written_room = written_count = 0;
 	loaded = false;
 }
