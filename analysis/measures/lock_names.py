@@ -8,7 +8,9 @@ goes by the first caller outside the locking primitives. Types are written as `p
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from analysis.tables.lock_wait import NOT_SAMPLED as NOT_SAMPLED_ID
 
 # the locking primitives themselves, and what tracing puts above them: never the caller one wants to know
 PRIMITIVE = re.compile(
@@ -57,10 +59,10 @@ def perf_type(kind: str, mode: str) -> str:
     return PERF_KIND.get(kind, kind) + PERF_MODE.get(mode, "")
 
 
-def symbols(frames: Sequence[str]) -> list[str]:
+def symbols(frames: Sequence[str], all_frames: bool = False) -> list[str]:
     """Functions from the first caller outward, system calls by name, without what all paths end in."""
     found: list[str] = []
-    for frame in callers(list(frames)):
+    for frame in frames if all_frames else callers(list(frames)):
         name = symbol(frame)
         if ENTRY.match(name):
             continue
@@ -71,15 +73,24 @@ def symbols(frames: Sequence[str]) -> list[str]:
     return found
 
 
-def path_label(frames: Sequence[str], most: int = 3) -> str:
+def path_label(frames: Sequence[str], most: int = 3, all_frames: bool = False) -> str:
     """A call path in few words, innermost first: the first callers, and the outermost (the system call)."""
-    names = symbols(frames)
+    names = symbols(frames, all_frames)
     if not names:
         return NO_PATH
     if len(names) <= most:
         return " < ".join(names)
     # inner wrappers of a system call say the same as the call
     return " < ".join([*names[: most - 1], "..", names[-1]])
+
+
+def stack_label(
+    stack_id: int, stacks: Mapping[int, list[str]], most: int = 3, all_frames: bool = False
+) -> str:
+    """The call path of a stack_id in few words, also of those that stand for none."""
+    if stack_id == NOT_SAMPLED_ID:
+        return NOT_SAMPLED
+    return path_label(stacks.get(stack_id, []), most, all_frames)
 
 
 def spinning_kind(frames: Sequence[str]) -> tuple[str, str]:

@@ -2,9 +2,9 @@
 """Lock waits by call path: the lock_wait table without its time bins, a few thousand rows of millions.
 
 Where a lock was waited on too often, only some waits' call paths were looked at (the others' stack_id is -2).
-Per lock, kind, mode, workload or not, and bin, the waits that were looked at are scaled up to all of them, each
-of spin, sleep, count and failed for itself, so sums by lock stay exact. A bin in which none was looked at stays
-as it is, with the call path -2.
+Per lock, kind, mode, workload or not, and bin, the waits that were looked at are scaled up to all of them,
+each of spin, sleep, count and failed for itself, so sums by lock stay exact. A bin in which none was looked
+at stays as it is, with the call path -2.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def scale(waits: LockWait) -> Scaled:
 
 @dataclass(frozen=True)
 class Paths:
-    """One row: all waits on one lock from one call path and with one holder. Times are scaled as told above."""
+    """One row: all waits on one lock from one call path and with one holder. Times are scaled as told."""
 
     lock_id: npt.NDArray[np.uint64]
     kind: Words

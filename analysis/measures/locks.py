@@ -98,11 +98,22 @@ class LockWaits:
         tuple[str, str], F64
     ]  # threads asleep, by row.key; of TOP_SERIES rows, others under OTHERS
     spin_series: dict[tuple[str, str], F64]  # CPUs spinning
+    names: Mapping[int, Lock]
+    rows_of_lock: dict[int, int]  # by address, the row in which it was waited on longest
 
     @property
     def total_ns(self) -> int:
         """All waiting."""
         return sum(row.total_ns for row in self.rows)
+
+    def lock_label(self, lock_id: int) -> str:
+        """Kind and name of a lock by its address, its mode left out."""
+        row = self.rows_of_lock.get(lock_id)
+        if row is not None:
+            return f"{lock_names.perf_type(self.rows[row].kind, '')} {self.rows[row].name}"
+        lock = self.names.get(lock_id, NOTHING_KNOWN)
+        kind = lock_names.perf_type(lock.kind or "lock", "")
+        return f"{kind} {lock.name}" if lock.name else f"{kind} at {lock_id:#x}"
 
 
 OTHERS = ("", "others")
@@ -282,12 +293,16 @@ def measure_locks(
     rows = [unsorted[i] for i in order]
     row_of_path = place[of_path]
     row_of_wait = row_of_path[groups.of_row]
+    by_lock = group([paths.lock_id])
+    heaviest = _heaviest(by_lock.of_row, by_lock.n, paths.total_ns)
     return LockWaits(
         rows=rows,
         paths=paths,
         row_of_path=row_of_path,
         instances=_instances(rows, row_of_path, paths, names, inodes),
         sleep_series=_series(waits, scaled.sleep_ns, [r.sleep_ns for r in rows], row_of_wait, rows, timeline),
+        names=names,
+        rows_of_lock=dict(zip(paths.lock_id[heaviest].tolist(), row_of_path[heaviest].tolist(), strict=True)),
         spin_series=_series(waits, scaled.spin_ns, [r.spin_ns for r in rows], row_of_wait, rows, timeline),
     )
 
@@ -318,7 +333,7 @@ def by_kind(rows: list[LockRow] | None) -> dict[str, KindSum] | None:
 
 @dataclass(frozen=True)
 class SpinShare:
-    """Time spinning / (CPUs x elapsed): of the whole machine, as in the paper, and of the workload's tasks."""
+    """Time spinning / (CPUs x elapsed): of the whole machine, as in the paper, and of the workload."""
 
     machine: float
     workload: float

@@ -12,6 +12,8 @@ from analysis.measures import (
     calls,
     correlation,
     latency,
+    lock_holders,
+    lock_samples,
     locks,
     memory,
     phases,
@@ -75,6 +77,8 @@ class Measured:
     depth_device: queue_depth.Depth | None
     depth_all: queue_depth.Depth | None
     lock_waits: locks.LockWaits | None  # holds the waits by call path
+    lock_holders: lock_holders.Holders | None
+    lock_samples: lock_samples.Samples | None
     lock_rows: list[locks.LockRow] | None  # a class of locks each, longest wait first
     sleepers: F64 | None
     spin_pct: F64 | None
@@ -282,6 +286,10 @@ def measure(run: Run, tables: Tables) -> Measured:
         depth_device=queue_depth.at_device(block, timeline) if block else None,
         depth_all=queue_depth.in_all(block, timeline) if block else None,
         lock_waits=lock_waits,
+        lock_holders=lock_holders.measure_holders(lock_waits, tables.stacks) if lock_waits else None,
+        lock_samples=lock_samples.measure_samples(tables.lock_sample, lock_waits, tables.stacks)
+        if tables.lock_sample is not None
+        else None,
         lock_rows=lock_waits.rows if lock_waits else None,
         sleepers=locks.sleepers(waits, timeline) if waits else None,
         spin_pct=locks.spin_share_pct(waits, timeline, run.cpus) if waits and run.cpus else None,

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from analysis import units
-from analysis.measures import calls, correlation, devices, latency, locks, phases, seeks, throughput
+from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput
 from analysis.measures.measured import Measured
-from analysis.reports import about
+from analysis.reports import about, lock_content
 from analysis.reports.document import Document, Section, Table
 from analysis.run import Run
 from analysis.tables.load import Tables
@@ -225,58 +225,6 @@ def queue_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def locks_section(run: Run, m: Measured) -> Section:
-    """The locks waited on longest."""
-    section = Section("Lock waits", mark=about.mark(run, "locks"))
-    if m.lock_rows is None:
-        section.absent = _absent(run, "locks")
-        return section
-    if not m.lock_rows:
-        section.notes.append("no lock was waited on, as far as this kernel can show")
-    total = sum(r.total_ns for r in m.lock_rows)
-    spin = sum(r.spin_ns for r in m.lock_rows)
-    elapsed = m.window.elapsed_s
-    if total:
-        rows = [
-            (
-                r.kind,
-                r.name,
-                units.count(r.waits),
-                units.ns(r.spin_ns),
-                units.ns(r.sleep_ns),
-                units.ns(r.max_ns),
-                units.percent(r.total_ns / total),
-            )
-            for r in m.lock_rows[:TOP]
-        ]
-        section.tables.append(
-            Table(("<kind", "<lock, or first caller", "waits", "spin", "sleep", "max", "share %"), rows)
-        )
-        for i, r in enumerate(m.lock_rows[:3]):
-            if r.callers:
-                section.notes.append(f"{i + 1}. {r.kind} {r.name} < {r.callers} ({r.locks:,} locks)")
-        if len(m.lock_rows) > TOP:
-            rest = sum(r.total_ns for r in m.lock_rows[TOP:])
-            section.notes.append(
-                f"{len(m.lock_rows) - TOP} more, {units.percent(rest / total)} % of the wait"
-            )
-        cpu = (
-            f", spin share {units.percent(spin / 1e9 / elapsed / run.cpus)} % of {run.cpus} CPUs"
-            if run.cpus
-            else ""
-        )
-        section.notes.append(
-            f"in all {sum(r.waits for r in m.lock_rows):,} waits, spinning {units.ns(spin)}{cpu}, sleeping"
-            f" {units.ns(total - spin)} (on average"
-            f" {units.figures((total - spin) / 1e9 / elapsed)} threads asleep)"
-        )
-    failed = sum(r.failed for r in m.lock_rows)
-    if failed:
-        section.notes.append(f"{failed:,} waits were given up (signal); they are counted")
-    section.definition = locks.DEFINITION
-    return section
-
-
 def calls_section(run: Run, m: Measured) -> Section:
     """The workload's file-system calls."""
     section = Section("File-system calls", mark=about.mark(run, "calls"))
@@ -368,7 +316,7 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
             seeks_section(run, m),
             latency_section(run, m),
             queue_section(run, m),
-            locks_section(run, m),
+            *lock_content.sections(run, tables, m),
             calls_section(run, m),
             correlation_section(run, m),
             about.losses(run, tables, m),

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sections on call paths: who waits, who holds and what holders were doing, who waits for whom."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures import lock_holders, lock_names, lock_paths
+from analysis.measures.lock_holders import Holders
+from analysis.measures.locks import LockWaits
+from analysis.measures.measured import Measured
+from analysis.reports import about
+from analysis.reports.document import Section, Table
+from analysis.reports.lock_words import ESTIMATED, TOP, absent, interval, name, sampled_share
+from analysis.run import Run, clean
+from analysis.tables.load import Tables
+
+TOP_PATHS = 3  # of each of the top locks
+TOP_OF_PATHS = 5
+
+
+def paths_section(run: Run, tables: Tables, m: Measured) -> Section:
+    """From where the top locks were waited on."""
+    section = Section("Who waits: call paths", mark=about.mark(run, "locks"))
+    found = m.lock_waits
+    if found is None or not found.rows:
+        section.absent = absent(run, "locks") if found is None else "no lock was waited on"
+        return section
+    total = found.total_ns
+    paths = found.paths
+    few = lock_paths.group([found.row_of_path, paths.stack_id])
+    spin, sleep = few.sums(paths.spin_ns), few.sums(paths.sleep_ns)
+    by_row: dict[int, dict[str, list[float]]] = {}
+    for g, first in enumerate(few.first.tolist()):
+        row = int(found.row_of_path[first])
+        if row < TOP_OF_PATHS:
+            label = lock_names.stack_label(int(paths.stack_id[first]), tables.stacks, 6)
+            sums = by_row.setdefault(row, {}).setdefault(label, [0.0, 0.0])
+            sums[0] += spin[g]
+            sums[1] += sleep[g]
+    body = []
+    for row, labels in sorted(by_row.items()):
+        r = found.rows[row]
+        about_ = ESTIMATED if r.sampled_share < 1 else ""
+        share = f", {units.percent(r.sampled_share)} % sampled" if r.sampled_share < 1 else ""
+        body.append(_path_row("", r.spin_ns, r.sleep_ns, total, f"{r.type} {name(r)}{share}"))
+        order = sorted(labels.items(), key=lambda item: (-sum(item[1]), item[0]))
+        for label, (a, b) in order[:TOP_PATHS]:
+            body.append(_path_row(about_, a, b, total, f"  {label}"))
+        if len(order) > TOP_PATHS:
+            a, b = (sum(s[k] for _, s in order[TOP_PATHS:]) for k in (0, 1))
+            body.append(_path_row(about_, a, b, total, f"  {len(order) - TOP_PATHS} more"))
+    section.tables.append(Table(("spin", "sleep", "share %", "<lock and who waits, innermost first"), body))
+    section.definition = (
+        "share: of all waiting. ..: functions left out. All paths: lock_waiting.svg, waiting.folded."
+        + (f" {ESTIMATED}: scaled from the sampled call paths." if sampled_share(m) < 1 else "")
+    )
+    return section
+
+
+def _path_row(mark: str, spin: float, sleep: float, total: float, words: str) -> tuple[str, ...]:
+    share = units.percent((spin + sleep) / total if total else None)
+    return (mark + units.ns(spin), mark + units.ns(sleep), mark + share, words)
+
+
+def holders_section(run: Run, tables: Tables, m: Measured) -> Section:
+    """What the holders were doing, and where."""
+    section = Section("Who holds: what holders were doing", mark=about.mark(run, "locks"))
+    found, holders = m.lock_waits, m.lock_holders
+    if found is None or holders is None:
+        section.absent = absent(run, "locks")
+        return section
+    if not holders.known_ns:
+        section.absent = "no wait on a mutex or rwsem whose holder was looked at was recorded"
+        return section
+    shown = [s for j, s in enumerate(lock_holders.STATES) if holders.state_ns[:, j].any()]
+    body = []
+    for i, r in enumerate(found.rows):
+        states = dict(zip(lock_holders.STATES, holders.state_ns[i], strict=True))
+        if sum(states[s] for s in lock_holders.STATES[: lock_holders.STATES.index("unknown")]) <= 0:
+            continue
+        total = sum(states.values())
+        body.append((r.type, name(r), units.ns(total), *(units.percent(states[s] / total) for s in shown)))
+        if len(body) == TOP:
+            break
+    heads = [lock_holders.SHORT.get(s, s) for s in shown]
+    section.tables.append(Table(("<type", "<lock", "wait", *(f"{h} %" for h in heads)), body))
+    _holder_stacks(section, found, holders)
+    _chains(section, found, holders)
+    _ran(section, tables, m)
+    section.definition = lock_holders.DEFINITION
+    return section
+
+
+def _holder_stacks(section: Section, found: LockWaits, holders: Holders) -> None:
+    body = []
+    total = found.total_ns
+    for h in holders.holders[:TOP]:
+        row = found.rows[h.row]
+        state = lock_holders.STATE_WORDS[h.state]
+        body.append(
+            (units.ns(h.ns), units.percent(h.ns / total), f"{row.type} {name(row)}: {_comm(h.comm)}, {state}")
+        )
+        body.append(("", "", f"  {h.path}"))
+    if body:
+        section.tables.append(Table(("waited", "share %", "<lock: holder, and its call path"), body))
+
+
+def _comm(comm: str) -> str:
+    return clean(comm, 30) or "a task"
+
+
+def _chains(section: Section, found: LockWaits, holders: Holders) -> None:
+    body = []
+    for c in holders.chains[:TOP]:
+        row = found.rows[c.row]
+        between = f" -> {c.second}" if c.length > 2 and c.second != c.last else ""
+        more = f" -> ({c.length - 3} more)" if c.length > 3 else ""
+        state = lock_holders.STATE_WORDS.get(c.root_state, c.root_state)
+        body.append(
+            (
+                units.ns(c.ns),
+                str(c.length),
+                f"{row.type} {name(row)}{between}{more} -> {c.last}: its holder {state}",
+            )
+        )
+        body.append(("", "", f"  {c.root_path}"))
+    if body:
+        section.tables.append(
+            Table(("waited", "locks", "<chain: lock -> lock its holder waits for, to the end"), body)
+        )
+
+
+def _ran(section: Section, tables: Tables, m: Measured) -> None:
+    """Where holders ran, by CPU samples."""
+    if m.lock_samples is None or not m.lock_samples.holds:
+        return
+    body = []
+    for h in m.lock_samples.holds[:TOP]:
+        body.append((ESTIMATED + units.ns(h.seen.ns), interval(h.seen), h.name))
+        body.append(("", "", f"  {lock_names.stack_label(h.stack_id, tables.stacks, 5, all_frames=True)}"))
+    section.tables.append(Table(("ran", "95 % interval", "<lock held, and where the holder ran"), body))
+    section.notes.append(
+        f"where the holder ran: {units.ns(m.lock_samples.holding.ns)} of CPU time by"
+        f" {m.lock_samples.holding.samples:,} samples of tasks that ran while others waited for their lock"
+    )
+
+
+def blocking_section(run: Run, m: Measured) -> Section:
+    """Who waits for whom."""
+    section = Section("Who waits for whom", mark=about.mark(run, "locks"))
+    found, holders = m.lock_waits, m.lock_holders
+    if found is None or holders is None or not holders.edges:
+        section.absent = absent(run, "locks") if found is None else "no holder was seen"
+        return section
+    total = found.total_ns
+    body = []
+    for e in holders.edges[:TOP]:
+        row = found.rows[e.row]
+        mark = ESTIMATED if row.sampled_share < 1 else ""
+        body.append((mark + units.ns(e.ns), units.percent(e.ns / total), f"{row.type} {name(row)}"))
+        body.append(("", "", f"  wanted by  {e.waiter}"))
+        who = "readers" if e.state == "readers" else f"{_comm(e.comm)} ({lock_holders.STATE_WORDS[e.state]})"
+        body.append(("", "", f"  held by    {who}{': ' + e.holder if e.holder else ''}"))
+    section.tables.append(Table(("waited", "share %", "<lock, who wanted it, who held it"), body))
+    shown = sum(e.ns for e in holders.edges[:TOP])
+    known = sum(e.ns for e in holders.edges)
+    section.notes.append(
+        f"shown: {units.percent(shown / total)} % of all waiting; holders were seen for"
+        f" {units.percent(known / total)} %"
+    )
+    section.definition = (
+        "an edge of the blocking graph: waits of one call path on one class of locks, held by a task in one"
+        " call path when the wait began, weighed by the time waited. Spinlocks, rwlocks and semaphores don't"
+        " remember who holds them. Drawn: lock_blocking.svg."
+    )
+    return section
