@@ -4,7 +4,7 @@
  *
  * The recorder is one process: it loads the BPF programs of each source, empties their buffers every
  * DRAIN_MS, writes fixed-size records to one file a table, and keeps losses.json up to date. A source is
- * one file (block.c, locks.c, calls.c, counters.c) with four functions and a state that losses.c prints.
+ * one file (block.c, locks.c, calls.c, holds.c, counters.c) with four functions and a state that losses.c prints.
  */
 #ifndef SEEKMETER_RECORDER_H
 #define SEEKMETER_RECORDER_H
@@ -81,7 +81,7 @@ struct source {
 	struct source_state *state;
 };
 
-extern const struct source block_source, locks_source, calls_source, counters_source;
+extern const struct source block_source, locks_source, calls_source, holds_source, counters_source;
 
 /* Set why and remedy of a source that can't run; returns -1 so that start can return it. */
 int source_off(struct source_state *state, const char *remedy, const char *why, ...)
