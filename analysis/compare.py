@@ -12,18 +12,27 @@ from typing import Any
 
 from analysis import units
 from analysis.errors import ReportError, WordError
-from analysis.figures import compare_iographs
+from analysis.figures import compare_iographs, locks_heatmap
 from analysis.files import write_atomic
 from analysis.measures.compared import LETTERS, Compared, load_compared
 from analysis.reports import about, html, text
 from analysis.reports.compare_content import make_document
-from analysis.reports.compare_facts import tags
+from analysis.reports.compare_facts import stacked, tags
 from analysis.run import clean
 
 SCHEMA = 1
-FILES = ("compare.txt", "compare.html", "compare.png", "compare.svg", "compare.json")
-ESSENCE = ("What is compared", "Differences", "Where the time went", "Throughput", "Warnings and gaps")
+FILES = ("compare.txt", "compare.html", "compare.json")  # and the pictures
+ESSENCE = (
+    "What is compared",
+    "Differences",
+    "Where the time went",
+    "Throughput",
+    "Spin share by lock",
+    "Which lock next",
+    "Warnings and gaps",
+)
 PICTURE = "IO graphs of the runs side by side: disk offset, throughput, rates and latency over time"
+HEATMAP = "Heat map of locks by runs: share of CPU time spinning, and sleeping per operation"
 
 
 def _check(paths: Sequence[Path], out: Path | None) -> None:
@@ -104,13 +113,20 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     names = [_names(one, tag) for one, tag in zip(runs, tags(runs), strict=True)]
     title = document.title.removeprefix("Seekmeter: ")
     png, svg = compare_iographs.render(runs, title, names, document.banners)
-    page = html.render(document, [(PICTURE, svg)], list(FILES), "the comparison's directory")
+    pictures = {"compare": (PICTURE, png, svg)}
+    heatmap = locks_heatmap.render(runs, stacked(tags(runs)), f"Locks: {title}", document.banners)
+    if heatmap is not None:
+        pictures["locks_heatmap"] = (HEATMAP, *heatmap)
+    files = [*FILES, *(f"{name}.{kind}" for name in pictures for kind in ("png", "svg"))]
+    shown = [(words, svg) for words, _, svg in pictures.values()]
+    page = html.render(document, shown, files, "the comparison's directory")
     now = datetime.now(UTC)
     runs_said = json.dumps(_about(runs, now), indent=1) + "\n"
     directory = _make_directory(out, now)
     write_atomic(directory / "compare.txt", text.render(document).encode("ascii"))
     write_atomic(directory / "compare.html", page.encode("utf-8", "backslashreplace"))
-    write_atomic(directory / "compare.png", png)
-    write_atomic(directory / "compare.svg", svg)
+    for name, (_, png, svg) in pictures.items():
+        write_atomic(directory / f"{name}.png", png)
+        write_atomic(directory / f"{name}.svg", svg)
     write_atomic(directory / "compare.json", runs_said.encode("ascii"))
-    return text.essence(document, ESSENCE, [directory / name for name in FILES])
+    return text.essence(document, ESSENCE, [directory / name for name in files])

@@ -21,7 +21,7 @@ LETTERS = "ABCDEFGH"
 
 @dataclass(frozen=True)
 class Compared:
-    """A run under its letter. measured.moves and .lock_waits are left out: they grow with what was recorded."""
+    """A run under its letter. measured.moves and .lock_waits are left out: they grow with the recording."""
 
     letter: str
     run: Run
@@ -30,10 +30,7 @@ class Compared:
     devices: list[devices.Device]  # those with requests
     used: list[disk_map.Stretches]  # of each device
     truncated_bytes: dict[str, int]
-    spin_unseen_ns: (
-        int | None
-    )  # spinning in no wait that a tracepoint shows, by CPU samples; None: none taken
-    own_sleep_ns: int | None  # asleep on locks, of the workload's tasks
+    spin_unseen_ns: int | None  # spinning in waits no tracepoint shows, by CPU samples; None: none taken
 
     @property
     def has_block(self) -> bool:
@@ -54,11 +51,6 @@ def _spin_unseen_ns(tables: Tables) -> int | None:
     return int((samples.count[unseen] * samples.period_ns[unseen]).sum())
 
 
-def _own_sleep_ns(tables: Tables) -> int | None:
-    waits = tables.lock_wait
-    return int(waits.sleep_ns[waits.in_workload].sum()) if waits is not None else None
-
-
 def load_compared(letter: str, path: Path) -> Compared:
     """Open and measure one run. Raises what open_run and load_tables raise."""
     run = open_run(path)
@@ -77,8 +69,7 @@ def load_compared(letter: str, path: Path) -> Compared:
         found,
         used,
         tables.truncated_bytes,
-        spin_unseen_ns=_spin_unseen_ns(tables),
-        own_sleep_ns=_own_sleep_ns(tables),
+        _spin_unseen_ns(tables),
     )
 
 

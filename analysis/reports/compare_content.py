@@ -9,7 +9,9 @@ from analysis import units
 from analysis.measures import latency, locks, phases, seeks, throughput
 from analysis.measures.compared import Compared
 from analysis.reports import compare_about
-from analysis.reports.compare_facts import shared_name, tags
+from analysis.reports.compare_facts import shared_name, stacked, tags
+from analysis.reports.compare_growth import growth_section
+from analysis.reports.compare_locks import next_section, sleep_section, spin_section
 from analysis.reports.compare_table import DIFFERS, Row, Value, integer, make_table, marks, union
 from analysis.reports.document import Document, Section
 
@@ -237,7 +239,7 @@ def _spin_share(one: Compared) -> float | None:
 
 def make_document(runs: Runs) -> Document:
     """The whole comparison's content."""
-    named = tags(runs)
+    named = labels = tags(runs)
     if max(len(tag) for tag in named) > HEADINGS // len(runs):
         named = [""] * len(runs)  # the letters alone, so that more runs stand side by side
     shared = shared_name(runs)
@@ -252,6 +254,10 @@ def make_document(runs: Runs) -> Document:
             seeks_section(runs, named),
             latency_section(runs, named),
             locks_section(runs, named),
+            spin_section(runs, stacked(labels)),
+            sleep_section(runs, stacked(labels)),
+            growth_section(runs),
+            next_section(runs, labels),
             compare_about.losses_section(runs, named),
             compare_about.warnings(runs),
         ],

@@ -118,8 +118,8 @@ def _short(name: str, values: list[str]) -> list[str]:
     elif name == "kernel":
         brief = [value.split("-")[0] for value in values]
         values = brief if len(set(brief)) == len(set(values)) else values
-    elif name in ("threads", "seed"):
-        values = [f"{name} {value}" for value in values]
+    elif name == "threads":
+        values = [f"{value} thr" for value in values]
     return [value if len(value) <= TAG else value[:TAG] for value in values]
 
 
@@ -144,6 +144,11 @@ def tags(runs: Sequence[Compared]) -> list[str]:
         if max(len(tag) for tag in longer) <= TAG and len(set(longer)) > len(set(said)):
             said = longer
     return said
+
+
+def stacked(tags: Sequence[str]) -> list[str]:
+    """The tags a word a line, for narrow columns."""
+    return [re.sub(r" (?!thr$)", "\n", tag) for tag in tags]
 
 
 def shared_name(runs: Sequence[Compared]) -> str:

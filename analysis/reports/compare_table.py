@@ -75,6 +75,7 @@ def make_table(
     rows: Sequence[Row],
     of_time: bool,
     collectors: Sequence[str] = (),
+    least_left: int = 12,
 ) -> Table:
     """heads: of the names. of_time: the values are times or rates, which emulated CPUs make mean little.
 
@@ -98,7 +99,7 @@ def make_table(
                 judged = not (of_time and meaningless(runs[0], one))
                 line.append(show_ratio(row.values[0], value, judged) if row.ratio else "")
         cells.append(line)
-    return Table(titles, without_repeats(cells, len(heads)))
+    return Table(titles, without_repeats(cells, len(heads)), least_left)
 
 
 def without_repeats(rows: Sequence[Sequence[str]], names: int) -> list[list[str]]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 class Table:
     """Columns whose heading begins with "<" are set left, all others right. Where a table is too wide for the
     text, it is continued below with its left columns again; a heading that begins with "&" says that its
-    column stays beside the one before."""
+    column stays beside the one before. A heading may have several lines."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
+    least_left: int = 12  # in the text, a left column is folded to so little before the table is continued
 
     @property
     def titles(self) -> list[str]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from analysis.reports.document import Document, Section, Table
 
 WIDTH = 80
-LEAST_LEFT = 12  # a left column is folded to so little before the table is continued below
 
 
 def ascii_(text: str) -> str:
@@ -50,6 +49,10 @@ def _fold(cell: str, width: int) -> list[str]:
     return [*pieces, line]
 
 
+def _width(cell: str) -> int:
+    return max(len(ascii_(line)) for line in cell.split("\n"))
+
+
 def _parts(table: Table) -> list[Table]:
     """The table, or as many parts of it as it takes to fit, each with the left columns again."""
     cells = [table.titles, *table.rows]
@@ -66,8 +69,8 @@ def _parts(table: Table) -> list[Table]:
 
     def width(columns: list[int]) -> int:
         """With single blanks between, the left columns folded as far as is well."""
-        widest = {i: max(len(ascii_(row[i])) for row in cells) for i in columns}
-        return 1 + sum(1 + (min(w, LEAST_LEFT) if i in left else w) for i, w in widest.items())
+        widest = {i: max(_width(row[i]) for row in cells) for i in columns}
+        return 1 + sum(1 + (min(w, table.least_left) if i in left else w) for i, w in widest.items())
 
     parts = [list(left)]
     for group in groups:
@@ -92,9 +95,8 @@ def table_lines(table: Table) -> list[str]:
 def _part_lines(table: Table) -> list[str]:
     """Columns as wide as their widest cell; if too much, gaps and left-set columns give way."""
     left = [head.startswith("<") for head in table.heads]
-    rows = [[ascii_(head) for head in table.titles]]
-    rows += [[ascii_(cell) for cell in row] for row in table.rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(left))]
+    rows = [table.titles, *table.rows]
+    widths = [max(_width(row[i]) for row in rows) for i in range(len(left))]
     over = sum(widths) + 2 * (len(widths) - 1) + 2 - WIDTH
     gap = "  "
     if over > 0:
@@ -109,13 +111,16 @@ def _part_lines(table: Table) -> list[str]:
         over -= take
     lines = []
     for row in rows:
-        pieces = [_fold(c, w) if is_left else [c] for c, w, is_left in zip(row, widths, left, strict=True)]
+        pieces = []
+        for cell, w, is_left in zip(row, widths, left, strict=True):
+            stacked = [ascii_(line) for line in cell.split("\n")]
+            pieces.append([part for line in stacked for part in _fold(line, w)] if is_left else stacked)
         # a folded name goes on above; the numbers stand on its last line
         height = max(len(p) for p in pieces)
         for i in range(height):
             cells = []
             for piece, w, is_left in zip(pieces, widths, left, strict=True):
-                at = i if is_left else i - (height - 1)
+                at = i if is_left else i - (height - len(piece))
                 word = piece[at] if 0 <= at < len(piece) else ""
                 cells.append(word.ljust(w) if is_left else word.rjust(w))
             lines.append(("  " + gap.join(cells)).rstrip())

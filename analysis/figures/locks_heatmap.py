@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Locks by runs as a heat map, two panels: share of all CPU time spent spinning; sleeping, per operation
+where all runs count the same kind of operation, else in seconds per second.
+
+Every cell has its figure, so that nothing hangs on the colour; the colours go from light to dark in one
+direction, also in greyscale, on a log scale where the values span more than two decades.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize, to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from analysis import units
+from analysis.figures import iograph, style
+from analysis.measures.compared import Compared
+from analysis.measures.compared_locks import (
+    NONE,
+    Lock,
+    Sums,
+    alike,
+    by_class,
+    operations,
+    per_operation_us,
+    spin_share,
+    top,
+)
+from analysis.measures.timeline import F64
+
+Runs = Sequence[Compared]
+MOST = 5  # locks of each run
+MOST_IN_ALL = 16
+LEAST_OF_ALL = 0.001  # a lock has a row from so much of the highest run's sleeping on
+LEAST_SPIN = 0.001  # and from so much of all CPU time spent spinning on
+COLORS = mpl.colormaps["YlOrBr"]
+DECADES = 2.0  # more than so many between lowest and highest: a log scale
+SHOWN_DECADES = 4.0  # of the log scale, from the highest down; what is lower has the lightest colour
+NAME_CHARACTERS = 40
+CELL_IN = (0.66, 0.27)
+NAMES_IN = 3.15
+GAP_IN = 0.3
+BAR_IN = 0.1
+BAR_ROOM_IN = 0.5
+LEAST_PANEL_IN = 2.0
+TITLE_IN = 0.28
+HEAD_IN = 0.5
+BANNER_IN = 0.2
+RUN_LINE_IN = 0.145
+SIDE_BY_SIDE = 6  # runs; the panels of more are one above the other
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One question: values by lock and run (NaN: not known), and how a cell shows its own."""
+
+    title: str
+    values: F64
+    show: Callable[[float], str]
+    least: float  # lower values have the lightest colour, as they all look alike in words
+
+
+def _shown(name: str) -> str:
+    """The name, its middle left out where it is too long: both ends tell."""
+    half = (NAME_CHARACTERS - 3) // 2
+    return name if len(name) <= NAME_CHARACTERS else f"{name[:half]}...{name[-half:]}"
+
+
+def percent(value: float) -> str:
+    """As in the tables; the value is in percent already."""
+    return units.percent(value / 100)
+
+
+def short(value: float) -> str:
+    """Two figures: a cell has little room."""
+    if 0 < value < 0.01:
+        return "<.01"
+    return units.rate(value) if value >= 1e5 else units.figures(value, 2)
+
+
+def _matrix(runs: Runs, locks: Sequence[Lock], get: Callable[[Sums, Compared], float | None]) -> F64:
+    values = np.full((len(locks), len(runs)), np.nan)
+    for column, one in enumerate(runs):
+        found = by_class(one)
+        for row, lock in enumerate(locks):
+            value = None if found is None else get(found.get(lock, NONE), one)
+            values[row, column] = np.nan if value is None else value
+    return values
+
+
+def _values(runs: Runs, get: Callable[[Sums, Compared], float | None]) -> list[dict[Lock, float]]:
+    return [{lock: get(s, one) or 0.0 for lock, s in (by_class(one) or {}).items()} for one in runs]
+
+
+def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
+    """The locks from the highest down, and what of them is shown; no locks if none was waited on."""
+
+    def spin(sums: Sums, one: Compared) -> float | None:
+        return spin_share(sums.spin_ns, one)
+
+    per_op = len(alike(runs)) == 1 and all(
+        operations(one) is not None for one in runs if one.measured.lock_rows is not None
+    )
+
+    def sleep(sums: Sums, one: Compared) -> float | None:
+        if per_op:
+            return per_operation_us(sums.sleep_ns, one)
+        return sums.sleep_ns / 1e9 / one.measured.window.elapsed_s
+
+    spinning, sleeping = _values(runs, spin), _values(runs, sleep)
+    most_asleep = max((sum(values.values()) for values in sleeping), default=0.0)
+    found = top(sleeping, MOST, LEAST_OF_ALL * most_asleep)[: MOST_IN_ALL // 2]
+    found += top(spinning, MOST, LEAST_SPIN)[: MOST_IN_ALL // 2]
+    locks = list(dict.fromkeys(found))
+    title = "Asleep, µs per operation" if per_op else "Threads asleep (s per s)"
+    return locks, [
+        Panel("Spinning, % of all CPU time", _matrix(runs, locks, spin) * 100, percent, 0.05),
+        Panel(title, _matrix(runs, locks, sleep), short, 0.01),
+    ]
+
+
+def _norm(values: F64, least: float) -> Normalize | None:
+    """The scale of the values above 0; None: there are none."""
+    above = values[np.isfinite(values) & (values > 0)]
+    if not above.size:
+        return None
+    low, high = max(float(above.min()), least), float(above.max())
+    if high > low * 10**DECADES:
+        return LogNorm(max(low, high / 10**SHOWN_DECADES), high, clip=True)
+    return Normalize(0, max(high, least), clip=True)
+
+
+def _draw_cells(ax: Axes, panel: Panel, norm: Normalize | None) -> None:
+    rows, columns = panel.values.shape
+    ax.set_xlim(0, columns)
+    ax.set_ylim(rows, 0)
+    for row in range(rows):
+        for column in range(columns):
+            value = float(panel.values[row, column])
+            known = math.isfinite(value)
+            color = "white"
+            if known and value > 0 and norm is not None:
+                color = to_hex(COLORS(float(norm(value))))
+            hatch = None if known else "////"
+            edge = style.GRID if known else "#CFCFCF"
+            ax.add_patch(
+                Rectangle((column, row), 1, 1, facecolor=color, edgecolor=edge, hatch=hatch, linewidth=0.6)
+            )
+            ink = "white" if lightness(color) < 0.5 else style.INK if value else style.QUIET
+            words = panel.show(value) if known else "-"
+            ax.text(column + 0.5, row + 0.52, words, ha="center", va="center", fontsize=8, color=ink)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    ax.tick_params(length=0)
+
+
+def lightness(color: str) -> float:
+    """Of a colour, 0 (black) to 1: what a greyscale print shows."""
+    red, green, blue = to_rgb(color)
+    return 0.299 * red + 0.587 * green + 0.114 * blue
+
+
+def _draw_bar(figure: Figure, box: tuple[float, float, float, float], norm: Normalize) -> None:
+    """The colours and what they stand for."""
+    ax = figure.add_axes(box)
+    bar = figure.colorbar(ScalarMappable(norm, COLORS), cax=ax, orientation="horizontal")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    if isinstance(norm, LogNorm):
+        ax.xaxis.set_major_locator(LogLocator(base=10, numticks=7))
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=5))
+    ax.tick_params(labelsize=7.5, length=2)
+    bar.outline.set_visible(False)
+
+
+def _run_labels(runs: Runs, tags: Sequence[str]) -> list[str]:
+    """What stands above a column: the letter and the tag's lines, as wide as a cell."""
+    labels = []
+    for one, tag in zip(runs, tags, strict=True):
+        lines = [part for line in tag.split("\n") for part in textwrap.wrap(line, 9)]
+        letter = one.letter + ("~" if one.emulated else "") + (" *" if one.run.lossy("locks") else "")
+        labels.append("\n".join([letter, *lines]))
+    return labels
+
+
+def draw(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) -> Figure | None:
+    """The whole picture; None if no lock was waited on in any run."""
+    locks, shown = panels(runs)
+    if not locks:
+        return None
+    beside = len(runs) <= SIDE_BY_SIDE
+    labels = _run_labels(runs, tags)
+    labels_in = RUN_LINE_IN * max(label.count("\n") + 1 for label in labels) + 0.1
+    cells_in = (max(CELL_IN[0] * len(runs), LEAST_PANEL_IN), CELL_IN[1] * len(locks))
+    panel_in = TITLE_IN + labels_in + cells_in[1] + BAR_ROOM_IN
+    width_in = NAMES_IN + (2 if beside else 1) * (cells_in[0] + GAP_IN) + 0.1
+    said = [line for words in banners[:2] for line in textwrap.wrap(f"! {words}", int(width_in / 0.078))[:2]]
+    head_in = HEAD_IN + BANNER_IN * len(said)
+    foot = _foot(runs, int(width_in / 0.062))
+    height_in = head_in + (1 if beside else 2) * panel_in + 0.15 + 0.125 * (foot.count("\n") + 1)
+    figure = Figure(figsize=(width_in, height_in))
+    FigureCanvasAgg(figure)
+    left = 0.12 / width_in
+    figure.text(left, 1 - 0.25 / height_in, title, fontsize=12.5, weight="bold", color=style.INK, va="center")
+    for i, words in enumerate(said):
+        y = 1 - (0.52 + BANNER_IN * i) / height_in
+        figure.text(left, y, words, fontsize=8.5, color=style.ALARM, weight="bold", va="center")
+    names = [f"{_shown(name)}  {kind}" for kind, name in locks]
+    for i, panel in enumerate(shown):
+        x_in = NAMES_IN + (i * (cells_in[0] + GAP_IN) if beside else 0)
+        top_in = head_in + (0 if beside else i * panel_in)
+        bottom_in = top_in + TITLE_IN + labels_in + cells_in[1]
+
+        def box(
+            at_in: float, size_in: tuple[float, float], x_in: float = x_in
+        ) -> tuple[float, float, float, float]:
+            size = (size_in[0] / width_in, size_in[1] / height_in)
+            return (x_in / width_in, 1 - at_in / height_in, *size)
+
+        ax = figure.add_axes(box(bottom_in, cells_in))
+        norm = _norm(panel.values, panel.least)
+        _draw_cells(ax, panel, norm)
+        x, y = x_in / width_in, 1 - (top_in + 0.1) / height_in
+        figure.text(x, y, panel.title, fontsize=10, weight="bold", color=style.INK, va="center")
+        ax.xaxis.tick_top()
+        ax.set_xticks(np.arange(len(runs)) + 0.5, labels, fontsize=8)
+        for tick, one in zip(ax.get_xticklabels(), runs, strict=True):
+            tick.set_color(style.ALARM if one.emulated else style.INK)
+        ax.set_yticks(np.arange(len(locks)) + 0.5, names if i == 0 or not beside else [], fontsize=8)
+        if norm is not None:
+            _draw_bar(figure, box(bottom_in + 0.1 + BAR_IN, (min(cells_in[0], 2.4), BAR_IN)), norm)
+    figure.text(left, 0.1 / height_in, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.3)
+    return figure
+
+
+def _foot(runs: Runs, characters: int) -> str:
+    words = (
+        "A row a class of lock. Spinning: in waits the lock tracepoints show, over CPUs x recorded time."
+        " Asleep: of all tasks, over the operations (compare.txt says which). Darker is more."
+    )
+    if any(by_class(one) is None for one in runs):
+        words += " Hatched: no lock data."
+    if any(one.emulated for one in runs):
+        words += " ~ emulated CPUs: times mean little."
+    if any(one.run.lossy("locks") for one in runs):
+        words += " * a source lost events."
+    return "\n".join(textwrap.wrap(words, max(characters, 40)))
+
+
+def render(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) -> tuple[bytes, bytes] | None:
+    """The picture as PNG and as SVG; None if no lock was waited on in any run."""
+    with mpl.rc_context(style.RC):  # type: ignore[arg-type]
+        figure = draw(runs, tags, title, banners)
+        if figure is None:
+            return None
+        png, svg = io.BytesIO(), io.BytesIO()
+        figure.savefig(png, format="png", dpi=iograph.DPI, metadata={"Software": "Seekmeter"})
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Seekmeter"})
+    return png.getvalue(), svg.getvalue()

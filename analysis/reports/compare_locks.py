@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sections on the locks of several runs: which one spins how much (the paper's table), which one makes an
+operation sleep how long, and which would be next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from analysis import units
+from analysis.measures.compared import Compared
+from analysis.measures.compared_locks import (
+    NONE,
+    Lock,
+    Locks,
+    Operations,
+    Sums,
+    add,
+    alike,
+    by_class,
+    next_lock,
+    operations,
+    per_operation_us,
+    spin_share,
+    top,
+)
+from analysis.reports.compare_table import LITTLE, Row, Value, make_table, marks
+from analysis.reports.document import Section, Table
+
+Runs = Sequence[Compared]
+TOP = 5  # locks of each run that have a line of their own
+LEAST_SPIN = 0.001  # of all CPU time
+LEAST_OF_ALL = 0.001  # of the sleeping of the run with most of it
+LEAST_NAME = 24  # characters of a lock's name on a line, at least
+ESTIMATE = "~"  # on a name: its figure hangs on call paths of which only some were looked at
+OTHERS = "other locks"
+NO_LOCKS = "no run recorded locks"
+NO_SPINLOCKS = "virt"  # spinlock_mode of a guest whose spinlocks show no wait
+WHOLE = "Of the whole recording and of all tasks, those of the kernel too."
+
+
+def microseconds(value: float) -> str:
+    """Three figures down to a nanosecond."""
+    return "<0.001" if 0 < value < 0.001 else units.figures(value)
+
+
+def recorded(runs: Runs) -> list[tuple[Compared, Locks]]:
+    """The runs with lock data, and their sums by class."""
+    return [(one, found) for one in runs if (found := by_class(one)) is not None]
+
+
+def without_locks(runs: Runs) -> list[str]:
+    """Why runs have no lock data, a sentence each."""
+    why = [(one, one.run.off("locks") or "no lock_wait table") for one in runs if by_class(one) is None]
+    return [f"{one.letter}: no lock data: {words}" for one, words in why]
+
+
+def of_lock(lock: Lock) -> Callable[[Locks], Sums]:
+    """Picks this lock's sums out of a run's."""
+    return lambda locks: locks.get(lock, NONE)
+
+
+def shown_name(lock: Lock, every: Sequence[Locks | None]) -> Lock:
+    """The lock, its name marked where it is estimated in a run."""
+    kind, name = lock
+    estimated = any(found is not None and found.get(lock, NONE).is_estimate for found in every)
+    return (kind, f"{ESTIMATE}{name}") if estimated else lock
+
+
+def estimates(runs: Runs) -> list[str]:
+    """What the mark on a name means, if there is one."""
+    some = [one.letter for one, found in recorded(runs) if any(sums.is_estimate for sums in found.values())]
+    words = f"{', '.join(some)}: of some locks without a name not every wait's call path was looked at: locks"
+    return [f"{words} marked {ESTIMATE} are estimated from those that were"] if some else []
+
+
+def lock_rows(
+    runs: Runs,
+    value: Callable[[Sums, Compared], float | None],
+    show: Callable[[float], str],
+    least: float | None = None,
+) -> list[Row]:
+    """A row a lock that is among the highest of any run, the rest in one, and all of them.
+
+    least: what a lock must reach to have a row; None: LEAST_OF_ALL of the highest run's sum.
+    """
+    every = [by_class(one) for one in runs]
+    values: list[Mapping[Lock, float]] = []
+    for one, found in zip(runs, every, strict=True):
+        values.append({lock: value(sums, one) or 0.0 for lock, sums in (found or {}).items()})
+    if least is None:
+        least = LEAST_OF_ALL * max((sum(of.values()) for of in values), default=0.0)
+    shown = top(values, TOP, least)
+
+    def row(names: tuple[str, str], pick: Callable[[Locks], Sums]) -> Row:
+        of = zip(runs, every, strict=True)
+        found: list[Value] = [None if locks is None else value(pick(locks), one) for one, locks in of]
+        return Row(names, found, show, ratio=False)
+
+    rows = [row(shown_name(lock, every), of_lock(lock)) for lock in shown]
+    others = {lock for of in values for lock in of if of[lock] > 0} - set(shown)
+    if others:
+        rest = row(
+            ("", f"{len(others):,} {OTHERS}"),
+            lambda locks: add([sums for lock, sums in locks.items() if lock in others]),
+        )
+        rows.append(rest)
+    rows.append(row(("", "all locks"), lambda locks: add(list(locks.values()))))
+    return rows
+
+
+def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
+    """The lines of what the tracepoints don't show, by CPU samples; and why some have none."""
+    unseen: list[Value] = []
+    both: list[Value] = []
+    for one in runs:
+        locks, ns = by_class(one), one.spin_unseen_ns
+        unseen.append(None if ns is None else spin_share(ns, one))
+        seen = None if locks is None else add(list(locks.values())).spin_ns
+        both.append(None if ns is None or seen is None else spin_share(ns + seen, one))
+    notes = []
+    without = [one.letter for one, value in zip(runs, unseen, strict=True) if value is None]
+    if without:
+        notes.append(
+            f"{', '.join(without)}: spinning that no tracepoint shows is not estimated: no CPU samples"
+        )
+    if len(without) == len(runs):
+        return [], notes
+    rows = [("unseen, estimated", unseen), ("all, with the unseen, estimated", both)]
+    return [Row(("", name), values, units.percent, ratio=False) for name, values in rows], notes
+
+
+def spin_section(runs: Runs, named: Sequence[str]) -> Section:
+    """The paper's table: share of all CPU time spent spinning, a row a lock, a column a run."""
+    section = Section("Spin share by lock", mark=marks(runs, "locks"))
+    if not recorded(runs):
+        section.absent = NO_LOCKS
+        return section
+    rows = lock_rows(runs, lambda sums, one: spin_share(sums.spin_ns, one), units.percent, LEAST_SPIN)
+    unseen, notes = _unseen(runs)
+    heads = ("kind", "lock, % of CPU time")
+    section.tables.append(make_table(heads, runs, named, [*rows, *unseen], True, ("locks",), LEAST_NAME))
+    section.notes += without_locks(runs)
+    without = [one.letter for one, _ in recorded(runs) if not one.run.cpus]
+    if without:
+        section.notes.append(f"{', '.join(without)}: run.json does not say how many CPUs: no share of them")
+    blind = [one.letter for one in runs if one.run.text("kernel", "spinlock_mode") == NO_SPINLOCKS]
+    if blind:
+        section.notes.append(
+            f"{', '.join(blind)}: this guest's spinlocks show no waits: their rows miss them"
+        )
+    section.notes += [*notes, *estimates(runs)]
+    section.definition = (
+        "time spinning / (CPUs x recorded time), in percent (Bryant 2002, table 1), of waits that the lock"
+        f" tracepoints show. {WHOLE} A row a class of lock: the {TOP} highest of each run."
+        " Estimated: CPU samples in spinning functions outside of such waits x the time between samples; in"
+        " no other row."
+    )
+    return section
+
+
+def _tags(some: Runs, runs: Runs, named: Sequence[str]) -> list[str]:
+    """The tags of some of the runs."""
+    known = {one.letter: tag for one, tag in zip(runs, named, strict=True)}
+    return [known[one.letter] for one in some]
+
+
+def operations_note(done: Operations, some: Runs) -> str:
+    """What an operation is in these runs."""
+    return f"{', '.join(one.letter for one in some)}: per {done.unit}"
+
+
+def sleep_section(runs: Runs, named: Sequence[str]) -> Section:
+    """Its modern sister: microseconds asleep on a lock per operation."""
+    section = Section("Sleeping per operation by lock", mark=marks(runs, "locks", "calls"))
+    if not recorded(runs):
+        section.absent = NO_LOCKS
+        return section
+    groups = alike(runs)
+    for done, some in groups:
+        rows = lock_rows(some, lambda sums, one: per_operation_us(sums.sleep_ns, one), microseconds)
+        own = [per_operation_us(add(list((by_class(one) or {}).values())).own_sleep_ns, one) for one in some]
+        rows.append(Row(("", "of it by the workload's tasks"), own, microseconds, ratio=False))
+        heads = ("kind", "lock, us/operation")
+        collectors = ("locks", "calls") if done.by_calls else ("locks",)
+        section.tables.append(
+            make_table(heads, some, _tags(some, runs, named), rows, True, collectors, LEAST_NAME)
+        )
+        section.notes.append(operations_note(done, some))
+    if len(groups) > 1:
+        section.notes.append("operations of different kinds are not alike: compare within one table only")
+    section.notes += without_locks(runs)
+    section.notes += [
+        f"{one.letter}: operations not known: the workload marks none and no calls were recorded"
+        for one, _ in recorded(runs)
+        if operations(one) is None
+    ]
+    section.notes += estimates(runs)
+    section.definition = (
+        f"time asleep on locks of the class / operations. {WHOLE} Waits that came later, at the sync or in"
+        " the journal, belong to the operations that caused them."
+    )
+    return section
+
+
+def next_section(runs: Runs, named: Sequence[str]) -> Section:
+    """Per run: the lock with most waiting, and the one that would have most if it were gone."""
+    section = Section("Which lock next", mark=marks(runs, "locks"))
+    if not recorded(runs):
+        section.absent = NO_LOCKS
+        return section
+    rows, alone = [], []
+    for one, tag in zip(runs, named, strict=True):
+        locks = by_class(one)
+        found = next_lock(locks) if locks is not None else None
+        if found is None:
+            if locks is not None:
+                alone.append(f"{one.letter}: no lock was waited on, as far as this kernel can show")
+            continue
+        little = LITTLE if one.emulated else ""
+        which = f"{one.letter} {tag}".strip() + little
+        spun = units.percent(found.first_sums.spin_ns / found.first_sums.total_ns)
+        rows.append((which, "1", " ".join(found.first), units.percent(found.first_share), "-", spun))
+        if found.second is None:
+            alone.append(f"{one.letter}: no other lock was waited on")
+            continue
+        rest = units.percent(found.second_share_of_rest)
+        spun = units.percent(found.second_sums.spin_ns / found.second_sums.total_ns)
+        rows.append(("", "2", " ".join(found.second), units.percent(found.second_share), rest, spun))
+    if rows:
+        heads = ("<run", "<", "<lock", "of all %", "of the rest %", "spinning %")
+        section.tables.append(Table(heads, rows))
+    section.notes += alone + without_locks(runs)
+    section.definition = (
+        "waiting: spinning and sleeping of all tasks together. of the rest: of the waiting without the first"
+        " lock's; spinning: of the lock's own. This is arithmetic, not a forecast: who no longer waits for"
+        " one lock comes to the others sooner and in greater numbers. In Bryant 2002 a scheduler patch cured"
+        " ext2's second lock (run queue); spinning on the first (big kernel lock) went from 30 to 70 % of"
+        " all CPU time and ext2 got 30 % slower. Cure the first lock first, then measure again."
+    )
+    return section
