@@ -22,6 +22,7 @@
 
 #include "lock_holders.h"
 #include "lock_objects.h"
+#include "lock_samples.h"
 #include "lock_state.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

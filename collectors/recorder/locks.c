@@ -13,6 +13,7 @@
 
 #include "bins.h"
 #include "lock_names.h"
+#include "lock_samples.h"
 #include "records.h"
 
 #include "locks.skel.h" /* uses the types of records.h */
@@ -101,6 +102,7 @@ static int load(const struct options *options)
 	if (bpf_map__set_max_entries(skel->maps.hot, LOCK_BIN_SLOTS * cpus))
 		return source_off(&state, "report this", "the maps can't be sized: %s",
 				  strerror(errno));
+	lock_samples_prepare(skel, options, &state);
 	if (locks_bpf__load(skel))
 		return source_off(&state, "make doctor says what this kernel lacks",
 				  "the kernel refused the programs: %s", strerror(errno));
@@ -178,6 +180,11 @@ static int start(const struct options *options)
 	if (attach()) {
 		source_off(&state, "make doctor says what this kernel lacks",
 			   "the kernel refused to attach: %s", strerror(errno));
+		goto fail;
+	}
+	if (lock_samples_open(skel, options)) {
+		source_off(&state, "free some space", "lock_sample.rec can't be written: %s",
+			   strerror(errno));
 		goto fail;
 	}
 	state.object = skel->obj;
@@ -368,11 +375,13 @@ static void read_counts(void)
 static void drain(bool last)
 {
 	bins_drain(skel->bss->turns, cpus, &skel->bss->drained_to, bin_ns, last, drain_bin);
+	lock_samples_drain(last);
 	read_counts();
 }
 
 static void detach(void)
 {
+	lock_samples_detach();
 	locks_bpf__detach(skel);
 }
 

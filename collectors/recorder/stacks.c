@@ -158,6 +158,21 @@ const char *stacks_symbol(uint64_t address, uint64_t *offset)
 	return text + symbols[low].name;
 }
 
+void stacks_each_function(void (*each)(const char *name, uint64_t begin, uint64_t end))
+{
+	size_t next;
+
+	if (!loaded)
+		load();
+	for (size_t i = 0; i < symbol_count; i++) {
+		for (next = i + 1; next < symbol_count; next++)
+			if (symbols[next].address > symbols[i].address)
+				break;
+		if (next < symbol_count && strchr("tTwW", symbols[i].type))
+			each(text + symbols[i].name, symbols[i].address, symbols[next].address);
+	}
+}
+
 /* Frames of the tracing itself, on top of what the kernel was doing. */
 static bool is_tracing(const char *name)
 {
