@@ -162,14 +162,27 @@ struct lock_holder_stack {
 	u64 frames[LOCK_STACK_FRAMES];
 };
 
+/* How the programs can find what a lock lies in. */
+struct lock_object_ways {
+	u64 vmemmap_base; /* where these variables of the kernel are; 0: not known */
+	u64 page_offset_base;
+	u64 vmalloc_base;
+	u8 kmem_cache; /* the kernel has bpf_get_kmem_cache() */
+};
+
 /* What a lock lies in, found while it was held. */
 struct lock_object {
 	char slab[LOCK_SLAB_NAME]; /* the slab cache's name; empty: not in a slab object */
 	u32 offset;		   /* of the lock in the object */
+	u32 other_offset;	   /* the same unless its slab is one of the smaller size */
 	u32 object_bytes;	   /* the objects' size as the cache was made with */
-	u64 ino;		   /* the inode the lock is in; 0: in none */
+	u32 place_bytes;	   /* from one object to the next */
+	u32 merged;		   /* the cache serves others too, under this one's name */
 	u32 dev;		   /* its file system, as s_dev */
-	u32 several;		   /* inodes that were seen at this place, beyond the first */
+	u64 ino;		   /* the inode the lock is in; 0: in none, or its number is 0 */
+	u64 inode;		   /* where struct inode is; 0: in none */
+	u64 last_ino;		   /* the inode's number when it was last looked at */
+	u64 several;		   /* how often the place was found to be another inode's than before */
 };
 
 /*

@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lock.jsonl: every lock that was waited for, once, with what names can be had.
+ * lock.jsonl: every lock that was waited for, with what names can be had.
  *
- * name: the symbol of a static lock, where /proc/kallsyms lists data. slab: the cache of the object it is in,
- * where the kernel tells (6.14); caches of one size may be merged and then share one name. A lock is its
- * address: one freed and another made in its place are taken for the same.
+ * Asked in turn: the symbol of a static lock, where /proc/kallsyms lists data; the per-CPU variable; the slab cache's
+ * struct and its member; the call paths. What none of them knows has no name. A call path seen later can give a
+ * name, or a nearer one, and two that disagree take it away; an inode's place can become another inode's: then
+ * the lock gets another line, and its last one holds. A lock is its address: one freed and another of another kind
+ * made in its place are taken for the same.
  */
 #include "lock_names.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lines.h"
-#include "records.h"
+#include "lock_callers.h"
+#include "lock_percpu.h"
+#include "lock_slabs.h"
+
+#define LOOK_AGAIN_NS 1000000000ULL
+#define PATHS_KEPT    8
 
 static const char *const kind_names[] = {
 	[LOCK_KIND_SPINLOCK] = "spinlock",
@@ -26,18 +35,40 @@ static const char *const kind_names[] = {
 	[LOCK_KIND_UNKNOWN] = "unknown",
 };
 
+/* Names that locks share. */
+struct class
+{
+	struct class *next;
+	const char *named_by;
+	struct lock_member is;
+};
+
+struct lock {
+	uint64_t address;	   /* 0: the place is free */
+	uint64_t looked_ns;	   /* when its object was last asked for */
+	const struct class *class; /* NULL: not named */
+	uint64_t inodes;	   /* that were found at its place, in turn */
+	uint64_t inodes_written;
+	struct lock_object object;
+	uint32_t paths[PATHS_KEPT]; /* hashes of those tried */
+	int path_count;
+	int distance; /* of the call path that named it, or of those that disagree; -1: none */
+	int kind;
+};
+
 static struct line_file file = { .fd = -1 };
 static int objects;
+static int inode_caches;
 static int users; /* sources that have it open */
-/* Locks written, an open hash table; 0: free. */
-static uint64_t *table;
+static struct class *classes;
+static struct lock *table; /* an open hash table */
 static size_t room, used;
 
-static uint64_t *place_of(uint64_t *in, size_t size, uint64_t lock)
+static struct lock *place_of(struct lock *in, size_t size, uint64_t address)
 {
-	size_t at = (lock * 0x9E3779B97F4A7C15ULL) >> 32;
+	size_t at = (address * 0x9E3779B97F4A7C15ULL) >> 32;
 
-	while (in[at & (size - 1)] && in[at & (size - 1)] != lock)
+	while (in[at & (size - 1)].address && in[at & (size - 1)].address != address)
 		at++;
 	return &in[at & (size - 1)];
 }
@@ -45,97 +76,254 @@ static uint64_t *place_of(uint64_t *in, size_t size, uint64_t lock)
 static bool grow(void)
 {
 	size_t bigger = room ? room * 2 : 1024;
-	uint64_t *fresh = calloc(bigger, sizeof(*fresh));
+	struct lock *fresh = calloc(bigger, sizeof(*fresh));
 
 	if (!fresh)
 		return false;
 	for (size_t i = 0; i < room; i++)
-		if (table[i])
-			*place_of(fresh, bigger, table[i]) = table[i];
+		if (table[i].address)
+			*place_of(fresh, bigger, table[i].address) = table[i];
 	free(table);
 	table = fresh;
 	room = bigger;
 	return true;
 }
 
-int lock_names_open(const struct options *options, int objects_fd)
+bool kernel_has_function(const char *name)
+{
+	struct type found;
+
+	return types_load() && types_find(name, BTF_KIND_FUNC, &found, 1) == 1;
+}
+
+struct lock_object_ways lock_names_ways(void)
+{
+	return (struct lock_object_ways){
+		.kmem_cache = kernel_has_function("bpf_get_kmem_cache"),
+		.vmemmap_base = stacks_address("vmemmap_base"),
+		.page_offset_base = stacks_address("page_offset_base"),
+		.vmalloc_base = stacks_address("vmalloc_base"),
+	};
+}
+
+int lock_names_share(struct bpf_object *object)
+{
+	if (!users)
+		return 0;
+	if (bpf_map__reuse_fd(bpf_object__find_map_by_name(object, "objects"), objects) ||
+	    bpf_map__reuse_fd(bpf_object__find_map_by_name(object, "inode_caches"), inode_caches))
+		return -1;
+	return 0;
+}
+
+int lock_names_open(const struct options *options, struct bpf_object *object)
 {
 	if (!users) {
-		objects = objects_fd;
 		if (lines_open(&file, options->out_fd, "lock.jsonl"))
 			return -1;
+		objects = bpf_object__find_map_fd_by_name(object, "objects");
+		inode_caches = bpf_object__find_map_fd_by_name(object, "inode_caches");
+		if (types_load()) {
+			slabs_load();
+			slabs_note_inodes(inode_caches);
+			percpu_load();
+		}
 	}
 	users++;
 	return 0;
 }
 
-int lock_names_objects(void)
+/* The class of these names, made if it is new. NULL: no memory. */
+static const struct class *class_of(const char *named_by, const struct lock_member *member)
 {
-	return users ? objects : -1;
+	struct class *class;
+
+	for (class = classes; class; class = class->next)
+		if (class->named_by == named_by && !strcmp(class->is.name, member->name) &&
+		    !strcmp(class->is.member, member->member) &&
+		    !strcmp(class->is.type, member->type))
+			return class;
+	class = malloc(sizeof(*class));
+	if (!class)
+		return NULL;
+	*class = (struct class){ classes, named_by, *member };
+	classes = class;
+	return class;
 }
 
 static void put(FILE *out, const char *key, const char *value)
 {
-	fprintf(out, "\"%s\":", key);
-	if (value)
+	fprintf(out, ",\"%s\":", key);
+	if (value && value[0])
 		json_string(out, value);
 	else
 		fputs("null", out);
 }
 
-static bool write_lock(uint64_t lock, int kind)
+static bool write_lock(struct lock *lock)
 {
-	struct lock_object object = { 0 };
-	char name[256], *line = NULL;
-	uint64_t offset = 0;
-	const char *symbol = stacks_symbol(lock, &offset);
+	const struct class *class = lock->class;
+	char *line = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&line, &bytes);
 	bool ok;
 
 	if (!out)
 		return false;
-	if (bpf_map_lookup_elem(objects, &lock, &object))
-		object.slab[0] = 0;
-	object.slab[sizeof(object.slab) - 1] = 0;
-	if (symbol && offset)
-		snprintf(name, sizeof(name), "%s+0x%llx", symbol, (unsigned long long)offset);
-	else if (symbol)
-		snprintf(name, sizeof(name), "%s", symbol);
-	fprintf(out, "{\"lock_id\":%llu,", (unsigned long long)lock);
-	put(out, "kind", kind_names[kind]);
-	fputc(',', out);
-	put(out, "name", symbol ? name : NULL);
-	fputc(',', out);
-	put(out, "slab", object.slab[0] ? object.slab : NULL);
-	fprintf(out, ",\"member\":null,\"address\":\"0x%llx\"}\n", (unsigned long long)lock);
+	fprintf(out, "{\"lock_id\":%llu", (unsigned long long)lock->address);
+	put(out, "kind", kind_names[lock->kind]);
+	put(out, "name", class ? class->is.name : NULL);
+	put(out, "named_by", class ? class->named_by : NULL);
+	put(out, "type", class ? class->is.type : NULL);
+	put(out, "slab", lock->object.slab);
+	put(out, "member", class ? class->is.member : NULL);
+	fprintf(out, ",\"address\":\"0x%llx\"", (unsigned long long)lock->address);
+	if (lock->object.inode)
+		fprintf(out, ",\"ino\":%llu,\"dev\":\"%u:%u\",\"inodes\":%llu",
+			(unsigned long long)lock->object.ino, lock->object.dev >> 20,
+			lock->object.dev & 0xfffff, (unsigned long long)lock->inodes);
+	else
+		fputs(",\"ino\":null,\"dev\":null,\"inodes\":null", out);
+	fputs("}\n", out);
 	ok = fclose(out) == 0 && lines_append(&file, line, bytes);
 	free(line);
+	lock->inodes_written = lock->inodes;
 	return ok;
 }
 
-bool lock_names_note(uint64_t lock, int kind, const uint64_t *frames)
+static void name_static(struct lock *lock)
 {
-	uint64_t *place;
+	struct lock_member member = { 0 };
+	uint64_t offset = 0;
+	const char *symbol = stacks_symbol(lock->address, &offset);
 
-	(void)frames;
+	if (symbol && offset)
+		snprintf(member.name, sizeof(member.name), "%s+0x%llx", symbol,
+			 (unsigned long long)offset);
+	else if (symbol)
+		snprintf(member.name, sizeof(member.name), "%s", symbol);
+	if (symbol)
+		lock->class = class_of("symbol", &member);
+	else if (percpu_lock(lock->address, lock->kind, &member))
+		lock->class = class_of("percpu", &member);
+}
+
+/* Asks the kernel for the lock's object; true: it is news. The map may have forgotten it in between. */
+static bool look_at_object(struct lock *lock)
+{
+	struct lock_object now, *known = &lock->object;
+	bool first = !known->slab[0];
+	struct lock_member member;
+	uint64_t ino = known->ino;
+
+	lock->looked_ns = monotonic_ns();
+	if (bpf_map_lookup_elem(objects, &lock->address, &now) || !now.slab[0])
+		return false;
+	now.slab[sizeof(now.slab) - 1] = 0;
+	if (first)
+		lock->inodes = (now.inode != 0) + now.several;
+	else if (now.ino == known->ino && now.several >= known->several)
+		lock->inodes += now.several - known->several;
+	else
+		lock->inodes += now.several + (now.ino != known->last_ino);
+	*known = now;
+	if (!first)
+		known->ino = ino;
+	else if (!lock->class && slab_lock(known, lock->kind, &member))
+		lock->class = class_of("slab", &member);
+	return first;
+}
+
+/* Whether this call path is new for the lock. */
+static bool new_path(struct lock *lock, const uint64_t *frames)
+{
+	uint64_t hash = 14695981039346656037ULL;
+
+	for (int i = 0; frames[i]; i++)
+		hash = (hash ^ frames[i]) * 1099511628211ULL;
+	hash >>= 32;
+	for (int i = 0; i < PATHS_KEPT && i < lock->path_count; i++)
+		if (lock->paths[i] == (uint32_t)hash)
+			return false;
+	lock->paths[lock->path_count++ % PATHS_KEPT] = hash;
+	return true;
+}
+
+/* True: the path changed the lock's name. */
+static bool name_by_path(struct lock *lock, const uint64_t *frames)
+{
+	struct lock_member member;
+	const struct class *class;
+	int distance = 0;
+
+	if (!callers_lock(&lock->object, lock->kind, frames, &member, &distance) ||
+	    (lock->distance >= 0 && distance > lock->distance))
+		return false;
+	class = class_of("call path", &member);
+	if (class == lock->class)
+		return false;
+	if (distance == lock->distance) {
+		if (!lock->class)
+			return false; /* disputed before */
+		class = NULL;
+	}
+	lock->distance = distance;
+	lock->class = class;
+	return true;
+}
+
+static bool may_ask_paths(const struct lock *lock)
+{
+	return lock->object.slab[0] && (!lock->class || lock->distance >= 0);
+}
+
+bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
+{
+	struct lock *lock;
+	bool news = false;
+
 	if (used * 2 >= room && !grow())
 		return false;
-	place = place_of(table, room, lock);
-	if (*place == lock)
-		return true;
-	if (!write_lock(lock, kind))
-		return false;
-	*place = lock;
-	used++;
-	return true;
+	lock = place_of(table, room, address);
+	if (!lock->address) {
+		*lock = (struct lock){ .address = address, .kind = kind, .distance = -1 };
+		used++;
+		name_static(lock);
+		news = true;
+	}
+	if (news || (monotonic_ns() - lock->looked_ns > LOOK_AGAIN_NS &&
+		     (lock->object.inode || (!lock->class && !lock->object.slab[0]))))
+		news |= look_at_object(lock);
+	if (frames && may_ask_paths(lock) && new_path(lock, frames))
+		news |= name_by_path(lock, frames);
+	/* That a place is used for several inodes is told at once, how many at the end. */
+	if (lock->inodes_written == 1 && lock->inodes > 1)
+		news = true;
+	return !news || write_lock(lock);
 }
 
 void lock_names_close(void)
 {
 	if (--users)
 		return;
+	for (size_t i = 0; i < room; i++) {
+		if (!table[i].address || !table[i].object.inode)
+			continue;
+		look_at_object(&table[i]);
+		if (table[i].inodes != table[i].inodes_written)
+			write_lock(&table[i]);
+	}
 	lines_close(&file);
+	while (classes) {
+		struct class *next = classes->next;
+
+		free(classes);
+		classes = next;
+	}
+	callers_unload();
+	percpu_unload();
+	slabs_unload();
+	types_unload();
 	free(table);
 	table = NULL;
 	room = used = 0;

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lock.jsonl: every lock that was waited for, once, with what names can be had. */
+/* lock.jsonl: every lock that was waited for, with what names can be had. */
 #ifndef SEEKMETER_LOCK_NAMES_H
 #define SEEKMETER_LOCK_NAMES_H
 
 #include "recorder.h"
 
+#include "records.h"
+
+/* Whether the kernel's BTF has this function. */
+bool kernel_has_function(const char *name);
+/* How this kernel tells what a lock lies in: for rodata->object_ways of an object that includes lock_objects.h. */
+struct lock_object_ways lock_names_ways(void);
 /*
- * Several sources may have it open at once, sharing one map: the first opens, the last one's close closes.
- * objects_fd: the map from a lock's address to struct lock_object. 0, or -1 with errno.
+ * Several sources may have it open at once, sharing the maps `objects` and `inode_caches` of lock_objects.h:
+ * the first opens, the last one's close closes. share: before the object is loaded. open: when it is loaded,
+ * before it is attached. 0, or -1 with errno.
  */
-int lock_names_open(const struct options *options, int objects_fd);
-/* The map it was opened with, for the next source to share; -1: nobody has opened it. */
-int lock_names_objects(void);
+int lock_names_share(struct bpf_object *object);
+int lock_names_open(const struct options *options, struct bpf_object *object);
 /*
  * kind: enum lock_kind. frames: return addresses of a call path that waited for it or took it, innermost first, 0 after
  * the last; NULL: not known. False: it could not be written.

@@ -45,15 +45,6 @@ static uint32_t sums_entries(void)
 	return cpus > 64 ? SUMS_ENTRIES_MANY_CPUS : SUMS_ENTRIES;
 }
 
-static bool kernel_has_function(const char *name)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-	bool found = btf && btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
-
-	btf__free(btf);
-	return found;
-}
-
 static size_t hot_bytes(void)
 {
 	return sizeof(*hot) * LOCK_BIN_SLOTS * cpus;
@@ -84,7 +75,7 @@ static int load(const struct options *options)
 	skel->rodata->bin_ns = bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->cpus = cpus;
-	skel->rodata->have_kmem_cache = kernel_has_function("bpf_get_kmem_cache");
+	skel->rodata->object_ways = lock_names_ways();
 	skel->rodata->have_task_from_pid = kernel_has_function("bpf_task_from_pid");
 	if (bpf_program__set_autoload(skel->progs.sched_switch, !skel->rodata->have_task_from_pid))
 		return source_off(&state, "report this", "a program can't be left out");
@@ -95,8 +86,7 @@ static int load(const struct options *options)
 		if (bpf_map__set_max_entries(slots[i], sums_entries()))
 			return source_off(&state, "report this", "the maps can't be sized: %s",
 					  strerror(errno));
-	if (lock_names_objects() >= 0 &&
-	    bpf_map__reuse_fd(skel->maps.objects, lock_names_objects()))
+	if (lock_names_share(skel->obj))
 		return source_off(&state, "report this", "the map of objects can't be shared: %s",
 				  strerror(errno));
 	if (bpf_map__set_max_entries(skel->maps.hot, LOCK_BIN_SLOTS * cpus))
@@ -168,7 +158,7 @@ static int start(const struct options *options)
 	}
 	file = rec_file_open(options, "lock_wait", bpf_object__btf(skel->obj), "lock_wait_record",
 			     NULL);
-	names_open = file && !lock_names_open(options, bpf_map__fd(skel->maps.objects));
+	names_open = file && !lock_names_open(options, skel->obj);
 	if (!names_open) {
 		source_off(&state, "free some space",
 			   "lock_wait.rec or lock.jsonl can't be written: %s", strerror(errno));

@@ -173,6 +173,16 @@ void stacks_each_function(void (*each)(const char *name, uint64_t begin, uint64_
 	}
 }
 
+uint64_t stacks_address(const char *name)
+{
+	if (!loaded)
+		load();
+	for (size_t i = 0; i < symbol_count; i++)
+		if (!strcmp(text + symbols[i].name, name))
+			return symbols[i].address;
+	return 0;
+}
+
 /* Frames of the tracing itself, on top of what the kernel was doing. */
 static bool is_tracing(const char *name)
 {

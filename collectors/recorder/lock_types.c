@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The kernel's types, its own and its modules', from BTF.
+ *
+ * Read once, some 130,000 types, with an index of the names of structs and functions, as libbpf's search goes through
+ * all of them. A module that is loaded later is not known.
+ */
+#include "lock_types.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_MODULES 512
+#define MAX_DEPTH   12
+
+struct named {
+	uint32_t hash;
+	uint32_t id;
+	uint16_t where; /* in btfs */
+	uint16_t kind;
+};
+
+static struct btf *btfs[1 + MAX_MODULES]; /* the kernel's own first */
+static int btf_count;
+static struct named *index_of_names; /* by hash */
+static size_t index_size, index_room;
+
+static uint32_t hash_of(const char *name)
+{
+	uint32_t hash = 2166136261U;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619U;
+	return hash;
+}
+
+static bool add_name(const char *name, uint32_t id, int where, int kind)
+{
+	if (index_size == index_room) {
+		size_t room = index_room ? index_room * 2 : 1 << 16;
+		struct named *more = realloc(index_of_names, room * sizeof(*more));
+
+		if (!more)
+			return false;
+		index_of_names = more;
+		index_room = room;
+	}
+	index_of_names[index_size++] = (struct named){ hash_of(name), id, where, kind };
+	return true;
+}
+
+static bool add_names(int where, uint32_t first)
+{
+	const struct btf *btf = btfs[where];
+
+	for (uint32_t id = first; id < btf__type_cnt(btf); id++) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+		int kind = btf_kind(t);
+
+		if (!t->name_off ||
+		    (kind != BTF_KIND_STRUCT && kind != BTF_KIND_UNION && kind != BTF_KIND_FUNC))
+			continue;
+		if (!add_name(btf__name_by_offset(btf, t->name_off), id, where, kind))
+			return false;
+	}
+	return true;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+
+	if (x->hash != y->hash)
+		return x->hash < y->hash ? -1 : 1;
+	return x->where != y->where ? x->where - y->where : (x->id > y->id) - (x->id < y->id);
+}
+
+static void load_modules(void)
+{
+	DIR *dir = opendir("/sys/kernel/btf");
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)) && btf_count <= MAX_MODULES) {
+		if (entry->d_name[0] == '.' || !strcmp(entry->d_name, "vmlinux"))
+			continue;
+		/* One that is just being unloaded, or was built for another kernel, is left out. */
+		btfs[btf_count] = btf__load_module_btf(entry->d_name, btfs[0]);
+		if (btfs[btf_count])
+			btf_count++;
+	}
+	if (dir)
+		closedir(dir);
+}
+
+bool types_load(void)
+{
+	if (btf_count)
+		return true;
+	btfs[0] = btf__load_vmlinux_btf();
+	if (!btfs[0])
+		return false;
+	btf_count = 1;
+	load_modules();
+	for (int i = 0; i < btf_count; i++)
+		if (!add_names(i, i ? btf__type_cnt(btfs[0]) : 1))
+			break;
+	qsort(index_of_names, index_size, sizeof(*index_of_names), by_hash);
+	return true;
+}
+
+void types_unload(void)
+{
+	while (btf_count)
+		btf__free(btfs[--btf_count]);
+	free(index_of_names);
+	index_of_names = NULL;
+	index_size = index_room = 0;
+}
+
+int types_find(const char *name, int btf_kind, struct type *found, int room)
+{
+	uint32_t hash = hash_of(name);
+	size_t low = 0, high = index_size;
+	int count = 0;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (index_of_names[middle].hash < hash)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < index_size && index_of_names[low].hash == hash && count < room; low++) {
+		const struct named *one = &index_of_names[low];
+		struct type type = { btfs[one->where], one->id };
+
+		if (one->kind == btf_kind && !strcmp(types_name(type), name))
+			found[count++] = type;
+	}
+	return count;
+}
+
+const struct btf *types_vmlinux(void)
+{
+	return btfs[0];
+}
+
+const struct btf_type *types_plain(struct type *type)
+{
+	const struct btf_type *t = btf__type_by_id(type->btf, type->id);
+
+	while (t && (btf_is_mod(t) || btf_is_typedef(t))) {
+		type->id = t->type;
+		t = btf__type_by_id(type->btf, type->id);
+	}
+	return t;
+}
+
+bool types_pointed_to(struct type pointer, struct type *to)
+{
+	const struct btf_type *t = types_plain(&pointer);
+
+	if (!t || !btf_is_ptr(t))
+		return false;
+	*to = (struct type){ pointer.btf, t->type };
+	t = types_plain(to);
+	return t && btf_is_composite(t);
+}
+
+const char *types_name(struct type type)
+{
+	const struct btf_type *t = btf__type_by_id(type.btf, type.id);
+	const char *name = t ? btf__name_by_offset(type.btf, t->name_off) : NULL;
+
+	return name ? name : "";
+}
+
+uint32_t types_bytes(struct type type)
+{
+	long long bytes = btf__resolve_size(type.btf, type.id);
+
+	return bytes > 0 ? bytes : 0;
+}
+
+static bool embedded(struct type in, const char *name, uint32_t base, int depth, uint32_t *offset)
+{
+	const struct btf_type *t = types_plain(&in);
+
+	if (!t || !btf_is_composite(t) || depth > MAX_DEPTH)
+		return false;
+	if (!strcmp(types_name(in), name)) {
+		*offset = base;
+		return true;
+	}
+	for (int i = 0; i < btf_vlen(t); i++) {
+		struct type member = { in.btf, btf_members(t)[i].type };
+
+		if (embedded(member, name, base + btf_member_bit_offset(t, i) / 8, depth + 1,
+			     offset))
+			return true;
+	}
+	return false;
+}
+
+bool types_embedded(struct type in, const char *name, uint32_t *offset)
+{
+	return embedded(in, name, 0, 0, offset);
+}
