@@ -20,6 +20,7 @@ typedef int64_t s64;
 
 #include "block_records.h"
 #include "call_records.h"
+#include "hold_records.h"
 #include "lock_records.h"
 #include "lock_sample_records.h"
 

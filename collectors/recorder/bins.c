@@ -21,6 +21,9 @@ static bool bins_settled(const struct bin_turn *turns, int cpus)
 		while ((turn & 1) && __atomic_load_n(&turns[i].count, __ATOMIC_ACQUIRE) == turn)
 			if (monotonic_ns() > deadline_ns)
 				return false;
+		while (__atomic_load_n(&turns[i].inside, __ATOMIC_ACQUIRE))
+			if (monotonic_ns() > deadline_ns)
+				return false;
 	}
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return true;

@@ -3,6 +3,7 @@
  * The recorder: loads the sources, empties their buffers until told to stop, leaves whole tables behind.
  *
  *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR] [--bin-ms N] [--collect a,b]
+ *            (default: all but holds)
  *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
  *
  * It prints one JSON line when everything is attached ({"ready": true, …}) and one when it is done. It stops at
@@ -30,8 +31,12 @@
 #define NS_PER_MS	1000000ULL
 #define LOSSES_EVERY_NS 1000000000ULL
 
-static const struct source *const sources[] = { &block_source, &locks_source, &calls_source,
-						&counters_source };
+#define DEFAULT_SOURCES "block,locks,calls,counters"
+#define ALL_SOURCES	DEFAULT_SOURCES ",holds"
+
+/* holds first: attaching it takes longest, and what another source sees meanwhile nobody empties. */
+static const struct source *const sources[] = { &holds_source, &block_source, &locks_source,
+						&calls_source, &counters_source };
 #define SOURCE_COUNT ((int)(sizeof(sources) / sizeof(sources[0])))
 
 static volatile sig_atomic_t stopping;
@@ -146,7 +151,7 @@ static int choose_sources(const char *list)
 			if (!strcmp(sources[i]->name, name))
 				found = sources[i]->state->wanted = true;
 		if (!found)
-			err = fail(name, "no such source; choose from block,locks,calls,counters");
+			err = fail(name, "no such source; choose from " ALL_SOURCES);
 	}
 	free(copy);
 	return err;
@@ -165,7 +170,7 @@ static int parse(int argc, char **argv, struct options *options)
 		{ "verbose", no_argument, NULL, 'v' },
 		{ 0 },
 	};
-	const char *collect = "block,locks,calls,counters";
+	const char *collect = NULL;
 	unsigned int major, minor;
 	char *end;
 	int word;
@@ -215,6 +220,8 @@ static int parse(int argc, char **argv, struct options *options)
 		return fail(argv[optind], "unexpected word");
 	if (options->out_fd < 0 && !options->probe)
 		return fail("--out", "missing; give the directory the tables go to");
+	if (!collect)
+		collect = options->probe ? ALL_SOURCES : DEFAULT_SOURCES;
 	return choose_sources(collect);
 }
 
@@ -340,6 +347,9 @@ int main(int argc, char **argv)
 		if (sources[i]->state->wanted && sources[i]->start(&options) == 0)
 			on++;
 	}
+	/* What came in while other sources were being attached; and holds begins with it. */
+	if (!options.probe)
+		drain_all(false);
 	announce(options.probe ? "probed" : "ready", ready_ns);
 	if (!options.probe) {
 		if (on)

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The holds source: empties the sums of holds.bpf.c, bin by bin, into hold.rec and names the locks.
+ *
+ * It costs every taking and every release of a mutex, rwsem or semaphore, so it is on only where asked for. Which
+ * functions can be traced is tried one by one; what can't be is left out and said in the notes.
+ */
+#include "recorder.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bins.h"
+#include "lock_names.h"
+#include "records.h"
+
+#include "holds.skel.h" /* uses the types of records.h */
+
+#define BATCH 512
+#define SUMS_ENTRIES \
+	16384 /* locks taken in one bin; each about 100 bytes in each of HOLD_BIN_SLOTS */
+#define SLOTS HOLD_BIN_SLOTS
+
+static struct source_state state;
+static struct holds_bpf *skel;
+static struct rec_file *file;
+static uint64_t bin_ns;
+static bool names_open;
+static int cpus, traced;
+static int sum_fds[SLOTS];
+static struct hold_key keys[BATCH];
+static struct hold_sum sums[BATCH];
+static struct hold_record records[BATCH];
+static char notes[MAX_REASONS][64]; /* "not traced: …" */
+static int noted;
+
+/* Entries of a bin's map; SEEKMETER_HOLD_ENTRIES=N is for machines short of memory, and the test of a full map. */
+static uint32_t sums_entries(void)
+{
+	const char *asked = getenv("SEEKMETER_HOLD_ENTRIES");
+	unsigned long entries = asked ? strtoul(asked, NULL, 10) : 0;
+
+	return entries && entries <= 1 << 20 ? entries : SUMS_ENTRIES;
+}
+
+/* The kernel's function that a program is for: "fexit/mutex_lock". */
+static const char *function_of(const struct bpf_program *program)
+{
+	return strchr(bpf_program__section_name(program), '/') + 1;
+}
+
+static void leave_out(const struct bpf_program *program)
+{
+	if (noted == MAX_REASONS)
+		return;
+	snprintf(notes[noted], sizeof(notes[noted]), "not traced: %s", function_of(program));
+	reason_set(state.notes, notes[noted++], 1);
+}
+
+/* Does the kernel let a program that does nothing be loaded for this function? 0, or -errno. */
+static int try_function(const struct btf *btf, const struct bpf_program *program)
+{
+	const struct bpf_insn nothing[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts);
+	int fd, id = btf__find_by_name_kind(btf, function_of(program), BTF_KIND_FUNC);
+
+	if (id <= 0)
+		return -ENOENT;
+	opts.expected_attach_type = bpf_program__expected_attach_type(program);
+	opts.attach_btf_id = id;
+	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "try", "Dual BSD/GPL", nothing, 2, &opts);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+static int refused(int err)
+{
+	const char *remedy = "VM=1 takes a kernel that has it (make doctor VM=1)";
+
+	if (getenv("SEEKMETER_GUEST"))
+		remedy = "another KERNEL=, with CONFIG_FUNCTION_TRACER and BPF trampolines";
+	return source_off(&state, remedy,
+			  "the kernel lets no BPF program trace its functions (fentry): %s",
+			  strerror(err));
+}
+
+/* Only programs for functions that can be traced will be loaded. */
+static int choose_functions(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	struct bpf_program *program;
+	int err = 0, one;
+
+	if (!btf)
+		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
+				  "the kernel's type information can't be read: %s",
+				  strerror(errno));
+	if (btf__find_by_name_kind(btf, "mutex_lock_nested", BTF_KIND_FUNC) > 0) {
+		btf__free(btf);
+		return source_off(
+			&state,
+			access("/proc/lock_stat", F_OK)
+				? "use a kernel without CONFIG_DEBUG_LOCK_ALLOC"
+				: "use a kernel without it; this one's own count is /proc/lock_stat",
+			"CONFIG_DEBUG_LOCK_ALLOC: locks are taken by other functions than usual");
+	}
+	traced = 0;
+	bpf_object__for_each_program(program, skel->obj) {
+		one = try_function(btf, program);
+		if (!one) {
+			traced++;
+			continue;
+		}
+		if (one != -ENOENT)
+			err = -one;
+		leave_out(program);
+		bpf_program__set_autoload(program, false);
+	}
+	skel->rodata->object_ways = lock_names_ways();
+	btf__free(btf);
+	return traced ? 0 : refused(err ? err : ENOENT);
+}
+
+static int load(const struct options *options)
+{
+	uint32_t zero = 0;
+
+	cpus = libbpf_num_possible_cpus();
+	if (cpus <= 0)
+		return source_off(&state, "mount sysfs on /sys",
+				  "the number of CPUs can't be read");
+	if (cpus > BIN_CPUS)
+		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs",
+				  BIN_CPUS);
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
+				  "/sys/kernel/btf/vmlinux can't be read: %s", strerror(errno));
+	skel = holds_bpf__open();
+	if (!skel)
+		return source_off(&state, "rebuild with make clean, then make build",
+				  "the BPF object can't be opened: %s", strerror(errno));
+	if (choose_functions())
+		return -1;
+	skel->rodata->bin_ns = bin_ns;
+	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	struct bpf_map *const slots[SLOTS] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
+					       skel->maps.sums3 };
+	for (int i = 0; i < SLOTS; i++)
+		if (bpf_map__set_max_entries(slots[i], sums_entries()))
+			return source_off(&state, "report this", "the maps can't be sized: %s",
+					  strerror(errno));
+	if (lock_names_share(skel->obj))
+		return source_off(&state, "report this", "the map of objects can't be shared: %s",
+				  strerror(errno));
+	if (holds_bpf__load(skel))
+		return source_off(&state, "make doctor says what this kernel lacks",
+				  "the kernel refused the programs: %s", strerror(errno));
+	for (int i = 0; i < SLOTS; i++)
+		sum_fds[i] = bpf_map__fd(slots[i]);
+	if (options->cgroup_fd >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup),
+							   &zero, &options->cgroup_fd, BPF_ANY))
+		return source_off(&state, "use a cgroup2 directory",
+				  "the workload's cgroup can't be watched: %s", strerror(errno));
+	return 0;
+}
+
+static void stop(void)
+{
+	rec_file_close(file, &state);
+	file = NULL;
+	if (names_open)
+		lock_names_close();
+	names_open = false;
+	state.object = NULL;
+	holds_bpf__destroy(skel);
+	skel = NULL;
+}
+
+/* One by one: some functions can be traced and others not. */
+static int attach(void)
+{
+	struct bpf_program *program;
+	int err = 0;
+
+	for (int i = 0; i < skel->skeleton->prog_cnt; i++) {
+		program = *skel->skeleton->progs[i].prog;
+		if (bpf_program__fd(program) < 0)
+			continue;
+		*skel->skeleton->progs[i].link = bpf_program__attach(program);
+		if (*skel->skeleton->progs[i].link)
+			continue;
+		err = errno;
+		leave_out(program);
+		traced--;
+	}
+	return traced ? 0 : refused(err);
+}
+
+static int start(const struct options *options)
+{
+	bin_ns = options->bin_ns;
+	if (load(options))
+		goto fail;
+	file = rec_file_open(options, "hold", bpf_object__btf(skel->obj), "hold_record", NULL);
+	names_open = file && !lock_names_open(options, skel->obj);
+	if (!names_open) {
+		source_off(&state, "free some space", "hold.rec or lock.jsonl can't be written: %s",
+			   strerror(errno));
+		goto fail;
+	}
+	if (attach())
+		goto fail;
+	state.object = skel->obj;
+	state.on = true;
+	return 0;
+fail:
+	stop();
+	return -1;
+}
+
+static struct hold_record row_of(uint64_t bin, const struct hold_key *key,
+				 const struct hold_sum *sum)
+{
+	struct hold_record row;
+
+	memset(&row, 0, sizeof(row)); /* with the padding: it goes to the file */
+	row.bin_ns = bin * bin_ns;
+	row.lock_id = key->lock;
+	row.kind = key->kind;
+	row.mode = key->mode;
+	row.in_workload = key->in_workload;
+	row.acquired = sum->acquired;
+	row.try_failed = sum->try_failed;
+	row.holds = sum->holds;
+	row.hold_ns = sum->hold_ns;
+	row.max_hold_ns = sum->max_hold_ns;
+	return row;
+}
+
+static void drain_bin(uint64_t bin)
+{
+	int fd = sum_fds[bin % SLOTS], err = 0;
+	uint32_t place = 0;
+	size_t whole;
+
+	for (bool first = true; !err; first = false) {
+		uint32_t count = BATCH;
+
+		if (bpf_map_lookup_and_delete_batch(fd, first ? NULL : &place, &place, keys, sums,
+						    &count, NULL)) {
+			err = errno;
+			if (err != ENOENT) { /* ENOENT: that was all */
+				reason_add(state.notes, "a bin's sums could not be read", 1);
+				count = 0;
+			}
+		}
+		for (uint32_t i = 0; i < count; i++) {
+			records[i] = row_of(bin, &keys[i], &sums[i]);
+			if (!lock_names_note(keys[i].lock, keys[i].kind, NULL))
+				reason_add(state.notes, "lock not written", 1);
+		}
+		whole = rec_file_write(file, &state, records, count);
+		for (size_t i = 0; i < whole; i++)
+			state.recorded +=
+				records[i].acquired + records[i].try_failed + records[i].holds;
+	}
+}
+
+static void read_counts(void)
+{
+	struct hold_counts *parts = calloc(cpus, sizeof(*parts)), sum = { 0 };
+	uint32_t zero = 0;
+	uint64_t ended;
+
+	if (!parts)
+		return;
+	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.counts), &zero, parts) == 0) {
+		/* All members are u64. */
+		for (int i = 0; i < cpus; i++)
+			for (size_t j = 0; j < sizeof(sum) / sizeof(uint64_t); j++)
+				((uint64_t *)&sum)[j] += ((uint64_t *)&parts[i])[j];
+		ended = sum.released - sum.not_taken - sum.other_task;
+		/* What is seen, and recorded, is a taking, a trylock that failed, or the end of a hold. */
+		state.seen = sum.taken + sum.try_failed + ended + sum.too_deep + sum.no_storage +
+			     sum.end_missed;
+		reason_set(state.lost, "map full", sum.map_full);
+		reason_set(state.lost, "map busy", sum.map_busy);
+		reason_set(state.lost, "recorder late", sum.late);
+		reason_set(state.lost, "holds nested too deep", sum.too_deep);
+		reason_set(state.lost, "no task storage", sum.no_storage);
+		reason_set(state.lost, "end of a hold not seen", sum.end_missed);
+		reason_set(state.notes, "taken", sum.taken);
+		reason_set(state.notes, "trylocks that failed", sum.try_failed);
+		reason_set(state.notes, "held at the start (or taking not seen)", sum.not_taken);
+		reason_set(state.notes, "released by another task", sum.other_task);
+		reason_set(state.notes, "held at the end",
+			   sum.taken - sum.too_deep - sum.no_storage - sum.end_missed - ended);
+	}
+	free(parts);
+}
+
+/* Recording begins with the first call, when all sources are attached, so that nobody's attaching is in it. */
+static void drain(bool last)
+{
+	if (!skel->bss->recording && !last) {
+		skel->bss->drained_to = monotonic_ns() / bin_ns;
+		__atomic_store_n(&skel->bss->recording, true, __ATOMIC_RELEASE);
+	}
+	bins_drain(skel->bss->turns, cpus, &skel->bss->drained_to, bin_ns, last, drain_bin);
+	read_counts();
+}
+
+static void detach(void)
+{
+	__atomic_store_n(&skel->bss->recording, false, __ATOMIC_RELEASE);
+	holds_bpf__detach(skel);
+}
+
+const struct source holds_source = {
+	.name = "holds",
+	.start = start,
+	.drain = drain,
+	.detach = detach,
+	.stop = stop,
+	.state = &state,
+};
