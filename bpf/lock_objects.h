@@ -79,7 +79,7 @@ enum pageflags {
 
 extern struct kmem_cache *bpf_get_kmem_cache(u64 addr) __ksym __weak;
 
-static __always_inline u64 read_u64(u64 from)
+static __always_inline u64 kernel_u64(u64 from)
 {
 	u64 value = 0;
 
@@ -96,10 +96,10 @@ static __always_inline struct kmem_cache___objects *cache_by_page(u64 address, u
 	if (!object_ways.vmemmap_base || !object_ways.page_offset_base ||
 	    !object_ways.vmalloc_base || !bpf_core_enum_value_exists(enum pageflags, PG_slab))
 		return NULL;
-	vmemmap = read_u64(object_ways.vmemmap_base);
-	direct = read_u64(object_ways.page_offset_base);
+	vmemmap = kernel_u64(object_ways.vmemmap_base);
+	direct = kernel_u64(object_ways.page_offset_base);
 	if (!vmemmap || !direct || address < direct ||
-	    address >= read_u64(object_ways.vmalloc_base))
+	    address >= kernel_u64(object_ways.vmalloc_base))
 		return NULL;
 	page = vmemmap +
 	       ((address - direct) >> PAGE_SHIFT) * bpf_core_type_size(struct page___flags);
