@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests of locks share: rows by kind, the accounts, a storm beside the kernel's event tracer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.collectors.lock_events import Waits, lock_events, pair
+from tests.collectors.recording import (
+    SLOWER,
+    Recording,
+    cgroup,
+    compile_program,
+    enum_value,
+    recording,
+    run_inside,
+)
+
+# How much later than the first tracer the second one reads the clock.
+TRACERS_NS = 4_000 * SLOWER
+
+
+def kind_number(run: Recording, kind: str) -> int:
+    return enum_value(run.out / "lock_wait.rec", "lock_kind", kind)
+
+
+def rows_of(run: Recording, kind: str) -> npt.NDArray[np.void]:
+    table = run.table("lock_wait")
+    rows: npt.NDArray[np.void] = table[table["kind"] == kind_number(run, kind)]
+    return rows
+
+
+def assert_balanced(run: Recording) -> None:
+    """Every event seen is accounted for, and every wait is in the table or in the losses."""
+    state = run.source("locks")
+    lost, notes = dict(state["lost"]), state["notes"]
+    missed = lost.pop("program already running on this CPU", 0)
+    assert (
+        notes["contention_begin events"]
+        == state["seen"] + notes["mutex waits changing between spin and sleep"]
+    )
+    assert state["seen"] == state["recorded"] + sum(lost.values()) + notes["open at the end"]
+    table = run.table("lock_wait")
+    assert int(table["count"].sum()) == state["recorded"]
+    ends = state["recorded"] + notes["open at the start (or begin not seen)"]
+    ends += sum(lost[name] for name in ("map full", "map busy", "recorder late"))
+    assert notes["contention_end events"] == ends
+    assert missed == state["bpf"]["recursion_misses"]
+
+
+def assert_same(rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str) -> int:
+    """Counts exact for each lock, times within what two tracers differ by; returns waits compared."""
+    compared = 0
+    for lock, waits in truth.items():
+        if waits.kinds != {kind} or not waits.count:
+            continue
+        mine = rows[rows["lock_id"] == lock]
+        assert int(mine["count"].sum()) == waits.count, hex(lock)
+        assert int(mine["failed"].sum()) == waits.failed, hex(lock)
+        # The tracers run one after the other at each event.
+        slack = TRACERS_NS * waits.phases + 0.02 * (waits.spin_ns + waits.sleep_ns)
+        assert abs(int(mine["spin_ns"].sum()) - waits.spin_ns) < slack, hex(lock)
+        assert abs(int(mine["sleep_ns"].sum()) - waits.sleep_ns) < slack, hex(lock)
+        compared += waits.count
+    return compared
+
+
+def storm(tmp_path: Path, name: str, words: Sequence[str | Path]) -> tuple[Recording, dict[int, Waits], str]:
+    """Record a program in a cgroup, the event tracer around the recorder; the waits are of its locks."""
+    program = compile_program(name, tmp_path)
+    with (
+        lock_events(tmp_path) as stream,
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "locks", "--cgroup", str(group)) as run,
+    ):
+        child = run_inside(group, [program, *words])
+        output = child.communicate(timeout=120)[0]
+        assert child.returncode == 0
+    mine = {event.lock for event in stream.events if event.comm == name}
+    times = [event.t_ns for event in stream.events if event.comm == name]
+    begins = sum(event.begin for event in stream.events)
+    inside = sum(event.begin and times[0] <= event.t_ns <= times[-1] for event in stream.events)
+    state = run.source("locks")
+    missed = state["bpf"]["recursion_misses"]
+    # The tracer was on for longer than the recorder, the storm shorter: all in between is seen or counted.
+    assert inside - missed <= state["notes"]["contention_begin events"] <= begins
+    truth = {lock: waits for lock, waits in pair(stream.events).items() if lock in mine}
+    return run, truth, output
