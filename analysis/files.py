@@ -96,3 +96,11 @@ def write_atomic(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise ReportError(f"{path} can't be written: {error.strerror}; free some space") from None
     publish(temporary, path)
+
+
+def remove(path: Path) -> None:
+    """Remove a result file of before, if there is one; a directory in its place is left alone."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        pass

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from analysis import units
 from analysis.figures import distributions, iograph
-from analysis.files import write_atomic
+from analysis.files import remove, write_atomic
 from analysis.measures.measured import Measured, measure
-from analysis.reports import about, html, text
+from analysis.reports import about, html, lock_pictures, text
 from analysis.reports.content import make_document
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables
@@ -61,6 +61,15 @@ def make_report(path: Path) -> str:
         write_atomic(run.path / "distributions.png", shapes[0])
         files.insert(len(FILES), "distributions.png")
     pictures = [(IOGRAPH, svg), *([(DISTRIBUTIONS, shapes[1])] if shapes else [])]
-    page = html.render(document, pictures, files, "the run directory")
+    lock_files = lock_pictures.make(tables, measured)
+    for name in lock_pictures.NAMES:
+        if lock_files is not None and name in lock_files.files:
+            write_atomic(run.path / name, lock_files.files[name])
+            files.insert(-len(tables.rows), name)
+        else:
+            remove(run.path / name)  # of a report before
+    if lock_files is not None:
+        pictures += [(words, lock_files.files[name]) for words, name in lock_files.pictures]
+    page = html.render(document, pictures, files, "the run directory", lock_pictures.INLINE)
     write_atomic(run.path / "report.html", page.encode("utf-8", "backslashreplace"))
     return text.essence(document, ESSENCE, [run.path / name for name in shown])

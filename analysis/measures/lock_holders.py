@@ -83,6 +83,7 @@ class Edge:
     row: int
     comm: str
     state: str
+    wants: str  # the lock the holder waited for in turn; "": none
     holder: Label
     waits: float
     ns: float
@@ -129,7 +130,7 @@ def measure_holders(found: LockWaits, stacks: Mapping[int, list[str]]) -> Holder
     labels = _Labels(stacks)
     at = np.flatnonzero(paths.holder_state.is_in(TASK_STATES) | paths.holder_state.is_("readers"))
     holders: dict[tuple[int, str, str, str], list[float]] = {}
-    edges: dict[tuple[str, int, str, str, str], list[float]] = {}
+    edges: dict[tuple[str, int, str, str, str, str], list[float]] = {}
     if at.size:
         few = group(
             [
@@ -138,6 +139,7 @@ def measure_holders(found: LockWaits, stacks: Mapping[int, list[str]]) -> Holder
                 paths.holder_stack_id[at],
                 paths.holder_comm.codes[at],
                 paths.holder_state.codes[at],
+                paths.holder_lock[at],
             ]
         )
         waits, time = few.sums(paths.count[at]), few.sums(total[at])
@@ -146,9 +148,11 @@ def measure_holders(found: LockWaits, stacks: Mapping[int, list[str]]) -> Holder
             comm = paths.holder_comm.labels[paths.holder_comm.codes[first]]
             state = paths.holder_state.labels[paths.holder_state.codes[first]]
             path = labels.of(int(paths.holder_stack_id[first])) if state in TASK_STATES else ""
+            wanted = int(paths.holder_lock[first])
+            wants = found.lock_label(wanted) if wanted else ""
             waiter = labels.of(int(paths.stack_id[first]))
             for sums in (
-                edges.setdefault((waiter, row, comm, state, path), [0.0, 0.0]),
+                edges.setdefault((waiter, row, comm, state, wants, path), [0.0, 0.0]),
                 *([holders.setdefault((row, comm, state, path), [0.0, 0.0])] if state in TASK_STATES else []),
             ):
                 sums[0] += waits[g]

@@ -220,7 +220,9 @@ def inodes_section(run: Run, m: Measured) -> Section | None:
         section.notes.append(f"{left:,} more inode locks with less wait")
     if several:
         section.notes.append("+: several inodes used this place in memory in turn; the first is named")
-    section.definition = "one lock each, that lies in an inode; path: relative to the mount point, when the workload had ended."
+    section.definition = (
+        "one lock each, that lies in an inode; path: from the mount point on, when the workload had ended."
+    )
     return section
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from analysis import units
 from analysis.measures import lock_holders, lock_names, lock_paths
-from analysis.measures.lock_holders import Holders
+from analysis.measures.lock_holders import Edge, Holders
 from analysis.measures.locks import LockWaits
 from analysis.measures.measured import Measured
 from analysis.reports import about
@@ -145,6 +145,14 @@ def _ran(section: Section, tables: Tables, m: Measured) -> None:
     )
 
 
+def holder_words(edge: Edge) -> str:
+    """Who held the lock, and what it was doing."""
+    if edge.state == "readers":
+        return "readers"
+    doing = f"waiting for {edge.wants}" if edge.wants else lock_holders.STATE_WORDS[edge.state]
+    return f"{_comm(edge.comm)} ({doing})"
+
+
 def blocking_section(run: Run, m: Measured) -> Section:
     """Who waits for whom."""
     section = Section("Who waits for whom", mark=about.mark(run, "locks"))
@@ -159,7 +167,7 @@ def blocking_section(run: Run, m: Measured) -> Section:
         mark = ESTIMATED if row.sampled_share < 1 else ""
         body.append((mark + units.ns(e.ns), units.percent(e.ns / total), f"{row.type} {name(row)}"))
         body.append(("", "", f"  wanted by  {e.waiter}"))
-        who = "readers" if e.state == "readers" else f"{_comm(e.comm)} ({lock_holders.STATE_WORDS[e.state]})"
+        who = holder_words(e)
         body.append(("", "", f"  held by    {who}{': ' + e.holder if e.holder else ''}"))
     section.tables.append(Table(("waited", "share %", "<lock, who wanted it, who held it"), body))
     shown = sum(e.ns for e in holders.edges[:TOP])
