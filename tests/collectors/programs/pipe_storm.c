@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MAX_THREADS 64
@@ -80,6 +81,7 @@ int main(int argc, char **argv)
 {
 	struct worker workers[MAX_THREADS] = { 0 };
 	unsigned long long attempts = 0, wall_ns = 0, first_ns = ~0ULL, last_ns = 0;
+	struct rusage used;
 	int writers, count;
 
 	if (argc < 4 || argc > 5) {
@@ -112,7 +114,15 @@ int main(int argc, char **argv)
 		if (workers[i].end_ns > last_ns)
 			last_ns = workers[i].end_ns;
 	}
-	printf("{\"pid\":%d,\"attempts\":%llu,\"threads\":%d,\"thread_wall_ns\":%llu,\"begin_ns\":%llu,\"end_ns\":%llu}\n",
+	if (getrusage(RUSAGE_SELF, &used)) {
+		perror("pipe_storm: getrusage");
+		return 1;
+	}
+	printf("{\"pid\":%d,\"attempts\":%llu,\"threads\":%d,\"thread_wall_ns\":%llu,\"begin_ns\":%llu,\"end_ns\":%llu,",
 	       (int)getpid(), attempts, count, wall_ns, first_ns, last_ns);
+	printf("\"cpu_ns\":%llu,\"switches\":%llu}\n",
+	       (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000000ULL +
+		       (used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000ULL,
+	       (unsigned long long)(used.ru_nvcsw + used.ru_nivcsw));
 	return 0;
 }
