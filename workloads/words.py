@@ -44,7 +44,7 @@ VARIABLES = {
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report (default runs/latest)",
-    "RUNS": "run directories to compare, 2 to 8 of them, separated by blanks",
+    "RUNS": "run directories to compare, 2 to 16 of them, separated by blanks",
 }
 
 # Variables of the design that are not built yet. Refused, so that nobody thinks they did something.
@@ -79,7 +79,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
 }
 
 COLLECTORS = ("block", "locks", "calls", "counters")
-MOST_COMPARED = 8
+MOST_COMPARED = 16
 SCALES = ("quick", "default", "paper")
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq")
 _OLD_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "as": "kyber", "cfq": "bfq"}

@@ -13,10 +13,10 @@ from analysis import devices
 from analysis.measures import disk_map
 from analysis.measures.measured import Measured, measure
 from analysis.run import Run, open_run
-from analysis.tables.load import Tables, load_tables
+from analysis.tables.load import load_tables
 from analysis.tables.phase import Phases
 
-LETTERS = "ABCDEFGH"
+LETTERS = "ABCDEFGHIJKLMNOP"  # four file systems at four numbers of threads
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,6 @@ class Compared:
     devices: list[devices.Device]  # those with requests
     used: list[disk_map.Stretches]  # of each device
     truncated_bytes: dict[str, int]
-    spin_unseen_ns: int | None  # spinning in waits no tracepoint shows, by CPU samples; None: none taken
 
     @property
     def has_block(self) -> bool:
@@ -43,14 +42,6 @@ class Compared:
         return self.run.emulated
 
 
-def _spin_unseen_ns(tables: Tables) -> int | None:
-    samples = tables.lock_sample
-    if samples is None:
-        return None
-    unseen = samples.doing.is_("spin_unseen")
-    return int((samples.count[unseen] * samples.period_ns[unseen]).sum())
-
-
 def load_compared(letter: str, path: Path) -> Compared:
     """Open and measure one run. Raises what open_run and load_tables raise."""
     run = open_run(path)
@@ -61,16 +52,7 @@ def load_compared(letter: str, path: Path) -> Compared:
     used = []
     if tables.block is not None:
         used = [disk_map.stretches(begin, end) for begin, end in disk_map.extents(tables.block, numbers)]
-    return Compared(
-        letter,
-        run,
-        measured,
-        tables.phases,
-        found,
-        used,
-        tables.truncated_bytes,
-        _spin_unseen_ns(tables),
-    )
+    return Compared(letter, run, measured, tables.phases, found, used, tables.truncated_bytes)
 
 
 def meaningless(first: Compared, other: Compared) -> bool:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from analysis.measures import phases
 from analysis.measures.compared import Compared
+from analysis.measures.lock_holders import STATES
 from analysis.measures.lock_names import perf_type
+from analysis.measures.locks import LockRow
 from analysis.measures.statistics import t_975
 
 Lock = tuple[str, str]  # kind as perf calls it, name
@@ -28,6 +30,8 @@ class Sums:
     sleep_ns: int
     own_sleep_ns: int  # of sleep_ns, that of the workload's tasks
     is_estimate: bool = False  # by call paths of which only some were looked at
+    is_by_path: bool = False  # its name was told by the call path
+    is_unnamed: bool = False  # it goes by a caller: another class may be the same lock
 
     @property
     def total_ns(self) -> int:
@@ -47,7 +51,14 @@ def add(some: Sequence[Sums]) -> Sums:
         sum(s.sleep_ns for s in some),
         sum(s.own_sleep_ns for s in some),
         any(s.is_estimate for s in some),
+        any(s.is_by_path for s in some),
+        any(s.is_unnamed for s in some),
     )
+
+
+def class_of(row: LockRow) -> Lock:
+    """The class this row belongs to."""
+    return perf_type(row.kind, ""), row.name
 
 
 def by_class(one: Compared) -> Locks | None:
@@ -57,8 +68,16 @@ def by_class(one: Compared) -> Locks | None:
         return None
     found: dict[Lock, list[Sums]] = {}
     for row in rows:
-        sums = Sums(row.waits, row.spin_ns, row.sleep_ns, row.workload_sleep_ns, row.is_estimate)
-        found.setdefault((perf_type(row.kind, ""), row.name), []).append(sums)
+        sums = Sums(
+            row.waits,
+            row.spin_ns,
+            row.sleep_ns,
+            row.workload_sleep_ns,
+            row.is_estimate,
+            row.named_by == "call path",
+            not row.named_by,
+        )
+        found.setdefault(class_of(row), []).append(sums)
     return {lock: add(some) for lock, some in found.items()}
 
 
@@ -203,3 +222,30 @@ def next_lock(locks: Locks) -> Next | None:
     total = sum(sums.total_ns for sums, _ in ordered)
     second, lock = ordered[1] if len(ordered) > 1 else (NONE, None)
     return Next(ordered[0][1], ordered[0][0], lock, second, total)
+
+
+@dataclass(frozen=True)
+class HeldUp:
+    """How much of the waiting for a lock was for a holder that waited for another lock in turn."""
+
+    known_ns: float  # waited while it could be told what the holder did
+    chained_ns: float  # of it, the holder waited for another lock
+    second: str  # for which lock most
+    second_ns: float
+
+
+def held_up(one: Compared, lock: Lock) -> HeldUp | None:
+    """None: what holders did was not recorded, or their waiting for locks was not seen."""
+    holders, rows = one.measured.lock_holders, one.measured.lock_rows
+    if holders is None or rows is None:
+        return None
+    mine = [i for i, row in enumerate(rows) if class_of(row) == lock]
+    known = float(holders.state_ns[mine, : STATES.index("unknown")].sum()) if mine else 0.0
+    seconds: dict[str, float] = {}
+    for chain in holders.chains:
+        if chain.row in mine:
+            seconds[chain.second] = seconds.get(chain.second, 0.0) + chain.ns
+    if not seconds or not known:
+        return None
+    second = min(seconds, key=lambda name: (-seconds[name], name))
+    return HeldUp(known, sum(seconds.values()), second, seconds[second])

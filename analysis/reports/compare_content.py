@@ -11,7 +11,8 @@ from analysis.measures.compared import Compared
 from analysis.reports import compare_about
 from analysis.reports.compare_facts import shared_name, stacked, tags
 from analysis.reports.compare_growth import growth_section
-from analysis.reports.compare_locks import next_section, sleep_section, spin_section
+from analysis.reports.compare_locks import sleep_section, spin_section
+from analysis.reports.compare_next import next_section
 from analysis.reports.compare_table import DIFFERS, Row, Value, integer, make_table, marks, union
 from analysis.reports.document import Document, Section
 

@@ -23,7 +23,7 @@ from analysis.reports.compare_facts import facts
 from analysis.reports.compare_locks import (
     LEAST_NAME,
     NO_LOCKS,
-    estimates,
+    marked_names,
     microseconds,
     of_lock,
     recorded,
@@ -154,7 +154,7 @@ def growth_section(runs: Runs) -> Section:
     left = [one.letter for one, _ in recorded(runs) if one.letter not in inside]
     if left:
         section.notes.append(f"{', '.join(left)}: no other run differs from it in threads alone")
-    section.notes += [*without_locks(runs), *estimates(every)]
+    section.notes += [*without_locks(runs), *marked_names(every)]
     section.definition = (
         "wait: spinning and sleeping. x2: what a doubling of the threads multiplies the figure by;"
         " exponent: figure ~ threads^exponent, least squares in logarithms over n values above 0, +- its 95 %"

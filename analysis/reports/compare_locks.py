@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sections on the locks of several runs: which one spins how much (the paper's table), which one makes an
-operation sleep how long, and which would be next."""
+"""Sections on the locks of several runs: which one spins how much (the paper's table), which makes an
+operation sleep how long?"""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from analysis.measures.compared_locks import (
     add,
     alike,
     by_class,
-    next_lock,
     operations,
     per_operation_us,
     spin_share,
     top,
 )
-from analysis.reports.compare_table import LITTLE, Row, Value, make_table, marks
-from analysis.reports.document import Section, Table
+from analysis.reports.compare_table import Row, Value, make_table, marks
+from analysis.reports.document import Section
+from analysis.reports.lock_words import BY_PATH, ESTIMATED
 
 Runs = Sequence[Compared]
 TOP = 5  # locks of each run that have a line of their own
 LEAST_SPIN = 0.001  # of all CPU time
 LEAST_OF_ALL = 0.001  # of the sleeping of the run with most of it
 LEAST_NAME = 24  # characters of a lock's name on a line, at least
-ESTIMATE = "~"  # on a name: its figure hangs on call paths of which only some were looked at
 OTHERS = "other locks"
 NO_LOCKS = "no run recorded locks"
 NO_SPINLOCKS = "virt"  # spinlock_mode of a guest whose spinlocks show no wait
@@ -60,17 +59,24 @@ def of_lock(lock: Lock) -> Callable[[Locks], Sums]:
 
 
 def shown_name(lock: Lock, every: Sequence[Locks | None]) -> Lock:
-    """The lock, its name marked where it is estimated in a run."""
+    """The lock, its name marked where in some run it is estimated, or was told by the call path."""
     kind, name = lock
-    estimated = any(found is not None and found.get(lock, NONE).is_estimate for found in every)
-    return (kind, f"{ESTIMATE}{name}") if estimated else lock
+    sums = add([found.get(lock, NONE) for found in every if found is not None])
+    return kind, (ESTIMATED if sums.is_estimate else "") + name + (BY_PATH if sums.is_by_path else "")
 
 
-def estimates(runs: Runs) -> list[str]:
-    """What the mark on a name means, if there is one."""
-    some = [one.letter for one, found in recorded(runs) if any(sums.is_estimate for sums in found.values())]
-    words = f"{', '.join(some)}: of some locks without a name not every wait's call path was looked at: locks"
-    return [f"{words} marked {ESTIMATE} are estimated from those that were"] if some else []
+def marked_names(runs: Runs) -> list[str]:
+    """What the marks on names mean, as far as there are any."""
+    sums = add([sums for _, found in recorded(runs) for sums in found.values()])
+    notes = []
+    if sums.is_by_path:
+        notes.append(f"names marked{BY_PATH} were told by the call path")
+    if sums.is_estimate:
+        notes.append(
+            f"locks marked {ESTIMATED} go by their caller, and not every wait's call path was looked at:"
+            " estimated from those that were"
+        )
+    return notes
 
 
 def lock_rows(
@@ -112,12 +118,22 @@ def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
     """The lines of what the tracepoints don't show, by CPU samples; and why some have none."""
     unseen: list[Value] = []
     both: list[Value] = []
-    for one in runs:
-        locks, ns = by_class(one), one.spin_unseen_ns
-        unseen.append(None if ns is None else spin_share(ns, one))
-        seen = None if locks is None else add(list(locks.values())).spin_ns
-        both.append(None if ns is None or seen is None else spin_share(ns + seen, one))
     notes = []
+    for one in runs:
+        locks, samples = by_class(one), one.measured.lock_samples
+        if samples is None or locks is None:
+            unseen.append(None)
+            both.append(None)
+            continue
+        found = samples.unseen
+        unseen.append(spin_share(found.ns, one))
+        both.append(spin_share(found.ns + add(list(locks.values())).spin_ns, one))
+        low, high = (units.percent(spin_share(ns, one)) for ns in (found.low_ns, found.high_ns))
+        words = f"{one.letter}: unseen: {found.samples:,} samples, 95 % interval {low}..{high} %"
+        if samples.spins:
+            most = samples.spins[0]
+            words += f", most in {most.type} {most.name} ({units.percent(spin_share(most.seen.ns, one))} %)"
+        notes.append(words)
     without = [one.letter for one, value in zip(runs, unseen, strict=True) if value is None]
     if without:
         notes.append(
@@ -148,7 +164,7 @@ def spin_section(runs: Runs, named: Sequence[str]) -> Section:
         section.notes.append(
             f"{', '.join(blind)}: this guest's spinlocks show no waits: their rows miss them"
         )
-    section.notes += [*notes, *estimates(runs)]
+    section.notes += [*notes, *marked_names(runs)]
     section.definition = (
         "time spinning / (CPUs x recorded time), in percent (Bryant 2002, table 1), of waits that the lock"
         f" tracepoints show. {WHOLE} A row a class of lock: the {TOP} highest of each run."
@@ -194,47 +210,9 @@ def sleep_section(runs: Runs, named: Sequence[str]) -> Section:
         for one, _ in recorded(runs)
         if operations(one) is None
     ]
-    section.notes += estimates(runs)
+    section.notes += marked_names(runs)
     section.definition = (
         f"time asleep on locks of the class / operations. {WHOLE} Waits that came later, at the sync or in"
         " the journal, belong to the operations that caused them."
-    )
-    return section
-
-
-def next_section(runs: Runs, named: Sequence[str]) -> Section:
-    """Per run: the lock with most waiting, and the one that would have most if it were gone."""
-    section = Section("Which lock next", mark=marks(runs, "locks"))
-    if not recorded(runs):
-        section.absent = NO_LOCKS
-        return section
-    rows, alone = [], []
-    for one, tag in zip(runs, named, strict=True):
-        locks = by_class(one)
-        found = next_lock(locks) if locks is not None else None
-        if found is None:
-            if locks is not None:
-                alone.append(f"{one.letter}: no lock was waited on, as far as this kernel can show")
-            continue
-        little = LITTLE if one.emulated else ""
-        which = f"{one.letter} {tag}".strip() + little
-        spun = units.percent(found.first_sums.spin_ns / found.first_sums.total_ns)
-        rows.append((which, "1", " ".join(found.first), units.percent(found.first_share), "-", spun))
-        if found.second is None:
-            alone.append(f"{one.letter}: no other lock was waited on")
-            continue
-        rest = units.percent(found.second_share_of_rest)
-        spun = units.percent(found.second_sums.spin_ns / found.second_sums.total_ns)
-        rows.append(("", "2", " ".join(found.second), units.percent(found.second_share), rest, spun))
-    if rows:
-        heads = ("<run", "<", "<lock", "of all %", "of the rest %", "spinning %")
-        section.tables.append(Table(heads, rows))
-    section.notes += alone + without_locks(runs)
-    section.definition = (
-        "waiting: spinning and sleeping of all tasks together. of the rest: of the waiting without the first"
-        " lock's; spinning: of the lock's own. This is arithmetic, not a forecast: who no longer waits for"
-        " one lock comes to the others sooner and in greater numbers. In Bryant 2002 a scheduler patch cured"
-        " ext2's second lock (run queue); spinning on the first (big kernel lock) went from 30 to 70 % of"
-        " all CPU time and ext2 got 30 % slower. Cure the first lock first, then measure again."
     )
     return section

@@ -361,7 +361,7 @@ def test_the_essence_and_the_default_place(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ([], 2, "0 run directories were named; name 2 to 8"),
+        ([], 2, "0 run directories were named; name 2 to 16"),
         (["a"], 2, "1 run directories were named"),
         (["a"] * 9, 2, "9 run directories were named"),
         (["a", "./a"], 2, "are the same run"),

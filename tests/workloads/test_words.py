@@ -181,8 +181,8 @@ def test_wrong_words(given: dict[str, str], says: str) -> None:
         ("watch", {"FS": "ext3"}, "FS does not fit the job watch"),
         ("report", {"FS": "ext3"}, "FS does not fit the job report"),
         ("compare", {}, "add RUNS="),
-        ("compare", {"RUNS": "runs/a"}, "names 1 runs: give 2 to 8"),
-        ("compare", {"RUNS": " ".join("abcdefghi")}, "names 9 runs"),
+        ("compare", {"RUNS": "runs/a"}, "names 1 runs: give 2 to 16"),
+        ("compare", {"RUNS": " ".join("abcdefghijklmnopq")}, "names 17 runs"),
         ("trce", {}, "did you mean trace"),
     ],
 )

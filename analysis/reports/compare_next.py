@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The section on which lock would be next: per run, the first lock, and the one after it if it were gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import units
+from analysis.measures.compared import Compared
+from analysis.measures.compared_locks import Lock, Sums, by_class, held_up, next_lock
+from analysis.reports.compare_locks import NO_LOCKS, marked_names, recorded, shown_name, without_locks
+from analysis.reports.compare_table import LITTLE, marks
+from analysis.reports.document import Section, Table
+
+
+def _holders(one: Compared, lock: Lock) -> str:
+    """In how much of the waiting for the lock its holder waited for another; empty if that was not seen."""
+    held = held_up(one, lock)
+    if held is None:
+        return ""
+    return (
+        f"{one.letter}: in {units.percent(held.chained_ns / held.known_ns)} % of the waiting for the first in"
+        " which the holder was looked at, the holder itself waited for a lock, most for"
+        f" {held.second} ({units.percent(held.second_ns / held.known_ns)} %)"
+    )
+
+
+def next_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
+    """Per run: the lock with most waiting, and the one that would have most if it were gone."""
+    section = Section("Which lock next", mark=marks(runs, "locks"))
+    if not recorded(runs):
+        section.absent = NO_LOCKS
+        return section
+    rows = []
+    for one, tag in zip(runs, named, strict=True):
+        locks = by_class(one)
+        if locks is None:
+            continue
+        found = next_lock(locks)
+        if found is None:
+            section.notes.append(f"{one.letter}: no lock was waited on, as far as this kernel can show")
+            continue
+
+        def row(which: str, place: str, lock: Lock, sums: Sums, share: float, rest: float | None) -> None:
+            name = " ".join(shown_name(lock, [locks]))  # noqa: B023 (called here and now)
+            spun = units.percent(sums.spin_ns / sums.total_ns)
+            rows.append((which, place, name, units.percent(share), units.percent(rest), spun))
+
+        which = f"{one.letter} {tag}".strip() + (LITTLE if one.emulated else "")
+        row(which, "1", found.first, found.first_sums, found.first_share, None)
+        if found.second is None:
+            section.notes.append(f"{one.letter}: no other lock was waited on")
+            continue
+        row("", "2", found.second, found.second_sums, found.second_share, found.second_share_of_rest)
+        if found.first[0] == found.second[0] and found.first_sums.is_unnamed and found.second_sums.is_unnamed:
+            section.notes.append(f"{one.letter}: both go by their callers: they may be one lock")
+        if words := _holders(one, found.first):
+            section.notes.append(words)
+    if rows:
+        heads = ("<run", "<", "<lock", "of all %", "of the rest %", "spinning %")
+        section.tables.append(Table(heads, rows))
+    section.notes += [*without_locks(runs), *marked_names(runs)]
+    section.definition = (
+        "waiting: spinning and sleeping of all tasks together. of the rest: of the waiting without the first"
+        " lock's; spinning: of the lock's own. This is arithmetic, not a forecast: who no longer waits for"
+        " one lock comes to the others sooner and in greater numbers. In Bryant 2002 a scheduler patch cured"
+        " ext2's second lock (run queue); spinning on the first (big kernel lock) went from 30 to 70 % of"
+        " all CPU time and ext2 got 30 % slower. Cure the first lock first, then measure again."
+    )
+    return section
