@@ -56,6 +56,17 @@ static const char *const primitives[] = {
 	"lock_contention",
 };
 
+/* What is behind a pointer to void, or is found by a function that only gets a name. */
+static const struct {
+	const char *from, *to;
+} behind[] = {
+	{ "filename", "dentry" },
+	{ "list_lru", "list_lru_memcg" },
+	{ "elevator_queue", "deadline_data" },
+	{ "elevator_queue", "bfq_data" },
+	{ "elevator_queue", "kyber_queue_data" },
+};
+
 /* What an inode or super block mostly has around or behind it, with the file system's name in front. */
 static const struct {
 	const char *from, *suffix;
@@ -117,12 +128,29 @@ static bool fits(uint32_t bytes)
 	return bytes <= object->place_bytes && bytes + SPARE_BYTES > object->place_bytes;
 }
 
-/* Whether the first words of both, up to _, are the same. */
-static bool same_prefix(const char *a, const char *b)
+/* Whether the struct's first word, up to _, is one of the function's. */
+static bool same_word(const char *type, const char *function)
 {
-	size_t length = strcspn(a, "_");
+	size_t length = strcspn(type, "_");
 
-	return length > 1 && length == strcspn(b, "_") && !strncmp(a, b, length);
+	for (const char *word = function; length > 2 && *word; word += !!*word) {
+		if (strcspn(word, "_") == length && !strncmp(word, type, length))
+			return true;
+		word += strcspn(word, "_");
+	}
+	return false;
+}
+
+static bool fits_type(struct type type)
+{
+	const struct btf_type *t = types_plain(&type);
+	uint32_t bytes = types_bytes(type);
+	int last = btf_vlen(t) - 1;
+
+	/* How long its last member is is not known. */
+	if (last >= 0 && types_open_ended(type.btf, btf_members(t)[last].type))
+		return bytes && bytes <= search.object->object_bytes;
+	return fits(bytes);
 }
 
 static void consider(struct type type, int hops)
@@ -131,11 +159,18 @@ static void consider(struct type type, int hops)
 	struct lock_member member;
 	bool prefix;
 
-	if (!fits(types_bytes(type)) ||
+	if (!fits_type(type) ||
 	    (!member_lock_at(type, search.object->offset, search.kind, &member) &&
 	     !member_lock_at(type, search.object->other_offset, search.kind, &member)))
 		return;
-	prefix = same_prefix(member.type, answer->function);
+	prefix = same_word(member.type, answer->function);
+	/* So far away there are hundreds of structs. */
+	if (hops == MAX_HOPS && !prefix)
+		return;
+	/* Address spaces lie in inodes, and those have caches of their own. */
+	if (slab_is_kmalloc(search.object->slab) &&
+	    (slab_of_its_own(type) || (!prefix && types_is_part(type))))
+		return;
 	if (answer->hops < 0 || (prefix && !answer->prefix)) {
 		answer->hops = hops;
 		answer->member = member;
@@ -179,23 +214,33 @@ static void follow(struct type type, int hops, int depth)
 		follow((struct type){ type.btf, btf_members(t)[i].type }, hops, depth + 1);
 }
 
-static void follow_prefix(struct type type, int hops)
+static void push_named(const char *name, const struct btf *btf, int hops)
+{
+	struct type found[4];
+	int count = types_find(name, BTF_KIND_STRUCT, found, 4);
+
+	/* A module's own types, and the kernel's, which the module's BTF goes on from. */
+	for (int i = 0; i < count; i++)
+		if (found[i].btf == btf || found[i].btf == types_vmlinux())
+			push((struct type){ btf, found[i].id }, hops);
+}
+
+static void follow_names(struct type type, int hops)
 {
 	const char *name = types_name(type), *function = search.answer->function;
 
+	for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++)
+		if (!strcmp(name, behind[i].from))
+			push_named(behind[i].to, type.btf, hops);
+
 	for (size_t i = 0; i < sizeof(by_prefix) / sizeof(by_prefix[0]); i++) {
-		struct type found[4];
 		char other[128];
-		int count;
 
 		if (strcmp(name, by_prefix[i].from))
 			continue;
 		snprintf(other, sizeof(other), "%.*s%s", (int)strcspn(function, "_"), function,
 			 by_prefix[i].suffix);
-		count = types_find(other, BTF_KIND_STRUCT, found, 4);
-		for (int j = 0; j < count; j++)
-			if (found[j].btf == type.btf)
-				push(found[j], hops);
+		push_named(other, type.btf, hops);
 	}
 }
 
@@ -220,6 +265,8 @@ static void look(struct type function)
 	for (int i = 0; proto && i < btf_vlen(proto); i++)
 		if (types_pointed_to((struct type){ function.btf, btf_params(proto)[i].type }, &to))
 			push(to, 0);
+	/* Everybody has the task that is running, but says so only in the code: as far as a pointer. */
+	push_named("task_struct", function.btf, 1);
 	for (int i = 0; i < search.tail; i++) {
 		int hops = search.hops[i];
 
@@ -229,7 +276,7 @@ static void look(struct type function)
 		if (hops == MAX_HOPS)
 			continue;
 		follow(search.queue[i], hops + 1, 0);
-		follow_prefix(search.queue[i], hops + 1);
+		follow_names(search.queue[i], hops + 1);
 	}
 }
 

@@ -110,7 +110,9 @@ static bool look_at_members(struct search *search, const struct btf_type *t, uin
 	for (int i = 0; i < btf_vlen(t); i++) {
 		const struct btf_member *m = &btf_members(t)[i];
 		uint32_t begin = btf_member_bit_offset(t, i) / 8;
-		long long bytes = btf__resolve_size(search->btf, m->type);
+		long long bytes = i == btf_vlen(t) - 1 && types_open_ended(search->btf, m->type)
+					  ? UINT32_MAX
+					  : btf__resolve_size(search->btf, m->type);
 		const char *member = btf__name_by_offset(search->btf, m->name_off);
 
 		if (btf_member_bitfield_size(t, i) || bytes <= 0 || offset < begin ||
@@ -182,6 +184,7 @@ bool member_lock_at(struct type outer, uint32_t offset, int kind, struct lock_me
 			from = i;
 	if (from < 0)
 		return false;
+	found->outer = outer;
 	snprintf(found->type, sizeof(found->type), "%s", types_name(outer));
 	join(found->member, sizeof(found->member), "", search.path, search.depth);
 	join(found->name, sizeof(found->name), search.path[from].owner, &search.path[from],

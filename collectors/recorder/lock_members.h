@@ -6,7 +6,8 @@
 #include "lock_types.h"
 
 struct lock_member {
-	char name[240];	  /* the lock's class: inode.i_rwsem */
+	char name[240]; /* the lock's class: inode.i_rwsem */
+	struct type outer;
 	char type[64];	  /* the outermost struct: ext4_inode_info */
 	char member[160]; /* from there: vfs_inode.i_rwsem */
 };

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "lines.h"
-#include "lock_callers.h"
+#include "lock_kmalloc.h"
 #include "lock_percpu.h"
 #include "lock_slabs.h"
 
@@ -52,9 +52,10 @@ struct lock {
 	struct lock_object object;
 	uint32_t paths[PATHS_KEPT]; /* hashes of those tried */
 	int path_count;
-	int distance; /* of the call path that named it, or of those that disagree; -1: none */
 	int kind;
 };
+
+static const char by_path[] = "call path";
 
 static struct line_file file = { .fd = -1 };
 static int objects;
@@ -216,7 +217,6 @@ static bool look_at_object(struct lock *lock)
 	struct lock_member member;
 	uint64_t ino = known->ino;
 
-	lock->looked_ns = monotonic_ns();
 	if (bpf_map_lookup_elem(objects, &lock->address, &now) || !now.slab[0])
 		return false;
 	now.slab[sizeof(now.slab) - 1] = 0;
@@ -249,53 +249,50 @@ static bool new_path(struct lock *lock, const uint64_t *frames)
 	return true;
 }
 
-/* True: the path changed the lock's name. */
+/* frames: as kmalloc_lock() has it. True: the lock has another name now, or none. */
 static bool name_by_path(struct lock *lock, const uint64_t *frames)
 {
+	const struct class *before = lock->class;
 	struct lock_member member;
-	const struct class *class;
-	int distance = 0;
 
-	if (!callers_lock(&lock->object, lock->kind, frames, &member, &distance) ||
-	    (lock->distance >= 0 && distance > lock->distance))
-		return false;
-	class = class_of("call path", &member);
-	if (class == lock->class)
-		return false;
-	if (distance == lock->distance) {
-		if (!lock->class)
-			return false; /* disputed before */
-		class = NULL;
-	}
-	lock->distance = distance;
-	lock->class = class;
-	return true;
+	if (kmalloc_lock(lock->address, &lock->object, lock->kind, frames, &member))
+		lock->class = class_of(by_path, &member);
+	else
+		lock->class = NULL;
+	return lock->class != before;
 }
 
 static bool may_ask_paths(const struct lock *lock)
 {
-	return lock->object.slab[0] && (!lock->class || lock->distance >= 0);
+	return lock->object.slab[0] && (!lock->class || lock->class->named_by == by_path);
 }
 
 bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
 {
 	struct lock *lock;
-	bool news = false;
+	bool news = false, due;
 
 	if (used * 2 >= room && !grow())
 		return false;
 	lock = place_of(table, room, address);
 	if (!lock->address) {
-		*lock = (struct lock){ .address = address, .kind = kind, .distance = -1 };
+		*lock = (struct lock){ .address = address, .kind = kind };
 		used++;
 		name_static(lock);
 		news = true;
 	}
-	if (news || (monotonic_ns() - lock->looked_ns > LOOK_AGAIN_NS &&
-		     (lock->object.inode || (!lock->class && !lock->object.slab[0]))))
+	due = news || monotonic_ns() - lock->looked_ns > LOOK_AGAIN_NS;
+	if (due && (news || lock->object.inode || !lock->object.slab[0]))
 		news |= look_at_object(lock);
-	if (frames && may_ask_paths(lock) && new_path(lock, frames))
-		news |= name_by_path(lock, frames);
+	/* Other locks of its object may have been named in between. */
+	if (may_ask_paths(lock)) {
+		if (frames && new_path(lock, frames))
+			news |= name_by_path(lock, frames);
+		else if (due)
+			news |= name_by_path(lock, NULL);
+	}
+	if (due)
+		lock->looked_ns = monotonic_ns();
 	/* That a place is used for several inodes is told at once, how many at the end. */
 	if (lock->inodes_written == 1 && lock->inodes > 1)
 		news = true;
@@ -307,11 +304,17 @@ void lock_names_close(void)
 	if (--users)
 		return;
 	for (size_t i = 0; i < room; i++) {
-		if (!table[i].address || !table[i].object.inode)
+		struct lock *lock = &table[i];
+		bool news = false;
+
+		if (!lock->address)
 			continue;
-		look_at_object(&table[i]);
-		if (table[i].inodes != table[i].inodes_written)
-			write_lock(&table[i]);
+		if (lock->object.inode)
+			look_at_object(lock);
+		if (may_ask_paths(lock))
+			news = name_by_path(lock, NULL);
+		if (news || lock->inodes != lock->inodes_written)
+			write_lock(lock);
 	}
 	lines_close(&file);
 	while (classes) {
@@ -320,7 +323,7 @@ void lock_names_close(void)
 		free(classes);
 		classes = next;
 	}
-	callers_unload();
+	kmalloc_unload();
 	percpu_unload();
 	slabs_unload();
 	types_unload();

@@ -19,6 +19,7 @@
 	136 /* an object may be this much larger than its struct: alignment, the list of free ones */
 #define MAX_TYPES  8
 #define MAX_GROUPS 2048
+#define MAX_OWNERS 2048
 
 /* Names that no rule gets from one to the other. */
 static const struct {
@@ -99,33 +100,12 @@ static struct group {
 	char name[64], target[64];
 } groups[MAX_GROUPS];
 static int group_count;
-
-void slabs_load(void)
-{
-	DIR *dir = opendir(SLAB_FOLDER);
-	struct dirent *entry;
-
-	group_count = 0;
-	while (dir && group_count < MAX_GROUPS && (entry = readdir(dir))) {
-		struct group *group = &groups[group_count];
-		char path[512];
-		ssize_t n;
-
-		snprintf(path, sizeof(path), SLAB_FOLDER "/%s", entry->d_name);
-		n = readlink(path, group->target, sizeof(group->target) - 1);
-		if (n <= 0 || strlen(entry->d_name) >= sizeof(group->name))
-			continue;
-		group->target[n] = 0;
-		strcpy(group->name, entry->d_name);
-		group_count++;
-	}
-	if (dir)
-		closedir(dir);
-}
+static struct type owners[MAX_OWNERS]; /* structs that have a cache of their own */
+static int owner_count;
 
 void slabs_unload(void)
 {
-	group_count = 0;
+	group_count = owner_count = 0;
 }
 
 bool slab_is_kmalloc(const char *slab)
@@ -183,6 +163,75 @@ static int types_of(const char *slab, uint32_t bytes, struct type *found)
 			return count;
 	}
 	return -1;
+}
+
+static uint32_t object_bytes(const char *slab)
+{
+	char path[512];
+	unsigned bytes = 0;
+	FILE *in;
+
+	snprintf(path, sizeof(path), SLAB_FOLDER "/%s/object_size", slab);
+	in = fopen(path, "r");
+	if (in && fscanf(in, "%u", &bytes) != 1)
+		bytes = 0;
+	if (in)
+		fclose(in);
+	return bytes;
+}
+
+/* All structs that have a cache. */
+static void find_owners(void)
+{
+	DIR *dir = opendir(SLAB_FOLDER);
+	struct dirent *entry;
+
+	owner_count = 0;
+	while (dir && (entry = readdir(dir))) {
+		struct type found[MAX_TYPES];
+		int count;
+
+		if (entry->d_name[0] == '.' || entry->d_name[0] == ':' ||
+		    slab_is_kmalloc(entry->d_name))
+			continue;
+		count = types_of(entry->d_name, object_bytes(entry->d_name), found);
+		for (int i = 0; i < count && owner_count < MAX_OWNERS; i++)
+			owners[owner_count++] = found[i];
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void slabs_load(void)
+{
+	DIR *dir = opendir(SLAB_FOLDER);
+	struct dirent *entry;
+
+	group_count = 0;
+	while (dir && group_count < MAX_GROUPS && (entry = readdir(dir))) {
+		struct group *group = &groups[group_count];
+		char path[512];
+		ssize_t n;
+
+		snprintf(path, sizeof(path), SLAB_FOLDER "/%s", entry->d_name);
+		n = readlink(path, group->target, sizeof(group->target) - 1);
+		if (n <= 0 || strlen(entry->d_name) >= sizeof(group->name))
+			continue;
+		group->target[n] = 0;
+		strcpy(group->name, entry->d_name);
+		group_count++;
+	}
+	if (dir)
+		closedir(dir);
+	find_owners();
+}
+
+bool slab_of_its_own(struct type type)
+{
+	for (int i = 0; i < owner_count; i++)
+		if (!strcmp(types_name(owners[i]), types_name(type)))
+			return true;
+	return false;
 }
 
 static bool same_cache(const char *a, const char *b)

@@ -25,6 +25,7 @@ static struct btf *btfs[1 + MAX_MODULES]; /* the kernel's own first */
 static int btf_count;
 static struct named *index_of_names; /* by hash */
 static size_t index_size, index_room;
+static uint8_t *parts[1 + MAX_MODULES]; /* bit set: a type that is a member of a struct */
 
 static uint32_t hash_of(const char *name)
 {
@@ -111,8 +112,12 @@ bool types_load(void)
 
 void types_unload(void)
 {
-	while (btf_count)
-		btf__free(btfs[--btf_count]);
+	while (btf_count) {
+		btf_count--;
+		btf__free(btfs[btf_count]);
+		free(parts[btf_count]);
+		parts[btf_count] = NULL;
+	}
 	free(index_of_names);
 	index_of_names = NULL;
 	index_size = index_room = 0;
@@ -182,6 +187,48 @@ uint32_t types_bytes(struct type type)
 	long long bytes = btf__resolve_size(type.btf, type.id);
 
 	return bytes > 0 ? bytes : 0;
+}
+
+bool types_open_ended(const struct btf *btf, uint32_t id)
+{
+	struct type type = { btf, id };
+	const struct btf_type *t = types_plain(&type);
+
+	return t && btf_is_array(t) && !btf_array(t)->nelems;
+}
+
+static uint8_t *find_parts(const struct btf *btf)
+{
+	uint8_t *bits = calloc(btf__type_cnt(btf) / 8 + 1, 1);
+
+	for (uint32_t id = 1; bits && id < btf__type_cnt(btf); id++) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+
+		for (int i = 0; btf_is_composite(t) && i < btf_vlen(t); i++) {
+			struct type member = { btf, btf_members(t)[i].type };
+			const struct btf_type *m = types_plain(&member);
+
+			while (m && btf_is_array(m)) {
+				member.id = btf_array(m)->type;
+				m = types_plain(&member);
+			}
+			bits[member.id / 8] |= 1 << member.id % 8;
+		}
+	}
+	return bits;
+}
+
+bool types_is_part(struct type type)
+{
+	types_plain(&type);
+	for (int i = 0; i < btf_count; i++) {
+		if (btfs[i] != type.btf)
+			continue;
+		if (!parts[i])
+			parts[i] = find_parts(type.btf);
+		return parts[i] && (parts[i][type.id / 8] & (1 << type.id % 8));
+	}
+	return false;
 }
 
 static bool embedded(struct type in, const char *name, uint32_t base, int depth, uint32_t *offset)

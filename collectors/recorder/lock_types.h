@@ -26,6 +26,10 @@ bool types_pointed_to(struct type pointer, struct type *to);
 /* Its name; "": it has none. */
 const char *types_name(struct type type);
 uint32_t types_bytes(struct type type);
+/* Whether it is an array without a length, as there are at the ends of structs. */
+bool types_open_ended(const struct btf *btf, uint32_t id);
+/* Whether it is a part of some other struct of the same BTF: it may be no object by itself then. */
+bool types_is_part(struct type type);
 /* Where in the struct there is a struct of this name, however deep; false: nowhere. */
 bool types_embedded(struct type in, const char *name, uint32_t *offset);
 
