@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from tests.collectors.lock_events import Waits, lock_events, pair
+from tests.collectors.lock_events import Event, Waits, lock_events, pair
 from tests.collectors.recording import (
     SLOWER,
     Recording,
@@ -69,8 +70,19 @@ def assert_same(rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str) 
     return compared
 
 
-def storm(tmp_path: Path, name: str, words: Sequence[str | Path]) -> tuple[Recording, dict[int, Waits], str]:
-    """Record a program in a cgroup, the event tracer around the recorder; the waits are of its locks."""
+@dataclass(frozen=True)
+class Storm:
+    """A program that ran under the recorder and the kernel's event tracer at once."""
+
+    run: Recording
+    truth: dict[int, Waits]  # on the locks that it waited for; others may have waited for them too
+    output: str
+    events: list[Event]  # everybody's; from before the recorder was there until after it went
+    outside: set[int]  # locks with events before the program's first or after its last
+
+
+def storm(tmp_path: Path, name: str, words: Sequence[str | Path]) -> Storm:
+    """Record a program in a cgroup, the event tracer around the recorder."""
     program = compile_program(name, tmp_path)
     with (
         lock_events(tmp_path) as stream,
@@ -78,7 +90,7 @@ def storm(tmp_path: Path, name: str, words: Sequence[str | Path]) -> tuple[Recor
         recording(tmp_path / "out", "--collect", "locks", "--cgroup", str(group)) as run,
     ):
         child = run_inside(group, [program, *words])
-        output = child.communicate(timeout=120)[0]
+        output = child.communicate(timeout=300)[0]
         assert child.returncode == 0
     mine = {event.lock for event in stream.events if event.comm == name}
     times = [event.t_ns for event in stream.events if event.comm == name]
@@ -89,4 +101,5 @@ def storm(tmp_path: Path, name: str, words: Sequence[str | Path]) -> tuple[Recor
     # The tracer was on for longer than the recorder, the storm shorter: all in between is seen or counted.
     assert inside - missed <= state["notes"]["contention_begin events"] <= begins
     truth = {lock: waits for lock, waits in pair(stream.events).items() if lock in mine}
-    return run, truth, output
+    outside = {event.lock for event in stream.events if not times[0] <= event.t_ns <= times[-1]}
+    return Storm(run, truth, output, stream.events, outside)

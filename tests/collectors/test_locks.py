@@ -33,7 +33,8 @@ def test_pipe_storm_counts_every_wait_and_splits_it(tmp_path: Path) -> None:
     for attempt in range(5):
         folder = tmp_path / str(attempt)
         folder.mkdir()
-        run, truth, output = storm(folder, "pipe_storm", ["2", "2", "0", "60000"])
+        result = storm(folder, "pipe_storm", ["2", "2", "0", "60000"])
+        run, truth = result.run, result.truth
         assert_balanced(run)
         rows = rows_of(run, "mutex")
         compared = assert_same(rows, truth, "mutex")
@@ -41,7 +42,7 @@ def test_pipe_storm_counts_every_wait_and_splits_it(tmp_path: Path) -> None:
             break
     assert compared > (0 if INSIDE else 300), "the storm made no contention: nothing was tested"
 
-    facts = json.loads(output)
+    facts = json.loads(result.output)
     assert facts["attempts"] == 240_000
     mine = rows[np.isin(rows["lock_id"], list(truth)) & (rows["in_workload"] == 1)]
     total = int(mine["spin_ns"].sum() + mine["sleep_ns"].sum())
@@ -66,7 +67,8 @@ def test_pipe_storm_counts_every_wait_and_splits_it(tmp_path: Path) -> None:
 
 def test_rename_storm_sleeping_locks(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
-    run, truth, output = storm(tmp_path, "rename_storm", [tmp_path / "files", "6", "4000"])
+    result = storm(tmp_path, "rename_storm", [tmp_path / "files", "6", "4000"])
+    run, truth = result.run, result.truth
     assert_balanced(run)
     compared = assert_same(rows_of(run, "mutex"), truth, "mutex") + assert_same(
         rows_of(run, "rwsem"), truth, "rwsem"
@@ -74,7 +76,10 @@ def test_rename_storm_sleeping_locks(tmp_path: Path) -> None:
     assert compared > (0 if INSIDE else 100), "the storm made no contention: nothing was tested"
     table = run.table("lock_wait")
     mine = table[table["in_workload"] == 1]
-    assert int(mine["spin_ns"].sum() + mine["sleep_ns"].sum()) < json.loads(output)["thread_wall_ns"] * 1.01
+    assert (
+        int(mine["spin_ns"].sum() + mine["sleep_ns"].sum())
+        < json.loads(result.output)["thread_wall_ns"] * 1.01
+    )
     assert mine["sleep_ns"].sum() > 0
 
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Threads that append to one file past the page cache, each with a descriptor of its own: every append waits
+ * for the disk with the file locked.
+ *
+ *   append_storm FILE THREADS APPENDS     each thread makes APPENDS of 4 KiB
+ *
+ * Prints one JSON object: appends made, each thread's wall time added up, and that of the whole.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_THREADS 64
+#define BLOCK	    4096
+
+static int appends;
+static const char *path;
+static unsigned long long wall_ns;
+
+static unsigned long long now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static void *storm(void *block)
+{
+	int file = open(path, O_CREAT | O_WRONLY | O_APPEND | O_DIRECT, 0644);
+	unsigned long long begin_ns = now_ns();
+
+	for (int i = 0; i < appends; i++)
+		if (write(file, block, BLOCK) != BLOCK) {
+			perror("append_storm: write");
+			exit(1);
+		}
+	__atomic_fetch_add(&wall_ns, now_ns() - begin_ns, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[MAX_THREADS];
+	unsigned long long begin_ns;
+	void *block;
+	int count;
+
+	if (argc != 4)
+		return 2;
+	count = atoi(argv[2]);
+	appends = atoi(argv[3]);
+	path = argv[1];
+	if (count < 1 || count > MAX_THREADS || posix_memalign(&block, BLOCK, BLOCK)) {
+		perror("append_storm");
+		return 1;
+	}
+	memset(block, 'a', BLOCK);
+	begin_ns = now_ns();
+	for (int i = 0; i < count; i++)
+		if (pthread_create(&threads[i], NULL, storm, block))
+			return 1;
+	for (int i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	printf("{\"appends\":%d,\"thread_wall_ns\":%llu,\"wall_ns\":%llu}\n", count * appends,
+	       wall_ns, now_ns() - begin_ns);
+	return 0;
+}
