@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from collectors import blockdev, facts, interrupts, process
+from collectors import blockdev, facts, interrupts, paths, process
 from collectors.privilege import owner
 from collectors.recording import Session, first_facts, kept, sweep
 from collectors.rundir import RunDirectory
@@ -93,6 +93,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     finally:
         session.stop_recorder()
     interrupts.hold()  # all is recorded: the rest is putting back
+    _find_paths(session, directory, target_dev)
     if plan.filesystem is not None:
         with session.step("unmount", str(directory), "unmount_s"):
             os.chdir("/")
@@ -247,6 +248,33 @@ def _sync(session: Session, directory: Path) -> str | None:
         finally:
             session.run.phase("sync", start_ns, time.monotonic_ns())
     return None
+
+
+def _find_paths(session: Session, directory: Path, dev: str) -> None:
+    """Give the inodes that were recorded by number their paths, as long as the file system is there."""
+    run = session.run
+    wanted = paths.inodes_of_locks(run.recordings / "lock.jsonl", dev)
+    if not wanted:
+        return
+    with session.step("paths", f"looking for {len(wanted)} inodes that locks were waited for in", "paths_s"):
+        found = paths.find(directory, wanted)
+        try:
+            paths.write(run.raw / "paths.jsonl", dev, found)
+        except OSError as error:
+            session.warn(f"{run.raw}/paths.jsonl cannot be written: {(error.strerror or '').lower()}")
+    run.add(
+        paths={
+            "wanted": len(wanted),
+            "found": len(found.paths),
+            "looked_at": found.looked_at,
+            "whole": found.whole,
+        }
+    )
+    if not found.whole:
+        run.warn(
+            f"{len(wanted) - len(found.paths)} of {len(wanted)} inodes have no path: "
+            f"the search ended after {found.looked_at:,} names (at most {paths.SECONDS:g} s)"
+        )
 
 
 def _why(status: int, session: Session) -> str:
