@@ -265,18 +265,22 @@ static void look(struct type function)
 	for (int i = 0; proto && i < btf_vlen(proto); i++)
 		if (types_pointed_to((struct type){ function.btf, btf_params(proto)[i].type }, &to))
 			push(to, 0);
-	/* Everybody has the task that is running, but says so only in the code: as far as a pointer. */
-	push_named("task_struct", function.btf, 1);
-	for (int i = 0; i < search.tail; i++) {
-		int hops = search.hops[i];
-
-		if (search.answer->hops >= 0 && hops > search.answer->hops)
+	/* Everybody has the task that is running, but says so only in the code. */
+	push_named("task_struct", function.btf, MAX_HOPS - 1);
+	push_named("mm_struct", function.btf, MAX_HOPS - 1);
+	for (int hops = 0; hops <= MAX_HOPS; hops++) {
+		/* The queue grows meanwhile. */
+		for (int i = 0; i < search.tail; i++) {
+			if (search.hops[i] != hops)
+				continue;
+			consider(search.queue[i], hops);
+			if (hops == MAX_HOPS)
+				continue;
+			follow(search.queue[i], hops + 1, 0);
+			follow_names(search.queue[i], hops + 1);
+		}
+		if (search.answer->hops >= 0)
 			return;
-		consider(search.queue[i], hops);
-		if (hops == MAX_HOPS)
-			continue;
-		follow(search.queue[i], hops + 1, 0);
-		follow_names(search.queue[i], hops + 1);
 	}
 }
 
