@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Flame graphs as static SVG, readable without scripts: the outermost function at the bottom, the lock on
-top, width is time, a frame's title (tooltip) has the figures. Several can stand one above the other, each with a
-scale of its own.
+top, width is time, a frame's title (tooltip) has the figures. Several can stand one above the other, each
+with a scale of its own.
 
 Frames too narrow to see are drawn as one "… (n frames)", so nothing is missing from a width.
 """

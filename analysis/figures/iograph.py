@@ -119,18 +119,19 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
     )
     found.append(
         Panel(
-            0.65,
-            f"Asleep on a lock, threads{locks}",
-            _beside(panels.sleepers, m) if m.sleepers is not None else None,
+            0.8,
+            f"Asleep on locks, threads (seconds waited a second), by lock{locks}",
+            (lambda ax: panels.lock_legend(ax, panels.sleepers(ax, m))) if m.sleepers is not None else None,
             why("locks"),
         )
     )
+    cpus = run.cpus or 1
     no_spin = why("locks") if m.sleepers is None else "run.json does not say how many CPUs there were"
     found.append(
         Panel(
-            0.55,
-            f"Spinning on locks, % of CPU time{locks}",
-            _beside(panels.spin, m) if m.spin_pct is not None else None,
+            0.8,
+            f"Spinning on locks, % of CPU time, by lock{locks}",
+            (lambda ax: panels.lock_legend(ax, panels.spin(ax, m, cpus))) if m.spin_pct is not None else None,
             no_spin,
         )
     )

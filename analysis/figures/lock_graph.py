@@ -2,7 +2,8 @@
 """The blocking graph: call paths that waited, the locks they wanted, and who held these; lines as wide as the
 time waited.
 
-Three columns, at most TOP_EDGES edges; what is left out is in the title and in the report's table.
+Three columns. Per lock, the call paths and holders with least time are one box each; the subtitle says what
+locks are left out.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -25,13 +27,15 @@ from analysis.measures.locks import LockWaits
 from analysis.reports.lock_path_content import holder_words
 from analysis.reports.lock_words import name
 
-TOP_EDGES = 10
+TOP_LOCKS = 4
+TOP_ENDS = 8  # boxes on either side, those of the others not counted
 WIDTH_IN = 12.0
 LINE_IN = 0.165
 GAP_IN = 0.16
 COLUMNS = ((0.1, 4.1, 46), (4.9, 2.6, 29), (8.2, 3.7, 42))  # left edge, width (inches), letters a line
 DPI = 110
-WIDEST_IN = 0.26
+WIDEST_IN = 0.55  # of all lines into the heaviest lock
+MOST_SPARE_IN = 0.25
 
 
 def _fold(words: str, letters: int) -> list[str]:
@@ -59,10 +63,10 @@ class _Column:
         return sum((len(lines) + 1) * LINE_IN + 0.1 + GAP_IN for lines in self.lines.values())
 
     def place(self, height: float) -> None:
-        """Spread over the height, heaviest first."""
-        spare = (height - self.height) / max(len(self.lines), 1)
-        y = spare / 2
-        for key in sorted(self.lines, key=lambda k: -self.ns[k]):
+        """Spread over the height, in the order they came."""
+        spare = min((height - self.height) / max(len(self.lines), 1), MOST_SPARE_IN)
+        y = (height - self.height - spare * (len(self.lines) - 1)) / 2
+        for key in self.lines:
             size = (len(self.lines[key]) + 1) * LINE_IN + 0.1
             self.middle[key] = y + size / 2
             y += size + GAP_IN + spare
@@ -115,52 +119,96 @@ def _link(ax: Axes, x0: float, y0: float, x1: float, y1: float, width_in: float)
     )
 
 
-def _draw(found: LockWaits, edges: Sequence[Edge], left_out: float) -> Figure:
-    waiters, wanted, held = (_Column(*column) for column in COLUMNS)
+Link = tuple[str, str, float]  # key of the lock's box, key of the other box, ns
+
+
+def _ends(ends: dict[tuple[int, str], float], column: _Column, what: str) -> list[Link]:
+    """The boxes on one side, in the order of the locks; per lock, those with least time are one."""
+    order = sorted(ends.items(), key=lambda item: -item[1])
+    shown = {key for key, _ in order[:TOP_ENDS]}
+    links: list[Link] = []
+    for row in sorted({row for row, _ in ends}):
+        rest = [ns for key, ns in order if key[0] == row and key not in shown]
+        for (of, words), ns in order:
+            if of == row and (of, words) in shown:
+                column.add(words, words.split("\n"), ns)
+                links.append((str(row), words, ns))
+        if sum(rest) > 0:
+            column.add(f"others {row}", [f"{len(rest):,} more {what}"], sum(rest))
+            links.append((str(row), f"others {row}", sum(rest)))
+    return links
+
+
+def _links(
+    ax: Axes, links: list[Link], locks: _Column, others: _Column, scale: float, to_the_right: bool
+) -> None:
+    """The lines, side by side at both ends in the order of the boxes they go to."""
+    for lock in locks.middle:
+        mine = sorted((link for link in links if link[0] == lock), key=lambda k: others.middle[k[1]])
+        y = locks.middle[lock] - sum(ns for _, _, ns in mine) * scale / 2
+        for _, other, ns in mine:
+            width = ns * scale
+            if to_the_right:
+                _link(ax, locks.left + locks.width, y + width / 2, others.left, others.middle[other], width)
+            else:
+                _link(ax, others.left + others.width, others.middle[other], locks.left, y + width / 2, width)
+            y += width
+
+
+def _draw(found: LockWaits, edges: Sequence[Edge]) -> Figure:
+    waiters, locks, holders = (_Column(*column) for column in COLUMNS)
+    by_lock: dict[int, float] = {}
     for e in edges:
-        row = found.rows[e.row]
-        waiters.add(e.waiter, [e.waiter], e.ns)
-        wanted.add(str(e.row), [row.type, name(row)], e.ns)
-        held.add(holder_words(e) + e.holder, [holder_words(e), *([e.holder] if e.holder else [])], e.ns)
-    height = max(c.height for c in (waiters, wanted, held))
+        by_lock[e.row] = by_lock.get(e.row, 0.0) + e.ns
+    shown = sorted(by_lock, key=lambda row: -by_lock[row])[:TOP_LOCKS]
+    left: dict[tuple[int, str], float] = {}
+    right: dict[tuple[int, str], float] = {}
+    for e in edges:
+        if e.row in shown:
+            left[e.row, e.waiter] = left.get((e.row, e.waiter), 0.0) + e.ns
+            who = holder_words(e) + (f"\n{e.holder}" if e.holder else "")
+            right[e.row, who] = right.get((e.row, who), 0.0) + e.ns
+    for row in sorted(shown):
+        locks.add(str(row), [found.rows[row].type, name(found.rows[row])], by_lock[row])
+    to_left, to_right = _ends(left, waiters, "with less"), _ends(right, holders, "with less")
+    height = max(c.height for c in (waiters, locks, holders)) + 0.1
     top_in = 0.85
-    figure = Figure(figsize=(WIDTH_IN, height + top_in + 0.1))
+    whole = height + top_in + 0.1
+    figure = Figure(figsize=(WIDTH_IN, whole))
     FigureCanvasAgg(figure)
-    ax = figure.add_axes((0, 0.1 / (height + top_in + 0.1), 1, height / (height + top_in + 0.1)))
+    ax = figure.add_axes((0, 0.1 / whole, 1, height / whole))
     ax.set_xlim(0, WIDTH_IN)
     ax.set_ylim(height, 0)
     ax.axis("off")
-    heaviest = max(e.ns for e in edges)
-    for column in (waiters, wanted, held):
+    for column in (waiters, locks, holders):
         column.place(height)
-    for e in edges:
-        width = e.ns / heaviest * WIDEST_IN
-        lock = wanted.middle[str(e.row)]
-        _link(ax, waiters.left + waiters.width, waiters.middle[e.waiter], wanted.left, lock, width)
-        _link(ax, wanted.left + wanted.width, lock, held.left, held.middle[holder_words(e) + e.holder], width)
-    for column, color in ((waiters, "#F3F3F3"), (wanted, "#FBEBC8"), (held, "#E3ECF4")):
+    scale = WIDEST_IN / max(by_lock.values())
+    _links(ax, to_left, locks, waiters, scale, False)
+    _links(ax, to_right, locks, holders, scale, True)
+    for column, color in ((waiters, "#F3F3F3"), (locks, "#FBEBC8"), (holders, "#E3ECF4")):
         column.draw(ax, color)
-    whole = height + top_in + 0.1
-    figure.text(
-        0.1 / WIDTH_IN, 1 - 0.25 / whole, "Who waits for whom", fontsize=13, fontweight="bold", va="center"
+    left_out = sum(ns for row, ns in by_lock.items() if row not in shown)
+    rest = (
+        f"; {units.ns(left_out)} more for {len(by_lock) - len(shown):,} other locks" if left_out > 0 else ""
     )
-    rest = f"; {units.ns(left_out)} more in narrower edges" if left_out > 0 else ""
     words = f"time waited, by who held the lock when the wait began{rest}"
-    figure.text(2.2 / WIDTH_IN, 1 - 0.26 / whole, words, fontsize=9, color=style.QUIET, va="center")
-    for column, head in ((waiters, "waits in"), (wanted, "for"), (held, "held by")):
-        figure.text(
-            column.left / WIDTH_IN, 1 - 0.62 / whole, head, fontsize=10, fontweight="bold", va="center"
-        )
+
+    def say(x_in: float, y_in: float, text: str, size: float, **more: Any) -> None:
+        figure.text(x_in / WIDTH_IN, 1 - y_in / whole, text, fontsize=size, va="center", **more)
+
+    say(0.1, 0.25, "Who waits for whom", 13, fontweight="bold")
+    say(2.6, 0.26, words, 9, color=style.QUIET)
+    for column, head in ((waiters, "waits in"), (locks, "for"), (holders, "held by")):
+        say(column.left, 0.62, head, 10, fontweight="bold")
     return figure
 
 
 def render(found: LockWaits, holders: Holders) -> tuple[bytes, bytes] | None:
     """The graph as PNG and SVG; None if no holder was seen."""
-    edges = holders.edges[:TOP_EDGES]
-    if not edges or not edges[0].ns > 0:
+    if not holders.edges or not holders.edges[0].ns > 0:
         return None
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
-        figure = _draw(found, edges, sum(e.ns for e in holders.edges[TOP_EDGES:]))
+        figure = _draw(found, holders.edges)
         png, svg = io.BytesIO(), io.BytesIO()
         figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Seekmeter"})

@@ -11,11 +11,14 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from analysis.figures import style
+from analysis.measures.locks import OTHERS
 from analysis.measures.measured import Measured
 from analysis.measures.throughput import CLASSES, OPS
 from analysis.measures.timeline import F64
 
 Handle = Line2D | Patch
+LockKey = tuple[str, str]  # type and name
+LOCK_LETTERS = 33  # of a legend's label
 
 
 def any_finite(values: F64) -> bool:
@@ -200,22 +203,49 @@ def depth(ax: Axes, m: Measured) -> list[Handle]:
     ]
 
 
+def lock_colors(m: Measured) -> dict[LockKey, str]:
+    """One colour for one lock in both panels, by what it costs in all."""
+    if m.lock_waits is None:
+        return {}
+    drawn = m.lock_waits.sleep_series.keys() | m.lock_waits.spin_series.keys()
+    keys = dict.fromkeys(row.key for row in m.lock_waits.rows if row.key in drawn)
+    return {key: style.LOCKS[i % len(style.LOCKS)] for i, key in enumerate(keys)} | {
+        OTHERS: style.OTHER_LOCKS
+    }
+
+
+def _lock_label(key: LockKey) -> str:
+    label = " ".join(part for part in key if part)
+    return label if len(label) <= LOCK_LETTERS else label[: LOCK_LETTERS - 2] + ".."
+
+
+def _stacked(ax: Axes, m: Measured, series: dict[LockKey, F64], factor: float) -> list[Handle]:
+    """The locks on top of each other, the costliest at the bottom."""
+    colors = lock_colors(m)
+    base = np.zeros(m.timeline.bins)
+    handles: list[Handle] = []
+    for key, values in series.items():
+        top = base + values * factor
+        ax.stairs(top, m.timeline.edges_s, baseline=base, fill=True, color=colors[key], lw=0)
+        handles.append(Patch(color=colors[key], label=_lock_label(key)))
+        base = top
+    from_zero(ax, float(base.max(initial=0.0)), 3)
+    return handles
+
+
+def lock_legend(ax: Axes, handles: list[Handle]) -> None:
+    """Names are long: a smaller letter."""
+    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.06), fontsize=7, handlelength=1.0)
+
+
 def sleepers(ax: Axes, m: Measured) -> list[Handle]:
-    """Mean number of threads asleep on a lock."""
-    if m.sleepers is None:
-        return []
-    ax.stairs(m.sleepers, m.timeline.edges_s, fill=True, color=style.SLEEP, lw=0)
-    from_zero(ax, float(m.sleepers.max(initial=0.0)), 3)
-    return [Patch(color=style.SLEEP, label="sleeping")]
+    """Mean number of threads asleep on a lock, by lock."""
+    return _stacked(ax, m, m.lock_waits.sleep_series, 1.0) if m.lock_waits is not None else []
 
 
-def spin(ax: Axes, m: Measured) -> list[Handle]:
-    """Share of all CPU time spent spinning."""
-    if m.spin_pct is None:
-        return []
-    ax.stairs(m.spin_pct, m.timeline.edges_s, fill=True, color=style.SPIN, lw=0)
-    from_zero(ax, float(m.spin_pct.max(initial=0.0)), 3)
-    return [Patch(color=style.SPIN, label="spinning")]
+def spin(ax: Axes, m: Measured, cpus: int) -> list[Handle]:
+    """Share of all CPU time spent spinning, by lock."""
+    return _stacked(ax, m, m.lock_waits.spin_series, 100 / cpus) if m.lock_waits is not None else []
 
 
 def memory(ax: Axes, m: Measured) -> list[Handle]:

@@ -33,6 +33,18 @@ DASHED: Dash = (0, (2, 1))
 OTHER_OPS = "#8C8C8C"
 DEPTH = "#4D4D4D"
 DEPTH_ALL = "#A6A6A6"
+# locks of their own colour, in the order of what they cost; lightness differs too
+LOCKS = (
+    "#3B1C5A",
+    "#D9822B",
+    "#0B5E9E",
+    "#E6C229",
+    "#B2312A",
+    "#8FC1A9",
+    "#1B7A5A",
+    "#C3A6D8",
+)
+OTHER_LOCKS = "#BDBDBD"
 SLEEP = "#B07A00"
 SPIN = "#7A1F1F"
 DIRTY = "#8A7A4A"

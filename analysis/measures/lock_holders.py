@@ -40,10 +40,17 @@ STATE_WORDS = {
     "unknown": "not known",
     "not_sampled": "not sampled",
 }
-SHORT = {"not_sampled": "n/s", "unknown": "unk."}  # as headings
+SHORT = {
+    "running": "run",
+    "runnable": "runq",
+    "sleeping": "sleep",
+    "readers": "rdrs",
+    "not_sampled": "n/s",
+    "unknown": "unk.",
+}  # as headings
 DEFINITION = (
-    "what the holder was doing when the wait began, weighed by the time waited. running: on a CPU; runnable:"
-    " waiting for one; io: waiting for I/O; lock: for another lock; asleep: for something else; readers:"
+    "what the holder was doing when the wait began, weighed by the time waited. run: on a CPU; runq:"
+    " waiting for one; io: waiting for I/O; lock: for another lock; sleep: for something else; rdrs:"
     " held by readers, who are not kept; nobody: just released or being handed over; unknown: the kind of"
     " lock does not remember its holder (unk.); not sampled (n/s): too many waits a second to look at each."
 )

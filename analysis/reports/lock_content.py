@@ -195,14 +195,24 @@ def spin_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def inodes_section(run: Run, m: Measured) -> Section | None:
+def _where(run: Run, tables: Tables, found: locks.Instance) -> str:
+    """An inode's path, or why there is none."""
+    if found.path:
+        return found.path
+    if found.dev and found.dev != run.text("device", "dev"):
+        return f"(another file system, {found.dev})"
+    return "(gone)" if tables.paths is not None else "(not looked for)"
+
+
+def inodes_section(run: Run, tables: Tables, m: Measured) -> Section | None:
     """The inodes whose locks were waited on longest; None if no such lock was."""
     if m.lock_waits is None or not m.lock_waits.instances:
         return None
     section = Section("Inode locks", mark=about.mark(run, "locks"))
     rows = []
     several = False
-    for i in m.lock_waits.instances[:TOP]:
+    shown = [i for i in m.lock_waits.instances if (i.spin_ns + i.sleep_ns) * 1000 >= m.lock_waits.total_ns]
+    for i in shown[:TOP]:
         several |= i.inodes > 1
         rows.append(
             (
@@ -211,11 +221,12 @@ def inodes_section(run: Run, m: Measured) -> Section | None:
                 units.count(i.waits),
                 units.ns(i.spin_ns),
                 units.ns(i.sleep_ns),
-                i.path or "gone, or elsewhere",
+                _where(run, tables, i),
             )
         )
-    section.tables.append(Table(("<lock", "inode", "waits", "spin", "sleep", "<path"), rows))
-    left = len(m.lock_waits.instances) - TOP
+    if rows:
+        section.tables.append(Table(("<lock", "inode", "waits", "spin", "sleep", "<path"), rows))
+    left = len(m.lock_waits.instances) - len(rows)
     if left > 0:
         section.notes.append(f"{left:,} more inode locks with less wait")
     if several:
@@ -232,7 +243,7 @@ def sections(run: Run, tables: Tables, m: Measured) -> list[Section]:
     if m.lock_rows:
         made = [
             spin_section(run, m),
-            inodes_section(run, m),
+            inodes_section(run, tables, m),
             paths_section(run, tables, m),
             holders_section(run, tables, m),
             blocking_section(run, m),

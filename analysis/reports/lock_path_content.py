@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from analysis import units
-from analysis.measures import lock_holders, lock_names, lock_paths
-from analysis.measures.lock_holders import Edge, Holders
+from analysis.measures import lock_holders, lock_names, lock_paths, lock_samples
+from analysis.measures.lock_holders import Chain, Edge, Holders
 from analysis.measures.locks import LockWaits
 from analysis.measures.measured import Measured
 from analysis.reports import about
@@ -16,6 +16,8 @@ from analysis.tables.load import Tables
 
 TOP_PATHS = 3  # of each of the top locks
 TOP_OF_PATHS = 5
+TOP_CHAINS = 8
+TOP_RAN = 8
 
 
 def paths_section(run: Run, tables: Tables, m: Measured) -> Section:
@@ -79,11 +81,13 @@ def holders_section(run: Run, tables: Tables, m: Measured) -> Section:
         if sum(states[s] for s in lock_holders.STATES[: lock_holders.STATES.index("unknown")]) <= 0:
             continue
         total = sum(states.values())
-        body.append((r.type, name(r), units.ns(total), *(units.percent(states[s] / total) for s in shown)))
+        body.append(
+            (f"{r.type} {name(r)}", units.ns(total), *(units.percent(states[s] / total) for s in shown))
+        )
         if len(body) == TOP:
             break
     heads = [lock_holders.SHORT.get(s, s) for s in shown]
-    section.tables.append(Table(("<type", "<lock", "wait", *(f"{h} %" for h in heads)), body))
+    section.tables.append(Table(("<lock; % of the wait by holder's state", "wait", *heads), body))
     _holder_stacks(section, found, holders)
     _chains(section, found, holders)
     _ran(section, tables, m)
@@ -110,24 +114,25 @@ def _comm(comm: str) -> str:
 
 
 def _chains(section: Section, found: LockWaits, holders: Holders) -> None:
+    """Chains of the same locks and end as one, with the call path at the end that was waited for longest."""
+    merged: dict[tuple[int, str, str, int, str], list[Chain]] = {}
+    for c in holders.chains:
+        merged.setdefault((c.row, c.second, c.last, c.length, c.root_state), []).append(c)
     body = []
-    for c in holders.chains[:TOP]:
+    for chain in sorted(merged.values(), key=lambda same: -sum(c.ns for c in same))[:TOP_CHAINS]:
+        c, total = chain[0], sum(c.ns for c in chain)
         row = found.rows[c.row]
         between = f" -> {c.second}" if c.length > 2 and c.second != c.last else ""
         more = f" -> ({c.length - 3} more)" if c.length > 3 else ""
         state = lock_holders.STATE_WORDS.get(c.root_state, c.root_state)
         body.append(
-            (
-                units.ns(c.ns),
-                str(c.length),
-                f"{row.type} {name(row)}{between}{more} -> {c.last}: its holder {state}",
-            )
+            (units.ns(total), f"{row.type} {name(row)}{between}{more} -> {c.last}; its holder: {state}")
         )
-        body.append(("", "", f"  {c.root_path}"))
+        mostly = f"in {units.percent(c.ns / total)} %: " if len(chain) > 1 else ""
+        body.append(("", f"  {mostly}{c.root_path}"))
     if body:
-        section.tables.append(
-            Table(("waited", "locks", "<chain: lock -> lock its holder waits for, to the end"), body)
-        )
+        heads = ("waited", "<chain: a lock -> the lock its holder waits for -> to the end")
+        section.tables.append(Table(heads, body))
 
 
 def _ran(section: Section, tables: Tables, m: Measured) -> None:
@@ -135,9 +140,16 @@ def _ran(section: Section, tables: Tables, m: Measured) -> None:
     if m.lock_samples is None or not m.lock_samples.holds:
         return
     body = []
-    for h in m.lock_samples.holds[:TOP]:
-        body.append((ESTIMATED + units.ns(h.seen.ns), interval(h.seen), h.name))
-        body.append(("", "", f"  {lock_names.stack_label(h.stack_id, tables.stacks, 5, all_frames=True)}"))
+    merged: dict[tuple[str, str], list[float]] = {}
+    for h in m.lock_samples.holds:
+        label = lock_names.stack_label(h.stack_id, tables.stacks, 4, all_frames=True)
+        sums = merged.setdefault((h.name, label), [0.0, 0.0])
+        sums[0] += h.seen.samples
+        sums[1] += h.seen.ns
+    for (lock, label), (samples, ns) in sorted(merged.items(), key=lambda item: -item[1][1])[:TOP_RAN]:
+        seen = lock_samples.estimate(round(samples), ns)
+        body.append((ESTIMATED + units.ns(ns), interval(seen), lock))
+        body.append(("", "", f"  {label}"))
     section.tables.append(Table(("ran", "95 % interval", "<lock held, and where the holder ran"), body))
     section.notes.append(
         f"where the holder ran: {units.ns(m.lock_samples.holding.ns)} of CPU time by"
