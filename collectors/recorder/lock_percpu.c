@@ -62,6 +62,25 @@ static bool find_section(uint32_t *queues)
 	return found;
 }
 
+/* The way from a task to its CPU's run queue; false: this kernel has another. */
+static bool find_way(struct percpu_bpf *skel)
+{
+	struct type task, cfs, rq, se, unused;
+	uint32_t se_at, cfs_rq_at, rq_at, cpu_at;
+
+	if (types_find("task_struct", BTF_KIND_STRUCT, &task, 1) != 1 ||
+	    types_find("cfs_rq", BTF_KIND_STRUCT, &cfs, 1) != 1 ||
+	    types_find("rq", BTF_KIND_STRUCT, &rq, 1) != 1 ||
+	    !types_member(task, "se", &se, &se_at) ||
+	    !types_member(se, "cfs_rq", &unused, &cfs_rq_at) ||
+	    !types_member(cfs, "rq", &unused, &rq_at) || !types_member(rq, "cpu", &unused, &cpu_at))
+		return false;
+	skel->rodata->cfs_rq_at = se_at + cfs_rq_at;
+	skel->rodata->rq_at = rq_at;
+	skel->rodata->cpu_at = cpu_at;
+	return true;
+}
+
 void percpu_load(void)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -70,9 +89,11 @@ void percpu_load(void)
 
 	if (!find_section(&queues))
 		return;
-	skel = percpu_bpf__open_and_load();
+	skel = percpu_bpf__open();
 	if (!skel)
 		return;
+	if (!find_way(skel) || percpu_bpf__load(skel))
+		cpus = 0;
 	for (int cpu = 0; cpu < cpus && cpu < BIN_CPUS; cpu++) {
 		LIBBPF_OPTS(bpf_test_run_opts, run, .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
 

@@ -13,18 +13,21 @@
 
 #define MAX_MODULES 512
 #define MAX_DEPTH   12
+#define CHAINS	    65536
 
+/* In chains by the hash of the name. */
 struct named {
-	uint32_t hash;
 	uint32_t id;
+	uint32_t next;	/* in `names`, 0: the last */
 	uint16_t where; /* in btfs */
 	uint16_t kind;
 };
 
 static struct btf *btfs[1 + MAX_MODULES]; /* the kernel's own first */
 static int btf_count;
-static struct named *index_of_names; /* by hash */
-static size_t index_size, index_room;
+static uint32_t chains[CHAINS];
+static struct named *names; /* the first is not used */
+static size_t name_count, name_room;
 static uint8_t *parts[1 + MAX_MODULES]; /* bit set: a type that is a member of a struct */
 
 static uint32_t hash_of(const char *name)
@@ -38,16 +41,19 @@ static uint32_t hash_of(const char *name)
 
 static bool add_name(const char *name, uint32_t id, int where, int kind)
 {
-	if (index_size == index_room) {
-		size_t room = index_room ? index_room * 2 : 1 << 16;
-		struct named *more = realloc(index_of_names, room * sizeof(*more));
+	uint32_t *chain = &chains[hash_of(name) % CHAINS];
+
+	if (name_count >= name_room) {
+		size_t room = name_room ? name_room * 2 : 1 << 16;
+		struct named *more = realloc(names, room * sizeof(*more));
 
 		if (!more)
 			return false;
-		index_of_names = more;
-		index_room = room;
+		names = more;
+		name_room = room;
 	}
-	index_of_names[index_size++] = (struct named){ hash_of(name), id, where, kind };
+	names[name_count] = (struct named){ id, *chain, where, kind };
+	*chain = name_count++;
 	return true;
 }
 
@@ -66,15 +72,6 @@ static bool add_names(int where, uint32_t first)
 			return false;
 	}
 	return true;
-}
-
-static int by_hash(const void *a, const void *b)
-{
-	const struct named *x = a, *y = b;
-
-	if (x->hash != y->hash)
-		return x->hash < y->hash ? -1 : 1;
-	return x->where != y->where ? x->where - y->where : (x->id > y->id) - (x->id < y->id);
 }
 
 static void load_modules(void)
@@ -103,10 +100,10 @@ bool types_load(void)
 		return false;
 	btf_count = 1;
 	load_modules();
+	name_count = 1;
 	for (int i = 0; i < btf_count; i++)
 		if (!add_names(i, i ? btf__type_cnt(btfs[0]) : 1))
 			break;
-	qsort(index_of_names, index_size, sizeof(*index_of_names), by_hash);
 	return true;
 }
 
@@ -118,30 +115,20 @@ void types_unload(void)
 		free(parts[btf_count]);
 		parts[btf_count] = NULL;
 	}
-	free(index_of_names);
-	index_of_names = NULL;
-	index_size = index_room = 0;
+	free(names);
+	names = NULL;
+	name_count = name_room = 0;
+	memset(chains, 0, sizeof(chains));
 }
 
 int types_find(const char *name, int btf_kind, struct type *found, int room)
 {
-	uint32_t hash = hash_of(name);
-	size_t low = 0, high = index_size;
 	int count = 0;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
+	for (uint32_t i = chains[hash_of(name) % CHAINS]; i && count < room; i = names[i].next) {
+		struct type type = { btfs[names[i].where], names[i].id };
 
-		if (index_of_names[middle].hash < hash)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < index_size && index_of_names[low].hash == hash && count < room; low++) {
-		const struct named *one = &index_of_names[low];
-		struct type type = { btfs[one->where], one->id };
-
-		if (one->kind == btf_kind && !strcmp(types_name(type), name))
+		if (names[i].kind == btf_kind && !strcmp(types_name(type), name))
 			found[count++] = type;
 	}
 	return count;
@@ -195,6 +182,22 @@ bool types_open_ended(const struct btf *btf, uint32_t id)
 	const struct btf_type *t = types_plain(&type);
 
 	return t && btf_is_array(t) && !btf_array(t)->nelems;
+}
+
+bool types_member(struct type in, const char *name, struct type *member, uint32_t *offset)
+{
+	const struct btf_type *t = types_plain(&in);
+
+	for (int i = 0; t && btf_is_composite(t) && i < btf_vlen(t); i++) {
+		const struct btf_member *m = &btf_members(t)[i];
+		const char *own = btf__name_by_offset(in.btf, m->name_off);
+
+		*member = (struct type){ in.btf, m->type };
+		*offset = btf_member_bit_offset(t, i) / 8;
+		if (own && !strcmp(own, name))
+			return true;
+	}
+	return false;
 }
 
 static uint8_t *find_parts(const struct btf *btf)

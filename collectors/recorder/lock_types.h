@@ -26,6 +26,8 @@ bool types_pointed_to(struct type pointer, struct type *to);
 /* Its name; "": it has none. */
 const char *types_name(struct type type);
 uint32_t types_bytes(struct type type);
+/* The struct's own member of this name; false: it has none. */
+bool types_member(struct type in, const char *name, struct type *member, uint32_t *offset);
 /* Whether it is an array without a length, as there are at the ends of structs. */
 bool types_open_ended(const struct btf *btf, uint32_t id);
 /* Whether it is a part of some other struct of the same BTF: it may be no object by itself then. */
