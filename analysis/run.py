@@ -22,6 +22,7 @@ COLLECTOR_OF = {
     "block": "block",
     "lock_wait": "locks",
     "lock_sample": "locks",
+    "hold": "holds",
     "call": "calls",
     "counter": "counters",
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from analysis.errors import ReportError, TableError
 from analysis.run import COLLECTOR_OF, Run
-from analysis.tables import block, call, counter, lock, lock_sample, lock_wait, path, phase, stack
+from analysis.tables import block, call, counter, hold, lock, lock_sample, lock_wait, path, phase, stack
 from analysis.tables.rec import open_recording
 from analysis.tables.store import Column, Stored, read_table, write_recording
 
@@ -21,6 +21,7 @@ COLUMNS: dict[str, Sequence[Column]] = {
     "block": block.COLUMNS,
     "lock_wait": lock_wait.COLUMNS,
     "lock_sample": lock_sample.COLUMNS,
+    "hold": hold.COLUMNS,
     "lock": lock.COLUMNS,
     "stack": stack.COLUMNS,
     "path": path.COLUMNS,
@@ -28,7 +29,7 @@ COLUMNS: dict[str, Sequence[Column]] = {
     "counter": counter.COLUMNS,
 }
 CONVERT_LINES = {"phase": phase.convert, "lock": lock.convert, "stack": stack.convert, "path": path.convert}
-OPTIONAL = ("lock_sample", "path")  # older runs have none, and not every run makes one: no gap
+OPTIONAL = ("lock_sample", "hold", "path")  # older runs have none, and not every run makes one: no gap
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Tables:
     call: call.Call | None
     counter: counter.Counter | None
     lock_sample: lock_sample.LockSample | None
+    hold: hold.Hold | None
     lock_names: dict[int, lock.Lock]
     stacks: dict[int, list[str]]
     paths: path.Paths | None  # of inodes
@@ -119,6 +121,7 @@ def load_tables(run: Run) -> Tables:
             run.gaps.append(f"{table}: {one.bad_lines:,} lines were unreadable and are left out")
     p, b, w, c, n = (stored[name] for name in ("phase", "block", "lock_wait", "call", "counter"))
     locks, stacks, samples, paths = (stored[name] for name in ("lock", "stack", "lock_sample", "path"))
+    holds = stored["hold"]
     return Tables(
         phases=phase.from_stored(p) if p else None,
         block=block.from_stored(b) if b else None,
@@ -126,6 +129,7 @@ def load_tables(run: Run) -> Tables:
         call=call.from_stored(c) if c else None,
         counter=counter.from_stored(n) if n else None,
         lock_sample=lock_sample.from_stored(samples) if samples else None,
+        hold=hold.from_stored(holds) if holds else None,
         lock_names=lock.from_stored(locks) if locks else {},
         stacks=stack.from_stored(stacks) if stacks else {},
         paths=path.from_stored(paths) if paths else None,

@@ -57,6 +57,52 @@ LOCK_WAIT: Sequence[Field] = (
     ("kind", "B", "u8", 1, "lock_kind"),
     ("mode", "B", "u8", 1, "lock_mode"),
     ("in_workload", "B", "u8", 1, None),
+    ("holder_lock", "Q", "u64", 1, None),
+    ("root_lock", "Q", "u64", 1, None),
+    ("root_stack_id", "i", "i32", 1, None),
+    ("holder_state", "B", "u8", 1, "lock_holder_state"),
+    ("root_state", "B", "u8", 1, "lock_holder_state"),
+    ("chain", "B", "u8", 1, None),
+    ("holder_comm", "16s", "char", 16, None),
+)
+OLD_LOCK_WAIT = LOCK_WAIT[:12]  # before holders were looked at
+LOCK_SAMPLE: Sequence[Field] = (
+    ("bin_ns", "Q", "u64", 1, None),
+    ("lock_id", "Q", "u64", 1, None),
+    ("count", "Q", "u64", 1, None),
+    ("period_ns", "Q", "u64", 1, None),
+    ("stack_id", "i", "i32", 1, None),
+    ("doing", "B", "u8", 1, "lock_doing"),
+    ("in_workload", "B", "u8", 1, None),
+)
+HOLD: Sequence[Field] = (
+    ("bin_ns", "Q", "u64", 1, None),
+    ("lock_id", "Q", "u64", 1, None),
+    ("acquired", "Q", "u64", 1, None),
+    ("try_failed", "Q", "u64", 1, None),
+    ("holds", "Q", "u64", 1, None),
+    ("hold_ns", "Q", "u64", 1, None),
+    ("max_hold_ns", "Q", "u64", 1, None),
+    ("kind", "B", "u8", 1, "lock_kind"),
+    ("mode", "B", "u8", 1, "lock_mode"),
+    ("in_workload", "B", "u8", 1, None),
+    ("holder_lock", "Q", "u64", 1, None),
+    ("root_lock", "Q", "u64", 1, None),
+    ("root_stack_id", "i", "i32", 1, None),
+    ("holder_state", "B", "u8", 1, "lock_holder_state"),
+    ("root_state", "B", "u8", 1, "lock_holder_state"),
+    ("chain", "B", "u8", 1, None),
+    ("holder_comm", "16s", "char", 16, None),
+)
+OLD_LOCK_WAIT = LOCK_WAIT[:12]  # before holders were looked at
+LOCK_SAMPLE: Sequence[Field] = (
+    ("bin_ns", "Q", "u64", 1, None),
+    ("lock_id", "Q", "u64", 1, None),
+    ("count", "Q", "u64", 1, None),
+    ("period_ns", "Q", "u64", 1, None),
+    ("stack_id", "i", "i32", 1, None),
+    ("doing", "B", "u8", 1, "lock_doing"),
+    ("in_workload", "B", "u8", 1, None),
 )
 CALL: Sequence[Field] = (
     ("bin_ns", "Q", "u64", 1, None),
@@ -77,9 +123,12 @@ COUNTER: Sequence[Field] = (
 TABLES: Mapping[str, Sequence[Field]] = {
     "block": BLOCK,
     "lock_wait": LOCK_WAIT,
+    "lock_sample": LOCK_SAMPLE,
+    "hold": HOLD,
     "call": CALL,
     "counter": COUNTER,
 }
+ASKED_FOR = ("hold",)  # tables that most runs do not have: not written when empty
 COUNTERS = [
     "cpu.user_ns",
     "cpu.system_ns",
@@ -118,6 +167,12 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
         enumerate(["spinlock", "rwlock", "mutex", "rwsem", "percpu_rwsem", "rtmutex", "semaphore", "unknown"])
     ),
     "lock_mode": dict(enumerate(["excl", "read", "write"])),
+    "lock_holder_state": dict(
+        enumerate(
+            ["unknown", "not_sampled", "nobody", "readers", "running", "runnable", "io", "lock", "sleeping"]
+        )
+    ),
+    "lock_doing": dict(enumerate(["spin_seen", "spin_unseen", "holding"])),
     "call_name": dict(
         enumerate(["read", "write", "fsync", "openat", "unlinkat", "getdents64", "newfstatat"])
     ),
@@ -135,7 +190,17 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "pid": 100,
         "tgid": 100,
     },
-    "lock_wait": {"stack_id": -1, "holder_stack_id": -1, "kind": "mutex", "count": 1, "in_workload": 1},
+    "lock_wait": {
+        "stack_id": -1,
+        "holder_stack_id": -1,
+        "root_stack_id": -1,
+        "kind": "mutex",
+        "count": 1,
+        "in_workload": 1,
+        "holder_comm": b"",
+    },
+    "lock_sample": {"count": 1, "period_ns": 1_000_000, "stack_id": -1, "in_workload": 1},
+    "hold": {"kind": "mutex", "mode": "excl", "in_workload": 1},
     "call": {"call": "write", "count": 1},
     "counter": {},
 }
@@ -175,9 +240,9 @@ def layout(fields: Sequence[Field], record_bytes: int | None = None) -> tuple[st
     return packer, {"record_bytes": size, "fields": described}
 
 
-def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """A whole .rec file."""
-    fields = TABLES[table]
+def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]], fields: Sequence[Field] = ()) -> bytes:
+    """A whole .rec file; fields: of an older recorder."""
+    fields = fields or TABLES[table]
     packer, described = layout(fields, 128 if table == "block" else None)
     enums = {e: {str(n): w for n, w in ENUMS[e].items()} for *_, e in fields if e}
     header = {
@@ -195,9 +260,9 @@ def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]]) -> bytes:
     for row in rows:
         full = {**DEFAULTS[table], **row}
         values: list[Any] = []
-        for name, _, _, elements, enum in fields:
-            value = full.get(name, [0] * elements if elements > 1 and name != "comm" else 0)
-            if name == "comm":
+        for name, _, kind, elements, enum in fields:
+            value = full.get(name, [0] * elements if elements > 1 and kind != "char" else 0)
+            if kind == "char":
                 values.append(value)
             elif elements > 1:
                 values.extend(value)
@@ -308,11 +373,14 @@ class Spec:
 
     block: list[dict[str, Any]] = field(default_factory=list)
     lock_wait: list[dict[str, Any]] = field(default_factory=list)
+    lock_sample: list[dict[str, Any]] | None = None  # None: there is no such file
+    hold: list[dict[str, Any]] = field(default_factory=list)
     call: list[dict[str, Any]] = field(default_factory=list)
     counter: list[dict[str, Any]] = field(default_factory=list)
     lock: list[dict[str, Any]] = field(default_factory=list)
     stack: list[dict[str, Any]] = field(default_factory=list)
     phases: list[dict[str, Any]] = field(default_factory=list)
+    paths: list[dict[str, Any]] | None = None  # None: there is no such file
     run: dict[str, Any] = field(default_factory=run_json)
     losses: dict[str, Any] | None = None
 
@@ -320,11 +388,16 @@ class Spec:
         recorder = path / "raw" / "recorder"
         recorder.mkdir(parents=True)
         for table in TABLES:
-            (recorder / f"{table}.rec").write_bytes(rec_bytes(table, getattr(self, table)))
+            if table in ASKED_FOR and not getattr(self, table):
+                continue
+            if getattr(self, table) is not None:
+                (recorder / f"{table}.rec").write_bytes(rec_bytes(table, getattr(self, table)))
         for name in ("lock", "stack"):
             lines = "".join(json.dumps(row) + "\n" for row in getattr(self, name))
             (recorder / f"{name}.jsonl").write_text(lines)
         (path / "raw" / "phases.jsonl").write_text("".join(json.dumps(p) + "\n" for p in self.phases))
+        if self.paths is not None:
+            (path / "raw" / "paths.jsonl").write_text("".join(json.dumps(p) + "\n" for p in self.paths))
         losses = self.losses
         if losses is None:
             losses = {
