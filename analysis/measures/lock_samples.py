@@ -71,10 +71,10 @@ class Estimate:
     high_ns: float
 
 
-def estimate(samples: int, ns: float) -> Estimate:
-    """Of so many samples that stand for ns in all."""
+def estimate(samples: int, ns: float, period_ns: float = 0.0) -> Estimate:
+    """Of so many samples that stand for ns in all; period_ns: of one, for the interval if there is none."""
     low, high = poisson_95(samples)
-    period = ns / samples if samples else 0.0
+    period = ns / samples if samples else period_ns
     return Estimate(samples, ns, low * period, high * period)
 
 
@@ -148,7 +148,8 @@ def _match(waits: LockWaits | None, rows: set[int], mode: str) -> tuple[str, str
 
 def _sum(samples: LockSample, rows: np.ndarray) -> Estimate:
     ns = (samples.count[rows] * samples.period_ns[rows].astype(np.float64)).sum()
-    return estimate(int(samples.count[rows].sum()), float(ns))
+    period = float(np.median(samples.period_ns)) if samples.period_ns.size else 0.0
+    return estimate(int(samples.count[rows].sum()), float(ns), period)
 
 
 def measure_samples(samples: LockSample, waits: LockWaits | None, stacks: Mapping[int, list[str]]) -> Samples:

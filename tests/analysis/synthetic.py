@@ -86,23 +86,6 @@ HOLD: Sequence[Field] = (
     ("kind", "B", "u8", 1, "lock_kind"),
     ("mode", "B", "u8", 1, "lock_mode"),
     ("in_workload", "B", "u8", 1, None),
-    ("holder_lock", "Q", "u64", 1, None),
-    ("root_lock", "Q", "u64", 1, None),
-    ("root_stack_id", "i", "i32", 1, None),
-    ("holder_state", "B", "u8", 1, "lock_holder_state"),
-    ("root_state", "B", "u8", 1, "lock_holder_state"),
-    ("chain", "B", "u8", 1, None),
-    ("holder_comm", "16s", "char", 16, None),
-)
-OLD_LOCK_WAIT = LOCK_WAIT[:12]  # before holders were looked at
-LOCK_SAMPLE: Sequence[Field] = (
-    ("bin_ns", "Q", "u64", 1, None),
-    ("lock_id", "Q", "u64", 1, None),
-    ("count", "Q", "u64", 1, None),
-    ("period_ns", "Q", "u64", 1, None),
-    ("stack_id", "i", "i32", 1, None),
-    ("doing", "B", "u8", 1, "lock_doing"),
-    ("in_workload", "B", "u8", 1, None),
 )
 CALL: Sequence[Field] = (
     ("bin_ns", "Q", "u64", 1, None),
