@@ -111,7 +111,6 @@ TABLES: Mapping[str, Sequence[Field]] = {
     "call": CALL,
     "counter": COUNTER,
 }
-ASKED_FOR = ("hold",)  # tables that most runs do not have: not written when empty
 COUNTERS = [
     "cpu.user_ns",
     "cpu.system_ns",
@@ -357,7 +356,7 @@ class Spec:
     block: list[dict[str, Any]] = field(default_factory=list)
     lock_wait: list[dict[str, Any]] = field(default_factory=list)
     lock_sample: list[dict[str, Any]] | None = None  # None: there is no such file
-    hold: list[dict[str, Any]] = field(default_factory=list)
+    hold: list[dict[str, Any]] | None = None  # None: there is no such file
     call: list[dict[str, Any]] = field(default_factory=list)
     counter: list[dict[str, Any]] = field(default_factory=list)
     lock: list[dict[str, Any]] = field(default_factory=list)
@@ -371,8 +370,6 @@ class Spec:
         recorder = path / "raw" / "recorder"
         recorder.mkdir(parents=True)
         for table in TABLES:
-            if table in ASKED_FOR and not getattr(self, table):
-                continue
             if getattr(self, table) is not None:
                 (recorder / f"{table}.rec").write_bytes(rec_bytes(table, getattr(self, table)))
         for name in ("lock", "stack"):
