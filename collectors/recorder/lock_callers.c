@@ -98,6 +98,8 @@ struct search {
 
 static struct answer *cache[CACHE_SIZE];
 static struct search search;
+static uint64_t turn_until_ns = UINT64_MAX;
+static int looked_in_turn;
 static uint8_t *seen; /* bit set: types in the queue */
 static size_t seen_bytes;
 
@@ -295,7 +297,7 @@ static uint32_t hash_of(const struct lock_object *object, int kind, const char *
 	return hash % CACHE_SIZE;
 }
 
-/* What the function says; kept, one answer a place. NULL: no memory. */
+/* What the function says; kept, one answer a place. NULL: the turn is over, or no memory. */
 static const struct answer *ask(const struct lock_object *object, int kind, const char *function)
 {
 	struct answer **place = &cache[hash_of(object, kind, function)], *answer = *place;
@@ -306,6 +308,8 @@ static const struct answer *ask(const struct lock_object *object, int kind, cons
 	    answer->other_offset == object->other_offset && !strcmp(answer->slab, object->slab) &&
 	    !strcmp(answer->function, function))
 		return answer;
+	if (looked_in_turn++ && monotonic_ns() > turn_until_ns)
+		return NULL;
 	if (!answer)
 		answer = *place = malloc(sizeof(*answer));
 	if (!answer)
@@ -325,15 +329,21 @@ static const struct answer *ask(const struct lock_object *object, int kind, cons
 	return answer;
 }
 
-bool callers_lock(const struct lock_object *object, int kind, const uint64_t *frames,
-		  struct lock_member *found, int *distance)
+void callers_turn(uint64_t until_ns)
 {
-	const struct answer *best = NULL;
+	turn_until_ns = until_ns;
+	looked_in_turn = 0;
+}
+
+enum callers_answer callers_lock(const struct lock_object *object, int kind, const uint64_t *frames,
+				 struct lock_member *found, int *distance)
+{
+	struct answer best = { .hops = -1 };
 	bool several = false;
 	int functions = 0;
 
 	if (!object->slab[0])
-		return false;
+		return CALLERS_NO;
 	for (int i = 0; frames[i] && functions < MAX_FUNCTIONS; i++) {
 		uint64_t unused;
 		/* The address is that of the next instruction, which may be another function's. */
@@ -347,29 +357,29 @@ bool callers_lock(const struct lock_object *object, int kind, const uint64_t *fr
 		snprintf(function, sizeof(function), "%.*s", (int)strcspn(symbol, "."), symbol);
 		answer = ask(object, kind, function);
 		if (!answer)
-			return false;
+			return CALLERS_LATER;
 		if (answer->hops >= 0) {
 			int far = functions + answer->hops;
 
-			if (!best || far < *distance) {
-				best = answer;
+			if (best.hops < 0 || far < *distance) {
+				best = *answer;
 				*distance = far;
 				several = answer->several;
 			} else if (far == *distance &&
-				   strcmp(answer->member.name, best->member.name)) {
-				several |= answer->prefix == best->prefix;
-				if (answer->prefix && !best->prefix) {
-					best = answer;
+				   strcmp(answer->member.name, best.member.name)) {
+				several |= answer->prefix == best.prefix;
+				if (answer->prefix && !best.prefix) {
+					best = *answer;
 					several = answer->several;
 				}
 			}
 		}
 		functions++;
 	}
-	if (!best || several)
-		return false;
-	*found = best->member;
-	return true;
+	if (best.hops < 0 || several)
+		return CALLERS_NO;
+	*found = best.member;
+	return CALLERS_YES;
 }
 
 void callers_unload(void)

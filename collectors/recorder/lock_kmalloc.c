@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock_callers.h"
-
 struct found_object {
 	uint64_t begin; /* 0: the place is free */
 	struct type type;
@@ -60,25 +58,33 @@ static void hear(struct found_object *known, struct type type, int distance)
 	}
 }
 
-bool kmalloc_lock(uint64_t lock, const struct lock_object *object, int kind, const uint64_t *frames,
-		  struct lock_member *found)
+enum callers_answer kmalloc_lock(uint64_t lock, const struct lock_object *object, int kind,
+				 const uint64_t *frames, struct lock_member *found)
 {
 	struct found_object *known;
+	enum callers_answer answer;
 	int distance;
 
 	if (!object->slab[0] || (used * 2 >= room && !grow()))
-		return false;
+		return CALLERS_NO;
 	known = place_of(table, room, lock - object->offset);
 	if (!known->begin) {
 		*known = (struct found_object){ .begin = lock - object->offset, .distance = -1 };
 		used++;
 	}
-	if (frames && callers_lock(object, kind, frames, found, &distance))
-		hear(known, found->outer, distance);
+	if (frames) {
+		answer = callers_lock(object, kind, frames, found, &distance);
+		if (answer == CALLERS_LATER)
+			return answer;
+		if (answer == CALLERS_YES)
+			hear(known, found->outer, distance);
+	}
 	if (known->distance < 0 || known->disputed)
-		return false;
+		return CALLERS_NO;
 	return member_lock_at(known->type, object->offset, kind, found) ||
-	       member_lock_at(known->type, object->other_offset, kind, found);
+			       member_lock_at(known->type, object->other_offset, kind, found)
+		       ? CALLERS_YES
+		       : CALLERS_NO;
 }
 
 void kmalloc_unload(void)

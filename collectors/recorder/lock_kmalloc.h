@@ -3,15 +3,16 @@
 #ifndef SEEKMETER_LOCK_KMALLOC_H
 #define SEEKMETER_LOCK_KMALLOC_H
 
+#include "lock_callers.h"
 #include "lock_members.h"
 #include "records.h"
 
 /*
- * frames: a call path that waited for the lock, as lock_callers.h has it; NULL: only what is known already. False: no
+ * frames: a call path that waited for the lock, as lock_callers.h has it; NULL: only what is known already. No: no
  * struct, or call paths disagree.
  */
-bool kmalloc_lock(uint64_t lock, const struct lock_object *object, int kind, const uint64_t *frames,
-		  struct lock_member *found);
+enum callers_answer kmalloc_lock(uint64_t lock, const struct lock_object *object, int kind,
+				 const uint64_t *frames, struct lock_member *found);
 void kmalloc_unload(void);
 
 #endif

@@ -23,6 +23,8 @@
 
 #define LOOK_AGAIN_NS 1000000000ULL
 #define PATHS_KEPT    8
+#define PATHS_WAITING 2048
+#define TURN_NS	      3000000
 
 static const char *const kind_names[] = {
 	[LOCK_KIND_SPINLOCK] = "spinlock",
@@ -56,6 +58,13 @@ struct lock {
 };
 
 static const char by_path[] = "call path";
+
+/* Call paths to be looked at, oldest first from `first_waiting`. */
+static struct waiting {
+	uint64_t lock;
+	uint64_t frames[LOCK_STACK_FRAMES + 1];
+} waiting[PATHS_WAITING];
+static size_t first_waiting, waiting_count;
 
 static struct line_file file = { .fd = -1 };
 static int objects;
@@ -249,22 +258,66 @@ static bool new_path(struct lock *lock, const uint64_t *frames)
 	return true;
 }
 
-/* frames: as kmalloc_lock() has it. True: the lock has another name now, or none. */
-static bool name_by_path(struct lock *lock, const uint64_t *frames)
+static bool may_ask_paths(const struct lock *lock)
+{
+	return lock->object.slab[0] && (!lock->class || lock->class->named_by == by_path);
+}
+
+/* frames: as kmalloc_lock() has it. False: later. *news: the lock has another name now, or none. */
+static bool name_by_path(struct lock *lock, const uint64_t *frames, bool *news)
 {
 	const struct class *before = lock->class;
 	struct lock_member member;
 
-	if (kmalloc_lock(lock->address, &lock->object, lock->kind, frames, &member))
+	if (!may_ask_paths(lock))
+		return true;
+	switch (kmalloc_lock(lock->address, &lock->object, lock->kind, frames, &member)) {
+	case CALLERS_LATER:
+		return false;
+	case CALLERS_YES:
 		lock->class = class_of(by_path, &member);
-	else
+		break;
+	case CALLERS_NO:
 		lock->class = NULL;
-	return lock->class != before;
+		break;
+	}
+	*news |= lock->class != before;
+	return true;
 }
 
-static bool may_ask_paths(const struct lock *lock)
+/* A full queue loses nothing: the path is new again when it comes the next time. */
+static void put_off(struct lock *lock, const uint64_t *frames)
 {
-	return lock->object.slab[0] && (!lock->class || lock->class->named_by == by_path);
+	struct waiting *place;
+
+	if (waiting_count == PATHS_WAITING || !new_path(lock, frames))
+		return;
+	place = &waiting[(first_waiting + waiting_count++) % PATHS_WAITING];
+	*place = (struct waiting){ .lock = lock->address };
+	for (int i = 0; i < LOCK_STACK_FRAMES && frames[i]; i++)
+		place->frames[i] = frames[i];
+}
+
+static void work(uint64_t until_ns)
+{
+	callers_turn(until_ns);
+	while (waiting_count && monotonic_ns() < until_ns) {
+		struct waiting *next = &waiting[first_waiting];
+		struct lock *lock = place_of(table, room, next->lock);
+		bool news = false;
+
+		if (!name_by_path(lock, next->frames, &news))
+			return;
+		if (news)
+			write_lock(lock);
+		first_waiting = (first_waiting + 1) % PATHS_WAITING;
+		waiting_count--;
+	}
+}
+
+void lock_names_work(void)
+{
+	work(monotonic_ns() + TURN_NS);
 }
 
 bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
@@ -285,12 +338,10 @@ bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
 	if (due && (news || lock->object.inode || !lock->object.slab[0]))
 		news |= look_at_object(lock);
 	/* Other locks of its object may have been named in between. */
-	if (may_ask_paths(lock)) {
-		if (frames && new_path(lock, frames))
-			news |= name_by_path(lock, frames);
-		else if (due)
-			news |= name_by_path(lock, NULL);
-	}
+	if (due)
+		name_by_path(lock, NULL, &news);
+	if (frames && may_ask_paths(lock))
+		put_off(lock, frames);
 	if (due)
 		lock->looked_ns = monotonic_ns();
 	/* That a place is used for several inodes is told at once, how many at the end. */
@@ -303,6 +354,7 @@ void lock_names_close(void)
 {
 	if (--users)
 		return;
+	work(UINT64_MAX);
 	for (size_t i = 0; i < room; i++) {
 		struct lock *lock = &table[i];
 		bool news = false;
@@ -311,8 +363,7 @@ void lock_names_close(void)
 			continue;
 		if (lock->object.inode)
 			look_at_object(lock);
-		if (may_ask_paths(lock))
-			news = name_by_path(lock, NULL);
+		name_by_path(lock, NULL, &news);
 		if (news || lock->inodes != lock->inodes_written)
 			write_lock(lock);
 	}

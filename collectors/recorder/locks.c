@@ -367,6 +367,7 @@ static void drain(bool last)
 	bins_drain(skel->bss->turns, cpus, &skel->bss->drained_to, bin_ns, last, drain_bin);
 	lock_samples_drain(last);
 	read_counts();
+	lock_names_work();
 }
 
 static void detach(void)
