@@ -109,7 +109,7 @@ def name_of(spec: Spec, row: Row) -> str:
 
 
 def type_of(row: Row) -> str:
-    return {"excl": row["kind"], "read": row["kind"] + ":R", "write": row["kind"] + ":W"}[row["mode"]]
+    return str(row["kind"]) + {"excl": "", "read": ":R", "write": ":W"}[row["mode"]]
 
 
 def test_classes_are_summed_as_a_loop_sums_them(tmp_path: Path) -> None:
