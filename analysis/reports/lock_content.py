@@ -7,7 +7,7 @@ from analysis import units
 from analysis.measures import lock_samples, locks
 from analysis.measures.locks import LockRow
 from analysis.measures.measured import Measured
-from analysis.reports import about
+from analysis.reports import about, lockmeter
 from analysis.reports.document import Section, Table
 from analysis.reports.lock_path_content import blocking_section, holders_section, paths_section
 from analysis.reports.lock_words import BY_PATH, ESTIMATED, TOP, absent, approx, interval, name, sampled_share
@@ -249,4 +249,6 @@ def sections(run: Run, tables: Tables, m: Measured) -> list[Section]:
             blocking_section(run, m),
         ]
         found += [section for section in made if section is not None]
+    if m.lock_rows is not None or tables.hold is not None:
+        found.append(lockmeter.section(run, tables, m))
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Flame graphs, folded stacks, the blocking graph and the report's words on locks: totals, form, bad names."""
+"""Flame graphs, folded stacks, the blocking graph, and the report's words on locks: totals and bad names."""
 
 from __future__ import annotations
 
@@ -232,3 +232,35 @@ def test_unseen_spinning_has_a_root_of_its_own(tmp_path: Path) -> None:
     assert seen == {"g;f;mutex:f()+0x1": 7}
     assert sum(us for stack, us in found.items() if stack not in seen) == 4_000
     assert "~4.00 ms" in section((path / "report.txt").read_text(), "SPINNING ON LOCKS")
+
+
+def test_lockmeters_columns_or_why_there_are_none(tmp_path: Path) -> None:
+    wait = {"bin_ns": START_NS, "kind": "mutex", "sleep_ns": 6_000_000, "count": 2, "max_ns": 5_000_000}
+    hold = {"bin_ns": START_NS, "kind": "mutex", "lock_id": 1, "in_workload": 1}
+    spec = Spec(
+        lock_wait=[{**wait, "lock_id": 1}, {**wait, "lock_id": 2, "kind": "spinlock"}],
+        lock=[{"lock_id": 1, "kind": "mutex", "name": "journal_s.j_barrier", "named_by": "slab"}],
+        hold=[
+            {**hold, "acquired": 7, "holds": 7, "hold_ns": 700_000_000, "max_hold_ns": 400_000_000},
+            {
+                **hold,
+                "acquired": 1,
+                "try_failed": 2,
+                "holds": 1,
+                "hold_ns": 100_000_000,
+                "max_hold_ns": 100_000_000,
+            },
+        ],
+    )
+    path = spec.write(tmp_path / "r")
+    make_report(path)
+    found = section((path / "report.txt").read_text(), "HOLDS AND ACQUISITIONS (LOCKMETER)")
+    cells = " ".join(found.split("[")[0].split())
+    for cell in ("8.0", "25.0", "100 ms (400 ms)", "3.00 ms (5.00 ms)", "10", "60.0", "20.0"):
+        assert f" {cell} " in f" {cells} ", (cell, cells)
+    assert "1 classes of spinlock" in re.sub(r"\s+", " ", found)
+    spec.hold = None
+    again = spec.write(tmp_path / "s")
+    make_report(again)
+    found = section((again / "report.txt").read_text(), "HOLDS AND ACQUISITIONS (LOCKMETER)")
+    assert "not available: acquisitions were not recorded" in found and "COLLECT=" in found
