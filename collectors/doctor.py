@@ -21,13 +21,13 @@ from collectors import kernel
 from workloads import cgroups, disks, filesystems
 from workloads.disks import virtual as virtual_disks
 from workloads.errors import UserError
-from workloads.words import parse
+from workloads.words import COLLECTORS, parse
 
 _TREE = Path(__file__).parent.parent
 _RECORDER = _TREE / "build" / "recorder"
 _WIDTH = 80
 _NAME_WIDTH = 14
-_PROBE_SECONDS = 20
+_PROBE_SECONDS = 60  # emulated CPUs take 15
 
 YES, NO, PART, UNKNOWN = "yes", "no", "in part", "?"
 
@@ -128,21 +128,27 @@ def probe() -> dict[str, dict[str, str]] | None:
     return answers
 
 
+_HOLDS = "; on only if asked for: COLLECT='block locks calls counters holds'"
+
+
 def collector_answers() -> Iterator[Answer]:
     """Each collector: tried if we can, else concluded from the tracepoints it hooks."""
     tried = probe()
     if tried is None and _is_root() and _RECORDER.exists():
         why = "build/recorder --probe gave no answer; below is concluded from what the kernel lists"
         yield Answer("recorder", NO, why, "make clean, make build, and run it by hand to see why")
-    programs = sorted(path.name.removesuffix(".bpf.c") for path in (_TREE / "bpf").glob("*.bpf.c"))
-    for name in [*programs, "counters"]:
+    for name in COLLECTORS:
         if tried is not None and name in tried:
             state = tried[name]
             if state["state"] == "on":
-                yield Answer(name, YES, "tried: loads and attaches" if name in programs else "tried")
+                why = "tried" if name == "counters" else "tried: loads and attaches"
+                yield Answer(name, YES, why + (_HOLDS if name == "holds" else ""))
             else:
                 yield Answer(name, NO, f"tried: {state['why']}", state["remedy"], name == "block")
-        elif name not in programs:
+        elif name == "holds":
+            why = "whether the kernel lets its functions be traced (fentry) only root can try"
+            yield Answer(name, UNKNOWN, why + _HOLDS, "make doctor as root, after make build")
+        elif name == "counters":
             yield Answer(name, YES, "/proc/stat, /proc/meminfo, /proc/diskstats are there for everyone")
         else:
             yield _listed(name)

@@ -61,6 +61,7 @@ def test_mount_options(text: str) -> None:
         ("block", ("block",)),
         ("calls,block", ("block", "calls")),
         ("locks counters", ("locks", "counters")),
+        ("holds block locks", ("block", "locks", "holds")),
         ("none", ()),
     ],
 )
