@@ -30,9 +30,11 @@ from analysis.measures.compared import Compared
 from analysis.measures.compared_locks import (
     NONE,
     Lock,
+    Locks,
     Sums,
     alike,
     by_class,
+    of_workload,
     operations,
     per_operation_us,
     spin_share,
@@ -41,6 +43,7 @@ from analysis.measures.compared_locks import (
 from analysis.measures.timeline import F64
 
 Runs = Sequence[Compared]
+Get = Callable[[Sums, Compared], float | None]
 MOST = 5  # locks of each run
 MOST_IN_ALL = 16
 LEAST_OF_ALL = 0.001  # a lock has a row from so much of the highest run's sleeping on
@@ -90,18 +93,18 @@ def short(value: float) -> str:
     return units.rate(value) if value >= 1e5 else units.figures(value, 2)
 
 
-def _matrix(runs: Runs, locks: Sequence[Lock], get: Callable[[Sums, Compared], float | None]) -> F64:
+def _matrix(runs: Runs, every: Sequence[Locks | None], locks: Sequence[Lock], get: Get) -> F64:
     values = np.full((len(locks), len(runs)), np.nan)
-    for column, one in enumerate(runs):
-        found = by_class(one)
+    for column, (one, found) in enumerate(zip(runs, every, strict=True)):
         for row, lock in enumerate(locks):
             value = None if found is None else get(found.get(lock, NONE), one)
             values[row, column] = np.nan if value is None else value
     return values
 
 
-def _values(runs: Runs, get: Callable[[Sums, Compared], float | None]) -> list[dict[Lock, float]]:
-    return [{lock: get(s, one) or 0.0 for lock, s in (by_class(one) or {}).items()} for one in runs]
+def _values(runs: Runs, every: Sequence[Locks | None], get: Get) -> list[dict[Lock, float]]:
+    pairs = zip(runs, every, strict=True)
+    return [{lock: get(s, one) or 0.0 for lock, s in (found or {}).items()} for one, found in pairs]
 
 
 def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
@@ -119,15 +122,16 @@ def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
             return per_operation_us(sums.sleep_ns, one)
         return sums.sleep_ns / 1e9 / one.measured.window.elapsed_s
 
-    spinning, sleeping = _values(runs, spin), _values(runs, sleep)
+    everybody, own = [by_class(one) for one in runs], [of_workload(one) for one in runs]
+    spinning, sleeping = _values(runs, everybody, spin), _values(runs, own, sleep)
     most_asleep = max((sum(values.values()) for values in sleeping), default=0.0)
     found = top(sleeping, MOST, LEAST_OF_ALL * most_asleep)[: MOST_IN_ALL // 2]
     found += top(spinning, MOST, LEAST_SPIN)[: MOST_IN_ALL // 2]
     locks = list(dict.fromkeys(found))
     title = "Asleep, µs per operation" if per_op else "Threads asleep (s per s)"
     return locks, [
-        Panel("Spinning, % of all CPU time", _matrix(runs, locks, spin) * 100, percent, 0.05),
-        Panel(title, _matrix(runs, locks, sleep), short, 0.01),
+        Panel("Spinning, % of all CPU time", _matrix(runs, everybody, locks, spin) * 100, percent, 0.05),
+        Panel(title, _matrix(runs, own, locks, sleep), short, 0.01),
     ]
 
 
@@ -208,6 +212,8 @@ def draw(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) ->
     panel_in = TITLE_IN + labels_in + cells_in[1] + BAR_ROOM_IN
     width_in = NAMES_IN + (2 if beside else 1) * (cells_in[0] + GAP_IN) + 0.1
     said = [line for words in banners[:2] for line in textwrap.wrap(f"! {words}", int(width_in / 0.078))[:2]]
+    if len(banners) > 2:
+        said.append(f"and {len(banners) - 2} more, see compare.txt")
     head_in = HEAD_IN + BANNER_IN * len(said)
     foot = _foot(runs, int(width_in / 0.062))
     height_in = head_in + (1 if beside else 2) * panel_in + 0.15 + 0.125 * (foot.count("\n") + 1)
@@ -249,7 +255,7 @@ def draw(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) ->
 def _foot(runs: Runs, characters: int) -> str:
     words = (
         "A row a class of lock. Spinning: in waits the lock tracepoints show, over CPUs x recorded time."
-        " Asleep: of all tasks, over the operations (compare.txt says which). Darker is more."
+        " Asleep: the workload's tasks, over the operations (compare.txt says which, and how much spins unseen). Darker is more."
     )
     if any(by_class(one) is None for one in runs):
         words += " Hatched: no lock data."

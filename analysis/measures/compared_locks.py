@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which locks cost how much in several runs, how does that grow with threads, and which lock is next?
 
-Everything is of a whole recording and of all tasks: what a file system does later, in the journal or at the
-sync, was caused by the same operations. A lock is a class: its kind and its name, all modes together.
+Everything is of a whole recording. Shares of all CPU time are of all tasks, as in the paper; what an
+operation waits is of the workload's own tasks. A lock is a class: its kind and its name, all modes together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.measures import phases
@@ -25,10 +25,8 @@ Lock = tuple[str, str]  # kind as perf calls it, name
 class Sums:
     """Waits on the locks of one class."""
 
-    waits: int
     spin_ns: int
     sleep_ns: int
-    own_sleep_ns: int  # of sleep_ns, that of the workload's tasks
     is_estimate: bool = False  # by call paths of which only some were looked at
     is_by_path: bool = False  # its name was told by the call path
     is_unnamed: bool = False  # it goes by a caller: another class may be the same lock
@@ -39,20 +37,19 @@ class Sums:
         return self.spin_ns + self.sleep_ns
 
 
-NONE = Sums(0, 0, 0, 0)
+NONE = Sums(0, 0)
 Locks = Mapping[Lock, Sums]
 
 
-def add(some: Sequence[Sums]) -> Sums:
+def add(some: Iterable[Sums]) -> Sums:
     """All of them together."""
+    every = list(some)
     return Sums(
-        sum(s.waits for s in some),
-        sum(s.spin_ns for s in some),
-        sum(s.sleep_ns for s in some),
-        sum(s.own_sleep_ns for s in some),
-        any(s.is_estimate for s in some),
-        any(s.is_by_path for s in some),
-        any(s.is_unnamed for s in some),
+        sum(s.spin_ns for s in every),
+        sum(s.sleep_ns for s in every),
+        any(s.is_estimate for s in every),
+        any(s.is_by_path for s in every),
+        any(s.is_unnamed for s in every),
     )
 
 
@@ -61,24 +58,31 @@ def class_of(row: LockRow) -> Lock:
     return perf_type(row.kind, ""), row.name
 
 
-def by_class(one: Compared) -> Locks | None:
-    """The run's sums by class of lock; None: no lock was recorded, as it was not looked for."""
+def has_workload(one: Compared) -> bool:
+    """Are there tasks of a workload? A live system that is watched has none."""
+    return one.run.text("workload", "name") not in ("", "watch")
+
+
+def _by_class(one: Compared, own: bool) -> Locks | None:
     rows = one.measured.lock_rows
     if rows is None:
         return None
     found: dict[Lock, list[Sums]] = {}
     for row in rows:
-        sums = Sums(
-            row.waits,
-            row.spin_ns,
-            row.sleep_ns,
-            row.workload_sleep_ns,
-            row.is_estimate,
-            row.named_by == "call path",
-            not row.named_by,
-        )
+        spin, sleep = (row.workload_spin_ns, row.workload_sleep_ns) if own else (row.spin_ns, row.sleep_ns)
+        sums = Sums(spin, sleep, row.is_estimate, row.named_by == "call path", not row.named_by)
         found.setdefault(class_of(row), []).append(sums)
     return {lock: add(some) for lock, some in found.items()}
+
+
+def by_class(one: Compared) -> Locks | None:
+    """The sums by class of lock, of all tasks; None: no lock was recorded, as it was not looked for."""
+    return _by_class(one, own=False)
+
+
+def of_workload(one: Compared) -> Locks | None:
+    """The same of the workload's own tasks, or of all tasks where there is no workload."""
+    return _by_class(one, own=has_workload(one))
 
 
 def spin_share(spin_ns: float, one: Compared) -> float | None:

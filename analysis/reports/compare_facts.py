@@ -14,7 +14,7 @@ from analysis.reports.about import device_words, join, vm_words
 from analysis.run import Run, clean, dig
 
 NOT_KNOWN = "not known"
-TAG = 14  # characters of a tag, at most
+TAG = 16  # characters of a tag, at most
 
 
 def plain(run: Run, words: str) -> str:

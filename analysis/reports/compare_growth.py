@@ -10,10 +10,9 @@ from analysis.measures.compared import Compared
 from analysis.measures.compared_locks import (
     Locks,
     Sums,
-    add,
     alike,
-    by_class,
     growth,
+    of_workload,
     operations,
     per_operation_us,
     spin_share,
@@ -23,6 +22,8 @@ from analysis.reports.compare_facts import facts
 from analysis.reports.compare_locks import (
     LEAST_NAME,
     NO_LOCKS,
+    OWN,
+    all_locks,
     marked_names,
     microseconds,
     of_lock,
@@ -75,7 +76,7 @@ def _cells(some: Runs, values: Sequence[float | None], show: Callable[[float], s
 
 def _table(some: Runs) -> Table:
     """One group: per lock its share and its waits an operation, then the throughput."""
-    every = [by_class(one) for one in some]
+    every = [of_workload(one) for one in some]
     per_op = any(operations(one) is not None for one in some) and len(alike(some)) == 1
 
     def over(
@@ -108,7 +109,7 @@ def _table(some: Runs) -> Table:
     ]
     shown = top(waits, TOP, LEAST_OF_ALL * max(sum(of.values()) for of in waits))
     picks = [(" ".join(shown_name(lock, every)), of_lock(lock)) for lock in shown]
-    picks.append(("all locks", lambda locks: add(list(locks.values()))))
+    picks.append(("all locks", all_locks))
     rows = []
     for name, pick in picks:
         first = True
@@ -156,7 +157,8 @@ def growth_section(runs: Runs) -> Section:
         section.notes.append(f"{', '.join(left)}: no other run differs from it in threads alone")
     section.notes += [*without_locks(runs), *marked_names(every)]
     section.definition = (
-        "wait: spinning and sleeping. x2: what a doubling of the threads multiplies the figure by;"
+        f"wait: spinning and sleeping; spin %: of all CPU time. {OWN} x2: what a doubling of the threads"
+        " multiplies the figure by;"
         " exponent: figure ~ threads^exponent, least squares in logarithms over n values above 0, +- its 95 %"
         " interval (x2 is 2^exponent). Two points are no trend. Throughput that scales has x2 = 2."
     )

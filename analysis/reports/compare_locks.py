@@ -17,6 +17,8 @@ from analysis.measures.compared_locks import (
     add,
     alike,
     by_class,
+    has_workload,
+    of_workload,
     operations,
     per_operation_us,
     spin_share,
@@ -27,14 +29,15 @@ from analysis.reports.document import Section
 from analysis.reports.lock_words import BY_PATH, ESTIMATED
 
 Runs = Sequence[Compared]
+Every = Sequence[Locks | None]
+Measure = Callable[[Sums, Compared], float | None]
 TOP = 5  # locks of each run that have a line of their own
 LEAST_SPIN = 0.001  # of all CPU time
 LEAST_OF_ALL = 0.001  # of the sleeping of the run with most of it
 LEAST_NAME = 24  # characters of a lock's name on a line, at least
-OTHERS = "other locks"
 NO_LOCKS = "no run recorded locks"
 NO_SPINLOCKS = "virt"  # spinlock_mode of a guest whose spinlocks show no wait
-WHOLE = "Of the whole recording and of all tasks, those of the kernel too."
+OWN = "Of the workload's own tasks (of all tasks, where a live system was watched)."
 
 
 def microseconds(value: float) -> str:
@@ -58,16 +61,21 @@ def of_lock(lock: Lock) -> Callable[[Locks], Sums]:
     return lambda locks: locks.get(lock, NONE)
 
 
-def shown_name(lock: Lock, every: Sequence[Locks | None]) -> Lock:
+def all_locks(locks: Locks) -> Sums:
+    """All of a run's locks together."""
+    return add(locks.values())
+
+
+def shown_name(lock: Lock, every: Every) -> Lock:
     """The lock, its name marked where in some run it is estimated, or was told by the call path."""
     kind, name = lock
-    sums = add([found.get(lock, NONE) for found in every if found is not None])
+    sums = add(found.get(lock, NONE) for found in every if found is not None)
     return kind, (ESTIMATED if sums.is_estimate else "") + name + (BY_PATH if sums.is_by_path else "")
 
 
 def marked_names(runs: Runs) -> list[str]:
     """What the marks on names mean, as far as there are any."""
-    sums = add([sums for _, found in recorded(runs) for sums in found.values()])
+    sums = add(sums for _, found in recorded(runs) for sums in found.values())
     notes = []
     if sums.is_by_path:
         notes.append(f"names marked{BY_PATH} were told by the call path")
@@ -80,66 +88,80 @@ def marked_names(runs: Runs) -> list[str]:
 
 
 def lock_rows(
-    runs: Runs,
-    value: Callable[[Sums, Compared], float | None],
-    show: Callable[[float], str],
-    least: float | None = None,
+    runs: Runs, every: Every, measure: Measure, show: Callable[[float], str], least: float | None = None
 ) -> list[Row]:
     """A row a lock that is among the highest of any run, the rest in one, and all of them.
 
     least: what a lock must reach to have a row; None: LEAST_OF_ALL of the highest run's sum.
     """
-    every = [by_class(one) for one in runs]
     values: list[Mapping[Lock, float]] = []
     for one, found in zip(runs, every, strict=True):
-        values.append({lock: value(sums, one) or 0.0 for lock, sums in (found or {}).items()})
+        values.append({lock: measure(sums, one) or 0.0 for lock, sums in (found or {}).items()})
     if least is None:
         least = LEAST_OF_ALL * max((sum(of.values()) for of in values), default=0.0)
     shown = top(values, TOP, least)
+    others = {lock for of in values for lock in of if of[lock] > 0} - set(shown)
+
+    def rest(locks: Locks) -> Sums:
+        return add(sums for lock, sums in locks.items() if lock in others)
 
     def row(names: tuple[str, str], pick: Callable[[Locks], Sums]) -> Row:
-        of = zip(runs, every, strict=True)
-        found: list[Value] = [None if locks is None else value(pick(locks), one) for one, locks in of]
-        return Row(names, found, show, ratio=False)
+        return Row(names, _over(runs, every, measure, pick), show, ratio=False)
 
     rows = [row(shown_name(lock, every), of_lock(lock)) for lock in shown]
-    others = {lock for of in values for lock in of if of[lock] > 0} - set(shown)
     if others:
-        rest = row(
-            ("", f"{len(others):,} {OTHERS}"),
-            lambda locks: add([sums for lock, sums in locks.items() if lock in others]),
-        )
-        rows.append(rest)
-    rows.append(row(("", "all locks"), lambda locks: add(list(locks.values()))))
-    return rows
+        rows.append(row(("", f"{len(others):,} other locks"), rest))
+    return [*rows, row(("", "all locks"), all_locks)]
+
+
+def _over(
+    runs: Runs, every: Every, measure: Measure, pick: Callable[[Locks], Sums] = all_locks
+) -> list[Value]:
+    pairs = zip(runs, every, strict=True)
+    return [None if locks is None else measure(pick(locks), one) for one, locks in pairs]
+
+
+def _spin(sums: Sums, one: Compared) -> float | None:
+    return spin_share(sums.spin_ns, one)
+
+
+def _sleep(sums: Sums, one: Compared) -> float | None:
+    return per_operation_us(sums.sleep_ns, one)
+
+
+def _sampling_off(one: Compared) -> str:
+    """Why CPUs were not sampled, as the recorder says; empty if it says nothing."""
+    notes = one.run.losses["locks"].notes if "locks" in one.run.losses else {}
+    return next((words for words in notes if words.startswith("CPU sampling is off")), "")
 
 
 def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
-    """The lines of what the tracepoints don't show, by CPU samples; and why some have none."""
+    """The lines of what the tracepoints don't show, by CPU samples, and notes on them."""
     unseen: list[Value] = []
     both: list[Value] = []
     notes = []
+    without: dict[str, list[str]] = {}  # letters by the reason
     for one in runs:
         locks, samples = by_class(one), one.measured.lock_samples
-        if samples is None or locks is None:
+        if samples is None or locks is None or _sampling_off(one):
             unseen.append(None)
             both.append(None)
+            without.setdefault(_sampling_off(one) or "no CPU samples", []).append(one.letter)
             continue
         found = samples.unseen
         unseen.append(spin_share(found.ns, one))
-        both.append(spin_share(found.ns + add(list(locks.values())).spin_ns, one))
-        low, high = (units.percent(spin_share(ns, one)) for ns in (found.low_ns, found.high_ns))
-        words = f"{one.letter}: unseen: {found.samples:,} samples, 95 % interval {low}..{high} %"
+        both.append(spin_share(found.ns + all_locks(locks).spin_ns, one))
+        words = f"{one.letter}: unseen: {found.samples:,} samples"
+        if found.samples:
+            low, high = (units.percent(spin_share(ns, one)) for ns in (found.low_ns, found.high_ns))
+            words += f", 95 % interval {low}..{high} %"
         if samples.spins:
             most = samples.spins[0]
             words += f", most in {most.type} {most.name} ({units.percent(spin_share(most.seen.ns, one))} %)"
         notes.append(words)
-    without = [one.letter for one, value in zip(runs, unseen, strict=True) if value is None]
-    if without:
-        notes.append(
-            f"{', '.join(without)}: spinning that no tracepoint shows is not estimated: no CPU samples"
-        )
-    if len(without) == len(runs):
+    for why, letters in without.items():
+        notes.append(f"{', '.join(letters)}: spinning that no tracepoint shows is not estimated: {why}")
+    if all(value is None for value in unseen):
         return [], notes
     rows = [("unseen, estimated", unseen), ("all, with the unseen, estimated", both)]
     return [Row(("", name), values, units.percent, ratio=False) for name, values in rows], notes
@@ -151,7 +173,9 @@ def spin_section(runs: Runs, named: Sequence[str]) -> Section:
     if not recorded(runs):
         section.absent = NO_LOCKS
         return section
-    rows = lock_rows(runs, lambda sums, one: spin_share(sums.spin_ns, one), units.percent, LEAST_SPIN)
+    rows = lock_rows(runs, [by_class(one) for one in runs], _spin, units.percent, LEAST_SPIN)
+    own = _over(runs, [of_workload(one) if has_workload(one) else None for one in runs], _spin)
+    rows.append(Row(("", "of it by the workload's tasks"), own, units.percent, ratio=False))
     unseen, notes = _unseen(runs)
     heads = ("kind", "lock, % of CPU time")
     section.tables.append(make_table(heads, runs, named, [*rows, *unseen], True, ("locks",), LEAST_NAME))
@@ -167,17 +191,11 @@ def spin_section(runs: Runs, named: Sequence[str]) -> Section:
     section.notes += [*notes, *marked_names(runs)]
     section.definition = (
         "time spinning / (CPUs x recorded time), in percent (Bryant 2002, table 1), of waits that the lock"
-        f" tracepoints show. {WHOLE} A row a class of lock: the {TOP} highest of each run."
-        " Estimated: CPU samples in spinning functions outside of such waits x the time between samples; in"
-        " no other row."
+        f" tracepoints show, of all tasks and interrupts. A row a class of lock: the {TOP} highest of each"
+        " run. Estimated: CPU samples in spinning functions outside of such waits x the time between"
+        " samples; in no other row."
     )
     return section
-
-
-def _tags(some: Runs, runs: Runs, named: Sequence[str]) -> list[str]:
-    """The tags of some of the runs."""
-    known = {one.letter: tag for one, tag in zip(runs, named, strict=True)}
-    return [known[one.letter] for one in some]
 
 
 def operations_note(done: Operations, some: Runs) -> str:
@@ -191,16 +209,20 @@ def sleep_section(runs: Runs, named: Sequence[str]) -> Section:
     if not recorded(runs):
         section.absent = NO_LOCKS
         return section
+    known = {one.letter: tag for one, tag in zip(runs, named, strict=True)}
     groups = alike(runs)
     for done, some in groups:
-        rows = lock_rows(some, lambda sums, one: per_operation_us(sums.sleep_ns, one), microseconds)
-        own = [per_operation_us(add(list((by_class(one) or {}).values())).own_sleep_ns, one) for one in some]
-        rows.append(Row(("", "of it by the workload's tasks"), own, microseconds, ratio=False))
-        heads = ("kind", "lock, us/operation")
+        every = [of_workload(one) for one in some]
+        rows = lock_rows(some, every, _sleep, microseconds)
+        others = []
+        for one, mine in zip(some, every, strict=True):
+            left = all_locks(by_class(one) or {}).sleep_ns - all_locks(mine or {}).sleep_ns
+            others.append(per_operation_us(left, one))
+        rows.append(Row(("", "other tasks, all locks"), others, microseconds, ratio=False))
+        tags = [known[one.letter] for one in some]
         collectors = ("locks", "calls") if done.by_calls else ("locks",)
-        section.tables.append(
-            make_table(heads, some, _tags(some, runs, named), rows, True, collectors, LEAST_NAME)
-        )
+        heads = ("kind", "lock, us/operation")
+        section.tables.append(make_table(heads, some, tags, rows, True, collectors, LEAST_NAME))
         section.notes.append(operations_note(done, some))
     if len(groups) > 1:
         section.notes.append("operations of different kinds are not alike: compare within one table only")
@@ -212,7 +234,7 @@ def sleep_section(runs: Runs, named: Sequence[str]) -> Section:
     ]
     section.notes += marked_names(runs)
     section.definition = (
-        f"time asleep on locks of the class / operations. {WHOLE} Waits that came later, at the sync or in"
-        " the journal, belong to the operations that caused them."
+        f"time asleep on locks of the class / operations, over the whole recording. {OWN} other tasks: the"
+        " kernel's threads and other programs, over the same operations."
     )
     return section

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.measures.compared import Compared
-from analysis.measures.compared_locks import Lock, Sums, by_class, held_up, next_lock
-from analysis.reports.compare_locks import NO_LOCKS, marked_names, recorded, shown_name, without_locks
+from analysis.measures.compared_locks import Lock, Sums, held_up, next_lock, of_workload
+from analysis.reports.compare_locks import NO_LOCKS, OWN, marked_names, recorded, shown_name, without_locks
 from analysis.reports.compare_table import LITTLE, marks
 from analysis.reports.document import Section, Table
 
@@ -19,9 +19,9 @@ def _holders(one: Compared, lock: Lock) -> str:
     if held is None:
         return ""
     return (
-        f"{one.letter}: in {units.percent(held.chained_ns / held.known_ns)} % of the waiting for the first in"
-        " which the holder was looked at, the holder itself waited for a lock, most for"
-        f" {held.second} ({units.percent(held.second_ns / held.known_ns)} %)"
+        f"{one.letter}: the first's holder itself waited for a lock in"
+        f" {units.percent(held.chained_ns / held.known_ns)} % of the waiting, most for {held.second}"
+        f" ({units.percent(held.second_ns / held.known_ns)} %)"
     )
 
 
@@ -33,7 +33,7 @@ def next_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
         return section
     rows = []
     for one, tag in zip(runs, named, strict=True):
-        locks = by_class(one)
+        locks = of_workload(one)
         if locks is None:
             continue
         found = next_lock(locks)
@@ -57,12 +57,13 @@ def next_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
         if words := _holders(one, found.first):
             section.notes.append(words)
     if rows:
-        heads = ("<run", "<", "<lock", "of all %", "of the rest %", "spinning %")
+        heads = ("<run", "<", "<lock", "of all %", "of rest %", "spin %")
         section.tables.append(Table(heads, rows))
     section.notes += [*without_locks(runs), *marked_names(runs)]
     section.definition = (
-        "waiting: spinning and sleeping of all tasks together. of the rest: of the waiting without the first"
-        " lock's; spinning: of the lock's own. This is arithmetic, not a forecast: who no longer waits for"
+        f"waiting: spinning and sleeping together. {OWN} of rest: of the waiting without the first"
+        " lock's; spin: of the lock's own; holders: of the waiting of all tasks in which the holder was looked"
+        " at. This is arithmetic, not a forecast: who no longer waits for"
         " one lock comes to the others sooner and in greater numbers. In Bryant 2002 a scheduler patch cured"
         " ext2's second lock (run queue); spinning on the first (big kernel lock) went from 30 to 70 % of"
         " all CPU time and ext2 got 30 % slower. Cure the first lock first, then measure again."

@@ -363,7 +363,7 @@ def test_the_essence_and_the_default_place(tmp_path: Path, monkeypatch: pytest.M
     [
         ([], 2, "0 run directories were named; name 2 to 16"),
         (["a"], 2, "1 run directories were named"),
-        (["a"] * 9, 2, "9 run directories were named"),
+        (["a"] * 17, 2, "17 run directories were named"),
         (["a", "./a"], 2, "are the same run"),
         (["a", "missing"], 2, "missing is not a directory"),
         (["a", "empty"], 1, "empty is not a run directory"),
