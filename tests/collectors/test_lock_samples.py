@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The locks source's CPU samples against perf's, taken at the same time, and against the tracepoints' times.
+
+Samples are few, so figures agree within what chance allows: SIGMAS standard deviations of a count, and on top
+of that the share of it that the two ways of looking differ by for known reasons (said where it is used).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.collectors.recording import (
+    INSIDE,
+    RECORDER,
+    Recording,
+    cgroup,
+    compile_program,
+    enum_value,
+    needs_btf,
+    needs_root,
+    read_table,
+    recording,
+    run_inside,
+)
+
+pytestmark = [needs_root, needs_btf]
+SIGMAS = 4
+SAMPLE_HZ = 997
+ENOUGH = 50 if INSIDE else 200
+PERF_HZ = 1499  # not ours: two timers of one length would stay at one distance
+SECONDS = "4"
+BINS = ("--bin-ms", "500")  # a recorder that gets no CPU for a while is not late with these
+RWSEM_SPIN = ("osq_lock", "rwsem_spin_on_owner", "rwsem_optimistic_spin")
+# An interrupt in the middle of a spin belongs to the wait, but is no spinning; long on emulated CPUs.
+INTERRUPTED = 0.3 if INSIDE else 0.12
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was recorded while a program ran, in whole time bins."""
+
+    run: Recording
+    begin_ns: int
+    end_ns: int
+    off_ns: (
+        int  # time the program's threads had no CPU: a spinning wait goes on meanwhile, the spinning does not
+    )
+    samples: npt.NDArray[np.void]
+    waits: npt.NDArray[np.void]
+    stacks: dict[int, list[str]]  # names of functions, innermost first; a stack that could not be kept: none
+    perf: list[str]  # perf's samples in the same time: the function, user mode: ""
+
+    def doing(self, name: str) -> npt.NDArray[np.void]:
+        number = enum_value(self.run.out / "lock_sample.rec", "lock_doing", name)
+        rows: npt.NDArray[np.void] = self.samples[self.samples["doing"] == number]
+        return rows
+
+    def innermost(self, rows: npt.NDArray[np.void]) -> Counter[str]:
+        """Samples by the function they were found in."""
+        found: Counter[str] = Counter()
+        for row in rows:
+            found[self.stacks[int(row["stack_id"])][0]] += int(row["count"])
+        return found
+
+
+def functions(frames: list[str]) -> list[str]:
+    """rwsem_spin_on_owner.isra.0+0x1f -> rwsem_spin_on_owner"""
+    return [frame.split("+")[0].split(".")[0] for frame in frames]
+
+
+def take(tmp_path: Path, mode: str, enough: str) -> Samples:
+    """Record long_holds, perf beside it, until it has at least ENOUGH samples of one kind.
+
+    Threads that a busy machine runs in turns seldom meet at a lock: then again.
+    """
+    for attempt in range(4):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        taken = take_once(folder, mode)
+        rows = taken.doing(enough)
+        count = int(rows["count"][rows["in_workload"] == 1].sum())
+        if count >= ENOUGH:
+            return taken
+    pytest.fail(f"{count} samples {enough}: there was not enough of a fight to test anything")
+
+
+def take_once(tmp_path: Path, mode: str) -> Samples:
+    program = compile_program("long_holds", tmp_path)
+    data = tmp_path / "perf.data"
+    # perf starts the program once it records.
+    perf = ["perf", "record", "-q", "-o", str(data), "-e", "cpu-clock", "-F", str(PERF_HZ), "-a"]
+    perf += [
+        "-k",
+        "CLOCK_MONOTONIC",
+        "--",
+        "nice",
+        "-n",
+        "-20",
+        str(program),
+        mode,
+        SECONDS,
+        str(tmp_path / "file"),
+    ]
+    with (
+        cgroup() as group,
+        recording(tmp_path / "out", "--collect", "locks", "--cgroup", str(group), *BINS) as run,
+    ):
+        # The program's threads come before all ordinary tasks.
+        os.sched_setscheduler(run.process.pid, os.SCHED_FIFO, os.sched_param(2))
+        child = run_inside(group, perf)
+        facts = json.loads(child.communicate(timeout=300)[0])
+        assert child.returncode == 0
+    header, samples = read_table(run.out / "lock_sample.rec")
+    bin_ns = header["bin_ns"]
+    begin_ns = (facts["begin_ns"] // bin_ns + 1) * bin_ns
+    end_ns = facts["end_ns"] // bin_ns * bin_ns
+    waits = run.table("lock_wait")
+    return Samples(
+        run,
+        begin_ns,
+        end_ns,
+        facts["off_ns"],
+        samples[(samples["bin_ns"] >= begin_ns) & (samples["bin_ns"] < end_ns)],
+        waits[(waits["bin_ns"] >= begin_ns) & (waits["bin_ns"] < end_ns)],
+        {-1: [""]} | {stack["stack_id"]: functions(stack["frames"]) for stack in run.lines("stack")},
+        perf_samples(data, begin_ns, end_ns),
+    )
+
+
+def perf_samples(data: Path, begin_ns: int, end_ns: int) -> list[str]:
+    """The kernel functions perf found CPUs in."""
+    words = ["perf", "script", "-i", str(data), "--ns", "-F", "time,ip,sym"]
+    found = []
+    for line in subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines():
+        stamp, address, symbol = line.split(None, 2)
+        seconds, fraction = stamp.rstrip(":").split(".")
+        if begin_ns <= int(seconds) * 1_000_000_000 + int(fraction) < end_ns:
+            found.append(symbol.split(".")[0] if int(address, 16) >> 63 else "")
+    return found
+
+
+def assert_same_share(mine: int, perfs: int, seconds: float) -> None:
+    """Two counts of samples, each with its own rate, are of one share of all CPU time."""
+    cpus = os.cpu_count() or 1
+    of_mine, of_perf = SAMPLE_HZ * seconds * cpus, PERF_HZ * seconds * cpus
+    p, q = mine / of_mine, perfs / of_perf
+    sigma = math.sqrt(p * (1 - p) / of_mine + q * (1 - q) / of_perf)
+    assert abs(p - q) < SIGMAS * sigma + (0.02 if INSIDE else 0.005), (mine, perfs, p, q, sigma)
+
+
+def test_rwsem_spinning_that_no_tracepoint_shows(tmp_path: Path) -> None:
+    taken = take(tmp_path, "file", "spin_unseen")
+    seconds = (taken.end_ns - taken.begin_ns) / 1e9
+    mine, perfs = taken.innermost(taken.doing("spin_unseen")), Counter(taken.perf)
+    for name in RWSEM_SPIN:
+        assert_same_share(mine[name], perfs[name], seconds)
+    assert sum(mine[name] for name in RWSEM_SPIN) > ENOUGH / 2
+    # The loop around them may be part of the slow path, which does other things too, with its wait open.
+    spun = mine["rwsem_down_write_slowpath"]
+    limit = perfs["rwsem_down_write_slowpath"] * SAMPLE_HZ / PERF_HZ
+    assert spun <= limit + SIGMAS * math.sqrt(limit + spun) + 3
+    # None of it is in a spin that the tracepoints show, and all of it is the workload's.
+    for row in taken.doing("spin_seen"):
+        assert "rwsem_down_write_slowpath" not in taken.stacks[int(row["stack_id"])]
+    for row in taken.doing("spin_unseen"):
+        frames = taken.stacks[int(row["stack_id"])]
+        if frames[0] in RWSEM_SPIN and "rwsem_down_write_slowpath" in frames and "pwrite64" in str(frames):
+            assert row["in_workload"] == 1
+    # The tracepoints show less spinning for rwsems than that: none.
+    rwsem = enum_value(taken.run.out / "lock_wait.rec", "lock_kind", "rwsem")
+    assert taken.waits["spin_ns"][taken.waits["kind"] == rwsem].sum() == 0
+
+
+def test_mutex_spinning_is_seen_for_as_long_as_the_tracepoints_say(tmp_path: Path) -> None:
+    taken = take(tmp_path, "pipe", "spin_seen")
+    seconds = (taken.end_ns - taken.begin_ns) / 1e9
+    seen, unseen = taken.doing("spin_seen"), taken.doing("spin_unseen")
+    mine = taken.innermost(seen)
+    for name in ("mutex_spin_on_owner", "osq_lock"):
+        count = mine[name] + taken.innermost(unseen)[name]
+        assert_same_share(count, Counter(taken.perf)[name], seconds)
+
+    count = pipe_samples(taken, seen)
+    assert count > ENOUGH / 2
+    # None of a mutex's spinning is out of the tracepoints' sight.
+    assert pipe_samples(taken, unseen) <= 0.01 * count + 2
+
+    period_ns = int(seen["period_ns"][0])
+    assert period_ns == 1_000_000_000 // SAMPLE_HZ
+    spin_ns = int(pipe_waits(taken)["spin_ns"].sum())
+    slack = SIGMAS * math.sqrt(count) * period_ns + INTERRUPTED * spin_ns + taken.off_ns
+    assert abs(count * period_ns - spin_ns) < slack, (count * period_ns, spin_ns, taken.off_ns)
+
+
+def test_a_running_holder_is_found_with_its_stack(tmp_path: Path) -> None:
+    taken = take(tmp_path, "pipe", "holding")
+    waits = pipe_waits(taken)
+    lock = np.unique(waits["lock_id"][waits["count"] == waits["count"].max()])
+    holding = taken.doing("holding")
+    mine = holding[np.isin(holding["lock_id"], lock)]
+    count = int(mine["count"].sum())
+    assert count > ENOUGH / 2
+    assert pipe_samples(taken, mine) > 0.9 * count  # the rest: interrupts, whose stacks may not lead back
+    assert np.all(mine["in_workload"] == 1)
+    # Two threads, two CPUs: while one spins the other holds the lock, and runs.
+    spin_ns = int(waits["spin_ns"][np.isin(waits["lock_id"], lock)].sum())
+    slack = SIGMAS * math.sqrt(count) / SAMPLE_HZ * 1e9 + INTERRUPTED * spin_ns + taken.off_ns
+    assert abs(count * int(mine["period_ns"][0]) - spin_ns) < slack, (count, spin_ns, taken.off_ns)
+
+
+def is_pipe(frames: list[str]) -> bool:
+    return any("pipe_write" in frame or "pipe_read" in frame for frame in frames)
+
+
+def pipe_samples(taken: Samples, rows: npt.NDArray[np.void]) -> int:
+    """Those of the workload; others on this machine use pipes, too."""
+    mine = rows[rows["in_workload"] == 1]
+    return sum(int(row["count"]) for row in mine if is_pipe(taken.stacks[int(row["stack_id"])]))
+
+
+def pipe_waits(taken: Samples) -> npt.NDArray[np.void]:
+    """The waits of the workload for mutexes: the pipe's, where nearly all of them are."""
+    mutex = enum_value(taken.run.out / "lock_wait.rec", "lock_kind", "mutex")
+    waits = taken.waits[(taken.waits["kind"] == mutex) & (taken.waits["in_workload"] == 1)]
+    rows: npt.NDArray[np.void] = waits
+    return rows
+
+
+@contextmanager
+def busy_cpus() -> Iterator[None]:
+    """No CPU is idle in the block: an idle CPU's timers may be late by what its hypervisor likes."""
+    burn = "import os,sys\nos.sched_setaffinity(0,{int(sys.argv[1])})\nos.nice(19)\nwhile True: pass"
+    burners = [subprocess.Popen(["python3", "-c", burn, str(cpu)]) for cpu in sorted(os.sched_getaffinity(0))]
+    try:
+        time.sleep(0.5)
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+
+
+def test_every_cpu_is_sampled_at_the_rate(tmp_path: Path) -> None:
+    with busy_cpus(), recording(tmp_path / "out", "--collect", "locks") as run:
+        time.sleep(4)
+    notes = run.source("locks")["notes"]
+    seconds = (run.stopped_ns - run.ready["monotonic_ns"]) / 1e9
+    expected = SAMPLE_HZ * seconds * (os.cpu_count() or 1)
+    # Emulated CPUs are not run at times, and their timers late by as much: what they leave out is counted.
+    assert (0.02 if INSIDE else 0.93) * expected < notes["CPU samples"] < 1.03 * expected
+    left_out = notes["CPU samples left out (idle CPU, interrupts off)"]
+    assert abs(notes["CPU samples"] + left_out - expected) < (0.15 if INSIDE else 0.03) * expected
+    # What is in the table is what was counted.
+    table = run.table("lock_sample")
+    kept = notes["CPU samples in spinning functions"] + notes["CPU samples holding what others wait for"]
+    kept -= sum(count for name, count in notes.items() if name.startswith("CPU samples not kept"))
+    assert int(table["count"].sum()) == kept
+
+
+def test_without_perf_events_the_waits_are_recorded_all_the_same(tmp_path: Path) -> None:
+    wrapper = compile_program("no_perf_events", tmp_path)
+    storm = compile_program("pipe_storm", tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    words = [str(word) for word in (wrapper, RECORDER, "--out", out, "--collect", "locks")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["collectors"]["locks"]["state"] == "on"
+        subprocess.run([storm, "2", "2", "2" if INSIDE else "1"], check=True, capture_output=True)
+        process.communicate(timeout=60)
+    locks = json.loads((out / "losses.json").read_text())["collectors"]["locks"]
+    assert (
+        locks["notes"]["CPU sampling is off: the kernel refused a timer (perf_event_open): Permission denied"]
+        == 1
+    )
+    assert locks["recorded"] > 0
+    assert len(read_table(out / "lock_sample.rec")[1]) == 0
+
+
+def wait_for_timers(run: Recording, count: int) -> None:
+    """Until the recorder has so many perf events open."""
+    deadline = time.monotonic() + 60
+    while True:
+        links = []
+        for fd in Path(f"/proc/{run.process.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                links.append(str(fd.readlink()))
+        if links.count("anon_inode:[perf_event]") == count:
+            return
+        assert time.monotonic() < deadline, links
+        time.sleep(0.1)
+
+
+@pytest.mark.skipif(not INSIDE, reason="takes a CPU offline: done inside a machine of its own")
+def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path: Path) -> None:
+    switch = Path("/sys/devices/system/cpu/cpu1/online")
+    cpus = os.cpu_count() or 1
+    with recording(tmp_path / "out", "--collect", "locks") as run:
+        wait_for_timers(run, cpus)
+        switch.write_text("0")
+        wait_for_timers(run, cpus - 1)
+        switch.write_text("1")
+        wait_for_timers(run, cpus)
+        with busy_cpus():
+            time.sleep(2)
+    notes = run.source("locks")["notes"]
+    assert notes["CPUs that went offline while they were sampled"] == 1
+    assert "CPU sampling could not go on on a CPU" not in notes
+    assert "CPUs offline when sampling began" not in notes
