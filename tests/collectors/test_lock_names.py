@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Names of locks: the classes that known storms must fight for, and inodes against stat(2)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors import blockdev, paths
+from tests.collectors.loop_disk import MIB, loop_disk, mounted, tmpfs
+from tests.collectors.recording import (
+    INSIDE,
+    Recording,
+    compile_program,
+    needs_btf,
+    needs_root,
+    recording,
+    run_inside,
+)
+from tests.collectors.recording import cgroup as fresh_cgroup
+
+pytestmark = [needs_root, needs_btf]
+TRIES = 6  # emulated CPUs that the host runs in turns seldom meet at a lock
+# By file system: how to make it, the class of the lock most specific to it, where its kernel has it.
+MAKE = {
+    "ext4": (["mkfs.ext4", "-q", "-F"], 128 * MIB),
+    "xfs": (["mkfs.xfs", "-q", "-f"], 320 * MIB),
+    "btrfs": (["mkfs.btrfs", "-q", "-f"], 256 * MIB),
+}
+SYNC_CLASSES = {
+    "ext4": {"journal_s.j_state_lock", "journal_s.j_wait_done_commit.lock", "journal_s.j_list_lock"},
+    "xfs": {"xlog.l_icloglock", "xfs_cil.xc_ctx_lock", "xfs_buf.b_sema", "xfs_buf.b_sema.lock"},
+    "btrfs": {"extent_buffer.lock", "btrfs_root.log_mutex", "btrfs_space_info.lock"},
+}
+INODE_STRUCT = {
+    "ext4": "ext4_inode_info",
+    "xfs": "xfs_inode",
+    "btrfs": "btrfs_inode",
+    "tmpfs": "shmem_inode_info",
+}
+
+
+def last_lines(run: Recording) -> dict[int, dict[str, Any]]:
+    """The last line of each lock, which is the one that holds."""
+    return {line["lock_id"]: line for line in run.lines("lock")}
+
+
+def waits_by_class(run: Recording) -> Counter[str]:
+    """The workload's waits by kind and class of lock."""
+    locks = last_lines(run)
+    waits: Counter[str] = Counter()
+    for row in run.table("lock_wait"):
+        if row["in_workload"]:
+            lock = locks[int(row["lock_id"])]
+            waits[f"{lock['kind']} {lock['name']}"] += int(row["count"])
+    return waits
+
+
+def storm(out: Path, words: Sequence[str | Path]) -> Recording:
+    """Record a program that is the workload."""
+    with fresh_cgroup() as group, recording(out, "--collect", "locks", "--cgroup", str(group)) as run:
+        child = run_inside(group, words)
+        child.communicate(timeout=180)
+        assert child.returncode == 0
+    return run
+
+
+def until(out: Path, words: Sequence[str | Path], met: Callable[[Recording], bool]) -> Recording:
+    """Record it again until there was the contention that is to be named."""
+    out.mkdir(exist_ok=True)
+    for attempt in range(TRIES):
+        run = storm(out / str(attempt), words)
+        if met(run):
+            return run
+    pytest.fail(f"the storm made no contention: nothing was tested; {waits_by_class(run)}")
+
+
+def test_the_mutex_of_a_pipe(tmp_path: Path) -> None:
+    program = compile_program("pipe_storm", tmp_path)
+    run = until(
+        tmp_path,
+        [program, "2", "2", "0", "60000"],
+        lambda run: any(name.startswith("mutex ") for name in waits_by_class(run)),
+    )
+    mutexes = {name: count for name, count in waits_by_class(run).items() if name.startswith("mutex ")}
+    assert max(mutexes, key=mutexes.__getitem__) == "mutex pipe_inode_info.mutex", mutexes
+    named = [lock for lock in last_lines(run).values() if lock["name"] == "pipe_inode_info.mutex"]
+    # It is kmalloc'ed: nothing but the call path can tell.
+    assert {lock["named_by"] for lock in named} == {"call path"}
+    assert {lock["type"] for lock in named} == {"pipe_inode_info"}
+    assert all(lock["slab"].startswith("kmalloc-") and lock["ino"] is None for lock in named)
+
+
+def test_the_lock_of_an_address_space(tmp_path: Path) -> None:
+    program = compile_program("mmap_storm", tmp_path)
+    with recording(tmp_path / "out", "--collect", "locks") as run:
+        for _ in range(4):
+            with subprocess.Popen([program, "6"]) as child:
+                time.sleep(2 if INSIDE else 0.3)
+                child.send_signal(signal.SIGKILL)
+    named = [lock for lock in last_lines(run).values() if lock["name"] == "mm_struct.mmap_lock"]
+    assert named, last_lines(run)
+    assert {(lock["kind"], lock["type"], lock["member"], lock["named_by"]) for lock in named} == {
+        ("rwsem", "mm_struct", "mmap_lock", "slab")
+    }
+
+
+def test_run_queues_are_per_cpu(tmp_path: Path) -> None:
+    program = compile_program("pipe_storm", tmp_path)
+
+    def queues(run: Recording) -> list[dict[str, Any]]:
+        return [lock for lock in last_lines(run).values() if lock["name"] == "runqueues.__lock"]
+
+    run = until(
+        tmp_path, [program, "8", "8", "0", "4000" if INSIDE else "30000"], lambda run: bool(queues(run))
+    )
+    assert 1 <= len(queues(run)) <= (os.cpu_count() or 1)
+    assert {(lock["kind"], lock["named_by"], lock["type"]) for lock in queues(run)} == {
+        ("spinlock", "percpu", "rq")
+    }
+
+
+@pytest.mark.parametrize("name", [*MAKE, "tmpfs"])
+def test_inode_locks_have_the_number_that_stat_gives(tmp_path: Path, name: str) -> None:
+    program = compile_program("create_storm", tmp_path)
+    if name == "tmpfs":
+        with tmpfs(tmp_path / "mnt", "64M") as mount:
+            inode_locks(tmp_path, mount, name, program)
+        return
+    command, size_bytes = MAKE[name]
+    with loop_disk(tmp_path / "image", size_bytes) as disk:
+        subprocess.run([*command, disk.path], check=True)
+        with mounted(disk.path, tmp_path / "mnt") as mount:
+            inode_locks(tmp_path, mount, name, program)
+
+
+def inode_locks(tmp_path: Path, mount: Path, kind: str, program: Path) -> None:
+    """Create and delete in one directory: only its lock is fought for."""
+    folder = mount / "a" / "b"
+    folder.mkdir(parents=True)
+    (mount / "other").mkdir()
+    dev = blockdev.filesystem_number(mount)
+
+    def fought_for(run: Recording) -> list[dict[str, Any]]:
+        locks = last_lines(run)
+        ids = {int(row["lock_id"]) for row in run.table("lock_wait") if row["in_workload"]}
+        return [
+            locks[one] for one in ids if locks[one]["name"] == "inode.i_rwsem" and locks[one]["dev"] == dev
+        ]
+
+    run = until(
+        tmp_path / "out",
+        [program, folder, "6", "300" if INSIDE else "4000"],
+        lambda run: bool(fought_for(run)),
+    )
+    inode = folder.stat().st_ino
+    rwsems = fought_for(run)
+    assert {lock["ino"] for lock in rwsems} == {inode}
+    assert {(lock["kind"], lock["type"], lock["named_by"], lock["inodes"]) for lock in rwsems} == {
+        ("rwsem", INODE_STRUCT[kind], "slab", 1)
+    }
+    assert rwsems[0]["member"].endswith(".i_rwsem")
+    wanted = paths.inodes_of_locks(run.out / "lock.jsonl", dev)
+    assert inode in wanted
+    assert paths.find(mount, wanted).paths[inode] == "a/b"
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_file_systems_own_locks(tmp_path: Path, name: str) -> None:
+    program = compile_program("create_storm", tmp_path)
+    command, size_bytes = MAKE[name]
+    with loop_disk(tmp_path / "image", size_bytes) as disk:
+        subprocess.run([*command, disk.path], check=True)
+        with mounted(disk.path, tmp_path / "mnt") as mount:
+
+            def met(run: Recording) -> bool:
+                return bool({lock["name"] for lock in last_lines(run).values()} & SYNC_CLASSES[name])
+
+            words: list[str | Path] = [program, mount, "6", "60" if INSIDE else "300", "sync"]
+            run = until(tmp_path / "out", words, met)
+    # Nearly all of the sleeping waits have a name; and one of another file system would be wrong.
+    waits = waits_by_class(run)
+    sleeping = {
+        key: count for key, count in waits.items() if key.split()[0] in ("mutex", "rwsem", "semaphore")
+    }
+    unnamed = sum(count for key, count in sleeping.items() if key.endswith(" None"))
+    assert unnamed <= 0.1 * sum(sleeping.values()), waits
+    others = {
+        "ext4": ("xfs_", "xlog", "btrfs_"),
+        "xfs": ("btrfs_", "extent_buffer"),
+        "btrfs": ("xfs_", "xlog"),
+    }
+    assert not [key for key in waits if key.split()[1].startswith(others[name])], waits
+
+
+@contextmanager
+def on_cpu(number: int) -> Iterator[None]:
+    """Run on one CPU: what was freed last there is given out first."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {number})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_a_place_that_several_inodes_had_in_turn(tmp_path: Path) -> None:
+    program = compile_program("create_storm", tmp_path)
+    inodes = []
+    cpus = os.sched_getaffinity(0)
+    with tmpfs(tmp_path / "mnt", "64M") as mount:  # never gives a number twice
+        dev = blockdev.filesystem_number(mount)
+        with recording(tmp_path / "out", "--collect", "locks") as run:
+            for turn in range(20):
+                file = mount / str(turn)
+                with on_cpu(min(cpus)):
+                    file.write_text("")
+                inodes.append(file.stat().st_ino)
+                words: list[str | Path] = [program, file, "6", "100" if INSIDE else "1000", "write"]
+                subprocess.run(words, check=True)
+                with on_cpu(min(cpus)):
+                    file.unlink()
+                    time.sleep(0.1)  # an RCU grace period, and it is free
+    locks = [
+        lock for lock in last_lines(run).values() if lock["name"] == "inode.i_rwsem" and lock["dev"] == dev
+    ]
+    assert locks, "the storm made no contention: nothing was tested"
+    assert {lock["ino"] for lock in locks} <= set(inodes)
+    # Each file is counted at one place only: as its first inode or as a later one.
+    assert len(locks) < sum(lock["inodes"] for lock in locks) <= len(inodes)
+
+
+def test_no_line_claims_more_than_it_knows(tmp_path: Path) -> None:
+    program = compile_program("rename_storm", tmp_path)
+    (tmp_path / "files").mkdir()
+    run = until(
+        tmp_path / "out",
+        [program, tmp_path / "files", "6", "400" if INSIDE else "4000"],
+        lambda run: "mutex super_block.s_vfs_rename_mutex" in waits_by_class(run),
+    )
+    for lock in run.lines("lock"):
+        assert (lock["name"] is None) == (lock["named_by"] is None)
+        assert lock["named_by"] in (None, "symbol", "percpu", "slab", "call path")
+        assert (lock["ino"] is None) == (lock["dev"] is None) == (lock["inodes"] is None)
+        assert int(lock["address"], 16) == lock["lock_id"]
+        if lock["named_by"] in ("slab", "call path"):
+            assert lock["slab"]
+            assert lock["type"]
+            assert lock["member"]
+    # Each lock in the waits has a line.
+    assert {int(row["lock_id"]) for row in run.table("lock_wait")} <= set(last_lines(run))
+
+
+def test_paths_are_found_in_bounds(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "tree", "8M") as root:
+        (root / "a" / "b").mkdir(parents=True)
+        file = root / "a" / "b" / "file"
+        file.write_text("")
+        os.symlink("..", root / "a" / "up")
+        inodes = {path.stat().st_ino: str(path.relative_to(root)) for path in (root, root / "a/b", file)}
+        assert inodes[root.stat().st_ino] == "."
+        found = paths.find(root, [*inodes, 123456789])
+        assert found.paths == inodes
+        assert found.whole
+        assert found.looked_at == 4
+        with tmpfs(root / "a" / "b", "8M") as inner:  # hides the file; its own numbers begin anew
+            (inner / "c").write_text("")
+            found = paths.find(root, [*inodes, (inner / "c").stat().st_ino])
+            assert not file.exists()
+            assert "a/b/c" not in found.paths.values()
+        cut = paths.find(root, [file.stat().st_ino], entries=2)
+        assert (cut.paths, cut.whole, cut.looked_at) == ({}, False, 2)
+        late = paths.find(root, [file.stat().st_ino], seconds=-1)
+        assert (late.paths, late.whole, late.looked_at) == ({}, False, 1)
+        odd = root / os.fsdecode(b"\xff")
+        odd.write_text("")
+        assert paths.find(root, [odd.stat().st_ino]).paths == {odd.stat().st_ino: "\ufffd"}
+    assert paths.find(tmp_path / "gone", [1]).whole is False
