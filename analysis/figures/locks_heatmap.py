@@ -255,7 +255,8 @@ def draw(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) ->
 def _foot(runs: Runs, characters: int) -> str:
     words = (
         "A row a class of lock. Spinning: in waits the lock tracepoints show, over CPUs x recorded time."
-        " Asleep: the workload's tasks, over the operations (compare.txt says which, and how much spins unseen). Darker is more."
+        " Asleep: the workload's tasks, over the operations (compare.txt says which, and how much spins"
+        " unseen). Darker is more."
     )
     if any(by_class(one) is None for one in runs):
         words += " Hatched: no lock data."

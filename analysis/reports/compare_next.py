@@ -25,6 +25,13 @@ def _holders(one: Compared, lock: Lock) -> str:
     )
 
 
+def _cells(lock: Lock, sums: Sums, share: float, of_rest: float | None) -> tuple[str, ...]:
+    """What the table says of one lock of one run."""
+    name = " ".join(shown_name(lock, [{lock: sums}]))
+    spun = units.percent(sums.spin_ns / sums.total_ns)
+    return name, units.percent(share), units.percent(of_rest), spun
+
+
 def next_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     """Per run: the lock with most waiting, and the one that would have most if it were gone."""
     section = Section("Which lock next", mark=marks(runs, "locks"))
@@ -38,20 +45,17 @@ def next_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
             continue
         found = next_lock(locks)
         if found is None:
-            section.notes.append(f"{one.letter}: no lock was waited on, as far as this kernel can show")
+            section.notes.append(
+                f"{one.letter}: its tasks waited for no lock, as far as this kernel can show"
+            )
             continue
-
-        def row(which: str, place: str, lock: Lock, sums: Sums, share: float, rest: float | None) -> None:
-            name = " ".join(shown_name(lock, [locks]))  # noqa: B023 (called here and now)
-            spun = units.percent(sums.spin_ns / sums.total_ns)
-            rows.append((which, place, name, units.percent(share), units.percent(rest), spun))
-
         which = f"{one.letter} {tag}".strip() + (LITTLE if one.emulated else "")
-        row(which, "1", found.first, found.first_sums, found.first_share, None)
+        rows.append((which, "1", *_cells(found.first, found.first_sums, found.first_share, None)))
         if found.second is None:
-            section.notes.append(f"{one.letter}: no other lock was waited on")
+            section.notes.append(f"{one.letter}: its tasks waited for no other lock")
             continue
-        row("", "2", found.second, found.second_sums, found.second_share, found.second_share_of_rest)
+        share, of_rest = found.second_share, found.second_share_of_rest
+        rows.append(("", "2", *_cells(found.second, found.second_sums, share, of_rest)))
         if found.first[0] == found.second[0] and found.first_sums.is_unnamed and found.second_sums.is_unnamed:
             section.notes.append(f"{one.letter}: both go by their callers: they may be one lock")
         if words := _holders(one, found.first):
@@ -62,10 +66,10 @@ def next_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     section.notes += [*without_locks(runs), *marked_names(runs)]
     section.definition = (
         f"waiting: spinning and sleeping together. {OWN} of rest: of the waiting without the first"
-        " lock's; spin: of the lock's own; holders: of the waiting of all tasks in which the holder was looked"
-        " at. This is arithmetic, not a forecast: who no longer waits for"
-        " one lock comes to the others sooner and in greater numbers. In Bryant 2002 a scheduler patch cured"
-        " ext2's second lock (run queue); spinning on the first (big kernel lock) went from 30 to 70 % of"
-        " all CPU time and ext2 got 30 % slower. Cure the first lock first, then measure again."
+        " lock's; spin: of the lock's own; holders: of the waiting of all tasks in which the holder was"
+        " looked at. This is arithmetic, not a forecast: who no longer waits for one lock comes to the others"
+        " sooner and in greater numbers. In Bryant 2002 a scheduler patch cured ext2's second lock (run"
+        " queue); spinning on the first (big kernel lock) went from 30 to 70 % of all CPU time and ext2 got"
+        " 30 % slower. Cure the first lock first, then measure again."
     )
     return section

@@ -11,7 +11,7 @@ import random
 import re
 import struct
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from scipy import stats
 
 from analysis.figures import locks_heatmap, style
 from analysis.measures.compared import LETTERS, Compared, load_compared
-from analysis.measures.compared_locks import growth, next_lock, operations, top
+from analysis.measures.compared_locks import HeldUp, growth, held_up, next_lock, operations, top
+from analysis.measures.lock_holders import STATES, Chain, Holders
 from analysis.reports import text
 from analysis.reports.compare_content import make_document
 from analysis.reports.compare_facts import stacked, tags
@@ -253,6 +254,62 @@ def test_which_lock_next_by_plain_loops(tmp_path: Path, three: list[Made]) -> No
         )
 
 
+def test_what_the_first_locks_holder_waited_for(tmp_path: Path) -> None:
+    one = made(ops=1)
+    for mode in ("read", "write"):
+        one.wait("rwsem", "i.rwsem", 0, 5 * SECOND, mode=mode)
+    one.wait("mutex", "j.mutex", 0, SECOND)
+    (run,) = load(tmp_path, [one])
+    assert held_up(run, ("rwsem", "i.rwsem")) is None  # nobody's holder was seen to wait
+    rows = run.measured.lock_rows
+    assert rows is not None
+    places = [(row.name, row.mode) for row in rows]
+    known = np.zeros((3, len(STATES)))
+    known[places.index(("i.rwsem", "read")), STATES.index("lock")] = 4e9
+    known[places.index(("i.rwsem", "write")), STATES.index("running")] = 3e9
+    known[places.index(("i.rwsem", "write")), STATES.index("lock")] = 1e9
+    known[places.index(("i.rwsem", "write")), STATES.index("not_sampled")] = 99e9
+    known[places.index(("j.mutex", "excl")), STATES.index("lock")] = 1e9
+
+    def chain(name: str, mode: str, second: str, ns: float) -> Chain:
+        return Chain(places.index((name, mode)), second, "last", 2, "io", "path", ns)
+
+    chains = [
+        chain("i.rwsem", "read", "mutex a", 1e9),
+        chain("i.rwsem", "read", "mutex b", 3e9),
+        chain("i.rwsem", "write", "mutex b", 1e9),
+        chain("j.mutex", "excl", "mutex c", 1e9),
+    ]
+    holders = Holders(known, [], chains, [])
+    run = replace(run, measured=replace(run.measured, lock_holders=holders))
+    assert held_up(run, ("rwsem", "i.rwsem")) == HeldUp(8e9, 5e9, "mutex b", 4e9)
+    words = (
+        "A: the first's holder itself waited for a lock in 62.5 % of the waiting, most for mutex b (50.0 %)"
+    )
+    assert words in section([run], "Which lock next").notes
+
+
+def test_two_locks_that_go_by_their_callers_may_be_one(tmp_path: Path) -> None:
+    one = made(ops=1)
+    for i in range(2):
+        one.spec.stack.append({"stack_id": i, "frames": ["mutex_lock+0x1", f"caller{i}+0x{i}2/0x99"]})
+        one.spec.lock_wait.append({"bin_ns": START_NS, "lock_id": 64, "stack_id": i, "sleep_ns": 10 - i})
+    found = section(load(tmp_path, [one]), "Which lock next")
+    assert [row[2] for row in found.tables[0].rows] == ["mutex caller0()+0x02", "mutex caller1()+0x12"]
+    assert "A: both go by their callers: they may be one lock" in found.notes
+
+
+def test_a_watched_system_has_no_tasks_of_its_own(tmp_path: Path) -> None:
+    """All tasks count then: there is no workload."""
+    one = made(ops=10, workload={"name": "watch"})
+    one.wait("mutex", "m.lock", SECOND, SECOND, own=False)
+    runs = load(tmp_path, [one])
+    assert cells(section(runs, "Sleeping per operation by lock").tables[0])["m.lock"] == ["100,000"]
+    assert section(runs, "Which lock next").tables[0].rows[0][2:4] == ("mutex m.lock", "100.0")
+    shown = cells(section(runs, "Spin share by lock").tables[0])
+    assert (shown["all locks"], shown["of it by the workload's tasks"]) == (["5.0"], ["-"])
+
+
 def test_modes_of_a_lock_are_one_class(tmp_path: Path) -> None:
     one = made(ops=100)
     one.wait("rwsem", "inode.i_rwsem", 0, 3 * SECOND, mode="read")
@@ -273,7 +330,7 @@ def test_one_run_only_and_no_second_lock(tmp_path: Path) -> None:
     assert cells(section(runs, "Spin share by lock").tables[0])["pipe.mutex"] == ["5.0"]
     found = section(runs, "Which lock next")
     assert [row[2:] for row in found.tables[0].rows] == [("mutex pipe.mutex", "100.0", "-", "25.0")]
-    assert "A: no other lock was waited on" in found.notes
+    assert "A: its tasks waited for no other lock" in found.notes
     assert section(runs, "Growth with threads").absent
 
 
@@ -296,7 +353,7 @@ def test_runs_without_waits_and_without_lock_data(tmp_path: Path) -> None:
     assert cells(slept.tables[0])["b.lock"] == ["20,000", "0"]  # and no column for C
     assert any(note.startswith("C: no lock data") for note in slept.notes)
     following = section(runs, "Which lock next")
-    assert "B: no lock was waited on, as far as this kernel can show" in following.notes
+    assert "B: its tasks waited for no lock, as far as this kernel can show" in following.notes
     assert [row[2] for row in following.tables[0].rows] == ["mutex b.lock", "spinlock a.lock"]
     for title in (
         "Spin share by lock",
