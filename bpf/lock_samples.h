@@ -12,6 +12,8 @@
  * - the timer is no NMI: with interrupts off it comes late, so who spins for a spinlock with interrupts off is
  *   found behind the wait, or is not sampled at all (periods left out are counted by the recorder);
  * - a virtual CPU that halts until it gets its spinlock is SEEN, though its host may have run another meanwhile.
+ * SEEN samples make less time than the tracepoints' spin_ns where a busy machine takes the CPU from those who
+ * spin: the wait goes on (a mutex's as spinning until it is asleep for it), the CPU does something else.
  *
  * HOLDING: the current task is known to hold a mutex or rwsem (a waiter found it running when it began to wait, see
  * held_waited), still does, and somebody still waits. Holders that no wait began under are not known, and of
@@ -106,7 +108,7 @@ static __always_inline u64 caller_kind(struct sampled *ctx)
 	if (bpf_get_stack(ctx, frames, sizeof(frames), 0) < 0)
 		return SPIN_NOT;
 	for (int i = 1; i < CALLERS; i++) {
-		/* Where it returns to: a call at a function's very end would return behind it. */
+		/* A call at a function's very end returns behind it. */
 		u64 kind = range_kind(frames[i] - 1);
 
 		if (kind != SPIN_HELPER)

@@ -19,7 +19,7 @@ struct btf;
 
 #define DRAIN_MS    20
 #define MAX_DEVS    4
-#define MAX_REASONS 20
+#define MAX_REASONS 32
 
 /* One disk whose requests are recorded. */
 struct disk {
