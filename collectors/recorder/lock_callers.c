@@ -71,8 +71,8 @@ static const struct {
 static const struct {
 	const char *from, *suffix;
 } by_prefix[] = {
-	{ "inode", "_inode_info" },    { "inode", "_inode" },	    { "super_block", "_sb_info" },
-	{ "super_block", "_fs_info" }, { "super_block", "_mount" },
+	{ "inode", "_inode_info" }, { "inode", "_inode" },	   { "super_block", "_sb_info" },
+	{ "file", "_ctx" },	    { "super_block", "_fs_info" }, { "super_block", "_mount" },
 };
 
 struct answer {
@@ -344,7 +344,8 @@ enum callers_answer callers_lock(const struct lock_object *object, int kind, con
 
 	if (!object->slab[0])
 		return CALLERS_NO;
-	for (int i = 0; frames[i] && functions < MAX_FUNCTIONS; i++) {
+	for (int i = stacks_own_frames(frames, LOCK_STACK_FRAMES);
+	     frames[i] && functions < MAX_FUNCTIONS; i++) {
 		uint64_t unused;
 		/* The address is that of the next instruction, which may be another function's. */
 		const char *symbol = stacks_symbol(frames[i] - 1, &unused);

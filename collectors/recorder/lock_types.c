@@ -91,6 +91,8 @@ static void load_modules(void)
 		closedir(dir);
 }
 
+static uint8_t *find_parts(const struct btf *btf, uint32_t first);
+
 bool types_load(void)
 {
 	if (btf_count)
@@ -99,6 +101,7 @@ bool types_load(void)
 	if (!btfs[0])
 		return false;
 	btf_count = 1;
+	parts[0] = find_parts(btfs[0], 1);
 	load_modules();
 	name_count = 1;
 	for (int i = 0; i < btf_count; i++)
@@ -200,11 +203,12 @@ bool types_member(struct type in, const char *name, struct type *member, uint32_
 	return false;
 }
 
-static uint8_t *find_parts(const struct btf *btf)
+/* Of the types that this BTF adds to the kernel's. */
+static uint8_t *find_parts(const struct btf *btf, uint32_t first)
 {
 	uint8_t *bits = calloc(btf__type_cnt(btf) / 8 + 1, 1);
 
-	for (uint32_t id = 1; bits && id < btf__type_cnt(btf); id++) {
+	for (uint32_t id = first; bits && id < btf__type_cnt(btf); id++) {
 		const struct btf_type *t = btf__type_by_id(btf, id);
 
 		for (int i = 0; btf_is_composite(t) && i < btf_vlen(t); i++) {
@@ -221,15 +225,24 @@ static uint8_t *find_parts(const struct btf *btf)
 	return bits;
 }
 
+static bool is_part(int where, uint32_t id)
+{
+	return parts[where] && (parts[where][id / 8] & (1 << id % 8));
+}
+
 bool types_is_part(struct type type)
 {
+	uint32_t own = btf__type_cnt(btfs[0]); /* number of the kernel's types */
+
 	types_plain(&type);
-	for (int i = 0; i < btf_count; i++) {
+	if (type.id < own && is_part(0, type.id))
+		return true;
+	for (int i = 1; i < btf_count; i++) {
 		if (btfs[i] != type.btf)
 			continue;
 		if (!parts[i])
-			parts[i] = find_parts(type.btf);
-		return parts[i] && (parts[i][type.id / 8] & (1 << type.id % 8));
+			parts[i] = find_parts(type.btf, own);
+		return is_part(i, type.id);
 	}
 	return false;
 }

@@ -123,6 +123,8 @@ int stacks_open(const struct options *options);
 bool stacks_note(int map_fd, int32_t stack_id);
 /* Symbol for a kernel address, "name" with *offset; NULL if not known. */
 const char *stacks_symbol(uint64_t address, uint64_t *offset);
+/* How many of a stack's frames, innermost first, are the tracing's own. */
+int stacks_own_frames(const uint64_t *frames, int count);
 /* Where the symbol is; 0: not listed. */
 uint64_t stacks_address(const char *name);
 /* Every function the kernel lists, with its text; it ends where the next symbol begins. None without addresses. */

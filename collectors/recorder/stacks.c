@@ -18,6 +18,7 @@
 #include "records.h"
 
 #define KERNEL_HALF (1ULL << 63)
+#define OWN_FRAMES  6	 /* the tracing has no more on top of a stack */
 #define SOME_DATA   2000 /* a kernel that lists data has tens of thousands of such symbols */
 
 struct symbol {
@@ -195,6 +196,24 @@ static bool is_tracing(const char *name)
 	return false;
 }
 
+int stacks_own_frames(const uint64_t *frames, int count)
+{
+	static const char *const calls[] = { "bpf_trace_run", "__bpf_trace_", "__traceiter_",
+					     "__probestub_", "trace_contention_" };
+	int own = 0;
+
+	/* A program loaded after kallsyms was read seems to be part of what is listed before it. */
+	for (int i = 0; i < OWN_FRAMES && i < count && frames[i]; i++) {
+		uint64_t unused;
+		const char *name = stacks_symbol(frames[i], &unused);
+
+		for (size_t j = 0; name && j < sizeof(calls) / sizeof(calls[0]); j++)
+			if (!strncmp(name, calls[j], strlen(calls[j])))
+				own = i + 1;
+	}
+	return own;
+}
+
 static bool write_stack(int32_t id, const uint64_t *frames, int count)
 {
 	char *line = NULL;
@@ -205,7 +224,7 @@ static bool write_stack(int32_t id, const uint64_t *frames, int count)
 	if (!out)
 		return false;
 	fprintf(out, "{\"stack_id\":%d,\"frames\":[", id);
-	for (int i = 0; i < count && frames[i]; i++) {
+	for (int i = stacks_own_frames(frames, count); i < count && frames[i]; i++) {
 		uint64_t offset = 0;
 		const char *name = stacks_symbol(frames[i], &offset);
 		char frame[512];
