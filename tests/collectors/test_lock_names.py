@@ -258,30 +258,3 @@ def test_no_line_claims_more_than_it_knows(tmp_path: Path) -> None:
             assert lock["member"]
     # Each lock in the waits has a line.
     assert {int(row["lock_id"]) for row in run.table("lock_wait")} <= set(last_lines(run))
-
-
-def test_paths_are_found_in_bounds(tmp_path: Path) -> None:
-    with tmpfs(tmp_path / "tree", "8M") as root:
-        (root / "a" / "b").mkdir(parents=True)
-        file = root / "a" / "b" / "file"
-        file.write_text("")
-        os.symlink("..", root / "a" / "up")
-        inodes = {path.stat().st_ino: str(path.relative_to(root)) for path in (root, root / "a/b", file)}
-        assert inodes[root.stat().st_ino] == "."
-        found = paths.find(root, [*inodes, 123456789])
-        assert found.paths == inodes
-        assert found.whole
-        assert found.looked_at == 4
-        with tmpfs(root / "a" / "b", "8M") as inner:  # hides the file; its own numbers begin anew
-            (inner / "c").write_text("")
-            found = paths.find(root, [*inodes, (inner / "c").stat().st_ino])
-            assert not file.exists()
-            assert "a/b/c" not in found.paths.values()
-        cut = paths.find(root, [file.stat().st_ino], entries=2)
-        assert (cut.paths, cut.whole, cut.looked_at) == ({}, False, 2)
-        late = paths.find(root, [file.stat().st_ino], seconds=-1)
-        assert (late.paths, late.whole, late.looked_at) == ({}, False, 1)
-        odd = root / os.fsdecode(b"\xff")
-        odd.write_text("")
-        assert paths.find(root, [odd.stat().st_ino]).paths == {odd.stat().st_ino: "\ufffd"}
-    assert paths.find(tmp_path / "gone", [1]).whole is False
