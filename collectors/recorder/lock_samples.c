@@ -120,7 +120,7 @@ static void add_range(const char *name, uint64_t begin, uint64_t end)
 	size_t length = strcspn(name, ".");
 
 	for (size_t i = 0; i < sizeof(spinning) / sizeof(spinning[0]); i++) {
-		if (strlen(spinning[i].name) != length || strncmp(name, spinning[i].name, length))
+		if (strncmp(name, spinning[i].name, length) || spinning[i].name[length])
 			continue;
 		if (range_count == SPIN_RANGES) {
 			reason_add(state->notes, "spinning functions too many to look for", 1);
