@@ -88,6 +88,7 @@ static int refused(int err)
 {
 	const char *remedy = "VM=1 takes a kernel that has it (make doctor VM=1)";
 
+	memset(state.notes, 0, sizeof(state.notes)); /* one reason for all of them */
 	if (getenv("SEEKMETER_GUEST"))
 		remedy = "another KERNEL=, with CONFIG_FUNCTION_TRACER and BPF trampolines";
 	return source_off(&state, remedy,
