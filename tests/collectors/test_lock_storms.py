@@ -12,10 +12,12 @@ import pytest
 
 from tests.collectors.lock_events import Event
 from tests.collectors.lock_waits import assert_balanced, assert_same, rows_of, storm
-from tests.collectors.recording import INSIDE, needs_btf, needs_root
+from tests.collectors.recording import INSIDE, SLOWER, needs_btf, needs_root
 from tests.collectors.test_lock_truth import FILESYSTEMS, disk_of
 
 pytestmark = [needs_root, needs_btf]
+# A busy machine may interrupt or even stop a CPU between the two tracers' looks at the clock.
+HICCUPS_NS = 5_000_000 * SLOWER
 KINDS = ("mutex", "rwsem", "spinlock", "rwlock", "semaphore", "percpu_rwsem")
 
 
@@ -52,7 +54,7 @@ def test_fsync_storm_counts_the_waits_for_the_journal(tmp_path: Path, fs: str) -
     assert_balanced(run)
     # Run queues' and such locks are fought for before the recorder is there, too.
     inside = {lock: waits for lock, waits in result.truth.items() if lock not in result.outside}
-    compared = sum(assert_same(rows_of(run, kind), inside, kind) for kind in KINDS)
+    compared = sum(assert_same(rows_of(run, kind), inside, kind, HICCUPS_NS) for kind in KINDS)
     assert compared > (0 if INSIDE else 20), "the storm made no contention: nothing was tested"
     table = run.table("lock_wait")
     mine = table[table["in_workload"] == 1]
@@ -60,43 +62,51 @@ def test_fsync_storm_counts_the_waits_for_the_journal(tmp_path: Path, fs: str) -
     assert 0 < waited_ns < json.loads(result.output)["thread_wall_ns"] * 1.01
 
 
-def nested_waits(events: list[Event]) -> tuple[int, int]:
-    """Spinning waits that begin inside another of the same task: all but the idle tasks', and theirs.
-
-    The idle tasks of all CPUs have one pid, so theirs may also be waits beside each other.
-    """
+def nested_waits(events: list[Event]) -> int:
+    """Spinning waits that begin inside another of the same task (but the idle ones: they have one pid)."""
     depth: dict[int, list[int]] = {}
-    nested = [0, 0]
+    nested = 0
     for event in events:
         waiting = depth.setdefault(event.pid, [])
         if event.begin and "SPIN" in event.flags and "MUTEX" not in event.flags:
-            nested[event.pid == 0] += bool(waiting)
+            nested += bool(waiting) and event.pid != 0
             waiting.append(event.lock)
         elif not event.begin and event.lock in waiting:
             del waiting[waiting.index(event.lock) :]
-    return nested[0], nested[1]
+    return nested
 
 
 def test_waits_in_interrupts_inside_waits(tmp_path: Path) -> None:
-    """Timers' interrupts that wait for a lock hit tasks that wait for another."""
+    """Timers' interrupts that wait for a lock hit tasks that wait for another: each is that lock's wait."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU: use a machine with two")
     for attempt in range(3):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         result = storm(folder, "nested_storm", ["1"])
-        run, truth = result.run, result.truth
+        run = result.run
         assert_balanced(run)
         state = run.source("locks")
+        # An event that hits the program itself is lost and counted: a begin or an end, with it a wait.
         missed = state["lost"].get("program already running on this CPU", 0)
-        sure, unsure = nested_waits(result.events)
-        # An event that hits the program itself is lost, and may leave an end or a begin alone.
-        assert sure - 2 * missed <= state["notes"]["nested in another wait"] <= sure + unsure + 2 * missed
-        # The page table's lock is that of tasks alone; a lost event can be one of its waits, or their end.
-        table_lock = max(truth.keys() - result.outside, key=lambda lock: truth[lock].count)
         spins = rows_of(run, "spinlock")
-        counted = int(spins["count"][spins["lock_id"] == table_lock].sum())
-        assert truth[table_lock].count - missed <= counted <= truth[table_lock].count
-        if sure > 5:
+        compared = 0
+        for lock, waits in result.truth.items():
+            if lock in result.outside or waits.kinds != {"spinlock"}:
+                continue
+            counted = int(spins["count"][spins["lock_id"] == lock].sum())
+            assert waits.count - missed <= counted <= waits.count, hex(lock)
+            compared += waits.count
+        nested = nested_waits(result.events)
+        if nested > 5 and compared > 100:
             break
-    assert sure > (-1 if INSIDE else 5), "no interrupt waited inside a wait: nothing was tested"
+    assert compared > (0 if INSIDE else 100), "the storm made no contention: nothing was tested"
+    # An interrupt may come between the two tracers: then the wait it hits has begun, or ended, for one only.
+    if nested > 40:
+        assert state["notes"]["nested in another wait"] > 0
+    # What an interrupt waits for is not the workload's, whatever task it hits inside the kernel.
+    stacks = {stack["stack_id"]: " ".join(stack["frames"]) for stack in run.lines("stack")}
+    for row in spins:
+        frames = stacks.get(row["stack_id"], "")
+        if "hrtimer_interrupt" in frames and "mincore" in frames:
+            assert row["in_workload"] == 0, frames

@@ -25,7 +25,7 @@ from tests.collectors.recording import (
 
 pytestmark = [needs_root, needs_btf]
 # Longer than the recorder takes to attach, which is seconds on emulated CPUs.
-HOLD_MS = 8000 if INSIDE else 1500
+HOLD_MS = 8000 if INSIDE else 4000
 
 
 def test_pipe_storm_counts_every_wait_and_splits_it(tmp_path: Path) -> None:
