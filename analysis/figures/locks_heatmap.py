@@ -125,8 +125,8 @@ def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
     everybody, own = [by_class(one) for one in runs], [of_workload(one) for one in runs]
     spinning, sleeping = _values(runs, everybody, spin), _values(runs, own, sleep)
     most_asleep = max((sum(values.values()) for values in sleeping), default=0.0)
-    found = top(sleeping, MOST, LEAST_OF_ALL * most_asleep)[: MOST_IN_ALL // 2]
-    found += top(spinning, MOST, LEAST_SPIN)[: MOST_IN_ALL // 2]
+    found = top(spinning, MOST, LEAST_SPIN)[: MOST_IN_ALL // 2]
+    found += top(sleeping, MOST, LEAST_OF_ALL * most_asleep)[: MOST_IN_ALL // 2]
     locks = list(dict.fromkeys(found))
     title = "Asleep, µs per operation" if per_op else "Threads asleep (s per s)"
     return locks, [

@@ -34,7 +34,8 @@ def banners(runs: Runs) -> list[str]:
     if emulated:
         said.append(
             f"{', '.join(emulated)} ran on emulated CPUs (QEMU TCG): their times and rates, and ratios of"
-            f" them, mean little (columns marked {LITTLE}); counts, bytes, seeks and shares may be compared"
+            f" them, mean little (columns marked {LITTLE}); counts, bytes, seeks and shares of these may be"
+            " compared"
         )
     for one in runs:
         own = about.banners(one.run, one.truncated_bytes)

@@ -110,7 +110,7 @@ def lock_rows(
 
     rows = [row(shown_name(lock, every), of_lock(lock)) for lock in shown]
     if others:
-        rows.append(row(("", f"{len(others):,} other locks"), rest))
+        rows.append(row(("", f"{len(others):,} other lock{'s' if len(others) > 1 else ''}"), rest))
     return [*rows, row(("", "all locks"), all_locks)]
 
 
