@@ -118,9 +118,9 @@ def _naming_notes(m: Measured, rows: list[LockRow]) -> list[str]:
     sampled = sampled_share(m)
     if sampled < 1:
         notes.append(
-            f"at high rates call paths were sampled: those of {units.percent(sampled)} % of the waiting"
-            " time were looked at; figures by call path (and of locks named by caller) are scaled from"
-            f" them, {ESTIMATED}"
+            "at high rates call paths were sampled: those of waits with"
+            f" {units.percent(1 - sampled)} % of the waiting time were not looked at; figures by call path (and"
+            f" of locks named by caller) are scaled from the others, {ESTIMATED}"
         )
     return notes
 

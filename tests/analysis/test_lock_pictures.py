@@ -192,7 +192,7 @@ def test_the_report_says_what_was_sampled_named_and_not_shown(tmp_path: Path) ->
     seen = sum(r["spin_ns"] + r["sleep_ns"] for r in spec.lock_wait if r["stack_id"] != -2)
     unnamed = sum(r["spin_ns"] + r["sleep_ns"] for r in spec.lock_wait if r["lock_id"] >= 10)
     guessed = sum(r["spin_ns"] + r["sleep_ns"] for r in spec.lock_wait if r["lock_id"] in (1, 4, 7))
-    assert f"those of {100 * seen / total:.1f} % of the waiting time were looked at" in waits
+    assert f"waits with {100 - 100 * seen / total:.1f} % of the waiting time were not looked at" in waits
     assert f"{100 * unnamed / total:.1f} % of the wait is of locks that could only be named by their" in waits
     assert f"were told by the call path: {100 * guessed / total:.1f} % of the wait" in waits
     assert "thing.lock_1 ?" in waits and "no tracepoint shows: " in waits and "~" in waits
