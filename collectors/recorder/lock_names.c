@@ -218,12 +218,22 @@ static void name_static(struct lock *lock)
 		lock->class = class_of("percpu", &member);
 }
 
+/* What can be had of the address and the cache. */
+static void name_by_place(struct lock *lock)
+{
+	struct lock_member member;
+
+	lock->class = NULL;
+	name_static(lock);
+	if (!lock->class && slab_lock(&lock->object, lock->kind, &member))
+		lock->class = class_of("slab", &member);
+}
+
 /* Asks the kernel for the lock's object; true: it is news. The map may have forgotten it in between. */
 static bool look_at_object(struct lock *lock)
 {
 	struct lock_object now, *known = &lock->object;
 	bool first = !known->slab[0];
-	struct lock_member member;
 	uint64_t ino = known->ino;
 
 	if (bpf_map_lookup_elem(objects, &lock->address, &now) || !now.slab[0])
@@ -238,8 +248,8 @@ static bool look_at_object(struct lock *lock)
 	*known = now;
 	if (!first)
 		known->ino = ino;
-	else if (!lock->class && slab_lock(known, lock->kind, &member))
-		lock->class = class_of("slab", &member);
+	else if (!lock->class)
+		name_by_place(lock);
 	return first;
 }
 
@@ -332,6 +342,13 @@ bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
 		*lock = (struct lock){ .address = address, .kind = kind };
 		used++;
 		name_static(lock);
+		news = true;
+	}
+	if (kind == LOCK_KIND_SEMAPHORE && lock->kind == LOCK_KIND_SPINLOCK) {
+		/* A semaphore begins with a spinlock of its own: one address, two locks, one name. */
+		lock->kind = kind;
+		name_by_place(lock);
+		name_by_path(lock, NULL, &news);
 		news = true;
 	}
 	due = news || monotonic_ns() - lock->looked_ns > LOOK_AGAIN_NS;
