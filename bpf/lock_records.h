@@ -182,7 +182,7 @@ struct lock_object {
 	u64 ino;		   /* the inode the lock is in; 0: in none, or its number is 0 */
 	u64 inode;		   /* where struct inode is; 0: in none */
 	u64 last_ino;		   /* the inode's number when it was last looked at */
-	u64 several;		   /* how often the place was found to be another inode's than before */
+	u64 several; /* how often the place was found to be another inode's than before */
 };
 
 /*

@@ -67,8 +67,7 @@ static struct waiting {
 static size_t first_waiting, waiting_count;
 
 static struct line_file file = { .fd = -1 };
-static int objects;
-static int inode_caches;
+static int objects, inode_caches; /* maps */
 static int users; /* sources that have it open */
 static struct class *classes;
 static struct lock *table; /* an open hash table */

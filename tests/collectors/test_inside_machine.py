@@ -29,6 +29,7 @@ FILES = (
     "test_calls",
     "test_counters",
     "test_locks",
+    "test_lock_names",
     "test_lock_samples",
 )
 MEMORY_BYTES = 4 << 30
