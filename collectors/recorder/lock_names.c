@@ -68,7 +68,7 @@ static size_t first_waiting, waiting_count;
 
 static struct line_file file = { .fd = -1 };
 static int objects, inode_caches; /* maps */
-static int users; /* sources that have it open */
+static int users;		  /* sources that have it open */
 static struct class *classes;
 static struct lock *table; /* an open hash table */
 static size_t room, used;
