@@ -119,8 +119,8 @@ def _naming_notes(m: Measured, rows: list[LockRow]) -> list[str]:
     if sampled < 1:
         notes.append(
             "at high rates call paths were sampled: those of waits with"
-            f" {units.percent(1 - sampled)} % of the waiting time were not looked at; figures by call path (and"
-            f" of locks named by caller) are scaled from the others, {ESTIMATED}"
+            f" {units.percent(1 - sampled)} % of the waiting time were not looked at; figures by call path"
+            f" (and of locks named by caller) are scaled from the others, {ESTIMATED}"
         )
     return notes
 

@@ -6,9 +6,10 @@ A table that can't be had is None, and a sentence in run.gaps says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from analysis.errors import ReportError, TableError
 from analysis.run import COLLECTOR_OF, Run
@@ -16,6 +17,7 @@ from analysis.tables import block, call, counter, hold, lock, lock_sample, lock_
 from analysis.tables.rec import open_recording
 from analysis.tables.store import Column, Stored, read_table, write_recording
 
+Made = TypeVar("Made")
 COLUMNS: dict[str, Sequence[Column]] = {
     "phase": phase.COLUMNS,
     "block": block.COLUMNS,
@@ -119,20 +121,25 @@ def load_tables(run: Run) -> Tables:
     for table, one in stored.items():
         if one is not None and one.bad_lines:
             run.gaps.append(f"{table}: {one.bad_lines:,} lines were unreadable and are left out")
-    p, b, w, c, n = (stored[name] for name in ("phase", "block", "lock_wait", "call", "counter"))
-    locks, stacks, samples, paths = (stored[name] for name in ("lock", "stack", "lock_sample", "path"))
-    holds = stored["hold"]
+    truncated = {t: one.truncated_bytes for t, one in stored.items() if one and one.truncated_bytes}
+    rows = {t: one.rows for t, one in stored.items() if one}
+
+    def made(table: str, make: Callable[[Stored], Made]) -> Made | None:
+        """The table's columns; what was read is let go of, or a big one would be in memory twice."""
+        one = stored.pop(table)
+        return make(one) if one else None
+
     return Tables(
-        phases=phase.from_stored(p) if p else None,
-        block=block.from_stored(b) if b else None,
-        lock_wait=lock_wait.from_stored(w) if w else None,
-        call=call.from_stored(c) if c else None,
-        counter=counter.from_stored(n) if n else None,
-        lock_sample=lock_sample.from_stored(samples) if samples else None,
-        hold=hold.from_stored(holds) if holds else None,
-        lock_names=lock.from_stored(locks) if locks else {},
-        stacks=stack.from_stored(stacks) if stacks else {},
-        paths=path.from_stored(paths) if paths else None,
-        truncated_bytes={t: one.truncated_bytes for t, one in stored.items() if one and one.truncated_bytes},
-        rows={t: one.rows for t, one in stored.items() if one},
+        phases=made("phase", phase.from_stored),
+        block=made("block", block.from_stored),
+        lock_wait=made("lock_wait", lock_wait.from_stored),
+        call=made("call", call.from_stored),
+        counter=made("counter", counter.from_stored),
+        lock_sample=made("lock_sample", lock_sample.from_stored),
+        hold=made("hold", hold.from_stored),
+        lock_names=made("lock", lock.from_stored) or {},
+        stacks=made("stack", stack.from_stored) or {},
+        paths=made("path", path.from_stored),
+        truncated_bytes=truncated,
+        rows=rows,
     )
