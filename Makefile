@@ -43,7 +43,7 @@ override SETUP := $(if $(filter setup test lint bench,$(MAKECMDGOALS)),test,run)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch report compare plan doctor list help test lint bench clean setup build
+.PHONY: trace watch report compare import plan doctor list help test lint bench clean setup build
 
 # --- the jobs (a comment after ## is the job's line in `make help`) ------------------------------------
 trace: build ## run a workload on a file system, or CMD in DIR, under the probes; then report
@@ -57,6 +57,9 @@ report: | setup ## report a finished run again: RUN=runs/… (default runs/lates
 
 compare: | setup ## one report of several finished runs, side by side: RUNS="runs/… runs/…"
 	$(Q)set -f; $(PYTHON) -m analysis compare $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} $${SEEKMETER_RUNS-}
+
+import: build/import-blktrace | setup ## make a run directory of a block trace of blktrace's, and report it: TRACE=path/sda
+	$(Q)$(PYTHON) -m analysis import $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} "$${SEEKMETER_TRACE-}"
 
 plan: ## say what trace with these words would do: every command line, device, size, time
 	$(Q)$(PLAIN_PYTHON) -m collectors plan
@@ -108,10 +111,11 @@ override SKELETONS := $(BPF_OBJECTS:.bpf.o=.skel.h)
 override RECORDER_OBJECTS := $(patsubst collectors/recorder/%.c,build/objects/recorder/%.o,$(wildcard collectors/recorder/*.c))
 override GENERATORS := $(patsubst workloads/generators/%.c,build/generators/%,$(wildcard workloads/generators/*.c))
 override COMMON_OBJECTS := $(patsubst workloads/generators/%.c,build/objects/generators/%.o,$(wildcard workloads/generators/common/*.c))
-override C_FILES = $(shell find bpf collectors workloads tests -name '*.[ch]')
+override IMPORTER_OBJECTS := $(patsubst analysis/importers/blktrace_reader/%.c,build/objects/importers/%.o,$(wildcard analysis/importers/blktrace_reader/*.c))
+override C_FILES = $(shell find analysis bpf collectors workloads tests -name '*.[ch]')
 override SHELL_FILES = .ci/run $(shell find collectors workloads tests -name '*.sh')
 
-build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS) build/guest-init
+build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS) build/guest-init build/import-blktrace
 
 build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
 	@echo '  BPF   $(@F)'; mkdir -p $(@D)
@@ -137,6 +141,14 @@ build/objects/generators/%.o: workloads/generators/%.c Makefile | setup
 $(GENERATORS): build/generators/%: build/objects/generators/%.o $(COMMON_OBJECTS)
 	@echo '  LINK  $(@F)'; mkdir -p $(@D)
 	$(Q)$(CC) $^ -lz -lm -pthread -o $@
+
+build/objects/importers/%.o: analysis/importers/blktrace_reader/%.c Makefile | setup
+	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -I bpf -MMD -MP -c $< -o $@
+
+build/import-blktrace: $(IMPORTER_OBJECTS)
+	@echo '  LINK  $(@F)'; mkdir -p $(@D)
+	$(Q)$(CC) $^ -o $@
 
 # Static: what it needs of the guest's root comes over 9p, each file of a dynamic one too.
 build/guest-init: workloads/machines/init.c Makefile | setup

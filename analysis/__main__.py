@@ -3,6 +3,7 @@
 
     python -m analysis report RUN                      all reports of a run, in its directory
     python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
+    python -m analysis import [--out=DIR] TRACE        a run directory of a block trace, and its reports
 
 Exit codes: 0 done, 1 the report failed, 2 wrong words.
 """
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from analysis.errors import ReportError, WordError
 
-USAGE = "usage: python -m analysis report RUN | compare [--out=DIR] RUN RUN..."
+USAGE = "usage: python -m analysis report RUN | compare [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
 
 
 def _complain(message: str) -> None:
@@ -33,6 +34,13 @@ def _make(words: list[str]) -> str:
 
         out = words[1].removeprefix("--out=") if words[1:] and words[1].startswith("--out=") else ""
         return make_compare([Path(word) for word in words[2 if out else 1 :]], Path(out) if out else None)
+    if words[:1] == ["import"] and len(words) in (2, 3):
+        from analysis.importers.blktrace import import_trace
+        from analysis.report import make_report
+
+        out = words[1].removeprefix("--out=") if len(words) == 3 else ""
+        if (len(words) == 3) == (words[1].startswith("--out=") and out != ""):
+            return make_report(import_trace(Path(words[-1]), Path(out) if out else None))
     raise WordError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
 
 

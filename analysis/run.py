@@ -22,6 +22,8 @@ COLLECTOR_OF = {
     "block": "block",
     "lock_wait": "locks",
     "lock_sample": "locks",
+    "lock": "locks",
+    "stack": "locks",
     "hold": "holds",
     "call": "calls",
     "counter": "counters",
@@ -134,6 +136,11 @@ class Run:
         """Number of CPUs, None if not known."""
         cpus = self.int_("machine", "cpus")
         return cpus if cpus and cpus > 0 else None
+
+    @property
+    def imported(self) -> bool:
+        """Was it made of another tool's trace?"""
+        return bool(self.text("imported", "format"))
 
     @property
     def emulated(self) -> bool:

@@ -44,6 +44,7 @@ VARIABLES = {
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report (default runs/latest)",
+    "TRACE": "block trace to import: path/sda of blktrace, a folder of such, or a dump of blkparse -d",
     "RUNS": "run directories to compare, 2 to 16 of them, separated by blanks",
 }
 
@@ -67,6 +68,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "watch": ("DEV", "SECS", "COLLECT", "OUT"),
     "report": ("RUN",),
     "compare": ("RUNS", "OUT"),
+    "import": ("TRACE", "OUT"),
     "doctor": ("VM", "KERNEL"),
     "list": (),
     "help": (),
@@ -131,6 +133,7 @@ class Words:
     machine_cpus: int | None = None  # CPUS and MEM of a virtual machine; cpus and mem_bytes are None then
     machine_mem_bytes: int | None = None
     runs: tuple[str, ...] = ()
+    trace: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)  # the words as typed, for run.json
 
     def command(self) -> str:
@@ -160,6 +163,8 @@ def parse(env: Mapping[str, str], job: str) -> Words:
         _check_trace(words)
     if job == "compare" and not words.runs:
         raise WordError("nothing to compare: add RUNS='runs/ONE runs/OTHER', two run directories or more")
+    if job == "import" and words.trace is None:
+        raise WordError("nothing to import: add TRACE=path/sda (files of blktrace), or a dump of blkparse -d")
     if job == "watch" and words.dev is None:
         raise WordError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
     return words
@@ -395,6 +400,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "SEED": _number("SEED", "seed", 0, 2**63 - 1),
     "RUN": _as_is("run"),
     "RUNS": _runs,
+    "TRACE": _as_is("trace"),
     "VM": lambda text: {},  # choice.py has read it
     "KERNEL": _as_is("kernel"),
 }

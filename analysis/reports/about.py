@@ -57,6 +57,21 @@ def vm_words(run: Run) -> str:
     )
 
 
+def imported_words(run: Run) -> str:
+    """What trace of another tool the run was made of, empty for a run of our own."""
+    if not run.imported:
+        return ""
+    actions = dig(run.facts, "imported", "actions")
+    numbers = {clean(k, 20): as_int(n) for k, n in actions.items()} if isinstance(actions, Mapping) else {}
+    return join(
+        f"from {run.text('imported', 'format')}",
+        *run.words("imported", "files")[:8],
+        f"{units.bytes_(size)}" if (size := run.int_("imported", "bytes")) else "",
+        f"{events:,} events" if (events := run.int_("imported", "events")) else "",
+        " ".join(f"{k}:{n:,}" for k, n in sorted(numbers.items())[:20] if n),
+    )
+
+
 def run_title(run: Run) -> str:
     """File system and workload, or the run's name."""
     workload = run.text("workload", "name")
@@ -101,6 +116,7 @@ def what_was_run(run: Run, measured: Measured) -> Section:
 
     fact("command", run.text("command"))
     fact("run", run.name)
+    fact("imported", imported_words(run))
     fact("started", run.text("start_realtime"))
     workload = join(
         run.text("workload", "name") + (f":{v}" if (v := run.text("workload", "variant")) else ""),
@@ -147,7 +163,8 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     if isinstance(tools, dict):
         fact("tools", join(*(f"{clean(k, 40)} {run.text('tools', k)}" for k in sorted(tools)[:20])))
     w = measured.window
-    fact("recorded", f"{units.seconds(w.elapsed_s)} s, of which the workload ran {units.seconds(w.work_s)} s")
+    ran = "" if run.imported else f", of which the workload ran {units.seconds(w.work_s)} s"
+    fact("recorded", f"{units.seconds(w.elapsed_s)} s{ran}")
     timing = dig(run.facts, "timing")
     if isinstance(timing, dict):
         known = ((k, run.float_("timing", k)) for k in timing)

@@ -85,7 +85,8 @@ def throughput_section(run: Run, m: Measured) -> Section:
                 units.rate(row.bytes / 1e6 / elapsed),
                 units.rate(row.requests / elapsed),
                 units.bytes_(row.bytes / row.requests),
-                units.percent(row.in_workload / row.requests),
+                # whose requests they are, another tool's trace does not say
+                units.percent(None if run.imported else row.in_workload / row.requests),
                 units.count(row.errors),
             )
         )

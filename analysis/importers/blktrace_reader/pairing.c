@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A bio is queued (Q) and becomes a piece; a request is issued (D) and takes the pieces it covers, which tells who
+ * wanted it first and how many bios were merged into it, whether or not those merges (M, F) were traced; it completes
+ * (C), perhaps in parts, and is a row. A request given back (R) is a piece again; a split (X) makes two of one.
+ */
+#include "pairing.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "rows.h"
+
+#define SECOND_NS  1000000000ULL
+/* A request in flight that long, whose place is asked for again, has completed unseen: drivers give up before. */
+#define STALE_NS   (60 * SECOND_NS)
+/* What tells requests at one place from each other. A flush is a read, or (before 4.8) a write, of nothing. */
+#define KIND_MASK  (CATEGORY_READ | CATEGORY_WRITE | CATEGORY_DISCARD | CATEGORY_PASSTHROUGH)
+#define KIND_EMPTY 1U
+
+static uint64_t after(uint64_t sector, uint32_t bytes)
+{
+	return sector + bytes / SECTOR_BYTES;
+}
+
+static uint32_t kind_of(const struct event *event)
+{
+	return (event->action & KIND_MASK) | (event->bytes ? 0 : KIND_EMPTY);
+}
+
+static void write_row(struct requests *requests, struct device *device, const struct piece *piece,
+		      uint64_t complete_ns, uint16_t error)
+{
+	rows_write(requests->output, piece, complete_ns, error);
+	device->rows++;
+}
+
+/* A request whose end was not seen, and will not be. */
+static void write_unended(struct requests *requests, const struct piece *piece)
+{
+	struct device *device = devices_find(&requests->devices, piece->device);
+
+	requests->counts.complete_unseen++;
+	if (device)
+		write_row(requests, device, piece, 0, 0);
+}
+
+static struct piece *find(struct requests *requests, const struct event *event, uint64_t sector,
+			  enum piece_state state, uint32_t pid, uint32_t bytes)
+{
+	return pieces_find(&requests->pieces, event->device, sector, kind_of(event), state, pid,
+			   bytes);
+}
+
+static struct piece *add(struct requests *requests, const struct piece *piece)
+{
+	struct piece forgotten, *added = pieces_add(&requests->pieces, piece, &forgotten);
+
+	if (!added)
+		requests->error = ENOMEM;
+	if (forgotten.state == PIECE_IN_FLIGHT)
+		write_unended(requests, &forgotten);
+	else if (forgotten.state == PIECE_QUEUED && !forgotten.merged)
+		requests->counts.forgotten++;
+	return added;
+}
+
+/* A piece as an event tells it. */
+static struct piece piece_of(const struct requests *requests, const struct event *event)
+{
+	struct piece piece = {
+		.sector = event->sector,
+		.queue_ns = event->time,
+		.device = event->device,
+		.bytes = event->bytes,
+		.pid = event->pid,
+		.kind = kind_of(event),
+		.flags = event->action,
+		.state = PIECE_QUEUED,
+	};
+
+	names_get(&requests->names, event->pid, piece.comm);
+	return piece;
+}
+
+/* The first bio since the last flush that asks for one: who the next flush belongs to. */
+static void wait_for_flush(struct device *device, const struct piece *bio)
+{
+	struct flush_waiter *waiter = &device->waiter;
+
+	if (waiter->before || waiter->after)
+		return;
+	waiter->before = bio->flags & CATEGORY_FLUSH;
+	waiter->after = bio->flags & CATEGORY_FUA && !device->writes_through;
+	waiter->queue_ns = bio->queue_ns;
+	waiter->pid = bio->pid;
+	memcpy(waiter->comm, bio->comm, COMM_BYTES);
+}
+
+static void on_queue(struct requests *requests, struct device *device, const struct event *event)
+{
+	struct piece piece = piece_of(requests, event), *old;
+
+	if (event->action & (CATEGORY_FLUSH | CATEGORY_FUA))
+		wait_for_flush(device, &piece);
+	/* Some kernels queue the rest of a split bio once more: it is as old as the bio. */
+	old = find(requests, event, event->sector, PIECE_QUEUED, 0, 0);
+	if (old && old->rest && old->bytes == event->bytes)
+		return;
+	if (old && old->merged)
+		pieces_remove(&requests->pieces, old);
+	add(requests, &piece);
+}
+
+/* The request is allocated (G) or inserted (I); its bio is known unless the trace began, or lost it, in between. */
+static void on_request(struct requests *requests, struct device *device, const struct event *event,
+		       bool insert)
+{
+	struct piece *piece;
+
+	device->takes_requests = true;
+	if (!event->bytes)
+		return; /* a flush */
+	piece = find(requests, event, event->sector, PIECE_QUEUED, event->pid, 0);
+	if (!piece) {
+		struct piece made = piece_of(requests, event);
+
+		made.from_request = true;
+		piece = add(requests, &made);
+	}
+	if (piece && insert)
+		piece->insert_ns = event->time;
+}
+
+/* What of a queued piece lies behind so many bytes: as old as the whole. */
+static struct piece rest_of(const struct piece *piece, uint32_t bytes)
+{
+	struct piece rest = *piece;
+
+	rest.sector = after(piece->sector, bytes);
+	rest.bytes -= bytes;
+	rest.rest = true;
+	rest.merges = 0;
+	rest.done_bytes = 0;
+	return rest;
+}
+
+static void on_split(struct requests *requests, const struct event *event)
+{
+	struct piece *piece = find(requests, event, event->sector, PIECE_QUEUED, event->pid, 0);
+	struct piece rest;
+	uint64_t at;
+
+	memcpy(&at, event->pdu, sizeof(at));
+	at = be64toh(at);
+	if (!piece || at <= piece->sector || at >= after(piece->sector, piece->bytes))
+		return;
+	rest = rest_of(piece, (at - piece->sector) * SECTOR_BYTES);
+	piece->bytes -= rest.bytes;
+	add(requests, &rest);
+}
+
+static void on_merge(struct requests *requests, struct device *device, const struct event *event)
+{
+	struct piece *piece;
+
+	device->takes_requests = true;
+	/* A discard can be of several places; only the first is then looked for. */
+	if (!(event->action & CATEGORY_DISCARD))
+		return;
+	piece = find(requests, event, event->sector, PIECE_QUEUED, event->pid, 0);
+	if (piece)
+		piece->merged = true;
+}
+
+/* One more piece of a request. */
+static void join(struct piece *whole, const struct piece *piece)
+{
+	uint32_t merges = whole->merges + 1 + piece->merges;
+
+	if (piece->queue_ns < whole->queue_ns)
+		whole->queue_ns = piece->queue_ns;
+	if (piece->insert_ns && (!whole->insert_ns || piece->insert_ns < whole->insert_ns))
+		whole->insert_ns = piece->insert_ns;
+	if (piece->requeues > whole->requeues)
+		whole->requeues = piece->requeues;
+	whole->merges = merges < UINT16_MAX ? merges : UINT16_MAX;
+	whole->bytes += piece->bytes;
+}
+
+/*
+ * Takes the queued pieces that lie in the event's place out of the table, as one. Of a piece that reaches further
+ * the rest stays. Returns false if there is none at its start.
+ */
+static bool take(struct requests *requests, const struct event *event, struct piece *whole)
+{
+	uint64_t at = event->sector;
+	uint32_t left = event->bytes;
+	bool any = false;
+
+	do {
+		struct piece *found = find(requests, event, at, PIECE_QUEUED, event->pid, 0);
+		struct piece piece;
+
+		if (!found)
+			break;
+		piece = *found;
+		pieces_remove(&requests->pieces, found);
+		if (piece.bytes > left) {
+			struct piece rest = rest_of(&piece, left);
+
+			piece.bytes = left;
+			add(requests, &rest);
+		}
+		if (any)
+			join(whole, &piece);
+		else
+			*whole = piece;
+		any = true;
+		left -= piece.bytes;
+		at = after(at, piece.bytes);
+	} while (left >= SECTOR_BYTES);
+	return any;
+}
+
+/* Who wants this flush. */
+static void flush_submitter(struct requests *requests, struct device *device, struct piece *flush)
+{
+	struct flush_waiter *waiter = &device->waiter;
+
+	if (!waiter->before && !waiter->after) {
+		flush->from_request = true;
+		requests->counts.queue_unseen++;
+		return;
+	}
+	if (waiter->before)
+		waiter->before = false;
+	else
+		waiter->after = false;
+	flush->queue_ns = waiter->queue_ns;
+	flush->pid = waiter->pid;
+	memcpy(flush->comm, waiter->comm, COMM_BYTES);
+}
+
+static void on_issue(struct requests *requests, struct device *device, const struct event *event)
+{
+	struct piece *stale = find(requests, event, event->sector, PIECE_IN_FLIGHT, 0, 0);
+	struct piece request;
+	bool is_flush = rows_op(event->action, event->bytes) == BLOCK_OP_FLUSH;
+
+	device->takes_requests = true;
+	if (stale && event->time > stale->issue_ns + STALE_NS) {
+		write_unended(requests, stale);
+		pieces_remove(&requests->pieces, stale);
+	}
+	/* The flush-only bios at a flush's place are not it, but one that was given back is. */
+	stale = is_flush ? find(requests, event, event->sector, PIECE_QUEUED, 0, 0) : NULL;
+	if ((is_flush && !(stale && stale->requeues)) || !take(requests, event, &request)) {
+		request = piece_of(requests, event);
+		if (is_flush)
+			flush_submitter(requests, device, &request);
+		else
+			request.from_request = true;
+	}
+	if (!is_flush && request.from_request && !(event->action & CATEGORY_PASSTHROUGH))
+		requests->counts.queue_unseen++;
+	if (event->action & CATEGORY_FUA && event->bytes) {
+		device->writes_through = true;
+		device->waiter.after = false;
+	}
+	request.bytes = event->bytes;
+	/* A flush sequence takes these two off the request, not off its bio. */
+	request.flags = event->action | (request.flags & (CATEGORY_FLUSH | CATEGORY_FUA));
+	request.issue_ns = event->time;
+	request.state = PIECE_IN_FLIGHT;
+	request.rest = false;
+	add(requests, &request);
+}
+
+/* A completion of something that was not issued. */
+static void complete_unissued(struct requests *requests, struct device *device,
+			      const struct event *event)
+{
+	struct piece bio;
+
+	if (take(requests, event, &bio)) {
+		if (!device->takes_requests) {
+			bio.issue_ns = bio.queue_ns;
+			requests->counts.bio_rows++;
+			write_row(requests, device, &bio, event->time, event->error);
+		} else if (!event->bytes) {
+			requests->counts.empty_flushes++;
+		} else if (event->error) {
+			requests->counts.failed_unissued++;
+		} else {
+			requests->counts.issue_unseen++;
+		}
+	} else if (!event->bytes && !(event->action & CATEGORY_PASSTHROUGH)) {
+		requests->counts.empty_flushes++;
+	} else if (event->time < requests->first_ns + SECOND_NS) {
+		requests->counts.issued_before++;
+	} else {
+		requests->counts.issue_unseen++;
+	}
+}
+
+static void on_complete(struct requests *requests, struct device *device, const struct event *event)
+{
+	struct piece *piece =
+		find(requests, event, event->sector, PIECE_IN_FLIGHT, 0, event->bytes);
+	struct piece left;
+
+	if (!piece) {
+		complete_unissued(requests, device, event);
+		return;
+	}
+	if (event->bytes >= piece->bytes) {
+		write_row(requests, device, piece, event->time, event->error);
+		pieces_remove(&requests->pieces, piece);
+		return;
+	}
+	requests->counts.partial++;
+	left = *piece;
+	pieces_remove(&requests->pieces, piece);
+	left.sector = after(left.sector, event->bytes);
+	left.done_bytes += event->bytes;
+	left.bytes -= event->bytes;
+	add(requests, &left);
+}
+
+static void on_requeue(struct requests *requests, const struct event *event)
+{
+	struct piece *piece =
+		find(requests, event, event->sector, PIECE_IN_FLIGHT, 0, event->bytes);
+
+	/* Some drivers say no before the request counts as issued. */
+	if (!piece)
+		piece = find(requests, event, event->sector, PIECE_QUEUED, 0, event->bytes);
+	if (!piece) {
+		requests->counts.requeue_unknown++;
+		return;
+	}
+	piece->state = PIECE_QUEUED;
+	if (piece->requeues < UINT16_MAX)
+		piece->requeues++;
+}
+
+void pairing_event(struct requests *requests, struct device *device, const struct event *event)
+{
+	unsigned int action = action_number(event->action);
+
+	switch (action) {
+	case ACTION_QUEUE:
+		on_queue(requests, device, event);
+		break;
+	case ACTION_GET_REQUEST:
+	case ACTION_INSERT:
+		on_request(requests, device, event, action == ACTION_INSERT);
+		break;
+	case ACTION_BACK_MERGE:
+	case ACTION_FRONT_MERGE:
+		on_merge(requests, device, event);
+		break;
+	case ACTION_SPLIT:
+		on_split(requests, event);
+		break;
+	case ACTION_ISSUE:
+		on_issue(requests, device, event);
+		break;
+	case ACTION_COMPLETE:
+		on_complete(requests, device, event);
+		break;
+	case ACTION_REQUEUE:
+		on_requeue(requests, event);
+		break;
+	default: /* plugs, sleeps, bounces, aborts, a driver's own data: counted, not needed for a request */
+		break;
+	}
+}

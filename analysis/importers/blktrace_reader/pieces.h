@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bios that are queued and requests in flight, found by their place on a device.
+ *
+ * Bounded in every way, as a trace can hold anything: at most MAX_PIECES, at most MAX_ALIKE of one place. Who comes
+ * when it is full takes the place of the oldest, which the caller is told.
+ */
+#ifndef SEEKMETER_BLKTRACE_PIECES_H
+#define SEEKMETER_BLKTRACE_PIECES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MAX_PIECES (1U << 20)
+#define MAX_ALIKE  64
+#define COMM_BYTES 16
+
+enum piece_state { PIECE_FREE, PIECE_QUEUED, PIECE_IN_FLIGHT };
+
+struct piece {
+	uint64_t sector; /* where what is left of it begins */
+	uint64_t queue_ns, insert_ns, issue_ns;
+	uint32_t device;
+	uint32_t bytes;	     /* left */
+	uint32_t done_bytes; /* completed, before `sector` */
+	uint32_t pid;
+	uint32_t
+		kind; /* of the request: the categories that tell it from another at the same place */
+	uint32_t flags; /* all categories */
+	uint32_t next;	/* of the same hash, newer; 0: none */
+	uint16_t merges, requeues;
+	uint8_t state;	   /* enum piece_state */
+	bool from_request; /* its bio was not seen */
+	bool rest;	   /* of a bio that was split */
+	bool merged;	   /* a discard that went into a request of several places */
+	char comm[COMM_BYTES];
+};
+
+struct pieces {
+	struct piece *pool; /* 0 is no piece */
+	uint32_t *heads;    /* by hash */
+	uint32_t room, used, free, buckets;
+	uint32_t count;
+	uint32_t oldest; /* where to look for one to give up */
+};
+
+int pieces_init(struct pieces *pieces);
+void pieces_free(struct pieces *pieces);
+
+/*
+ * The oldest piece at this place, kind and state; of several, the oldest that is also of this pid (if not 0) or this
+ * size (if not 0). NULL: none.
+ */
+struct piece *pieces_find(struct pieces *pieces, uint32_t device, uint64_t sector, uint32_t kind,
+			  enum piece_state state, uint32_t pid, uint32_t bytes);
+
+/*
+ * Adds a copy. *forgotten is what had to make room for it (state PIECE_FREE: nothing had to). Earlier pointers
+ * to pieces are invalid. Returns NULL without memory.
+ */
+struct piece *pieces_add(struct pieces *pieces, const struct piece *piece, struct piece *forgotten);
+void pieces_remove(struct pieces *pieces, struct piece *piece);
+
+#endif

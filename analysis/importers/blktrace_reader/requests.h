@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From events to requests: what was queued, merged, split, issued, requeued and completed, device by device. */
+#ifndef SEEKMETER_BLKTRACE_REQUESTS_H
+#define SEEKMETER_BLKTRACE_REQUESTS_H
+
+#include "actions.h"
+#include "devices.h"
+#include "events.h"
+#include "names.h"
+#include "output.h"
+#include "pieces.h"
+
+/* What could not be made a row, or only in part. */
+struct request_counts {
+	/* lost */
+	uint64_t issue_unseen;	 /* completions without an issue */
+	uint64_t forgotten;	 /* bios and requests given up because too many were open */
+	uint64_t unknown_action; /* events of no kind known */
+	uint64_t no_device;	 /* events of more devices than are kept apart */
+	/* notes */
+	uint64_t issued_before; /* completions without an issue in the trace's first second */
+	uint64_t queue_unseen;	/* requests whose bio was not seen: their own first event instead */
+	uint64_t complete_unseen; /* rows without an end */
+	uint64_t partial;	  /* completions of a part */
+	uint64_t empty_flushes;	  /* flush-only bios, and ends of requests around a flush */
+	uint64_t failed_unissued; /* bios that failed before there was a request */
+	uint64_t bio_rows;	  /* rows made of bios: the device takes no requests */
+	uint64_t requeue_unknown; /* requeues of requests not seen */
+	uint64_t disordered;	  /* events further out of order than the window */
+	uint64_t open_queued, open_in_flight; /* at the end */
+};
+
+struct requests {
+	struct pieces pieces;
+	struct devices devices;
+	struct names names;
+	struct output *output;
+	struct request_counts counts;
+	uint64_t events, first_ns, last_ns; /* of events that are no notes */
+	uint64_t shift_ns;		    /* added to every time */
+	uint64_t actions[ACTION_COUNT], notes[3];
+	int64_t realtime_offset_ns;
+	bool has_realtime, started;
+	int error; /* errno; nothing more can be done */
+};
+
+int requests_init(struct requests *requests, struct output *output);
+/* May change the event. */
+void requests_event(struct requests *requests, struct event *event);
+/* Counts what is open. */
+void requests_end(struct requests *requests);
+void requests_free(struct requests *requests);
+
+#endif

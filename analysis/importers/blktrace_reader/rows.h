@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef SEEKMETER_BLKTRACE_ROWS_H
+#define SEEKMETER_BLKTRACE_ROWS_H
+
+#include "actions.h"
+#include "output.h"
+#include "pieces.h"
+
+#define SECTOR_BYTES 512
+
+/* What a request of these categories and this size is. A trace tells no write of zeroes, secure erase or zone
+ * command from a write, a discard and what moves no data. */
+enum block_op rows_op(uint32_t categories, uint32_t bytes);
+/* complete_ns 0: the end was not seen. error: as in the completion's event. */
+void rows_write(struct output *output, const struct piece *piece, uint64_t complete_ns,
+		uint16_t error);
+
+#endif
