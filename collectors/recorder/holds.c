@@ -210,6 +210,8 @@ static int attach(void)
 
 static int start(const struct options *options)
 {
+	uint64_t unused;
+
 	bin_ns = options->bin_ns;
 	if (load(options))
 		goto fail;
@@ -220,6 +222,8 @@ static int start(const struct options *options)
 			   strerror(errno));
 		goto fail;
 	}
+	/* Reads kallsyms now rather than while events come in. */
+	(void)stacks_symbol(0, &unused);
 	if (attach())
 		goto fail;
 	state.object = skel->obj;

@@ -28,19 +28,20 @@ def tracefs() -> Path:
 
 
 class LockProbes:
-    """Calls, once the block has ended: by_lock[function][address], by_result[function][what it returned]."""
+    """Calls, after the block: by_lock[function][pid, address], by_result[function][what it returned]."""
 
     def __init__(self) -> None:
-        self.by_lock: dict[str, dict[int, int]] = {}
+        self.by_lock: dict[str, dict[tuple[int, int], int]] = {}
         self.by_result: dict[str, dict[int, int]] = {}
 
 
-def _histogram(path: Path) -> dict[int, int]:
+def _histogram(path: Path) -> list[tuple[list[int], int]]:
+    """Each entry's keys in the order asked for, and its count."""
     text = path.read_text()
     assert re.search(r"Dropped: 0$", text, re.MULTILINE), f"{path}: the histogram is too small for this test"
-    found = re.findall(r"\{ (?:lock|result): +(\S+) *\} hitcount: +(\d+)", text)
+    found = re.findall(r"\{ (.+?) \} hitcount: +(\d+)", text)
     assert str(len(found)) == re.findall(r"Entries: (\d+)", text)[0], text
-    return {int(key, 0): int(count) for key, count in found}
+    return [([int(key) for key in re.findall(r": +(-?\d+)", keys)], int(count)) for keys, count in found]
 
 
 def _tell(place: Path, line: str) -> None:
@@ -57,7 +58,9 @@ def lock_probes(functions: Sequence[str], results: Sequence[str] = ()) -> Iterat
     """Count while the block runs: calls of functions by lock, and of `results` by what they return."""
     place = tracefs()
     group = f"seekmeter{os.getpid()}"
-    probes = [(f"p_{name}", f"p:{group}/p_{name} {name} lock=%di:x64", "lock") for name in functions]
+    probes = [
+        (f"p_{name}", f"p:{group}/p_{name} {name} lock=%di:u64", "common_pid,lock") for name in functions
+    ]
     probes += [(f"r_{name}", f"r64:{group}/r_{name} {name} result=$retval:s32", "result") for name in results]
     counted = LockProbes()
     made = []
@@ -68,8 +71,11 @@ def lock_probes(functions: Sequence[str], results: Sequence[str] = ()) -> Iterat
             (place / f"events/{group}/{event}/trigger").write_text(f"hist:keys={key}:size={_ENTRIES}")
         yield counted
         for event, _, key in probes:
-            into = counted.by_lock if key == "lock" else counted.by_result
-            into[event[2:]] = _histogram(place / f"events/{group}/{event}/hist")
+            entries = _histogram(place / f"events/{group}/{event}/hist")
+            if key == "result":
+                counted.by_result[event[2:]] = {keys[0]: count for keys, count in entries}
+            else:
+                counted.by_lock[event[2:]] = {(keys[0], keys[1]): count for keys, count in entries}
         profile = (place / "kprobe_profile").read_text()
         for event in made:
             missed = re.search(rf"^\s*{event}\s+\d+\s+(\d+)", profile, re.MULTILINE)
