@@ -30,7 +30,11 @@ FILES = (
     "test_counters",
     "test_locks",
     "test_lock_names",
+    "test_holds",
     "test_lock_samples",
+    "test_lock_truth",
+    "test_lock_storms",
+    "test_cpu_unplug",
 )
 MEMORY_BYTES = 4 << 30
 DISK_BYTES = 8 << 30
