@@ -126,7 +126,7 @@ def test_run_queues_are_per_cpu(tmp_path: Path) -> None:
         return [lock for lock in last_lines(run).values() if lock["name"] == "runqueues.__lock"]
 
     def met(run: Recording) -> bool:
-        # Guests with test-and-set spinlocks (virt_spin_lock) show no wait for any: nothing is there to be named.
+        # Guests with test-and-set spinlocks (virt_spin_lock) show no wait for any: there is nothing to name.
         return bool(queues(run)) or (INSIDE and not rows_of_spinlocks(run))
 
     run = until(tmp_path, [program, "8", "8", "0", "4000" if INSIDE else "30000"], met)
