@@ -54,23 +54,29 @@ def assert_balanced(run: Recording) -> None:
     assert missed == state["bpf"]["recursion_misses"]
 
 
-def assert_same(rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str, hiccups_ns: int = 0) -> int:
+def assert_same(
+    rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str, hiccups_ns: int = 0, lost: int = 0
+) -> int:
     """Counts exact for each lock, times within what two tracers differ by; returns waits compared.
 
     hiccups_ns: how long the machine may stop in all between one tracer's look at the clock and the other's.
+    lost: waits the recorder says it lost, of whichever lock: only so many may be missing, with their time.
     """
     compared = 0
     for lock, waits in truth.items():
         if waits.kinds != {kind} or not waits.count:
             continue
         mine = rows[rows["lock_id"] == lock]
-        assert int(mine["count"].sum()) == waits.count, hex(lock)
+        counted = int(mine["count"].sum())
+        assert waits.count - lost <= counted <= waits.count, hex(lock)
+        compared += counted
+        if counted < waits.count:
+            continue
         assert int(mine["failed"].sum()) == waits.failed, hex(lock)
         # The tracers run one after the other at each event.
         slack = TRACERS_NS * waits.phases + 0.02 * (waits.spin_ns + waits.sleep_ns) + hiccups_ns
         assert int(mine["spin_ns"].sum()) == pytest.approx(waits.spin_ns, rel=0, abs=slack), hex(lock)
         assert int(mine["sleep_ns"].sum()) == pytest.approx(waits.sleep_ns, rel=0, abs=slack), hex(lock)
-        compared += waits.count
     return compared
 
 
@@ -97,7 +103,7 @@ def storm(tmp_path: Path, name: str, words: Sequence[str | Path]) -> Storm:
         output = child.communicate(timeout=300)[0]
         assert child.returncode == 0
     mine = {event.lock for event in stream.events if event.comm == name}
-    times = [event.t_ns for event in stream.events if event.comm == name]
+    times = [event.t_ns for event in stream.events if event.comm == name] or [0]
     begins = sum(event.begin for event in stream.events)
     inside = sum(event.begin and times[0] <= event.t_ns <= times[-1] for event in stream.events)
     state = run.source("locks")
