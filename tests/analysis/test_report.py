@@ -101,7 +101,7 @@ def test_the_text_says_what_was_run_and_measured(whole_run: Path) -> None:
         "MB = 10^6 bytes",
         "more than 128 sectors",
         "mutex ext4_orphan_add()+0x9b",
-        "rwsem path_openat()+0x311",
+        "rwsem:W path_openat()+0x311",
         "spinlock jbd2_journal_stop()+0x61",
         "Association, not cause",
         "Spin share: time spinning / (CPUs x elapsed)",
