@@ -130,17 +130,20 @@ def test_every_acquisition_is_counted_lock_by_lock(tmp_path: Path) -> None:
         """Locks that the program took often: the kernel's count and ours."""
         ours = by_lock(rows_of(run, kind, mode), "acquired")
         holds = by_lock(rows_of(run, kind, mode), "holds")
-        often = [lock for lock, count in ours.items() if count >= OPERATIONS - missed]
+        often = [lock for lock, count in ours.items() if count > OPERATIONS // 2]
         for lock in often:
             theirs = sum(truth.by_lock[name].get((child.pid, lock), 0) for name in functions)
             assert 0 <= theirs - ours[lock] <= missed, hex(lock)
             assert abs(holds[lock] - ours[lock]) <= missed, hex(lock)
         return [ours[lock] for lock in often]
 
-    assert max(same(MUTEX, "mutex", "excl")) >= 2 * OPERATIONS - missed  # the pipe's, to write and to read
-    # The file's: to write and to truncate. Opening it with O_CREAT takes the directory's.
-    assert 2 * OPERATIONS - missed <= max(same(WRITE, "rwsem", "write")) <= 2 * OPERATIONS + 2
-    assert OPERATIONS - missed <= max(same(READ, "rwsem", "read")) <= OPERATIONS + 5  # the directory's
+    def has(counts: list[int], known: int) -> bool:
+        return any(known - missed <= count <= known + 5 for count in counts)
+
+    # Others are taken as often, such as ext4's i_data_sem: these are the known ones.
+    assert has(same(MUTEX, "mutex", "excl"), 2 * OPERATIONS)  # the pipe's, to write and to read
+    assert has(same(WRITE, "rwsem", "write"), 2 * OPERATIONS)  # the file's, to write and to truncate
+    assert has(same(READ, "rwsem", "read"), OPERATIONS)  # the directory's
     # Names as of any lock.
     kinds = {lock["lock_id"]: lock["kind"] for lock in run.lines("lock")}
     for row in rows_of(run, "mutex", "excl"):
