@@ -39,8 +39,10 @@ class BlkTracer:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.stream = b""  # as the kernel gave it
 
     def parse(self, stream: bytes) -> None:
+        self.stream = stream
         # blkparse counts from the first event; the stream has the clock's own time.
         at, times = 0, []
         while at < len(stream):

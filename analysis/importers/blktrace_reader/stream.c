@@ -141,6 +141,18 @@ static void swap_words(unsigned char *pdu)
 	memcpy(pdu, words, sizeof(words));
 }
 
+/* Is what is left the beginning of an event, however little? */
+static bool begins_event(const struct stream *stream)
+{
+	uint32_t magic = TRACE_MAGIC | TRACE_VERSION;
+	size_t left = stream->filled - stream->begin;
+
+	if (stream->swapped)
+		magic = __builtin_bswap32(magic);
+	return !memcmp(stream->buffer + stream->begin, &magic,
+		       left < sizeof(magic) ? left : sizeof(magic));
+}
+
 /* Takes the next event out of the buffer. False at the end of the file. */
 static bool read_event(struct stream *stream, struct event *event)
 {
@@ -188,9 +200,7 @@ static bool read_event(struct stream *stream, struct event *event)
 	}
 	if (stream->filled > stream->begin) {
 		/* A mark is shorter than an event. */
-		if (stream->filled - stream->begin < HEADER_BYTES &&
-		    load32(stream->buffer + stream->begin, stream->swapped) !=
-			    (TRACE_MAGIC | TRACE_VERSION)) {
+		if (!begins_event(stream)) {
 			while (stream->begin < stream->filled && skip_garbage(stream))
 				;
 			if (stream->filled == stream->begin)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""make import: what TRACE= may be, the run directory it becomes, and what the report says of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.importers.blktrace import find_files
+from tests.analysis.importers.blktrace_files import (
+    AHEAD,
+    READ,
+    Event,
+    dev,
+    numbered,
+    process_note,
+    timestamp_note,
+    write_cpus,
+    write_dump,
+)
+from tests.analysis.importers.blktrace_requests import NAMES, Requests
+
+START_NS = 10**12
+TRACES = ["sda", "sda.blktrace.0", "sda.blktrace", "sda.blktrace.2", "."]
+
+
+def run_job(cwd: Path, tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """python -m analysis, from a folder of the test's own."""
+    return subprocess.run(
+        [sys.executable, "-m", "analysis", *words],
+        cwd=cwd, env=os.environ | {"PYTHONPATH": str(tree)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def events() -> list[Event]:
+    notes = [process_note(START_NS - 1, pid, name) for pid, name in NAMES.items()]
+    clock = timestamp_note(START_NS - 1, 1_700_000_000, 0, "<")
+    return numbered([*notes, clock, *Requests(1, dev(8, 0)).events])
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_all_files_of_a_trace_are_found(tmp_path: Path, name: str) -> None:
+    paths = write_cpus(tmp_path / "traces", "sda", events())
+    (tmp_path / "traces" / "report.txt").touch()
+    (tmp_path / "traces" / "sda.blktrace.x").touch()
+    found, files = find_files(tmp_path / "traces" / name)
+    assert files == paths and len(files) == 4
+    assert found == ("traces" if name == "." else "sda")
+
+
+def test_a_trace_becomes_a_run(tmp_path: Path, tree: Path) -> None:
+    write_cpus(tmp_path / "traces", "sda", events())
+    done = run_job(tmp_path, tree, "import", "traces/sda")
+    assert done.returncode == 0, done.stderr
+    run = (tmp_path / "runs" / "latest").resolve()
+    assert run.parent == (tmp_path / "runs").resolve() and "import" in run.name
+    facts = json.loads((run / "run.json").read_text())
+    assert facts["state"] == "complete" and facts["command"] == "make import TRACE=traces/sda"
+    assert facts["device"]["name"] == "sda" and facts["device"]["dev"] == "8:0"
+    assert facts["start_realtime"] == "2023-11-14T22:13:20Z"
+    assert facts["imported"]["file_count"] == 4
+    assert not {"filesystem", "workload", "kernel", "machine"} & facts.keys()  # nobody knows them
+    text = " ".join((run / "report.txt").read_text().split())
+    for words in (
+        "imported from blktrace",
+        "a block trace has no lock waits (remedy: record with make trace or make watch)",
+        "a block trace has no file-system calls",
+        "a block trace has no system counters",
+        "class is unknown",
+    ):
+        assert words in text
+    for words in ("is not known, all figures are marked", "no phase table", "no lock table", "not readable"):
+        assert words not in text
+    for file in ("report.html", "iograph.png", "iograph.svg", "tables/block.parquet", "losses.json"):
+        assert (run / file).stat().st_size > 0
+    again = run_job(tmp_path, tree, "report", "runs/latest")
+    assert again.returncode == 0, again.stderr
+    assert "Seekmeter" in again.stdout
+
+
+def test_several_devices_are_named_by_their_files(tmp_path: Path, tree: Path) -> None:
+    """A volume on a disk, both traced: the report says that bytes count on each."""
+    pdu = dev(253, 0).to_bytes(4, "big") + dev(8, 0).to_bytes(4, "big") + bytes(8)
+    upper = [
+        Event(START_NS + 1000 * i + step, action, 8 * i, 4096, READ | AHEAD, device=dev(253, 0))
+        for i in range(50)
+        for step, action in ((0, "Q"), (900, "C"))
+    ]
+    lower = [
+        Event(
+            START_NS + 1000 * i + step,
+            action,
+            8 * i + 64,
+            4096,
+            READ | AHEAD,
+            pdu=pdu if action == "A" else b"",
+        )
+        for i in range(50)
+        for step, action in ((10, "A"), (20, "Q"), (30, "D"), (800, "C"))
+    ]
+    write_cpus(tmp_path, "dm-0", numbered(upper))
+    write_cpus(tmp_path, "sda", numbered(lower))
+    done = run_job(tmp_path, tree, "import", "--out=run", ".")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "runs").exists()
+    facts = json.loads((tmp_path / "run/run.json").read_text())
+    devices = [facts["device"], *facts["more_devices"]]
+    assert {device["dev"]: device["name"] for device in devices} == {"253:0": "dm-0", "8:0": "sda"}
+    text = " ".join((tmp_path / "run/report.txt").read_text().split())
+    assert "253:0 lies on 8:0 and both were traced" in text
+    assert "253:0 takes bios, not requests" in text
+
+
+def test_what_was_lost_is_marked(tmp_path: Path, tree: Path) -> None:
+    path = tmp_path / "trace"
+    write_dump(path, events())
+    path.write_bytes(path.read_bytes()[:-20])
+    done = run_job(tmp_path, tree, "import", "--out=run", "trace")
+    assert done.returncode == 0, done.stderr
+    text = " ".join((tmp_path / "run/report.txt").read_text().split())
+    assert "block: 1 lost" in text and "events cut off by the end of a file" in text
+
+
+@pytest.mark.parametrize(
+    ("trace", "says"),
+    [
+        ("nothing", "is not there, nor is nothing.blktrace.0"),
+        ("empty", "has no files NAME.blktrace.CPU"),
+        ("text", "does not begin as a block trace does"),
+        ("zero", "holds no event"),
+        ("fifo", "is not there"),
+        ("", "has no files NAME.blktrace.CPU"),
+        ("x" * 300, ""),
+    ],
+)
+def test_what_is_no_trace(tmp_path: Path, tree: Path, trace: str, says: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").write_text("hello\n")
+    (tmp_path / "zero").write_bytes(b"")
+    os.mkfifo(tmp_path / "fifo")
+    done = run_job(tmp_path, tree, "import", trace)
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr and "Traceback" not in done.stderr
+    assert all(line.startswith("seekmeter: ") for line in done.stderr.splitlines())
+    assert not list((tmp_path / "runs").glob("*"))  # nothing is left of it
+
+
+def test_a_taken_place_is_refused(tmp_path: Path, tree: Path) -> None:
+    write_dump(tmp_path / "trace", events())
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    done = run_job(tmp_path, tree, "import", "--out=taken", "trace")
+    assert done.returncode == 2 and "taken is there already" in done.stderr
+
+
+def test_an_interrupted_import_says_so(tmp_path: Path, tree: Path) -> None:
+    """^C while the reader reads: the run stays, called interrupted."""
+    write_dump(tmp_path / "part", events())
+    data = (tmp_path / "part").read_bytes()
+    with (tmp_path / "trace").open("wb") as file:
+        for _ in range(8_000):  # some hundred MB
+            file.write(data)
+    started = subprocess.Popen(
+        [sys.executable, "-m", "analysis", "import", "--out=run", "trace"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tree)}, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    while not (tmp_path / "run/raw/recorder/block.rec").exists():
+        assert started.poll() is None
+    os.killpg(started.pid, signal.SIGINT)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 1 and "Traceback" not in said, said
+    facts = json.loads((tmp_path / "run/run.json").read_text())
+    assert facts["state"] == "interrupted"
+    assert any("interrupted" in warning for warning in facts["warnings"])
+    (tmp_path / "trace").unlink()
+    report = run_job(tmp_path, tree, "report", "run")
+    assert report.returncode == 0, report.stderr
+    assert "this run's state is 'interrupted'" in (tmp_path / "run/report.txt").read_text()
