@@ -159,7 +159,7 @@ def run_inside(
     environment |= {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"}
     environment |= {"HOME": "/root", "LC_ALL": "C.UTF-8", GUEST: str(run)}
     if hardware.accel.name == "tcg":
-        environment["SEEKMETER_NO_BPF_STATS"] = "1"  # see recorder/bpfstats.c
+        environment["SEEKMETER_EMULATED_CPUS"] = "1"  # see recorder/recorder.h
     start = time.monotonic()
     machine = Machine(hardware, run, command, environment, hear)
     boot_s: float | None = None

@@ -6,9 +6,8 @@
  * small program. So it's on for SAMPLE_MS of every PERIOD_MS only, and what is reported is the mean of the
  * runs sampled. It is on through a file descriptor (BPF_ENABLE_STATS, 5.8), so it ends with this process.
  *
- * Each switch patches kernel code that all CPUs are running. QEMU's emulated CPUs (7.2, two threads) now and then
- * never leave the breakpoint that is there meanwhile: both hang in bpf_trace_run1(). SEEKMETER_NO_BPF_STATS=1, which
- * a session sets in such a machine, leaves the timing out; the skipped runs are counted all the same.
+ * Each switch patches kernel code that all CPUs are running, so it is left out where they are emulated (see
+ * emulated_cpus()); the skipped runs are counted all the same.
  */
 #include "recorder.h"
 
@@ -56,7 +55,7 @@ void bpfstats_tick(const struct source *const *sources, int count, uint64_t now_
 {
 	if (!next_ns)
 		next_ns = now_ns + FIRST_NS;
-	if (now_ns < next_ns || getenv("SEEKMETER_NO_BPF_STATS"))
+	if (now_ns < next_ns || emulated_cpus())
 		return;
 	if (stats_fd < 0) {
 		stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);

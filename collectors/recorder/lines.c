@@ -4,21 +4,44 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#define MOST_GATHERED (4UL << 20)
 
 int lines_open(struct line_file *file, int dir_fd, const char *name)
 {
-	file->end = 0;
+	memset(file, 0, sizeof(*file));
 	file->fd = openat(dir_fd, name, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);
 	return file->fd < 0 ? -1 : 0;
 }
 
 bool lines_append(struct line_file *file, const char *line, size_t bytes)
 {
+	if (bytes > MOST_GATHERED - file->bytes)
+		return false;
+	if (bytes > file->room - file->bytes) {
+		size_t room = (file->bytes + bytes) * 2;
+		char *more = realloc(file->gathered, room);
+
+		if (!more)
+			return false;
+		file->gathered = more;
+		file->room = room;
+	}
+	memcpy(file->gathered + file->bytes, line, bytes);
+	file->bytes += bytes;
+	return true;
+}
+
+bool lines_flush(struct line_file *file)
+{
 	size_t done = 0;
 
-	while (done < bytes) {
-		ssize_t n = pwrite(file->fd, line + done, bytes - done, file->end + done);
+	while (done < file->bytes) {
+		ssize_t n = pwrite(file->fd, file->gathered + done, file->bytes - done,
+				   file->end + done);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -26,19 +49,27 @@ bool lines_append(struct line_file *file, const char *line, size_t bytes)
 			break;
 		done += n;
 	}
-	if (done < bytes) {
-		/* Disk full. If even the cut fails, the next line overwrites the torn one. */
+	if (done < file->bytes) {
+		/* Disk full. If even the cut fails, the next attempt overwrites the torn line. */
 		if (done && ftruncate(file->fd, file->end))
 			return false;
 		return false;
 	}
-	file->end += bytes;
+	file->end += done;
+	file->bytes = 0;
 	return true;
 }
 
-void lines_close(struct line_file *file)
+bool lines_close(struct line_file *file)
 {
-	if (file->fd >= 0)
+	bool whole = true;
+
+	if (file->fd >= 0) {
+		whole = lines_flush(file);
 		close(file->fd);
+	}
+	free(file->gathered);
+	memset(file, 0, sizeof(*file));
 	file->fd = -1;
+	return whole;
 }

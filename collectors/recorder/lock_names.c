@@ -326,7 +326,10 @@ static void work(uint64_t until_ns)
 
 void lock_names_work(void)
 {
+	if (!users)
+		return;
 	work(monotonic_ns() + TURN_NS);
+	lines_flush(&file);
 }
 
 bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
@@ -383,7 +386,8 @@ void lock_names_close(void)
 		if (news || lock->inodes != lock->inodes_written)
 			write_lock(lock);
 	}
-	lines_close(&file);
+	if (!lines_close(&file))
+		fprintf(stderr, "recorder: lock.jsonl: the last names could not be written\n");
 	while (classes) {
 		struct class *next = classes->next;
 

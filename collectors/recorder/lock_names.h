@@ -23,7 +23,10 @@ int lock_names_open(const struct options *options, struct bpf_object *object);
  * the last; NULL: not known. False: it could not be written.
  */
 bool lock_names_note(uint64_t lock, int kind, const uint64_t *frames);
-/* Goes on finding names from call paths, for some milliseconds: after bins are emptied, as that must not wait. */
+/*
+ * Goes on finding names from call paths, for some milliseconds, and writes what was noted: after bins are emptied,
+ * as that must not wait.
+ */
 void lock_names_work(void);
 void lock_names_close(void);
 

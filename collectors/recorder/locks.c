@@ -27,6 +27,8 @@ static struct locks_bpf *skel;
 static struct rec_file *file;
 static uint64_t bin_ns;
 static bool names_open;
+static bool
+	stacks_by_switch; /* holders' stacks are those that tasks leave when they are switched out */
 static int cpus;
 static int sum_fds[LOCK_BIN_SLOTS];
 static struct lock_hot_sums *hot; /* of each slot and CPU, shared with the programs */
@@ -77,7 +79,8 @@ static int load(const struct options *options)
 	skel->rodata->cpus = cpus;
 	skel->rodata->object_ways = lock_names_ways();
 	skel->rodata->have_task_from_pid = kernel_has_function("bpf_task_from_pid");
-	if (bpf_program__set_autoload(skel->progs.sched_switch, !skel->rodata->have_task_from_pid))
+	stacks_by_switch = !skel->rodata->have_task_from_pid && !emulated_cpus();
+	if (bpf_program__set_autoload(skel->progs.sched_switch, stacks_by_switch))
 		return source_off(&state, "report this", "a program can't be left out");
 	skel->bss->drained_to = monotonic_ns() / bin_ns;
 	struct bpf_map *const slots[] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
@@ -138,7 +141,7 @@ static int attach(void)
 	skel->links.contention_end = bpf_program__attach(skel->progs.contention_end);
 	if (!skel->links.contention_end)
 		return -1;
-	if (skel->rodata->have_task_from_pid)
+	if (!stacks_by_switch)
 		return 0;
 	skel->links.sched_switch = bpf_program__attach(skel->progs.sched_switch);
 	return skel->links.sched_switch ? 0 : -1;
@@ -353,7 +356,10 @@ static void read_counts(void)
 		reason_set(state.notes, "call path not sampled (waits counted all the same)",
 			   sum.not_sampled);
 		reason_set(state.notes, "looks at a holder", sum.holders);
-		reason_set(state.notes, "holder's stack not kept", sum.no_holder_stack);
+		reason_set(state.notes,
+			   emulated_cpus() ? "holder's stack not taken, as CPUs are emulated"
+					   : "holder's stack not kept",
+			   sum.no_holder_stack);
 		reason_set(state.notes, "open at the start (or begin not seen)", sum.not_begun);
 		reason_set(state.notes, "open at the end",
 			   sum.waits - sum.counted - sum.map_full - sum.map_busy - sum.late -
@@ -367,7 +373,6 @@ static void drain(bool last)
 	bins_drain(skel->bss->turns, cpus, &skel->bss->drained_to, bin_ns, last, drain_bin);
 	lock_samples_drain(last);
 	read_counts();
-	lock_names_work();
 }
 
 static void detach(void)

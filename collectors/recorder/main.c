@@ -28,6 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lock_names.h"
+
 #define NS_PER_MS	1000000ULL
 #define LOSSES_EVERY_NS 1000000000ULL
 
@@ -54,6 +56,11 @@ uint64_t monotonic_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+bool emulated_cpus(void)
+{
+	return getenv("SEEKMETER_EMULATED_CPUS") != NULL;
 }
 
 uint64_t thread_cpu_ns(void)
@@ -256,6 +263,8 @@ static void drain_all(bool last)
 		sources[i]->drain(last);
 		sources[i]->state->drain_ns += thread_cpu_ns() - before;
 	}
+	stacks_flush();
+	lock_names_work();
 }
 
 static void record(const struct options *options)

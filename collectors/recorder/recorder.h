@@ -129,6 +129,8 @@ int stacks_own_frames(const uint64_t *frames, int count);
 uint64_t stacks_address(const char *name);
 /* Every function the kernel lists, with its text; it ends where the next symbol begins. None without addresses. */
 void stacks_each_function(void (*each)(const char *name, uint64_t begin, uint64_t end));
+/* Writes what was noted; what can't be written now is tried again. */
+void stacks_flush(void);
 void stacks_close(void);
 
 /* losses.c: writes losses.json, new file then rename, so a reader never sees half of it. */
@@ -140,6 +142,12 @@ void json_string(FILE *out, const char *text);
 void bpfstats_tick(const struct source *const *sources, int count, uint64_t now_ns);
 void bpfstats_stop(const struct source *const *sources, int count);
 
+/*
+ * Whether CPUs are emulated (SEEKMETER_EMULATED_CPUS=1, set by a session for its guest). Switching a busy hook of the kernel
+ * patches code that all CPUs are running; QEMU's emulated CPUs (7.2, two threads) now and then never leave the
+ * breakpoint that is there meanwhile, and hang. So such hooks are left alone there.
+ */
+bool emulated_cpus(void);
 uint64_t monotonic_ns(void);
 uint64_t thread_cpu_ns(void);
 

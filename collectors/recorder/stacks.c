@@ -309,9 +309,15 @@ bool stacks_note(int map_fd, int32_t stack_id)
 	return true;
 }
 
+void stacks_flush(void)
+{
+	lines_flush(&file);
+}
+
 void stacks_close(void)
 {
-	lines_close(&file);
+	if (!lines_close(&file))
+		fprintf(stderr, "recorder: stack.jsonl: the last stacks could not be written\n");
 	free(symbols);
 	free(text);
 	free(written);

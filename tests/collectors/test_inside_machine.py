@@ -64,7 +64,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Case]]:
     words += [f"--junitxml={result}", *paths]
     command = ["/bin/sh", "-ec", f"{PREPARE}; exec {shlex.join(words)}"]
     said: list[str] = []
-    # QEMU's emulated CPUs may hang (recorder/bpfstats.c tells of one way). QEMU is not what is tested here.
+    # QEMU's emulated CPUs may hang (recorder/recorder.h tells of one way). QEMU is not what is tested here.
     for _ in range(2 if accel.name == "tcg" else 1):
         disk = qemu.open_disk("disk0", DISK_BYTES, Path("/var/tmp"))
         try:
