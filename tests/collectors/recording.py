@@ -22,6 +22,7 @@ RECORDER = TREE / "build" / "recorder"
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of linux/proc_ns.h
 # In a virtual machine (test_inside_machine.py), mostly of emulated CPUs: slower, and less evenly so.
 INSIDE = "SEEKMETER_GUEST" in os.environ
+EMULATED = "SEEKMETER_EMULATED_CPUS" in os.environ
 SLOWER = 20 if INSIDE else 1
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 

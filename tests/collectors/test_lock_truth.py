@@ -21,6 +21,7 @@ import pytest
 from tests.collectors.lock_waits import assert_balanced, rows_of
 from tests.collectors.loop_disk import loop_disk, mounted
 from tests.collectors.recording import (
+    EMULATED,
     INSIDE,
     Recording,
     compile_program,
@@ -86,8 +87,21 @@ def assert_length(wait: Wait, call: dict[str, int], known_ns: int) -> None:
 def assert_holder(wait: Wait, comm: str, state: str, *functions: str) -> None:
     """Who held it, what it did, and from where."""
     assert (wait.row["holder_comm"], wait.row["holder_state"]) == (comm, state)
+    assert_frames(wait.holder_frames, *functions)
+
+
+def assert_frames(frames: list[str], *functions: str) -> None:
+    """A holder's call path; emulated CPUs have to do without, if the kernel is older than bpf_task_from_pid()."""
+    if EMULATED and not has_function("bpf_task_from_pid"):
+        assert frames == []
+        return
     for function in functions:
-        assert function in " ".join(wait.holder_frames), wait.holder_frames
+        assert function in " ".join(frames), frames
+
+
+def has_function(name: str) -> bool:
+    """Whether the kernel has such a function."""
+    return any(line.split()[2] == name for line in Path("/proc/kallsyms").read_text().splitlines())
 
 
 def run_known(tmp_path: Path, scenario: str, folder: Path) -> tuple[Recording, dict[str, Any]]:
@@ -137,7 +151,7 @@ def test_a_file_held_by_a_sleeper(tmp_path: Path, fs: str) -> None:
     wait = wait_from(run, "vfs_write", "rwsem", "write")
     assert_length(wait, facts["waiter"], HOLD_MS * 1_000_000)
     assert_holder(wait, "holder", "sleeping", "handle_userfault", "vfs_write")
-    for frames in (wait.frames, wait.holder_frames):
+    for frames in (wait.frames, wait.holder_frames or wait.frames):
         assert any(frame.startswith(f"{fs}_") for frame in frames), frames
     assert wait.row["chain"] == 1
 
@@ -165,7 +179,7 @@ def test_a_holder_that_waits_for_another_lock(tmp_path: Path, folder: Path) -> N
     assert second.row["chain"] == 2
     assert second.row["holder_lock"] == second.row["root_lock"] == first.row["lock_id"]
     assert second.row["root_state"] == "sleeping"
-    assert {"handle_userfault", "vfs_write"} <= set(second.root_frames)
+    assert_frames(second.root_frames, "handle_userfault", "vfs_write")
 
 
 def test_a_chain_of_three_locks(tmp_path: Path, folder: Path) -> None:
@@ -179,14 +193,14 @@ def test_a_chain_of_three_locks(tmp_path: Path, folder: Path) -> None:
         assert_length(wait, facts[actor], HOLD_MS * 1_000_000)
         assert wait.row["root_lock"] == file.row["lock_id"]
         assert wait.row["root_state"] == "sleeping"
-        assert "handle_userfault" in wait.root_frames
+        assert_frames(wait.root_frames, "handle_userfault")
     assert_holder(directory, "middle", "lock", "vfs_unlink")
     assert directory.row["chain"] == 2
     assert directory.row["holder_lock"] == file.row["lock_id"]
     assert_holder(mutex, "third", "lock")
     assert mutex.row["chain"] == 3
     assert mutex.row["holder_lock"] == directory.row["lock_id"]
-    assert "rename" in " ".join(mutex.holder_frames)
+    assert_frames(mutex.holder_frames, "rename")
 
 
 def test_a_waiter_that_is_killed(tmp_path: Path, folder: Path) -> None:
