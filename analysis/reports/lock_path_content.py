@@ -16,8 +16,10 @@ from analysis.tables.load import Tables
 
 TOP_PATHS = 3  # of each of the top locks
 TOP_OF_PATHS = 5
-TOP_CHAINS = 8
-TOP_RAN = 8
+TOP_HOLDERS = 8
+TOP_CHAINS = 6
+TOP_RAN = 6
+TOP_EDGES = 6
 
 
 def paths_section(run: Run, tables: Tables, m: Measured) -> Section:
@@ -98,7 +100,7 @@ def holders_section(run: Run, tables: Tables, m: Measured) -> Section:
 def _holder_stacks(section: Section, found: LockWaits, holders: Holders) -> None:
     body = []
     total = found.total_ns
-    for h in holders.holders[:TOP]:
+    for h in holders.holders[:TOP_HOLDERS]:
         row = found.rows[h.row]
         state = lock_holders.STATE_WORDS[h.state]
         body.append(
@@ -174,7 +176,7 @@ def blocking_section(run: Run, m: Measured) -> Section:
         return section
     total = found.total_ns
     body = []
-    for e in holders.edges[:TOP]:
+    for e in holders.edges[:TOP_EDGES]:
         row = found.rows[e.row]
         mark = ESTIMATED if row.sampled_share < 1 else ""
         body.append((mark + units.ns(e.ns), units.percent(e.ns / total), f"{row.type} {name(row)}"))
@@ -182,7 +184,7 @@ def blocking_section(run: Run, m: Measured) -> Section:
         who = holder_words(e)
         body.append(("", "", f"  held by    {who}{': ' + e.holder if e.holder else ''}"))
     section.tables.append(Table(("waited", "share %", "<lock, who wanted it, who held it"), body))
-    shown = sum(e.ns for e in holders.edges[:TOP])
+    shown = sum(e.ns for e in holders.edges[:TOP_EDGES])
     known = sum(e.ns for e in holders.edges)
     section.notes.append(
         f"shown: {units.percent(shown / total)} % of all waiting; holders were seen for"

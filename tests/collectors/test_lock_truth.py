@@ -91,7 +91,7 @@ def assert_holder(wait: Wait, comm: str, state: str, *functions: str) -> None:
 
 
 def assert_frames(frames: list[str], *functions: str) -> None:
-    """A holder's call path; emulated CPUs have to do without, if the kernel is older than bpf_task_from_pid()."""
+    """A holder's call path; emulated CPUs do without, on kernels older than bpf_task_from_pid()."""
     if EMULATED and not has_function("bpf_task_from_pid"):
         assert frames == []
         return
