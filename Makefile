@@ -142,13 +142,16 @@ $(GENERATORS): build/generators/%: build/objects/generators/%.o $(COMMON_OBJECTS
 	@echo '  LINK  $(@F)'; mkdir -p $(@D)
 	$(Q)$(CC) $^ -lz -lm -pthread -o $@
 
+# Hundreds of millions of events go through it, each through functions of several files.
+build/import-blktrace $(IMPORTER_OBJECTS): override CFLAGS += -O3 -flto=auto
+
 build/objects/importers/%.o: analysis/importers/blktrace_reader/%.c Makefile | setup
 	@echo '  CC    $(@F)'; mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -I bpf -MMD -MP -c $< -o $@
 
 build/import-blktrace: $(IMPORTER_OBJECTS)
 	@echo '  LINK  $(@F)'; mkdir -p $(@D)
-	$(Q)$(CC) $^ -o $@
+	$(Q)$(CC) $(CFLAGS) $^ -o $@
 
 # Static: what it needs of the guest's root comes over 9p, each file of a dynamic one too.
 build/guest-init: workloads/machines/init.c Makefile | setup

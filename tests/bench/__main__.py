@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """make bench: every performance claim of ours, measured here and now beside its peers. As root; some minutes.
 
-.venv/bin/python -m tests.bench [block|locks|job] [REPETITIONS]      one part alone
+.venv/bin/python -m tests.bench [block|locks|job|reader] [REPETITIONS]      one part alone
 """
 
 import os
 import sys
 
-from tests.bench import block, locks, main_job
+from tests.bench import block, locks, main_job, reader
 
 REPETITIONS = 7
+MOST_OF_READER = 5  # one takes 40 s, most of it btt's
 
 
 def main(words: list[str]) -> int:
@@ -25,6 +26,8 @@ def main(words: list[str]) -> int:
         print(block.report(reps), flush=True)
     if part in ("all", "locks"):
         print(locks.report(reps), flush=True)
+    if part in ("all", "reader"):
+        print(reader.report(min(reps, MOST_OF_READER)), flush=True)
     if part in ("all", "job"):
         print(main_job.report("ext3", "default"), flush=True)
     return 0

@@ -26,7 +26,7 @@
 #define WINDOW_EVENTS	   (1 << 17)
 #define WINDOW_EVENTS_MIN  256
 /* A file of one CPU is in order; two moments of one interrupt may not be. */
-#define WINDOW_EVENTS_MANY 4096
+#define WINDOW_EVENTS_MANY 1024
 #define PROGRESS_EVENTS	   (1 << 20)
 
 static int complain(const char *subject, const char *why)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How fast a block trace is read: our reader beside blkparse, its binary dump, and btt, on one trace.
+
+Each repetition runs all of them, one after the other; the trace is in the page cache. Ours writes a row a
+request to a file, as blkparse's dump writes its events; blkparse's text goes to /dev/null.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from tests.bench.big_trace import write_trace
+
+TREE = Path(__file__).resolve().parents[2]
+REQUESTS = 2_400_000  # 12 million events
+NAME = "disk"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One run of a program."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+
+
+def run(used: Path, words: Sequence[str | Path], folder: Path) -> Cost:
+    """Run a program to its end, its output thrown away, under programs/used.c."""
+    said = subprocess.run([used, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+    seconds, cpu_seconds, peak_kib = said.split()
+    return Cost(float(seconds), float(cpu_seconds), int(peak_kib) * 1024)
+
+
+def to_table(folder: Path) -> list[str | Path]:
+    """Our rows as the block table that reports read, by what reports use."""
+    code = (
+        "import sys; from pathlib import Path; from analysis.tables import block, rec, store;"
+        "store.write_recording(rec.open_recording(Path('ours/block.rec'), 'block'), block.COLUMNS,"
+        " Path('ours/block.parquet'))"
+    )
+    return ["env", f"PYTHONPATH={TREE}", TREE / ".venv/bin/python", "-c", code]
+
+
+def measure(folder: Path, reps: int) -> tuple[int, dict[str, list[Cost]]]:
+    """Events, and what each program took each time."""
+    used = folder / "used"
+    source = Path(__file__).parent / "programs/used.c"
+    subprocess.run(["gcc", "-O2", "-D_GNU_SOURCE", source, "-o", used], check=True)
+    events = write_trace(folder, NAME, REQUESTS)
+    (folder / "ours").mkdir()
+    files = sorted(folder.glob(f"{NAME}.blktrace.*"))
+    programs: dict[str, list[str | Path]] = {
+        "import-blktrace": [TREE / "build/import-blktrace", "ours", *files],
+        "  rows to Parquet": to_table(folder),
+        "blkparse to text": ["blkparse", "-i", NAME],
+        "blkparse -d": ["blkparse", "-q", "-O", "-i", NAME, "-d", "dump"],
+        "btt": ["btt", "-i", "dump"],
+    }
+    costs: dict[str, list[Cost]] = {name: [] for name in programs}
+    for _ in range(reps):
+        for name, words in programs.items():
+            costs[name].append(run(used, words, folder))
+    return events, costs
+
+
+def report(reps: int) -> str:
+    """Medians and spread."""
+    place = os.environ.get("SEEKMETER_SCRATCH", "/var/tmp")
+    with tempfile.TemporaryDirectory(prefix="seekmeter-bench-", dir=place) as name:
+        events, costs = measure(Path(name), reps)
+    lines = [
+        f"reading a block trace of {events:,} events ({REQUESTS:,} requests), {reps} interleaved repetitions",
+        f"  {'':<18}{'seconds':>9}  {'(min-max)':<14}{'CPU s':>7}{'M events/s':>12}{'a CPU s':>9}"
+        f"{'peak MB':>9}",
+    ]
+    for name, runs in costs.items():
+        seconds = [cost.seconds for cost in runs]
+        cpu = median(cost.cpu_seconds for cost in runs)
+        spread = f"({min(seconds):.2f}-{max(seconds):.2f})"
+        lines.append(
+            f"  {name:<18}{median(seconds):>9.2f}  {spread:<14}{cpu:>7.2f}"
+            f"{events / median(seconds) / 1e6:>12.2f}{events / cpu / 1e6:>9.2f}"
+            f"{max(cost.peak_bytes for cost in runs) / 1e6:>9.1f}"
+        )
+    return "\n".join(lines)
