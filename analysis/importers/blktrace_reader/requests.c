@@ -8,7 +8,9 @@
 
 #include "pairing.h"
 
-#define SECOND_NS 1000000000ULL
+#define SECOND_NS  1000000000ULL
+/* No trace is longer, but one damaged time would make it so: reports take as much as this. */
+#define LONGEST_NS (400 * 24 * 3600 * SECOND_NS)
 
 static void on_note(struct requests *requests, const struct event *event)
 {
@@ -73,6 +75,10 @@ void requests_event(struct requests *requests, struct event *event)
 	}
 	if (!requests->events++)
 		requests->first_ns = event->time;
+	if (event->time - requests->first_ns > LONGEST_NS && event->time > requests->first_ns) {
+		requests->counts.too_late++;
+		return;
+	}
 	if (event->time < requests->last_ns)
 		requests->counts.disordered++;
 	else

@@ -16,6 +16,7 @@ struct request_counts {
 	uint64_t issue_unseen;	 /* completions without an issue */
 	uint64_t forgotten;	 /* bios and requests given up because too many were open */
 	uint64_t unknown_action; /* events of no kind known */
+	uint64_t too_late;	 /* events longer after the first than any trace lasts */
 	uint64_t no_device;	 /* events of more devices than are kept apart */
 	/* notes */
 	uint64_t issued_before; /* completions without an issue in the trace's first second */

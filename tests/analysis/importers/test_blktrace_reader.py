@@ -289,6 +289,15 @@ def test_cut_at_every_byte(reader: Path, tmp_path: Path, order: str) -> None:
         assert got.notes.get("bytes cut off by the end of a file", 0) == left
 
 
+def test_one_damaged_time_does_not_make_a_trace_of_years(reader: Path, tmp_path: Path) -> None:
+    """Reports would need memory for all of them."""
+    events = [*one_request(START_NS, 800), Event(START_NS + 401 * 86400 * 10**9, "Q", 8, 4096)]
+    events += [Event(1 << 61, "Q", 8, 4096), Event(START_NS + 400, "Q", 1 << 53, 4096)]
+    got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", events))
+    assert got.lost == {"events with an impossible time or place": 3}
+    assert got.facts["last_ns"] == START_NS + 300 and len(got.rows) == 1
+
+
 def test_a_dump_counts_from_zero(reader: Path, tmp_path: Path) -> None:
     got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", one_request(0, 800)))
     assert got.facts["shift_ns"] == 10**9
