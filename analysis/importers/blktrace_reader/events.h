@@ -8,14 +8,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PDU_KEPT 16
+#define PDU_KEPT      16
+/* Times below this count from the start of a dump: no machine is traced in its first second. */
+#define RELATIVE_TIME 1000000000ULL
 
 /* As struct blk_io_trace of linux/blktrace_api.h, in this machine's byte order, and the start of what follows it. */
 struct event {
 	uint32_t magic;
 	uint32_t sequence; /* of its device and CPU; 0: none */
 	uint64_t time;	   /* ns */
-	uint64_t sector;
+	uint64_t sector;   /* of a note: its own time */
 	uint32_t bytes;
 	uint32_t action; /* what happened, and above it the categories */
 	uint32_t pid;
@@ -54,6 +56,8 @@ struct stream {
 	size_t next, ready,
 		count;	     /* ready: those before it can't be preceded by one still to be read */
 	struct event *spare; /* to sort into, made when first needed */
+	bool has_event;	     /* that is no note */
+	uint64_t first_time, last_time; /* of events that are no notes */
 	struct stream_counts counts;
 };
 

@@ -27,10 +27,10 @@ static void on_note(struct requests *requests, const struct event *event)
 	if (note != NOTIFY_TIMESTAMP || requests->has_realtime || event->pdu_len < sizeof(words))
 		return;
 	memcpy(words, event->pdu, sizeof(words));
-	if (words[1] >= SECOND_NS || event->time > INT64_MAX)
+	if (words[1] >= SECOND_NS || event->sector > INT64_MAX)
 		return;
 	requests->realtime_offset_ns =
-		words[0] * (int64_t)SECOND_NS + words[1] - (int64_t)event->time;
+		words[0] * (int64_t)SECOND_NS + words[1] - (int64_t)event->sector;
 	requests->has_realtime = true;
 }
 
@@ -63,16 +63,14 @@ static void on_action(struct requests *requests, const struct event *event)
 
 void requests_event(struct requests *requests, struct event *event)
 {
-	if (!requests->started) {
-		/* A time of 0 would mean none: a dump of blkparse counts from its first event-> */
-		requests->started = true;
-		requests->shift_ns = event->time < SECOND_NS ? SECOND_NS : 0;
-	}
-	event->time += requests->shift_ns;
 	if (is_notify(event->action)) {
 		on_note(requests, event);
 		return;
 	}
+	/* A time of 0 would mean none. */
+	if (!requests->events)
+		requests->shift_ns = event->time < RELATIVE_TIME ? SECOND_NS : 0;
+	event->time += requests->shift_ns;
 	if (!requests->events++)
 		requests->first_ns = event->time;
 	if (event->time - requests->first_ns > LONGEST_NS && event->time > requests->first_ns) {

@@ -41,7 +41,7 @@ struct requests {
 	uint64_t shift_ns;		    /* added to every time */
 	uint64_t actions[ACTION_COUNT], notes[3];
 	int64_t realtime_offset_ns;
-	bool has_realtime, started;
+	bool has_realtime;
 	int error; /* errno; nothing more can be done */
 };
 

@@ -183,7 +183,8 @@ int said_facts(FILE *out, const struct stream *streams, size_t count,
 		count && streams[0].swapped ? "true" : "false", requests->output->rows,
 		requests->first_ns, requests->last_ns, requests->shift_ns);
 	fprintf(out, "\"process_notes\":%" PRIu64 ",", requests->notes[NOTIFY_PROCESS]);
-	if (requests->has_realtime)
+	/* In a dump the wall clock is told for another time than the events'. */
+	if (requests->has_realtime && !requests->shift_ns)
 		fprintf(out, "\"realtime_offset_ns\":%" PRId64 ",", requests->realtime_offset_ns);
 	write_files(out, streams, count);
 	write_devices(out, &requests->devices);

@@ -141,6 +141,19 @@ static void swap_words(unsigned char *pdu)
 	memcpy(pdu, words, sizeof(words));
 }
 
+/*
+ * blkparse's dump counts the time of events from its first one, and leaves notes their own time: there they are
+ * told by their place in the file. Those before all events come first: they name who was there already.
+ */
+static void place_note(const struct stream *stream, struct event *note)
+{
+	note->sector = note->time;
+	if (!stream->has_event)
+		note->time = 0;
+	else if (stream->first_time < RELATIVE_TIME)
+		note->time = stream->last_time;
+}
+
 /* Is what is left the beginning of an event, however little? */
 static bool begins_event(const struct stream *stream)
 {
@@ -191,10 +204,18 @@ static bool read_event(struct stream *stream, struct event *event)
 		}
 		if (event->sector == UINT64_MAX)
 			event->sector = 0; /* a flush of kernels before 2.6.37 */
+		if (is_notify(event->action))
+			place_note(stream, event);
 		if (__builtin_expect(event->sector >= MAX_SECTOR || event->time >= MAX_TIME, 0) &&
 		    !is_notify(event->action)) {
 			stream->counts.impossible++;
 			continue;
+		}
+		if (!is_notify(event->action)) {
+			if (!stream->has_event)
+				stream->first_time = event->time;
+			stream->has_event = true;
+			stream->last_time = event->time;
 		}
 		return true;
 	}

@@ -299,9 +299,20 @@ def test_one_damaged_time_does_not_make_a_trace_of_years(reader: Path, tmp_path:
 
 
 def test_a_dump_counts_from_zero(reader: Path, tmp_path: Path) -> None:
-    got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", one_request(0, 800)))
-    assert got.facts["shift_ns"] == 10**9
-    assert got.tuples(("queue_ns", "complete_ns")) == [(10**9, 10**9 + 300)]
+    """Notes keep their own time in it, which says nothing there: they count from where they stand."""
+    events = [
+        timestamp_note(START_NS, 1_700_000_000, 0, "<"),
+        process_note(START_NS + 10, 100, "before"),
+        *one_request(0, 800),
+        process_note(START_NS + 400, 100, "after"),
+        *one_request(500, 1600),
+    ]
+    got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", events))
+    assert got.facts["shift_ns"] == 10**9 and "realtime_offset_ns" not in got.facts
+    assert got.tuples(("queue_ns", "complete_ns", "comm")) == [
+        (10**9, 10**9 + 300, "before"),
+        (10**9 + 500, 10**9 + 800, "after"),
+    ]
 
 
 def test_the_recording_is_described_as_the_recorders(reader: Path, tmp_path: Path, tree: Path) -> None:

@@ -170,7 +170,7 @@ def test_a_real_trace(reader: Path, tmp_path: Path, scheduler: str) -> None:
     # blkparse's own dump of it: the same requests, from its own zero
     subprocess.run(["blkparse", "-q", "-O", "-i", "disk", "-d", "dump"], check=True, cwd=folder)
     dumped = run_reader(reader, tmp_path / "dumped", [folder / "dump"])
-    columns = ("issue_ns", "op", "sector", "bytes", "queue_ns", "complete_ns", "pid", "merges")
+    columns = ("issue_ns", "op", "sector", "bytes", "queue_ns", "complete_ns", "pid", "comm", "merges")
     move = min(event.t_ns for event in tracer.events) - 10**9
     moved = [
         (a + move, op, s, n, q + move, c + move, *rest) for a, op, s, n, q, c, *rest in dumped.tuples(columns)
