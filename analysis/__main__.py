@@ -38,6 +38,10 @@ def _make(words: list[str]) -> str:
         from analysis.importers.blktrace import import_trace
         from analysis.report import make_report
 
+        if not words[-1]:
+            raise WordError(
+                "nothing to import: add TRACE=path/sda (files of blktrace), or a dump of blkparse -d"
+            )
         out = words[1].removeprefix("--out=") if len(words) == 3 else ""
         if (len(words) == 3) == (words[1].startswith("--out=") and out != ""):
             return make_report(import_trace(Path(words[-1]), Path(out) if out else None))

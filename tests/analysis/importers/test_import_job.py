@@ -135,7 +135,7 @@ def test_what_was_lost_is_marked(tmp_path: Path, tree: Path) -> None:
         ("text", "does not begin as a block trace does"),
         ("zero", "holds no event"),
         ("fifo", "is not there"),
-        ("", "has no files NAME.blktrace.CPU"),
+        ("", "nothing to import: add TRACE="),
         ("x" * 300, ""),
     ],
 )
