@@ -21,6 +21,7 @@ from analysis.measures import (
     seeks,
     throughput,
 )
+from analysis.measures.block_life import BlockLife, measure_block
 from analysis.measures.devices import DeviceRow, by_device, disk_bytes
 from analysis.measures.statistics import Mean, mean_ci
 from analysis.measures.timeline import F64, Timeline, make_timeline, nice_width_ns
@@ -87,6 +88,7 @@ class Measured:
     writeback: F64 | None
     disk_counters: dict[str, int | None]
     disk_bytes: dict[str, int] | None  # by op, of the device the counters count; None: not known which it is
+    block_life: BlockLife | None
     devices: list[DeviceRow]  # none if only one device had requests
     phase_rows: list[phases.PhaseRow] | None
     correlations: list[correlation.Correlation]
@@ -298,6 +300,9 @@ def measure(run: Run, tables: Tables) -> Measured:
         writeback=memory.level(counter, "mem.writeback_bytes", timeline) if counter else None,
         disk_counters=disk,
         disk_bytes=first_disk,
+        block_life=measure_block(run, block, found, window.start_ns, window.end_ns, tables.paths)
+        if block is not None and found is not None
+        else None,
         devices=device_rows,
         phase_rows=phases.by_phase(tables.phases, window.start_ns, window.end_ns, block, found, call, waits)
         if tables.phases and tables.phases.name

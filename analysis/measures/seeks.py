@@ -66,17 +66,22 @@ class SeekSummary:
         return self.sequential / self.with_previous if self.with_previous else None
 
 
-def moves(block: Block) -> Moves:
-    """Distances of all reads and writes, in issue order on each device."""
+def length_sectors(block: Block, rows: I64) -> I64:
+    """A request's length, rounded up: a device may have an odd tail."""
+    return np.asarray((block.bytes[rows] + (SECTOR_BYTES - 1)) // SECTOR_BYTES)
+
+
+def moves(block: Block, in_queue_order: bool = False) -> Moves:
+    """Distances of all reads and writes, in issue order on each device, or as if issued as queued."""
     rows = np.flatnonzero(block.moves_data)
-    rows = rows[np.argsort(block.issue_ns[rows], kind="stable")]
+    order = block.queue_ns if in_queue_order else block.issue_ns
+    rows = rows[np.argsort(order[rows], kind="stable")]
     dev = block.dev[rows]
     if dev.size and (dev != dev[0]).any():
         by_device = np.argsort(dev, kind="stable")
         rows, dev = rows[by_device], dev[by_device]
     start = block.sector[rows]
-    # a request's length in sectors, rounded up: a device may have an odd tail
-    end = start + -(-block.bytes[rows] // SECTOR_BYTES)
+    end = start + length_sectors(block, rows)
     distance = np.zeros(rows.size, dtype=np.int64)
     distance[1:] = start[1:] - end[:-1]
     has_previous = np.zeros(rows.size, dtype=np.bool_)

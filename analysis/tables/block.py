@@ -133,7 +133,8 @@ class Block:
     """The block table as numpy columns (nanoseconds, bytes, sectors)."""
 
     queue_ns: I64
-    issue_ns: I64
+    insert_ns: I64  # 0: never in a scheduler
+    issue_ns: I64  # the last time, if it was requeued
     complete_ns: I64
     dev: I64
     sector: I64
@@ -142,8 +143,10 @@ class Block:
     class_: Words
     comm: Words
     in_workload: npt.NDArray[np.bool_]
+    ino: I64  # 0: none
     error: I64
-    requeues: I64
+    merges: npt.NDArray[np.int32]
+    requeues: npt.NDArray[np.int32]
     # queue <= issue <= complete, all after boot: other rows are in every count, not in latencies
     timed: npt.NDArray[np.bool_]
 
@@ -165,6 +168,7 @@ def from_stored(stored: Stored) -> Block:
     issue = np.where(issue > 0, issue, np.maximum(queue, 0))
     return Block(
         queue_ns=queue,
+        insert_ns=stored.ints("insert_ns"),
         issue_ns=issue,
         complete_ns=np.maximum(complete, issue),
         dev=stored.ints("dev"),
@@ -174,7 +178,9 @@ def from_stored(stored: Stored) -> Block:
         class_=stored.words("class"),
         comm=stored.words("comm"),
         in_workload=stored.bools("in_workload"),
+        ino=stored.ints("ino"),
         error=stored.ints("error"),
-        requeues=stored.ints("requeues"),
+        merges=np.clip(stored.ints("merges"), 0, 1 << 30).astype(np.int32),
+        requeues=np.clip(stored.ints("requeues"), 0, 1 << 30).astype(np.int32),
         timed=np.asarray(timed),
     )

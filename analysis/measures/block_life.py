@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the block table tells beyond throughput and latency: lives, streams, seekers, files. Measured once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.devices import with_requests
+from analysis.measures import busy, files, request_life, seek_cost, seekers, seeks, streams
+from analysis.run import Run
+from analysis.tables.block import Block
+from analysis.tables.path import Paths
+
+
+@dataclass(frozen=True)
+class BlockLife:
+    """labels: of the devices, by number; busy: a device each, by its number."""
+
+    labels: dict[int, str]
+    life: request_life.Life
+    busy: dict[int, busy.Busy]
+    streams: list[streams.StreamRow]
+    seekers: list[seekers.SeekerRow]
+    more_seekers: int
+    orders: list[seek_cost.OrderRow]
+    files: files.Files
+
+
+def measure_block(
+    run: Run, block: Block, found: seeks.Moves, start_ns: int, end_ns: int, paths: Paths | None
+) -> BlockLife:
+    """found: the moves in issue order; start and end: of the recording."""
+    devices = with_requests(run, block)
+    one = len(devices) == 1
+    flows = streams.measure_streams(block, found)
+    by_process, more = seekers.by_process(block, found, flows.continues)
+    queued = seeks.moves(block, in_queue_order=True)
+    orders = seek_cost.by_order(block, found, queued, {d.number: d.size_bytes or 0 for d in devices})
+    del queued
+    return BlockLife(
+        labels={d.number: d.label for d in devices},
+        life=request_life.measure_life(block),
+        busy={
+            d.number: busy.of_device(block, start_ns, end_ns, None if one else block.dev == d.number)
+            for d in devices
+        },
+        streams=flows.rows,
+        seekers=by_process,
+        more_seekers=more,
+        orders=orders,
+        files=files.measure_files(run, block, found, flows.continues, paths),
+    )

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which files are behind the requests: the top ones by requests, by bytes and by seeks?
+
+A request's file is the inode that its first page belongs to; metadata, journals and direct reads of a device
+have none. Inode numbers count per file system: the run's disks together are one, any other device is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from analysis.devices import stated
+from analysis.measures.seekers import SeekerRow, count_by, row
+from analysis.measures.seeks import Moves
+from analysis.run import Run
+from analysis.tables.block import Block
+from analysis.tables.path import Paths
+from analysis.tables.store import I64
+
+TOP = 8  # rows; at least the first three by requests, by bytes and by seeks are among them, or there are nine
+EACH = 3
+DEFINITION = (
+    "the inode that a request's first page belongs to; path: from the mount point on, as the workload had"
+    " ended, - if it was gone by then or not looked for. Rows: the first three by requests, by bytes"
+    " and by seeks, and the next by bytes. seeks, sequential, in stream: see above."
+)
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """One file; seeks as in SeekerRow, whose label is the inode."""
+
+    ino: int
+    path: str | None  # None: gone, or not looked for
+    bytes: int
+    seeks: SeekerRow
+
+
+@dataclass(frozen=True)
+class Files:
+    """rows: the top files. The rest in sums."""
+
+    rows: list[FileRow]
+    files: int
+    requests: int  # of all files
+    bytes: int
+    without: int  # reads and writes that belong to no file
+
+
+def _names(number: int) -> str:
+    return f"{number >> 20}:{number & 0xFFFFF}"
+
+
+def _path(paths: Paths, devices: Sequence[str], ino: int) -> str | None:
+    """The path that an inode has on one of the devices, None if none is known."""
+    return next((paths[dev, ino] for dev in devices if (dev, ino) in paths), None)
+
+
+def _top(values: I64, many: int) -> I64:
+    """Indices of the largest values, largest first, the smaller index first among equals."""
+    many = min(many, values.size)
+    if not many:
+        return np.zeros(0, dtype=np.int64)
+    least = np.partition(values, values.size - many)[values.size - many]
+    candidates = np.flatnonzero(values >= least)
+    return candidates[np.argsort(-values[candidates], kind="stable")][:many]
+
+
+def measure_files(
+    run: Run, block: Block, found: Moves, continues: npt.NDArray[np.bool_], paths: Paths | None
+) -> Files:
+    """The top files of the reads and writes."""
+    ino = block.ino[found.rows]
+    of_file = np.flatnonzero(ino != 0)
+    without = int(ino.size - of_file.size)
+    if not of_file.size:
+        return Files([], 0, 0, 0, without)
+    dev = block.dev[found.rows]
+    numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))])
+    ours = {d.number for d in stated(run) if d.role != "journal"}
+    foreign = [int(n) for n in numbers if n not in ours] if numbers.size > 1 else []
+    chosen = Moves(found.rows[of_file], found.distance_sectors[of_file], found.has_previous[of_file])
+    encoded = pa.array(ino[of_file]).dictionary_encode()
+    codes = encoded.indices.to_numpy().astype(np.int64)
+    inodes: I64 = encoded.dictionary.to_numpy()
+    whose = np.full(inodes.size, -1, dtype=np.int64)  # index in foreign, -1: ours
+    if foreign:
+        # a file of each device: number the pairs, few as they are against the requests
+        place = np.full(numbers.size, -1, dtype=np.int64)
+        place[np.isin(numbers, foreign)] = np.arange(len(foreign))
+        pairs = (codes << 20) | (place[np.searchsorted(numbers, dev[of_file])] + 1)
+        encoded = pa.array(pairs).dictionary_encode()
+        codes = encoded.indices.to_numpy().astype(np.int64)
+        kinds: I64 = encoded.dictionary.to_numpy()
+        inodes, whose = inodes[kinds >> 20], (kinds & 0xFFFFF) - 1
+    counts = count_by(block, chosen, continues[of_file], codes, inodes.size)
+    order = {int(i) for values in (counts.requests, counts.bytes, counts.seeks) for i in _top(values, EACH)}
+    for i in _top(counts.bytes, TOP):
+        if len(order) < TOP:
+            order.add(int(i))
+    known = paths or {}
+    # a file system over several disks has a number of its own, which is none of theirs (btrfs)
+    ours_named = sorted({dev for dev, _ in known} - {_names(number) for number in foreign})
+    rows = []
+    for i in sorted(order, key=lambda i: (-int(counts.bytes[i]), int(inodes[i]))):
+        ino_number = int(inodes[i])
+        device = None if whose[i] < 0 else foreign[int(whose[i])]
+        rows.append(
+            FileRow(
+                ino=ino_number,
+                path=_path(known, ours_named if device is None else [_names(device)], ino_number),
+                bytes=int(counts.bytes[i]),
+                seeks=row(counts, i, str(ino_number)),
+            )
+        )
+    return Files(rows, int(inodes.size), int(of_file.size), int(counts.bytes.sum()), without)

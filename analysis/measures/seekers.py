@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whose requests move the head? Seeks by device and direction, process, or file (moves by any code).
+
+A seek belongs to the request that the head moved to, though the one before it may be another's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.seeks import Moves
+from analysis.measures.timeline import F64
+from analysis.tables.block import SECTOR_BYTES, Block
+from analysis.tables.store import I64
+
+TOP = 8
+DEFINITION = (
+    "a seek counts for the request that the head moved to, whoever moved it away; a process: all of its name;"
+    " in stream: see streams; net: mean signed distance of a seek, away: mean without its sign."
+)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Per code, over the moves of that code."""
+
+    requests: I64
+    bytes: I64
+    with_previous: I64
+    seeks: I64
+    sequential: I64
+    in_stream: I64
+    distance_bytes: F64  # signed sum over the seeks
+    absolute_bytes: F64
+
+
+@dataclass(frozen=True)
+class SeekerRow:
+    """One process name, device or other group of requests that have a predecessor or not."""
+
+    label: str
+    requests: int
+    seeks: int
+    of_all: float | None  # its share of all seeks
+    sequential: float | None
+    in_stream: float
+    net_bytes: float | None
+    away_bytes: float | None
+
+
+def count_by(block: Block, found: Moves, continues: npt.NDArray[np.bool_], codes: I64, many: int) -> Counts:
+    """codes: one a move, 0..many-1."""
+
+    def count(which: npt.NDArray[np.bool_]) -> I64:
+        return np.bincount(codes[which], minlength=many)
+
+    seek = np.flatnonzero(found.is_seek)
+    distance: F64 = found.distance_sectors[seek].astype(np.float64) * SECTOR_BYTES
+    by = codes[seek]
+    return Counts(
+        requests=np.bincount(codes, minlength=many),
+        bytes=np.bincount(codes, block.bytes[found.rows], many).astype(np.int64),
+        with_previous=count(found.has_previous),
+        seeks=np.bincount(by, minlength=many),
+        sequential=count(found.is_sequential),
+        in_stream=count(continues),
+        distance_bytes=np.bincount(by, distance, many).astype(np.float64),
+        absolute_bytes=np.bincount(by, np.abs(distance), many).astype(np.float64),
+    )
+
+
+def row(counts: Counts, i: int, label: str) -> SeekerRow:
+    """The counts of one code as shares and means."""
+    seeks, previous, requests = int(counts.seeks[i]), int(counts.with_previous[i]), int(counts.requests[i])
+    total = int(counts.seeks.sum())
+    return SeekerRow(
+        label=label,
+        requests=requests,
+        seeks=seeks,
+        of_all=seeks / total if total else None,
+        sequential=int(counts.sequential[i]) / previous if previous else None,
+        in_stream=int(counts.in_stream[i]) / requests,
+        net_bytes=float(counts.distance_bytes[i]) / seeks if seeks else None,
+        away_bytes=float(counts.absolute_bytes[i]) / seeks if seeks else None,
+    )
+
+
+def by_process(block: Block, found: Moves, continues: npt.NDArray[np.bool_]) -> tuple[list[SeekerRow], int]:
+    """The names with most seeks, and how many more there are."""
+    labels = block.comm.labels
+    codes = block.comm.codes[found.rows].astype(np.int64)
+    counts = count_by(block, found, continues, codes, len(labels))
+    order = [int(i) for i in np.lexsort((-counts.requests, -counts.seeks)) if counts.requests[i]]
+    return [row(counts, i, labels[i]) for i in order[:TOP]], max(len(order) - TOP, 0)

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Request life, active and idle time, and files, against known patterns and one row at a time."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.measures import busy, files, request_life
+from analysis.measures.measured import Measured, measure
+from analysis.reports import text
+from analysis.reports.content import make_document
+from analysis.run import Run, open_run
+from analysis.tables.load import Tables, load_tables
+from tests.analysis.synthetic import START_NS, Spec, request
+
+DEV = 7 << 20 | 3
+
+
+def load(spec: Spec, path: Path) -> tuple[Run, Tables, Measured]:
+    run = open_run(spec.write(path))
+    tables = load_tables(run)
+    return run, tables, measure(run, tables)
+
+
+def life_of(rows: list[dict[str, Any]], path: Path) -> request_life.Life:
+    block = load_tables(open_run(Spec(block=rows).write(path))).block
+    assert block is not None
+    return request_life.measure_life(block)
+
+
+def test_constant_stages_by_hand(tmp_path: Path) -> None:
+    """Half of the writes inserted: Q2I 3 us, I2D 7 us; the others straight to the driver after 1 us."""
+    rows = []
+    for i in range(1000):
+        t = START_NS + 50_000_000 + i * 1_000_000
+        inserted = i % 2 == 0
+        wait = 10_000 if inserted else 1000
+        rows.append(
+            request(
+                t, i * 8, queue_ns=t - wait, insert_ns=t - 7000 if inserted else 0, complete_ns=t + 90_000
+            )
+        )
+    rows.append(request(START_NS + 5, 0, queue_ns=START_NS + 500))  # queued after issue: in no latency
+    (row,) = life_of(rows, tmp_path / "r").groups["direction"]
+    assert (row.label, row.requests, row.inserted) == ("write", 1000, 500)
+    assert (row.q2i_ns, row.i2d_ns) == (3000, 7000)
+    assert (row.q2d_ns, row.d2c_ns, row.q2c_ns) == (5500, 90_000, 95_500)
+    assert row.q2c_p99_ns == 100_000
+
+
+def test_an_insertion_outside_the_request_is_none(tmp_path: Path) -> None:
+    t = START_NS + 50_000_000
+    rows = [request(t, 0, insert_ns=t + 1), request(t, 8, insert_ns=t - 10_001), request(t, 16, insert_ns=t)]
+    (row,) = life_of(rows, tmp_path / "r").groups["direction"]
+    assert (row.requests, row.inserted, row.q2i_ns, row.i2d_ns) == (3, 1, 10_000, 0)
+
+
+def size_label(size: int) -> str:
+    for limit, label in ((4, "to 4 KiB"), (16, "to 16 KiB"), (64, "to 64 KiB"), (256, "to 256 KiB")):
+        if size <= limit * 1024:
+            return label
+    return "to 1 MiB" if size <= 1 << 20 else "more"
+
+
+def expected_rows(rows: list[dict[str, Any]], group: str, label: Any) -> dict[str, tuple[float, ...]]:
+    """Requests, means of Q2D, D2C, Q2C and p99 of Q2C by label, one row at a time."""
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if group not in ("class", "size") or row["op"] in ("read", "write"):
+            sets.setdefault(label(row), []).append(row)
+    found: dict[str, tuple[float, ...]] = {}
+    for name, chosen in sets.items():
+        n = len(chosen)
+        q2c = sorted(row["complete_ns"] - row["queue_ns"] for row in chosen)
+        found[name] = (
+            n,
+            sum(row["issue_ns"] - row["queue_ns"] for row in chosen) / n,
+            sum(row["complete_ns"] - row["issue_ns"] for row in chosen) / n,
+            sum(q2c) / n,
+            q2c[math.ceil(n * 0.99) - 1],
+        )
+    return found
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 20])
+def test_every_grouping_against_one_row_at_a_time(
+    tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_life, "CHUNK", chunk)
+    rng = random.Random(7)
+    rows = []
+    for i in range(900):
+        t = START_NS + 20_000_000_000 + i * 1000
+        op = rng.choice(["read", "write", "write", "flush"])
+        row = request(
+            t, i * 8, 0 if op == "flush" else rng.choice((512, 4096, 4608, 65536, 1 << 20, 1 << 21))
+        )
+        row["op"] = op
+        row["class"] = rng.choice(["data", "metadata", "journal"])
+        row["comm"] = f"p{min(int(rng.expovariate(0.3)), 15)}".encode()
+        row["queue_ns"] = t - int(10 ** rng.uniform(0, 10))
+        row["complete_ns"] = t + int(10 ** rng.uniform(0, 10))
+        rows.append(row)
+    life = life_of(rows, tmp_path / "r")
+    top = [name for name, _ in Counter(row["comm"].decode() for row in rows).most_common(8)]
+    more = len({row["comm"] for row in rows}) - 8
+    assert life.more_processes == more > 1
+    # equally frequent names: the order among them is free, so take the ones shown
+    shown = [row.label for row in life.groups["process"] if "more names" not in row.label]
+    counts = Counter(row["comm"].decode() for row in rows)
+    assert sorted(counts[name] for name in shown) == sorted(counts[name] for name in top)
+    labels = {
+        "direction": lambda row: row["op"],
+        "class": lambda row: row["class"],
+        "process": lambda row: c if (c := row["comm"].decode()) in shown else f"{more} more names",
+        "size": lambda row: size_label(row["bytes"]),
+    }
+    for group, label in labels.items():
+        expected = expected_rows(rows, group, label)
+        found = {row.label: row for row in life.groups[group]}
+        assert found.keys() == expected.keys()
+        for name, (n, q2d, d2c, q2c, p99) in expected.items():
+            shows = found[name]
+            assert (shows.requests, shows.q2c_p99_ns) == (n, p99)
+            assert (shows.q2d_ns, shows.d2c_ns, shows.q2c_ns) == pytest.approx((q2d, d2c, q2c), rel=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 1 << 62), min_size=1, max_size=50))
+def test_buckets_keep_the_order(values: list[int]) -> None:
+    ordered = np.array(sorted(values), dtype=np.int64)
+    bucket = request_life._bucket(ordered)
+    assert (np.diff(bucket) >= 0).all() and bucket.min() >= 0 and bucket.max() < request_life.BUCKETS
+
+
+def test_merges_and_requeues(tmp_path: Path) -> None:
+    rows = [request(START_NS + i, i * 8, merges=i % 4, requeues=2 if i == 5 else 0) for i in range(12)]
+    rows.append(request(START_NS + 100, 0, 0, op="flush"))
+    write, flush = life_of(rows, tmp_path / "r").merges
+    assert (write.requests, write.merged_requests, write.merges, write.most_merges) == (12, 9, 18, 3)
+    assert (write.requeued_requests, write.requeues) == (1, 2)
+    assert (flush.op, flush.requests, flush.merges, flush.requeues) == ("flush", 1, 0, 0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-20, 130), st.integers(0, 40)), max_size=20), st.sampled_from([2, 1 << 19])
+)
+def test_depth_and_periods_against_counting_every_moment(items: list[tuple[int, int]], chunk: int) -> None:
+    begin = np.array([a for a, _ in items], dtype=np.int64) + 1000
+    end = begin + np.array([n for _, n in items], dtype=np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(busy, "CHUNK", chunk)
+        found = busy.busy(begin, end, 1000, 1100)
+    depths = [int(((begin <= t) & (t < end)).sum()) for t in range(1000, 1100)]
+    counts = Counter(depths)
+    assert found.time_at_ns.tolist()[: max(depths) + 1] == [counts[d] for d in range(max(depths) + 1)]
+    assert found.time_at_ns.sum() == 100
+    assert found.mean_depth == pytest.approx(sum(depths) / 100)
+    periods: dict[bool, list[int]] = {True: [], False: []}
+    for t, depth in enumerate(depths):
+        at_work = depth > 0
+        if t and (depths[t - 1] > 0) == at_work:
+            periods[at_work][-1] += 1
+        else:
+            periods[at_work].append(1)
+    for kind, lengths in ((found.active, periods[True]), (found.idle, periods[False])):
+        assert (kind.count, kind.total_ns) == (len(lengths), sum(lengths))
+        assert kind.longest_ns == (max(lengths) if lengths else None)
+        ordered = sorted(lengths)
+        assert kind.p50_ns == (ordered[math.ceil(len(ordered) / 2) - 1] if lengths else None)
+
+
+def test_shares_of_depths() -> None:
+    """Twelve requests that start 10 ns apart and end together."""
+    begin = np.arange(0, 120, 10, dtype=np.int64)
+    found = busy.busy(begin, np.full(12, 200, dtype=np.int64), 0, 1000)
+    assert found.shares[:7] == pytest.approx([0.8, 0.01, 0.01, 0.02, 0.04, 0.03 + 0.09, 0])
+    assert sum(found.shares) == pytest.approx(1)
+
+
+def file_spec() -> Spec:
+    """inode 50: many small; 60: few large; 70: jumps about; 80..99: one request each; the rest of no file."""
+    rows = []
+    t = START_NS + 60_000_000
+    for i in range(40):
+        rows.append(request(t + i, 1000 + i * 8, ino=50))
+    for i in range(2):
+        rows.append(request(t + 100 + i, 1_000_000 + i * 2048, 1 << 20, ino=60))
+    for i in range(10):
+        rows.append(request(t + 200 + i, 5_000_000 * (i % 2) + i * 80_000, 512, ino=70, op="read"))
+    for i in range(20):
+        rows.append(request(t + 300 + i, 20_000_000 + i * 8, ino=80 + i))
+    rows += [request(t + 400 + i, 30_000_000 + i * 8) for i in range(5)]
+    rows.append(request(t + 500, 0, 0, op="flush", ino=50))
+    paths = [{"dev": "7:3", "ino": 50, "path": "mail/inbox"}, {"dev": "7:3", "ino": 60, "path": "big.iso"}]
+    return Spec(block=rows, paths=paths)
+
+
+def test_top_files(tmp_path: Path) -> None:
+    run, tables, m = load(file_spec(), tmp_path / "r")
+    assert m.block_life is not None
+    found = m.block_life.files
+    assert (found.files, found.requests, found.without) == (23, 72, 5)
+    assert found.bytes == 40 * 4096 + (2 << 20) + 10 * 512 + 20 * 4096
+    rows = {row.ino: row for row in found.rows}
+    assert [row.ino for row in found.rows][:2] == [60, 50] and 70 in rows and len(found.rows) == 8
+    assert (rows[50].path, rows[60].path, rows[70].path) == ("mail/inbox", "big.iso", None)
+    assert (rows[50].bytes, rows[50].seeks.requests, rows[50].seeks.seeks) == (40 * 4096, 40, 0)
+    assert (rows[60].seeks.seeks, rows[70].seeks.seeks) == (1, 10)
+    assert rows[50].seeks.sequential == 1.0 and rows[70].seeks.sequential == 0.0
+    report = text.render(make_document(run, tables, m))
+    section = report[report.index("\nFILES ---") : report.index("\nREQUEST LATENCY")]
+    assert "mail/inbox" in section and "15 more files" in section
+    assert re.search(r"^  - +70 ", section, re.MULTILINE)
+    assert max(map(len, report.splitlines())) <= 80
+
+
+def test_inodes_of_another_device_are_other_files(tmp_path: Path) -> None:
+    spec = file_spec()
+    spec.block += [request(START_NS + 70_000_000 + i, i * 8, ino=50, dev=8 << 20) for i in range(30)]
+    spec.paths = [*(spec.paths or []), {"dev": "8:0", "ino": 50, "path": "elsewhere"}]
+    _, _, m = load(spec, tmp_path / "r")
+    assert m.block_life is not None
+    found = m.block_life.files
+    assert found.files == 24
+    by_path = {row.path: row.seeks.requests for row in found.rows if row.ino == 50}
+    assert by_path == {"mail/inbox": 40, "elsewhere": 30}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 6), max_size=30), st.integers(1, 8))
+def test_the_top_ones_against_sorting(values: list[int], many: int) -> None:
+    expected = sorted(range(len(values)), key=lambda i: (-values[i], i))[:many]
+    assert files._top(np.array(values, dtype=np.int64), many).tolist() == expected
+
+
+def test_sections_say_what_the_table_cannot_tell(tmp_path: Path) -> None:
+    spec = Spec(block=[request(START_NS + 60_000_000 + i * 1_000_000, i * 80_000) for i in range(50)])
+    run, tables, m = load(spec, tmp_path / "r")
+    sections = {section.title: section for section in make_document(run, tables, m).sections}
+    life = sections["Request life"]
+    assert any("Q2G, G2I" in note for note in life.notes)
+    assert any("no Q2I and no I2D" in note for note in life.notes)
+    assert "Q2I" not in life.tables[0].heads
+    assert "MODEL" in sections["Queue order, issue order and a spinning disk (model)"].definition
+    assert sections["Files"].absent
+    assert "256" in sections["Streams"].definition
+
+
+def test_without_requests_nothing_is_made_up(tmp_path: Path) -> None:
+    run, tables, m = load(Spec(), tmp_path / "r")
+    titles = {section.title for section in make_document(run, tables, m).sections}
+    assert not titles & {"Streams", "Files", "Request life", "Active, idle and depth"}
