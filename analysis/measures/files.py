@@ -27,7 +27,8 @@ EACH = 3
 DEFINITION = (
     "the inode that a request's first page belongs to; path: from the mount point on, as the workload had"
     " ended, - if it was gone by then or not looked for. Rows: the first three by requests, by bytes"
-    " and by seeks, and the next by bytes. seeks, sequential, in stream: see above."
+    " and by seeks, and the next by bytes. seeks, sequential, in stream: see above; of all: of the seeks to"
+    " any file."
 )
 
 
@@ -104,8 +105,11 @@ def measure_files(
         if len(order) < TOP:
             order.add(int(i))
     known = paths or {}
-    # a file system over several disks has a number of its own, which is none of theirs (btrfs)
-    ours_named = sorted({dev for dev, _ in known} - {_names(number) for number in foreign})
+    # a path of a partition tells nothing: requests have the disk's number, and may be of another partition
+    mounted = {_names(int(number)) for number in numbers if int(number) not in foreign}
+    if run.text("filesystem", "mkfs"):  # all of the disk; btrfs has a number of its own, major 0
+        mounted |= {dev for dev, _ in known if dev.startswith("0:")}
+    ours_named = sorted(mounted)
     rows = []
     for i in sorted(order, key=lambda i: (-int(counts.bytes[i]), int(inodes[i]))):
         ino_number = int(inodes[i])

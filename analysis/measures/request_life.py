@@ -23,8 +23,8 @@ from analysis.tables.store import I64, Words
 DEFINITION = (
     "means; p99: of Q2C, exact. Q2I: queue to insertion into the scheduler (or the list of what waits for the"
     " driver), I2D: insertion to issue, over the requests that were inserted, ins. %; Q2D, D2C, Q2C: see"
-    " request latency. A requeued request's D is its last issue. class, size: reads and writes; a process: all"
-    " of its name."
+    " request latency. A requeued request's D is its last issue. class, size: reads and writes; a process:"
+    " all of its name."
 )
 NOT_RECORDED = (
     "Q2G, G2I (waiting for a request to be free), Q2M, M2D (of the merged bios) and plug sizes: the block"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The path table: one row is the path of one inode whose lock was waited on, looked for as the run ended."""
+"""The path table: one row is the path of an inode that a lock or a request belonged to, as the run ended."""
 
 from __future__ import annotations
 
