@@ -6,14 +6,18 @@ One walk of the tree, shallow directories first, for a few seconds at most: what
 
 import json
 import os
+import struct
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, BinaryIO
 
 SECONDS = 3.0
 ENTRIES = 1_000_000
+MOST = 2000  # inodes of requests, by requests and again by bytes
+INODES = 300_000  # that are counted at most, before these are chosen
 
 
 @dataclass
@@ -88,6 +92,58 @@ def inodes_of_locks(lines: Path, dev: str) -> set[int]:
     except OSError:  # locks were not recorded
         pass
     return inodes
+
+
+def inodes_of_requests(recording: Path, dev: str | None) -> set[int]:
+    """Return the inodes that block.rec has most requests and most bytes of, at most MOST by each.
+
+    dev: "major:minor", of whose requests; None: of all. A disk's number is not that of its partitions.
+    """
+    requests: Counter[int] = Counter()
+    size: Counter[int] = Counter()
+    try:
+        with recording.open("rb") as file:
+            _count_inodes(file, dev, requests, size)
+    except (OSError, ValueError, KeyError, TypeError, struct.error):  # not recorded, or cut off in its head
+        pass
+    return {inode for counted in (requests, size) for inode, _ in counted.most_common(MOST)}
+
+
+def _count_inodes(file: BinaryIO, dev: str | None, requests: Counter[int], size: Counter[int]) -> None:
+    """The file describes its records itself: magic, length of the description, the description, records."""
+    head = file.read(16)
+    length = int.from_bytes(head[8:12], "little")
+    if head[:8] != b"SKMREC01" or length > 1 << 20:
+        raise ValueError("no recording")
+    about = json.loads(file.read(length))
+    layout, order = _layout(about)
+    wanted = None
+    if dev is not None:
+        major, minor = dev.split(":")
+        wanted = int(major) << 20 | int(minor)
+    file.seek((16 + length + 7) // 8 * 8)
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline and len(size) < INODES:
+        part = file.read(layout.size * 4096)
+        for row in layout.iter_unpack(part[: len(part) // layout.size * layout.size]):
+            inode = row[order[0]]
+            if inode and (wanted is None or row[order[1]] == wanted):
+                requests[inode] += 1
+                size[inode] += row[order[2]]
+        if len(part) < layout.size * 4096:
+            return
+
+
+def _layout(about: dict[str, Any]) -> tuple[struct.Struct, tuple[int, int, int]]:
+    """How to unpack these three fields of a record, and where ino, dev and bytes are among them."""
+    offsets = {field["name"]: field["offset"] for field in about["fields"]}
+    names = sorted(("ino", "dev", "bytes"), key=lambda name: offsets[name])
+    form, at = "<", 0
+    for name in names:
+        form += f"{offsets[name] - at}x" + ("Q" if name == "ino" else "I")
+        at = struct.calcsize(form)
+    form += f"{about['record_bytes'] - at}x"
+    return struct.Struct(form), (names.index("ino"), names.index("dev"), names.index("bytes"))
 
 
 def write(target: Path, dev: str, found: Found) -> None:

@@ -93,7 +93,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     finally:
         session.stop_recorder()
     interrupts.hold()  # all is recorded: the rest is putting back
-    _find_paths(session, directory, target_dev)
+    _find_paths(session, directory, target_dev, formatted=plan.filesystem is not None)
     if plan.filesystem is not None:
         with session.step("unmount", str(directory), "unmount_s"):
             os.chdir("/")
@@ -250,13 +250,15 @@ def _sync(session: Session, directory: Path) -> str | None:
     return None
 
 
-def _find_paths(session: Session, directory: Path, dev: str) -> None:
+def _find_paths(session: Session, directory: Path, dev: str, formatted: bool) -> None:
     """Give the inodes that were recorded by number their paths, as long as the file system is there."""
     run = session.run
     wanted = paths.inodes_of_locks(run.recordings / "lock.jsonl", dev)
+    # on disks of our own every inode is of this file system; elsewhere the disk's number must be its number
+    wanted |= paths.inodes_of_requests(run.recordings / "block.rec", None if formatted else dev)
     if not wanted:
         return
-    with session.step("paths", f"looking for {len(wanted)} inodes that locks were waited for in", "paths_s"):
+    with session.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s"):
         found = paths.find(directory, wanted)
         try:
             paths.write(run.raw / "paths.jsonl", dev, found)

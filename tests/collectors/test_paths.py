@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,33 @@ def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     assert paths.inodes_of_locks(tmp_path / "gone", "8:1") == set()
 
 
+def recorded(rows: list[tuple[int, int, int]]) -> bytes:
+    """A recording of requests: inode, device, bytes; only what is looked at."""
+    fields = [{"name": "ino", "offset": 8}, {"name": "bytes", "offset": 16}, {"name": "dev", "offset": 20}]
+    text = json.dumps({"table": "block", "record_bytes": 32, "fields": fields}).encode()
+    head = b"SKMREC01" + struct.pack("<II", len(text), 0) + text
+    head += bytes(-len(head) % 8)
+    return head + b"".join(struct.pack("<8xQII8x", ino, size, dev) for ino, dev, size in rows)
+
+
+def test_inodes_of_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "block.rec"
+    rows = [(i % 50 + 1, 7 << 20 | 3, 512) for i in range(9000)]  # several pieces of the file
+    rows += [(0, 7 << 20 | 3, 4096), (900, 7 << 20 | 3, 1 << 20), (901, 8 << 20, 1 << 30)]
+    rows += [(60, 7 << 20 | 3, 512)] * 1000
+    file.write_bytes(recorded(rows) + b"half")
+    assert paths.inodes_of_requests(file, None) == {*range(1, 51), 60, 900, 901}
+    assert paths.inodes_of_requests(file, "7:3") == {*range(1, 51), 60, 900}
+    assert paths.inodes_of_requests(file, "8:1") == set()
+    monkeypatch.setattr(paths, "MOST", 1)
+    assert paths.inodes_of_requests(file, "7:3") == {60, 900}
+    whole = file.read_bytes()
+    for spoilt in (b"", whole[:12], whole[:40], b"x" * 100):
+        file.write_bytes(spoilt)
+        assert paths.inodes_of_requests(file, None) == set()
+    assert paths.inodes_of_requests(tmp_path / "gone", None) == set()
+
+
 def found_paths(run: Run) -> list[dict[str, Any]]:
     """paths.jsonl; nothing if no inode's lock was waited for."""
     file = run.path / "raw/paths.jsonl"
@@ -80,3 +108,16 @@ def test_a_session_leaves_the_paths(tmp_path: Path, where: str) -> None:
     facts = run.facts["paths"]
     assert facts["whole"]
     assert facts["found"] == len(found_paths(run)) <= facts["wanted"]
+
+
+@pytest.mark.parametrize("file_system", ["ext3", "btrfs"])
+def test_files_of_requests_have_their_paths(tmp_path: Path, file_system: str) -> None:
+    """A file that is written and synced, and one that is gone by the end."""
+    command = "mkdir -p a/b && dd if=/dev/zero of=a/b/big bs=1M count=8 conv=fsync status=none"
+    command += " && dd if=/dev/zero of=short bs=1M count=2 conv=fsync status=none"
+    command += " && ls -i a/b/big short && rm short"
+    run = finished(tmp_path / "run", CMD=command, COLLECT="block", FS=file_system, SIZE="256M").run
+    big, short = (int(line.split()[0]) for line in run.output.splitlines())
+    found = {line["ino"]: line["path"] for line in found_paths(run)}
+    assert found[big] == "a/b/big"
+    assert short not in found
