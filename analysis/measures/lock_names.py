@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from analysis.tables.lock_wait import NOT_SAMPLED as NOT_SAMPLED_ID
 
-# the locking primitives themselves, and what tracing puts above them (some of it without a name): never the caller
-# one wants to know
+# the locking primitives themselves, and what tracing puts above them, some of it without a name: never the
+# caller one wants to know
 PRIMITIVE = re.compile(
     r"^0x[0-9a-f]+$|^(?:__)?(?:raw_|arch_|native_|do_|pv_|virt_|_+)*(?:"
     r"queued_(?:spin|read|write)_\w*|spin_lock\w*|read_lock\w*|write_lock\w*|"
