@@ -112,10 +112,11 @@ override RECORDER_OBJECTS := $(patsubst collectors/recorder/%.c,build/objects/re
 override GENERATORS := $(patsubst workloads/generators/%.c,build/generators/%,$(wildcard workloads/generators/*.c))
 override COMMON_OBJECTS := $(patsubst workloads/generators/%.c,build/objects/generators/%.o,$(wildcard workloads/generators/common/*.c))
 override IMPORTER_OBJECTS := $(patsubst analysis/importers/blktrace_reader/%.c,build/objects/importers/%.o,$(wildcard analysis/importers/blktrace_reader/*.c))
+override BLKTRACE_OBJECTS := $(patsubst collectors/blktrace/%.c,build/objects/blktrace/%.o,$(wildcard collectors/blktrace/*.c))
 override C_FILES = $(shell find analysis bpf collectors workloads tests -name '*.[ch]')
 override SHELL_FILES = .ci/run $(shell find collectors workloads tests -name '*.sh')
 
-build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS) build/guest-init build/import-blktrace
+build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS) build/guest-init build/import-blktrace build/blk-tracer
 
 build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
 	@echo '  BPF   $(@F)'; mkdir -p $(@D)
@@ -141,6 +142,14 @@ build/objects/generators/%.o: workloads/generators/%.c Makefile | setup
 $(GENERATORS): build/generators/%: build/objects/generators/%.o $(COMMON_OBJECTS)
 	@echo '  LINK  $(@F)'; mkdir -p $(@D)
 	$(Q)$(CC) $^ -lz -lm -pthread -o $@
+
+build/objects/blktrace/%.o: collectors/blktrace/%.c Makefile | setup
+	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+build/blk-tracer: $(BLKTRACE_OBJECTS)
+	@echo '  LINK  $(@F)'
+	$(Q)$(CC) $^ -lbpf -lelf -lz -o $@
 
 # Hundreds of millions of events go through it, each through functions of several files.
 build/import-blktrace $(IMPORTER_OBJECTS): override CFLAGS += -O3 -flto=auto

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors import kernel
+from collectors import kernel, tracefs
 from workloads import cgroups, disks, filesystems
 from workloads.disks import virtual as virtual_disks
 from workloads.errors import UserError
@@ -129,6 +129,7 @@ def probe() -> dict[str, dict[str, str]] | None:
 
 
 _HOLDS = "; on only if asked for: COLLECT='block locks calls counters holds'"
+_BLKTRACE = "; on only if asked for: COLLECT='block blktrace'"
 
 
 def collector_answers() -> Iterator[Answer]:
@@ -145,6 +146,9 @@ def collector_answers() -> Iterator[Answer]:
                 yield Answer(name, YES, why + (_HOLDS if name == "holds" else ""))
             else:
                 yield Answer(name, NO, f"tried: {state['why']}", state["remedy"], name == "block")
+        elif name == "blktrace":
+            can, why, remedy = tracefs.can_trace()
+            yield Answer(name, can, why + _BLKTRACE, remedy)
         elif name == "holds":
             why = "whether the kernel lets its functions be traced (fentry) only root can try"
             yield Answer(name, UNKNOWN, why + _HOLDS, "make doctor as root, after make build")
@@ -288,7 +292,9 @@ def tool_answers() -> Iterator[Answer]:
         yield Answer("setup", NO, why, "make setup prints the list to install by hand", True)
     yield _perf()
     if not _on_path("blktrace"):
-        yield Answer("blktrace", NO, "not installed; only tests use it", "make setup")
+        yield Answer(
+            "blktrace", NO, "not installed; COLLECT=blktrace goes without, tests use it", "make setup"
+        )
     elif kernel.lockdown() in ("integrity", "confidentiality"):
         yield Answer("blktrace", NO, "lockdown closes its files in debugfs; tracefs has the same stream")
     else:

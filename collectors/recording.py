@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from collectors import facts, interrupts, rundir
+from collectors.blktrace import Blktrace
 from collectors.recorder import Recorder
 from collectors.rundir import RunDirectory
 from collectors.terminal import tell
@@ -32,6 +33,8 @@ class Session:
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self.recorder: Recorder | None = None
+        self._blktrace: Blktrace | None = None
+        self._blktrace_lost = False
         self._recorder_lost = False
 
     def log(self, line: str) -> None:
@@ -70,17 +73,32 @@ class Session:
         if not words.collect:
             self.say("record", "nothing (COLLECT=none)")
             return
+        sources: dict[str, dict[str, str]] = {}
         with self.step("record", " ".join(words.collect), "attach_s"):
-            self.recorder = Recorder(self.run.recordings, words.collect, disks, cgroup, target_dev)
-            janitor.add_process(self.recorder.pid)
-        for name, source in self.recorder.sources.items():
+            if "blktrace" in words.collect:
+                self._blktrace = Blktrace(self.run.raw, disks, janitor)
+                sources["blktrace"] = self._blktrace.source
+            ready_ns = time.monotonic_ns()
+            recorded = [name for name in words.collect if name != "blktrace"]
+            if recorded:
+                self.recorder = Recorder(self.run.recordings, recorded, disks, cgroup, target_dev)
+                janitor.add_process(self.recorder.pid)
+                ready_ns = self.recorder.ready_ns
+                sources |= self.recorder.sources
+        for name, source in sources.items():
             if source["state"] != "on":
                 self.say("", f"{name} is off: {source['why']} ({source['remedy']})")
-        self.run.facts["clock"]["record_start_ns"] = self.recorder.ready_ns
+        self.run.facts["clock"]["record_start_ns"] = ready_ns
+        if self._blktrace is not None:
+            self.run.facts["blktrace"] = self._blktrace.facts
         self.run.write()
 
     def recording(self) -> bool:
         """Return whether what was to be recorded still is; say so once when it is not any more."""
+        if self._blktrace is not None and not self._blktrace_lost and not self._blktrace.alive():
+            self._blktrace_lost = True
+            self.warn("blktrace ended early; its files end there")
+            self.run.write()
         if self.recorder is None or self.recorder.alive():
             return True
         if not self._recorder_lost:
@@ -99,13 +117,28 @@ class Session:
                     except RunError as error:
                         self._recorder_lost = True
                         self.warn(error.message)
+            if self._blktrace is not None:
+                self._stop_blktrace(self._blktrace)
             self.run.facts["clock"]["record_end_ns"] = time.monotonic_ns()
-            if self.recorder is not None:
-                self._keep_losses(self.recorder)
+            if self.recorder is not None or self._blktrace is not None:
+                self._keep_losses()
 
-    def _keep_losses(self, recorder: Recorder) -> None:
+    def _stop_blktrace(self, blktrace: Blktrace) -> None:
+        """Stop it, which puts the kernel's tracer back; what it cannot do the janitor tries again."""
+        try:
+            blktrace.stop()
+        except UserError as error:
+            if not self._blktrace_lost:
+                self._blktrace_lost = True
+                self.warn(error.message)
+            blktrace.kill()
+
+    def _keep_losses(self) -> None:
         """Put what was lost into the run directory, and say it."""
-        losses = self.run.keep_losses(recorder.sources, whole=not self._recorder_lost)
+        more = {"blktrace": self._blktrace.losses()} if self._blktrace is not None else {}
+        losses = self.run.keep_losses(
+            self.recorder.sources if self.recorder is not None else None, not self._recorder_lost, more
+        )
         cut = not losses["complete"]
         for name, source in losses["collectors"].items():
             for reason, count in source.get("lost", {}).items():
@@ -118,11 +151,13 @@ class Session:
 
     def check_recording(self) -> None:
         """Raise RunError if the recorder did not last: what is there is short, and its user must know."""
-        if self._recorder_lost:
+        if self._recorder_lost or self._blktrace_lost:
             raise RunError("the recording ends early (see the warning); what it has until then can be read")
 
     def kill_recorder(self) -> None:
-        """After a failure: end the recorder at once."""
+        """After a failure: end the recorder, and blktrace, at once."""
+        if self._blktrace is not None:
+            self._blktrace.kill()
         if self.recorder is not None:
             self.recorder.kill()
 

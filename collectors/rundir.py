@@ -129,19 +129,30 @@ class RunDirectory:
         except OSError as error:
             self.warn(f"phases.jsonl could not be written: {(error.strerror or '').lower()}")
 
-    def keep_losses(self, sources: Mapping[str, Mapping[str, str]], whole: bool) -> dict[str, Any]:
+    def keep_losses(
+        self,
+        sources: Mapping[str, Mapping[str, str]] | None,
+        whole: bool,
+        more: Mapping[str, Mapping[str, Any]],
+    ) -> dict[str, Any]:
         """Put the recorder's losses.json where the run directory has it. Returns what is in it.
 
         If the recorder ended early (whole is False) the last it wrote is marked so, and if it wrote none yet,
-        its sources are named.
+        its sources are named; None: there was no recorder. more: collectors that are not the recorder's.
         """
         self._spare.unlink(missing_ok=True)
+        if sources is None:
+            return self._write_losses({"collectors": dict(more), "complete": whole})
         try:
             losses: dict[str, Any] = json.loads((self.recordings / "losses.json").read_text())
         except (OSError, ValueError):
             losses = {"collectors": {name: dict(source) for name, source in sources.items()}}
             whole = False
         losses["complete"] = bool(losses.get("complete")) and whole
+        losses.setdefault("collectors", {}).update(more)
+        return self._write_losses(losses)
+
+    def _write_losses(self, losses: dict[str, Any]) -> dict[str, Any]:
         try:
             _replace_json(self.path / "losses.json", losses, self._owner.uid, self._owner.gid)
         except OSError as error:

@@ -71,7 +71,7 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> tuple[Path, int]:
         ended = _boot(session, plan, kernel, accel)
         interrupts.hold()
         if ended.status is None:
-            run.keep_losses({}, whole=False)
+            run.keep_losses({}, False, {})
             raise RunError(f"{ended.why}; what was recorded until then is kept")
         if run.facts["state"] == "running":  # it failed before it recorded anything
             run.facts["state"] = "interrupted"

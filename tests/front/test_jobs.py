@@ -204,5 +204,5 @@ def test_doctor_answers_in_80_columns(who: Who) -> None:
     code, text = make("doctor", user=who.user, tree=who.tree)
     assert code == 0 or re.search(r"Error 3$", text.strip()), text
     assert max(map(len, text.splitlines())) <= 80
-    for collector in ("block", "locks", "calls", "counters", "holds"):
+    for collector in ("block", "locks", "calls", "counters", "holds", "blktrace"):
         assert re.search(rf"^  {collector} +(yes|no|in part|\?) ", text, re.MULTILINE), text

@@ -62,6 +62,7 @@ def test_mount_options(text: str) -> None:
         ("calls,block", ("block", "calls")),
         ("locks counters", ("locks", "counters")),
         ("holds block locks", ("block", "locks", "holds")),
+        ("blktrace,block", ("block", "blktrace")),
         ("none", ()),
     ],
 )

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Files of blktrace, made from the kernel's blk tracer (see main.c). Times are CLOCK_MONOTONIC, in ns.
+ */
+#ifndef SEEKMETER_BLKTRACE_H
+#define SEEKMETER_BLKTRACE_H
+
+#include <linux/blktrace_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAX_DISKS  64 /* one bit each in a process's set of files that have its name */
+#define COMM_BYTES 16
+
+/* pages.c: one event out of the ring buffer. data begins with the tracer's own header (trace_entry). */
+typedef void (*event_fn)(int cpu, uint64_t t_ns, const void *data, size_t bytes);
+
+/* Call back for each event of a sub-buffer as trace_pipe_raw gives it. */
+void page_events(int cpu, const unsigned char *page, size_t bytes, event_fn event);
+/* How many events were lost just before it, as far as the kernel says: at least 1 if any. */
+uint64_t page_missed(const unsigned char *page, size_t bytes);
+
+/* kernel.c: the tracer's number of TRACE_BLK in trace_entry.type; -1, and *why, if it is not as here. */
+int kernel_blk_type(const char **why);
+
+/* names.c: the name of a thread by its id, at an event of this time. */
+struct name {
+	uint32_t pid;
+	bool used;
+	bool known;
+	uint64_t looked_ns;
+	uint64_t disks; /* whose files have it */
+	char comm[COMM_BYTES];
+};
+
+int names_open(const char *tracefs);
+/* NULL: no memory. A name that is not known (the process is gone) has known false. */
+struct name *name_of(uint32_t pid, int cpu, uint64_t t_ns);
+uint64_t names_gone(void);
+
+/* files.c: DISK.blktrace.CPU. */
+int files_open(const char *folder, const char *disk, uint32_t dev, int cpus);
+void files_event(int cpu, uint64_t t_ns, const struct blk_io_trace *event, size_t bytes);
+void files_gap(int cpu, uint64_t lost);
+void files_flush(void);
+/* A note of the wall clock's time now, in the first file of each disk. */
+void files_note_time(void);
+int files_close(void);
+
+/* count.c: print what is in files of blktrace. Returns an exit status. paths ends with NULL. */
+int count_files(char **paths);
+
+struct file_counts {
+	uint64_t recorded;
+	uint64_t notes;	    /* process names written in */
+	uint64_t disk_full; /* events that could not be written */
+	uint64_t failed;    /* the same, for another reason */
+	uint64_t other_dev; /* events of disks that nobody asked for */
+	uint64_t malformed; /* shorter than they say they are */
+};
+extern struct file_counts file_counts;
+
+#endif

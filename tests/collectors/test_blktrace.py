@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""COLLECT=blktrace: its files against blkparse, btt, /proc/diskstats and our table; nothing is left changed.
+
+The tracer is the whole machine's, so one test at a time (blk_tracer.py's lock).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collectors import tracefs as settings
+from tests.collectors.blk_tracer import BLK_IO_TRACE, BLK_IO_TRACE_MAGIC, LOCK
+from tests.collectors.loop_disk import MIB, loop_disk
+from tests.collectors.recording import EMULATED, INSIDE, needs_btf, needs_root, read_table
+from tests.collectors.sessions import Job, finished, wait_for
+from workloads.machines.choice import GUEST
+
+pytestmark = [needs_root, needs_btf]
+
+TRACEFS = Path("/sys/kernel/tracing")
+SETTINGS = ("current_tracer", "trace_clock", "buffer_size_kb", "tracing_on", "set_event", "trace_options")
+NOTE_PROCESS, NOTE_TIME = 0x04000000, 0x04000001  # linux/blktrace_api.h: BLK_TN_PROCESS, BLK_TN_TIMESTAMP
+# Three programs with names of their own; direct writes, cached ones, reads and flushes.
+COMMAND = (
+    "dd if=/dev/zero of=one bs=64k count=100 oflag=direct status=none;"
+    " cp one two; sync; head -c 300k two >three; sync two three;"
+    " dd if=one of=/dev/null iflag=direct bs=16k status=none; (true; cp one four; sync)"
+)
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """tracefs, nobody else's for the length of the test; mounted if it is not. As before at the end."""
+    # Inside a virtual machine too: a machine as others, whose sessions have disks of their own.
+    monkeypatch.delenv(GUEST, raising=False)
+    LOCK.parent.mkdir(exist_ok=True)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (TRACEFS / "trace_pipe").exists():
+            subprocess.run(["mount", "-t", "tracefs", "none", TRACEFS], check=True)
+        if "blk" not in (TRACEFS / "available_tracers").read_text().split():
+            pytest.skip("the kernel has no blk tracer: use one with CONFIG_BLK_DEV_IO_TRACE")
+        tracer = (TRACEFS / "current_tracer").read_text()
+        assert tracer == "nop\n", f"another program uses the tracer: echo nop >{TRACEFS}/current_tracer"
+        # The first use of the tracer gives its buffers their size for good, which is no setting of anybody's.
+        (TRACEFS / "current_tracer").write_text("blk")
+        (TRACEFS / "current_tracer").write_text("nop")
+        before = all_settings()
+        yield TRACEFS
+        assert all_settings() == before
+
+
+def all_settings() -> dict[str, str]:
+    found = {name: (TRACEFS / name).read_text() for name in SETTINGS}
+    found |= {str(file): file.read_text() for file in TRACEFS.glob("per_cpu/*/buffer_size_kb")}
+    found |= {str(file): file.read_text() for file in TRACEFS.glob("options/*")}
+    traced = [str(f) for f in Path("/sys/class/block").glob("*/trace/enable") if f.read_text() != "0\n"]
+    return {**found, "traced disks": " ".join(traced)}
+
+
+def kib(text: str, what: str) -> tuple[int, int]:
+    """blkparse's total of a thing: how many, how many KiB."""
+    total = text[text.index("Total (") :] if "Total (" in text else text
+    found = re.search(rf"{what}:\s*(\d+),\s*(\d+)KiB", total)
+    assert found, total
+    return int(found[1]), int(found[2])
+
+
+def parse(raw: Path, disk: str) -> str:
+    done = subprocess.run(
+        ["blkparse", "-i", disk, "-D", raw], capture_output=True, text=True, errors="replace", check=True
+    )
+    complaints = [
+        line for line in done.stderr.splitlines() if not re.fullmatch(r"Input file \S+ added", line)
+    ]
+    assert complaints == []
+    return done.stdout
+
+
+def records(file: Path) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    """Each record of a file, and what hangs on it."""
+    data, at = file.read_bytes(), 0
+    while at < len(data):
+        fields = BLK_IO_TRACE.unpack_from(data, at)
+        assert fields[0] & 0xFFFFFF00 == BLK_IO_TRACE_MAGIC
+        end = at + BLK_IO_TRACE.size + fields[10]
+        assert end <= len(data)
+        yield fields, data[at + BLK_IO_TRACE.size : end]
+        at = end
+
+
+@pytest.fixture(params=["tracefs", "program"])
+def traced(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    """A run with block and blktrace, each way."""
+    monkeypatch.setenv("SEEKMETER_BLKTRACE", request.param)
+    job = Job("trace", tmp_path / "run", None, FS="ext3", SIZE="256M", COLLECT="block blktrace", CMD=COMMAND)
+    code = job.end(120 if not EMULATED else 600)
+    if request.param == "program" and "lockdown" in job.said:
+        pytest.skip("lockdown closes the blktrace program's files: boot without it")
+    assert code == 0, job.said
+    assert job.left_behind() == []
+    by = {"tracefs": "tracefs", "program": "blktrace"}[request.param]
+    assert job.run.facts["blktrace"]["by"] == by
+    return job
+
+
+def test_its_tools_read_it_and_all_agree(traced: Job, tmp_path: Path) -> None:
+    run, disk = traced.run, str(traced.run.facts["device"]["name"])
+    raw = run.path / "raw"
+    text = parse(raw, disk)
+    source = run.losses["collectors"]["blktrace"]
+    assert source["state"] == "on"
+    assert sum(source["lost"].values()) == 0
+    assert source["seen"] == source["recorded"] > 1000
+    assert source["cpu_ns"] > 0
+    assert int(re.search(r"Events \(\S+\): ([\d,]+) entries", text)[1].replace(",", "")) == source["recorded"]  # type: ignore[index]
+    assert "Skips: 0 forward" in text
+
+    # blkparse's totals are our table's. It takes a flush for a read of nothing when it is issued, and when it
+    # is done now and then for a write.
+    header, table = read_table(run.path / "raw/recorder/block.rec")
+    ops = [header["enums"]["block_op"][str(value)] for value in table["op"]]
+    count = Counter(ops)
+    assert min(count["read"], count["write"]) > 10
+    assert kib(text, "Read Dispatches")[0] == count["read"] + count["flush"]
+    assert kib(text, "Write Dispatches")[0] == count["write"]
+    for op, what in (("read", "Reads Completed"), ("write", "Writes Completed")):
+        done, done_kib = kib(text, what)
+        assert count[op] <= done <= count[op] + count["flush"]
+        assert done_kib == table["bytes"][[one == op for one in ops]].sum() // 1024
+
+    # Each request of the table is in the files: what, where, how much, when issued.
+    issued: Counter[tuple[int, int]] = Counter()
+    for file in raw.glob(f"{disk}.blktrace.*"):
+        for fields, _ in records(file):
+            if fields[5] & 0xFFFF == 7 and fields[4] and not fields[5] & 0x04000000:
+                issued[fields[3], fields[4]] += 1
+    mine = Counter((int(row["sector"]), int(row["bytes"])) for row in table if row["bytes"])
+    assert issued == mine
+
+    dump = tmp_path / "dump"
+    subprocess.run(["blkparse", "-i", disk, "-D", raw, "-d", dump, "-O"], check=True, capture_output=True)
+    btt = subprocess.run(["btt", "-i", dump], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert re.search(r"^D2C +[\d.]+ +[\d.]+ +[\d.]+ +\d+$", btt.stdout, re.MULTILINE), btt.stdout
+
+    report = run.report()
+    assert re.search(rf"^\s*blktrace +on +{source['seen']:,}", report, re.MULTILINE), report
+
+
+def test_order_names_and_time(traced: Job) -> None:
+    raw, disk = traced.run.path / "raw", str(traced.run.facts["device"]["name"])
+    files = sorted(raw.glob(f"{disk}.blktrace.*"))
+    assert [file.name for file in files] == [f"{disk}.blktrace.{cpu}" for cpu in range(len(files))]
+    assert len(files) >= (os.cpu_count() or 1)
+    start_ns, end_ns = (traced.run.facts["clock"][f"record_{edge}_ns"] for edge in ("start", "end"))
+    names: dict[int, str] = {}
+    seen: set[int] = set()
+    notes_of_time = 0
+    for cpu, file in enumerate(files):
+        before = sequence = 0
+        for fields, pdu in records(file):
+            if fields[5] & 0x0FFFFFFF == NOTE_PROCESS:
+                names[fields[6]] = pdu.split(b"\0")[0].decode()
+            elif fields[5] & 0x0FFFFFFF == NOTE_TIME:
+                seconds = int.from_bytes(pdu[:4], "little") + int.from_bytes(pdu[4:8], "little") / 1e9
+                offset_ns = traced.run.facts["clock"]["realtime_offset_ns"]
+                assert abs(seconds - (fields[2] + offset_ns) / 1e9) < 1
+                notes_of_time += 1
+            elif not fields[5] & 0x04000000:
+                seen.add(fields[6])
+                assert fields[8] == cpu
+                assert before <= fields[2] <= end_ns
+                assert fields[2] >= start_ns - 30_000_000_000
+                assert fields[1] == sequence + 1
+                before, sequence = fields[2], fields[1]
+    assert notes_of_time >= 1
+    assert {"dd", "cp"} <= set(names.values())
+    assert any(name.startswith("jbd2/") for name in names.values())
+    gone = traced.run.losses["collectors"]["blktrace"]["notes"].get(
+        "processes gone before their name was known", 0
+    )
+    assert len(seen - names.keys()) == gone == 0
+    text = parse(raw, disk)
+    assert re.search(r" Q +W\S* .*\[(dd|cp|sync|kworker\S*)\]", text)
+    assert "(null)" not in text
+
+
+def test_a_busy_disk_beside_it_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two disks of one file system have their own files, both without the other's requests."""
+    if shutil.which("mkfs.btrfs") is None:
+        pytest.skip("mkfs.btrfs is not installed: make trace FS=btrfs installs it")
+    monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
+    job = finished(
+        tmp_path / "run", FS="btrfs", DISK="file file", SIZE="300M", COLLECT="block blktrace", CMD=COMMAND
+    )
+    facts = job.run.facts
+    disks = [facts["device"], *facts["more_devices"]]
+    for disk in disks:
+        major, minor = map(int, disk["dev"].split(":"))
+        of = {
+            fields[7]
+            for file in (job.run.path / "raw").glob(f"{disk['name']}.blktrace.*")
+            for fields, _ in records(file)
+        }
+        assert of == {major << 20 | minor}
+        assert kib(parse(job.run.path / "raw", disk["name"]), "Writes Completed")[0] > 10
+    assert len(disks) == 2
+
+
+def test_killed_outright_and_put_back_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
+    before = all_settings()
+    job = Job("trace", tmp_path / "run", None, FS="ext3", SIZE="128M", COLLECT="blktrace", CMD="sleep 30")
+    job.until("workload")
+    changed = all_settings()
+    assert changed["current_tracer"] == "blk\n"
+    assert changed["traced disks"]
+    assert changed["buffer_size_kb"] != before["buffer_size_kb"]
+    assert "[mono]" in changed["trace_clock"]
+    os.kill(job.process.pid, signal.SIGKILL)
+    assert job.process.wait() == -signal.SIGKILL
+    later = Job("trace", tmp_path / "later", None, DIR=str(tmp_path), COLLECT="none", CMD="true")
+    assert later.end() == 0, later.said
+    wait_for(lambda: job.left_behind() == [], 10)
+    assert all_settings() == before
+    job.process.communicate()
+
+
+def test_ended_by_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
+    job = Job("trace", tmp_path / "run", None, FS="ext3", SIZE="128M", COLLECT="blktrace", CMD="sleep 30")
+    job.until("workload")
+    os.killpg(job.process.pid, signal.SIGINT)
+    assert job.end() == 1
+    assert job.left_behind() == []
+    assert job.run.losses["collectors"]["blktrace"]["state"] == "on"
+
+
+def refused(out: Path) -> str:
+    """A run that cannot have the tracer; what it said."""
+    job = Job("trace", out, None, FS="ext3", SIZE="128M", COLLECT="block blktrace", CMD="true")
+    assert job.end() == 3, job.said
+    assert job.left_behind() == []
+    return job.said
+
+
+def test_somebody_elses_tracer_and_events_are_left_alone(
+    tmp_path: Path, alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
+    (alone / "current_tracer").write_text("blk")
+    try:
+        said = refused(tmp_path / "one")
+        assert "seekmeter: the kernel's tracer is in use (its tracer blk is on)" in said
+        assert f"echo nop >{alone}/current_tracer" in said
+        assert (alone / "current_tracer").read_text() == "blk\n"
+    finally:
+        (alone / "current_tracer").write_text("nop")
+    event = alone / "events/sched/sched_process_fork/enable"
+    event.write_text("1")
+    try:
+        said = refused(tmp_path / "two")
+        assert "the event sched:sched_process_fork is on" in said
+        assert event.read_text() == "1\n"
+    finally:
+        event.write_text("0")
+    held = sum(settings._entries(file) for file in alone.glob("per_cpu/*/stats"))
+    assert held > 0
+    try:
+        said = refused(tmp_path / "three")
+        assert re.search(r"its buffers hold \d+ events", said)
+        assert held == sum(settings._entries(file) for file in alone.glob("per_cpu/*/stats"))
+    finally:
+        (alone / "trace").write_text("")
+
+
+def test_watch_and_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
+    with loop_disk(tmp_path / "image", 64 * MIB, "--direct-io=on") as disk:
+        job = Job("watch", tmp_path / "run", None, DEV=disk.name, SECS="300", COLLECT="block blktrace")
+        job.until("watch")
+        before = disk.idle_stat()
+        for words in (
+            ["if=/dev/urandom", f"of={disk.path}", "bs=4k", "count=500", "oflag=direct"],
+            [f"if={disk.path}", "of=/dev/null", "bs=16k", "count=70", "iflag=direct"],
+        ):
+            subprocess.run(["dd", *words], check=True, capture_output=True)
+        after = disk.idle_stat()
+        os.kill(job.process.pid, signal.SIGINT)
+        assert job.end() == 0, job.said
+        assert job.left_behind() == []
+        text = parse(job.run.path / "raw", disk.name)
+    for op, what, requests in (("read", "Reads Completed", 70), ("write", "Writes Completed", 500)):
+        count, done_kib = kib(text, what)
+        assert count == after[f"{op}_requests"] - before[f"{op}_requests"] >= requests
+        assert done_kib * 2 == after[f"{op}_sectors"] - before[f"{op}_sectors"]
+    place = Path("/dev/shm") if not INSIDE else Path("/run")
+    off = Job("trace", tmp_path / "off", None, DIR=str(place), COLLECT="blktrace", CMD="true")
+    assert off.end() == 0, off.said
+    assert "blktrace is off: there is no disk to trace" in off.said
+    assert off.run.losses["collectors"]["blktrace"]["state"] == "off"
+    assert "there is no disk to trace" in " ".join(off.run.report().split())
+
+
+def test_a_full_ring_is_counted_and_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader is held while requests come in: what found no room is counted, the rest is read well."""
+    monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
+    fio = (
+        "fio --name=io --filename=f --size=64M --rw=randread --bs=4k --direct=1 --ioengine=libaio"
+        " --iodepth=16 --norandommap --io_size={} --output=/dev/null"
+    )
+    job = Job(
+        "trace", tmp_path / "run", None, FS="ext3", SIZE="256M", COLLECT="block blktrace",
+        CMD=f"{fio.format('4M')}; touch ready; while [ -e ready ]; do sleep 0.1; done; {fio.format('1G')}",
+    )  # fmt: skip
+    job.until("workload")
+    mount = next(line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()
+                 if f"seekmeter/{job.process.pid}-" in line)  # fmt: skip
+    wait_for((Path(mount) / "ready").exists)
+    reader = next(pid for pid, text in job.commands_by_pid().items() if "build/blk-tracer" in text)
+    os.kill(reader, signal.SIGSTOP)
+    try:
+        (Path(mount) / "ready").unlink()
+        job.until("sync")
+    finally:
+        os.kill(reader, signal.SIGCONT)
+    assert job.end(120) == 0, job.said
+    source = job.run.losses["collectors"]["blktrace"]
+    assert source["lost"]["ring full"] > 0
+    assert source["seen"] == source["recorded"] + source["lost"]["ring full"]
+    assert "LOSS" in job.said
+    disk = str(job.run.facts["device"]["name"])
+    parse(job.run.path / "raw", disk)
+    missing = 0
+    for file in (job.run.path / "raw").glob(f"{disk}.blktrace.*"):
+        numbers = [fields[1] for fields, _ in records(file) if not fields[5] & 0x04000000]
+        missing += numbers[-1] - len(numbers) if numbers else 0
+    assert 1 <= missing <= source["lost"]["ring full"]  # a page may be too full to say how many
