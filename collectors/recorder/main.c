@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -24,6 +25,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -370,6 +372,12 @@ int main(int argc, char **argv)
 		for (int i = 0; i < SOURCE_COUNT; i++)
 			if (sources[i]->state->on && sources[i]->detach)
 				sources[i]->detach();
+		/*
+		 * A program that was already running when it was detached may still be adding: the barrier
+		 * waits for all of them (synchronize_rcu()). A kernel that has none leaves that gap of microseconds.
+		 */
+		if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) && verbose)
+			fprintf(stderr, "recorder: membarrier: %s\n", strerror(errno));
 		drain_all(true);
 		bpfstats_stop(sources, SOURCE_COUNT);
 		losses_write(&options, sources, SOURCE_COUNT, true);
