@@ -25,7 +25,6 @@
 	4000000000ULL /* nobody spins that long and lives (the watchdog's limit is 20 s) */
 #define SLEEP_EXPIRY_NS		   60000000000ULL
 #define KERNEL_STACK_BYTES	   16384 /* x86-64, arm64 */
-#define SLAB_LOCKS		   16384
 #define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
 #define E2BIG			   7
 

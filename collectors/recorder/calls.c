@@ -196,31 +196,23 @@ static void drain_cell(uint64_t bin, int name, int target)
 
 static void read_counts(void)
 {
-	struct call_counts *parts = calloc(cpus, sizeof(*parts)), sum = { 0 };
-	uint32_t zero = 0;
+	struct call_counts sum;
 
-	if (!parts)
+	if (!counts_sum(bpf_map__fd(skel->maps.counts), cpus, &sum, sizeof(sum)))
 		return;
-	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.counts), &zero, parts) == 0) {
-		/* All members are u64. */
-		for (int i = 0; i < cpus; i++)
-			for (size_t j = 0; j < sizeof(sum) / sizeof(uint64_t); j++)
-				((uint64_t *)&sum)[j] += ((uint64_t *)&parts[i])[j];
-		state.seen = sum.entered - sum.dropped + sum.no_storage;
-		reason_set(state.lost, "recorder late", sum.late);
-		reason_set(state.lost, "no task storage", sum.no_storage);
-		reason_set(state.notes, "open at the start", sum.not_entered);
-		reason_set(state.notes, "open at the end",
-			   sum.entered - sum.counted - sum.dropped - sum.late);
-		reason_set(state.notes, "on pipes, sockets, devices: left out",
-			   sum.not_a_file + sum.dropped);
-		reason_set(state.notes, "32-bit calls: left out", sum.compat);
-		reason_set(state.notes, "interrupted and begun again", sum.restarted);
-		reason_set(state.notes, "mmap calls, bytes outside", sum.mmap);
-		reason_set(state.notes, "io_uring calls, bytes outside", sum.io_uring);
-		reason_set(state.notes, "aio calls, bytes outside", sum.aio);
-	}
-	free(parts);
+	state.seen = sum.entered - sum.dropped + sum.no_storage;
+	reason_set(state.lost, "recorder late", sum.late);
+	reason_set(state.lost, "no task storage", sum.no_storage);
+	reason_set(state.notes, "open at the start", sum.not_entered);
+	reason_set(state.notes, "open at the end",
+		   sum.entered - sum.counted - sum.dropped - sum.late);
+	reason_set(state.notes, "on pipes, sockets, devices: left out",
+		   sum.not_a_file + sum.dropped);
+	reason_set(state.notes, "32-bit calls: left out", sum.compat);
+	reason_set(state.notes, "interrupted and begun again", sum.restarted);
+	reason_set(state.notes, "mmap calls, bytes outside", sum.mmap);
+	reason_set(state.notes, "io_uring calls, bytes outside", sum.io_uring);
+	reason_set(state.notes, "aio calls, bytes outside", sum.aio);
 }
 
 static void drain_bin(uint64_t bin)

@@ -284,35 +284,27 @@ static void drain_bin(uint64_t bin)
 
 static void read_counts(void)
 {
-	struct hold_counts *parts = calloc(cpus, sizeof(*parts)), sum = { 0 };
-	uint32_t zero = 0;
+	struct hold_counts sum;
 	uint64_t ended;
 
-	if (!parts)
+	if (!counts_sum(bpf_map__fd(skel->maps.counts), cpus, &sum, sizeof(sum)))
 		return;
-	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.counts), &zero, parts) == 0) {
-		/* All members are u64. */
-		for (int i = 0; i < cpus; i++)
-			for (size_t j = 0; j < sizeof(sum) / sizeof(uint64_t); j++)
-				((uint64_t *)&sum)[j] += ((uint64_t *)&parts[i])[j];
-		ended = sum.released - sum.not_taken - sum.other_task;
-		/* What is seen, and recorded, is a taking, a trylock that failed, or the end of a hold. */
-		state.seen = sum.taken + sum.try_failed + ended + sum.too_deep + sum.no_storage +
-			     sum.end_missed;
-		reason_set(state.lost, "map full", sum.map_full);
-		reason_set(state.lost, "map busy", sum.map_busy);
-		reason_set(state.lost, "recorder late", sum.late);
-		reason_set(state.lost, "holds nested too deep", sum.too_deep);
-		reason_set(state.lost, "no task storage", sum.no_storage);
-		reason_set(state.lost, "end of a hold not seen", sum.end_missed);
-		reason_set(state.notes, "taken", sum.taken);
-		reason_set(state.notes, "trylocks that failed", sum.try_failed);
-		reason_set(state.notes, "held at the start (or taking not seen)", sum.not_taken);
-		reason_set(state.notes, "released by another task", sum.other_task);
-		reason_set(state.notes, "held at the end",
-			   sum.taken - sum.too_deep - sum.no_storage - sum.end_missed - ended);
-	}
-	free(parts);
+	ended = sum.released - sum.not_taken - sum.other_task;
+	/* What is seen, and recorded, is a taking, a trylock that failed, or the end of a hold. */
+	state.seen =
+		sum.taken + sum.try_failed + ended + sum.too_deep + sum.no_storage + sum.end_missed;
+	reason_set(state.lost, "map full", sum.map_full);
+	reason_set(state.lost, "map busy", sum.map_busy);
+	reason_set(state.lost, "recorder late", sum.late);
+	reason_set(state.lost, "holds nested too deep", sum.too_deep);
+	reason_set(state.lost, "no task storage", sum.no_storage);
+	reason_set(state.lost, "end of a hold not seen", sum.end_missed);
+	reason_set(state.notes, "taken", sum.taken);
+	reason_set(state.notes, "trylocks that failed", sum.try_failed);
+	reason_set(state.notes, "held at the start (or taking not seen)", sum.not_taken);
+	reason_set(state.notes, "released by another task", sum.other_task);
+	reason_set(state.notes, "held at the end",
+		   sum.taken - sum.too_deep - sum.no_storage - sum.end_missed - ended);
 }
 
 /* Recording begins with the first call, when all sources are attached, so that nobody's attaching is in it. */

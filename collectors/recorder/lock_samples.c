@@ -349,29 +349,20 @@ static void note(const char *name, uint64_t count)
 
 static void read_counts(void)
 {
-	struct lock_sample_counts *parts = calloc(cpus, sizeof(*parts)), sum = { 0 };
-	uint32_t zero = 0;
+	struct lock_sample_counts sum;
 
-	if (!parts)
+	if (!counts_sum(bpf_map__fd(skel->maps.sample_counts), cpus, &sum, sizeof(sum)))
 		return;
-	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.sample_counts), &zero, parts) == 0) {
-		/* All members are u64. */
-		for (int i = 0; i < cpus; i++)
-			for (size_t j = 0; j < sizeof(sum) / sizeof(uint64_t); j++)
-				((uint64_t *)&sum)[j] += ((uint64_t *)&parts[i])[j];
-		reason_set(state->notes, "CPU samples", sum.samples);
-		reason_set(state->notes, "CPU samples in spinning functions", sum.spinning);
-		reason_set(state->notes, "CPU samples holding what others wait for", sum.holding);
-		reason_set(state->notes, "CPU samples left out (idle CPU, interrupts off)",
-			   ran_ns / SAMPLE_PERIOD_NS > sum.samples
-				   ? ran_ns / SAMPLE_PERIOD_NS - sum.samples
-				   : 0);
-		note("CPU samples without a stack", sum.no_stack);
-		note("CPU samples not kept: map full", sum.map_full);
-		note("CPU samples not kept: map busy", sum.map_busy);
-		note("CPU samples not kept: recorder late", sum.late);
-	}
-	free(parts);
+	reason_set(state->notes, "CPU samples", sum.samples);
+	reason_set(state->notes, "CPU samples in spinning functions", sum.spinning);
+	reason_set(state->notes, "CPU samples holding what others wait for", sum.holding);
+	reason_set(state->notes, "CPU samples left out (idle CPU, interrupts off)",
+		   ran_ns / SAMPLE_PERIOD_NS > sum.samples ? ran_ns / SAMPLE_PERIOD_NS - sum.samples
+							   : 0);
+	note("CPU samples without a stack", sum.no_stack);
+	note("CPU samples not kept: map full", sum.map_full);
+	note("CPU samples not kept: map busy", sum.map_busy);
+	note("CPU samples not kept: recorder late", sum.late);
 }
 
 void lock_samples_drain(bool last)

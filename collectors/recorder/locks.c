@@ -82,7 +82,6 @@ static int load(const struct options *options)
 	stacks_by_switch = !skel->rodata->have_task_from_pid && !emulated_cpus();
 	if (bpf_program__set_autoload(skel->progs.sched_switch, stacks_by_switch))
 		return source_off(&state, "report this", "a program can't be left out");
-	skel->bss->drained_to = monotonic_ns() / bin_ns;
 	struct bpf_map *const slots[] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
 					  skel->maps.sums3 };
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
@@ -330,42 +329,36 @@ static void drain_bin(uint64_t bin)
 
 static void read_counts(void)
 {
-	struct lock_counts *parts = calloc(cpus, sizeof(*parts)), sum = { 0 };
-	uint32_t zero = 0;
+	struct lock_counts sum;
 
-	if (!parts)
+	if (!counts_sum(bpf_map__fd(skel->maps.counts), cpus, &sum, sizeof(sum)))
 		return;
-	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.counts), &zero, parts) == 0) {
-		/* All members are u64. */
-		for (int i = 0; i < cpus; i++)
-			for (size_t j = 0; j < sizeof(sum) / sizeof(uint64_t); j++)
-				((uint64_t *)&sum)[j] += ((uint64_t *)&parts[i])[j];
-		state.seen = sum.waits + sum.too_deep + sum.no_storage;
-		reason_set(state.lost, "map full", sum.map_full);
-		reason_set(state.lost, "map busy", sum.map_busy);
-		reason_set(state.lost, "recorder late", sum.late);
-		reason_set(state.lost, "nested too deep", sum.too_deep);
-		reason_set(state.lost, "no task storage", sum.no_storage);
-		reason_set(state.lost, "end not seen", sum.end_missed_begin + sum.end_missed_end);
-		reason_set(state.notes, "contention_begin events", sum.begins);
-		reason_set(state.notes, "contention_end events", sum.ends);
-		reason_set(state.notes, "mutex waits changing between spin and sleep",
-			   sum.rebegins);
-		reason_set(state.notes, "nested in another wait", sum.nested);
-		reason_set(state.notes, "stack not kept", sum.no_stack);
-		reason_set(state.notes, "call path not sampled (waits counted all the same)",
-			   sum.not_sampled);
-		reason_set(state.notes, "looks at a holder", sum.holders);
-		reason_set(state.notes,
-			   emulated_cpus() ? "holder's stack not taken, as CPUs are emulated"
-					   : "holder's stack not kept",
-			   sum.no_holder_stack);
-		reason_set(state.notes, "open at the start (or begin not seen)", sum.not_begun);
-		reason_set(state.notes, "open at the end",
-			   sum.waits - sum.counted - sum.map_full - sum.map_busy - sum.late -
-				   sum.end_missed_begin - sum.end_missed_end);
-	}
-	free(parts);
+	state.seen = sum.waits + sum.too_deep + sum.no_storage;
+	reason_set(state.lost, "map full", sum.map_full);
+	reason_set(state.lost, "map busy", sum.map_busy);
+	reason_set(state.lost, "recorder late", sum.late);
+	reason_set(state.lost, "nested too deep", sum.too_deep);
+	reason_set(state.lost, "no task storage", sum.no_storage);
+	reason_set(state.lost, "end not seen", sum.end_missed_begin + sum.end_missed_end);
+	reason_set(state.notes, "contention_begin events", sum.begins);
+	reason_set(state.notes, "contention_end events", sum.ends);
+	reason_set(state.notes, "mutex waits changing between spin and sleep", sum.rebegins);
+	reason_set(state.notes, "nested in another wait", sum.nested);
+	reason_set(state.notes, "stack not kept", sum.no_stack);
+	reason_set(state.notes, "call path not sampled (waits counted all the same)",
+		   sum.not_sampled);
+	reason_set(state.notes, "looks at a holder", sum.holders);
+	reason_set(state.notes,
+		   emulated_cpus() ? "holder's stack not taken, as CPUs are emulated"
+				   : "holder's stack not kept",
+		   sum.no_holder_stack);
+	if (stacks_by_switch)
+		reason_set(state.notes, "tasks switched out whose stack was not kept",
+			   sum.no_switch_stack);
+	reason_set(state.notes, "open at the start (or begin not seen)", sum.not_begun);
+	reason_set(state.notes, "open at the end",
+		   sum.waits - sum.counted - sum.map_full - sum.map_busy - sum.late -
+			   sum.end_missed_begin - sum.end_missed_end);
 }
 
 static void drain(bool last)

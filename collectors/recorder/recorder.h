@@ -91,6 +91,12 @@ void reason_add(struct reason *reasons, const char *name, uint64_t count);
 /* The same, but the count is a running total kept elsewhere. */
 void reason_set(struct reason *reasons, const char *name, uint64_t count);
 
+/*
+ * counts.c: the counts of all CPUs as one. map_fd: a BPF_MAP_TYPE_PERCPU_ARRAY of one struct whose members are all
+ * u64; sum, bytes: such a struct. False: they can't be read, and sum is all zero.
+ */
+bool counts_sum(int map_fd, int cpus, void *sum, size_t bytes);
+
 /* rec_file.c: one table on disk. */
 struct rec_file;
 /*
