@@ -47,9 +47,17 @@ struct open_wait {
 	u8 spinning;
 };
 
+/*
+ * Which program is at work on the CPU's open waits. An interrupt's wait may begin inside contention_end(), whose
+ * run at its end the kernel then skips, or end inside contention_begin(), which was skipped at its beginning. Such a
+ * half of a wait is counted and must not touch what the interrupted program has in hand.
+ */
+enum at_work { AT_WORK_NONE, AT_WORK_BEGIN, AT_WORK_END };
+
 struct open_waits {
 	u64 stack_pointer; /* see on_task_stack() */
 	u32 depth;
+	u32 at_work; /* enum at_work; only in cpu_waits */
 	struct open_wait wait[DEPTH];
 };
 
@@ -123,6 +131,13 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } workload_cgroup SEC(".maps");
+
+static __always_inline void set_at_work(struct open_waits *of_cpu, enum at_work what)
+{
+	barrier();
+	of_cpu->at_work = what;
+	barrier();
+}
 
 /* Where this wait is open; -1: nowhere. */
 static __always_inline int find_wait(struct open_waits *open, u64 lock, u32 pid)

@@ -54,6 +54,12 @@ static __always_inline enum lock_kind kind_of(u32 flags)
 	return flags ? LOCK_KIND_UNKNOWN : LOCK_KIND_SEMAPHORE;
 }
 
+/* Spinlocks and rwlocks; a mutex spins too, but its waiter may sleep. */
+static __always_inline bool is_spin_kind(u32 flags)
+{
+	return (flags & LCB_F_SPIN) && !(flags & LCB_F_MUTEX);
+}
+
 static __always_inline enum lock_mode mode_of(u32 flags)
 {
 	if (flags & LCB_F_READ)
@@ -121,30 +127,25 @@ next_wait(struct open_waits *open, struct lock_counts *count, u64 now, u64 expir
 	return &open->wait[depth & (DEPTH - 1)];
 }
 
-SEC("tp_btf/contention_begin")
-int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
+static __always_inline void begin_wait(void *ctx, struct open_waits *open,
+				       struct lock_counts *count, u64 lock, u32 flags)
 {
-	u64 now = bpf_ktime_get_ns(), lock = (u64)lock_pointer;
+	u64 now = bpf_ktime_get_ns();
 	u32 zero = 0, pid = (u32)bpf_get_current_pid_tgid();
-	bool spin_kind = (flags & LCB_F_SPIN) && !(flags & LCB_F_MUTEX);
+	bool spin_kind = is_spin_kind(flags);
 	bool spinning = flags & LCB_F_SPIN;
-	struct open_waits *open;
 	struct open_wait *wait;
-	struct lock_counts *count = bpf_map_lookup_elem(&counts, &zero);
 	struct path_budget *budget = bpf_map_lookup_elem(&wait_paths, &zero);
 	int at;
 
-	if (!count || !budget)
-		return 0;
-	count->begins++;
-	if (spin_kind)
-		open = bpf_map_lookup_elem(&cpu_waits, &zero);
-	else
+	if (!budget)
+		return;
+	if (!spin_kind)
 		open = bpf_task_storage_get(&task_waits, bpf_get_current_task_btf(), NULL,
 					    BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!open) {
 		count->no_storage++;
-		return 0;
+		return;
 	}
 
 	at = find_wait(open, lock, pid);
@@ -164,7 +165,7 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 				}
 				fall_asleep(wait);
 			}
-			return 0;
+			return;
 		}
 		count->end_missed_begin += open->depth - at;
 		open->depth = at;
@@ -172,7 +173,7 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 
 	wait = next_wait(open, count, now, spin_kind ? SPIN_EXPIRY_NS : SLEEP_EXPIRY_NS);
 	if (!wait)
-		return 0;
+		return;
 	count->waits++;
 	__builtin_memset(&wait->key, 0, sizeof(wait->key));
 	wait->key.lock = lock;
@@ -198,8 +199,27 @@ int BPF_PROG(contention_begin, void *lock_pointer, u32 flags)
 	}
 	if (!spinning)
 		fall_asleep(wait);
-	/* Last, as an interrupt may look for its own wait here in between. */
-	*(volatile u32 *)&open->depth += 1;
+	open->depth++;
+}
+
+SEC("tp_btf/contention_begin")
+int BPF_PROG(contention_begin, void *lock, u32 flags)
+{
+	u32 zero = 0;
+	struct lock_counts *count = bpf_map_lookup_elem(&counts, &zero);
+	struct open_waits *of_cpu = bpf_map_lookup_elem(&cpu_waits, &zero);
+
+	if (!count || !of_cpu)
+		return 0;
+	count->begins++;
+	if (of_cpu->at_work == AT_WORK_END && is_spin_kind(flags)) {
+		count->waits++;
+		count->end_missed_begin++;
+		return 0;
+	}
+	set_at_work(of_cpu, AT_WORK_BEGIN);
+	begin_wait(ctx, of_cpu, count, (u64)lock, flags);
+	set_at_work(of_cpu, AT_WORK_NONE);
 	return 0;
 }
 
@@ -280,19 +300,14 @@ static __always_inline void add(struct open_wait *wait, struct lock_counts *coun
 	count->counted++;
 }
 
-static __always_inline void end_wait(u64 lock, int ret)
+static __always_inline void end_wait(struct open_waits *open, struct lock_counts *count, u64 lock,
+				     int ret)
 {
-	u32 zero = 0, pid = (u32)bpf_get_current_pid_tgid();
+	u32 pid = (u32)bpf_get_current_pid_tgid();
 	u64 now = bpf_ktime_get_ns();
-	struct lock_counts *count = bpf_map_lookup_elem(&counts, &zero);
-	struct open_waits *open = bpf_map_lookup_elem(&cpu_waits, &zero);
 	struct open_wait *wait;
-	int at;
+	int at = find_wait(open, lock, pid);
 
-	if (!count || !open)
-		return;
-	count->ends++;
-	at = find_wait(open, lock, pid);
 	if (at < 0) {
 		open = bpf_task_storage_get(&task_waits, bpf_get_current_task_btf(), NULL, 0);
 		if (open)
@@ -315,10 +330,22 @@ SEC("tp_btf/contention_end")
 int BPF_PROG(contention_end, void *lock, int ret)
 {
 	struct bin_turn *turn = &turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
+	u32 zero = 0;
+	struct lock_counts *count = bpf_map_lookup_elem(&counts, &zero);
+	struct open_waits *of_cpu = bpf_map_lookup_elem(&cpu_waits, &zero);
 
+	if (!count || !of_cpu)
+		return 0;
+	count->ends++;
+	if (of_cpu->at_work == AT_WORK_BEGIN) {
+		count->not_begun++;
+		return 0;
+	}
+	set_at_work(of_cpu, AT_WORK_END);
 	*(volatile u64 *)&turn->count += 1;
-	end_wait((u64)lock, ret);
+	end_wait(of_cpu, count, (u64)lock, ret);
 	*(volatile u64 *)&turn->count += 1;
+	set_at_work(of_cpu, AT_WORK_NONE);
 	return 0;
 }
 
