@@ -20,6 +20,7 @@ SCHEMA = 1
 # what a table's rows come from, in losses.json's words
 COLLECTOR_OF = {
     "block": "block",
+    "plug": "block",
     "lock_wait": "locks",
     "lock_sample": "locks",
     "lock": "locks",

@@ -41,6 +41,31 @@ COLUMNS = (
     Column("merges", "int", "", "bios merged into it, beyond the first"),
     Column("requeues", "int", "", "times the driver gave it back"),
     Column("queue_source", "word", "", "what queue_ns was taken from: bio or request"),
+    # block traces have these, the recorder has not
+    Column(
+        "get_request_ns",
+        "int",
+        "ns",
+        "when the request was allocated (G); null: not known",
+        zero_is_null=True,
+        if_missing=0,
+    ),
+    Column(
+        "q2m_ns",
+        "int",
+        "ns",
+        "sum over the merges from queueing to merge; null: no merge, or not all were seen",
+        zero_is_null=True,
+        if_missing=0,
+    ),
+    Column(
+        "m2d_ns",
+        "int",
+        "ns",
+        "sum over the merges from merge to (the last) issue; null as q2m_ns",
+        zero_is_null=True,
+        if_missing=0,
+    ),
 )
 
 
@@ -149,6 +174,10 @@ class Block:
     requeues: npt.NDArray[np.int32]
     # queue <= issue <= complete, all after boot: other rows are in every count, not in latencies
     timed: npt.NDArray[np.bool_]
+    # 0: not known; None: of no request
+    get_request_ns: I64 | None = None
+    q2m_ns: I64 | None = None  # sums over the request's merges
+    m2d_ns: I64 | None = None
 
     @property
     def rows(self) -> int:
@@ -182,5 +211,8 @@ def from_stored(stored: Stored) -> Block:
         error=stored.ints("error"),
         merges=np.clip(stored.ints("merges"), 0, 1 << 30).astype(np.int32),
         requeues=np.clip(stored.ints("requeues"), 0, 1 << 30).astype(np.int32),
+        get_request_ns=stored.ints_if_any("get_request_ns"),
+        q2m_ns=stored.ints_if_any("q2m_ns"),
+        m2d_ns=stored.ints_if_any("m2d_ns"),
         timed=np.asarray(timed),
     )

@@ -13,7 +13,19 @@ from typing import TypeVar
 
 from analysis.errors import ReportError, TableError
 from analysis.run import COLLECTOR_OF, Run
-from analysis.tables import block, call, counter, hold, lock, lock_sample, lock_wait, path, phase, stack
+from analysis.tables import (
+    block,
+    call,
+    counter,
+    hold,
+    lock,
+    lock_sample,
+    lock_wait,
+    path,
+    phase,
+    plug,
+    stack,
+)
 from analysis.tables.rec import open_recording
 from analysis.tables.store import Column, Stored, read_table, write_recording
 
@@ -21,6 +33,7 @@ Made = TypeVar("Made")
 COLUMNS: dict[str, Sequence[Column]] = {
     "phase": phase.COLUMNS,
     "block": block.COLUMNS,
+    "plug": plug.COLUMNS,
     "lock_wait": lock_wait.COLUMNS,
     "lock_sample": lock_sample.COLUMNS,
     "hold": hold.COLUMNS,
@@ -31,7 +44,8 @@ COLUMNS: dict[str, Sequence[Column]] = {
     "counter": counter.COLUMNS,
 }
 CONVERT_LINES = {"phase": phase.convert, "lock": lock.convert, "stack": stack.convert, "path": path.convert}
-OPTIONAL = ("lock_sample", "hold", "path")  # older runs have none, and not every run makes one: no gap
+# older runs have none, and not every run makes one: no gap
+OPTIONAL = ("lock_sample", "hold", "path", "plug")
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,7 @@ class Tables:
     lock_names: dict[int, lock.Lock]
     stacks: dict[int, list[str]]
     paths: path.Paths | None  # of inodes
+    plug: plug.Plug | None  # block traces have it
     truncated_bytes: dict[str, int]
     rows: dict[str, int]
 
@@ -140,6 +155,7 @@ def load_tables(run: Run) -> Tables:
         lock_names=made("lock", lock.from_stored) or {},
         stacks=made("stack", stack.from_stored) or {},
         paths=made("path", path.from_stored),
+        plug=made("plug", plug.from_stored),
         truncated_bytes=truncated,
         rows=rows,
     )

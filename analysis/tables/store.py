@@ -120,6 +120,8 @@ def constant(column: Column, rows: int) -> Any:
     if column.kind in ("word", "text"):
         codes = pa.array(np.zeros(rows, dtype=np.int32))
         return pa.DictionaryArray.from_arrays(codes, pa.array([str(column.if_missing)], pa.string()))
+    if column.zero_is_null and column.if_missing == 0:
+        return pa.nulls(rows, ARROW_TYPES[column.kind])
     return pa.array([column.if_missing], ARROW_TYPES[column.kind]).take(pa.array(np.zeros(rows, np.int64)))
 
 
@@ -229,6 +231,10 @@ class Stored:
         """An integer column; a null becomes 0."""
         column = self.table.column(name)
         return np.asarray((column.fill_null(0) if column.null_count else column).to_numpy(), dtype=np.int64)
+
+    def ints_if_any(self, name: str) -> I64 | None:
+        """The same; None if all are null."""
+        return None if self.table.column(name).null_count == self.rows else self.ints(name)
 
     def ids(self, name: str) -> npt.NDArray[np.uint64]:
         """A column of 64-bit unsigned numbers."""

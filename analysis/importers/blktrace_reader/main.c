@@ -3,7 +3,8 @@
  * import-blktrace DIRECTORY FILE…
  *
  * Reads a block trace, blktrace's files of each CPU or blkparse's binary dump, and writes block.rec (one record a
- * request to a device) and losses.json into the directory, and facts for run.json, as JSON, to standard output.
+ * request to a device), plug.rec (one an unplug) and losses.json into the directory, and facts for run.json, as
+ * JSON, to standard output.
  * Memory grows with the requests in flight, not with the trace. Exit status: 0; 1 something could not be read or
  * written; 2 a file is no block trace, or none of them has an event.
  */
@@ -151,13 +152,13 @@ static int import(int directory, struct stream *streams, size_t count)
 	int status;
 
 	if (output_open(&output, directory))
-		return complain("block.rec can't be written", strerror(errno));
+		return complain("the tables can't be written", strerror(errno));
 	if (requests_init(&requests, &output))
 		return complain("the trace can't be read", strerror(ENOMEM));
 	status = read_all(streams, count, &requests);
 	requests_end(&requests);
 	if (output_close(&output) && !status)
-		status = complain("block.rec can't be written", strerror(errno));
+		status = complain("the tables can't be written", strerror(errno));
 	if (!status && !requests.events) {
 		complain("the trace", "it holds no event of a disk");
 		status = 2;

@@ -8,38 +8,49 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RECORD struct block_record
-#define FIELD(name, type)                                                                 \
-	"{\"name\":\"" #name "\",\"offset\":%zu,\"bytes\":%zu,\"type\":\"" type "\"%s},", \
-		offsetof(RECORD, name), sizeof(((RECORD *)0)->name)
+#define OUTPUT_RECORDS 8192
 
-/* The recorder takes this from its BPF object's BTF; a test compares the two. */
-static int describe(FILE *out)
+#define FIELD(record, place, name, type)                                                   \
+	"{\"name\":\"" #name "\",\"offset\":%zu,\"bytes\":%zu,\"type\":\"" type "\"%s}%s", \
+		offsetof(struct record, place), sizeof(((struct record *)0)->place)
+#define OF_REQUEST(name, type) FIELD(trace_record, request.name, name, type)
+#define OF_TRACE(name, type)   FIELD(trace_record, name, name, type)
+#define OF_PLUG(name, type)    FIELD(plug_record, name, name, type)
+
+static void describe_table(FILE *out, const char *name, size_t record_bytes)
 {
 	fprintf(out,
-		"{\"table\":\"block\",\"record_bytes\":%zu,\"byte_order\":\"%s\","
+		"{\"table\":\"%s\",\"record_bytes\":%zu,\"byte_order\":\"%s\","
 		"\"clock\":\"CLOCK_MONOTONIC\",\"bin_ns\":100000000,\"fields\":[",
-		sizeof(RECORD), __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big");
-	fprintf(out, FIELD(queue_ns, "u64"), "");
-	fprintf(out, FIELD(insert_ns, "u64"), "");
-	fprintf(out, FIELD(issue_ns, "u64"), "");
-	fprintf(out, FIELD(complete_ns, "u64"), "");
-	fprintf(out, FIELD(sector, "u64"), "");
-	fprintf(out, FIELD(ino, "u64"), "");
-	fprintf(out, FIELD(bytes, "u32"), "");
-	fprintf(out, FIELD(dev, "u32"), "");
-	fprintf(out, FIELD(flags, "u32"), "");
-	fprintf(out, FIELD(pid, "u32"), "");
-	fprintf(out, FIELD(tgid, "u32"), "");
-	fprintf(out, FIELD(error, "i32"), "");
-	fprintf(out, FIELD(merges, "u16"), "");
-	fprintf(out, FIELD(requeues, "u16"), "");
-	fprintf(out, FIELD(op, "u8"), ",\"enum\":\"block_op\"");
-	fprintf(out, FIELD(class, "u8"), ",\"enum\":\"block_class\"");
-	fprintf(out, FIELD(queue_source, "u8"), ",\"enum\":\"block_source\"");
-	fprintf(out, FIELD(in_workload, "u8"), "");
-	fprintf(out, "{\"name\":\"comm\",\"offset\":%zu,\"bytes\":%zu,\"type\":\"char\"}",
-		offsetof(RECORD, comm), sizeof(((RECORD *)0)->comm));
+		name, record_bytes, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big");
+}
+
+/* The recorder takes the request's part from its BPF object's BTF; a test compares the two. */
+static void describe_block(FILE *out)
+{
+	describe_table(out, "block", sizeof(struct trace_record));
+	fprintf(out, OF_REQUEST(queue_ns, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(insert_ns, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(issue_ns, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(complete_ns, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(sector, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(ino, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(bytes, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(dev, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(flags, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(pid, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(tgid, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(error, "i32"), "", ",");
+	fprintf(out, OF_REQUEST(merges, "u16"), "", ",");
+	fprintf(out, OF_REQUEST(requeues, "u16"), "", ",");
+	fprintf(out, OF_REQUEST(op, "u8"), ",\"enum\":\"block_op\"", ",");
+	fprintf(out, OF_REQUEST(class, "u8"), ",\"enum\":\"block_class\"", ",");
+	fprintf(out, OF_REQUEST(queue_source, "u8"), ",\"enum\":\"block_source\"", ",");
+	fprintf(out, OF_REQUEST(in_workload, "u8"), "", ",");
+	fprintf(out, OF_REQUEST(comm, "char"), "", ",");
+	fprintf(out, OF_TRACE(get_request_ns, "u64"), "", ",");
+	fprintf(out, OF_TRACE(q2m_ns, "u64"), "", ",");
+	fprintf(out, OF_TRACE(m2d_ns, "u64"), "", "");
 	fprintf(out,
 		"],\"enums\":{"
 		"\"block_op\":{\"0\":\"read\",\"1\":\"write\",\"2\":\"discard\",\"3\":\"flush\","
@@ -50,15 +61,28 @@ static int describe(FILE *out)
 		"\"block_source\":{\"0\":\"bio\",\"1\":\"request\"},"
 		"\"block_flag\":{\"1\":\"sync\",\"2\":\"meta\",\"4\":\"fua\",\"8\":\"preflush\","
 		"\"16\":\"ahead\",\"32\":\"prio\"}}}");
-	return ferror(out) ? -1 : 0;
 }
 
-static void write_all(struct output *output, const void *data, size_t length)
+static void describe_plug(FILE *out)
+{
+	describe_table(out, "plug", sizeof(struct plug_record));
+	fprintf(out, OF_PLUG(plug_ns, "u64"), "", ",");
+	fprintf(out, OF_PLUG(unplug_ns, "u64"), "", ",");
+	fprintf(out, OF_PLUG(dev, "u32"), "", ",");
+	fprintf(out, OF_PLUG(pid, "u32"), "", ",");
+	fprintf(out, OF_PLUG(depth, "u32"), "", ",");
+	fprintf(out, OF_PLUG(cpu, "u16"), "", ",");
+	fprintf(out, OF_PLUG(by_schedule, "u8"), "", ",");
+	fprintf(out, OF_PLUG(comm, "char"), "", "");
+	fprintf(out, "],\"enums\":{}}");
+}
+
+static void write_all(struct output *output, int fd, const void *data, size_t length)
 {
 	size_t done = 0;
 
 	while (done < length && !output->error) {
-		ssize_t n = write(output->fd, (const char *)data + done, length - done);
+		ssize_t n = write(fd, (const char *)data + done, length - done);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -69,62 +93,88 @@ static void write_all(struct output *output, const void *data, size_t length)
 	}
 }
 
-int output_open(struct output *output, int directory)
+static int open_table(struct output *output, struct output_table *table, int directory,
+		      const char *name, size_t record_bytes, void (*describe)(FILE *out))
 {
 	static const char zeros[8];
 	uint32_t lengths[2] = { 0 };
 	size_t length = 0;
 	char *json = NULL;
 	FILE *out = open_memstream(&json, &length);
-	int err;
 
-	memset(output, 0, sizeof(*output));
-	output->fd = -1;
 	if (!out)
 		return -1;
-	err = describe(out);
-	if (fclose(out) || err) {
+	describe(out);
+	if (fclose(out)) {
 		free(json);
 		return -1;
 	}
-	output->records = calloc(OUTPUT_RECORDS, sizeof(*output->records));
-	output->fd = openat(directory, "block.rec", O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);
-	if (output->records && output->fd >= 0) {
+	table->record_bytes = record_bytes;
+	table->records = calloc(OUTPUT_RECORDS, record_bytes);
+	table->fd = openat(directory, name, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);
+	if (table->records && table->fd >= 0) {
 		lengths[0] = length;
-		write_all(output, "SKMREC01", 8);
-		write_all(output, lengths, sizeof(lengths));
-		write_all(output, json, length);
-		write_all(output, zeros, (8 - length % 8) % 8);
+		write_all(output, table->fd, "SKMREC01", 8);
+		write_all(output, table->fd, lengths, sizeof(lengths));
+		write_all(output, table->fd, json, length);
+		write_all(output, table->fd, zeros, (8 - length % 8) % 8);
 		errno = output->error;
 	}
 	free(json);
-	return output->records && output->fd >= 0 && !output->error ? 0 : -1;
+	return table->records && table->fd >= 0 && !output->error ? 0 : -1;
 }
 
-void output_flush(struct output *output)
+int output_open(struct output *output, int directory)
 {
-	write_all(output, output->records, output->count * sizeof(*output->records));
-	output->count = 0;
+	memset(output, 0, sizeof(*output));
+	output->block.fd = output->plug.fd = -1;
+	return open_table(output, &output->block, directory, "block.rec",
+			  sizeof(struct trace_record), describe_block) ||
+			       open_table(output, &output->plug, directory, "plug.rec",
+					  sizeof(struct plug_record), describe_plug)
+		       ? -1
+		       : 0;
 }
 
-struct block_record *output_next(struct output *output)
+static void flush_table(struct output *output, struct output_table *table)
 {
-	struct block_record *record;
+	write_all(output, table->fd, table->records, table->count * table->record_bytes);
+	table->count = 0;
+}
 
-	if (output->count == OUTPUT_RECORDS)
-		output_flush(output);
-	record = &output->records[output->count++];
-	memset(record, 0, sizeof(*record));
-	output->rows++;
+static void *next_of(struct output *output, struct output_table *table, size_t record_bytes)
+{
+	void *record;
+
+	if (table->count == OUTPUT_RECORDS)
+		flush_table(output, table);
+	record = table->records + table->count++ * record_bytes;
+	memset(record, 0, record_bytes);
 	return record;
+}
+
+struct trace_record *output_next(struct output *output)
+{
+	output->rows++;
+	return next_of(output, &output->block, sizeof(struct trace_record));
+}
+
+struct plug_record *output_next_plug(struct output *output)
+{
+	output->plugs++;
+	return next_of(output, &output->plug, sizeof(struct plug_record));
 }
 
 int output_close(struct output *output)
 {
-	output_flush(output);
-	if (close(output->fd) && !output->error)
-		output->error = errno;
-	free(output->records);
+	struct output_table *tables[] = { &output->block, &output->plug };
+
+	for (int i = 0; i < 2; i++) {
+		flush_table(output, tables[i]);
+		if (close(tables[i]->fd) && !output->error)
+			output->error = errno;
+		free(tables[i]->records);
+	}
 	errno = output->error;
 	return output->error ? -1 : 0;
 }

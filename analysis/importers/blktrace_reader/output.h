@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* block.rec as the recorder writes it: its own description, then one record a request. */
+/* The tables that a trace becomes, as the recorder writes its own: a description, then one record a row. */
 #ifndef SEEKMETER_BLKTRACE_OUTPUT_H
 #define SEEKMETER_BLKTRACE_OUTPUT_H
 
@@ -8,23 +8,48 @@
 
 #include "records.h"
 
-struct output {
-	int fd;
-	int error; /* errno of the first write that failed */
-	size_t count;
-	uint64_t rows;
-	struct block_record *records;
+/* block.rec: a request as the recorder has it, and what only a block trace tells. */
+struct trace_record {
+	struct block_record request;
+	uint64_t get_request_ns; /* it was allocated (G); 0: not known */
+	uint64_t
+		q2m_ns; /* sum over the bios merged into it, from queueing to merge; 0: none, or not known */
+	uint64_t m2d_ns; /* the same from merge to issue */
 };
 
-/* Makes block.rec in this directory. Returns -1 and errno. */
+/* plug.rec: requests that a thread held back (plugged) are handed over. */
+struct plug_record {
+	uint64_t plug_ns; /* the first was held back (P); 0: not known */
+	uint64_t unplug_ns;
+	uint32_t dev;
+	uint32_t pid;
+	uint32_t depth; /* requests */
+	uint16_t cpu;
+	uint8_t by_schedule; /* the thread went to sleep, or (before Linux 2.6.39) a timer ran out */
+	uint8_t pad;
+	char comm[16];
+};
+
+/* One table. */
+struct output_table {
+	int fd;
+	size_t record_bytes, count;
+	unsigned char *records;
+};
+
+struct output {
+	int error; /* errno of the first write that failed */
+	uint64_t rows, plugs;
+	struct output_table block, plug;
+};
+
+/* Makes the tables in this directory. Returns -1 and errno. */
 int output_open(struct output *output, int directory);
 /* Writes what is left. Returns -1 and errno if anything could not be written. */
 int output_close(struct output *output);
-void output_flush(struct output *output);
-
-#define OUTPUT_RECORDS 8192
 
 /* The next record, zeros, to be filled in. */
-struct block_record *output_next(struct output *output);
+struct trace_record *output_next(struct output *output);
+struct plug_record *output_next_plug(struct output *output);
 
 #endif

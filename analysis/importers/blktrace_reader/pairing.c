@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "plugs.h"
 #include "rows.h"
 
 #define SECOND_NS  1000000000ULL
@@ -34,6 +35,8 @@ static void write_row(struct requests *requests, struct device *device, const st
 {
 	rows_write(requests->output, piece, complete_ns, error);
 	device->rows++;
+	if (piece->merges && !rows_merges_known(piece))
+		requests->counts.merges_unseen++;
 }
 
 /* A request whose end was not seen, and will not be. */
@@ -129,8 +132,12 @@ static void on_request(struct requests *requests, struct device *device, const s
 		made.from_request = true;
 		piece = add(requests, &made);
 	}
-	if (piece && insert)
+	if (!piece)
+		return;
+	if (insert)
 		piece->insert_ns = event->time;
+	else if (!piece->from_request) /* else queued then too, as far as is known */
+		piece->get_request_ns = event->time;
 }
 
 /* What of a queued piece lies behind so many bytes: as old as the whole. */
@@ -141,7 +148,12 @@ static struct piece rest_of(const struct piece *piece, uint32_t bytes)
 	rest.sector = after(piece->sector, bytes);
 	rest.bytes -= bytes;
 	rest.rest = true;
+	rest.get_request_ns = 0;
+	rest.insert_ns = 0;
 	rest.merges = 0;
+	rest.merges_seen = 0;
+	rest.q2m_ns = 0;
+	rest.merges_ns = 0;
 	rest.done_bytes = 0;
 	return rest;
 }
@@ -161,31 +173,49 @@ static void on_split(struct requests *requests, const struct event *event)
 	add(requests, &rest);
 }
 
+/* A bio, or a request that begins with it, becomes part of a request. */
 static void on_merge(struct requests *requests, struct device *device, const struct event *event)
 {
-	struct piece *piece;
+	struct piece *piece = find(requests, event, event->sector, PIECE_QUEUED, event->pid, 0);
 
 	device->takes_requests = true;
-	/* A discard can be of several places; only the first is then looked for. */
-	if (!(event->action & CATEGORY_DISCARD))
+	if (!piece)
 		return;
-	piece = find(requests, event, event->sector, PIECE_QUEUED, event->pid, 0);
-	if (piece)
+	/* A discard can be of several places; only the first is then looked for. */
+	if (event->action & CATEGORY_DISCARD) {
 		piece->merged = true;
+		return;
+	}
+	if (piece->from_request || event->time < piece->queue_ns)
+		return;
+	piece->q2m_ns += event->time - piece->queue_ns;
+	piece->merges_ns += event->time;
+	if (piece->merges_seen < UINT16_MAX)
+		piece->merges_seen++;
 }
 
-/* One more piece of a request. */
+/* The earlier of two times, of which 0 is none. */
+static uint64_t earlier(uint64_t one, uint64_t other)
+{
+	return !one || (other && other < one) ? other : one;
+}
+
+/* One more piece of a request. Of two requests made one, the kernel too takes the earlier start. */
 static void join(struct piece *whole, const struct piece *piece)
 {
 	uint32_t merges = whole->merges + 1 + piece->merges;
+	uint32_t seen = whole->merges_seen + piece->merges_seen;
 
 	if (piece->queue_ns < whole->queue_ns)
 		whole->queue_ns = piece->queue_ns;
-	if (piece->insert_ns && (!whole->insert_ns || piece->insert_ns < whole->insert_ns))
-		whole->insert_ns = piece->insert_ns;
+	whole->get_request_ns = earlier(whole->get_request_ns, piece->get_request_ns);
+	whole->insert_ns = earlier(whole->insert_ns, piece->insert_ns);
 	if (piece->requeues > whole->requeues)
 		whole->requeues = piece->requeues;
 	whole->merges = merges < UINT16_MAX ? merges : UINT16_MAX;
+	whole->merges_seen = seen < UINT16_MAX ? seen : UINT16_MAX;
+	whole->q2m_ns += piece->q2m_ns;
+	whole->merges_ns += piece->merges_ns;
 	whole->bytes += piece->bytes;
 }
 
@@ -374,7 +404,14 @@ void pairing_event(struct requests *requests, struct device *device, const struc
 	case ACTION_REQUEUE:
 		on_requeue(requests, event);
 		break;
-	default: /* plugs, sleeps, bounces, aborts, a driver's own data: counted, not needed for a request */
+	case ACTION_PLUG:
+		plugs_begin(&requests->plugs, event);
+		break;
+	case ACTION_UNPLUG:
+	case ACTION_UNPLUG_TIMER:
+		plugs_end(requests, event);
+		break;
+	default: /* sleeps, bounces, aborts, a driver's own data: counted, not needed for a request */
 		break;
 	}
 }

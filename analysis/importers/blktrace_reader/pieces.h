@@ -19,7 +19,9 @@ enum piece_state { PIECE_FREE, PIECE_QUEUED, PIECE_IN_FLIGHT };
 
 struct piece {
 	uint64_t sector; /* where what is left of it begins */
-	uint64_t queue_ns, insert_ns, issue_ns;
+	uint64_t queue_ns, get_request_ns, insert_ns, issue_ns;
+	uint64_t q2m_ns;    /* sum over its merges that were seen: queueing to merge */
+	uint64_t merges_ns; /* sum of their times, modulo 2**64 */
 	uint32_t device;
 	uint32_t bytes;	     /* left */
 	uint32_t done_bytes; /* completed, before `sector` */
@@ -28,7 +30,7 @@ struct piece {
 		kind; /* of the request: the categories that tell it from another at the same place */
 	uint32_t flags; /* all categories */
 	uint32_t next;	/* of the same hash, newer; 0: none */
-	uint16_t merges, requeues;
+	uint16_t merges, merges_seen, requeues;
 	uint8_t state;	   /* enum piece_state */
 	bool from_request; /* its bio was not seen */
 	bool rest;	   /* of a bio that was split */

@@ -9,6 +9,7 @@
 #include "names.h"
 #include "output.h"
 #include "pieces.h"
+#include "plugs.h"
 
 /* What could not be made a row, or only in part. */
 struct request_counts {
@@ -26,6 +27,7 @@ struct request_counts {
 	uint64_t empty_flushes;	  /* flush-only bios, and ends of requests around a flush */
 	uint64_t failed_unissued; /* bios that failed before there was a request */
 	uint64_t bio_rows;	  /* rows made of bios: the device takes no requests */
+	uint64_t merges_unseen;	  /* requests of several bios whose merges were not all seen */
 	uint64_t requeue_unknown; /* requeues of requests not seen */
 	uint64_t disordered;	  /* events further out of order than the window */
 	uint64_t open_queued, open_in_flight; /* at the end */
@@ -35,6 +37,7 @@ struct requests {
 	struct pieces pieces;
 	struct devices devices;
 	struct names names;
+	struct plugs plugs;
 	struct output *output;
 	struct request_counts counts;
 	uint64_t events, first_ns, last_ns; /* of events that are no notes */

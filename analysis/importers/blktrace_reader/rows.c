@@ -29,7 +29,8 @@ static uint32_t flags_of(uint32_t categories)
 void rows_write(struct output *output, const struct piece *piece, uint64_t complete_ns,
 		uint16_t error)
 {
-	struct block_record *record = output_next(output);
+	struct trace_record *row = output_next(output);
+	struct block_record *record = &row->request;
 	/* The kernel's negative errno, in 16 bits. */
 	int32_t code = (int16_t)error;
 
@@ -47,6 +48,14 @@ void rows_write(struct output *output, const struct piece *piece, uint64_t compl
 	record->requeues = piece->requeues;
 	record->op = rows_op(piece->flags, record->bytes);
 	record->queue_source = piece->from_request ? BLOCK_SOURCE_REQUEST : BLOCK_SOURCE_BIO;
+	row->get_request_ns = piece->get_request_ns;
+	if (rows_merges_known(piece)) {
+		uint64_t m2d_ns = piece->merges * piece->issue_ns - piece->merges_ns;
+
+		row->q2m_ns = piece->q2m_ns;
+		/* A merge after the issue is none. */
+		row->m2d_ns = m2d_ns <= INT64_MAX ? m2d_ns : 0;
+	}
 	record->in_workload = 1; /* nobody told whose it is not */
 	memcpy(record->comm, piece->comm, sizeof(record->comm));
 }

@@ -11,6 +11,12 @@
 /* What a request of these categories and this size is. A trace tells no write of zeroes, secure erase or zone
  * command from a write, a discard and what moves no data. */
 enum block_op rows_op(uint32_t categories, uint32_t bytes);
+/* Were all bios beyond its first seen being merged? */
+static inline bool rows_merges_known(const struct piece *piece)
+{
+	return piece->merges && piece->merges == piece->merges_seen;
+}
+
 /* complete_ns 0: the end was not seen. error: as in the completion's event. */
 void rows_write(struct output *output, const struct piece *piece, uint64_t complete_ns,
 		uint16_t error);

@@ -25,7 +25,7 @@ ACTIONS = {
 SECTOR = 512
 Bytes = bytes  # Event has a member of that name
 ROW = ("dev", "op", "sector", "bytes", "queue_ns", "insert_ns", "issue_ns", "complete_ns", "pid", "comm",
-       "merges", "requeues", "error", "flags")  # fmt: skip
+       "merges", "requeues", "error", "flags", "get_request_ns", "q2m_ns", "m2d_ns")  # fmt: skip
 
 
 def dev(major: int, minor: int) -> int:
@@ -113,6 +113,7 @@ class Imported:
     header: dict[str, Any]
     facts: dict[str, Any]
     losses: dict[str, Any]
+    plugs: list[dict[str, Any]] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
 
@@ -135,6 +136,9 @@ def run_reader(reader: Path, out: Path, paths: Sequence[Path]) -> Imported:
         row["op"] = ops[str(row["op"])]
         row["comm"] = row["comm"].decode(errors="replace")
         rows.append(row)
+    header_of_plugs, table = read_table(out / "plug.rec")
+    names = [entry["name"] for entry in header_of_plugs["fields"]]
+    plugs = [{name: record[name].item() for name in names} for record in table]
     losses = json.loads((out / "losses.json").read_text())
     block = losses["collectors"]["block"]
-    return Imported(rows, header, json.loads(done.stdout), losses, block["lost"], block["notes"])
+    return Imported(rows, header, json.loads(done.stdout), losses, plugs, block["lost"], block["notes"])

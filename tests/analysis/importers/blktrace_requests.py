@@ -71,14 +71,20 @@ class Requests:
             pdu = (8 << 20 | 1).to_bytes(4, "big") + bytes(4) + (starts[order[0]] - 2048).to_bytes(8, "big")
             self.event(queued, "A", starts[order[0]], bios[order[0]], what, pid, pdu=pdu)
         self.event(queued, "Q", starts[order[0]], bios[order[0]], what | flags, pid)
-        self.event(later(), "G", starts[order[0]], bios[order[0]], what | flags, pid)
+        allocated = later()
+        self.event(allocated, "G", starts[order[0]], bios[order[0]], what | flags, pid)
+        q2m, merged_at = 0, []
         if pick.random() < 0.5:
             self.event(later(), "P", 0, 0, READ, pid)
         for i in order[1:]:
             merger = pick.choice(list(NAMES))
             first_pid = merger if kind == "front" else first_pid
-            self.event(later(), "Q", starts[i], bios[i], what | flags, merger)
-            self.event(later(), "F" if kind == "front" else "M", starts[i], bios[i], what | flags, merger)
+            came = later()
+            self.event(came, "Q", starts[i], bios[i], what | flags, merger)
+            merged_at.append(later())
+            q2m += merged_at[-1] - came
+            letter = "F" if kind == "front" else "M"
+            self.event(merged_at[-1], letter, starts[i], bios[i], what | flags, merger)
         inserted = 0
         if pick.random() < 0.5:
             inserted = later()
@@ -86,7 +92,7 @@ class Requests:
             self.event(inserted, "I", start, sum(bios), what | flags, pid)
         if pick.random() < 0.5:
             self.event(later(), "U", 0, 0, READ, pid, pdu=(3).to_bytes(8, "big"))
-        self.finish(queued, inserted, later, start, bios, what | flags, first_pid)
+        self.finish(queued, allocated, inserted, later, start, bios, what | flags, first_pid, q2m, merged_at)
 
     def split(self, queued: int, later: Any, starts: list[int], bios: list[int], what: int, pid: int) -> None:
         """One bio that is too large: each part is a request, as old as the bio."""
@@ -94,12 +100,14 @@ class Requests:
         for i, size in enumerate(bios):
             if i + 1 < len(bios):
                 self.event(later(), "X", starts[i], size, what, pid, pdu=starts[i + 1].to_bytes(8, "big"))
-            self.event(later(), "G", starts[i], size, what, pid)
-            self.finish(queued, 0, later, starts[i], [size], what, pid)
+            allocated = later()
+            self.event(allocated, "G", starts[i], size, what, pid)
+            self.finish(queued, allocated, 0, later, starts[i], [size], what, pid, 0, [])
 
     def finish(
-        self, queued: int, inserted: int, later: Any, start: int, bios: list[int], what: int, pid: int
-    ) -> None:
+        self, queued: int, allocated: int, inserted: int, later: Any, start: int, bios: list[int], what: int,
+        pid: int, q2m: int, merged_at: list[int],
+    ) -> None:  # fmt: skip
         """Issue, perhaps again and again, and completion, perhaps in parts."""
         pick, size = self.random, sum(bios)
         requeues = pick.choice([0, 0, 0, 1, 3])
@@ -120,5 +128,5 @@ class Requests:
         op = OPS[what & (READ | WRITE | DISCARD)]
         self.rows.append(
             (self.device, op, start, size, queued, inserted, issued, completed, pid, NAMES[pid],
-             len(bios) - 1, requeues, error, flags)
+             len(bios) - 1, requeues, error, flags, allocated, q2m, sum(issued - t for t in merged_at))
         )  # fmt: skip

@@ -321,7 +321,8 @@ def test_the_recording_is_described_as_the_recorders(reader: Path, tmp_path: Pat
     struct = text[text.index("struct block_record {") : text.index("char comm[16]")]
     members = [line.split(";")[0].split()[-1] for line in struct.splitlines()[1:] if ";" in line]
     got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", one_request(START_NS, 800)))
-    assert [entry["name"] for entry in got.header["fields"]] == [*members, "comm"]
+    more = ["get_request_ns", "q2m_ns", "m2d_ns"]
+    assert [entry["name"] for entry in got.header["fields"]] == [*members, "comm", *more]
     for enum, prefix in (("block_op", "BLOCK_OP_"), ("block_class", "BLOCK_CLASS_")):
         body = text[text.index(f"enum {enum} {{") :]
         names = [word.split(",")[0].strip() for word in body[: body.index("}")].splitlines()[1:]]

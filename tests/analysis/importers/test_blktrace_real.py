@@ -162,7 +162,10 @@ def test_a_real_trace(reader: Path, tmp_path: Path, scheduler: str) -> None:
     folder.mkdir()
     paths = write_as_blktrace(tracer.stream, folder, names)
     got = run_reader(reader, tmp_path / "out", paths)
-    assert got.header == header
+    mine = len(header["fields"])
+    assert got.header["fields"][:mine] == header["fields"]
+    same = ("table", "byte_order", "clock", "bin_ns", "enums")
+    assert [got.header[name] for name in same] == [header[name] for name in same]
     assert got.lost == {} and got.notes.keys() <= {"flush-only bios", "submitter from the request"}
     assert_same_as_blkparse(got, tracer, folder)
     assert_same_as_bpf(got, recorded)
