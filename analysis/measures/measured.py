@@ -25,36 +25,15 @@ from analysis.measures.block_life import BlockLife, measure_block
 from analysis.measures.devices import DeviceRow, by_device, disk_bytes
 from analysis.measures.statistics import Mean, mean_ci
 from analysis.measures.timeline import F64, Timeline, make_timeline, nice_width_ns
+from analysis.measures.window import QUANTUM_NS, Window, find_window
 from analysis.run import Run
 from analysis.tables.load import Tables
 from analysis.tables.store import I64
 
-QUANTUM_NS = 100_000_000
 PICTURE_BINS = 240
 CORRELATION_BINS = 400
 LONGEST_CORRELATION_BIN_NS = 1_000_000_000
-LONGEST_RUN_NS = 400 * 24 * 3600 * 10**9
-
-
-@dataclass(frozen=True)
-class Window:
-    """The recorded time, the workload's time (CLOCK_MONOTONIC ns) and where they were taken from."""
-
-    start_ns: int
-    end_ns: int
-    work_start_ns: int
-    work_end_ns: int
-    stated: bool  # run.json said so; else taken from the tables
-
-    @property
-    def elapsed_s(self) -> float:
-        """Length of the recording."""
-        return (self.end_ns - self.start_ns) / 1e9
-
-    @property
-    def work_s(self) -> float:
-        """Length of the workload."""
-        return (self.work_end_ns - self.work_start_ns) / 1e9
+MOST_CORRELATION_BINS = 100_000  # then they get longer: memory stays bounded whatever times a run states
 
 
 @dataclass(frozen=True)
@@ -96,60 +75,6 @@ class Measured:
     correlation_why_not: str
 
 
-def _spans(tables: Tables) -> tuple[list[I64], list[I64]]:
-    """Arrays of earliest and of latest moments of each table."""
-    begins: list[I64] = []
-    ends: list[I64] = []
-    if tables.block is not None:
-        begins.append(tables.block.issue_ns)
-        ends.append(tables.block.complete_ns)
-    if tables.call is not None:
-        begins.append(tables.call.bin_ns)
-        ends.append(tables.call.bin_ns + tables.call.bin_length_ns)
-    if tables.lock_wait is not None:
-        begins.append(tables.lock_wait.bin_ns)
-        ends.append(tables.lock_wait.bin_ns + tables.lock_wait.bin_length_ns)
-    if tables.counter is not None:
-        begins.append(tables.counter.t_ns)
-        ends.append(tables.counter.t_ns)
-    if tables.phases is not None:
-        begins.append(tables.phases.start_ns)
-        ends.append(tables.phases.end_ns)
-    return [b[b > 0] for b in begins if (b > 0).any()], [e[e > 0] for e in ends if (e > 0).any()]
-
-
-def find_window(run: Run, tables: Tables) -> Window:
-    """The recorded window from run.json's clock, where that is sane, else from what the tables hold."""
-    stated_start = run.int_("clock", "record_start_ns")
-    stated_end = run.int_("clock", "record_end_ns")
-    begins, ends = _spans(tables)
-    first = min((int(b.min()) for b in begins), default=0)
-    last = max((int(e.max()) for e in ends), default=first + 1)
-    sane = (
-        stated_start is not None
-        and stated_end is not None
-        and 0 < stated_start < stated_end < stated_start + LONGEST_RUN_NS
-    )
-    if sane and stated_start is not None and stated_end is not None:
-        start, end = stated_start, stated_end
-        outside = sum(int((e < start - QUANTUM_NS).sum()) for e in ends)
-        outside += sum(int((b > end + QUANTUM_NS).sum()) for b in begins)
-        if outside:
-            run.gaps.append(
-                f"{outside:,} rows lie more than 0.1 s outside the recorded time run.json states;"
-                " they are counted in the first or last bin"
-            )
-    else:
-        start = stated_start if stated_start is not None and 0 < stated_start <= first else first
-        end = max(last, start + 1)
-        run.gaps.append("run.json does not say when recording began and ended: taken from the tables")
-    work_start = run.int_("clock", "workload_start_ns") or start
-    work_end = run.int_("clock", "workload_end_ns") or end
-    if not start <= work_start < work_end <= end:
-        work_start, work_end = start, end
-    return Window(start, end, work_start, work_end, sane)
-
-
 def _metadata_share(tables: Tables, timeline: Timeline) -> F64 | None:
     """Metadata share of the device's bytes per bin; NaN where nothing of known class moved."""
     block = tables.block
@@ -168,6 +93,7 @@ def _correlations(
 ) -> tuple[list[correlation.Correlation], Timeline, str]:
     span = window.work_end_ns - window.work_start_ns
     width = min(nice_width_ns(span, CORRELATION_BINS, QUANTUM_NS), LONGEST_CORRELATION_BIN_NS)
+    width = max(width, nice_width_ns(span, MOST_CORRELATION_BINS, QUANTUM_NS))
     grid = make_timeline(window.work_start_ns, window.work_end_ns, window.start_ns, width, QUANTUM_NS)
     if tables.call is None:
         return [], grid, "no application throughput: the calls collector has nothing"

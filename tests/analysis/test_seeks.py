@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.measures import seeks
-from analysis.measures.measured import find_window, measure
+from analysis.measures.measured import measure
+from analysis.measures.window import find_window
 from analysis.run import open_run
 from analysis.tables.block import Block
 from analysis.tables.load import load_tables
