@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Waiting for programs that are still adding to a time bin. */
+/* Waiting for programs that are still adding to a time bin, and taking out what they added. */
 #include "bins.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
 
 /*
  * A program that began in a bin may still be adding to it for a moment after the bin is over. Longer than any
@@ -41,4 +44,24 @@ void bins_drain(const struct bin_turn *turns, int cpus, volatile uint64_t *drain
 		drain_bin(bin);
 		__atomic_store_n(drained_to, bin + 1, __ATOMIC_RELEASE);
 	}
+}
+
+bool bins_take(int map_fd, uint64_t bin, void *keys, void *sums, uint32_t most,
+	       void (*take_sums)(uint64_t bin, uint32_t count))
+{
+	uint32_t place = 0;
+	int err = 0;
+
+	for (bool first = true; !err; first = false) {
+		uint32_t count = most;
+
+		if (bpf_map_lookup_and_delete_batch(map_fd, first ? NULL : &place, &place, keys,
+						    sums, &count, NULL))
+			err = errno;
+		if (err && err != ENOENT) /* ENOENT: that was all */
+			return false;
+		if (count)
+			take_sums(bin, count);
+	}
+	return true;
 }

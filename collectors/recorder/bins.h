@@ -15,4 +15,11 @@
 void bins_drain(const struct bin_turn *turns, int cpus, volatile uint64_t *drained_to,
 		uint64_t bin_ns, bool last, void (*drain_bin)(uint64_t bin));
 
+/*
+ * Empties a bin's hash map. Calls take_sums whenever keys and sums, which have room for `most` entries, hold some.
+ * False: not all could be read.
+ */
+bool bins_take(int map_fd, uint64_t bin, void *keys, void *sums, uint32_t most,
+	       void (*take_sums)(uint64_t bin, uint32_t count));
+
 #endif

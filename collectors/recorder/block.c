@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "programs.h"
 #include "records.h"
 
 #include "block.skel.h" /* uses the types of records.h */
@@ -112,26 +113,19 @@ static void unmap_memory(void *memory, size_t bytes)
 
 static int load(const struct options *options)
 {
-	uint32_t zero = 0;
-
-	cpus = libbpf_num_possible_cpus();
+	cpus = libbpf_num_possible_cpus(); /* no bins here: any number will do */
 	if (cpus <= 0)
 		return source_off(&state, "mount sysfs on /sys",
 				  "the number of CPUs can't be read");
 	skel = block_bpf__open();
 	if (!skel)
-		return source_off(&state, "rebuild with make clean, then make build",
-				  "the BPF object can't be opened: %s", strerror(errno));
+		return programs_not_opened(&state);
 	if (configure(options))
-		return source_off(&state, "report this", "the maps can't be sized: %s",
-				  strerror(errno));
+		return programs_not_sized(&state);
 	if (block_bpf__load(skel))
-		return source_off(&state, "make doctor says what this kernel lacks",
-				  "the kernel refused the programs: %s", strerror(errno));
-	if (options->cgroup_fd >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup),
-							   &zero, &options->cgroup_fd, BPF_ANY))
-		return source_off(&state, "use a cgroup2 directory",
-				  "the workload's cgroup can't be watched: %s", strerror(errno));
+		return programs_not_loaded(&state);
+	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup))
+		return -1;
 	rings = map_memory(skel->maps.rings, rings_bytes, PROT_READ | PROT_WRITE);
 	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);
 	counts = map_memory(skel->maps.counts, counts_bytes, PROT_READ);
@@ -170,8 +164,7 @@ static int start(const struct options *options)
 		goto fail;
 	}
 	if (block_bpf__attach(skel)) {
-		source_off(&state, "make doctor says what this kernel lacks",
-			   "the kernel refused to attach: %s", strerror(errno));
+		programs_not_attached(&state);
 		goto fail;
 	}
 	skel->bss->attached_ns = monotonic_ns();

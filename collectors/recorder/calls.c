@@ -14,6 +14,7 @@
 
 #include "bins.h"
 #include "call_table.h"
+#include "programs.h"
 #include "records.h"
 
 #include "calls.skel.h" /* uses the types of records.h */
@@ -80,33 +81,20 @@ static int configure(const struct options *options)
 
 static int load(const struct options *options)
 {
-	uint32_t zero = 0;
 	void *mapped;
 
-	cpus = libbpf_num_possible_cpus();
-	if (cpus <= 0)
-		return source_off(&state, "mount sysfs on /sys",
-				  "the number of CPUs can't be read");
-	if (cpus > BIN_CPUS)
-		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs",
-				  BIN_CPUS);
-	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
-				  "/sys/kernel/btf/vmlinux can't be read: %s", strerror(errno));
+	cpus = programs_cpus(&state);
+	if (cpus < 0 || programs_need_types(&state))
+		return -1;
 	skel = calls_bpf__open();
 	if (!skel)
-		return source_off(&state, "rebuild with make clean, then make build",
-				  "the BPF object can't be opened: %s", strerror(errno));
+		return programs_not_opened(&state);
 	if (configure(options))
-		return source_off(&state, "report this", "the maps can't be sized: %s",
-				  strerror(errno));
+		return programs_not_sized(&state);
 	if (calls_bpf__load(skel))
-		return source_off(&state, "make doctor says what this kernel lacks",
-				  "the kernel refused the programs: %s", strerror(errno));
-	if (options->cgroup_fd >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup),
-							   &zero, &options->cgroup_fd, BPF_ANY))
-		return source_off(&state, "use a cgroup2 directory",
-				  "the workload's cgroup can't be watched: %s", strerror(errno));
+		return programs_not_loaded(&state);
+	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup))
+		return -1;
 	mapped = mmap(NULL, cells_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 		      bpf_map__fd(skel->maps.cells), 0);
 	if (mapped == MAP_FAILED)
@@ -145,8 +133,7 @@ static int start(const struct options *options)
 	if (skel->links.sys_enter)
 		skel->links.sys_exit = bpf_program__attach(skel->progs.sys_exit);
 	if (!skel->links.sys_exit) {
-		source_off(&state, "make doctor says what this kernel lacks",
-			   "the kernel refused to attach: %s", strerror(errno));
+		programs_not_attached(&state);
 		goto fail;
 	}
 	state.object = skel->obj;

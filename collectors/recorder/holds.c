@@ -18,6 +18,7 @@
 
 #include "bins.h"
 #include "lock_names.h"
+#include "programs.h"
 #include "records.h"
 
 #include "holds.skel.h" /* uses the types of records.h */
@@ -135,22 +136,12 @@ static int choose_functions(void)
 
 static int load(const struct options *options)
 {
-	uint32_t zero = 0;
-
-	cpus = libbpf_num_possible_cpus();
-	if (cpus <= 0)
-		return source_off(&state, "mount sysfs on /sys",
-				  "the number of CPUs can't be read");
-	if (cpus > BIN_CPUS)
-		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs",
-				  BIN_CPUS);
-	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
-				  "/sys/kernel/btf/vmlinux can't be read: %s", strerror(errno));
+	cpus = programs_cpus(&state);
+	if (cpus < 0 || programs_need_types(&state))
+		return -1;
 	skel = holds_bpf__open();
 	if (!skel)
-		return source_off(&state, "rebuild with make clean, then make build",
-				  "the BPF object can't be opened: %s", strerror(errno));
+		return programs_not_opened(&state);
 	if (choose_functions())
 		return -1;
 	skel->rodata->bin_ns = bin_ns;
@@ -159,21 +150,15 @@ static int load(const struct options *options)
 					       skel->maps.sums3 };
 	for (int i = 0; i < SLOTS; i++)
 		if (bpf_map__set_max_entries(slots[i], sums_entries()))
-			return source_off(&state, "report this", "the maps can't be sized: %s",
-					  strerror(errno));
+			return programs_not_sized(&state);
 	if (lock_names_share(skel->obj))
 		return source_off(&state, "report this", "the map of objects can't be shared: %s",
 				  strerror(errno));
 	if (holds_bpf__load(skel))
-		return source_off(&state, "make doctor says what this kernel lacks",
-				  "the kernel refused the programs: %s", strerror(errno));
+		return programs_not_loaded(&state);
 	for (int i = 0; i < SLOTS; i++)
 		sum_fds[i] = bpf_map__fd(slots[i]);
-	if (options->cgroup_fd >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup),
-							   &zero, &options->cgroup_fd, BPF_ANY))
-		return source_off(&state, "use a cgroup2 directory",
-				  "the workload's cgroup can't be watched: %s", strerror(errno));
-	return 0;
+	return programs_watch_workload(&state, options, skel->maps.workload_cgroup);
 }
 
 static void stop(void)
@@ -253,33 +238,24 @@ static struct hold_record row_of(uint64_t bin, const struct hold_key *key,
 	return row;
 }
 
-static void drain_bin(uint64_t bin)
+static void take_sums(uint64_t bin, uint32_t count)
 {
-	int fd = sum_fds[bin % SLOTS], err = 0;
-	uint32_t place = 0;
 	size_t whole;
 
-	for (bool first = true; !err; first = false) {
-		uint32_t count = BATCH;
-
-		if (bpf_map_lookup_and_delete_batch(fd, first ? NULL : &place, &place, keys, sums,
-						    &count, NULL)) {
-			err = errno;
-			if (err != ENOENT) { /* ENOENT: that was all */
-				reason_add(state.notes, "a bin's sums could not be read", 1);
-				count = 0;
-			}
-		}
-		for (uint32_t i = 0; i < count; i++) {
-			records[i] = row_of(bin, &keys[i], &sums[i]);
-			if (!lock_names_note(keys[i].lock, keys[i].kind, NULL))
-				reason_add(state.notes, "lock not written", 1);
-		}
-		whole = rec_file_write(file, &state, records, count);
-		for (size_t i = 0; i < whole; i++)
-			state.recorded +=
-				records[i].acquired + records[i].try_failed + records[i].holds;
+	for (uint32_t i = 0; i < count; i++) {
+		records[i] = row_of(bin, &keys[i], &sums[i]);
+		if (!lock_names_note(keys[i].lock, keys[i].kind, NULL))
+			reason_add(state.notes, "lock not written", 1);
 	}
+	whole = rec_file_write(file, &state, records, count);
+	for (size_t i = 0; i < whole; i++)
+		state.recorded += records[i].acquired + records[i].try_failed + records[i].holds;
+}
+
+static void drain_bin(uint64_t bin)
+{
+	if (!bins_take(sum_fds[bin % SLOTS], bin, keys, sums, BATCH, take_sums))
+		reason_add(state.notes, "a bin's sums could not be read", 1);
 }
 
 static void read_counts(void)

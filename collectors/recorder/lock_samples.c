@@ -306,38 +306,30 @@ int lock_samples_open(struct locks_bpf *object, const struct options *options)
 	return 0;
 }
 
+static void take_sums(uint64_t bin, uint32_t count)
+{
+	int stacks = bpf_map__fd(skel->maps.stacks);
+
+	memset(records, 0, sizeof(records)); /* with the padding: it goes to the file */
+	for (uint32_t i = 0; i < count; i++) {
+		records[i].bin_ns = bin * bin_ns;
+		records[i].lock_id = keys[i].lock;
+		records[i].period_ns = SAMPLE_PERIOD_NS;
+		records[i].stack_id = keys[i].stack_id;
+		records[i].doing = keys[i].doing;
+		records[i].in_workload = keys[i].in_workload;
+		for (int cpu = 0; cpu < cpus; cpu++)
+			records[i].count += sums[(size_t)i * cpus + cpu];
+		if (!stacks_note(stacks, keys[i].stack_id))
+			reason_add(state->notes, "stack not written", 1);
+	}
+	rec_file_write(file, state, records, count);
+}
+
 static void drain_bin(uint64_t bin)
 {
-	int fd = sum_fds[bin % LOCK_BIN_SLOTS], stacks = bpf_map__fd(skel->maps.stacks), err = 0;
-	uint32_t place = 0;
-
-	for (bool first = true; !err; first = false) {
-		uint32_t count = BATCH;
-
-		if (bpf_map_lookup_and_delete_batch(fd, first ? NULL : &place, &place, keys, sums,
-						    &count, NULL)) {
-			err = errno;
-			if (err != ENOENT) { /* ENOENT: that was all */
-				reason_add(state->notes, "a bin's CPU samples could not be read",
-					   1);
-				count = 0;
-			}
-		}
-		memset(records, 0, sizeof(records)); /* with the padding: it goes to the file */
-		for (uint32_t i = 0; i < count; i++) {
-			records[i].bin_ns = bin * bin_ns;
-			records[i].lock_id = keys[i].lock;
-			records[i].period_ns = SAMPLE_PERIOD_NS;
-			records[i].stack_id = keys[i].stack_id;
-			records[i].doing = keys[i].doing;
-			records[i].in_workload = keys[i].in_workload;
-			for (int cpu = 0; cpu < cpus; cpu++)
-				records[i].count += sums[(size_t)i * cpus + cpu];
-			if (!stacks_note(stacks, keys[i].stack_id))
-				reason_add(state->notes, "stack not written", 1);
-		}
-		rec_file_write(file, state, records, count);
-	}
+	if (!bins_take(sum_fds[bin % LOCK_BIN_SLOTS], bin, keys, sums, BATCH, take_sums))
+		reason_add(state->notes, "a bin's CPU samples could not be read", 1);
 }
 
 /* Rare enough to be told only if there are any. */

@@ -14,6 +14,7 @@
 #include "bins.h"
 #include "lock_names.h"
 #include "lock_samples.h"
+#include "programs.h"
 #include "records.h"
 
 #include "locks.skel.h" /* uses the types of records.h */
@@ -54,26 +55,16 @@ static size_t hot_bytes(void)
 
 static int load(const struct options *options)
 {
-	uint32_t zero = 0;
-
-	cpus = libbpf_num_possible_cpus();
-	if (cpus <= 0)
-		return source_off(&state, "mount sysfs on /sys",
-				  "the number of CPUs can't be read");
-	if (cpus > BIN_CPUS)
-		return source_off(&state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs",
-				  BIN_CPUS);
-	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
-				  "/sys/kernel/btf/vmlinux can't be read: %s", strerror(errno));
+	cpus = programs_cpus(&state);
+	if (cpus < 0 || programs_need_types(&state))
+		return -1;
 	if (!kernel_has_function("__bpf_trace_contention_begin") &&
 	    !kernel_has_function("__traceiter_contention_begin"))
 		return source_off(&state, "use Linux 5.19 or newer",
 				  "the kernel has no tracepoint lock:contention_begin");
 	skel = locks_bpf__open();
 	if (!skel)
-		return source_off(&state, "rebuild with make clean, then make build",
-				  "the BPF object can't be opened: %s", strerror(errno));
+		return programs_not_opened(&state);
 	skel->rodata->bin_ns = bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->cpus = cpus;
@@ -86,18 +77,15 @@ static int load(const struct options *options)
 					  skel->maps.sums3 };
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
 		if (bpf_map__set_max_entries(slots[i], sums_entries()))
-			return source_off(&state, "report this", "the maps can't be sized: %s",
-					  strerror(errno));
+			return programs_not_sized(&state);
 	if (lock_names_share(skel->obj))
 		return source_off(&state, "report this", "the map of objects can't be shared: %s",
 				  strerror(errno));
 	if (bpf_map__set_max_entries(skel->maps.hot, LOCK_BIN_SLOTS * cpus))
-		return source_off(&state, "report this", "the maps can't be sized: %s",
-				  strerror(errno));
+		return programs_not_sized(&state);
 	lock_samples_prepare(skel, options, &state);
 	if (locks_bpf__load(skel))
-		return source_off(&state, "make doctor says what this kernel lacks",
-				  "the kernel refused the programs: %s", strerror(errno));
+		return programs_not_loaded(&state);
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
 		sum_fds[i] = bpf_map__fd(slots[i]);
 	hot = mmap(NULL, hot_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -107,11 +95,7 @@ static int load(const struct options *options)
 		return source_off(&state, "free some memory", "the sums can't be mapped: %s",
 				  strerror(errno));
 	}
-	if (options->cgroup_fd >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.workload_cgroup),
-							   &zero, &options->cgroup_fd, BPF_ANY))
-		return source_off(&state, "use a cgroup2 directory",
-				  "the workload's cgroup can't be watched: %s", strerror(errno));
-	return 0;
+	return programs_watch_workload(&state, options, skel->maps.workload_cgroup);
 }
 
 static void stop(void)
@@ -170,8 +154,7 @@ static int start(const struct options *options)
 	(void)stacks_symbol(0, &unused);
 	skel->bss->drained_to = monotonic_ns() / bin_ns;
 	if (attach()) {
-		source_off(&state, "make doctor says what this kernel lacks",
-			   "the kernel refused to attach: %s", strerror(errno));
+		programs_not_attached(&state);
 		goto fail;
 	}
 	if (lock_samples_open(skel, options)) {
@@ -293,37 +276,28 @@ static void drain_hot(uint64_t bin)
 	}
 }
 
+static void take_sums(uint64_t bin, uint32_t count)
+{
+	uint64_t frames[LOCK_STACK_FRAMES + 1] = { 0 };
+	int stacks = bpf_map__fd(skel->maps.stacks);
+
+	for (uint32_t i = 0; i < count; i++) {
+		bool known = keys[i].stack_id >= 0 &&
+			     !bpf_map_lookup_elem(stacks, &keys[i].stack_id, frames);
+
+		records[i] = merge(bin, &keys[i], &sums[(size_t)i * cpus]);
+		if (!note_stacks(&keys[i]))
+			reason_add(state.notes, "stack not written", 1);
+		if (!lock_names_note(keys[i].lock, keys[i].kind, known ? frames : NULL))
+			reason_add(state.notes, "lock not written", 1);
+	}
+	state.recorded += waits_in(rec_file_write(file, &state, records, count));
+}
+
 static void drain_bin(uint64_t bin)
 {
-	int fd = sum_fds[bin % LOCK_BIN_SLOTS], stacks = bpf_map__fd(skel->maps.stacks), err = 0;
-	uint64_t frames[LOCK_STACK_FRAMES + 1] = { 0 };
-	uint32_t place = 0;
-
-	for (bool first = true; !err; first = false) {
-		uint32_t count = BATCH;
-		size_t whole;
-
-		if (bpf_map_lookup_and_delete_batch(fd, first ? NULL : &place, &place, keys, sums,
-						    &count, NULL)) {
-			err = errno;
-			if (err != ENOENT) { /* ENOENT: that was all */
-				reason_add(state.notes, "a bin's sums could not be read", 1);
-				count = 0;
-			}
-		}
-		for (uint32_t i = 0; i < count; i++) {
-			records[i] = merge(bin, &keys[i], &sums[(size_t)i * cpus]);
-			bool known = keys[i].stack_id >= 0 &&
-				     !bpf_map_lookup_elem(stacks, &keys[i].stack_id, frames);
-
-			if (!note_stacks(&keys[i]))
-				reason_add(state.notes, "stack not written", 1);
-			if (!lock_names_note(keys[i].lock, keys[i].kind, known ? frames : NULL))
-				reason_add(state.notes, "lock not written", 1);
-		}
-		whole = rec_file_write(file, &state, records, count);
-		state.recorded += waits_in(whole);
-	}
+	if (!bins_take(sum_fds[bin % LOCK_BIN_SLOTS], bin, keys, sums, BATCH, take_sums))
+		reason_add(state.notes, "a bin's sums could not be read", 1);
 	drain_hot(bin);
 }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What every source made of BPF programs asks of the machine, and says when it can't be had. */
+#include "programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "records.h"
+
+int programs_cpus(struct source_state *state)
+{
+	int cpus = libbpf_num_possible_cpus();
+
+	if (cpus <= 0)
+		return source_off(state, "mount sysfs on /sys", "the number of CPUs can't be read");
+	if (cpus > BIN_CPUS)
+		return source_off(state, "raise BIN_CPUS in bpf/bin_turns.h", "more than %d CPUs",
+				  BIN_CPUS);
+	return cpus;
+}
+
+int programs_need_types(struct source_state *state)
+{
+	if (!access("/sys/kernel/btf/vmlinux", R_OK))
+		return 0;
+	return source_off(state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
+			  "/sys/kernel/btf/vmlinux can't be read: %s", strerror(errno));
+}
+
+int programs_not_opened(struct source_state *state)
+{
+	return source_off(state, "rebuild with make clean, then make build",
+			  "the BPF object can't be opened: %s", strerror(errno));
+}
+
+int programs_not_sized(struct source_state *state)
+{
+	return source_off(state, "report this", "the maps can't be sized: %s", strerror(errno));
+}
+
+int programs_not_loaded(struct source_state *state)
+{
+	return source_off(state, "make doctor says what this kernel lacks",
+			  "the kernel refused the programs: %s", strerror(errno));
+}
+
+int programs_not_attached(struct source_state *state)
+{
+	return source_off(state, "make doctor says what this kernel lacks",
+			  "the kernel refused to attach: %s", strerror(errno));
+}
+
+int programs_watch_workload(struct source_state *state, const struct options *options,
+			    const struct bpf_map *map)
+{
+	uint32_t zero = 0;
+
+	if (options->cgroup_fd < 0 ||
+	    !bpf_map_update_elem(bpf_map__fd(map), &zero, &options->cgroup_fd, BPF_ANY))
+		return 0;
+	return source_off(state, "use a cgroup2 directory",
+			  "the workload's cgroup can't be watched: %s", strerror(errno));
+}
