@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from collectors import blockdev, facts, interrupts, paths, process
+from collectors import blockdev, facts, geometry, interrupts, paths, process
+from collectors.geometry import mounted
 from collectors.privilege import owner
 from collectors.recording import Session, first_facts, kept, sweep
 from collectors.rundir import RunDirectory
@@ -19,7 +20,7 @@ from workloads import filesystems, mounts
 from workloads.cgroups import WorkloadCgroup
 from workloads.disks import Disk, open_disk, queue
 from workloads.errors import RunError, UserError
-from workloads.filesystems import geometry
+from workloads.filesystems import geometry as journals
 from workloads.janitor import Janitor
 from workloads.machines.choice import GUEST
 from workloads.plan import Plan, make_plan
@@ -61,8 +62,10 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     first_facts(run, plan.words)
     for text in (*plan.warnings, *(f"left out: {option}: {why}" for option, why in plan.left_out.items())):
         run.warn(text)
+    disk: Disk | None = None
     if plan.filesystem is not None:
-        directory, disks, target_dev = _prepare_disk(session, plan, janitor, stack)
+        directory, disk, target_dev = _prepare_disk(session, plan, janitor, stack)
+        disks = [Path(one.path).name for one in disk.all]
     else:
         assert plan.directory is not None
         directory = plan.directory
@@ -98,6 +101,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         with session.step("unmount", str(directory), "unmount_s"):
             os.chdir("/")
             filesystems.unmount(directory, janitor)
+    _find_geometry(session, plan, disk, directory)
     if ended.interrupted:
         raise KeyboardInterrupt
     run.facts["state"] = "complete"
@@ -112,10 +116,8 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     run.facts["exit_status"] = 0
 
 
-def _prepare_disk(
-    session: Session, plan: Plan, janitor: Janitor, stack: ExitStack
-) -> tuple[Path, list[str], str]:
-    """Open, format and mount the plan's disks. Returns where, the disks' names, the file system's number."""
+def _prepare_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> tuple[Path, Disk, str]:
+    """Open, format and mount the plan's disks. Returns where, the disks, the file system's number."""
     run = session.run
     assert plan.filesystem is not None
     with session.step("disk", _said(plan), "disk_s"):
@@ -147,12 +149,11 @@ def _prepare_disk(
             "mount": command,
             "proc_mounts": line,
             "fsck": None,
-            "geometry": _geometry(run, plan.filesystem.geometry, disk),
+            "geometry": _journal(run, plan.filesystem.geometry, disk),
         },
     )
     run.facts["tools"]["mkfs"] = filesystems.version(plan.filesystem)
-    names = [Path(one.path).name for one in disk.all]
-    return mountpoint, names, blockdev.filesystem_number(mountpoint)
+    return mountpoint, disk, blockdev.filesystem_number(mountpoint)
 
 
 def _said(plan: Plan) -> str:
@@ -173,12 +174,15 @@ def _unmount_if_mounted(mountpoint: Path, janitor: Janitor) -> None:
         filesystems.unmount(mountpoint, janitor)
 
 
-def _geometry(run: RunDirectory, kind: str, disk: Disk) -> dict[str, object]:
-    """Return where the journal is: sectors of the main disk, or a disk of its own."""
+def _journal(run: RunDirectory, kind: str, disk: Disk) -> dict[str, object]:
+    """Return where the journal is: sectors of the main disk, or a disk of its own.
+
+    Asked before the run, so that one that is killed has it too; the rest of the geometry comes at the end.
+    """
     if disk.journal is not None:
         return {"journal": [], "journal_dev": f"{disk.journal.dev[0]}:{disk.journal.dev[1]}"}
     try:
-        return {"journal": geometry.journal(kind, disk.path)}
+        return {"journal": journals.journal(kind, disk.path)}
     except UserError as error:
         run.warn(f"journal writes cannot be told from other metadata: {error.message}")
         return {"journal": []}
@@ -277,6 +281,24 @@ def _find_paths(session: Session, directory: Path, dev: str, formatted: bool) ->
             f"{len(wanted) - len(found.paths)} of {len(wanted)} inodes have no path: "
             f"the search ended after {found.looked_at:,} names (at most {paths.SECONDS:g} s)"
         )
+
+
+def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: Path) -> None:
+    """Ask the devices what the file system keeps where: at rest if it is ours, beside the kernel if not."""
+    run = session.run
+    with session.step("geometry", "looking what lies where on the disk", "geometry_s"):
+        if plan.filesystem is None or disk is None:
+            found, warnings = mounted.of_place(blockdev.under(directory))
+        else:
+            devices = [disk.path, *(one.path for one in disk.more)]
+            journal = (
+                (disk.journal.path, int(str(disk.journal.facts["size_bytes"]))) if disk.journal else None
+            )
+            found, warnings = geometry.find(plan.filesystem.kernel_type, devices, journal)
+    for text in warnings:
+        session.warn(text)
+    run.facts["filesystem"]["geometry"].update(found)
+    run.write()
 
 
 def _why(status: int, session: Session) -> str:

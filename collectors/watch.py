@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from collectors import blockdev, facts, interrupts
+from collectors.geometry import mounted
 from collectors.privilege import owner
 from collectors.recording import Session, first_facts, kept, sweep
 from collectors.rundir import RunDirectory
@@ -55,6 +56,11 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
     run.phase("watch", start_ns, end_ns)
     run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
     session.stop_recorder()
+    with session.step("geometry", f"looking what lies where on {disk}", "geometry_s"):
+        found, warnings = mounted.of_disk(disk)
+    for text in warnings:
+        session.warn(text)
+    run.add(filesystem={"geometry": found})
     run.facts["state"] = "complete"
     run.facts["exit_status"] = 1
     session.check_recording()
