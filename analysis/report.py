@@ -9,7 +9,7 @@ from analysis import units
 from analysis.figures import distributions, iograph
 from analysis.files import remove, write_atomic
 from analysis.measures.measured import Measured, measure
-from analysis.reports import about, html, lock_pictures, text
+from analysis.reports import about, cpu_content, html, lock_pictures, text
 from analysis.reports.content import make_document
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables
@@ -17,7 +17,15 @@ from analysis.tables.load import load_tables
 IOGRAPH = "IO graph: disk offset, throughput, rates, latency, queue depth, lock waits and memory over time"
 DISTRIBUTIONS = "Distributions of request latency by operation, of seek distance and of request size by class"
 # what the terminal shows of the text; the rest is in the file
-ESSENCE = ("Where the time went", "Throughput", "Seeks", "Request latency", "Lock waits", "Warnings and gaps")
+ESSENCE = (
+    "Where the time went",
+    "Throughput",
+    "Seeks",
+    "Request latency",
+    "Lock waits",
+    "Where the CPU went",
+    "Warnings and gaps",
+)
 FILES = ("report.txt", "report.html", "iograph.png", "iograph.svg")
 CONSOLE = "raw/console.log"  # what the guest of a run in a virtual machine said
 
@@ -70,6 +78,16 @@ def make_report(path: Path) -> str:
             remove(run.path / name)  # of a report before
     if lock_files is not None:
         pictures += [(words, lock_files.files[name]) for words, name in lock_files.pictures]
-    page = html.render(document, pictures, files, "the run directory", lock_pictures.INLINE)
+    cpu_files = cpu_content.files(measured)
+    for name in cpu_content.NAMES:
+        if name in cpu_files:
+            write_atomic(run.path / name, cpu_files[name])
+            files.insert(-len(tables.rows), name)
+        else:
+            remove(run.path / name)
+    if cpu_files:
+        pictures.append((cpu_content.PICTURE, cpu_files["on_cpu.svg"]))
+    inline = (*lock_pictures.INLINE, cpu_content.PICTURE)
+    page = html.render(document, pictures, files, "the run directory", inline)
     write_atomic(run.path / "report.html", page.encode("utf-8", "backslashreplace"))
     return text.essence(document, ESSENCE, [run.path / name for name in shown])

@@ -28,6 +28,8 @@ COLLECTOR_OF = {
     "hold": "holds",
     "call": "calls",
     "counter": "counters",
+    "cpu_sample": "perf",
+    "cpu_stack": "perf",
 }
 
 

@@ -129,6 +129,7 @@ def probe() -> dict[str, dict[str, str]] | None:
 
 
 _HOLDS = "; on only if asked for: COLLECT='block locks calls counters holds'"
+_SAMPLES = "; on only if asked for: COLLECT='block perf'"
 _BLKTRACE = "; on only if asked for: COLLECT='block blktrace'"
 
 
@@ -149,6 +150,9 @@ def collector_answers() -> Iterator[Answer]:
         elif name == "blktrace":
             can, why, remedy = tracefs.can_trace()
             yield Answer(name, can, why + _BLKTRACE, remedy)
+        elif name == "perf":
+            perf = _perf()
+            yield Answer(name, perf.answer, perf.why + _SAMPLES, perf.remedy)
         elif name == "holds":
             why = "whether the kernel lets its functions be traced (fentry) only root can try"
             yield Answer(name, UNKNOWN, why + _HOLDS, "make doctor as root, after make build")
@@ -290,7 +294,6 @@ def tool_answers() -> Iterator[Answer]:
     else:
         why = f"not here: {', '.join(setup)}; and no apt-get to install with"
         yield Answer("setup", NO, why, "make setup prints the list to install by hand", True)
-    yield _perf()
     if not _on_path("blktrace"):
         yield Answer(
             "blktrace", NO, "not installed; COLLECT=blktrace goes without, tests use it", "make setup"
@@ -313,13 +316,11 @@ def tool_answers() -> Iterator[Answer]:
 
 def _perf() -> Answer:
     if not _on_path("perf"):
-        return Answer("perf", NO, "not installed; only tests and the bench use it", "make setup")
-    if (
-        Path("/sys/bus/event_source/devices/cpu").exists()
-        or Path("/sys/bus/event_source/devices/cpu_core").exists()
-    ):
-        return Answer("perf", YES, "with CPU counters")
-    return Answer("perf", PART, "no CPU counters (a guest?): -e cpu-clock works, -e cycles does not")
+        remedy = "make trace COLLECT=perf installs it (linux-perf)"
+        return Answer("perf", NO, "the perf program is not installed", remedy)
+    if kernel.lockdown() == "confidentiality":
+        return Answer("perf", NO, "lockdown: the kernel refuses samples of itself", "boot without it")
+    return Answer("perf", YES, "samples all CPUs by a timer (cpu-clock), which needs no CPU counters")
 
 
 TABLE = {

@@ -28,6 +28,7 @@ class Ended:
     end_ns: int
     status: int  # exit status, or minus the signal
     interrupted: bool
+    pid: int  # of its first process
 
 
 def run(
@@ -87,7 +88,7 @@ def run(
                 process.wait()
         end_ns = time.monotonic_ns()
         cgroup.kill()  # what it left running in the background would go on writing
-    return Ended(start_ns, end_ns, process.returncode, interrupted)
+    return Ended(start_ns, end_ns, process.returncode, interrupted, process.pid)
 
 
 class Progress:

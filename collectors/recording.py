@@ -10,6 +10,7 @@ from pathlib import Path
 
 from collectors import facts, interrupts, rundir
 from collectors.blktrace import Blktrace
+from collectors.perf import Perf
 from collectors.recorder import Recorder
 from collectors.rundir import RunDirectory
 from collectors.terminal import tell
@@ -33,7 +34,10 @@ class Session:
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self.recorder: Recorder | None = None
+        self.workload_pid: int | None = None  # its first process; None: everything is the workload
         self._blktrace: Blktrace | None = None
+        self._perf: Perf | None = None
+        self._perf_lost = False
         self._blktrace_lost = False
         self._recorder_lost = False
 
@@ -79,18 +83,23 @@ class Session:
                 self._blktrace = Blktrace(self.run.raw, disks, janitor)
                 sources["blktrace"] = self._blktrace.source
             ready_ns = time.monotonic_ns()
-            recorded = [name for name in words.collect if name != "blktrace"]
+            recorded = [name for name in words.collect if name not in ("blktrace", "perf")]
             if recorded:
                 self.recorder = Recorder(self.run.recordings, recorded, disks, cgroup, target_dev)
                 janitor.add_process(self.recorder.pid)
                 ready_ns = self.recorder.ready_ns
                 sources |= self.recorder.sources
+            if "perf" in words.collect:  # last, so that it does not sample the others' start
+                self._perf = Perf(self.run.raw, janitor)
+                sources["perf"] = self._perf.source
         for name, source in sources.items():
             if source["state"] != "on":
                 self.say("", f"{name} is off: {source['why']} ({source['remedy']})")
         self.run.facts["clock"]["record_start_ns"] = ready_ns
         if self._blktrace is not None:
             self.run.facts["blktrace"] = self._blktrace.facts
+        if self._perf is not None:
+            self.run.facts["perf"] = self._perf.facts
         self.run.write()
 
     def recording(self) -> bool:
@@ -98,6 +107,10 @@ class Session:
         if self._blktrace is not None and not self._blktrace_lost and not self._blktrace.alive():
             self._blktrace_lost = True
             self.warn("blktrace ended early; its files end there")
+            self.run.write()
+        if self._perf is not None and not self._perf_lost and not self._perf.alive():
+            self._perf_lost = True
+            self.warn("perf ended early; its samples end there")
             self.run.write()
         if self.recorder is None or self.recorder.alive():
             return True
@@ -110,6 +123,8 @@ class Session:
     def stop_recorder(self) -> None:
         """Take in the rest of the recording, which ^C does not cut short."""
         with interrupts.held():
+            if self._perf is not None:
+                self._perf.end_sampling()
             if self.recorder is not None and self.recording():
                 with self.step("stop", "taking in the rest of the recording", "stop_s"):
                     try:
@@ -120,7 +135,14 @@ class Session:
             if self._blktrace is not None:
                 self._stop_blktrace(self._blktrace)
             self.run.facts["clock"]["record_end_ns"] = time.monotonic_ns()
-            if self.recorder is not None or self._blktrace is not None:
+            if self._perf is not None:
+                with self.step("perf", "taking in its samples", "perf_s"):
+                    try:
+                        self._perf.stop(self.workload_pid)
+                    except RunError as error:
+                        self._perf_lost = True
+                        self.warn(error.message)
+            if self.recorder is not None or self._blktrace is not None or self._perf is not None:
                 self._keep_losses()
 
     def _stop_blktrace(self, blktrace: Blktrace) -> None:
@@ -136,6 +158,7 @@ class Session:
     def _keep_losses(self) -> None:
         """Put what was lost into the run directory, and say it."""
         more = {"blktrace": self._blktrace.losses()} if self._blktrace is not None else {}
+        more |= {"perf": self._perf.losses()} if self._perf is not None else {}
         losses = self.run.keep_losses(
             self.recorder.sources if self.recorder is not None else None, not self._recorder_lost, more
         )
@@ -151,11 +174,13 @@ class Session:
 
     def check_recording(self) -> None:
         """Raise RunError if the recorder did not last: what is there is short, and its user must know."""
-        if self._recorder_lost or self._blktrace_lost:
+        if self._recorder_lost or self._blktrace_lost or self._perf_lost:
             raise RunError("the recording ends early (see the warning); what it has until then can be read")
 
     def kill_recorder(self) -> None:
-        """After a failure: end the recorder, and blktrace, at once."""
+        """After a failure: end the recorder, and what runs beside it, at once."""
+        if self._perf is not None:
+            self._perf.kill()
         if self._blktrace is not None:
             self._blktrace.kill()
         if self.recorder is not None:

@@ -229,6 +229,7 @@ def _run_workload(
     with session.step("", f"its output is in {output}", "workload_s"):
         ended = process.run(argv, directory, environment, output, cgroup, user, look)
         progress.end()
+    session.workload_pid = ended.pid
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
     run.facts["workload"]["exit_status"] = ended.status
     if run.phases.stat().st_size == 0:  # it marked none: the whole of it is one

@@ -35,6 +35,9 @@ busybox-static {static}/busybox
 kmod           depmod
 file           file
 '
+for_perf='
+linux-perf     perf
+'
 for_test='
 blktrace       blkparse
 linux-perf     perf
@@ -178,6 +181,7 @@ setup() {
 	where=$(check_words "$python" "$2") || exit $?
 	[ "$1" = run ] || list+=$for_test$for_vm
 	[ "$where" != vm ] || list+=$for_vm
+	[[ " ${SEEKMETER_COLLECT-} " != *perf* ]] || list+=$for_perf
 	# shellcheck disable=SC2207 # one word a package
 	missing+=($(missing_of "$list"))
 	more=$(missing_for_words "$python" "$1") || exit $?

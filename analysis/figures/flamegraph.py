@@ -177,14 +177,13 @@ def _draw(panel: Panel, top: float, id_: int) -> tuple[list[str], float]:
 def _legend(panels: Sequence[Panel], top: float) -> list[str]:
     lines = []
     x = MARGIN
-    parts = [
-        (SPIN, "spinning"),
-        (SLEEP, "sleeping"),
-        (_mix(SLEEP_TINT, SPIN_TINT, 0.5), "callers: mixed by the share of both"),
-        (MERGED, f"… : frames narrower than {NARROWEST / (WIDTH - 2 * MARGIN) * 100:.1f} % as one"),
-    ]
+    parts = [(MERGED, f"… : frames narrower than {NARROWEST / (WIDTH - 2 * MARGIN) * 100:.1f} % as one")]
+    if any(panel.sleep_words for panel in panels):
+        parts.insert(0, (_mix(SLEEP_TINT, SPIN_TINT, 0.5), "callers: mixed by the share of both"))
     if any(not panel.sleep_words for panel in panels):
-        parts.insert(2, (RAN, "CPU time by samples"))
+        parts.insert(0, (RAN, "CPU time by samples"))
+    if any(panel.sleep_words for panel in panels):
+        parts[:0] = [(SPIN, "spinning"), (SLEEP, "sleeping")]
     for color, words in parts:
         lines.append(f'<rect x="{x:g}" y="{top:g}" width="12" height="12" fill="{color}"/>')
         lines.append(f'<text class="flame-note" x="{x + 17:g}" y="{top + 10:g}">{escape(words)}</text>')

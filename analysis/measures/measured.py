@@ -16,6 +16,7 @@ from analysis.measures import (
     lock_samples,
     locks,
     memory,
+    on_cpu,
     phases,
     queue_depth,
     seeks,
@@ -63,6 +64,7 @@ class Measured:
     sleepers: F64 | None
     spin_pct: F64 | None
     call_rows: list[calls.CallRow] | None
+    on_cpu: on_cpu.OnCpu | None
     dirty: F64 | None
     writeback: F64 | None
     disk_counters: dict[str, int | None]
@@ -222,6 +224,11 @@ def measure(run: Run, tables: Tables) -> Measured:
         sleepers=locks.sleepers(waits, timeline) if waits else None,
         spin_pct=locks.spin_share_pct(waits, timeline, run.cpus) if waits and run.cpus else None,
         call_rows=calls.by_call(call) if call else None,
+        on_cpu=on_cpu.measure_on_cpu(
+            tables.cpu_sample, tables.cpu_stacks, tables.phases, counter, window.start_ns, window.end_ns
+        )
+        if tables.cpu_sample is not None
+        else None,
         dirty=memory.level(counter, "mem.dirty_bytes", timeline) if counter else None,
         writeback=memory.level(counter, "mem.writeback_bytes", timeline) if counter else None,
         disk_counters=disk,

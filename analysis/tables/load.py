@@ -17,6 +17,7 @@ from analysis.tables import (
     block,
     call,
     counter,
+    cpu_sample,
     hold,
     lock,
     lock_sample,
@@ -42,10 +43,19 @@ COLUMNS: dict[str, Sequence[Column]] = {
     "path": path.COLUMNS,
     "call": call.COLUMNS,
     "counter": counter.COLUMNS,
+    "cpu_sample": cpu_sample.COLUMNS,
+    "cpu_stack": cpu_sample.STACK_COLUMNS,
 }
-CONVERT_LINES = {"phase": phase.convert, "lock": lock.convert, "stack": stack.convert, "path": path.convert}
+CONVERT_LINES = {
+    "phase": phase.convert,
+    "lock": lock.convert,
+    "stack": stack.convert,
+    "path": path.convert,
+    "cpu_stack": cpu_sample.convert_stacks,
+}
+OF_PERF = ("cpu_sample", "cpu_stack")
 # older runs have none, and not every run makes one: no gap
-OPTIONAL = ("lock_sample", "hold", "path", "plug")
+OPTIONAL = ("lock_sample", "hold", "path", "plug", *OF_PERF)
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,8 @@ class Tables:
     counter: counter.Counter | None
     lock_sample: lock_sample.LockSample | None
     hold: hold.Hold | None
+    cpu_sample: cpu_sample.CpuSample | None
+    cpu_stacks: dict[int, list[str]]  # the call paths of those
     lock_names: dict[int, lock.Lock]
     stacks: dict[int, list[str]]
     paths: path.Paths | None  # of inodes
@@ -70,9 +82,8 @@ class Tables:
 def _source(run: Path, table: str) -> Path:
     if table in ("phase", "path"):
         return run / "raw" / f"{table}s.jsonl"
-    if table in CONVERT_LINES:
-        return run / "raw" / "recorder" / f"{table}.jsonl"
-    return run / "raw" / "recorder" / f"{table}.rec"
+    folder = run / "raw" / ("perf" if table in OF_PERF else "recorder")
+    return folder / f"{table}.{'jsonl' if table in CONVERT_LINES else 'rec'}"
 
 
 def _fresh(source: Path, target: Path, table: str) -> Stored | None:
@@ -152,6 +163,8 @@ def load_tables(run: Run) -> Tables:
         counter=made("counter", counter.from_stored),
         lock_sample=made("lock_sample", lock_sample.from_stored),
         hold=made("hold", hold.from_stored),
+        cpu_sample=made("cpu_sample", cpu_sample.from_stored),
+        cpu_stacks=made("cpu_stack", stack.from_stored) or {},
         lock_names=made("lock", lock.from_stored) or {},
         stacks=made("stack", stack.from_stored) or {},
         paths=made("path", path.from_stored),

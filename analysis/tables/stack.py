@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ COLUMNS = (
 )
 
 
-def convert(source: Path, target: Path) -> None:
-    """Write the table from stack.jsonl."""
+def convert(source: Path, target: Path, table: str = "stack", columns: Sequence[Column] = COLUMNS) -> None:
+    """Write the table from stack.jsonl, or from a file like it."""
     found, bad, size = read_lines(source)
     rows: dict[int, dict[str, Any]] = {}
     for row in found:
@@ -28,7 +29,7 @@ def convert(source: Path, target: Path) -> None:
             bad += 1
             continue
         rows.setdefault(stack_id, {"stack_id": stack_id, "frames": [clean(f, 200) for f in frames[:200]]})
-    arrow = schema("stack", COLUMNS, {"source": source.name, "source_bytes": size, "bad_lines": bad})
+    arrow = schema(table, columns, {"source": source.name, "source_bytes": size, "bad_lines": bad})
     write_batches(target, arrow, [pa.RecordBatch.from_pylist(list(rows.values()), schema=arrow)])
 
 

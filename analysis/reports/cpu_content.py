@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The section on CPU samples, the flame graph and the folded stacks made of them."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.exporters import folded
+from analysis.figures import flamegraph
+from analysis.figures.flamegraph import Panel
+from analysis.measures import on_cpu
+from analysis.measures.lock_samples import Estimate
+from analysis.measures.measured import Measured
+from analysis.reports import about
+from analysis.reports.document import Section, Table
+from analysis.run import Run
+
+TITLE = "Where the CPU went"
+PICTURE = "Flame graph of the CPUs: what ran, the workload and the rest apart"
+NAMES = ("on_cpu.svg", "on_cpu.folded")
+TOP = 15
+
+
+def _share(part: int, of: int) -> str:
+    return units.percent(part / of if of else None)
+
+
+def _interval(found: Estimate, of_ns: float) -> str:
+    if not of_ns:
+        return "-"
+    return f"({units.percent(found.low_ns / of_ns)}-{units.percent(min(found.high_ns / of_ns, 1.0))})"
+
+
+def sections(run: Run, m: Measured) -> list[Section]:
+    """None for a run that did not sample the CPUs and was not asked to."""
+    found = m.on_cpu
+    if found is None and "perf" not in run.losses:
+        return []
+    section = Section(TITLE, mark=about.mark(run, "perf"))
+    if found is None:
+        section.absent = run.off("perf") or "the perf collector left nothing (see warnings and gaps)"
+        return [section]
+    whole = found.whole
+    section.facts.append(
+        (
+            "samples",
+            f"{whole.samples:,}, each {units.ns(found.period_ns)} of one CPU;"
+            f" {whole.samples - whole.busy.samples:,} idle, left out below",
+        )
+    )
+    section.facts.append(
+        (
+            "busy",
+            f"{units.ns(whole.busy.ns)} of CPU time: workload"
+            f" {_share(whole.workload_samples, whole.busy.samples)} %, kernel"
+            f" {_share(whole.kernel_samples, whole.busy.samples)} %",
+        )
+    )
+    if found.counted_ns is not None and found.sampled_ns is not None:
+        words = f"{units.ns(found.counted_ns)}; by samples of the same time {units.ns(found.sampled_ns)}"
+        section.facts.append(("by /proc/stat", words))
+    if found.phases:
+        by_phase = [
+            (
+                p.name,
+                units.seconds(p.elapsed_s),
+                f"{p.busy.ns / 1e9:.2f}",
+                _share(p.busy.samples, p.samples),
+                _share(p.workload_samples, p.busy.samples),
+                _share(p.kernel_samples, p.busy.samples),
+                units.count(p.busy.samples),
+            )
+            for p in found.phases
+        ]
+        heads = ("<phase", "s", "CPU s", "busy %", "own %", "kernel %", "samples")
+        section.tables.append(Table(heads, by_phase))
+    of = whole.busy.samples
+    functions = [
+        (
+            f.name,
+            "kernel" if f.in_kernel else "user",
+            _share(f.own.samples, of),
+            _interval(f.own, whole.busy.ns),
+            _share(f.total_samples, of),
+            _share(f.workload_samples, f.own.samples),
+        )
+        for f in whole.functions[:TOP]
+        if f.own.samples
+    ]
+    if functions:
+        columns = ("<function", "<in", "self %", "&95 %", "total %", "own %")
+        section.tables.append(Table(columns, functions, least_left=24))
+    if len(found.phases) > 1:
+        section.tables += _functions_by_phase(found.phases)
+    section.definition = (
+        on_cpu.DEFINITION + " own: of the workload's first process or one it started. CPU s: of all CPUs."
+        " raw/perf.data is for perf report -i."
+    )
+    return [section]
+
+
+def _functions_by_phase(found: list[on_cpu.PhaseCpu]) -> list[Table]:
+    """The functions with the most self time of each phase; none if no phase has any."""
+    rows = []
+    for p in found:
+        name = p.name
+        for f in p.functions[: on_cpu.TOP_OF_PHASE]:
+            if f.own.samples < max(on_cpu.LEAST_SHARE * p.busy.samples, 2):
+                break
+            shares = (_share(f.own.samples, p.busy.samples), _interval(f.own, p.busy.ns))
+            rows.append((name, f.name, *shares, _share(f.total_samples, p.busy.samples)))
+            name = ""
+    heads = ("<phase", "<function", "self %", "&95 %", "total %")
+    return [Table(heads, rows, least_left=16)] if rows else []
+
+
+def files(m: Measured) -> dict[str, bytes]:
+    """Name and content of each file; none for a run without samples."""
+    found = m.on_cpu
+    if found is None or not found.whole.busy.samples:
+        return {}
+    panels = [
+        Panel(
+            f"{what}: {units.ns(sum(s.ns for s in stacks))} of CPU time",
+            "width: CPU time by samples; the function that ran on top, its callers below, the thread's name"
+            " at the bottom; _[k]: kernel. A scale of its own",
+            stacks,
+            "ran",
+            "",
+            "no sample",
+        )
+        for what, stacks in (
+            ("The workload on the CPUs", found.stacks_workload),
+            ("All others on the CPUs, but idle", found.stacks_others),
+        )
+    ]
+    both = [(stack, stack.ns) for stack in (*found.stacks_workload, *found.stacks_others)]
+    return {"on_cpu.svg": flamegraph.render(panels), "on_cpu.folded": folded.folded(both)}
