@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ class Perf:
             self._start(str(program), janitor)
         except (RunError, OSError) as error:
             self.kill()
+            self._process = None
             self._data.unlink(missing_ok=True)
             self.source |= {"why": getattr(error, "message", str(error)), "remedy": _REMEDY}
         except BaseException:
@@ -95,7 +97,8 @@ class Perf:
             os.close(commands)
             os.close(theirs)
             janitor.add_process(self._process.pid)
-            os.write(ours, b"enable\n")
+            with suppress(BrokenPipeError):  # it has ended: there will be no answer
+                os.write(ours, b"enable\n")
             self._wait_for_answer(answers)
         finally:
             os.close(ours)
@@ -144,9 +147,9 @@ class Perf:
             raise RunError(f"perf: ended with status {status} ({self._last_words()}); its samples are lost")
         counts = perf_samples.convert(self._data, self._raw / "perf", 10**9 // self._hertz, workload)
         self._counts |= {
-            "seen": counts.samples + counts.lost,
+            "seen": counts.samples + counts.lost + counts.not_read,
             "recorded": counts.samples,
-            "lost": {"ring full": counts.lost, "lines not understood": counts.unknown},
+            "lost": {"ring full": counts.lost, "not understood": counts.not_read},
             "notes": {
                 "samples of idle CPUs": counts.idle,
                 "samples of the workload": counts.workload,

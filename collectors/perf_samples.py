@@ -36,8 +36,10 @@ _FIELDS = ("comm", "pid", "tid", "cpu", "time", "event", "ip", "sym", "dso")
 _HEAD = re.compile(r"^\s*(.*?)\s+(-?\d+)/(-?\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s+(.*)$")
 _FORK = re.compile(r"PERF_RECORD_FORK\((-?\d+):(-?\d+)\):\((-?\d+):(-?\d+)\)")
 _LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?.*?lost[ :]+(\d+)")
-_FRAME = re.compile(r"^\s+([0-9a-f]+)\s+(.*?)\s+\((.*)\)$")
+# "address symbol (file)"; a symbol of C++ may have blanks and brackets
+_FRAME = re.compile(r"^\s+([0-9a-f]+)\s+(.*)\s+\(((?:[^()]|\(deleted\))*)\)$")
 _USER_DSO = ("[vdso]", "[vsyscall]", "[unknown]", "[heap]", "[stack]", "[uprobes]")
+_UNKNOWN = ("[unknown]", False)
 _MODULE = re.compile(r"\.ko(\.(xz|gz|zst))?$")
 _INTERRUPT = re.compile(r"irq|interrupt|apic|sysvec|softirq|ipi|exc_nmi")
 
@@ -53,7 +55,7 @@ class Counts:
     stacks_full: int = 0
     lost: int = 0
     throttled: int = 0
-    unknown: int = 0  # lines that are no part of a sample
+    not_read: int = 0  # samples that are in perf.data, and perf script did not show, or not as we expect it
 
 
 def convert(data: Path, out: Path, period_ns: int, workload: int | None) -> Counts:
@@ -93,7 +95,27 @@ def convert(data: Path, out: Path, period_ns: int, workload: int | None) -> Coun
             said = complaints.read().decode(errors="replace").strip().splitlines()
             why = said[-1].strip()[:160] if said else f"exit status {process.returncode}"
             raise RunError(f"perf script: cannot read {data} ({why}); its samples are not in the report")
+    # What perf itself counts. The kernel's own count of lost samples has the last ones too, but is younger.
+    by_perf, lost = _statistics(str(program), data)
+    counts.lost = max(counts.lost, lost)
+    counts.not_read = max(by_perf - counts.samples, 0)
     return counts
+
+
+def _statistics(program: str, data: Path) -> tuple[int, int]:
+    """Return the samples in perf.data and the lost ones, by perf report --stats."""
+    done = subprocess.run(
+        [program, "report", "--input", str(data), "--force", "--stats"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=ENVIRONMENT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    of_event = done.stdout.partition("cpu-clock stats:")[2]
+    samples, lost = (re.search(rf"\b{name} events:\s+(\d+)", of_event) for name in ("SAMPLE", "LOST_SAMPLES"))
+    return int(samples[1]) if samples else 0, int(lost[1]) if lost else 0
 
 
 def _header() -> bytes:
@@ -139,15 +161,13 @@ class _Reader:
         for line in lines:
             if not line.strip():
                 continue
-            frame = _FRAME.match(line) if line[0] in "\t " and self._sample is not None else None
-            if frame is not None:
-                self._frames.append(_name(int(frame[1], 16), frame[2], frame[3]))
+            if line[0] == "\t" and self._sample is not None:
+                frame = _FRAME.match(line)
+                self._frames.append(_name(int(frame[1], 16), frame[2], frame[3]) if frame else _UNKNOWN)
                 continue
             head = _HEAD.match(line)
             self._end_sample()
-            if head is None:
-                self._counts.unknown += 1
-            elif head[7].startswith("PERF_RECORD_"):
+            if head is not None and head[7].startswith("PERF_RECORD_"):
                 self._event(head[7])
             else:
                 self._sample = head

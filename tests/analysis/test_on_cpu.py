@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""CPU samples by phase and function against a count by hand, sample by sample."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+
+from analysis.measures.lock_samples import poisson_95
+from analysis.measures.on_cpu import NO_PATH, measure_on_cpu
+from analysis.tables.cpu_sample import CpuSample
+from analysis.tables.phase import Phases
+from analysis.tables.store import Words
+
+PERIOD_NS = 5_000_000
+MODES = ("user", "kernel", "idle")
+COMMS = ("dd", "kworker/0:1", "cc1")
+
+
+def test_against_a_count_by_hand() -> None:
+    draw = random.Random(5)
+    names = ["main", "f", "g_[k]", "h_[k]", "f"]
+    stacks = {n: [draw.choice(names) for _ in range(draw.randint(1, 6))] for n in range(40)}
+    rows = [
+        (draw.randrange(0, 10**9), draw.randrange(-2, 42), draw.randrange(3), draw.random() < 0.4)
+        for _ in range(5000)
+    ]
+    samples = CpuSample(
+        t_ns=np.array([row[0] for row in rows], dtype=np.int64),
+        stack_id=np.array([row[1] for row in rows], dtype=np.int64),
+        mode=Words(np.array([row[2] for row in rows], dtype=np.int32), MODES),
+        in_workload=np.array([row[3] and row[2] != 2 for row in rows]),
+        comm=Words(np.array([row[1] % 3 for row in rows], dtype=np.int32), COMMS),
+        period_ns=np.full(len(rows), PERIOD_NS, dtype=np.int64),
+    )
+    # two of one name that overlap, and one in the middle of them
+    edges = {
+        "write": [(100_000_000, 400_000_000), (300_000_000, 600_000_000)],
+        "read": [(350_000_000, 500_000_000)],
+    }
+    marked = [(name, *edge) for name, several in edges.items() for edge in several]
+    phases = Phases(
+        name=[name for name, _, _ in marked],
+        start_ns=np.array([start for _, start, _ in marked]),
+        end_ns=np.array([end for _, _, end in marked]),
+        ops=np.zeros(3, dtype=np.int64),
+        bytes=np.zeros(3, dtype=np.int64),
+    )
+    found = measure_on_cpu(samples, stacks, phases, None, 0, 10**9)
+
+    assert [phase.name for phase in found.phases] == ["write", "read", "(no phase)"]
+    for phase in (found.whole, *found.phases):
+        if phase.name == "":
+            mine = rows
+        elif phase.name in edges:
+            mine = [row for row in rows if any(a <= row[0] < b for a, b in edges[phase.name])]
+        else:
+            mine = [row for row in rows if not 100_000_000 <= row[0] < 600_000_000]
+        busy = [row for row in mine if row[2] != 2]
+        assert phase.samples == len(mine)
+        assert phase.busy.samples == len(busy)
+        assert phase.busy.ns == len(busy) * PERIOD_NS
+        assert phase.workload_samples == sum(row[3] for row in busy)
+        assert phase.kernel_samples == sum(row[2] == 1 for row in busy)
+        own, total, workload = Counter[str](), Counter[str](), Counter[str]()
+        for _, stack_id, _, inside in busy:
+            frames = stacks.get(stack_id, [NO_PATH])
+            own[frames[0]] += 1
+            workload[frames[0]] += inside
+            total.update(set(frames))
+        assert {f.name + "_[k]" * f.in_kernel for f in phase.functions} == set(total)
+        for f in phase.functions:
+            name = f.name + "_[k]" * f.in_kernel
+            assert f.own.samples == own[name]
+            assert f.total_samples == total[name]
+            assert f.workload_samples == workload[name]
+            low, high = poisson_95(own[name])
+            assert (f.own.low_ns, f.own.high_ns) == (low * PERIOD_NS, high * PERIOD_NS)
+        assert [f.own.samples for f in phase.functions] == sorted(own.get(n, 0) for n in total)[::-1]
+
+    for stacks_found, inside in ((found.stacks_workload, True), (found.stacks_others, False)):
+        by_hand = Counter[tuple[str, ...]]()
+        for _, stack_id, mode, of_workload in rows:
+            if mode != 2 and of_workload == inside:
+                by_hand[COMMS[stack_id % 3], *stacks.get(stack_id, [NO_PATH])[::-1]] += PERIOD_NS
+        assert {stack.frames: stack.ns for stack in stacks_found} == by_hand
+
+
+def test_no_samples_at_all() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    words = Words(none.astype(np.int32), ())
+    found = measure_on_cpu(CpuSample(none, none, words, none > 0, words, none), {}, None, None, 0, 10**9)
+    assert found.whole.samples == 0
+    assert found.whole.functions == []
+    assert found.phases == []
