@@ -43,13 +43,14 @@ const volatile bool have_cgroup;
 /* The recorder, left out when everything is the workload: its number in its own pid namespace, and that. */
 const volatile u32 recorder_tgid;
 const volatile u64 recorder_pidns_dev, recorder_pidns_ino;
-const volatile u32 target_dev;	      /* super_block.s_dev of the file system under test; 0: none */
 const volatile u32 target_path_bytes; /* its mount point; 0: absolute paths say nothing */
 const volatile u64 target_path[PATH_WORDS];
 const volatile struct call_entry table[CALL_TABLE];
 
 /* Set by the recorder as it empties bins. */
 volatile u64 drained_to;
+/* super_block.s_dev of the file system under test, which a new mount may change; 0: none. Set by the recorder. */
+volatile u32 target_dev;
 struct bin_turn turns[BIN_CPUS];
 
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
@@ -122,9 +123,11 @@ static __always_inline bool in_workload(void)
 
 static __always_inline enum call_target target_of(struct super_block *sb)
 {
-	if (!target_dev || !sb)
+	u32 dev = target_dev;
+
+	if (!dev || !sb)
 		return CALL_TARGET_UNKNOWN;
-	return BPF_CORE_READ(sb, s_dev) == target_dev ? CALL_TARGET_TARGET : CALL_TARGET_ELSEWHERE;
+	return BPF_CORE_READ(sb, s_dev) == dev ? CALL_TARGET_TARGET : CALL_TARGET_ELSEWHERE;
 }
 
 /* NULL: no such open file. */

@@ -9,7 +9,7 @@ import os
 import struct
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -75,8 +75,8 @@ def _take(found: Found, missing: set[int], inode: int, path: str) -> None:
         found.paths[inode] = os.fsencode(path).decode(errors="replace")
 
 
-def inodes_of_locks(lines: Path, dev: str) -> set[int]:
-    """Return the inodes of one file system, "major:minor", that lock.jsonl names."""
+def inodes_of_locks(lines: Path, numbers: Sequence[str]) -> set[int]:
+    """Return the inodes of one file system in lock.jsonl. numbers: its "major:minor" of each mount."""
     inodes = set()
     try:
         with lines.open(errors="replace") as file:
@@ -87,7 +87,7 @@ def inodes_of_locks(lines: Path, dev: str) -> set[int]:
                     lock = json.loads(line)
                 except ValueError:  # the last line of a recorder that was killed
                     continue
-                if lock.get("dev") == dev and lock.get("ino"):
+                if lock.get("dev") in numbers and lock.get("ino"):
                     inodes.add(int(lock["ino"]))
     except OSError:  # locks were not recorded
         pass
@@ -146,8 +146,9 @@ def _layout(about: dict[str, Any]) -> tuple[struct.Struct, tuple[int, int, int]]
     return struct.Struct(form), (names.index("ino"), names.index("dev"), names.index("bytes"))
 
 
-def write(target: Path, dev: str, found: Found) -> None:
-    """Write paths.jsonl: one line an inode that was found. Raises OSError."""
+def write(target: Path, numbers: Sequence[str], found: Found) -> None:
+    """Write a line an inode that was found, for each number of its file system. Raises OSError."""
     with target.open("w") as file:
-        for inode, path in found.paths.items():
-            file.write(json.dumps({"dev": dev, "ino": inode, "path": path}) + "\n")
+        for dev in dict.fromkeys(numbers):
+            for inode, path in found.paths.items():
+                file.write(json.dumps({"dev": dev, "ino": inode, "path": path}) + "\n")

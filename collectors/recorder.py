@@ -72,6 +72,15 @@ class Recorder:
         """Return whether it still runs; a recorder that died is the run's loudest loss."""
         return self._process.poll() is None
 
+    def retarget(self, dev: str) -> None:
+        """Tell it that the file system under test has another number, "major:minor"."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"target {dev}\n".encode())
+            self._process.stdin.flush()
+        except OSError:  # it is gone, which alive() says
+            pass
+
     def stop(self) -> None:
         """Let it take in what is still buffered and end. Raises RunError if it does not end well."""
         assert self._process.stdin is not None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from collectors import blockdev, facts, geometry, interrupts, paths, process
+from collectors import blockdev, facts, geometry, interrupts, paths, process, remount
 from collectors.geometry import mounted
 from collectors.privilege import owner
 from collectors.recording import Session, first_facts, kept, sweep
@@ -64,12 +64,15 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         run.warn(text)
     disk: Disk | None = None
     if plan.filesystem is not None:
-        directory, disk, target_dev = _prepare_disk(session, plan, janitor, stack)
-        disks = [Path(one.path).name for one in disk.all]
+        target, disk, target_dev = _prepare_disk(session, plan, janitor, stack)
+        directory, disks = target.directory, [Path(one.path).name for one in disk.all]
     else:
         assert plan.directory is not None
-        directory = plan.directory
+        target, directory = None, plan.directory
         disks, target_dev = _look_at_directory(session, directory)
+    if plan.workload is None:  # the user's own command, as the user, who must get at what is in there
+        os.chmod(janitor.session_dir, 0o711)
+        os.chmod(janitor.session_dir.parent, 0o711)
     cgroup = WorkloadCgroup(janitor.name, plan.mem_bytes, plan.cpus, janitor)
     stack.callback(cgroup.kill)
     argv = plan.command_in(directory, run.raw)
@@ -88,15 +91,24 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     )
     os.sync()  # nobody else's dirty pages may be written into our picture later
     session.start_recorder(plan.words, disks, cgroup.v2_path, target_dev, janitor)
+    numbers = [target_dev]  # that the file system had: of btrfs a mount may have another than the one before
+
+    def moved(dev: str) -> None:
+        numbers.append(dev)
+        if session.recorder is not None:
+            session.recorder.retarget(dev)
+
     unsynced = None
+    server = remount.Server(session, janitor.session_dir / "remount", directory, target, cgroup, moved)
     try:
-        ended = _run_workload(session, plan, argv, directory, cgroup)
+        ended = _run_workload(session, plan, argv, directory, cgroup, server)
         if not ended.interrupted:
             unsynced = _sync(session, directory)
     finally:
+        server.close()
         session.stop_recorder()
     interrupts.hold()  # all is recorded: the rest is putting back
-    _find_paths(session, directory, target_dev, formatted=plan.filesystem is not None)
+    _find_paths(session, directory, numbers, formatted=plan.filesystem is not None)
     if plan.filesystem is not None:
         with session.step("unmount", str(directory), "unmount_s"):
             os.chdir("/")
@@ -116,8 +128,10 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     run.facts["exit_status"] = 0
 
 
-def _prepare_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> tuple[Path, Disk, str]:
-    """Open, format and mount the plan's disks. Returns where, the disks, the file system's number."""
+def _prepare_disk(
+    session: Session, plan: Plan, janitor: Janitor, stack: ExitStack
+) -> tuple[remount.Target, Disk, str]:
+    """Open, format and mount the plan's disks. Returns that, the disks, the file system's number."""
     run = session.run
     assert plan.filesystem is not None
     with session.step("disk", _said(plan), "disk_s"):
@@ -138,8 +152,6 @@ def _prepare_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitSta
         line = filesystems.mount(plan, disk, mountpoint, janitor)
     if plan.workload is None:  # the user's own command, as the user
         os.chown(mountpoint, owner().uid, owner().gid)
-        os.chmod(janitor.session_dir, 0o711)
-        os.chmod(janitor.session_dir.parent, 0o711)
     os.sync()
     run.add(
         filesystem={
@@ -153,7 +165,8 @@ def _prepare_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitSta
         },
     )
     run.facts["tools"]["mkfs"] = filesystems.version(plan.filesystem)
-    return mountpoint, disk, blockdev.filesystem_number(mountpoint)
+    target = remount.Target(plan, disk, mountpoint, line, janitor)
+    return target, disk, blockdev.filesystem_number(mountpoint)
 
 
 def _said(plan: Plan) -> str:
@@ -205,7 +218,12 @@ def _look_at_directory(session: Session, directory: Path) -> tuple[list[str], st
 
 
 def _run_workload(
-    session: Session, plan: Plan, argv: list[str], directory: Path, cgroup: WorkloadCgroup
+    session: Session,
+    plan: Plan,
+    argv: list[str],
+    directory: Path,
+    cgroup: WorkloadCgroup,
+    server: remount.Server,
 ) -> process.Ended:
     run = session.run
     environment = {
@@ -213,6 +231,7 @@ def _run_workload(
         "SEEKMETER_PHASES": str(run.phases),
         "SEEKMETER_SEED": str(plan.seed),
         "SEEKMETER_THREADS": str(plan.threads or 1),
+        "SEEKMETER_REMOUNT": str(server.path),
     }
     user = owner() if plan.workload is None else None
     if user is not None:
@@ -224,6 +243,7 @@ def _run_workload(
     def look(seconds: float) -> None:
         progress(seconds)
         session.recording()
+        server.serve()
 
     output = run.raw / "workload.out"
     with session.step("", f"its output is in {output}", "workload_s"):
@@ -232,7 +252,7 @@ def _run_workload(
     session.workload_pid = ended.pid
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
     run.facts["workload"]["exit_status"] = ended.status
-    if run.phases.stat().st_size == 0:  # it marked none: the whole of it is one
+    if len(run.phases.read_bytes().splitlines()) == server.served:  # it marked none: the whole of it is one
         run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns)
     run.write()
     return ended
@@ -255,18 +275,21 @@ def _sync(session: Session, directory: Path) -> str | None:
     return None
 
 
-def _find_paths(session: Session, directory: Path, dev: str, formatted: bool) -> None:
-    """Give the inodes that were recorded by number their paths, as long as the file system is there."""
+def _find_paths(session: Session, directory: Path, numbers: list[str], formatted: bool) -> None:
+    """Give the inodes that were recorded by number their paths, as long as the file system is there.
+
+    numbers: those that the file system had.
+    """
     run = session.run
-    wanted = paths.inodes_of_locks(run.recordings / "lock.jsonl", dev)
+    wanted = paths.inodes_of_locks(run.recordings / "lock.jsonl", numbers)
     # on disks of our own every inode is of this file system; elsewhere the disk's number must be its number
-    wanted |= paths.inodes_of_requests(run.recordings / "block.rec", None if formatted else dev)
+    wanted |= paths.inodes_of_requests(run.recordings / "block.rec", None if formatted else numbers[0])
     if not wanted:
         return
     with session.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s"):
         found = paths.find(directory, wanted)
         try:
-            paths.write(run.raw / "paths.jsonl", dev, found)
+            paths.write(run.raw / "paths.jsonl", numbers, found)
         except OSError as error:
             session.warn(f"{run.raw}/paths.jsonl cannot be written: {(error.strerror or '').lower()}")
     run.add(

@@ -68,7 +68,7 @@ static int configure(const struct options *options)
 	skel->rodata->recorder_pidns_dev = (uint64_t)major(pidns.st_dev) << 20 |
 					   minor(pidns.st_dev);
 	skel->rodata->recorder_pidns_ino = pidns.st_ino;
-	skel->rodata->target_dev = options->target_dev;
+	skel->bss->target_dev = options->target_dev;
 	if (options->target_dev)
 		find_target_path(options->target_dev, path);
 	skel->rodata->target_path_bytes = strlen(path);
@@ -220,10 +220,16 @@ static void detach(void)
 	calls_bpf__detach(skel);
 }
 
+static void retarget(uint32_t dev)
+{
+	skel->bss->target_dev = dev;
+}
+
 const struct source calls_source = {
 	.name = "calls",
 	.start = start,
 	.drain = drain,
+	.retarget = retarget,
 	.detach = detach,
 	.stop = stop,
 	.state = &state,

@@ -6,6 +6,7 @@
  *            (default: all but holds)
  *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
  *
+ * A line "target MAJOR:MINOR" on standard input: the file system under test has that number from here on.
  * It prints one JSON line when everything is attached ({"ready": true, …}) and one when it is done. It stops at
  * SIGTERM, SIGINT, or the end of standard input (whoever started it is gone); all BPF programs end with
  * the process, so even kill -9 leaves nothing behind in the kernel. Exit: 0, or 1 if nothing could be recorded.
@@ -270,6 +271,41 @@ static void drain_all(bool last)
 	lock_names_work();
 }
 
+static void retarget(const char *line)
+{
+	unsigned int major, minor;
+
+	if (sscanf(line, "target %u:%u", &major, &minor) != 2) {
+		fail(line, "not understood; say target MAJOR:MINOR");
+		return;
+	}
+	for (int i = 0; i < SOURCE_COUNT; i++)
+		if (sources[i]->state->on && sources[i]->retarget)
+			sources[i]->retarget(major << 20 | minor);
+}
+
+/* What has come on standard input. False: it has ended. */
+static bool hear(void)
+{
+	static char line[64];
+	static size_t length;
+	char byte;
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	do {
+		if (read(STDIN_FILENO, &byte, 1) <= 0)
+			return false;
+		if (byte != '\n' && length < sizeof(line) - 1) {
+			line[length++] = byte;
+		} else {
+			line[length] = 0;
+			length = 0;
+			retarget(line);
+		}
+	} while (poll(&input, 1, 0) > 0);
+	return true;
+}
+
 static void record(const struct options *options)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -277,7 +313,6 @@ static void record(const struct options *options)
 
 	while (!stopping) {
 		uint64_t now = monotonic_ns();
-		char byte;
 
 		drain_all(false);
 		bpfstats_tick(sources, SOURCE_COUNT, now);
@@ -286,7 +321,7 @@ static void record(const struct options *options)
 			losses_ns = now;
 		}
 		/* Sleep, and notice the end of whoever started us. */
-		if (poll(&input, 1, DRAIN_MS) > 0 && read(STDIN_FILENO, &byte, 1) == 0)
+		if (poll(&input, 1, DRAIN_MS) > 0 && !hear())
 			stopping = 1;
 	}
 }

@@ -69,6 +69,7 @@ struct source_state {
 /*
  * start: open, load and attach; 0, or -1 with why and remedy filled (nothing is left attached then).
  * drain: empty the buffers; `last` is the final call, after detach.
+ * retarget: from here on this is the device number of the file system under test; NULL: it does not care.
  * detach: stop events; the buffers stay readable.
  * stop: free everything. Safe after a failed start.
  */
@@ -76,6 +77,7 @@ struct source {
 	const char *name;
 	int (*start)(const struct options *options);
 	void (*drain)(bool last);
+	void (*retarget)(uint32_t dev);
 	void (*detach)(void);
 	void (*stop)(void);
 	struct source_state *state;

@@ -178,7 +178,7 @@ def inode_locks(tmp_path: Path, mount: Path, kind: str, program: Path) -> None:
         ("rwsem", INODE_STRUCT[kind], "slab", 1)
     }
     assert rwsems[0]["member"].endswith(".i_rwsem")
-    wanted = paths.inodes_of_locks(run.out / "lock.jsonl", dev)
+    wanted = paths.inodes_of_locks(run.out / "lock.jsonl", [dev])
     assert inode in wanted
     assert paths.find(mount, wanted).paths[inode] == "a/b"
 

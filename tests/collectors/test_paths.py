@@ -52,8 +52,8 @@ def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     lines.write_text(
         '{"ino":7,"dev":"8:1"}\n{"ino":9,"dev":"8:2"}\n{"ino":null,"dev":null}\n{"ino":8,"dev":"8:1"}\n{"ino":1'
     )
-    assert paths.inodes_of_locks(lines, "8:1") == {7, 8}
-    assert paths.inodes_of_locks(tmp_path / "gone", "8:1") == set()
+    assert paths.inodes_of_locks(lines, ["8:1"]) == {7, 8}
+    assert paths.inodes_of_locks(tmp_path / "gone", ["8:1"]) == set()
 
 
 def recorded(rows: list[tuple[int, int, int]]) -> bytes:

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Remount between phases: cold caches, everything recorded, nothing left; a user's mount stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import pytest
+
+from tests.collectors.loop_disk import tmpfs
+from tests.collectors.recording import enum_value, needs_btf, read_table
+from tests.collectors.sessions import TREE, Job, Run, finished, needs_root, wait_for
+from workloads import filesystems
+
+pytestmark = needs_root
+
+REMOUNT = TREE / "build/generators/remount"
+FILE_BYTES = 20_000_000
+HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
+# What is in memory of the file, a remount, the same again, and then all of it is read.
+COLD = (
+    f"head -c {FILE_BYTES} /dev/urandom >f; mkdir d; touch d/a; sync; fincore -bno RES f; cd /; "
+    f'{REMOUNT} || exit 7; cd "$SEEKMETER_DIR"; fincore -bno RES f; ls -l d >/dev/null; cat f >/dev/null'
+)
+
+
+def within(run: Run, phases: tuple[int, int]) -> npt.NDArray[Any]:
+    """Requests completed between two moments."""
+    block = read_table(run.path / "raw/recorder/block.rec")[1]
+    begin, end = phases
+    return block[(block["complete_ns"] >= begin) & (block["complete_ns"] < end)]
+
+
+@needs_btf
+@pytest.mark.parametrize("fs", HERE)
+def test_caches_are_cold(tmp_path: Path, fs: str) -> None:
+    out = tmp_path / "run"
+    run = finished(out, FS=fs, SIZE="512M", COLLECT="block,calls", CMD=COLD).run
+    before, said, after = run.output.split("\n")[:3]
+    assert said == "remounted"
+    assert int(before) >= FILE_BYTES
+    assert int(after) == 0
+    assert [phase["name"] for phase in run.phases] == ["remount", "command", "sync"]
+    clock = run.facts["clock"]
+    (remount,) = [phase for phase in run.phases if phase["name"] == "remount"]
+    assert clock["workload_start_ns"] < remount["start_ns"] < remount["end_ns"] < clock["workload_end_ns"]
+
+    read = enum_value(out / "raw/recorder/block.rec", "block_op", "read")
+    data = enum_value(out / "raw/recorder/block.rec", "block_class", "data")
+    rows = within(run, (remount["end_ns"], clock["workload_end_ns"]))
+    rows = rows[rows["op"] == read]
+    assert rows[rows["class"] == data]["bytes"].sum() >= FILE_BYTES
+    calls = read_table(out / "raw/recorder/call.rec")[1]
+    path = out / "raw/recorder/call.rec"
+    calls = calls[calls["target"] == enum_value(path, "call_target", "target")]
+    for name in ("read", "write"):
+        moved = calls[calls["call"] == enum_value(path, "call_name", name)]
+        assert moved["bytes"].sum() == FILE_BYTES, name
+    assert run.facts["warnings"] == []
+
+
+@needs_btf
+def test_a_new_number_of_btrfs_is_followed(tmp_path: Path) -> None:
+    """Others' anonymous numbers come free meanwhile: what is mounted next gets the lowest."""
+    places = [tmp_path / f"ram{i}" for i in range(3)]
+    ends = " ".join(str(place) for place in places)
+    with tmpfs(places[0], "1m"), tmpfs(places[1], "1m"), tmpfs(places[2], "1m"):
+        job = Job(
+            "trace", tmp_path / "run", FS="btrfs", SIZE="512M", COLLECT="block,calls",
+            CMD=f"head -c 5M /dev/urandom >f; grep $SEEKMETER_DIR /proc/self/mountinfo; umount {ends}; cd /; "
+            f'{REMOUNT}; cd "$SEEKMETER_DIR"; grep $SEEKMETER_DIR /proc/self/mountinfo; cat f >/dev/null',
+        )  # fmt: skip
+        code = job.end()
+        for place in places:  # tmpfs() unmounts them at its end
+            subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+    assert code == 0, job.said
+    numbers = [line.split()[2] for line in job.run.output.splitlines() if " btrfs " in line]
+    assert len(set(numbers)) == 2, job.run.output
+    path = job.run.path / "raw/recorder/call.rec"
+    calls = read_table(path)[1]
+    for name in ("read", "write"):
+        rows = calls[calls["call"] == enum_value(path, "call_name", name)]
+        rows = rows[rows["target"] == enum_value(path, "call_target", "target")]
+        assert rows["bytes"].sum() == 5 << 20, name
+    paths = (job.run.path / "raw/paths.jsonl").read_text()
+    assert all(f'"dev": "{number}"' in paths for number in numbers)
+
+
+def test_who_sits_in_it_is_named(tmp_path: Path) -> None:
+    command = f"echo x >f; sleep 100 <f & {REMOUNT}; echo $?; kill $!; wait; cat f"
+    run = finished(tmp_path / "run", FS="ext4", SIZE="128M", COLLECT="none", CMD=command).run
+    assert "is still used by sh (pid" in run.output
+    assert ", sleep (pid" in run.output
+    assert run.output.endswith("leave it (chdir) and close its files before asking\n1\nx\n")
+    assert [phase["name"] for phase in run.phases] == ["command", "sync"]
+
+
+def test_what_writes_below_the_mount_point_ends_the_run(tmp_path: Path) -> None:
+    """A workload that goes on in the background, just then: nothing of it stays on the system's disk."""
+    command = f'cd /; (while :; do echo x >"$SEEKMETER_DIR/f"; done) & {REMOUNT}; sleep 60'
+    for _ in range(20):
+        job = Job("trace", tmp_path / "run", FS="ext4", SIZE="128M", COLLECT="none", CMD=command)
+        job.until("workload")
+        try:
+            code = job.process.wait(8)
+        except subprocess.TimeoutExpired:  # it was not quick enough, or busy with a file
+            os.killpg(job.process.pid, signal.SIGINT)
+            assert job.end() == 1
+            subprocess.run(["rm", "-r", job.run.path], check=True)
+            continue
+        job.end()
+        assert code == 1
+        assert "was made while the file system was unmounted" in job.said
+        assert job.left_behind() == []
+        return
+    pytest.fail("it never wrote at that moment")
+
+
+def test_a_mount_that_stays_elsewhere(tmp_path: Path) -> None:
+    """A namespace of somebody else's keeps a copy: the super block stays, and with it what is cached."""
+    job = Job(
+        "trace", tmp_path / "run", FS="ext4", SIZE="128M", COLLECT="none",
+        CMD=f"echo x >f; until [ -e go ]; do sleep 0.1; done; cd /; {REMOUNT}; cat $SEEKMETER_DIR/f",
+    )  # fmt: skip
+    job.until("workload")
+    words = ["unshare", "-m", "--propagation", "private", "sh", "-c", "echo in; exec sleep 100"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "in\n"
+            place = next(Path("/run/seekmeter").glob(f"{job.process.pid}-*")) / "mnt"
+            (place / "go").touch()
+            wait_for(lambda: job.run.output.endswith("x\n"))
+        finally:
+            other.kill()
+    assert job.end() == 0, job.said
+    assert "stays in use after the unmount, perhaps by another mount namespace" in job.run.output
+    assert job.left_behind() == []
+
+
+def test_killed_outright_in_the_middle(tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    # The first mount is the run's, the second is slow: before and after it really mounts.
+    for stage in ("unmounted", "mounted"):
+        real = (
+            f'/bin/mount "$@" || exit; {"" if stage == "unmounted" else "[ -e $0.first ] && exec sleep 30;"}'
+        )
+        wait = "[ -e $0.first ] && exec sleep 30;" if stage == "unmounted" else ""
+        (slow / "mount").write_text(
+            f'#!/bin/sh\ncase "$*" in *seekmeter*/mnt) ;; *) exec /bin/mount "$@";; esac\n{wait} {real}\n'
+            f"touch $0.first\n"
+        )
+        (slow / "mount").chmod(0o755)
+        out = tmp_path / stage
+        command = f"echo x >f; cd /; {REMOUNT}"
+        job = Job("trace", out, slow, FS="ext4", SIZE="128M", COLLECT="counters", CMD=command)
+        wait_for(lambda: "sleep\x0030" in "".join(job.commands()))  # noqa: B023 (it is over then)
+        mounted = f"{job.process.pid}-" in Path("/proc/self/mountinfo").read_text()
+        assert mounted == (stage == "mounted")
+        os.kill(job.process.pid, signal.SIGKILL)
+        job.process.wait()
+        later = Job("trace", tmp_path / f"{stage}-later", DIR=str(tmp_path), COLLECT="none", CMD="true")
+        assert later.end() == 0, later.said
+        wait_for(lambda: [what for what in job.left_behind() if "sleep" not in what] == [], 10)  # noqa: B023
+        wait_for(lambda: job.run.facts["state"] == "interrupted", 10)  # noqa: B023
+        for pid, text in job.commands_by_pid().items():  # the slow program itself
+            if "sleep" in text:
+                os.kill(pid, signal.SIGKILL)
+        job.process.communicate()
+        (slow / "mount.first").unlink()
+
+
+def test_interrupted_in_the_middle(tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "mount").write_text(
+        '#!/bin/sh\ncase "$*" in *seekmeter*/mnt) [ -e $0.first ] && sleep 1; touch $0.first;; esac\n'
+        'exec /bin/mount "$@"\n'
+    )
+    (slow / "mount").chmod(0o755)
+    command = f"echo x >f; cd /; {REMOUNT}; sleep 60"
+    job = Job("trace", tmp_path / "run", slow, FS="ext4", SIZE="128M", COLLECT="counters", CMD=command)
+    wait_for(lambda: "sleep\x001" in "".join(job.commands()))
+    os.kill(job.process.pid, signal.SIGTERM)
+    assert job.end() == 1
+    assert job.left_behind() == []
+    assert job.run.facts["state"] == "interrupted"
+    assert "remount" in [phase["name"] for phase in job.run.phases]
+
+
+def test_a_directory_of_the_users_stays_mounted(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "ram", "10m") as place:
+        before = [
+            line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(place) in line
+        ]
+        command = f"echo x >f; cd /; {REMOUNT}; {REMOUNT}"
+        run = finished(tmp_path / "run", DIR=str(place), COLLECT="none", CMD=command).run
+        after = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(place) in line]
+    assert before == after
+    assert run.output == f"not remounted: {place} is not a disk of the run's own\n" * 2
+    assert [text for text in run.facts["warnings"] if "cold caches" in text and "from memory" in text]
+    assert len([text for text in run.facts["warnings"] if "cold caches" in text]) == 1
+    assert [phase["name"] for phase in run.phases] == ["command", "sync"]
+    assert "cold caches" in " ".join(run.report().split())
+
+
+def test_only_the_workload_is_heard(tmp_path: Path) -> None:
+    command = "echo x >f; until [ -e go ]; do sleep 0.1; done"
+    job = Job("trace", tmp_path / "run", FS="ext4", SIZE="128M", COLLECT="none", CMD=command)
+    job.until("workload")
+    folder = next(Path("/run/seekmeter").glob(f"{job.process.pid}-*"))
+    answers = []
+    for text in (b"remount\n", b"x" * 100, b""):
+        with socket.socket(socket.AF_UNIX) as asker:
+            asker.settimeout(10)
+            wait_for((folder / "remount").exists)
+            asker.connect(str(folder / "remount"))
+            asker.sendall(text)
+            answers.append(asker.recv(1000))
+    (folder / "mnt/go").touch()
+    assert job.end() == 0, job.said
+    assert answers == [b"error only the workload itself may ask for it\n"] * 3
+    assert [phase["name"] for phase in job.run.phases] == ["command", "sync"]
+
+
+@pytest.mark.parametrize("text", ["umount /", "remount", ""])
+def test_what_is_not_understood(tmp_path: Path, text: str) -> None:
+    """From the workload itself, in plain Python; one that stops halfway holds nothing up for long."""
+    script = (
+        "import os, socket; s = socket.socket(socket.AF_UNIX); s.connect(os.environ['SEEKMETER_REMOUNT']); "
+        f"s.sendall({text.encode()!r}); s.settimeout(20); print(s.recv(1000).decode(), end='')"
+    )
+    command = f'cd /; python3 -c "{script}"; {REMOUNT}'
+    run = finished(tmp_path / "run", FS="ext4", SIZE="128M", COLLECT="none", CMD=command).run
+    assert run.output.splitlines() == [
+        f"error {text.encode()!r} is not understood: send 'remount' and a newline",
+        "remounted",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("", "not remounted: nobody can be asked to remount"),
+        ("/nowhere/remount", "cannot be asked: no such file or directory"),
+        ("x" * 200, "is no socket: its name is too long"),
+    ],
+)
+def test_the_program_without_a_session(name: str, says: str) -> None:
+    environment = {**os.environ, "SEEKMETER_REMOUNT": name}
+    done = subprocess.run([REMOUNT], env=environment, capture_output=True, text=True, check=False, cwd="/tmp")
+    assert says in done.stdout + done.stderr
+    assert done.returncode == (1 if name else 0)
+    wrong = subprocess.run([REMOUNT, "/mnt"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
