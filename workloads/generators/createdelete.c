@@ -14,32 +14,26 @@
  * may be there. A thread works on its own files only; what it does depends on the seed, the number of threads
  * and its own number, never on the others or on the file system.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "common/contents.h"
+#include "common/crew.h"
 #include "common/fail.h"
 #include "common/numbers.h"
 #include "common/phases.h"
 #include "common/small_files.h"
 #include "common/walk.h"
 
-#define THREADS_MAX	 1024
-#define FILES_MAX	 100000000
-#define KEEP_ONE_IN	 10
-#define PROGRESS_SECONDS 5
-#define TOP		 "createdelete" /* the directory that is made */
+#define FILES_MAX   100000000
+#define KEEP_ONE_IN 10
+#define TOP	    "createdelete" /* the directory that is made */
 
 struct settings {
 	const char *dir;
@@ -58,19 +52,12 @@ static const char *const operation_names[SMALL_FILE_OPERATIONS] = { "create", "f
 								    "delete" };
 
 struct worker {
-	pthread_t thread;
 	struct small_files files;
 	unsigned long to_create; /* its share of FILES and of OPERATIONS */
 	unsigned long to_mix;
-	int64_t start_ns; /* of the present phase */
-	int64_t end_ns;
-	uint64_t bytes;
+	uint64_t bytes; /* in the present phase */
 	struct times times[PHASES][SMALL_FILE_OPERATIONS];
-	_Atomic uint64_t done; /* in the present phase; main() looks at it meanwhile */
 } __attribute__((aligned(128)));
-
-static pthread_barrier_t phase_starts;
-static sem_t phase_ends; /* posted once by every thread */
 
 static void mixed_operation(struct worker *me)
 {
@@ -84,110 +71,45 @@ static void mixed_operation(struct worker *me)
 		small_files_delete(&me->files);
 }
 
-static void step_done(struct worker *me)
+static void work(void *own, int phase, _Atomic uint64_t *done)
 {
-	atomic_fetch_add_explicit(&me->done, 1, memory_order_relaxed);
-}
-
-static void run_phase(struct worker *me, enum phase phase)
-{
+	struct worker *me = own;
 	uint32_t keep = me->files.n_living / KEEP_ONE_IN;
 
+	me->bytes = 0;
 	me->files.times = me->times[phase];
 	switch (phase) {
 	case PHASE_CREATE:
-		for (unsigned long i = 0; i < me->to_create; i++, step_done(me))
+		for (unsigned long i = 0; i < me->to_create; i++, crew_did(done, 1))
 			me->bytes += small_files_create(&me->files);
 		break;
 	case PHASE_MIXED:
-		for (unsigned long i = 0; i < me->to_mix; i++, step_done(me))
+		for (unsigned long i = 0; i < me->to_mix; i++, crew_did(done, 1))
 			mixed_operation(me);
 		break;
 	case PHASE_DELETE:
-		for (; me->files.n_living > keep; step_done(me))
+		for (; me->files.n_living > keep; crew_did(done, 1))
 			small_files_delete(&me->files);
 		break;
 	default:
-		for (uint32_t i = 0; i < me->files.n_living; i++, step_done(me))
+		for (uint32_t i = 0; i < me->files.n_living; i++, crew_did(done, 1))
 			me->bytes += small_files_verify(&me->files, i);
 	}
 }
 
-static void *work(void *argument)
+static void measure_phase(struct crew *crew, const struct worker *workers, unsigned long threads,
+			  enum phase phase)
 {
-	struct worker *me = argument;
-
-	for (int phase = 0; phase < PHASES; phase++) {
-		pthread_barrier_wait(&phase_starts);
-		me->start_ns = now_ns();
-		run_phase(me, phase);
-		me->end_ns = now_ns();
-		sem_post(&phase_ends);
-	}
-	return NULL;
-}
-
-static uint64_t total_done(struct worker *workers, unsigned long threads)
-{
-	uint64_t done = 0;
+	struct crew_span span = crew_phase(crew, phase, phase_names[phase]);
+	double seconds = (double)(span.end_ns - span.start_ns) / 1e9;
+	uint64_t bytes = 0;
 
 	for (unsigned long i = 0; i < threads; i++)
-		done += atomic_load_explicit(&workers[i].done, memory_order_relaxed);
-	return done;
-}
-
-/* Until every thread has posted; a line every few seconds. */
-static void wait_for_end(struct worker *workers, unsigned long threads, enum phase phase)
-{
-	struct timespec until;
-
-	/* sem_timedwait's clock; it times these lines alone */
-	if (clock_gettime(CLOCK_REALTIME, &until) != 0)
-		fail_errno("cannot be read", "CLOCK_REALTIME");
-	until.tv_sec += PROGRESS_SECONDS;
-	for (unsigned long ended = 0; ended < threads;) {
-		if (sem_timedwait(&phase_ends, &until) == 0) {
-			ended++;
-			continue;
-		}
-		if (errno == EINTR)
-			continue;
-		if (errno != ETIMEDOUT)
-			fail_errno("cannot be waited for", "the threads");
-		printf("      %s: %" PRIu64 " so far\n", phase_names[phase],
-		       total_done(workers, threads));
-		fflush(stdout);
-		until.tv_sec += PROGRESS_SECONDS;
-	}
-}
-
-/* Lasts from the first thread's start to the last one's end. */
-static void measure_phase(struct worker *workers, unsigned long threads, enum phase phase)
-{
-	int64_t start_ns = INT64_MAX;
-	int64_t end_ns = 0;
-	uint64_t bytes = 0;
-	uint64_t done;
-	double seconds;
-
-	for (unsigned long i = 0; i < threads; i++) {
-		atomic_store_explicit(&workers[i].done, 0, memory_order_relaxed);
-		workers[i].bytes = 0;
-	}
-	pthread_barrier_wait(&phase_starts);
-	wait_for_end(workers, threads, phase);
-	for (unsigned long i = 0; i < threads; i++) {
-		if (workers[i].start_ns < start_ns)
-			start_ns = workers[i].start_ns;
-		if (workers[i].end_ns > end_ns)
-			end_ns = workers[i].end_ns;
 		bytes += workers[i].bytes;
-	}
-	done = total_done(workers, threads);
-	phase_done(phase_names[phase], start_ns, end_ns, done, bytes);
-	seconds = (double)(end_ns - start_ns) / 1e9;
+	phase_done(phase_names[phase], span.start_ns, span.end_ns, span.done, bytes);
 	printf("[%d/%d] %s: %" PRIu64 " in %.3f s, %.0f a second\n", phase + 1, PHASES,
-	       phase_names[phase], done, seconds, seconds > 0 ? (double)done / seconds : 0.0);
+	       phase_names[phase], span.done, seconds,
+	       seconds > 0 ? (double)span.done / seconds : 0.0);
 	fflush(stdout);
 }
 
@@ -215,32 +137,6 @@ static void print_summary(const struct worker *workers, unsigned long threads)
 		}
 	}
 	printf("create: open, write and close; its fsync is counted apart\n");
-}
-
-static void count_file(void *context, int dir_fd, const char *name, const char *path)
-{
-	(void)dir_fd;
-	(void)name;
-	(void)path;
-	++*(uint64_t *)context;
-}
-
-/* Every file that must be there was found by its name: if there are as many, there are no others. */
-static void count_files(int dir_fd, const struct worker *workers, unsigned long threads)
-{
-	uint64_t found = 0;
-	uint64_t living = 0;
-	struct walk walk = { .file = count_file, .context = &found };
-
-	for (unsigned long i = 0; i < threads; i++)
-		living += workers[i].files.n_living;
-	walk_tree(&walk, dir_fd, TOP);
-	if (found != living)
-		fail(EXIT_RUN_FAILED,
-		     TOP ": %" PRIu64 " files are listed where %" PRIu64
-			 " must be; look in dmesg, and check the file system",
-		     found, living);
-	printf("verified: %" PRIu64 " files are left, all as they were written\n", living);
 }
 
 static int make_dir(int at, const char *name)
@@ -312,7 +208,7 @@ static struct settings parse_options(int argc, char **argv)
 	int option;
 
 	set.dir = getenv("SEEKMETER_DIR");
-	set.threads = number_in_environment("SEEKMETER_THREADS", 16, 1, THREADS_MAX);
+	set.threads = number_in_environment("SEEKMETER_THREADS", 16, 1, CREW_MAX);
 	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":D:t:n:o:f:ps:h", options, NULL)) != -1) {
@@ -321,7 +217,7 @@ static struct settings parse_options(int argc, char **argv)
 			set.dir = optarg;
 			break;
 		case 't':
-			set.threads = parse_number("-t", optarg, 1, THREADS_MAX);
+			set.threads = parse_number("-t", optarg, 1, CREW_MAX);
 			break;
 		case 'n':
 			set.files = parse_number("-n", optarg, 0, FILES_MAX);
@@ -361,32 +257,28 @@ int main(int argc, char **argv)
 	struct settings set = parse_options(argc, argv);
 	int dir_fd = open(set.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct worker *workers;
+	struct crew *crew;
+	uint64_t living = 0;
 
 	if (dir_fd < 0)
 		fail_errno("cannot open the directory", set.dir);
 	phases_open();
 	contents_init();
 	workers = make_workers(&set, make_dir(dir_fd, TOP));
-	if (pthread_barrier_init(&phase_starts, NULL, (unsigned int)set.threads + 1) != 0 ||
-	    sem_init(&phase_ends, 0, 0) != 0)
-		fail_errno("cannot be made ready", "the threads");
 	printf("createdelete in %s: %lu threads, %s, %lu files, %lu operations after them, "
 	       "%lu %% of the files synced, seed %" PRIu64 "\n",
 	       set.dir, set.threads, set.private ? "a directory each" : "one directory", set.files,
 	       set.operations, set.fsync_pct, set.seed);
 	fflush(stdout);
-	for (unsigned long i = 0; i < set.threads; i++) {
-		errno = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
-		if (errno != 0)
-			fail_errno("cannot start so many (THREADS=)", "the threads");
-	}
+	crew = crew_start(set.threads, work, workers, sizeof(*workers));
 	for (int phase = 0; phase < PHASES; phase++)
-		measure_phase(workers, set.threads, phase);
+		measure_phase(crew, workers, set.threads, phase);
+	crew_end(crew);
 	for (unsigned long i = 0; i < set.threads; i++) {
-		pthread_join(workers[i].thread, NULL);
+		living += workers[i].files.n_living;
 		small_files_free(&workers[i].files);
 	}
-	count_files(dir_fd, workers, set.threads);
+	walk_expect(dir_fd, TOP, living);
 	print_summary(workers, set.threads);
 	free(workers);
 	if (fflush(stdout) != 0 || ferror(stdout))

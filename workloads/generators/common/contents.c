@@ -64,6 +64,13 @@ void contents_init(void)
 		text[TEXT_BYTES + i] = text[i];
 }
 
+const char *contents_at(uint64_t key, uint64_t offset)
+{
+	struct rng rng = { .state = key };
+
+	return text + (rng_next(&rng) + offset) % TEXT_BYTES;
+}
+
 void contents_write(int fd, uint64_t bytes, uint64_t key, const char *path)
 {
 	struct rng rng = { .state = key };

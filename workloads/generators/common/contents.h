@@ -22,6 +22,12 @@ void contents_init(void);
 void contents_write(int fd, uint64_t bytes, uint64_t key, const char *path);
 
 /*
+ * What contents_write() writes at OFFSET of a file; at least CONTENTS_CHUNK_BYTES of it. For programs that
+ * write in pieces of their own.
+ */
+const char *contents_at(uint64_t key, uint64_t offset);
+
+/*
  * Read FD to its end: true if these are the BYTES bytes that contents_write() wrote with KEY, and no more.
  * Threads may do so at once (contents_write() too).
  */

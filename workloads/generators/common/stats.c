@@ -3,6 +3,8 @@
 
 #include "stats.h"
 
+#define KEPT_MIN 3
+
 void samples_add(struct samples *samples, double value)
 {
 	/* Welford's running sums: no large squares are subtracted from each other */
@@ -42,4 +44,24 @@ double samples_half_width(const struct samples *samples)
 {
 	return student_t(samples->count - 1) * samples_deviation(samples) /
 	       sqrt((double)samples->count);
+}
+
+struct samples samples_without(const double *values, unsigned long count, unsigned long first)
+{
+	struct samples kept = { 0 };
+
+	for (unsigned long i = first; i < count; i++)
+		samples_add(&kept, values[i]);
+	return kept;
+}
+
+unsigned long stats_leave_out(const double *values, unsigned long count, double part)
+{
+	for (unsigned long first = 1; first <= count / 2 && count - first >= KEPT_MIN; first++) {
+		struct samples kept = samples_without(values, count, first);
+
+		if (samples_half_width(&kept) <= part * samples_mean(&kept))
+			return first;
+	}
+	return 0;
 }

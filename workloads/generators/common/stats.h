@@ -16,4 +16,12 @@ double samples_deviation(const struct samples *samples);
 /* Half the width of the mean's 95 % confidence interval (Student's t); needs two observations. */
 double samples_half_width(const struct samples *samples);
 
+/*
+ * Of COUNT observations in the order in which they were made: how many of the first, one at least and half of all at
+ * most, to leave out so that the others' half width is at most PART of their mean, and at least three are left. 0: that
+ * can't be.
+ */
+unsigned long stats_leave_out(const double *values, unsigned long count, double part);
+struct samples samples_without(const double *values, unsigned long count, unsigned long first);
+
 #endif

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -114,4 +115,26 @@ void walk_tree(const struct walk *walk, int dir_fd, const char *top)
 	char path[PATH_MAX] = "";
 
 	walk_dir(walk, dir_fd, top, path, 0);
+}
+
+static void count_file(void *context, int dir_fd, const char *name, const char *path)
+{
+	(void)dir_fd;
+	(void)name;
+	(void)path;
+	++*(uint64_t *)context;
+}
+
+void walk_expect(int dir_fd, const char *top, uint64_t living)
+{
+	uint64_t found = 0;
+	struct walk walk = { .file = count_file, .context = &found };
+
+	walk_tree(&walk, dir_fd, top);
+	if (found != living)
+		fail(EXIT_RUN_FAILED,
+		     "%s: %" PRIu64 " files are listed where %" PRIu64
+		     " must be; look in dmesg, and check the file system",
+		     top, found, living);
+	printf("verified: %" PRIu64 " files are left, all as they were written\n", living);
 }

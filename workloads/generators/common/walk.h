@@ -6,6 +6,8 @@
 #ifndef GENERATORS_WALK_H
 #define GENERATORS_WALK_H
 
+#include <stdint.h>
+
 /* NAME is in the directory open as DIR_FD; PATH is its whole name below the walk's start. */
 typedef void walk_visit(void *context, int dir_fd, const char *name, const char *path);
 
@@ -18,5 +20,11 @@ struct walk {
 
 /* Walk below TOP (itself not visited), a name in DIR_FD. An error ends the program. */
 void walk_tree(const struct walk *walk, int dir_fd, const char *top);
+
+/*
+ * As many files must be below TOP as LIVING says, else it ends the program. For those that found every file of theirs by
+ * its name before: then there are no others.
+ */
+void walk_expect(int dir_fd, const char *top, uint64_t living);
 
 #endif
