@@ -23,7 +23,7 @@ from analysis.measures.measured import Measured
 from analysis.measures.timeline import F64
 from analysis.tables.block import SECTOR_BYTES, Block
 from analysis.tables.load import Tables
-from analysis.tables.store import I64
+from analysis.tables.store import Ints
 
 # Shares of the requests: even steps, then finer and finer ones towards all of them.
 SHARES: F64 = np.unique(
@@ -34,7 +34,7 @@ DECIMAL = {1: "B", 10**3: "kB", 10**6: "MB", 10**9: "GB", 10**12: "TB"}
 TIMES = {1: "ns", 10**3: "µs", 10**6: "ms", 10**9: "s"}
 
 
-def _quantiles(values: I64, label: str, of: str) -> pd.DataFrame:
+def _quantiles(values: Ints, label: str, of: str) -> pd.DataFrame:
     found = np.quantile(values, SHARES, method="inverted_cdf")
     return pd.DataFrame(
         {"value": found, "share_pct": SHARES * 100, of: f"{label} ({values.size:,})", "key": label}

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from analysis.measures.timeline import F64
 from analysis.tables.block import SECTOR_BYTES, Block
-from analysis.tables.store import I64
+from analysis.tables.store import I64, Ints
 
 SCAN_CELLS = 1000
 GAP_CELLS = 120  # an empty stretch longer than this of the scanned cells is cut out
@@ -115,7 +115,7 @@ class Placed:
 
     usable: npt.NDArray[np.bool_]
     begin: I64
-    size: I64
+    size: Ints
     first: I64
     last: I64
     column: I64

@@ -18,7 +18,7 @@ from analysis.tables.block import Block
 from analysis.tables.call import Call
 from analysis.tables.lock_wait import LockWait
 from analysis.tables.phase import Phases
-from analysis.tables.store import I64
+from analysis.tables.store import I64, Ints
 
 OUTSIDE = "(no phase)"
 Intervals = list[tuple[int, int]]
@@ -76,7 +76,7 @@ def outside(intervals: Intervals, start: int, end: int) -> Intervals:
 class _Events:
     """Sums of values at moments over intervals, by cumulative sums."""
 
-    def __init__(self, t_sorted_ns: I64, values: I64) -> None:
+    def __init__(self, t_sorted_ns: I64, values: Ints) -> None:
         self.t = t_sorted_ns
         self.sums = np.concatenate(([0], np.cumsum(values)))
 

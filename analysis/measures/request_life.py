@@ -90,7 +90,7 @@ def _renamed(words: Words, labels: list[str]) -> npt.NDArray[np.int16]:
     for i, label in enumerate(words.labels):
         if label in labels:
             number[i] = labels.index(label)
-    return number[words.codes]
+    return np.asarray(number[words.codes])
 
 
 @dataclass

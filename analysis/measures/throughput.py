@@ -53,7 +53,7 @@ def by_op_and_class(block: Block) -> list[OpClass]:
                         requests,
                         int(block.bytes[rows].sum()),
                         int((rows & block.in_workload).sum()),
-                        int((rows & (block.error != 0)).sum()),
+                        int((rows & block.failed).sum()),
                     )
                 )
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables.store import I64
+from analysis.tables.store import I64, Ints
 
 F64 = npt.NDArray[np.float64]
 NICE = (1, 2, 5)
@@ -53,12 +53,12 @@ class Timeline:
         """The bin of each moment; what lies outside counts in the nearest bin, so nothing is dropped."""
         return np.clip((t_ns - self.grid_ns) // self.width_ns - self.first, 0, self.bins - 1)
 
-    def sums(self, t_ns: I64, values: I64 | None = None) -> F64:
+    def sums(self, t_ns: I64, values: Ints | None = None) -> F64:
         """Sum of values (or the count) per bin. Sums stay exact below 2**53."""
         weights = None if values is None else values.astype(np.float64)
         return np.bincount(self.index(t_ns), weights, self.bins).astype(np.float64)
 
-    def rates(self, t_ns: I64, values: I64 | None = None) -> F64:
+    def rates(self, t_ns: I64, values: Ints | None = None) -> F64:
         """Sum per bin divided by the bin's real length: per second."""
         return self.sums(t_ns, values) / self.lengths_s
 

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from analysis.errors import ReportError, TableError
 from analysis.run import Run, as_int, dig
 from analysis.tables.rec import Recording
-from analysis.tables.store import I64, Column, Stored, Words
+from analysis.tables.store import I64, SMALL, Column, Ints, Stored, Words
 
 SECTOR_BYTES = 512
 COLUMNS = (
@@ -155,29 +156,76 @@ def _journal_extents(run: Run) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Block:
-    """The block table as numpy columns (nanoseconds, bytes, sectors)."""
+    """The block table as numpy columns (nanoseconds, bytes, sectors), as narrow as may be.
+
+    Ten million requests are half a gigabyte: columns that few measures use are read when they are asked for,
+    and let go of after that.
+    """
 
     queue_ns: I64
-    insert_ns: I64  # 0: never in a scheduler
     issue_ns: I64  # the last time, if it was requeued
     complete_ns: I64
-    dev: I64
+    dev: Ints
     sector: I64
-    bytes: I64
+    bytes: Ints
     op: Words
     class_: Words
     comm: Words
     in_workload: npt.NDArray[np.bool_]
-    ino: I64  # 0: none
-    error: I64
-    merges: npt.NDArray[np.int32]
-    requeues: npt.NDArray[np.int32]
+    failed: npt.NDArray[np.bool_]  # ended with an error
     # queue <= issue <= complete, all after boot: other rows are in every count, not in latencies
     timed: npt.NDArray[np.bool_]
-    # 0: not known; None: of no request
-    get_request_ns: I64 | None = None
-    q2m_ns: I64 | None = None  # sums over the request's merges
-    m2d_ns: I64 | None = None
+    read: Callable[[str], I64 | None]  # a column by name; None: all are null
+    kept: dict[str, I64 | None] = field(default_factory=dict)
+
+    def rare(self, name: str) -> I64 | None:
+        """A column that is in memory from its first use until let_go()."""
+        if name not in self.kept:
+            self.kept[name] = self.read(name)
+        return self.kept[name]
+
+    def let_go(self) -> None:
+        """Give the memory of the rare columns back."""
+        self.kept.clear()
+
+    def _or_zeros(self, name: str) -> I64:
+        column = self.rare(name)
+        return np.zeros(self.rows, dtype=np.int64) if column is None else column
+
+    @property
+    def insert_ns(self) -> I64:
+        """0: never in a scheduler."""
+        return self._or_zeros("insert_ns")
+
+    @property
+    def ino(self) -> I64:
+        """0: none."""
+        return self._or_zeros("ino")
+
+    @property
+    def merges(self) -> I64:
+        """Bios merged into it, beyond the first."""
+        return self._or_zeros("merges")
+
+    @property
+    def requeues(self) -> I64:
+        """Times the driver gave it back."""
+        return self._or_zeros("requeues")
+
+    @property
+    def get_request_ns(self) -> I64 | None:
+        """0: not known; None: of no request."""
+        return self.rare("get_request_ns")
+
+    @property
+    def q2m_ns(self) -> I64 | None:
+        """Sum over the request's merges; 0: not known; None: of no request."""
+        return self.rare("q2m_ns")
+
+    @property
+    def m2d_ns(self) -> I64 | None:
+        """Sum over the request's merges; 0: not known; None: of no request."""
+        return self.rare("m2d_ns")
 
     @property
     def rows(self) -> int:
@@ -190,29 +238,44 @@ class Block:
         return np.asarray(self.op.is_in(("read", "write")) & (self.bytes > 0))
 
 
+def parts(rows: int, of: int = 1 << 16) -> Iterator[slice]:
+    """All rows, so many at a time: what is made of them on the way stays in a CPU's cache."""
+    for first in range(0, rows, of):
+        yield slice(first, min(first + of, rows))
+
+
+def _rare(stored: Stored) -> Callable[[str], I64 | None]:
+    def read(name: str) -> I64 | None:
+        try:
+            values = stored.ints_if_any(name)
+        except TableError as error:
+            raise ReportError(f"{error}; remove tables/block.parquet and report again") from None
+        return np.clip(values, 0, SMALL) if values is not None and name in ("merges", "requeues") else values
+
+    return read
+
+
 def from_stored(stored: Stored) -> Block:
     """The columns the measures use. A request whose end was not seen counts at its issue, or queueing."""
     queue, issue, complete = stored.ints("queue_ns"), stored.ints("issue_ns"), stored.ints("complete_ns")
-    timed = (queue > 0) & (queue <= issue) & (issue <= complete)
-    issue = np.where(issue > 0, issue, np.maximum(queue, 0))
+    timed = np.empty(stored.rows, dtype=np.bool_)
+    for at in parts(stored.rows):
+        q, d, c = queue[at], issue[at], complete[at]
+        timed[at] = (q > 0) & (q <= d) & (d <= c)
+        d[:] = np.where(d > 0, d, np.maximum(q, 0))
+        np.maximum(c, d, out=c)
     return Block(
         queue_ns=queue,
-        insert_ns=stored.ints("insert_ns"),
         issue_ns=issue,
-        complete_ns=np.maximum(complete, issue),
-        dev=stored.ints("dev"),
+        complete_ns=complete,
+        dev=stored.small_ints("dev"),
         sector=stored.ints("sector"),
-        bytes=stored.ints("bytes"),
+        bytes=stored.small_ints("bytes"),
         op=stored.words("op"),
         class_=stored.words("class"),
         comm=stored.words("comm"),
         in_workload=stored.bools("in_workload"),
-        ino=stored.ints("ino"),
-        error=stored.ints("error"),
-        merges=np.clip(stored.ints("merges"), 0, 1 << 30).astype(np.int32),
-        requeues=np.clip(stored.ints("requeues"), 0, 1 << 30).astype(np.int32),
-        get_request_ns=stored.ints_if_any("get_request_ns"),
-        q2m_ns=stored.ints_if_any("q2m_ns"),
-        m2d_ns=stored.ints_if_any("m2d_ns"),
-        timed=np.asarray(timed),
+        failed=stored.small_ints("error") != 0,
+        timed=timed,
+        read=_rare(stored),
     )

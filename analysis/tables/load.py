@@ -96,7 +96,7 @@ def _fresh(source: Path, target: Path, table: str) -> Stored | None:
         same = source.stat().st_size == stored.about.get("source_bytes")
     except OSError:
         return stored  # no raw/ here: the table is all there is
-    return stored if same and not stored.filled else None
+    return stored if same and not stored.absent else None
 
 
 def _load(run: Run, table: str) -> Stored | None:
@@ -151,9 +151,13 @@ def load_tables(run: Run) -> Tables:
     rows = {t: one.rows for t, one in stored.items() if one}
 
     def made(table: str, make: Callable[[Stored], Made]) -> Made | None:
-        """The table's columns; what was read is let go of, or a big one would be in memory twice."""
-        one = stored.pop(table)
-        return make(one) if one else None
+        """The table's columns."""
+        one = stored[table]
+        try:
+            return make(one) if one else None
+        except TableError as error:
+            run.gaps.append(f"no {table} table: {error}; remove it, and the next report makes it anew")
+            return None
 
     return Tables(
         phases=made("phase", phase.from_stored),

@@ -68,7 +68,7 @@ NOTHING_KNOWN = Lock("", "", "", "", "", 0, "", 0)
 def from_stored(stored: Stored) -> dict[int, Lock]:
     """What is known of each lock."""
     found = {}
-    for row in stored.table.to_pylist():
+    for row in stored.to_pylist():
         slab, member = clean(row["slab"], 60), clean(row["member"], 60)
         name, by = clean(row["name"], 100), clean(row["named_by"], 20)
         if not name and slab and member:

@@ -37,6 +37,6 @@ def convert(source: Path, target: Path) -> None:
 def from_stored(stored: Stored) -> Paths:
     """The path of each inode; the first one where it has several names."""
     paths: Paths = {}
-    for row in stored.table.to_pylist():
+    for row in stored.to_pylist():
         paths.setdefault((clean(row["dev"], 20), int(row["ino"])), clean(row["path"], 400))
     return paths

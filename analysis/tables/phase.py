@@ -60,7 +60,7 @@ def from_stored(stored: Stored) -> Phases:
     """The phases in the order of their begin."""
     start = stored.ints("start_ns")
     order = np.argsort(start, kind="stable")
-    names = [clean(name, 60) for name in stored.table.column("name").to_pylist()]
+    names = [clean(row["name"], 60) for row in stored.to_pylist()]
     return Phases(
         name=[names[i] for i in order],
         start_ns=start[order],

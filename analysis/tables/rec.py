@@ -47,16 +47,18 @@ class Recording:
     enums: dict[str, dict[int, str]]  # by field name: number -> word
 
     def chunks(self, rows: int = 1 << 20) -> Iterator[npt.NDArray[np.void]]:
-        """The records, so many at a time."""
+        """The records, so many at a time, each lot in the place of the one before."""
+        room = np.empty(min(rows, self.rows), self.dtype)
         with open_regular(self.path) as file:
             file.seek(self.data_offset)
             left = self.rows
             while left > 0:
-                part = np.fromfile(file, self.dtype, count=min(rows, left))
-                if part.size == 0:
+                part = room[: min(rows, left)]
+                got = file.readinto(part.view(np.uint8).data)  # type: ignore[attr-defined]
+                if got < self.dtype.itemsize:
                     return
-                left -= part.size
-                yield part
+                left -= got // self.dtype.itemsize
+                yield part[: got // self.dtype.itemsize]
 
 
 def _fields(header: Mapping[str, Any], record_bytes: int, name: str) -> np.dtype[np.void]:

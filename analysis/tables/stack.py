@@ -37,5 +37,5 @@ def from_stored(stored: Stored) -> dict[int, list[str]]:
     """Frames of each stack."""
     return {
         int(row["stack_id"]): [clean(frame, 200) for frame in row["frames"] or [] if frame is not None]
-        for row in stored.table.to_pylist()
+        for row in stored.to_pylist()
     }

@@ -8,7 +8,7 @@ report. Each file's metadata carries the schema version, the units, the recordin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,10 @@ from analysis.tables.rec import Recording
 SCHEMA_VERSION = 1
 METADATA_KEY = b"seekmeter"
 I64 = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.signedinteger[Any]]
+ROW_GROUP = 1 << 18  # rows
+CACHE_BYTES = 1 << 20  # of a CPU of its own, about
+SMALL = 1 << 30
 
 ARROW_TYPES: dict[str, Any] = {
     "int": pa.int64(),
@@ -58,7 +62,7 @@ class Column:
 class Words:
     """A column of few different words: `codes[i]` is the index of row i's word in `labels`."""
 
-    codes: npt.NDArray[np.int32]
+    codes: npt.NDArray[np.signedinteger[Any]]  # as narrow as their number allows
     labels: tuple[str, ...]
 
     def is_(self, label: str) -> npt.NDArray[np.bool_]:
@@ -69,12 +73,16 @@ class Words:
 
     def is_in(self, labels: Iterable[str]) -> npt.NDArray[np.bool_]:
         """Which rows hold one of these words."""
-        wanted = np.array([label in set(labels) for label in self.labels] or [False])
-        return np.asarray(wanted[self.codes])
+        found = np.zeros(self.codes.size, dtype=np.bool_)
+        for label in set(labels).intersection(self.labels):
+            found |= self.codes == self.labels.index(label)
+        return found
 
     def present(self) -> list[str]:
         """The words that occur, most frequent first."""
-        counts = np.bincount(self.codes, minlength=len(self.labels))
+        counts = np.zeros(len(self.labels), dtype=np.int64)
+        for first in range(0, self.codes.size, ROW_GROUP):
+            counts += np.bincount(self.codes[first : first + ROW_GROUP], minlength=len(self.labels))
         order = np.argsort(-counts, kind="stable")
         return [self.labels[i] for i in order if counts[i]]
 
@@ -96,9 +104,14 @@ def schema(table: str, columns: Sequence[Column], about: dict[str, Any]) -> Any:
 
 def word_array(codes: npt.NDArray[Any], words: dict[int, str]) -> Any:
     """An enum's numbers as words; a number the enum does not know becomes "unknown:N"."""
-    numbers, inverse = np.unique(codes, return_inverse=True)
+    if codes.dtype == np.uint8:  # its own index, as it stands: no sort
+        numbers = np.arange(int(codes.max(initial=0)) + 1)
+        indices = codes.astype(np.int32)
+    else:
+        numbers, inverse = np.unique(codes, return_inverse=True)
+        indices = inverse.astype(np.int32)
     labels = [words.get(int(n), f"unknown:{int(n)}") for n in numbers]
-    return pa.DictionaryArray.from_arrays(pa.array(inverse.astype(np.int32)), pa.array(labels, pa.string()))
+    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(labels, pa.string()))
 
 
 def text_array(raw: npt.NDArray[np.bytes_]) -> Any:
@@ -125,10 +138,10 @@ def constant(column: Column, rows: int) -> Any:
     return pa.array([column.if_missing], ARROW_TYPES[column.kind]).take(pa.array(np.zeros(rows, np.int64)))
 
 
-def _array(column: Column, chunk: npt.NDArray[np.void], recording: Recording) -> Any:
-    if column.name not in (recording.dtype.names or ()):
-        return constant(column, chunk.size)
-    values = chunk[column.name]
+def _array(column: Column, lot: Mapping[str, npt.NDArray[Any]], rows: int, recording: Recording) -> Any:
+    if column.name not in lot:
+        return constant(column, rows)
+    values = lot[column.name][:rows]
     if column.kind == "word":
         return word_array(values, recording.enums.get(column.name, {}))
     if column.kind == "text":
@@ -136,11 +149,49 @@ def _array(column: Column, chunk: npt.NDArray[np.void], recording: Recording) ->
     if column.kind == "bool":
         return pa.array(values != 0)
     if column.kind == "hist":
-        return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), 256)
-    if column.kind == "id":
-        return pa.array(np.ascontiguousarray(values.astype(np.uint64)))
-    mask = (values == 0) if column.zero_is_null else None
-    return pa.array(np.ascontiguousarray(values.astype(np.int64)), mask=mask)
+        return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), 256)
+    if not column.zero_is_null:
+        return pa.array(values)
+    valid = np.packbits(values != 0, bitorder="little")
+    return pa.Array.from_buffers(pa.int64(), rows, [pa.py_buffer(valid), pa.py_buffer(values)])
+
+
+def _lots(
+    recording: Recording,
+    columns: Sequence[Column],
+    edit: Callable[[npt.NDArray[np.void]], npt.NDArray[np.void]],
+) -> Iterator[Any]:
+    """The recording as record batches of ROW_GROUP rows, each column in one place.
+
+    Few records at a time are taken apart, as many as a CPU's cache holds: each field of theirs is read from
+    there. The next batch is made in the place of the one before, which is on disk by then.
+    """
+    types = {"int": np.int64, "id": np.uint64, "hist": np.uint32}
+    most = min(recording.rows, ROW_GROUP)
+    lot = {
+        c.name: np.empty(
+            (most, *recording.dtype[c.name].shape), types.get(c.kind, recording.dtype[c.name].base)
+        )
+        for c in columns
+        if c.name in (recording.dtype.names or ())
+    }
+
+    def batch(rows: int) -> Any:
+        return [_array(column, lot, rows, recording) for column in columns]
+
+    rows = 0
+    for chunk in map(edit, recording.chunks(max(CACHE_BYTES // recording.dtype.itemsize, 1))):
+        done = 0
+        while done < chunk.size:
+            some = min(chunk.size - done, most - rows)
+            for name, values in lot.items():
+                values[rows : rows + some] = chunk[name][done : done + some]
+            rows, done = rows + some, done + some
+            if rows == most:
+                yield batch(rows)
+                rows = 0
+    if rows:
+        yield batch(rows)
 
 
 def write_recording(
@@ -149,7 +200,7 @@ def write_recording(
     path: Path,
     edit: Callable[[npt.NDArray[np.void]], npt.NDArray[np.void]] = lambda chunk: chunk,
 ) -> None:
-    """Convert a recording to Parquet, a million records at a time; edit is given each lot before."""
+    """Convert a recording to Parquet, a row group at a time; edit is given the records before."""
     names = recording.dtype.names or ()
     missing = [c.name for c in columns if c.name not in names and c.if_missing is None]
     if missing:
@@ -174,18 +225,32 @@ def write_recording(
     write_batches(
         path,
         arrow,
-        (
-            pa.RecordBatch.from_arrays([_array(c, chunk, recording) for c in columns], schema=arrow)
-            for chunk in map(edit, recording.chunks())
-        ),
+        (pa.RecordBatch.from_arrays(lot, schema=arrow) for lot in _lots(recording, columns, edit)),
     )
+
+
+def _encodings(arrow: Any) -> dict[str, Any]:
+    """How columns are stored: times and places as differences, words by number; all else by zstd.
+
+    Differences of neighbours are as small as zstd makes them, at a third of its cost; trying a dictionary on
+    every column, the default, would cost most of the time.
+    """
+    numbers = [field.name for field in arrow if field.type == pa.int64()]
+    words = [field.name for field in arrow if pa.types.is_dictionary(field.type)]
+    plain = {field.name for field in arrow}.difference(numbers, words)
+    return {
+        "use_dictionary": words,
+        "column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        "compression": {field.name: "zstd" if field.name in plain else "none" for field in arrow},
+        "write_statistics": False,
+    }
 
 
 def write_batches(path: Path, arrow: Any, batches: Iterable[Any]) -> None:
     """Write record batches to a Parquet file, whole or not at all."""
     temporary = temporary_beside(path)
     try:
-        with pq.ParquetWriter(temporary, arrow, compression="zstd") as writer:
+        with pq.ParquetWriter(temporary, arrow, **_encodings(arrow)) as writer:
             for batch in batches:
                 writer.write_batch(batch)
     except (OSError, pa.ArrowException) as error:
@@ -199,17 +264,17 @@ def write_batches(path: Path, arrow: Any, batches: Iterable[Any]) -> None:
 
 @dataclass(frozen=True)
 class Stored:
-    """A table read back, with what its metadata says about its source."""
+    """A table to be read back column by column, with what its metadata says about its source."""
 
     name: str
-    table: Any
+    file: Any  # pq.ParquetFile
     about: dict[str, Any]
-    filled: tuple[str, ...] = ()  # columns that the file was too old to have
+    absent: Mapping[str, Column]  # columns that the file is too old to have
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return int(self.table.num_rows)
+        return int(self.file.metadata.num_rows)
 
     @property
     def truncated_bytes(self) -> int:
@@ -227,62 +292,117 @@ class Stored:
         value = as_int(self.about.get("bin_ns"))
         return value if value and value > 0 else None
 
+    def _parts(self, name: str) -> Iterator[tuple[slice, Any]]:
+        """A column, some rows at a time."""
+        if name in self.absent:
+            yield slice(0, self.rows), constant(self.absent[name], self.rows)
+            return
+        done = 0
+        try:
+            for group in range(self.file.num_row_groups):
+                for part in self.file.read_row_group(group, [name], use_threads=False).column(0).chunks:
+                    yield slice(done, done + len(part)), part
+                    done += len(part)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise TableError(f"{self.name}.parquet is damaged: {clean(error, 120)}") from None
+        if done != self.rows:
+            raise TableError(f"{self.name}.parquet is damaged: column {name} has {done} of {self.rows} rows")
+
+    def _numbers(self, name: str) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+        for at, part in self._parts(name):
+            yield at, (part.fill_null(0) if part.null_count else part).to_numpy(zero_copy_only=False)
+
     def ints(self, name: str) -> I64:
         """An integer column; a null becomes 0."""
-        column = self.table.column(name)
-        return np.asarray((column.fill_null(0) if column.null_count else column).to_numpy(), dtype=np.int64)
+        values = np.empty(self.rows, dtype=np.int64)
+        for at, part in self._numbers(name):
+            values[at] = part
+        return values
+
+    def small_ints(self, name: str) -> Ints:
+        """The same in 32 bits if all are within +-2**30, so that a sum or difference of two fits too."""
+        values: Ints = np.empty(self.rows, dtype=np.int32)
+        for at, part in self._numbers(name):
+            if part.size and not -SMALL < int(part.min()) <= int(part.max()) < SMALL:
+                values = values.astype(np.int64, copy=False)
+            values[at] = part
+        return values
 
     def ints_if_any(self, name: str) -> I64 | None:
-        """The same; None if all are null."""
-        return None if self.table.column(name).null_count == self.rows else self.ints(name)
+        """An integer column; None if all are null."""
+        if all(part.null_count == len(part) for _, part in self._parts(name)):
+            return None
+        return self.ints(name)
 
     def ids(self, name: str) -> npt.NDArray[np.uint64]:
         """A column of 64-bit unsigned numbers."""
-        return np.asarray(self.table.column(name).to_numpy(), dtype=np.uint64)
+        values = np.empty(self.rows, dtype=np.uint64)
+        for at, part in self._numbers(name):
+            values[at] = part
+        return values
 
     def bools(self, name: str) -> npt.NDArray[np.bool_]:
         """A column of truths."""
-        return np.asarray(self.table.column(name).to_numpy(), dtype=np.bool_)
+        values = np.empty(self.rows, dtype=np.bool_)
+        for at, part in self._numbers(name):
+            values[at] = part
+        return values
 
     def words(self, name: str) -> Words:
-        """A column of few different words."""
-        column = self.table.column(name).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = column.unify_dictionaries().combine_chunks()
-        codes = np.asarray(column.indices.to_numpy(zero_copy_only=False), dtype=np.int32)
-        labels = tuple(clean(label, 60) for label in column.dictionary.to_pylist())
-        return Words(codes, labels)
+        """A column of few different words; each row group has a dictionary of its own."""
+        numbers: dict[str, int] = {}
+        codes: npt.NDArray[np.signedinteger[Any]] = np.empty(self.rows, dtype=np.int8)
+        for at, part in self._parts(name):
+            labels = [clean(label, 60) for label in part.dictionary.to_pylist()]
+            here = [numbers.setdefault(label, len(numbers)) for label in labels]
+            codes = codes.astype(
+                np.promote_types(codes.dtype, np.min_scalar_type(-len(numbers) - 1)), copy=False
+            )
+            indices = part.indices.to_numpy(zero_copy_only=False)
+            if here != list(range(len(here))):
+                indices = np.array(here, dtype=codes.dtype)[indices]
+            codes[at] = indices
+        return Words(codes, tuple(numbers))
 
     def hist(self, name: str) -> npt.NDArray[np.int64]:
         """A column of histograms, rows x 256."""
-        column = self.table.column(name).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks)
-        return np.asarray(column.flatten().to_numpy(), dtype=np.int64).reshape(-1, 256)
+        values = np.empty((self.rows, 256), dtype=np.int64)
+        for at, part in self._parts(name):
+            values[at] = part.flatten().to_numpy().reshape(-1, 256)
+        return values
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows, for tables of few."""
+        names = [*self.file.schema_arrow.names, *self.absent]
+        columns = [[v for _, part in self._parts(name) for v in part.to_pylist()] for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def read_table(path: Path, table: str, columns: Sequence[Column]) -> Stored:
-    """Read a table back. TableError if it is missing, foreign or of another schema."""
+    """Open a table. TableError if it is missing, foreign or of another schema."""
     try:
-        with open_regular(path) as file:
-            found = pq.ParquetFile(file).read()  # read_table would import pyarrow.dataset first
+        # read_table would import pyarrow.dataset first; it stays open as long as what is returned
+        file = pq.ParquetFile(open_regular(path))
+        schema_found = file.schema_arrow
     except (OSError, pa.ArrowException, ValueError) as error:
         raise TableError(f"{path.name} is not a readable Parquet file: {clean(error, 120)}") from None
     try:
-        about = json.loads((found.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        about = json.loads((schema_found.metadata or {}).get(METADATA_KEY, b"{}"))
     except (ValueError, RecursionError):
         about = {}
     if not isinstance(about, dict) or about.get("schema") != SCHEMA_VERSION or about.get("table") != table:
         raise TableError(f"{path.name} is not a seekmeter {table} table of schema {SCHEMA_VERSION}")
-    filled = []
+    absent = {}
     for column in columns:
-        index = found.schema.get_field_index(column.name)
+        index = schema_found.get_field_index(column.name)
         if index < 0 and column.if_missing is not None:
-            found = found.append_column(column.name, constant(column, found.num_rows))
-            filled.append(column.name)
-            continue
-        if index < 0 or found.schema.field(index).type != ARROW_TYPES[column.kind]:
+            absent[column.name] = column
+        elif index < 0 or schema_found.field(index).type != ARROW_TYPES[column.kind]:
             raise TableError(f"{path.name} has no proper column {column.name}")
-        if not column.zero_is_null and found.column(index).null_count:
+    stored = Stored(table, file, about, absent)
+    for column in columns:
+        # ours say of themselves that there are none
+        may = column.name not in absent and schema_found.field(column.name).nullable
+        if may and not column.zero_is_null and any(part.null_count for _, part in stored._parts(column.name)):
             raise TableError(f"{path.name} has nulls in {column.name}")
-    return Stored(table, found, about, tuple(filled))
+    return stored

@@ -40,7 +40,6 @@ def block_of(begin: list[int], end: list[int], sector: list[int], nbytes: list[i
     zeros = np.zeros(n, dtype=np.int64)
     return Block(
         queue_ns=np.array(begin, dtype=np.int64),
-        insert_ns=zeros,
         issue_ns=np.array(begin, dtype=np.int64),
         complete_ns=np.array(end, dtype=np.int64),
         dev=zeros,
@@ -50,11 +49,9 @@ def block_of(begin: list[int], end: list[int], sector: list[int], nbytes: list[i
         class_=Words(np.zeros(n, dtype=np.int32), ("data",)),
         comm=Words(np.zeros(n, dtype=np.int32), ("x",)),
         in_workload=np.ones(n, dtype=np.bool_),
-        ino=zeros,
-        error=zeros,
-        merges=zeros.astype(np.int32),
-        requeues=zeros.astype(np.int32),
+        failed=np.zeros(n, dtype=np.bool_),
         timed=np.ones(n, dtype=np.bool_),
+        read=lambda _: None,
     )
 
 
