@@ -43,7 +43,7 @@ override SETUP := $(if $(filter setup test lint bench,$(MAKECMDGOALS)),test,run)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch report compare import plan doctor list help test lint bench clean setup build
+.PHONY: trace watch report movie compare import plan doctor list help test lint bench clean setup build
 
 # --- the jobs (a comment after ## is the job's line in `make help`) ------------------------------------
 trace: build ## run a workload on a file system, or CMD in DIR, under the probes; then report
@@ -54,6 +54,9 @@ watch: build ## observe the block device DEV for SECS seconds, writing nothing t
 
 report: | setup ## report a finished run again: RUN=runs/… (default runs/latest)
 	$(Q)$(PYTHON) -m analysis report "$${SEEKMETER_RUN:-runs/latest}"
+
+movie: | setup ## RUN/movie.html: the disk as a grid, requests lighting up in their time: RUN=runs/… (default runs/latest)
+	$(Q)$(PYTHON) -m analysis movie "$${SEEKMETER_RUN:-runs/latest}"
 
 compare: | setup ## one report of several finished runs, side by side: RUNS="runs/… runs/…"
 	$(Q)set -f; $(PYTHON) -m analysis compare $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} $${SEEKMETER_RUNS-}

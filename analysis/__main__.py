@@ -2,6 +2,7 @@
 """Reports of finished runs.
 
     python -m analysis report RUN                      all reports of a run, in its directory
+    python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
     python -m analysis import [--out=DIR] TRACE        a run directory of a block trace, and its reports
 
@@ -16,7 +17,10 @@ from pathlib import Path
 
 from analysis.errors import ReportError, WordError
 
-USAGE = "usage: python -m analysis report RUN | compare [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
+USAGE = (
+    "usage: python -m analysis report RUN | movie RUN | compare [--out=DIR] RUN RUN..."
+    " | import [--out=DIR] TRACE"
+)
 
 
 def _complain(message: str) -> None:
@@ -29,6 +33,10 @@ def _make(words: list[str]) -> str:
         from analysis.report import make_report
 
         return make_report(Path(words[1]))
+    if len(words) == 2 and words[0] == "movie":
+        from analysis.movie import make_movie
+
+        return make_movie(Path(words[1]))
     if words[:1] == ["compare"]:
         from analysis.compare import make_compare
 

@@ -65,7 +65,12 @@ def with_requests(run: Run, block: Block) -> list[Device]:
     if not block.rows:
         return []
     one = bool((block.dev == block.dev[0]).all())
-    numbers = [int(block.dev[0])] if one else [int(n) for n in np.unique(block.dev)]
+    return of_numbers(run, [int(block.dev[0])] if one else [int(n) for n in np.unique(block.dev)])
+
+
+def of_numbers(run: Run, numbers: list[int]) -> list[Device]:
+    """The devices of these numbers, at least one, in the same order."""
+    one = len(numbers) == 1
     known = stated(run)
     if one and len(known) <= 1:
         # the only disk there was, also where run.json says nothing of it, no number, or a partition's

@@ -43,7 +43,7 @@ VARIABLES = {
     "ERASE": "the same device names again, of DISK and JOURNAL, to allow formatting them",
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
     "SEED": "seed of the workload's random numbers",
-    "RUN": "run directory to report (default runs/latest)",
+    "RUN": "run directory to report or show (default runs/latest)",
     "TRACE": "block trace to import: path/sda of blktrace, a folder of such, or a dump of blkparse -d",
     "RUNS": "run directories to compare, 2 to 16 of them, separated by blanks",
 }
@@ -67,6 +67,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "plan": _TRACE,
     "watch": ("DEV", "SECS", "COLLECT", "OUT"),
     "report": ("RUN",),
+    "movie": ("RUN",),
     "compare": ("RUNS", "OUT"),
     "import": ("TRACE", "OUT"),
     "doctor": ("VM", "KERNEL"),

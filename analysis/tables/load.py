@@ -132,8 +132,8 @@ def load_block(run: Run) -> block.Block | None:
     return block.from_stored(stored) if stored else None
 
 
-def load_tables(run: Run) -> Tables:
-    """Convert and read everything there is."""
+def make_folder(run: Run) -> None:
+    """tables/, made if it is not there. Raises ReportError."""
     folder = run.path / "tables"
     if folder.is_symlink():
         raise ReportError(f"{folder} is a symbolic link; replace it by a directory of the run's own")
@@ -143,6 +143,17 @@ def load_tables(run: Run) -> Tables:
         raise ReportError(
             f"{folder} can't be made ({error.strerror}); copy the run directory to a place of your own"
         ) from None
+
+
+def load_phases(run: Run) -> phase.Phases | None:
+    """The phases alone."""
+    stored = _load(run, "phase")
+    return phase.from_stored(stored) if stored else None
+
+
+def load_tables(run: Run) -> Tables:
+    """Convert and read everything there is."""
+    make_folder(run)
     stored = {table: _load(run, table) for table in COLUMNS}
     for table, one in stored.items():
         if one is not None and one.bad_lines:

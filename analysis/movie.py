@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Make the movie of one run: RUN/movie.html."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis import devices, units
+from analysis.errors import ReportError, TableError
+from analysis.figures import disk_panel, movie
+from analysis.figures.phase_strip import runs_of_names
+from analysis.files import write_atomic
+from analysis.measures.movie_frames import Frames, Overview, look_over, make_frames
+from analysis.measures.window import LONGEST_RUN_NS
+from analysis.reports import about
+from analysis.run import Run, as_int, dig, open_run
+from analysis.tables.block_parts import open_parts, parts
+from analysis.tables.load import load_phases
+
+FILE = "movie.html"
+MOST_EXTENTS = 1000
+
+
+def _window(run: Run, found: Overview) -> tuple[int, int, int, bool]:
+    """Begin and end of the recording and begin of the workload; does run.json say so, or the requests?"""
+    start, end = run.int_("clock", "record_start_ns"), run.int_("clock", "record_end_ns")
+    if start is None or end is None or not 0 < start < end < start + LONGEST_RUN_NS:
+        last = min(found.last_ns, found.first_ns + LONGEST_RUN_NS)
+        return found.first_ns, max(last, found.first_ns + 1), found.first_ns, False
+    work = run.int_("clock", "workload_start_ns")
+    return start, end, work if work is not None and start <= work < end else start, True
+
+
+def _phases(run: Run, zero_ns: int, start_ns: int, end_ns: int) -> list[movie.Phase]:
+    """The phases, those of one name in a row as one, as far as the picture goes."""
+    table = load_phases(run)
+    found = []
+    for name, times, begin, end in runs_of_names(table) if table is not None else []:
+        begin, end = max(begin, start_ns), min(end, end_ns)
+        if begin <= end:
+            label = f"{name} ×{times}" if times > 1 else name
+            found.append(movie.Phase(name, label, (begin - zero_ns) / 1e9, (end - zero_ns) / 1e9))
+    return found[: movie.MOST_PHASES]
+
+
+def _journal(run: Run) -> list[tuple[int, int]]:
+    """Where run.json says the journal lies, [start, end) in sectors of the first disk."""
+    extents = dig(run.facts, "filesystem", "geometry", "journal")
+    found = []
+    for extent in extents[:MOST_EXTENTS] if isinstance(extents, list) else []:
+        if isinstance(extent, list) and len(extent) == 2:
+            start, end = as_int(extent[0]), as_int(extent[1])
+            if start is not None and end is not None and 0 <= start < end:
+                found.append((start, end))
+    return found
+
+
+def _subtitle(run: Run, frames: Frames) -> str:
+    size = run.int_("device", "size_bytes")
+    parts = [
+        " ".join(p for p in (run.text("device", "name"), f"({units.bytes_(size)})" if size else "") if p),
+        f"cell {movie.cell_words(frames.grid.cell_sectors)}",
+        f"Linux {k}" if (k := run.text("kernel", "release")) else "",
+        f"{frames.rows:,} requests",
+        run.text("start_realtime")[:10],
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _banners(run: Run) -> list[str]:
+    """What must be said before anything else; what other collectors lost does not matter here."""
+    others = tuple(f"{name}:" for name in run.losses if name != "block")
+    said = [words for words in about.banners(run, {}) if not words.startswith(others)]
+    return [words if len(words) < 125 else words[:122] + "..." for words in said[:3]]
+
+
+def make_movie(path: Path) -> str:
+    """Write RUN/movie.html; returns what to print."""
+    run = open_run(path)
+    try:
+        return _make(run)
+    except TableError as error:
+        raise ReportError(f"{run.name} has no requests to show: no block table: {error}") from None
+
+
+def _make(run: Run) -> str:
+    table = open_parts(run)
+    if table is None:
+        why = run.off("block") or "; ".join(run.gaps) or "no block table"
+        raise ReportError(f"{run.name} has no requests to show: {why}")
+    found = look_over(parts(table))
+    of = devices.of_numbers(run, sorted(found.numbers)) if found.numbers else []
+    found = found.in_order([device.number for device in of])
+    start, end, zero, stated = _window(run, found)
+    frames = make_frames(found, parts(table), start, end, disk_panel.sizes(of))
+    if frames is None:
+        raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
+    disk = next((i for i, device in enumerate(of) if device.role == "disk"), None)
+    outlines = movie.outlines(frames.grid, disk, _journal(run)) if disk is not None else []
+    title = about.run_title(run)
+    words = movie.Words(
+        title=f"{title} · {units.seconds((end - start) / 1e9)} s",
+        subtitle=_subtitle(run, frames),
+        banners=_banners(run),
+        devices=[device.label for device in of],
+        time="seconds since the workload started" if stated else "seconds since the first request",
+        mark=about.mark(run, "block"),
+        phases=_phases(run, zero, start, end),
+        outlines=outlines,
+        outline="journal",
+    )
+    page = movie.render(frames, words, zero)
+    write_atomic(run.path / FILE, page.encode("utf-8", "backslashreplace"))
+    return f"{run.path / FILE}\n"
