@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.devices import with_requests
-from analysis.measures import busy, files, request_life, seek_cost, seekers, seeks, streams
+from analysis.measures import busy, files, plugs, request_life, seek_cost, seekers, seeks, streams
 from analysis.run import Run
 from analysis.tables.block import Block
 from analysis.tables.path import Paths
+from analysis.tables.plug import Plug
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class BlockLife:
 
     labels: dict[int, str]
     life: request_life.Life
+    plugs: list[plugs.PlugRow] | None  # None: not recorded
     busy: dict[int, busy.Busy]
     streams: list[streams.StreamRow]
     seekers: list[seekers.SeekerRow]
@@ -27,7 +29,13 @@ class BlockLife:
 
 
 def measure_block(
-    run: Run, block: Block, found: seeks.Moves, start_ns: int, end_ns: int, paths: Paths | None
+    run: Run,
+    block: Block,
+    found: seeks.Moves,
+    start_ns: int,
+    end_ns: int,
+    paths: Paths | None,
+    plug: Plug | None,
 ) -> BlockLife:
     """found: the moves in issue order; start and end: of the recording."""
     devices = with_requests(run, block)
@@ -40,6 +48,7 @@ def measure_block(
     return BlockLife(
         labels={d.number: d.label for d in devices},
         life=request_life.measure_life(block),
+        plugs=plugs.by_device(plug) if plug is not None else None,
         busy={
             d.number: busy.of_device(block, start_ns, end_ns, None if one else block.dev == d.number)
             for d in devices

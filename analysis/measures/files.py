@@ -17,6 +17,7 @@ import pyarrow as pa
 from analysis.devices import stated
 from analysis.measures.seekers import SeekerRow, count_by, row
 from analysis.measures.seeks import Moves
+from analysis.measures.statistics import percentiles
 from analysis.run import Run
 from analysis.tables.block import Block
 from analysis.tables.path import Paths
@@ -28,7 +29,7 @@ DEFINITION = (
     "the inode that a request's first page belongs to; path: from the mount point on, as the workload had"
     " ended, - if it was gone by then or not looked for. Rows: the first three by requests, by bytes"
     " and by seeks, and the next by bytes. seeks, sequential, in stream: see above; of all: of the seeks to"
-    " any file."
+    " any file. D2C, Q2C: see request latency, of the file's own requests."
 )
 
 
@@ -40,6 +41,8 @@ class FileRow:
     path: str | None  # None: gone, or not looked for
     bytes: int
     seeks: SeekerRow
+    d2c_ns: tuple[int, int] | None  # p50 and p99; None: of no request are the times in order
+    q2c_ns: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,26 @@ def _top(values: I64, many: int) -> I64:
     least = np.partition(values, values.size - many)[values.size - many]
     candidates = np.flatnonzero(values >= least)
     return candidates[np.argsort(-values[candidates], kind="stable")][:many]
+
+
+Pair = tuple[int, int] | None
+
+
+def _life(block: Block, rows: I64, codes: I64, files: list[int]) -> dict[int, tuple[Pair, Pair]]:
+    """The p50 and p99 of D2C and of Q2C of these files' requests."""
+    chosen = np.flatnonzero(np.isin(codes, files) & block.timed[rows])
+    at, of = rows[chosen], codes[chosen]
+    complete = block.complete_ns[at]
+    found: dict[int, tuple[Pair, Pair]] = {}
+    for i in files:
+        mine = of == i
+        pairs: list[Pair] = []
+        for begin in (block.issue_ns, block.queue_ns):
+            times = (complete - begin[at])[mine]
+            p50, p99 = percentiles(times, (50.0, 99.0)) if times.size else (0, 0)
+            pairs.append((p50, p99) if times.size else None)
+        found[i] = (pairs[0], pairs[1])
+    return found
 
 
 def measure_files(
@@ -104,6 +127,7 @@ def measure_files(
     for i in _top(counts.bytes, TOP):
         if len(order) < TOP:
             order.add(int(i))
+    life = _life(block, chosen.rows, codes, sorted(order))
     known = paths or {}
     # a path of a partition tells nothing: requests have the disk's number, and may be of another partition
     mounted = {_names(int(number)) for number in numbers if int(number) not in foreign}
@@ -120,6 +144,8 @@ def measure_files(
                 path=_path(known, ours_named if device is None else [_names(device)], ino_number),
                 bytes=int(counts.bytes[i]),
                 seeks=row(counts, i, str(ino_number)),
+                d2c_ns=life[i][0],
+                q2c_ns=life[i][1],
             )
         )
     return Files(rows, int(inodes.size), int(of_file.size), int(counts.bytes.sum()), without)

@@ -233,7 +233,7 @@ def measure(run: Run, tables: Tables) -> Measured:
         writeback=memory.level(counter, "mem.writeback_bytes", timeline) if counter else None,
         disk_counters=disk,
         disk_bytes=first_disk,
-        block_life=measure_block(run, block, found, window.start_ns, window.end_ns, tables.paths)
+        block_life=measure_block(run, block, found, window.start_ns, window.end_ns, tables.paths, tables.plug)
         if block is not None and found is not None
         else None,
         devices=device_rows,

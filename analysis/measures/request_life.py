@@ -1,38 +1,42 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Where do requests spend their lives, by direction, class, process and size? How many are merged, requeued?
 
-Q2I: queue to insertion into the scheduler or, without one, the list of what waits for the driver; I2D: from
-there to issue. Both exist only for requests that were inserted. Q2D, D2C and Q2C as in latency.py. A requeued
-request is issued more than once: D is the last time, so what the driver gave back counts as waiting (Q2D),
-not as the device's time.
+Q2G: queue to the request being allocated (waiting for a free one); G2I: from there to insertion into the
+scheduler or, without one, the list of what waits for the driver; Q2I: both; I2D: from there to issue. Q2D,
+D2C and Q2C as in latency.py. Each is over the requests that have both moments, in order. A requeued request
+is issued more than once: D is the last time, so what the driver gave back counts as waiting (Q2D), not as
+the device's time. Q2M, M2D: of a bio that is merged into a request: queue to merge, merge to that issue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.timeline import F64
-from analysis.tables.block import Block
-from analysis.tables.store import I64, Words
+from analysis.measures.stage_percentiles import Groups, Part, Stage, measure_stage
+from analysis.tables.block import Block, parts
+from analysis.tables.store import Words
 
 DEFINITION = (
-    "means; p99: of Q2C, exact. Q2I: queue to insertion into the scheduler (or the list of what waits for the"
-    " driver), I2D: insertion to issue, over the requests that were inserted, ins. %; Q2D, D2C, Q2C: see"
-    " request latency. A requeued request's D is its last issue. class, size: reads and writes; a process:"
-    " all of its name."
+    "Q2G: queue to the request's allocation; G2I: to insertion into the scheduler (or the list of what waits"
+    " for the driver); Q2I: both; I2D: insertion to issue; Q2D, D2C, Q2C: see request latency. Each over the"
+    " requests that have it, ins. %: inserted. A requeued request's D is its last issue. Q2M, M2D: of the"
+    " bios merged into requests, queue to merge and merge to issue, means. Percentiles are exact."
+    " class, size: reads and writes; a process: all of its name."
 )
 NOT_RECORDED = (
-    "Q2G, G2I (waiting for a request to be free), Q2M, M2D (of the merged bios) and plug sizes: the block"
-    " table has no such columns, so they can't be told"
+    "not recorded by the block collector, which would have to run a program more for each request and bio;"
+    ' COLLECT="block blktrace" also leaves a block trace in raw/, which has them: make import TRACE=RUN/raw'
 )
-TOP = 8
-BUCKETS = 64 * 128  # of _bucket: 2**63 ns has the last
-CHUNK = 1 << 20  # rows at a time, so that little memory is needed beyond the table's
+NOT_TRACED = "not in this trace"
+STAGES = ("Q2G", "G2I", "Q2I", "I2D", "Q2D", "D2C", "Q2C")
+TOP = 8  # names of processes
+KINDS = 12  # operations, classes: no kernel has more
+CHUNK = 1 << 16  # rows at a time, so that what is made of them stays in a CPU's cache
 SIZES = (
     (4 << 10, "to 4 KiB"),
     (16 << 10, "to 16 KiB"),
@@ -44,17 +48,20 @@ SIZES = (
 
 @dataclass(frozen=True)
 class LifeRow:
-    """Means (ns) over one group of requests whose times are in order; None where no request has the stage."""
+    """One group of requests whose times are in order; `stages`: those that any of them has."""
 
     label: str
     requests: int
-    inserted: int
-    q2i_ns: float | None
-    i2d_ns: float | None
-    q2d_ns: float
-    d2c_ns: float
-    q2c_ns: float
-    q2c_p99_ns: int
+    stages: dict[str, Stage]
+
+    def mean_ns(self, stage: str) -> float | None:
+        """The stage's mean; None: no request has it."""
+        return self.stages[stage].mean_ns if stage in self.stages else None
+
+    @property
+    def inserted(self) -> int:
+        """Requests that went through a scheduler or the list of what waits for the driver."""
+        return self.stages["Q2I"].requests if "Q2I" in self.stages else 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,9 @@ class MergeRow:
     most_merges: int
     requeued_requests: int
     requeues: int
+    timed_merges: int  # of those, the ones whose moments are known
+    q2m_ns: float | None  # their means
+    m2d_ns: float | None
 
 
 @dataclass(frozen=True)
@@ -79,156 +89,63 @@ class Life:
     merges: list[MergeRow]
 
     @property
-    def any_inserted(self) -> bool:
-        """Whether any request went through a scheduler."""
-        return any(row.inserted for row in self.groups["direction"])
+    def present(self) -> list[str]:
+        """The stages that any request has."""
+        return [name for name in STAGES if any(name in row.stages for row in self.groups["direction"])]
 
 
 def _renamed(words: Words, labels: list[str]) -> npt.NDArray[np.int16]:
-    """Each row's index in labels; what is not among them gets the next number."""
+    """By word: its index in labels; what is not among them gets the next number."""
     number = np.full(max(len(words.labels), 1), len(labels), dtype=np.int16)
     for i, label in enumerate(words.labels):
         if label in labels:
             number[i] = labels.index(label)
-    return np.asarray(number[words.codes])
+    return number
 
 
-@dataclass
-class _Sums:
-    """Sums per code over the rows seen so far; a last code, of rows outside the grouping, is not shown."""
-
-    labels: list[str]
-    codes: npt.NDArray[np.int16]  # of every row
-    inserted: F64
-    q2i: F64
-    i2d: F64
-    q2d: F64
-    d2c: F64
-    histogram: I64  # of Q2C: labels x BUCKETS
+def _top(words: Words, many: int) -> tuple[list[str], int]:
+    """The most frequent words, and how many more there are; one more is shown rather than a row for it."""
+    names = words.present()
+    top = names if len(names) <= many + 1 else names[:many]
+    return top, len(names) - len(top)
 
 
-def _sums(labels: list[str], codes: npt.NDArray[np.integer[Any]]) -> _Sums:
-    many = len(labels) + 1
-    inserted, q2i, i2d, q2d, d2c = np.zeros((5, many))
-    histogram = np.zeros(many * BUCKETS, dtype=np.int64)
-    return _Sums(labels, codes.astype(np.int16), inserted, q2i, i2d, q2d, d2c, histogram)
+def _parts(block: Block, stage: str) -> Iterator[Part]:
+    """Of some rows at a time: which have the stage, and how long it took those; nothing if none has it."""
+    insert = block.rare("insert_ns") if stage in ("G2I", "Q2I", "I2D") else block.issue_ns
+    allocated = block.get_request_ns if stage in ("Q2G", "G2I") else block.queue_ns
+    if insert is None or allocated is None:
+        return
+    moments = {
+        "Q": block.queue_ns, "G": allocated, "I": insert, "D": block.issue_ns, "C": block.complete_ns
+    }  # fmt: skip
+    first, last = moments[stage[0]], moments[stage[-1]]
+    for rows in parts(block.rows, CHUNK):
+        has = block.timed[rows].copy()
+        if stage in ("G2I", "Q2I", "I2D"):
+            has &= (block.queue_ns[rows] <= insert[rows]) & (insert[rows] <= block.issue_ns[rows])
+        if stage in ("Q2G", "G2I"):
+            has &= (block.queue_ns[rows] <= allocated[rows]) & (allocated[rows] <= insert[rows])
+        yield rows, has, last[rows][has] - first[rows][has]
 
 
-def _bucket(ns: I64) -> I64:
-    """128 buckets an octave, in order: the first bits of the number as a 32-bit float."""
-    bits = (ns + 1).astype(np.float32).view(np.int32)
-    return np.asarray((bits >> 16) - (127 << 7), dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The stages of some rows whose times are in order; float64 is exact to 2**53 ns."""
-
-    rows: slice
-    timed: npt.NDArray[np.bool_]
-    q2d: F64
-    d2c: F64
-    entered: I64  # those that were inserted, as indices into the others
-    q2i: F64
-    i2d: F64
-    bucket: I64
-
-
-def _parts(block: Block) -> Iterator[_Part]:
-    for low in range(0, block.rows, CHUNK):
-        rows = slice(low, low + CHUNK)
-        timed = block.timed[rows]
-        queue, insert = block.queue_ns[rows][timed], block.insert_ns[rows][timed]
-        issue, complete = block.issue_ns[rows][timed], block.complete_ns[rows][timed]
-        entered = np.flatnonzero((insert > 0) & (queue <= insert) & (insert <= issue))
-        insert = insert[entered]
-        yield _Part(
-            rows,
-            timed,
-            (issue - queue).astype(np.float64),
-            (complete - issue).astype(np.float64),
-            entered,
-            (insert - queue[entered]).astype(np.float64),
-            (issue[entered] - insert).astype(np.float64),
-            _bucket(complete - queue),
-        )
-
-
-def _add(sums: _Sums, part: _Part) -> None:
-    code = sums.codes[part.rows][part.timed].astype(np.int64)
-    many = len(sums.labels) + 1
-    sums.q2d += np.bincount(code, part.q2d, many)
-    sums.d2c += np.bincount(code, part.d2c, many)
-    if part.entered.size:
-        of = code[part.entered]
-        sums.inserted += np.bincount(of, minlength=many)
-        sums.q2i += np.bincount(of, part.q2i, many)
-        sums.i2d += np.bincount(of, part.i2d, many)
-    sums.histogram += np.bincount(code * BUCKETS + part.bucket, minlength=many * BUCKETS)
-
-
-def _percentile(groupings: list[_Sums], block: Block, percent: float) -> list[list[int]]:
-    """Exact, per grouping and label: the histogram says in which bucket it is, only that one is sorted."""
-    targets, left = [], []
-    for sums in groupings:
-        counts = sums.histogram.reshape(-1, BUCKETS)
-        up_to = counts.cumsum(axis=1)
-        rank = np.maximum(np.ceil(percent / 100 * up_to[:, -1] - 1e-9).astype(np.int64), 1)
-        target = (up_to < rank[:, None]).sum(axis=1)
-        at = np.minimum(target, BUCKETS - 1)
-        every = np.arange(at.size)
-        left.append(rank - (up_to[every, at] - counts[every, at]))  # its rank within the bucket
-        targets.append(target)
-    none = np.zeros(0, dtype=np.int64)
-    found: list[list[tuple[I64, I64]]] = [[(none, none)] for _ in groupings]
-    for low in range(0, block.rows, CHUNK):
-        part = slice(low, low + CHUNK)
-        timed = block.timed[part]
-        ns = (block.complete_ns[part] - block.queue_ns[part])[timed]
-        bucket = _bucket(ns)
-        for i, sums in enumerate(groupings):
-            code = sums.codes[part][timed].astype(np.int64)
-            hit = np.flatnonzero(targets[i][code] == bucket)
-            found[i].append((code[hit], ns[hit]))
-    values = []
-    for i, sums in enumerate(groupings):
-        code, ns = (np.concatenate(column) for column in zip(*found[i], strict=True))
-        ns = ns[np.lexsort((ns, code))]
-        size = np.bincount(code, minlength=len(sums.labels) + 1)
-        first = np.cumsum(size) - size
-        values.append([int(ns[f + k - 1]) if s else 0 for f, k, s in zip(first, left[i], size, strict=True)])
-    return values
-
-
-def _rows(sums: _Sums, p99: list[int]) -> list[LifeRow]:
-    """One row a label; labels without a request are left out."""
-    rows = []
-    requests = sums.histogram.reshape(-1, BUCKETS).sum(axis=1)
-    for i, label in enumerate(sums.labels):
-        count, entered = int(requests[i]), int(sums.inserted[i])
-        if count:
-            rows.append(
-                LifeRow(
-                    label=label,
-                    requests=count,
-                    inserted=entered,
-                    q2i_ns=float(sums.q2i[i]) / entered if entered else None,
-                    i2d_ns=float(sums.i2d[i]) / entered if entered else None,
-                    q2d_ns=float(sums.q2d[i]) / count,
-                    d2c_ns=float(sums.d2c[i]) / count,
-                    q2c_ns=float(sums.q2d[i] + sums.d2c[i]) / count,
-                    q2c_p99_ns=p99[i],
-                )
-            )
-    return rows
+def _mean(total: float, count: int) -> float | None:
+    return total / count if count else None
 
 
 def merging(block: Block) -> list[MergeRow]:
     """One row an op, most frequent first."""
+    all_merges, all_requeues = block.merges, block.requeues
+    all_q2m, all_m2d = block.q2m_ns, block.m2d_ns
     rows = []
     for op in block.op.present():
         of = block.op.is_(op)
-        merges, requeues = block.merges[of], block.requeues[of]
+        merges, requeues = all_merges[of], all_requeues[of]
+        timed, q2m, m2d = 0, 0.0, 0.0
+        if all_q2m is not None and all_m2d is not None:
+            known = of & (all_q2m > 0) & (all_m2d > 0) & block.timed
+            timed = int(all_merges[known].sum(dtype=np.int64))
+            q2m, m2d = (float(sums[known].sum(dtype=np.float64)) for sums in (all_q2m, all_m2d))
         rows.append(
             MergeRow(
                 op=op,
@@ -238,30 +155,60 @@ def merging(block: Block) -> list[MergeRow]:
                 most_merges=int(merges.max()),
                 requeued_requests=int((requeues > 0).sum()),
                 requeues=int(requeues.sum(dtype=np.int64)),
+                timed_merges=timed,
+                q2m_ns=_mean(q2m, timed),
+                m2d_ns=_mean(m2d, timed),
             )
         )
     return rows
 
 
+def _groups(block: Block) -> tuple[Groups, int]:
+    """Every row's place in each grouping, and how many names of processes are beyond the top ones."""
+    moving = block.moves_data
+    limits = np.array([limit for limit, _ in SIZES], dtype=np.int64)
+    labels: dict[str, list[str]] = {}
+    numbers: list[tuple[Words, npt.NDArray[np.int16]]] = []
+    more = 0
+    for name, words, many in (
+        ("direction", block.op, KINDS),
+        ("class", block.class_, KINDS),
+        ("process", block.comm, TOP),
+    ):
+        top, more = _top(words, many)
+        numbers.append((words, _renamed(words, top)))
+        labels[name] = [*top, *([f"{more:,} more names"] if more else [])]
+    labels["size"] = [*(label for _, label in SIZES), "more"]
+    code = np.empty(block.rows, dtype=np.int32)
+    for rows in parts(block.rows, CHUNK):
+        op, class_, process = (number[words.codes[rows]].astype(np.int32) for words, number in numbers)
+        size = np.searchsorted(limits, block.bytes[rows])
+        class_ = np.where(moving[rows], class_, len(labels["class"]))
+        size = np.where(moving[rows], size, len(labels["size"]))
+        one = op * (len(labels["class"]) + 1) + class_
+        one = one * (len(labels["process"]) + 1) + process
+        code[rows] = one * (len(labels["size"]) + 1) + size
+    return Groups.of(labels, code), more
+
+
 def measure_life(block: Block) -> Life:
     """Every grouping of the block table."""
-    moving = block.moves_data
-    ops, classes, names = block.op.present(), block.class_.present(), block.comm.present()
-    # one name more is shown rather than a row for it alone
-    top = names if len(names) <= TOP + 1 else names[:TOP]
-    more = len(names) - len(top)
-    last = [f"{more:,} more names"] if more else []
-    limits = np.array([limit for limit, _ in SIZES], dtype=np.int64)
-    sizes = [*(label for _, label in SIZES), "more"]
-    groupings = {
-        "direction": _sums(ops, _renamed(block.op, ops)),
-        "class": _sums(classes, np.where(moving, _renamed(block.class_, classes), len(classes))),
-        "process": _sums([*top, *last], _renamed(block.comm, top)),
-        "size": _sums(sizes, np.where(moving, np.searchsorted(limits, block.bytes), len(sizes))),
-    }
-    for part in _parts(block):
-        for sums in groupings.values():
-            _add(sums, part)
-    p99 = _percentile(list(groupings.values()), block, 99.0)
-    groups = {name: _rows(sums, at) for (name, sums), at in zip(groupings.items(), p99, strict=True)}
-    return Life(groups, more, merging(block))
+    groups, more = _groups(block)
+    rows: dict[str, dict[str, dict[str, Stage]]] = {name: {} for name in groups.labels}
+    for stage in STAGES:
+        for (group, label), found in measure_stage(groups, partial(_parts, block, stage)).items():
+            rows[group].setdefault(label, {})[stage] = found
+    merges = merging(block)
+    block.let_go()
+    return Life(
+        {
+            group: [
+                LifeRow(label, rows[group][label]["Q2C"].requests, rows[group][label])
+                for label in labels
+                if "Q2C" in rows[group].get(label, {})
+            ]
+            for group, labels in groups.labels.items()
+        },
+        more,
+        merges,
+    )

@@ -11,6 +11,7 @@ from analysis.measures.compared import Compared
 from analysis.reports import compare_about
 from analysis.reports.compare_facts import shared_name, stacked, tags
 from analysis.reports.compare_growth import growth_section
+from analysis.reports.compare_life import life_section
 from analysis.reports.compare_locks import sleep_section, spin_section
 from analysis.reports.compare_next import next_section
 from analysis.reports.compare_table import DIFFERS, Row, Value, integer, make_table, marks, union
@@ -254,6 +255,7 @@ def make_document(runs: Runs) -> Document:
             throughput_section(runs, named),
             seeks_section(runs, named),
             latency_section(runs, named),
+            life_section(runs, named),
             locks_section(runs, named),
             spin_section(runs, stacked(labels)),
             sleep_section(runs, stacked(labels)),

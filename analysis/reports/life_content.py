@@ -4,64 +4,143 @@
 from __future__ import annotations
 
 from analysis import units
-from analysis.measures import busy, request_life
+from analysis.measures import busy, plugs, request_life
 from analysis.measures.measured import Measured
+from analysis.measures.stage_percentiles import PERCENTS, Stage
 from analysis.reports import about
 from analysis.reports.document import Section, Table
-from analysis.run import Run
+from analysis.run import Run, dig
+
+HEADS = tuple(f"p{p:g}" if p < 100 else "max" for p in PERCENTS)
+IN_LATENCY = ("Q2D", "D2C", "Q2C")  # stages whose percentiles by direction are in another section
 
 
-def life_section(run: Run, m: Measured) -> Section:
-    """Means of the stages by direction, class, process and size; merges and requeues."""
-    section = Section("Request life", mark=about.mark(run, "block"))
-    if m.block_life is None:
-        return section
-    life = m.block_life.life
+def _means(life: request_life.Life) -> Table | None:
+    """The means of all stages, by each way of grouping that has more than one group."""
+    stages = life.present
+    inserted = "Q2I" in stages
     rows = []
     for group, found in life.groups.items():
         if group != "direction" and len(found) < 2:
             continue  # says nothing that the direction does not
         if group != "direction":
-            rows.append((f"by {group}", *[""] * (8 if life.any_inserted else 5)))
+            rows.append((f"by {group}", *[""] * (1 + inserted + len(stages))))
         for r in found:
-            stages = (r.q2i_ns, r.i2d_ns) if life.any_inserted else ()
-            inserted = (units.percent(r.inserted / r.requests),) if life.any_inserted else ()
             rows.append(
                 (
                     r.label if group == "direction" else f"  {r.label}",
                     units.count(r.requests),
-                    *inserted,
-                    *(units.ns(v) for v in (*stages, r.q2d_ns, r.d2c_ns, r.q2c_ns, r.q2c_p99_ns)),
+                    *((units.percent(r.inserted / r.requests),) if inserted else ()),
+                    *(units.ns(r.mean_ns(stage)) for stage in stages),
                 )
             )
-    if rows:
-        more = ("ins. %", "Q2I", "I2D") if life.any_inserted else ()
-        heads = ("<of", "requests", *more, "Q2D", "D2C", "Q2C", "p99")
-        section.tables.append(Table(heads, rows))
-    if life.merges:
-        merges = [
-            (
-                r.op,
-                units.count(r.requests),
-                units.count(r.merged_requests),
-                units.count(r.merges),
-                units.figures((r.requests + r.merges) / r.requests),
-                units.count(r.most_merges + 1),
-                units.count(r.requeued_requests),
-                units.count(r.requeues),
-            )
-            for r in life.merges
+    heads = ("<mean of", "requests", *(("ins. %",) if inserted else ()), *stages)
+    return Table(heads, rows) if rows else None
+
+
+def _percentiles(life: request_life.Life) -> Table | None:
+    """Of the stages, by each way of grouping; those by direction that another section has are left to it."""
+    rows = []
+    for group, found in life.groups.items():
+        of_direction = group == "direction"
+        if not of_direction and len(found) < 2:
+            continue
+        lines: list[tuple[str, str, Stage]] = []
+        for r in found:
+            wanted = [s for s in r.stages if (s in IN_LATENCY) != of_direction]
+            names = [r.label if of_direction else f"  {r.label}", *[""] * len(wanted)]
+            lines += [(name, s, r.stages[s]) for name, s in zip(names, wanted, strict=False)]
+        if lines and not of_direction:
+            rows.append((f"by {group}", *[""] * (2 + len(PERCENTS))))
+        rows += [
+            (name, s, units.count(stage.requests), *(units.ns(v) for v in stage.at_ns))
+            for name, s, stage in lines
         ]
-        heads = ("<op", "requests", "merged", "merges", "bios each", "most", "requeued", "requeues")
-        section.tables.append(Table(heads, merges))
-    if rows and not life.any_inserted:
+    return Table(("<of", "<stage", "requests", *HEADS), rows) if rows else None
+
+
+def _merges(life: request_life.Life) -> list[Table]:
+    """Merging and requeueing, and the stages of merged bios where they are known."""
+    rows = [
+        (
+            r.op,
+            units.count(r.requests),
+            units.count(r.merged_requests),
+            units.count(r.merges),
+            units.figures((r.requests + r.merges) / r.requests),
+            units.count(r.most_merges + 1),
+            units.count(r.requeued_requests),
+            units.count(r.requeues),
+        )
+        for r in life.merges
+    ]
+    heads = ("<op", "requests", "merged", "merges", "bios each", "most", "requeued", "requeues")
+    tables = [Table(heads, rows)] if rows else []
+    timed = [
+        (r.op, units.count(r.timed_merges), units.ns(r.q2m_ns), units.ns(r.m2d_ns))
+        for r in life.merges
+        if r.timed_merges
+    ]
+    if timed:
+        tables.append(Table(("<merged bios", "merges", "Q2M mean", "M2D mean"), timed))
+    return tables
+
+
+def _missing(life: request_life.Life, no_plugs: bool) -> list[str]:
+    """What the source of the requests can't tell."""
+    missing = [] if "Q2G" in life.present or not life.present else ["Q2G", "G2I"]
+    if any(r.merges for r in life.merges) and not any(r.timed_merges for r in life.merges):
+        missing += ["Q2M", "M2D"]
+    return [*missing, *(["plug sizes"] if no_plugs else [])]
+
+
+def life_section(run: Run, m: Measured) -> Section:
+    """Stages by direction, class, process and size; merges and requeues."""
+    section = Section("Request life", mark=about.mark(run, "block"))
+    if m.block_life is None:
+        return section
+    life = m.block_life.life
+    section.tables += [table for table in (_means(life), _percentiles(life)) if table]
+    section.tables += _merges(life)
+    if life.present and "Q2I" not in life.present:
         section.notes.append("no request was seen being inserted: there is no Q2I and no I2D")
-    section.notes.append(request_life.NOT_RECORDED)
+    if missing := _missing(life, m.block_life.plugs is None):
+        why = request_life.NOT_TRACED if dig(run.facts, "imported") else request_life.NOT_RECORDED
+        section.notes.append(f"{', '.join(missing)}: {why}")
     section.definition = (
         request_life.DEFINITION
         + " merged: requests of more than one bio; merges: bios beyond each request's first; requeued: given"
         " back by the driver, once or more."
     )
+    return section
+
+
+def plugs_section(run: Run, m: Measured) -> Section:
+    """Requests that threads held back."""
+    section = Section("Plugs", mark=about.mark(run, "block"))
+    if m.block_life is None or m.block_life.plugs is None:
+        return section
+    rows = []
+    for r in m.block_life.plugs:
+        rows.append(
+            (
+                m.block_life.labels.get(r.dev, f"{r.dev >> 20}:{r.dev & 0xFFFFF}"),
+                units.count(r.unplugs),
+                units.percent(1 - r.by_schedule / r.unplugs),
+                units.figures(r.mean_depth),
+                *(units.count(v) for v in r.depth_at),
+                units.ns(r.held_mean_ns),
+                *([units.ns(v) for v in r.held_at_ns[1:]] if r.held_at_ns else ("-", "-")),
+            )
+        )
+    if rows:
+        depth = ("depth mean", "p50", "p99", "max")
+        section.tables.append(
+            Table(("<device", "unplugs", "expl. %", *depth, "held mean", "p99", "max"), rows)
+        )
+    else:
+        section.notes.append("no unplug was traced")
+    section.definition = plugs.DEFINITION
     return section
 
 
@@ -100,7 +179,8 @@ def busy_section(run: Run, m: Measured) -> Section:
 
 
 def sections(run: Run, m: Measured) -> list[Section]:
-    """Both; none without requests, which the sections before say."""
+    """All; none without requests, which the sections before say."""
     if m.block_life is None or not m.block_life.busy:
         return []
-    return [life_section(run, m), busy_section(run, m)]
+    found = [life_section(run, m), busy_section(run, m)]
+    return found if m.block_life.plugs is None else [found[0], plugs_section(run, m), found[1]]

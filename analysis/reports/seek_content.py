@@ -142,6 +142,17 @@ def files_section(run: Run, tables: Tables, m: Measured) -> Section:
     ]
     heads = ("<path", "inode", "requests", "bytes", "seeks", "of all %", "seq. %", "stream %")
     section.tables.append(Table(heads, rows, least_left=16))
+    life_of = [
+        (
+            r.path if r.path is not None else "-",
+            str(r.ino),
+            *(units.ns(v) for v in (*(r.d2c_ns or (None, None)), *(r.q2c_ns or (None, None)))),
+        )
+        for r in found.rows
+    ]
+    section.tables.append(
+        Table(("<path", "inode", "D2C p50", "p99", "Q2C p50", "p99"), life_of, least_left=16)
+    )
     if found.files > len(found.rows):
         section.notes.append(f"{found.files - len(found.rows):,} more files")
     section.notes.append(

@@ -44,6 +44,22 @@ BLOCK: Sequence[Field] = (
     ("queue_source", "B", "u8", 1, "block_queue_source"),
     ("comm", "16s", "char", 16, None),
 )
+TRACED_BLOCK = (  # as the reader of block traces writes it
+    *BLOCK,
+    ("get_request_ns", "Q", "u64", 1, None),
+    ("q2m_ns", "Q", "u64", 1, None),
+    ("m2d_ns", "Q", "u64", 1, None),
+)
+PLUG: Sequence[Field] = (
+    ("plug_ns", "Q", "u64", 1, None),
+    ("unplug_ns", "Q", "u64", 1, None),
+    ("dev", "I", "u32", 1, None),
+    ("pid", "I", "u32", 1, None),
+    ("depth", "I", "u32", 1, None),
+    ("cpu", "H", "u16", 1, None),
+    ("by_schedule", "B", "u8", 1, None),
+    ("comm", "16s", "char", 16, None),
+)
 LOCK_WAIT: Sequence[Field] = (
     ("bin_ns", "Q", "u64", 1, None),
     ("lock_id", "Q", "u64", 1, None),
@@ -105,6 +121,7 @@ COUNTER: Sequence[Field] = (
 )
 TABLES: Mapping[str, Sequence[Field]] = {
     "block": BLOCK,
+    "plug": PLUG,
     "lock_wait": LOCK_WAIT,
     "lock_sample": LOCK_SAMPLE,
     "hold": HOLD,
@@ -172,6 +189,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "pid": 100,
         "tgid": 100,
     },
+    "plug": {"comm": b""},
     "lock_wait": {
         "stack_id": -1,
         "holder_stack_id": -1,
@@ -225,6 +243,9 @@ def layout(fields: Sequence[Field], record_bytes: int | None = None) -> tuple[st
 def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]], fields: Sequence[Field] = ()) -> bytes:
     """A whole .rec file; fields: of an older recorder."""
     fields = fields or TABLES[table]
+    rows = list(rows)
+    if table == "block" and any("get_request_ns" in row for row in rows):
+        fields = TRACED_BLOCK
     packer, described = layout(fields, 128 if table == "block" else None)
     enums = {e: {str(n): w for n, w in ENUMS[e].items()} for *_, e in fields if e}
     header = {
@@ -354,6 +375,7 @@ class Spec:
     """What a synthetic run holds; every part can be left out or spoilt by the test."""
 
     block: list[dict[str, Any]] = field(default_factory=list)
+    plug: list[dict[str, Any]] | None = None  # None: there is no such file
     lock_wait: list[dict[str, Any]] = field(default_factory=list)
     lock_sample: list[dict[str, Any]] | None = None  # None: there is no such file
     hold: list[dict[str, Any]] | None = None  # None: there is no such file

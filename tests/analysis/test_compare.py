@@ -422,7 +422,7 @@ def test_eight_runs_fit_and_each_has_its_letter(tmp_path: Path) -> None:
         spec.run["filesystem"]["name"] = f"filesystem{i}"
         paths.append(spec.write(tmp_path / f"r{i}"))
     found = good_compare(tmp_path / "out", *paths)
-    latency = found.split("REQUEST LATENCY")[1].split("LOCK WAITS")[0]
+    latency = found.split("REQUEST LATENCY")[1].split("REQUEST LIFE")[0]
     heads = [line.split() for line in latency.splitlines() if line.split()[:3] == ["op", "stage", "at"]]
     assert len(heads) > 1  # too wide for one table
     # each run once, its ratio beside it, and every part with the names again
