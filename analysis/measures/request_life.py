@@ -36,7 +36,7 @@ NOT_TRACED = "not in this trace"
 STAGES = ("Q2G", "G2I", "Q2I", "I2D", "Q2D", "D2C", "Q2C")
 TOP = 8  # names of processes
 KINDS = 12  # operations, classes: no kernel has more
-CHUNK = 1 << 16  # rows at a time, so that what is made of them stays in a CPU's cache
+CHUNK = 1 << 18  # rows at a time: few against the table, many against the histograms
 SIZES = (
     (4 << 10, "to 4 KiB"),
     (16 << 10, "to 16 KiB"),
