@@ -14,8 +14,8 @@ from analysis.measures.movie_frames import Frames, Overview, look_over, make_fra
 from analysis.measures.window import LONGEST_RUN_NS
 from analysis.reports import about
 from analysis.run import Run, as_int, dig, open_run
-from analysis.tables.block_parts import open_parts, parts
-from analysis.tables.load import load_phases
+from analysis.tables.block_parts import parts
+from analysis.tables.load import load_phases, open_block
 
 FILE = "movie.html"
 MOST_EXTENTS = 1000
@@ -84,7 +84,7 @@ def make_movie(path: Path) -> str:
 
 
 def _make(run: Run) -> str:
-    table = open_parts(run)
+    table = open_block(run)
     if table is None:
         why = run.off("block") or "; ".join(run.gaps) or "no block table"
         raise ReportError(f"{run.name} has no requests to show: {why}")

@@ -126,6 +126,12 @@ def _load(run: Run, table: str) -> Stored | None:
         return None
 
 
+def open_block(run: Run) -> Stored | None:
+    """The block table, to be read in parts."""
+    make_folder(run)
+    return _load(run, "block")
+
+
 def load_block(run: Run) -> block.Block | None:
     """The block table alone."""
     stored = _load(run, "block")
