@@ -47,6 +47,7 @@ procps         ps
 passwd         useradd
 sudo           sudo
 xz-utils       xz
+postmark       postmark
 '
 
 say() { echo "seekmeter: $*" >&2; }

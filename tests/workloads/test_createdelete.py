@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -16,27 +15,18 @@ import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.workloads.conftest import needs_root, plan
+from tests.workloads.programs import compile_generator, lying_library, run
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
 
-GENERATORS = Path(__file__).resolve().parents[2] / "workloads" / "generators"
-FLAGS = ("-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{GENERATORS}")
 LINE = re.compile(r"^\[\d/4\] (\w+): (\d+) in ")
 SUMMARY = re.compile(r"^(\w+) +(create|fsync|rename|delete) +(\d+) +([\d.]+) +([\d.]+)$", re.MULTILINE)
-
-
-def compile_with(folder: Path, *flags: str) -> Path:
-    program = folder / "createdelete"
-    sources = [GENERATORS / "createdelete.c", *sorted((GENERATORS / "common").glob("*.c"))]
-    words = ["gcc", *FLAGS, *flags, *map(str, sources), "-o", str(program), "-lz", "-lm", "-pthread"]
-    subprocess.run(words, check=True)
-    return program
 
 
 @pytest.fixture(scope="module")
 def createdelete(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generator, compiled as the Makefile does it."""
-    return compile_with(tmp_path_factory.mktemp("program"))
+    return compile_generator("createdelete", tmp_path_factory.mktemp("program"))
 
 
 @pytest.fixture
@@ -44,21 +34,6 @@ def ram(tmp_path: Path) -> Iterator[Path]:
     """A private tmpfs."""
     with tmpfs(tmp_path / "ram", "1g") as place:
         yield place
-
-
-def run(
-    program: Path, *words: str | int | Path, **environment: str | Path
-) -> subprocess.CompletedProcess[str]:
-    """Run it without the session's variables unless given."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("SEEKMETER_")}
-    return subprocess.run(
-        [program, *map(str, words)],
-        check=False,
-        env={**plain, **environment},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
 
 
 def done(result: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], int]:
@@ -166,7 +141,9 @@ def test_every_filesystem(createdelete: Path, fs: str, janitor: Janitor, tmp_pat
 def test_no_races_and_no_memory_errors(
     ram: Path, tmp_path: Path, sanitizer: str, layout: tuple[str, ...]
 ) -> None:
-    program = compile_with(tmp_path, f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
+    program = compile_generator(
+        "createdelete", tmp_path, f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"
+    )
     counts = done(run(program, "-D", ram, "-t", 8, "-n", 1500, "-o", 1500, "-f", 20, *layout))
     assert counts["create", "create"] == 1500
 
@@ -174,7 +151,6 @@ def test_no_races_and_no_memory_errors(
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        # Kernels that say they did it and did not.
         ("int unlinkat(int d, const char *n, int f) { (void)d; (void)n; (void)f; return 0; }", "are listed"),
         ("int renameat(int a, const char *b, int c, const char *d) "
          "{ (void)a; (void)b; (void)c; (void)d; return 0; }", "cannot "),
@@ -187,10 +163,7 @@ def test_no_races_and_no_memory_errors(
 def test_its_check_finds_what_is_wrong(
     createdelete: Path, ram: Path, tmp_path: Path, function: str, says: str
 ) -> None:
-    library = tmp_path / "lies.so"
-    includes = "\n".join(f"#include <{name}>" for name in ("string.h", "unistd.h", "sys/syscall.h"))
-    words = ["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-xc", "-", "-o", str(library)]
-    subprocess.run(words, input=f"{includes}\n{function}\n", text=True, check=True)
+    library = lying_library(tmp_path, function)
     result = run(createdelete, "-D", ram, "-t", 1, "-n", 200, "-o", 200, LD_PRELOAD=library)
     assert result.returncode == 1
     assert says in result.stderr

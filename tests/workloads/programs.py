@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests of generators share: compiling one, running it without a session, a C library that lies."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+GENERATORS = Path(__file__).resolve().parents[2] / "workloads" / "generators"
+FLAGS = ("-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{GENERATORS}")
+
+
+def compile_generator(name: str, folder: Path, *flags: str) -> Path:
+    """As the Makefile does it, with more flags."""
+    program = folder / name
+    sources = [GENERATORS / f"{name}.c", *sorted((GENERATORS / "common").glob("*.c"))]
+    words = ["gcc", *FLAGS, *flags, *map(str, sources), "-o", str(program), "-lz", "-lm", "-pthread"]
+    subprocess.run(words, check=True)
+    return program
+
+
+def run(
+    program: Path, *words: str | int | Path, **environment: str | Path
+) -> subprocess.CompletedProcess[str]:
+    """Run it without the session's variables unless given."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SEEKMETER_")}
+    return subprocess.run(
+        [program, *map(str, words)],
+        check=False,
+        env={**plain, **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+
+
+def lying_library(folder: Path, function: str) -> Path:
+    """For LD_PRELOAD: a kernel that says it did it and did not."""
+    library = folder / "lies.so"
+    includes = "\n".join(f"#include <{name}>" for name in ("string.h", "unistd.h", "sys/syscall.h"))
+    words = ["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-xc", "-", "-o", str(library)]
+    subprocess.run(words, input=f"{includes}\n{function}\n", text=True, check=True)
+    return library

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""filemark: its biases, PostMark's counts beside its own, its check, its errors, races and memory."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.collectors.loop_disk import tmpfs
+from tests.workloads.conftest import needs_root, plan
+from tests.workloads.programs import compile_generator, lying_library, run
+from workloads import catalog, disks, filesystems
+from workloads.janitor import Janitor
+
+SUMMARY = re.compile(r"^(create|read|append|delete) +(\d+) +(\d+) +[\d.]+ +[\d.]+$", re.MULTILINE)
+PHASE = re.compile(r"^\[(\d+)\] (\d+) transactions in ([\d.]+) s, ([\d.]+) a second$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def filemark(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The generator, compiled as the Makefile does it."""
+    return compile_generator("filemark", tmp_path_factory.mktemp("program"))
+
+
+@pytest.fixture
+def ram(tmp_path: Path) -> Iterator[Path]:
+    """A private tmpfs."""
+    with tmpfs(tmp_path / "ram", "1g") as place:
+        yield place
+
+
+def done(result: subprocess.CompletedProcess[str]) -> dict[str, tuple[int, int]]:
+    """Counts and bytes by operation of a run that must have gone well; "full": appends to full files."""
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert "as they were written" in result.stdout
+    full = re.search(r"together; (\d+) appends", result.stdout)
+    assert full
+    counts = {name: (int(count), int(size)) for name, count, size in SUMMARY.findall(result.stdout)}
+    return counts | {"full": (int(full[1]), 0)}
+
+
+def files_of(place: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(place)): path.read_bytes()
+        for path in (place / "filemark").rglob("*")
+        if path.is_file()
+    }
+
+
+def test_biases_and_what_is_left(filemark: Path, ram: Path) -> None:
+    phases_file = ram / "phases"
+    words = ("-t", 5, "-n", 3000, "-d", 7, "-o", 20000, "-p", 2, "-P", 2, "-r", 80, "-c", 60)
+    counts = done(run(filemark, "-D", ram, *words, SEEKMETER_PHASES=phases_file))
+    phases: list[dict[str, Any]] = [json.loads(line) for line in phases_file.read_text().splitlines()]
+    assert [phase["name"] for phase in phases] == ["create", "transactions", "transactions", "verify"]
+    assert [phase["ops"] for phase in phases[:3]] == [3000, 20000, 20000]
+    # A transaction is one of two and one of two; each within five standard deviations of its share.
+    assert counts["read"][0] + counts["append"][0] + counts["full"][0] == 40000
+    assert counts["create"][0] - 3000 + counts["delete"][0] == 40000
+    for operation, expected, share in (
+        ("read", 0.80 * 40000, 0.80),
+        ("create", 0.60 * 40000 + 3000, 0.60),
+    ):
+        assert abs(counts[operation][0] - expected) < 5 * math.sqrt(40000 * share * (1 - share))
+    # By the file system itself: as many, in all directories, of sizes within bounds, each thread's.
+    left = files_of(ram)
+    assert len(left) == counts["create"][0] - counts["delete"][0] == phases[3]["ops"]
+    assert sum(map(len, left.values())) == phases[3]["bytes"]
+    assert all(512 <= len(data) <= 10004 for data in left.values())
+    assert {name.split("/")[1] for name in left} == {f"d{number:05}" for number in range(7)}
+    assert {name.split("/")[2][:5] for name in left} == {f"t{number:04}" for number in range(5)}
+    assert len(set(left.values())) == len(left)
+
+
+def test_phases_by_time_until_it_is_certain(filemark: Path, ram: Path) -> None:
+    phases_file = ram / "phases"
+    words = ("-t", 2, "-n", 200, "-w", 1, "-m", 1, "-p", 4, "-P", 5)
+    result = run(filemark, "-D", ram, *words, SEEKMETER_PHASES=phases_file)
+    done(result)
+    phases: list[dict[str, Any]] = [json.loads(line) for line in phases_file.read_text().splitlines()]
+    assert [phase["name"] for phase in phases[:3]] == ["create", "warm-up", "transactions"]
+    assert [*dict.fromkeys(phase["name"] for phase in phases)] == list(catalog.load("filemark").phases)
+    measured = [phase for phase in phases if phase["name"] == "transactions"]
+    assert 4 <= len(measured) <= 5
+    assert all(phase["end_ns"] - phase["start_ns"] == 1_000_000_000 for phase in measured)
+    lines = PHASE.findall(result.stdout)
+    assert [int(ops) for _, ops, _, _ in lines] == [phase["ops"] for phase in measured]
+    # Mean and half width of the kept phases, computed anew (t for 95 %, 2 to 4 degrees).
+    said = re.search(
+        r"a second: ([\d.]+) \+- ([\d.]+) .* in (\d+) phases, the first (\d+) left", result.stdout
+    )
+    assert said
+    kept = [phase["ops"] for phase in measured[int(said[4]) :]]
+    assert len(kept) == int(said[3]) >= 3
+    mean = sum(kept) / len(kept)
+    deviation = math.sqrt(sum((rate - mean) ** 2 for rate in kept) / (len(kept) - 1))
+    half = {2: 4.303, 3: 3.182}[len(kept) - 1] * deviation / math.sqrt(len(kept))
+    assert float(said[1]) == pytest.approx(mean, rel=1e-3)
+    assert float(said[2]) == pytest.approx(half, rel=1e-2, abs=0.1)
+    assert ("not certain" in result.stdout) == (half > 0.1 * mean)
+
+
+def test_it_does_what_postmark_does(filemark: Path, ram: Path, tmp_path: Path) -> None:
+    """On the same parameters: as many of each operation, and as many bytes, but for chance."""
+    program = shutil.which("postmark")
+    assert program, "postmark is not installed: make test installs it"
+    (ram / "postmark").mkdir()
+    config = tmp_path / "config"
+    config.write_text(
+        f"set location {ram}/postmark\nset size 512 10004\nset number 2000\nset subdirectories 10\n"
+        "set transactions 40000\nset read 512\nset write 512\nset bias read 5\nset bias create 5\n"
+        "set buffering false\nset seed 7\nrun\nquit\n"
+    )
+    said = subprocess.run([program, config], capture_output=True, text=True, check=True, timeout=120).stdout
+
+    def theirs(pattern: str) -> float:
+        found = re.search(pattern, said)
+        assert found, said
+        return float(found[1])
+
+    words = ("-t", 1, "-n", 2000, "-o", 40000, "-p", 1, "-P", 1, "-r", 50, "-c", 50)
+    ours = done(run(filemark, "-D", ram, *words))
+    reads, appends = theirs(r"(\d+) read \("), theirs(r"(\d+) appended")
+    creates, deletes = map(int, re.findall(r"with transactions: (\d+) files", said))
+    chance = 5 * math.sqrt(2 * 40000) / 2  # of the difference of two such counts
+    assert creates + deletes == ours["create"][0] - 2000 + ours["delete"][0] == 40000
+    assert abs(creates - (ours["create"][0] - 2000)) < chance
+    assert abs(reads - ours["read"][0]) < chance
+    assert abs(40000 - reads - appends - ours["full"][0]) < 6 * math.sqrt(ours["full"][0])
+    # PostMark's megabytes are 2^20.
+    read_bytes = theirs(r"([\d.]+) megabytes read") * 2**20
+    written_bytes = theirs(r"([\d.]+) megabytes written") * 2**20
+    assert ours["read"][1] / ours["read"][0] == pytest.approx(read_bytes / reads, rel=0.03)
+    assert ours["create"][1] + ours["append"][1] == pytest.approx(written_bytes, rel=0.03)
+
+
+def test_same_seed_same_files(filemark: Path, ram: Path, tmp_path: Path) -> None:
+    words = ("-n", 300, "-o", 900, "-p", 1, "-P", 1, "-t", 3)
+    here, other = tmp_path / "here", ram / "other"
+    for place in (here, other):
+        place.mkdir()
+    first = done(run(filemark, "-D", here, *words, "-s", 3))
+    assert done(run(filemark, "-D", ram, *words, SEEKMETER_SEED="3")) == first
+    assert files_of(here) == files_of(ram)
+    done(run(filemark, "-D", other, *words, "-s", 4))
+    assert files_of(other) != files_of(ram)
+
+
+@needs_root
+@pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
+def test_every_filesystem(filemark: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
+    """On a disk of its own; its fsck agrees afterwards."""
+    decided = plan(FS=fs, SIZE="512M", words={"WL": "filemark", "SCALE": "quick"})
+    with disks.open_disk(decided, janitor) as disk:
+        filesystems.format(decided, disk, janitor)
+        target = tmp_path / "mnt"
+        target.mkdir()
+        filesystems.mount(decided, disk, target, janitor)
+        words = ("-t", 8, "-n", 1000, "-o", 3000, "-p", 1, "-P", 1)
+        here = done(run(filemark, "-D", target, *words))
+        with tmpfs(tmp_path / "ram", "200m") as ram:
+            assert done(run(filemark, "-D", ram, *words)) == here
+            assert files_of(ram) == files_of(target)
+        filesystems.unmount(target, janitor)
+        clean, said = filesystems.fsck(decided, disk)
+        assert clean, said
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_no_races_and_no_memory_errors(ram: Path, tmp_path: Path, sanitizer: str) -> None:
+    program = compile_generator("filemark", tmp_path, f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
+    done(run(program, "-D", ram, "-t", 8, "-n", 500, "-o", 2000, "-p", 2, "-P", 2))
+    shutil.rmtree(ram / "filemark")
+    done(run(program, "-D", ram, "-t", 8, "-n", 500, "-w", 0, "-m", 1, "-p", 1, "-P", 1))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("int unlinkat(int d, const char *n, int f) { (void)d; (void)n; (void)f; return 0; }", "are listed"),
+        ("ssize_t write(int fd, const void *b, size_t n) { static char bad[65536]; memcpy(bad, b, n); "
+         "bad[n - 1] ^= fd > 2; return syscall(SYS_write, fd, bad, n); }", "is not what was written"),
+        ("ssize_t write(int fd, const void *b, size_t n) "
+         "{ if (fd > 2) return n; return syscall(SYS_write, fd, b, n); }", "bytes of"),
+    ],
+)  # fmt: skip
+def test_its_check_finds_what_is_wrong(
+    filemark: Path, ram: Path, tmp_path: Path, function: str, says: str
+) -> None:
+    library = lying_library(tmp_path, function)
+    result = run(filemark, "-D", ram, "-n", 200, "-o", 200, "-p", 1, "-P", 1, LD_PRELOAD=library)
+    assert result.returncode == 1
+    assert says in result.stderr
+    assert result.stderr.startswith("seekmeter: ")
+    assert "as they were written" not in result.stdout
+
+
+def test_a_full_disk_is_one_clear_error(filemark: Path, tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "full", "4m") as place:
+        result = run(filemark, "-D", place, "-t", 16, "-n", 20000)
+    assert result.returncode == 1
+    assert re.fullmatch(
+        r"seekmeter: d\d+/t00\d\d-\d+: cannot write: no space left on device; give a larger disk .*\n",
+        result.stderr,
+    ), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-t", "0"], "-t '0' is not a number that can be used; give one from 1 to 1024"),
+        (["-r", "101"], "-r '101' is not a number"),
+        (["-l", "9000", "-u", "8000", "-D", "/"], "-l is above -u"),
+        (["-o"], "-o needs a value"),
+        (["--fast"], "unknown option --fast"),
+        (["extra"], "unknown word extra"),
+        ([], "no directory"),
+    ],
+)
+def test_wrong_words(filemark: Path, words: list[str], message: str) -> None:
+    result = run(filemark, *words)
+    assert result.returncode == 2
+    assert result.stderr.startswith("seekmeter: ") and message in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * One thread's files of filemark and what it does to them: create, read whole, append, delete. Files lie in
+ * directories that all threads share; each thread has names of its own, and knows which of them must be there, how
+ * large, and what is in them. An error ends the program.
+ */
+#ifndef GENERATORS_FILE_SET_H
+#define GENERATORS_FILE_SET_H
+
+#include <stdint.h>
+
+#include "rng.h"
+
+#define FILE_SET_BYTES_MAX (1u << 30)
+#define FILE_SET_IO_MAX	   (64 * 1024) /* bytes of one read(2) or write(2) */
+
+enum file_operation { FILE_CREATE, FILE_READ, FILE_APPEND, FILE_DELETE, FILE_OPERATIONS };
+
+struct file_times {
+	uint64_t count;
+	uint64_t bytes;
+	int64_t total_ns;
+	int64_t longest_ns;
+};
+
+struct set_file {
+	uint32_t number; /* its name, its directory and its contents are made of it */
+	uint32_t bytes;
+};
+
+/* The same for all threads. */
+struct file_shape {
+	uint64_t dirs;			/* "d00000" and so on, in the directory open as dir_fd */
+	uint64_t low_bytes, high_bytes; /* of a file; an append never makes it larger */
+	uint64_t io_bytes;
+	uint64_t contents; /* the same number gives the same contents */
+};
+
+struct file_set {
+	const struct file_shape *shape;
+	int dir_fd;	      /* the caller's to set, and to close */
+	unsigned long thread; /* part of the names */
+	struct rng rng;
+	struct set_file *files; /* those that are there, in no order */
+	uint32_t n_files, room, n_made;
+	uint64_t full; /* appends to files that have their largest size: nothing to do */
+	struct file_times times[FILE_OPERATIONS];
+};
+
+void file_set_dirs(const struct file_shape *shape, int dir_fd);
+void file_set_create(struct file_set *mine);
+
+/* Any of the files that are there; there must be one. */
+void file_set_read(struct file_set *mine);
+void file_set_append(struct file_set *mine);
+void file_set_delete(struct file_set *mine);
+
+/* files[PLACE] must have its name and its contents. Returns its bytes. */
+uint64_t file_set_verify(struct file_set *mine, uint32_t place);
+void file_set_free(struct file_set *mine);
+
+#endif

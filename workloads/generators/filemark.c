@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * filemark: threads do transactions on many small files, as mail and news servers do: PostMark's transactions, with
+ * threads, and repeated until the figure is certain. After Bryant, Forester and Hawkes, USENIX 2002.
+ *
+ *   filemark -D DIR [-t THREADS] [-n FILES] [-d DIRS] [-l BYTES] [-u BYTES] [-b BYTES] [-r PERCENT] [-c PERCENT]
+ *            [-w SECONDS] [-m SECONDS] [-p PHASES] [-P PHASES] [-o TRANSACTIONS] [-s SEED]
+ *
+ * First FILES files are created, of -l to -u bytes, in DIRS directories. Then come transaction phases, each after an
+ * unmount and a mount: warm-up for -w seconds, then -m seconds that count. A transaction is two things: any file
+ * is read whole (by a chance of -r percent) or appended to; then a file is created (by a chance of -c percent) or any
+ * file is deleted. At least -p phases, at most -P: until half the 95 % interval of their mean is at most 10 % of
+ * it, without the first, or without as many of the first (half of all at most) as it takes. With -o, a phase is so
+ * many transactions instead of a time.
+ *
+ * At the end, as a phase of its own, "verify": every file that must be left is read and compared, and no other may
+ * be there. A thread works on its own files only; what it does in turn depends on the seed and its number alone.
+ */
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/contents.h"
+#include "common/crew.h"
+#include "common/fail.h"
+#include "common/file_set.h"
+#include "common/numbers.h"
+#include "common/phases.h"
+#include "common/remount.h"
+#include "common/stats.h"
+#include "common/walk.h"
+
+#define TOP	   "filemark" /* the directory that is made */
+#define PHASES_MAX 100
+#define FILES_MAX  100000000
+#define CERTAIN	   0.10 /* of the mean */
+
+static struct settings {
+	const char *dir;
+	uint64_t threads, files, transactions;
+	uint64_t read_pct, create_pct;
+	uint64_t warmup_s, measured_s;
+	uint64_t phases_min, phases_max;
+	uint64_t seed;
+	struct file_shape shape;
+} set;
+
+enum kind { KIND_CREATE, KIND_TRANSACTIONS, KIND_VERIFY };
+
+static const char *const operation_names[FILE_OPERATIONS] = { "create", "read", "append",
+							      "delete" };
+
+struct worker {
+	struct file_set files;
+	uint64_t share;	  /* of the files to create, then of a phase's transactions */
+	uint64_t counted; /* transactions of the present phase that count, and what they moved */
+	uint64_t bytes;
+} __attribute__((aligned(128)));
+
+/* Of the present phase: the part that counts. */
+static int64_t from_ns, until_ns;
+
+static uint64_t moved(const struct file_set *files)
+{
+	return files->times[FILE_CREATE].bytes + files->times[FILE_READ].bytes +
+	       files->times[FILE_APPEND].bytes;
+}
+
+static bool by_chance(struct file_set *files, uint64_t percent)
+{
+	return rng_below(&files->rng, 100) < percent;
+}
+
+static void transaction(struct file_set *files)
+{
+	bool read = by_chance(files, set.read_pct), create = by_chance(files, set.create_pct);
+
+	if (files->n_files == 0)
+		create = true;
+	else if (read)
+		file_set_read(files);
+	else
+		file_set_append(files);
+	if (create)
+		file_set_create(files);
+	else
+		file_set_delete(files);
+}
+
+static void transactions_by_time(struct worker *me, _Atomic uint64_t *done)
+{
+	int64_t now = now_ns();
+
+	while (now < until_ns) {
+		uint64_t before = moved(&me->files);
+
+		transaction(&me->files);
+		crew_did(done, 1);
+		now = now_ns();
+		if (now >= from_ns && now < until_ns) {
+			me->counted++;
+			me->bytes += moved(&me->files) - before;
+		}
+	}
+}
+
+static void work(void *own, int kind, _Atomic uint64_t *done)
+{
+	struct worker *me = own;
+	uint64_t before = moved(&me->files);
+
+	me->bytes = me->counted = 0;
+	if (kind == KIND_TRANSACTIONS && !set.transactions) {
+		transactions_by_time(me, done);
+		return;
+	}
+	if (kind == KIND_VERIFY) {
+		for (uint32_t i = 0; i < me->files.n_files; i++, crew_did(done, 1))
+			me->bytes += file_set_verify(&me->files, i);
+		return;
+	}
+	for (; me->counted < me->share; me->counted++, crew_did(done, 1)) {
+		if (kind == KIND_CREATE)
+			file_set_create(&me->files);
+		else
+			transaction(&me->files);
+	}
+	me->bytes = moved(&me->files) - before;
+}
+
+/* Thread NUMBER's part of a total. */
+static uint64_t share(uint64_t total, uint64_t number)
+{
+	return total / set.threads + (number < total % set.threads);
+}
+
+static int open_top(bool make)
+{
+	int dir_fd = open(set.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
+
+	if (dir_fd < 0)
+		fail_errno("cannot open the directory", set.dir);
+	if (make && mkdirat(dir_fd, TOP, 0755) != 0)
+		fail_errno("cannot make the directory", TOP);
+	fd = openat(dir_fd, TOP, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		fail_errno("cannot open the directory", TOP);
+	close(dir_fd);
+	return fd;
+}
+
+static void use_top(struct worker *workers, int fd)
+{
+	for (unsigned long i = 0; i < set.threads; i++)
+		workers[i].files.dir_fd = fd;
+}
+
+/* Returns why it was not done; NULL: it was. */
+static const char *cold_caches(struct worker *workers)
+{
+	const char *why;
+
+	close(workers[0].files.dir_fd);
+	why = remount();
+	use_top(workers, open_top(false));
+	return why;
+}
+
+/* Returns transactions a second. */
+static double transaction_phase(struct crew *crew, struct worker *workers, unsigned long number)
+{
+	int64_t start_ns = now_ns();
+	struct crew_span span;
+	uint64_t counted = 0, bytes = 0;
+
+	from_ns = start_ns + (int64_t)set.warmup_s * 1000000000;
+	until_ns = from_ns + (int64_t)set.measured_s * 1000000000;
+	for (unsigned long i = 0; i < set.threads; i++)
+		workers[i].share = share(set.transactions, i);
+	span = crew_phase(crew, KIND_TRANSACTIONS, "transactions");
+	if (set.transactions) {
+		from_ns = span.start_ns;
+		until_ns = span.end_ns;
+	} else if (set.warmup_s) {
+		phase_done("warm-up", start_ns, from_ns, 0, 0);
+	}
+	for (unsigned long i = 0; i < set.threads; i++) {
+		counted += workers[i].counted;
+		bytes += workers[i].bytes;
+	}
+	phase_done("transactions", from_ns, until_ns, counted, bytes);
+	printf("[%lu] %" PRIu64 " transactions in %.3f s, %.1f a second\n", number, counted,
+	       (double)(until_ns - from_ns) / 1e9,
+	       (double)counted * 1e9 / (double)(until_ns - from_ns));
+	fflush(stdout);
+	return (double)counted * 1e9 / (double)(until_ns - from_ns);
+}
+
+static void measure(struct crew *crew, struct worker *workers)
+{
+	double rates[PHASES_MAX];
+	unsigned long count = 0, drop = 0;
+	struct samples kept;
+	const char *warm = NULL;
+
+	while (count < set.phases_min || (count < set.phases_max && drop == 0)) {
+		const char *why = cold_caches(workers);
+
+		warm = why ? why : warm;
+		rates[count] = transaction_phase(crew, workers, count + 1);
+		count++;
+		drop = stats_leave_out(rates, count, CERTAIN);
+	}
+	if (warm)
+		printf("caches were not cold: %s\n", warm);
+	if (count < 3) {
+		printf("transactions a second: %.1f, the last phase's, a single observation\n",
+		       rates[count - 1]);
+		return;
+	}
+	kept = samples_without(rates, count, drop ? drop : 1);
+	printf("transactions a second: %.1f +- %.1f (95 %%, %.1f %% of the mean) in %lu phases, the first %lu left "
+	       "out\n",
+	       samples_mean(&kept), samples_half_width(&kept),
+	       100 * samples_half_width(&kept) / samples_mean(&kept), kept.count,
+	       count - kept.count);
+	if (!drop)
+		printf("not certain to 10 %% after %lu phases; ARGS=\"-P MORE\" allows more\n",
+		       count);
+}
+
+static void print_summary(const struct worker *workers)
+{
+	uint64_t full = 0;
+
+	printf("\n%-9s %10s %14s %12s %12s\n", "operation", "count", "bytes", "mean us",
+	       "longest us");
+	for (int operation = 0; operation < FILE_OPERATIONS; operation++) {
+		struct file_times all = { 0 };
+
+		for (unsigned long i = 0; i < set.threads; i++) {
+			const struct file_times *one = &workers[i].files.times[operation];
+
+			all.count += one->count;
+			all.bytes += one->bytes;
+			all.total_ns += one->total_ns;
+			if (one->longest_ns > all.longest_ns)
+				all.longest_ns = one->longest_ns;
+		}
+		if (all.count > 0)
+			printf("%-9s %10" PRIu64 " %14" PRIu64 " %12.1f %12.1f\n",
+			       operation_names[operation], all.count, all.bytes,
+			       (double)all.total_ns / 1e3 / (double)all.count,
+			       (double)all.longest_ns / 1e3);
+	}
+	for (unsigned long i = 0; i < set.threads; i++)
+		full += workers[i].files.full;
+	printf("all phases and warm-ups together; %" PRIu64
+	       " appends found the largest file allowed and did nothing\n",
+	       full);
+}
+
+static void verify(struct crew *crew, struct worker *workers)
+{
+	struct crew_span span = crew_phase(crew, KIND_VERIFY, "verify");
+	int dir_fd = open(set.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	uint64_t living = 0, bytes = 0;
+
+	if (dir_fd < 0)
+		fail_errno("cannot open the directory", set.dir);
+	for (unsigned long i = 0; i < set.threads; i++) {
+		living += workers[i].files.n_files;
+		bytes += workers[i].bytes;
+	}
+	phase_done("verify", span.start_ns, span.end_ns, span.done, bytes);
+	walk_expect(dir_fd, TOP, living);
+	close(dir_fd);
+}
+
+static void usage(void)
+{
+	printf("usage: filemark [-D DIR] [-t THREADS] [-n FILES] [-d DIRS] [-l BYTES] [-u BYTES] [-b BYTES]\n"
+	       "                [-r PERCENT] [-c PERCENT] [-w SECONDS] [-m SECONDS] [-p PHASES] [-P PHASES]\n"
+	       "                [-o TRANSACTIONS] [-s SEED]\n"
+	       "  -D DIR           where the directory " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -t THREADS       threads ($SEEKMETER_THREADS, else 1)\n"
+	       "  -n FILES         files at the beginning, of all threads together (10000)\n"
+	       "  -d DIRS          directories they lie in (10)\n"
+	       "  -l, -u BYTES     the smallest and the largest file (512, 10004)\n"
+	       "  -b BYTES         of one read or write (512)\n"
+	       "  -r PERCENT       reads, instead of appends (75)\n"
+	       "  -c PERCENT       creates, instead of deletes (50)\n"
+	       "  -w, -m SECONDS   of a phase: warm-up, and what counts (30, 120)\n"
+	       "  -p, -P PHASES    at least, and at most if the mean is not certain to 10 %% (12, 24)\n"
+	       "  -o TRANSACTIONS  a phase is so many, by all threads together, instead of a time\n"
+	       "  -s SEED          the same seed gives the same operations ($SEEKMETER_SEED, else 1)\n");
+}
+
+/* The numbers that an option sets, each 64 bits wide. */
+static const struct number_option {
+	char letter;
+	uint64_t *value;
+	uint64_t min, max;
+} number_options[] = {
+	{ 't', &set.threads, 1, CREW_MAX },
+	{ 'n', &set.files, 0, FILES_MAX },
+	{ 'd', &set.shape.dirs, 1, 99999 },
+	{ 'l', &set.shape.low_bytes, 0, FILE_SET_BYTES_MAX },
+	{ 'u', &set.shape.high_bytes, 1, FILE_SET_BYTES_MAX },
+	{ 'b', &set.shape.io_bytes, 1, FILE_SET_IO_MAX },
+	{ 'r', &set.read_pct, 0, 100 },
+	{ 'c', &set.create_pct, 0, 100 },
+	{ 'w', &set.warmup_s, 0, 3600 },
+	{ 'm', &set.measured_s, 1, 3600 },
+	{ 'p', &set.phases_min, 1, PHASES_MAX },
+	{ 'P', &set.phases_max, 1, PHASES_MAX },
+	{ 'o', &set.transactions, 1, FILES_MAX },
+	{ 's', &set.seed, 0, UINT64_MAX },
+};
+
+static void parse_option(int option, char **argv)
+{
+	const char name[] = { '-', (char)option, '\0' };
+
+	for (size_t i = 0; i < sizeof(number_options) / sizeof(number_options[0]); i++) {
+		const struct number_option *one = &number_options[i];
+
+		if (one->letter == option) {
+			*one->value = parse_number(name, optarg, one->min, one->max);
+			return;
+		}
+	}
+	if (option == 'D') {
+		set.dir = optarg;
+	} else if (option == 'h') {
+		usage();
+		exit(0);
+	} else if (option == ':') {
+		fail(EXIT_WRONG_WORDS, "filemark: %s needs a value; see --help", argv[optind - 1]);
+	} else {
+		fail(EXIT_WRONG_WORDS, "filemark: unknown option %s; see --help", argv[optind - 1]);
+	}
+}
+
+static void parse_options(int argc, char **argv)
+{
+	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
+	int option;
+
+	set = (struct settings){
+		.dir = getenv("SEEKMETER_DIR"),
+		.threads = number_in_environment("SEEKMETER_THREADS", 1, 1, CREW_MAX),
+		.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX),
+		.files = 10000,
+		.read_pct = 75,
+		.create_pct = 50,
+		.warmup_s = 30,
+		.measured_s = 120,
+		.phases_min = 12,
+		.phases_max = 24,
+		.shape = { .dirs = 10, .low_bytes = 512, .high_bytes = 10004, .io_bytes = 512 },
+	};
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":D:t:n:d:l:u:b:r:c:w:m:p:P:o:s:h", options,
+				     NULL)) != -1)
+		parse_option(option, argv);
+	if (optind < argc)
+		fail(EXIT_WRONG_WORDS, "filemark: unknown word %s; see --help", argv[optind]);
+	if (set.shape.low_bytes > set.shape.high_bytes)
+		fail(EXIT_WRONG_WORDS, "filemark: -l is above -u; see --help");
+	if (set.dir == NULL || set.dir[0] == '\0')
+		fail(EXIT_WRONG_WORDS, "filemark: no directory; give one with -D DIR");
+	set.shape.contents = set.seed;
+}
+
+static struct worker *make_workers(void)
+{
+	size_t bytes = set.threads * sizeof(struct worker);
+	struct worker *workers = must_alloc(aligned_alloc(_Alignof(struct worker), bytes));
+	struct rng seeds = { .state = set.seed };
+
+	memset(workers, 0, bytes);
+	for (unsigned long i = 0; i < set.threads; i++) {
+		workers[i].files = (struct file_set){ .shape = &set.shape,
+						      .thread = i,
+						      .rng.state = rng_next(&seeds) };
+		workers[i].share = share(set.files, i);
+	}
+	return workers;
+}
+
+int main(int argc, char **argv)
+{
+	struct worker *workers;
+	struct crew_span span;
+	struct crew *crew;
+	uint64_t bytes = 0;
+
+	parse_options(argc, argv);
+	workers = make_workers();
+	phases_open();
+	contents_init();
+	use_top(workers, open_top(true));
+	file_set_dirs(&set.shape, workers[0].files.dir_fd);
+	printf("filemark in %s: %" PRIu64 " threads, %" PRIu64 " files of %" PRIu64 " to %" PRIu64
+	       " bytes in %" PRIu64 " directories, %" PRIu64 " bytes at a time, %" PRIu64
+	       " %% reads, %" PRIu64 " %% creates, seed %" PRIu64 "\n",
+	       set.dir, set.threads, set.files, set.shape.low_bytes, set.shape.high_bytes,
+	       set.shape.dirs, set.shape.io_bytes, set.read_pct, set.create_pct, set.seed);
+	fflush(stdout);
+	crew = crew_start(set.threads, work, workers, sizeof(*workers));
+	span = crew_phase(crew, KIND_CREATE, "create");
+	for (unsigned long i = 0; i < set.threads; i++)
+		bytes += workers[i].bytes;
+	phase_done("create", span.start_ns, span.end_ns, span.done, bytes);
+	printf("create: %" PRIu64 " files in %.3f s\n", span.done,
+	       (double)(span.end_ns - span.start_ns) / 1e9);
+	measure(crew, workers);
+	verify(crew, workers);
+	crew_end(crew);
+	close(workers[0].files.dir_fd);
+	print_summary(workers);
+	for (unsigned long i = 0; i < set.threads; i++)
+		file_set_free(&workers[i].files);
+	free(workers);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail_errno("cannot write", "the summary");
+	return 0;
+}
