@@ -64,7 +64,7 @@ def make_report(path: Path) -> str:
     write_atomic(run.path / "report.txt", text.render(document).encode("ascii"))
     write_atomic(run.path / "iograph.png", png)
     write_atomic(run.path / "iograph.svg", svg)
-    shapes = distributions.render(tables, measured)
+    shapes = distributions.render(measured)
     if shapes is not None:
         write_atomic(run.path / "distributions.png", shapes[0])
         files.insert(len(FILES), "distributions.png")

@@ -35,7 +35,7 @@ def by_device(block: Block, moves: seeks.Moves, found: list[Device], timeline: T
     for device in found:
         of = block.dev == device.number
         depth = queue_depth.at_device(block, timeline, of)
-        stages = latency.stages(block, of, only="D2C")
+        stages = latency.stages(block, of.view(np.int8), 2, ["D2C"]).of([1], only="D2C")
         rows.append(
             DeviceRow(
                 label=device.label,

@@ -8,15 +8,16 @@ of order are left out and counted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.statistics import percentiles
+from analysis.measures.runs import percentiles, sorted_runs
 from analysis.measures.timeline import F64, Timeline
-from analysis.tables.block import Block
-from analysis.tables.store import I64
+from analysis.tables.block import Block, parts
+from analysis.tables.store import I64, Ints
 
 DEFINITION = (
     "Q2D: queue to issue; D2C: issue to completion (the device); Q2C: queue to"
@@ -25,6 +26,7 @@ DEFINITION = (
 PERCENTS = (50.0, 90.0, 99.0, 99.9, 100.0)
 # a key of 24 bits of bin and 40 of latency sorts both at once; 2**40 ns is 18 minutes, longer counts as that
 LATENCY_BITS = 40
+LONGEST_NS = (1 << LATENCY_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -36,22 +38,37 @@ class LatencyRow:
     at_ns: list[int]
 
 
-def stages(block: Block, among: npt.NDArray[np.bool_], only: str = "") -> list[LatencyRow]:
-    """Q2D, D2C and Q2C (or `only` one of them) over the rows `among` whose times are in order."""
-    rows = among & block.timed
-    count = int(rows.sum())
-    if not count:
-        return []
-    queue, issue, complete = block.queue_ns[rows], block.issue_ns[rows], block.complete_ns[rows]
-    return [
-        LatencyRow(name, count, percentiles(later - earlier, PERCENTS))
-        for name, earlier, later in (
-            ("Q2D", queue, issue),
-            ("D2C", issue, complete),
-            ("Q2C", queue, complete),
-        )
-        if only in ("", name)
-    ]
+STAGES = ("Q2D", "D2C", "Q2C")
+
+
+@dataclass(frozen=True)
+class Stages:
+    """By stage, the times (ns) of the requests whose times are in order: sorted, one run a code."""
+
+    runs: dict[str, list[Ints]]
+
+    def of(self, codes: Sequence[int], only: str = "") -> list[LatencyRow]:
+        """Q2D, D2C and Q2C (or `only` one of them) over the requests of these codes."""
+        found = []
+        for stage in (only,) if only else STAGES:
+            runs = [self.runs[stage][code] for code in codes]
+            count = sum(run.size for run in runs)
+            if count:
+                found.append(LatencyRow(stage, count, percentiles(runs, PERCENTS)))
+        return found
+
+
+def stages(block: Block, codes: Ints, many: int, which: Sequence[str] = STAGES) -> Stages:
+    """By the code 0..many-1 of each row."""
+
+    def times(stage: str) -> Iterator[tuple[Ints, I64]]:
+        begin = block.issue_ns if stage == "D2C" else block.queue_ns
+        end = block.issue_ns if stage == "Q2D" else block.complete_ns
+        for at in parts(block.rows):
+            timed = block.timed[at]
+            yield codes[at][timed], (end[at] - begin[at])[timed]
+
+    return Stages({stage: sorted_runs(many, times(stage)) for stage in which})
 
 
 @dataclass(frozen=True)
@@ -66,10 +83,18 @@ class LatencySeries:
 def series(block: Block, among: npt.NDArray[np.bool_], timeline: Timeline) -> LatencySeries:
     """Exact percentiles per bin by one sort over (bin, latency)."""
     rows = among & block.timed
-    bins = timeline.index(block.complete_ns[rows])
-    latency = np.minimum(block.complete_ns[rows] - block.queue_ns[rows], (1 << LATENCY_BITS) - 1)
-    ordered: I64 = np.sort((bins << LATENCY_BITS) | latency) & ((1 << LATENCY_BITS) - 1)
-    counts = np.bincount(bins, minlength=timeline.bins)
+    ordered = np.empty(int(np.count_nonzero(rows)), dtype=np.int64)
+    counts = np.zeros(timeline.bins, dtype=np.int64)
+    done = 0
+    for part in parts(block.rows):
+        here = rows[part]
+        end = block.complete_ns[part][here]
+        bins = timeline.index(end)
+        counts += np.bincount(bins, minlength=timeline.bins)
+        taken = np.minimum(end - block.queue_ns[part][here], LONGEST_NS)
+        ordered[done : done + bins.size] = (bins << LATENCY_BITS) | taken
+        done += bins.size
+    ordered.sort()
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     empty = counts == 0
 
@@ -77,7 +102,8 @@ def series(block: Block, among: npt.NDArray[np.bool_], timeline: Timeline) -> La
         ranks = np.clip(np.ceil(percent / 100 * counts - 1e-9).astype(np.int64), 1, np.maximum(counts, 1)) - 1
         if not ordered.size:
             return np.full(timeline.bins, np.nan)
-        values: F64 = ordered[np.minimum(starts + ranks, ordered.size - 1)].astype(np.float64)
+        found = ordered[np.minimum(starts + ranks, ordered.size - 1)] & LONGEST_NS
+        values: F64 = found.astype(np.float64)
         values[empty] = np.nan
         return values
 

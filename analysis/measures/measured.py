@@ -11,6 +11,8 @@ from analysis.devices import counted, with_requests
 from analysis.measures import (
     calls,
     correlation,
+    distribution,
+    kinds,
     latency,
     lock_holders,
     lock_samples,
@@ -54,6 +56,7 @@ class Measured:
     iops: dict[str, F64]
     latency_rows: dict[tuple[str, str], list[latency.LatencyRow]]  # by op and class ("" = all)
     latency_series: dict[str, latency.LatencySeries]
+    distributions: distribution.Distributions | None
     untimed: int
     depth_device: queue_depth.Depth | None
     depth_all: queue_depth.Depth | None
@@ -150,23 +153,40 @@ def measure(run: Run, tables: Tables) -> Measured:
     latency_series: dict[str, latency.LatencySeries] = {}
     iops: dict[str, F64] = {}
     seek_rate = None
+    counted_by_kind: throughput.Tally | None = None
+    ops: list[str] = []
+    classes: list[str] = []
+    distributions: distribution.Distributions | None = None
     device_rows: list[DeviceRow] = []
     first_disk: dict[str, int] | None = None
     if block is not None:
         found = seeks.moves(block)
-        summaries["all"] = seeks.summary(found)
+        of_kind = kinds.kinds(block)
+        many = len(of_kind.pairs)
+        ops, classes = block.op.present(), block.class_.present()
+        moved = seeks.summaries(found, of_kind.codes, many)
+        summaries["all"] = moved.of(of_kind.of())
         for op in throughput.OPS:
-            summaries[op] = seeks.summary(found, block.op.is_(op)[found.rows])
-        for class_ in block.class_.present():
-            summaries[class_] = seeks.summary(found, block.class_.is_(class_)[found.rows])
+            summaries[op] = moved.of(of_kind.of(op))
+        for class_ in classes:
+            summaries[class_] = moved.of(of_kind.of(class_=class_))
+        distances = distribution.by_class(moved.runs, of_kind, absolute=True)
+        del moved
         seek_rate = seeks.seeks_per_s(block, found, timeline)
-        for op in block.op.present():
-            of = block.op.is_(op)
-            latency_rows[op, ""] = latency.stages(block, of)
-            classes = [c for c in block.class_.present() if (of & block.class_.is_(c)).any()]
-            for class_ in classes if len(classes) > 1 else []:
-                latency_rows[op, class_] = latency.stages(block, of & block.class_.is_(class_), only="Q2C")
-            iops[op] = timeline.rates(block.complete_ns[of])
+        counted_by_kind = throughput.tally(block, of_kind, timeline)
+        stages = latency.stages(block, of_kind.codes, many)
+        for op in ops:
+            latency_rows[op, ""] = stages.of(of_kind.of(op))
+            of_op = [class_ for class_ in classes if of_kind.of(op, class_)]
+            for class_ in of_op if len(of_op) > 1 else []:
+                latency_rows[op, class_] = stages.of(of_kind.of(op, class_), only="Q2C")
+            iops[op] = counted_by_kind.iops(op)
+        distributions = distribution.Distributions(
+            latency=distribution.by_op(stages.runs["Q2C"], of_kind),
+            distance=distances,
+            size=distribution.by_class(distribution.sizes(block, of_kind), of_kind),
+        )
+        del stages
         found_devices = with_requests(run, block)
         if len(found_devices) > 1:
             device_rows = by_device(block, found, found_devices, timeline)
@@ -199,10 +219,8 @@ def measure(run: Run, tables: Tables) -> Measured:
     return Measured(
         window=window,
         timeline=timeline,
-        classes=throughput.by_op_and_class(block) if block else [],
-        device_mb_s={op: throughput.device_mb_s(block, op, timeline) for op in throughput.OPS}
-        if block
-        else {},
+        classes=counted_by_kind.by_op_and_class(ops, classes) if counted_by_kind else [],
+        device_mb_s={op: counted_by_kind.device_mb_s(op) for op in throughput.OPS} if counted_by_kind else {},
         app_mb_s=app,
         app_bytes=app_bytes,
         moves=found,
@@ -212,6 +230,7 @@ def measure(run: Run, tables: Tables) -> Measured:
         iops=iops,
         latency_rows=latency_rows,
         latency_series=latency_series,
+        distributions=distributions,
         untimed=int((~block.timed).sum()) if block else 0,
         depth_device=queue_depth.at_device(block, timeline) if block else None,
         depth_all=queue_depth.in_all(block, timeline) if block else None,

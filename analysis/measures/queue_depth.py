@@ -8,12 +8,13 @@ completed. Mean: over time, weighted by how long each depth lasted. Maximum: the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.timeline import F64, Timeline
-from analysis.tables.block import Block
+from analysis.tables.block import Block, parts
 from analysis.tables.store import I64
 
 DEFINITION = (
@@ -30,29 +31,39 @@ class Depth:
     highest: F64
 
 
-def _integral(times: I64, edges: I64) -> F64:
-    """For each edge e: the sum over times t <= e of (e - t), in ns. Times sorted, relative to edges[0]."""
-    sums = np.concatenate(([0.0], np.cumsum(times, dtype=np.float64)))
+def _at(times: I64, edges: I64) -> tuple[I64, F64]:
+    """At each edge: how many sorted times are not after it, and the sum of (edge - time) over those."""
     before = np.searchsorted(times, edges, side="right")
-    return np.asarray(before * edges.astype(np.float64) - sums[before], dtype=np.float64)
+    sums = np.zeros(edges.size)
+    total = 0.0
+    for i, (first, last) in enumerate(pairwise((0, *(int(n) for n in before)))):
+        total += float(times[first:last].sum(dtype=np.float64))
+        sums[i] = total
+    return before, before * edges.astype(np.float64) - sums
 
 
 def depth(begin_ns: I64, end_ns: I64, timeline: Timeline) -> Depth:
-    """Depth of intervals [begin, end) over the timeline."""
+    """Depth of intervals [begin, end) over the timeline. Sorts its arguments in place."""
     zero = int(timeline.edges_ns[0])
     edges = timeline.edges_ns - zero
-    begin, end = np.sort(begin_ns - zero), np.sort(end_ns - zero)
-    area = np.diff(_integral(begin, edges) - _integral(end, edges))
-    mean = np.maximum(area, 0.0) / np.diff(edges)
-    highest = (
-        np.searchsorted(begin, edges[:-1], side="right") - np.searchsorted(end, edges[:-1], side="right")
-    ).astype(np.float64)
-    if begin.size:
-        # the depth rises only at a begin: the highest is at one of them, or at the bin's start
-        at_begin = np.arange(1, begin.size + 1) - np.searchsorted(end, begin, side="right")
-        bins = timeline.index(begin + zero)
-        first = np.flatnonzero(np.diff(bins, prepend=-1))
-        highest[bins[first]] = np.maximum(highest[bins[first]], np.maximum.reduceat(at_begin, first))
+    begin, end = begin_ns, end_ns
+    for times in (begin, end):
+        times -= zero
+        times.sort()
+    begun, begin_area = _at(begin, edges)
+    ended, end_area = _at(end, edges)
+    mean = np.maximum(np.diff(begin_area - end_area), 0.0) / np.diff(edges)
+    highest = (begun - ended)[:-1].astype(np.float64)
+    # the depth rises only at a begin: the highest is at one of them, or at the bin's start
+    for part in parts(begin.size):
+        at = begin[part]
+        first, last = np.searchsorted(end, at[[0, -1]], side="right")
+        gone = first + np.searchsorted(end[first:last], at, side="right")
+        depths = np.arange(part.start + 1, part.stop + 1) - gone
+        bins = timeline.index(at + zero)
+        changes = np.flatnonzero(np.diff(bins, prepend=-1))
+        here = bins[changes]
+        highest[here] = np.maximum(highest[here], np.maximum.reduceat(depths, changes))
     return Depth(mean, np.maximum(highest, 0.0))
 
 

@@ -9,15 +9,18 @@ are no seeks and do not move the head. The first request of a device has no dist
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.statistics import percentiles
+from analysis.measures.nearly_sorted import order
+from analysis.measures.runs import absolute, percentiles, sorted_runs
 from analysis.measures.timeline import F64, Timeline
-from analysis.tables.block import SECTOR_BYTES, Block
-from analysis.tables.store import I64
+from analysis.tables.block import SECTOR_BYTES, Block, parts
+from analysis.tables.store import I64, Ints
 
 NEAR_SECTORS = 128
 DEFINITION = (
@@ -33,16 +36,19 @@ ABSOLUTE_PERCENTS = (50.0, 90.0, 99.0, 100.0)
 class Moves:
     """One entry a read or write in issue order (per device): its row, its distance, has it a predecessor."""
 
-    rows: I64
+    rows: Ints
     distance_sectors: I64
     has_previous: npt.NDArray[np.bool_]
 
-    @property
+    @cached_property
     def is_seek(self) -> npt.NDArray[np.bool_]:
         """Which moves are seeks."""
-        return np.asarray(self.has_previous & (np.abs(self.distance_sectors) > NEAR_SECTORS))
+        found = np.empty(self.rows.size, dtype=np.bool_)
+        for at in parts(self.rows.size):
+            found[at] = self.has_previous[at] & (np.abs(self.distance_sectors[at]) > NEAR_SECTORS)
+        return found
 
-    @property
+    @cached_property
     def is_sequential(self) -> npt.NDArray[np.bool_]:
         """Which moves are none at all."""
         return np.asarray(self.has_previous & (self.distance_sectors == 0))
@@ -66,52 +72,88 @@ class SeekSummary:
         return self.sequential / self.with_previous if self.with_previous else None
 
 
-def length_sectors(block: Block, rows: I64) -> I64:
+def length_sectors(block: Block, rows: Ints) -> I64:
     """A request's length, rounded up: a device may have an odd tail."""
     return np.asarray((block.bytes[rows] + (SECTOR_BYTES - 1)) // SECTOR_BYTES)
 
 
 def moves(block: Block, in_queue_order: bool = False) -> Moves:
     """Distances of all reads and writes, in issue order on each device, or as if issued as queued."""
-    rows = np.flatnonzero(block.moves_data)
-    order = block.queue_ns if in_queue_order else block.issue_ns
-    rows = rows[np.argsort(order[rows], kind="stable")]
-    dev = block.dev[rows]
-    if dev.size and (dev != dev[0]).any():
-        by_device = np.argsort(dev, kind="stable")
-        rows, dev = rows[by_device], dev[by_device]
-    start = block.sector[rows]
-    end = start + length_sectors(block, rows)
+    rows = order(block.queue_ns if in_queue_order else block.issue_ns, block.moves_data)
+    several = bool(block.rows) and bool((block.dev != block.dev[0]).any())
+    if several:
+        rows = rows[np.argsort(block.dev[rows], kind="stable")]
     distance = np.zeros(rows.size, dtype=np.int64)
-    distance[1:] = start[1:] - end[:-1]
-    has_previous = np.zeros(rows.size, dtype=np.bool_)
-    has_previous[1:] = dev[1:] == dev[:-1]
+    has_previous = np.ones(rows.size, dtype=np.bool_)
+    has_previous[:1] = False
+    previous_end = np.zeros(1, dtype=np.int64)
+    for at in parts(rows.size):
+        here = rows[at]
+        start = block.sector[here]
+        end = start + length_sectors(block, here)
+        distance[at] = start - np.concatenate((previous_end, end[:-1]))
+        previous_end = end[-1:]
+    if several:
+        dev = block.dev[rows]
+        has_previous[1:] = dev[1:] == dev[:-1]
     distance[~has_previous] = 0
     return Moves(rows, distance, has_previous)
 
 
+@dataclass(frozen=True)
+class Summaries:
+    """Seeks by any group of kinds; runs: distances of the seeks in bytes, sorted, one run a kind."""
+
+    counts: I64  # a row a kind: requests, with a predecessor, sequential ones
+    runs: list[Ints]
+
+    def of(self, kinds: Sequence[int]) -> SeekSummary:
+        """The requests of these kinds."""
+        requests, with_previous, sequential = (int(n) for n in self.counts[list(kinds)].sum(axis=0))
+        runs = [self.runs[kind] for kind in kinds if self.runs[kind].size]
+        seeks = sum(run.size for run in runs)
+        return SeekSummary(
+            requests=requests,
+            with_previous=with_previous,
+            seeks=seeks,
+            sequential=sequential,
+            near=with_previous - seeks - sequential,
+            signed_bytes=_bytes(percentiles(runs, SIGNED_PERCENTS)) if seeks else [],
+            absolute_bytes=_bytes(percentiles(absolute(runs), ABSOLUTE_PERCENTS)) if seeks else [],
+        )
+
+
+def _bytes(sectors: list[int]) -> list[int]:
+    return [n * SECTOR_BYTES for n in sectors]
+
+
+def summaries(found: Moves, codes: Ints, many: int) -> Summaries:
+    """Count the moves by the code 0..many-1 of their rows; codes: of every row of the block table."""
+    counts = np.zeros((many, 3), dtype=np.int64)
+
+    def seeks() -> Iterator[tuple[Ints, I64]]:
+        for at in parts(found.rows.size):
+            code = codes[found.rows[at]]
+            each = (None, found.has_previous[at], found.is_sequential[at])
+            for column, among in enumerate(each):
+                counts[:, column] += np.bincount(code if among is None else code[among], minlength=many)
+            seek = found.is_seek[at]
+            yield code[seek], found.distance_sectors[at][seek]
+
+    return Summaries(counts, sorted_runs(many, seeks()))
+
+
 def summary(found: Moves, among: npt.NDArray[np.bool_] | None = None) -> SeekSummary:
     """Count the moves, or those `among` (a mask over found.rows)."""
-    chosen = np.ones(found.rows.size, dtype=np.bool_) if among is None else among
-    seek = found.is_seek & chosen
-    sequential = int((found.is_sequential & chosen).sum())
-    with_previous = int((found.has_previous & chosen).sum())
-    distances = found.distance_sectors[seek] * SECTOR_BYTES
-    seeks = int(distances.size)
-    return SeekSummary(
-        requests=int(chosen.sum()),
-        with_previous=with_previous,
-        seeks=seeks,
-        sequential=sequential,
-        near=with_previous - seeks - sequential,
-        signed_bytes=percentiles(distances, SIGNED_PERCENTS) if seeks else [],
-        absolute_bytes=percentiles(np.abs(distances), ABSOLUTE_PERCENTS) if seeks else [],
-    )
+    codes = np.zeros(int(found.rows.max(initial=-1)) + 1, dtype=np.int8)
+    if among is not None:
+        codes[found.rows[among]] = 1
+    return summaries(found, codes, 2).of([0 if among is None else 1])
 
 
 def seek_times(block: Block, found: Moves) -> I64:
     """Issue time of every seek."""
-    return block.issue_ns[found.rows[found.is_seek]]
+    return np.asarray(block.issue_ns[found.rows[found.is_seek]])
 
 
 def seeks_per_s(block: Block, found: Moves, timeline: Timeline) -> F64:

@@ -7,14 +7,17 @@ return. Device: bytes of requests, by the time of completion, split by class. MB
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.kinds import Kinds
 from analysis.measures.timeline import F64, Timeline
-from analysis.tables.block import Block
+from analysis.tables.block import Block, parts
 from analysis.tables.call import Call
+from analysis.tables.store import I64
 
 DEFINITION = (
     "application: bytes of the workload's calls on the file system under test, by time of"
@@ -37,46 +40,70 @@ class OpClass:
     errors: int
 
 
-def by_op_and_class(block: Block) -> list[OpClass]:
-    """Totals of every op and class that occurs, largest op first."""
-    found = []
-    for op in block.op.present():
-        is_op = block.op.is_(op)
-        for class_ in block.class_.present():
-            rows = is_op & block.class_.is_(class_)
-            requests = int(rows.sum())
-            if requests:
-                found.append(
-                    OpClass(
-                        op,
-                        class_,
-                        requests,
-                        int(block.bytes[rows].sum()),
-                        int((rows & block.in_workload).sum()),
-                        int((rows & block.failed).sum()),
+@dataclass(frozen=True)
+class Tally:
+    """Requests and bytes by kind and time bin (of completion); by kind, how many were ours, and failed."""
+
+    kinds: Kinds
+    timeline: Timeline
+    requests: F64  # kinds x bins
+    bytes: F64
+    in_workload: I64
+    failed: I64
+
+    def by_op_and_class(self, ops: Sequence[str], classes: Sequence[str]) -> list[OpClass]:
+        """Totals of every op and class that occurs, in the order given."""
+        found = []
+        for op in ops:
+            for class_ in classes:
+                for kind in self.kinds.of(op, class_):
+                    found.append(
+                        OpClass(
+                            op,
+                            class_,
+                            self.kinds.counts[kind],
+                            int(self.bytes[kind].sum()),
+                            int(self.in_workload[kind]),
+                            int(self.failed[kind]),
+                        )
                     )
-                )
-    return found
+        return found
+
+    def iops(self, op: str) -> F64:
+        """Requests per second of one op, per time bin."""
+        found: F64 = self.requests[self.kinds.of(op)].sum(axis=0) / self.timeline.lengths_s
+        return found
+
+    def device_mb_s(self, op: str) -> dict[str, F64]:
+        """MB/s of one op per time bin, by class."""
+        series = {class_: np.zeros(self.timeline.bins) for class_ in CLASSES}
+        for kind in self.kinds.of(op):
+            # a class this program does not know counts as unknown, so that nothing is missing from the sum
+            class_ = self.kinds.pairs[kind][1]
+            series[class_ if class_ in CLASSES else "unknown"] += self.bytes[kind]
+        return {class_: sums / self.timeline.lengths_s / 1e6 for class_, sums in series.items()}
+
+
+def tally(block: Block, kinds: Kinds, timeline: Timeline) -> Tally:
+    """Count all requests once. Sums of bytes are exact below 2**53."""
+    many, bins = len(kinds.pairs), timeline.bins
+    requests, sums = np.zeros(many * bins), np.zeros(many * bins)
+    in_workload, failed = np.zeros(many, dtype=np.int64), np.zeros(many, dtype=np.int64)
+    for at in parts(block.rows):
+        kind = kinds.codes[at]
+        cell = timeline.index(block.complete_ns[at]) + kind * np.int64(bins)
+        requests += np.bincount(cell, minlength=many * bins)
+        sums += np.bincount(cell, block.bytes[at], many * bins)
+        in_workload += np.bincount(kind[block.in_workload[at]], minlength=many)
+        failed += np.bincount(kind[block.failed[at]], minlength=many)
+    shape = (many, bins)
+    return Tally(kinds, timeline, requests.reshape(shape), sums.reshape(shape), in_workload, failed)
 
 
 def metadata_share(data: float, metadata: float, journal: float) -> float | None:
     """Share of metadata and journal in the bytes of known class; None without any."""
     known = data + metadata + journal
     return (metadata + journal) / known if known > 0 else None
-
-
-def device_mb_s(block: Block, op: str, timeline: Timeline) -> dict[str, F64]:
-    """MB/s of one op per time bin, by class."""
-    is_op = block.op.is_(op) & (block.bytes > 0)
-    series = {}
-    for class_ in CLASSES:
-        # a class this program does not know counts as unknown, so that nothing is missing from the sum
-        of = block.class_.is_(class_)
-        if class_ == "unknown":
-            of = ~block.class_.is_in(CLASSES[:-1])
-        rows = is_op & of
-        series[class_] = timeline.rates(block.complete_ns[rows], block.bytes[rows]) / 1e6
-    return series
 
 
 def on_target(call: Call) -> npt.NDArray[np.bool_]:

@@ -9,6 +9,7 @@ import pytest
 from analysis import frames
 from analysis.errors import WordError
 from analysis.figures import distributions
+from analysis.measures.distribution import SHARES
 from analysis.measures.measured import measure
 from analysis.run import open_run
 from analysis.tables.load import load_tables
@@ -24,28 +25,29 @@ def test_each_line_is_the_share_of_requests_at_most_that(tmp_path: Path) -> None
     ]
     rows = [row for row in rows if row["complete_ns"] >= row["issue_ns"]]
     rows.append(request(START_NS + 9_000, 8, complete_ns=0))  # its end was not seen: in no line
-    block = load_tables(open_run(Spec(block=rows).write(tmp_path / "r"))).block
-    assert block is not None
-    (line,) = distributions._latencies(block)
+    run = open_run(Spec(block=rows).write(tmp_path / "r"))
+    lines = measure(run, load_tables(run)).distributions
+    assert lines is not None and list(lines.latency) == ["write"]
+    line = lines.latency["write"]
     latencies = np.array([row["complete_ns"] - row["queue_ns"] for row in rows[:-1]])
-    assert line["operation"][0] == f"write ({latencies.size:,})"
-    for value, share_pct in zip(line["value"], line["share_pct"], strict=True):
+    assert line.requests == latencies.size
+    for value, share_pct in zip(line.values, SHARES * 100, strict=True):
         at_most = (latencies <= value).mean() * 100
         below = (latencies < value).mean() * 100
         assert below <= share_pct + 1e-9 and at_most >= share_pct - 1e-9
-    assert line["value"].iloc[-1] == latencies.max()
+    assert line.values[-1] == latencies.max()
 
 
 def test_no_requests_make_no_picture(tmp_path: Path) -> None:
     run = open_run(Spec().write(tmp_path / "r"))
     tables = load_tables(run)
-    assert distributions.render(tables, measure(run, tables)) is None
+    assert distributions.render(measure(run, tables)) is None
 
 
 def test_a_flush_only_trace_is_drawn(tmp_path: Path) -> None:
     run = open_run(Spec(block=[request(START_NS, 0, 0, op="flush")]).write(tmp_path / "r"))
     tables = load_tables(run)
-    pictures = distributions.render(tables, measure(run, tables))
+    pictures = distributions.render(measure(run, tables))
     assert pictures is not None and pictures[0].startswith(b"\x89PNG")
 
 
