@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.devices import counted, with_requests
+from analysis.geometry import Geometry, read_geometry
 from analysis.measures import (
     calls,
     correlation,
     distribution,
+    geometry_places,
     kinds,
     latency,
     lock_holders,
@@ -73,6 +75,8 @@ class Measured:
     disk_counters: dict[str, int | None]
     disk_bytes: dict[str, int] | None  # by op, of the device the counters count; None: not known which it is
     block_life: BlockLife | None
+    geometry: Geometry
+    places: geometry_places.Places | None  # None: no geometry, or no requests
     devices: list[DeviceRow]  # none if only one device had requests
     phase_rows: list[phases.PhaseRow] | None
     correlations: list[correlation.Correlation]
@@ -215,6 +219,7 @@ def measure(run: Run, tables: Tables) -> Measured:
             waits, tables.lock_names, tables.stacks, tables.paths or {}, timeline
         )
     correlations, grid, why_not = _correlations(tables, window, found)
+    known = read_geometry(run)
     whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
     return Measured(
         window=window,
@@ -253,6 +258,10 @@ def measure(run: Run, tables: Tables) -> Measured:
         disk_counters=disk,
         disk_bytes=first_disk,
         block_life=measure_block(run, block, found, window.start_ns, window.end_ns, tables.paths, tables.plug)
+        if block is not None and found is not None
+        else None,
+        geometry=known,
+        places=geometry_places.measure_places(block, found, known)
         if block is not None and found is not None
         else None,
         devices=device_rows,

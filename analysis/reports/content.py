@@ -8,7 +8,7 @@ import numpy as np
 from analysis import units
 from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput
 from analysis.measures.measured import Measured
-from analysis.reports import about, cpu_content, life_content, lock_content, seek_content
+from analysis.reports import about, area_content, cpu_content, life_content, lock_content, seek_content
 from analysis.reports.document import Document, Section, Table
 from analysis.run import Run
 from analysis.tables.load import Tables
@@ -316,6 +316,7 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
             *([devices_section(run, m)] if m.devices else []),
             seeks_section(run, m),
             *seek_content.sections(run, tables, m),
+            *area_content.sections(run, m),
             latency_section(run, m),
             queue_section(run, m),
             *life_content.sections(run, m),

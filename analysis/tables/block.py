@@ -16,6 +16,7 @@ from analysis.tables.rec import Recording
 from analysis.tables.store import I64, SMALL, Column, Ints, Stored, Words
 
 SECTOR_BYTES = 512
+FLAG_META = 2
 COLUMNS = (
     Column("queue_ns", "int", "ns", "when the bio (or the request) was submitted"),
     Column("insert_ns", "int", "ns", "when it entered the scheduler; null: it never did", zero_is_null=True),
@@ -226,6 +227,11 @@ class Block:
     def m2d_ns(self) -> I64 | None:
         """Sum over the request's merges; 0: not known; None: of no request."""
         return self.rare("m2d_ns")
+
+    def is_meta(self) -> npt.NDArray[np.bool_]:
+        """Which requests the file system flagged META; read anew each time."""
+        flags = self.read("flags")
+        return np.zeros(self.rows, dtype=np.bool_) if flags is None else np.asarray(flags & FLAG_META != 0)
 
     @property
     def rows(self) -> int:

@@ -140,7 +140,7 @@ def test_ext_against_dumpe2fs(mkfs: list[str], tmp_path: Path) -> None:
         blocks = said("debugfs", "-R", "blocks <8>", device).split() if "has_journal" in header else []
     block = int(re.findall(r"^Block size:\s+(\d+)", header, re.MULTILINE)[0]) // SECTOR
     expected: dict[str, Extents] = {
-        "superblocks and group descriptors": [],
+        "superblocks, descriptors": [],
         "bitmaps": [],
         "inode tables": [],
     }
