@@ -19,7 +19,7 @@ _AT = re.compile(
 )
 # 256 TiB in groups of 128 MiB.
 _MOST_GROUPS = 1 << 21
-_HEAD, _BITMAPS, _TABLES = "superblocks and group descriptors", "bitmaps", "inode tables"
+_HEAD, _BITMAPS, _TABLES = "superblocks, descriptors", "bitmaps", "inode tables"
 
 
 def layout(parts: list[Part]) -> Layout:
