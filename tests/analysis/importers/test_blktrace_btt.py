@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Request life of real traces: btt's figures where btt is right, and a third account where it is not."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.importers.blktrace_files import Imported, run_reader
+from tests.analysis.importers.naive_pairing import PAIRED, pair
+from tests.analysis.importers.test_blktrace_real import write_as_blktrace
+from tests.collectors.blk_tracer import BlkTracer, blk_tracer
+from tests.collectors.loop_disk import MIB, loop_disk
+from tests.collectors.recording import needs_root
+
+LINE = r"^{} +([\d.]+) +([\d.]+) +([\d.]+) +(\d+)$"
+
+
+@pytest.fixture(params=["none", "mq-deadline", "bfq"])
+def traced(request: pytest.FixtureRequest, reader: Path, tmp_path: Path) -> tuple[BlkTracer, Imported, Path]:
+    """A disk's trace: reads and writes of up to 64 KiB, which nobody has to split, and merges."""
+    scheduler: str = request.param
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    with loop_disk(tmp_path / "image", 128 * MIB, "--direct-io=on") as disk:
+        if scheduler not in disk.schedulers():
+            pytest.skip(f"the kernel has no scheduler {scheduler}: load its module")
+        disk.set_scheduler(scheduler)
+        with blk_tracer(disk.name, tmp_path) as tracer:
+            common = ["fio", "--name=io", f"--filename={disk.path}", "--ioengine=libaio", "--direct=1",
+                      "--allow_file_create=0"]  # fmt: skip
+            for words in (
+                ["--rw=randrw", "--bsrange=4k-64k", "--number_ios=600", "--iodepth=32"],
+                [
+                    "--rw=write",
+                    "--bs=4k",
+                    "--io_size=4M",
+                    "--iodepth=16",
+                    "--iodepth_batch_submit=16",
+                    "--iodepth_batch_complete_min=16",
+                ],
+                [
+                    "--rw=write",
+                    "--bs=8k",
+                    "--io_size=2M",
+                    "--iodepth=64",
+                    "--iodepth_batch_submit=32",
+                    "--iodepth_batch_complete_min=32",
+                ],
+            ):
+                subprocess.run([*common, *words], check=True, capture_output=True)
+            disk.idle_stat()
+    got = run_reader(reader, tmp_path / "out", write_as_blktrace(tracer.stream, folder, {}))
+    assert got.lost == {}
+    return tracer, got, folder
+
+
+def btt_of(folder: Path) -> str:
+    subprocess.run(["blkparse", "-q", "-O", "-i", "disk", "-d", "dump"], check=True, cwd=folder)
+    done = subprocess.run(["btt", "-i", "dump"], capture_output=True, text=True, check=True, cwd=folder)
+    return done.stdout
+
+
+def sums(btt: str, stage: str) -> tuple[int, int, int, int]:
+    """Least, mean, most (ns) and number."""
+    found = re.search(LINE.format(stage), btt, re.MULTILINE)
+    assert found, btt
+    least, mean, most = (round(float(word) * 1e9) for word in found.groups()[:3])
+    return least, mean, most, int(found[4])
+
+
+@needs_root
+def test_stages_merges_and_plugs_are_btts(traced: tuple[BlkTracer, Imported, Path]) -> None:
+    tracer, got, folder = traced
+    btt = btt_of(folder)
+    rows = got.rows
+    actions = Counter(event.action for event in tracer.events)
+    merges = sum(row["merges"] for row in rows)
+    assert actions["X"] == actions["R"] == 0 and merges == actions["M"] + actions["F"] > 500
+    inserted = [row for row in rows if row["insert_ns"]]
+    expected = {
+        "Q2G": [row["get_request_ns"] - row["queue_ns"] for row in rows],
+        "G2I": [row["insert_ns"] - row["get_request_ns"] for row in inserted],
+        "I2D": [row["issue_ns"] - row["insert_ns"] for row in inserted],
+        # btt counts a request's once for each of its bios
+        "D2C": [row["complete_ns"] - row["issue_ns"] for row in rows for _ in range(row["merges"] + 1)],
+    }
+    for stage, values in expected.items():
+        if not values:
+            assert actions["I"] == 0 and not re.search(LINE.format(stage), btt, re.MULTILINE)
+            continue
+        least, mean, most, number = sums(btt, stage)
+        assert (least, most, number) == (min(values), max(values), len(values)), stage
+        assert abs(mean - sum(values) / len(values)) <= 1, stage
+    for stage, column in (("Q2M", "q2m_ns"), ("M2D", "m2d_ns")):
+        _, mean, _, number = sums(btt, stage)
+        assert number == merges
+        assert abs(mean - sum(row[column] for row in rows) / merges) <= 1, stage
+    # a merged bio's life: to the merge, to the issue, to the end
+    every = sum(
+        row["complete_ns"] - row["queue_ns"]
+        + row["q2m_ns"] + row["m2d_ns"] + row["merges"] * (row["complete_ns"] - row["issue_ns"])
+        for row in rows
+    )  # fmt: skip
+    _, mean, most, number = sums(btt, "Q2C")
+    assert (most, number) == (max(row["complete_ns"] - row["queue_ns"] for row in rows), len(rows) + merges)
+    assert abs(mean - every / number) <= 1
+    found = re.search(r"# Plugs # Timer.*?\) \| +(\d+)\( +(\d+)\)", btt, re.DOTALL)
+    assert found and [int(word) for word in found.groups()] == [
+        actions["U"] + actions["UT"], actions["UT"]
+    ]  # fmt: skip
+    assert len(got.plugs) == actions["U"] + actions["UT"]
+    assert sum(plug["by_schedule"] for plug in got.plugs) == actions["UT"]
+    each = re.search(r"IOs/Unp .*?\) \| +([\d.]+)", btt, re.DOTALL)
+    explicit = [plug["depth"] for plug in got.plugs if not plug["by_schedule"]]
+    assert each and float(each[1]) == pytest.approx(sum(explicit) / len(explicit), abs=0.06)
+
+
+@needs_root
+def test_every_request_is_the_third_accounts(traced: tuple[BlkTracer, Imported, Path]) -> None:
+    tracer, got, _ = traced
+    truth = sorted(tuple(getattr(one, name) for name in PAIRED) for one in pair(tracer.events))
+    assert got.tuples(PAIRED) == truth
+    # each unplug's start is the thread's last plug
+    plugged: dict[int, int] = {}
+    starts = []
+    for event in tracer.events:
+        if event.action == "P":
+            plugged[event.pid] = event.t_ns
+        elif event.action in ("U", "UT"):
+            starts.append((plugged.pop(event.pid, 0), event.t_ns, event.pid))
+    assert [(plug["plug_ns"], plug["unplug_ns"], plug["pid"]) for plug in got.plugs] == starts
