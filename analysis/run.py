@@ -189,7 +189,7 @@ def _counts(value: object) -> dict[str, int]:
 
 def _collector(name: str, entry: Mapping[str, Any]) -> CollectorLoss:
     return CollectorLoss(
-        name=clean(name, 20),
+        name=clean(name, 40),
         state=clean(entry.get("state", "unknown"), 20),
         why=clean(entry.get("why") or "", 300),
         remedy=clean(entry.get("remedy") or "", 300),
@@ -243,7 +243,7 @@ def open_run(path: Path) -> Run:
     losses = {}
     if isinstance(collectors, Mapping):
         losses = {
-            clean(name, 20): _collector(name, entry)
+            clean(name, 40): _collector(name, entry)
             for name, entry in collectors.items()
             if isinstance(entry, Mapping)
         }

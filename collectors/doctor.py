@@ -17,16 +17,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors import kernel, tracefs
+from collectors import bcc, bpftrace, kernel, tracefs
 from workloads import cgroups, disks, filesystems
 from workloads.disks import virtual as virtual_disks
 from workloads.errors import UserError
+from workloads.with_words import SCRIPTS, bcc_tools, our_scripts
 from workloads.words import COLLECTORS, parse
 
 _TREE = Path(__file__).parent.parent
 _RECORDER = _TREE / "build" / "recorder"
 _WIDTH = 80
-_NAME_WIDTH = 14
+_NAME_WIDTH = 18
 _PROBE_SECONDS = 60  # emulated CPUs take 15
 
 YES, NO, PART, UNKNOWN = "yes", "no", "in part", "?"
@@ -302,16 +303,40 @@ def tool_answers() -> Iterator[Answer]:
         yield Answer("blktrace", NO, "lockdown closes its files in debugfs; tracefs has the same stream")
     else:
         yield Answer("blktrace", YES, "as root")
+    yield _bcc()
+
+
+def script_answers() -> Iterator[Answer]:
+    """bpftrace, and each script of ours: are its tracepoints here?"""
     if not _on_path("bpftrace"):
-        yield Answer("bpftrace", NO, "not installed; nothing here needs it", "apt-get install bpftrace")
+        remedy = "make trace WITH=bpftrace:NAME installs it"
+        yield Answer("bpftrace", NO, "not installed", remedy)
     elif kernel.lockdown() in ("integrity", "confidentiality"):
-        yield Answer(
-            "bpftrace",
-            PART,
-            "tracepoint, profile and uprobe scripts; lockdown closes kprobes",
-        )
+        why = "tracepoint, profile and uprobe scripts; lockdown closes kprobes; on only if asked for:"
+        yield Answer("bpftrace", PART, f"{why} WITH=bpftrace:NAME")
     else:
-        yield Answer("bpftrace", YES, "as root")
+        yield Answer("bpftrace", YES, "as root; on only if asked for: WITH=bpftrace:NAME")
+    for name in our_scripts():
+        script = SCRIPTS / f"{name}.bt"
+        place = kernel.tracefs()
+        if place is None or not os.access(place / "events", os.R_OK | os.X_OK):
+            yield Answer(name, UNKNOWN, "only root may look at tracefs, mounted", "make doctor as root")
+        elif missing := bpftrace.lacking(script):
+            yield Answer(name, NO, *bpftrace.why_lacking(missing))
+        else:
+            yield Answer(name, YES, "its tracepoints are there")
+
+
+def _bcc() -> Answer:
+    if not bcc_tools():
+        return Answer("bcc", NO, "not installed", "make trace WITH=bcc:TOOL installs it (bpfcc-tools)")
+    why, remedy = bcc.why_not()
+    if why:
+        return Answer("bcc", NO, why, remedy)
+    if kernel.lockdown() in ("integrity", "confidentiality"):
+        why = "tools that need tracepoints only; lockdown closes kprobes, which most need"
+        return Answer("bcc", PART, why, "VM=1, or boot without lockdown")
+    return Answer("bcc", YES, "as root; on only if asked for: WITH=bcc:TOOL")
 
 
 def _perf() -> Answer:
@@ -327,6 +352,7 @@ TABLE = {
     "kernel": kernel_answers,
     "collectors": collector_answers,
     "lock waits that are seen": lock_answers,
+    "bpftrace and our scripts for it": script_answers,
     "file systems": filesystem_answers,
     "disks": disk_answers,
     "cgroups": cgroup_answers,

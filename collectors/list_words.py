@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make list: the file systems, workloads and disks there are, as they are typed.
+"""make list: the file systems, workloads, disks and scripts there are, as they are typed.
 
 Read from the TOML files, so what is added there is listed here. What this machine lacks for one is said with
 it. Standard library only, no root.
@@ -12,6 +12,7 @@ import textwrap
 from collectors import check_words
 from workloads import catalog, filesystems
 from workloads.errors import UserError
+from workloads.with_words import of_script, our_scripts
 
 _WIDTH = 80
 
@@ -74,6 +75,9 @@ def main() -> int:
     _show("file", "default: a loop device, direct I/O, on a sparse file in $SEEKMETER_SCRATCH")
     _show("ram", "a loop device in memory")
     _show("/dev/NAME", "a real device; also needs ERASE=/dev/NAME, the same name again")
+    print("\nscripts of ours for bpftrace: WITH=bpftrace:NAME")
+    for name in our_scripts():
+        _show(name, of_script(name))
     return broken
 
 

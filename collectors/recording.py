@@ -5,10 +5,11 @@ import json
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from collectors import facts, interrupts, rundir
+from collectors.beside import Beside
 from collectors.blktrace import Blktrace
 from collectors.perf import Perf
 from collectors.recorder import Recorder
@@ -37,6 +38,7 @@ class Session:
         self.workload_pid: int | None = None  # its first process; None: everything is the workload
         self._blktrace: Blktrace | None = None
         self._perf: Perf | None = None
+        self._beside: Beside | None = None
         self._perf_lost = False
         self._blktrace_lost = False
         self._recorder_lost = False
@@ -74,11 +76,18 @@ class Session:
         self, words: Words, disks: list[str], cgroup: Path | None, target_dev: str | None, janitor: Janitor
     ) -> None:
         """Start the recorder, if anything is to be recorded, and say what it cannot record."""
+        sources: dict[str, dict[str, str]] = {}
+        if words.beside:
+            names = " ".join(one.label for one in words.beside)
+            with self.step("with", f"{names}: compiling and attaching", "with_s"):
+                self._beside = Beside(words.beside, self.run.raw, janitor)
+                sources |= self._beside.sources
+            self.run.facts["with"] = self._beside.facts
         if not words.collect:
             self.say("record", "nothing (COLLECT=none)")
-            return
-        sources: dict[str, dict[str, str]] = {}
-        with self.step("record", " ".join(words.collect), "attach_s"):
+            if not words.beside:
+                return
+        with self.step("record", " ".join(words.collect), "attach_s") if words.collect else nullcontext():
             if "blktrace" in words.collect:
                 self._blktrace = Blktrace(self.run.raw, disks, janitor)
                 sources["blktrace"] = self._blktrace.source
@@ -104,6 +113,8 @@ class Session:
 
     def recording(self) -> bool:
         """Return whether what was to be recorded still is; say so once when it is not any more."""
+        if self._beside is not None:
+            self._beside.look()
         if self._blktrace is not None and not self._blktrace_lost and not self._blktrace.alive():
             self._blktrace_lost = True
             self.warn("blktrace ended early; its files end there")
@@ -125,6 +136,8 @@ class Session:
         with interrupts.held():
             if self._perf is not None:
                 self._perf.end_sampling()
+            if self._beside is not None:
+                self._beside.ask_to_end()
             if self.recorder is not None and self.recording():
                 with self.step("stop", "taking in the rest of the recording", "stop_s"):
                     try:
@@ -142,7 +155,11 @@ class Session:
                     except RunError as error:
                         self._perf_lost = True
                         self.warn(error.message)
-            if self.recorder is not None or self._blktrace is not None or self._perf is not None:
+            if self._beside is not None:
+                with self.step("with", "waiting for what they print at the end", "with_stop_s"):
+                    self._beside.stop()
+                self.run.facts["with"] = self._beside.facts
+            if any((self.recorder, self._blktrace, self._perf, self._beside)):
                 self._keep_losses()
 
     def _stop_blktrace(self, blktrace: Blktrace) -> None:
@@ -159,6 +176,7 @@ class Session:
         """Put what was lost into the run directory, and say it."""
         more = {"blktrace": self._blktrace.losses()} if self._blktrace is not None else {}
         more |= {"perf": self._perf.losses()} if self._perf is not None else {}
+        more |= self._beside.losses() if self._beside is not None else {}
         losses = self.run.keep_losses(
             self.recorder.sources if self.recorder is not None else None, not self._recorder_lost, more
         )
@@ -181,6 +199,8 @@ class Session:
         """After a failure: end the recorder, and what runs beside it, at once."""
         if self._perf is not None:
             self._perf.kill()
+        if self._beside is not None:
+            self._beside.kill()
         if self._blktrace is not None:
             self._blktrace.kill()
         if self.recorder is not None:

@@ -38,6 +38,12 @@ file           file
 for_perf='
 linux-perf     perf
 '
+for_bpftrace='
+bpftrace       bpftrace
+'
+for_bcc='
+bpfcc-tools    biolatency-bpfcc
+'
 for_test='
 blktrace       blkparse
 linux-perf     perf
@@ -180,9 +186,11 @@ setup() {
 	fi
 	[ -e .venv/seekmeter-setup ] || "$python" -c 'import ensurepip' 2>/dev/null || missing=(python3-venv)
 	where=$(check_words "$python" "$2") || exit $?
-	[ "$1" = run ] || list+=$for_test$for_vm
+	[ "$1" = run ] || list+=$for_test$for_vm$for_bpftrace$for_bcc
 	[ "$where" != vm ] || list+=$for_vm
-	[[ " ${SEEKMETER_COLLECT-} " != *perf* ]] || list+=$for_perf
+	[[ ${SEEKMETER_COLLECT-} != *perf* ]] || list+=$for_perf
+	[[ ${SEEKMETER_WITH-} != *bpftrace:* ]] || list+=$for_bpftrace
+	[[ ${SEEKMETER_WITH-} != *bcc:* || -d /usr/share/bcc/tools ]] || list+=$for_bcc
 	# shellcheck disable=SC2207 # one word a package
 	missing+=($(missing_of "$list"))
 	more=$(missing_for_words "$python" "$1") || exit $?

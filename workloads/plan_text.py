@@ -53,6 +53,7 @@ def lines(plan: "Plan") -> list[str]:
     if plan.cpus is not None:
         rows.append(("CPUs", ",".join(map(str, plan.cpus)) + " (cgroup)"))
     rows.append(("collectors", ", ".join(words.collect) or "none"))
+    rows += [("with", " ".join((one.label, *one.arguments))) for one in words.beside]
     if plan.est_seconds is None:
         rows.append(("time", "as long as the command takes"))
     else:

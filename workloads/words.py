@@ -17,6 +17,7 @@ from workloads.errors import WordError
 from workloads.machines.choice import GUEST, choose
 from workloads.nearest import nearest
 from workloads.units import parse_cpu_list, parse_size, show_size
+from workloads.with_words import With, parse_with
 
 # Variable: what it means (the text of help).
 VARIABLES = {
@@ -35,7 +36,8 @@ VARIABLES = {
     "CPUS": "CPUs of the workload: how many (2), or which (0-1 or 0,2); of the machine, if it is virtual",
     "VM": "1: run in a virtual machine, which needs no root; 0: don't (default: where FS needs it)",
     "KERNEL": "kernel of the virtual machine: a version (6.1), an image, or a built tree",
-    "COLLECT": "collectors: block locks calls counters (default), also holds (slow), blktrace (files), perf (CPU); none",
+    "COLLECT": "collectors: block locks calls counters (default); also holds (slow), blktrace, perf; none",
+    "WITH": "run beside it: bpftrace:NAME or FILE, bcc:TOOL (in quotes with arguments); see make list",
     "DIR": "existing directory to run CMD in; nothing is formatted",
     "CMD": "any shell command as the workload",
     "DEV": "block device to watch",
@@ -49,14 +51,14 @@ VARIABLES = {
 }
 
 # Variables of the design that are not built yet. Refused, so that nobody thinks they did something.
-NOT_YET = ("WITH", "REPS")
+NOT_YET = ("REPS",)
 
 # Variables that are make's, not ours.
 _OF_MAKE = ("V",)
 
 _TRACE = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
-    *("COLLECT", "DIR", "CMD", "ERASE", "OUT", "SEED", "VM", "KERNEL", "JOURNAL"),
+    *("COLLECT", "WITH", "DIR", "CMD", "ERASE", "OUT", "SEED", "VM", "KERNEL", "JOURNAL"),
 )
 _NOT_WITH_DIR = (
     *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
@@ -65,7 +67,7 @@ _NOT_WITH_DIR = (
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
     "plan": _TRACE,
-    "watch": ("DEV", "SECS", "COLLECT", "OUT"),
+    "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT"),
     "report": ("RUN",),
     "movie": ("RUN",),
     "compare": ("RUNS", "OUT"),
@@ -121,6 +123,7 @@ class Words:
     mem_bytes: int | None = None
     cpus: tuple[int, ...] | None = None
     collect: tuple[str, ...] = DEFAULT_COLLECT
+    beside: tuple[With, ...] = ()  # WITH
     dir: str | None = None
     cmd: str | None = None
     dev: str | None = None
@@ -393,6 +396,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "MEM": _size("MEM", "mem_bytes", _MIN_MEM_BYTES),
     "CPUS": _cpus,
     "COLLECT": _collect,
+    "WITH": parse_with,
     "DIR": _as_is("dir"),
     "CMD": _as_is("cmd"),
     "DEV": _dev,

@@ -8,7 +8,15 @@ import numpy as np
 from analysis import units
 from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput
 from analysis.measures.measured import Measured
-from analysis.reports import about, area_content, cpu_content, life_content, lock_content, seek_content
+from analysis.reports import (
+    about,
+    area_content,
+    cpu_content,
+    life_content,
+    lock_content,
+    seek_content,
+    with_content,
+)
 from analysis.reports.document import Document, Section, Table
 from analysis.run import Run
 from analysis.tables.load import Tables
@@ -323,6 +331,7 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
             *lock_content.sections(run, tables, m),
             calls_section(run, m),
             *cpu_content.sections(run, m),
+            *with_content.sections(run, m),
             correlation_section(run, m),
             about.losses(run, tables, m),
             about.warnings(run),

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""WITH=bcc:…: how a tool of bcc is run, and when it is ready."""
+
+import os
+from pathlib import Path
+
+from collectors import kernel
+from workloads.errors import MachineError
+from workloads.with_words import With, find_bcc_tool
+
+_SETTLED_SECONDS = 2.0
+
+
+def has_headers() -> bool:
+    """Return whether the headers that bcc compiles with are there, for the kernel that runs."""
+    places = (f"/lib/modules/{kernel.release()}/build", f"/usr/src/linux-headers-{kernel.release()}")
+    return any(os.path.isdir(place) for place in places) or os.path.exists("/sys/kernel/kheaders.tar.xz")
+
+
+def why_not() -> tuple[str, str]:
+    """Return why no tool of bcc runs here, and the remedy; "" if nothing is known against it."""
+    if not has_headers():
+        release = kernel.release()
+        return (
+            f"there are no headers of the kernel that runs ({release})",
+            f"apt-get install linux-headers-{release}",
+        )
+    return "", ""
+
+
+def command(chosen: With) -> tuple[list[str], dict[str, str]]:
+    """Return the command and its environment. Raises MachineError (why: the remedy) if it cannot run here."""
+    program = find_bcc_tool(chosen.name)
+    if program is None:
+        raise MachineError(f"no tool {chosen.name} of bcc is installed: apt-get install bpfcc-tools")
+    return [str(program), *chosen.arguments], {"PYTHONUNBUFFERED": "1"}
+
+
+def is_ready(pid: int, out: Path, seen: dict[str, float], now: float) -> bool:
+    """Return whether it has loaded its programs and attached them.
+
+    It says its first line then; one that says nothing before the end has opened no more files for a while.
+    seen: what was found at the last look.
+    """
+    try:
+        links = [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return False
+    if not any("bpf-prog" in link for link in links):
+        return False
+    if out.stat().st_size > 0:
+        return True
+    if seen.get("files") != len(links):
+        seen |= {"files": len(links), "since": now}
+    return now - seen["since"] > _SETTLED_SECONDS
+
+
+def remedy() -> str:
+    """Return what may help a tool that did not start."""
+    why, what = why_not()
+    if why:
+        return f"{why}: {what}"
+    if kernel.lockdown() in ("integrity", "confidentiality"):
+        return "lockdown closes kprobes, which most tools of bcc need: VM=1"
+    return "run it by hand to see why"
