@@ -62,10 +62,19 @@ def find_bcc_tool(name: str) -> Path | None:
 def bcc_tools() -> list[str]:
     """Return the names of the tools of bcc that are installed."""
     search = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
-    found = {path.name for folder in _BCC_FOLDERS for path in folder.glob("*") if path.is_file()}
+    found = {
+        name for folder in _BCC_FOLDERS for name in _names(folder) if not name.startswith(("lib", "doc"))
+    }
     for folder in search.split(":"):
-        found |= {path.name.removesuffix(_DEBIAN) for path in Path(folder or ".").glob(f"*{_DEBIAN}")}
+        found |= {name.removesuffix(_DEBIAN) for name in _names(Path(folder)) if name.endswith(_DEBIAN)}
     return sorted(found)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []  # PATH may name what is not there, or not for us
 
 
 def parse_with(text: str) -> dict[str, object]:
