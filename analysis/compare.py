@@ -17,13 +17,15 @@ from analysis.files import write_atomic
 from analysis.measures.compared import LETTERS, Compared, load_compared
 from analysis.reports import about, html, text
 from analysis.reports.compare_content import make_document
+from analysis.reports.compare_differences import as_csv
 from analysis.reports.compare_facts import stacked, tags
 from analysis.run import clean
 
 SCHEMA = 1
-FILES = ("compare.txt", "compare.html", "compare.json")  # and the pictures
+FILES = ("compare.txt", "compare.html", "compare.csv", "compare.json")  # and the pictures
 ESSENCE = (
     "What is compared",
+    "What differs most",
     "Differences",
     "Where the time went",
     "Throughput",
@@ -121,6 +123,7 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     shown = [(words, svg) for words, _, svg in pictures.values()]
     page = html.render(document, shown, files, "the comparison's directory")
     now = datetime.now(UTC)
+    differences = as_csv(runs).encode("utf-8", "backslashreplace")
     runs_said = json.dumps(_about(runs, now), indent=1) + "\n"
     directory = _make_directory(out, now)
     write_atomic(directory / "compare.txt", text.render(document).encode("ascii"))
@@ -128,5 +131,6 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     for name, (_, png, svg) in pictures.items():
         write_atomic(directory / f"{name}.png", png)
         write_atomic(directory / f"{name}.svg", svg)
+    write_atomic(directory / "compare.csv", differences)
     write_atomic(directory / "compare.json", runs_said.encode("ascii"))
     return text.essence(document, ESSENCE, [directory / name for name in files])

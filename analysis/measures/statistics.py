@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,6 +60,52 @@ def differ(a: Mean, b: Mean) -> bool | None:
         return None
     apart = abs(b.value - a.value)
     return apart > a.half_width + b.half_width and apart >= LEAST_DIFFERENCE * abs(a.value)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95 % confidence interval."""
+
+    low: float
+    high: float
+
+
+def _variance(mean: Mean) -> float:
+    """Of the mean itself."""
+    return (mean.half_width / t_975(mean.n - 1)) ** 2 if mean.half_width is not None else 0.0
+
+
+def _t_of_both(a: Mean, b: Mean) -> float:
+    """Student's t by Welch: the freedom of a difference of means of unequal variances, rounded down."""
+    va, vb = _variance(a), _variance(b)
+    if va + vb == 0:
+        return t_975(a.n + b.n - 2)
+    freedom = (va + vb) ** 2 / (va**2 / (a.n - 1) + vb**2 / (b.n - 1))
+    return t_975(max(math.floor(freedom + 1e-9), 1))
+
+
+def difference_interval(a: Mean, b: Mean) -> Interval | None:
+    """Of b - a, by Welch; None: one of them is a single observation."""
+    if a.half_width is None or b.half_width is None:
+        return None
+    half = _t_of_both(a, b) * math.sqrt(_variance(a) + _variance(b))
+    return Interval(b.value - a.value - half, b.value - a.value + half)
+
+
+def ratio_interval(a: Mean, b: Mean) -> Interval | None:
+    """Of b / a, by Fieller: all ratios r for which b - r a is within t standard errors of 0.
+
+    None: one of them is a single observation, or a may be 0, and then those ratios have no end.
+    """
+    if a.half_width is None or b.half_width is None:
+        return None
+    va, vb, t2 = _variance(a), _variance(b), _t_of_both(a, b) ** 2
+    # (b - r a)**2 <= t**2 (vb + r**2 va) is a quadratic inequality in r
+    square, linear, rest = a.value**2 - t2 * va, a.value * b.value, b.value**2 - t2 * vb
+    if square <= 0:
+        return None
+    half = math.sqrt(max(linear**2 - square * rest, 0.0)) / square
+    return Interval(linear / square - half, linear / square + half)
 
 
 def percentiles(values: npt.NDArray[np.int64], percents: Sequence[float]) -> list[int]:

@@ -97,7 +97,10 @@ def differences(runs: Runs) -> Section:
             section.notes.append(words)
     if not section.notes:
         section.notes.append("no phase has several observations in both runs: nothing is called a difference")
-    section.notes.append("all other figures are single observations: one run each, no difference is called")
+    section.notes.append(
+        "all other figures of one run are single observations; of runs that are repetitions, see what differs"
+        " most"
+    )
     section.definition = (
         DIFFERENCE + " n: phases of one name within one run, so the interval is that of phases within"
         " a run, not of runs repeated."

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from analysis import units
 from analysis.measures import latency, locks, phases, seeks, throughput
 from analysis.measures.compared import Compared
-from analysis.reports import compare_about
+from analysis.reports import compare_about, compare_differences
 from analysis.reports.compare_facts import shared_name, stacked, tags
 from analysis.reports.compare_growth import growth_section
 from analysis.reports.compare_life import life_section
@@ -250,6 +250,7 @@ def make_document(runs: Runs) -> Document:
         banners=compare_about.banners(runs),
         sections=[
             compare_about.what_is_compared(runs),
+            compare_differences.table_section(runs, named),
             compare_about.differences(runs),
             where_time_went(runs, named),
             throughput_section(runs, named),

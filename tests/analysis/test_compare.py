@@ -35,7 +35,7 @@ from tests.analysis.synthetic import BIN_NS, START_NS, Spec, collector, decaying
 from tests.analysis.test_report import Done, Page, folded, visible_texts
 
 ROOT = Path(__file__).parents[2]
-FILES = ("compare.txt", "compare.html", "compare.json", "compare.png", "compare.svg")
+FILES = ("compare.txt", "compare.html", "compare.csv", "compare.json", "compare.png", "compare.svg")
 HEATMAP = ("locks_heatmap.png", "locks_heatmap.svg")
 SECOND = 1_000_000_000
 TCG = {"by": "virtme-ng 1.42", "accel": "tcg", "qemu": "QEMU emulator version 7.2.22"}

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The table of differences: measure by measure both sides, their difference and ratio, and what may be said
+of it; for people (in compare.txt and .html) and for programs (compare.csv)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+
+from analysis import units
+from analysis.measures.compared import Compared
+from analysis.measures.compared_differences import Side, by_weight, difference, mean_of, sides
+from analysis.measures.compared_measures import Measure, causes, outcomes
+from analysis.measures.statistics import DIFFERENCE, Interval, Mean
+from analysis.reports import about
+from analysis.reports.compare_table import DIFFERS, LITTLE, show_ratio
+from analysis.reports.document import Section, Table
+
+MOST_ROWS = 30
+CSV_COLUMNS = (
+    *("measure", "unit", "is_outcome", "side", "n", "value", "half_width_95", "first_side", "first_value"),
+    *("difference", "difference_low_95", "difference_high_95", "ratio", "ratio_low_95", "ratio_high_95"),
+    *("verdict", "lost_events"),
+)
+SHOW: dict[str, Callable[[float], str]] = {
+    "s": lambda v: f"{units.seconds(v)} s",
+    "MB/s": units.rate,
+    "/s": units.rate,
+    "B": units.bytes_,
+    "ns": units.ns,
+    "share": units.percent,
+    "": lambda v: units.count(int(v)) if float(v).is_integer() else units.rate(v),
+}
+UNITS = {
+    "share": "%",
+    "MB/s": "MB/s",
+    "/s": "per second",
+}  # shown with the name; of the others, with the number
+
+
+def letters(side: Side, runs: Sequence[Compared]) -> str:
+    """The runs of a side: A+C."""
+    return "+".join(runs[i].letter for i in side)
+
+
+def _name(measure: Measure) -> str:
+    return f"{measure.name}, {UNITS[measure.unit]}" if measure.unit in UNITS else measure.name
+
+
+def _with_half(text: str, half: str) -> str:
+    """226 +-169 ms, or 1.13 GB +-10.8 MB."""
+    number, space, unit = text.rpartition(" ")
+    return f"{number if space and half.endswith(' ' + unit) else text} +-{half}"
+
+
+def _value(mean: Mean | None, show: Callable[[float], str]) -> str:
+    if mean is None:
+        return "-"
+    return (
+        show(mean.value) if mean.half_width is None else _with_half(show(mean.value), show(mean.half_width))
+    )
+
+
+def _change(value: float | None, interval: Interval | None, show: Callable[[float], str]) -> str:
+    """+1.2 +-0.3."""
+    if value is None:
+        return "-"
+    sign = "+" if value > 0 else "-" if value < 0 else ""
+    text = sign + show(abs(value))
+    return text if interval is None else _with_half(text, show((interval.high - interval.low) / 2))
+
+
+def _heads(runs: Sequence[Compared], tags: Sequence[str], found: Sequence[Side]) -> list[str]:
+    heads = ["<"]
+    for k, side in enumerate(found):
+        times = f" n={len(side)}" if len(side) > 1 else ""
+        heads.append(f"{letters(side, runs)}{times}" + (f"\n{tags[side[0]]}" if tags[side[0]] else ""))
+        if k:
+            heads += ["&change", "&ratio"]
+    return heads
+
+
+def _row(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> list[str]:
+    show = SHOW[measure.unit]
+    lossy = any(about.mark(runs[i].run, *measure.collectors) for side in found for i in side)
+    cells = [_name(measure) + (" *" if measure.collectors and lossy else "")]
+    for k, side in enumerate(found):
+        cells.append(_value(mean_of(measure, side), show))
+        if k:
+            d = difference(measure, runs, found[0], side)
+            mark = DIFFERS if d.verdict == "they differ" else "" if d.is_judged else LITTLE
+            cells += [_change(d.value, d.interval, show), show_ratio(d.first, d.other, False) + mark]
+    return cells
+
+
+def _repetitions(runs: Sequence[Compared], found: Sequence[Side]) -> str:
+    """What is a repetition of what."""
+    several = [letters(side, runs) for side in found if len(side) > 1]
+    single = [letters(side, runs) for side in found if len(side) == 1]
+    said = []
+    if several:
+        said.append(
+            f"{', '.join(several)}: repetitions (same words, kernel and machine): means +- 95 % intervals"
+        )
+    if single:
+        said.append(
+            f"{', '.join(single)}: single observation{'s' if len(single) > 1 else ''}: of what differs from"
+            f" {'them' if len(single) > 1 else 'it'} nothing is called a difference"
+        )
+    return "; ".join(said)
+
+
+def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
+    """The table, as far as there is room, and how it is to be read."""
+    section = Section("What differs most")
+    found = sides(runs)
+    if len(found) == 1:
+        section.absent = f"all runs are repetitions of the same words: {letters(found[0], runs)}"
+        return section
+    heads = _heads(runs, named, found)
+    first = [_row(measure, runs, found) for measure in outcomes(runs)]
+    measures = by_weight(causes(runs), runs, found)
+    rest = [_row(measure, runs, found) for measure in measures[:MOST_ROWS]]
+    heads[0] = "<to be explained"
+    section.tables.append(Table(heads, first))
+    if rest:
+        section.tables.append(Table(["<what may explain it", *heads[1:]], rest))
+    if len(measures) > MOST_ROWS:
+        section.notes.append(f"{len(measures) - MOST_ROWS} more, less far apart, in compare.csv")
+    section.notes.append(_repetitions(runs, found))
+    section.definition = (
+        "change and ratio: against the first column. Sorted by how many times the larger is of the smaller;"
+        " first what differs by the"
+        f" rule ({DIFFERS}): {DIFFERENCE} Intervals of differences by Welch. Shares differ in points. What"
+        " makes up less than 1 % of requests, bytes or time in every run is left out. A large ratio is no"
+        " proof of a cause."
+    )
+    if any(one.emulated for one in runs):
+        section.definition += f" {LITTLE}: times and rates of emulated CPUs, not judged."
+    return section
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.9g}"
+
+
+def as_csv(runs: Sequence[Compared]) -> str:
+    """All measures of all sides, a line each, in the table's order."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    found = sides(runs)
+    first = outcomes(runs)
+    for measure in [*first, *by_weight(causes(runs), runs, found)]:
+        for side in found:
+            d = difference(measure, runs, found[0], side)
+            mean, is_first = d.other, side is found[0]
+            apart, ratio = (None, None) if is_first else (d.interval, d.ratio_interval)
+            lossy = any(about.mark(runs[i].run, *measure.collectors) for i in side) and measure.collectors
+            writer.writerow(
+                [
+                    measure.name,
+                    measure.unit,
+                    int(measure in first),
+                    letters(side, runs),
+                    mean.n if mean else 0,
+                    _number(mean.value if mean else None),
+                    _number(mean.half_width if mean else None),
+                    letters(found[0], runs),
+                    _number(d.first.value if d.first else None),
+                    "" if is_first else _number(d.value),
+                    _number(apart.low if apart else None),
+                    _number(apart.high if apart else None),
+                    "" if is_first else _number(d.ratio),
+                    _number(ratio.low if ratio else None),
+                    _number(ratio.high if ratio else None),
+                    "" if is_first else d.verdict,
+                    int(bool(lossy)),
+                ]
+            )
+    return out.getvalue()

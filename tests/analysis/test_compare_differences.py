@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The table of differences: which runs are repetitions, values and intervals against numpy and scipy, the
+order, and what is not called a difference."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.measures.compared import LETTERS, Compared, load_compared
+from analysis.measures.compared_differences import sides
+from analysis.measures.statistics import difference_interval, mean_ci, ratio_interval
+from analysis.reports.compare_differences import CSV_COLUMNS, as_csv, table_section
+from tests.analysis.synthetic import BIN_NS, START_NS, Spec, request, run_json
+from tests.analysis.test_compare import good_compare, section
+
+SECOND = 1_000_000_000
+TCG = {"by": "virtme-ng 1.42", "accel": "tcg", "qemu": "QEMU emulator version 7.2.22"}
+
+
+def run_of(fs: str, requests: int, distance: int = 8, megabytes: int = 100, **facts: Any) -> Spec:
+    """A run of 10 s: so many requests of 4 kB, 1 ms apart, and an application that wrote so much."""
+    spec = Spec(run=run_json(10.0))
+    spec.run["filesystem"]["name"] = fs
+    spec.run["words"] = {"FS": fs, "WL": "compilebench"}
+    for key, value in facts.items():
+        spec.run[key] = {**spec.run[key], **value} if isinstance(value, dict) else value
+    spec.block = [request(START_NS + i * 1_000_000, i * distance) for i in range(requests)]
+    spec.call = [{"bin_ns": START_NS + i * BIN_NS, "bytes": megabytes * 10_000} for i in range(100)]
+    return spec
+
+
+def loaded(folder: Path, specs: list[Spec]) -> list[Compared]:
+    return [
+        load_compared(letter, spec.write(folder / letter))
+        for letter, spec in zip(LETTERS, specs, strict=False)
+    ]
+
+
+def rows_of(runs: list[Compared]) -> dict[tuple[str, str, str], dict[str, str]]:
+    found = list(csv.DictReader(io.StringIO(as_csv(runs))))
+    return {(row["measure"], row["unit"], row["side"]): row for row in found}
+
+
+samples = st.lists(st.floats(1, 1000), min_size=2, max_size=8)
+
+
+@given(samples, samples)
+def test_the_interval_of_a_difference_is_welchs(a: list[float], b: list[float]) -> None:
+    va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
+    assume(va + vb > 1e-6)
+    exact = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+    assume(abs(exact - round(exact)) > 1e-6 or min(va, vb) == 0)
+    half = stats.t.ppf(0.975, np.floor(exact + 1e-9)) * np.sqrt(va + vb)
+    found = difference_interval(mean_ci(a), mean_ci(b))  # type: ignore[arg-type]
+    assert found is not None
+    middle = np.mean(b) - np.mean(a)
+    assert (found.low, found.high) == pytest.approx((middle - half, middle + half), rel=1e-4, abs=1e-4)
+    # never narrower than with the fractional freedom
+    proper = stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
+    assert found.low <= proper.low + 1e-4 and found.high >= proper.high - 1e-4
+
+
+@given(samples, samples)
+def test_the_interval_of_a_ratio_holds_the_ratios_that_may_be(a: list[float], b: list[float]) -> None:
+    first, other = mean_ci(a), mean_ci(b)
+    assert first is not None and other is not None
+    difference, ratio = difference_interval(first, other), ratio_interval(first, other)
+    assert difference is not None
+    va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
+    assume(va + vb > 1e-6)
+    t = (difference.high - difference.low) / 2 / np.sqrt(va + vb)
+    if ratio is None:
+        assert np.mean(a) <= t * np.sqrt(va) * (1 + 1e-4)  # the first may be 0
+        return
+    assert ratio.low - 1e-9 <= np.mean(b) / np.mean(a) <= ratio.high + 1e-9
+    for r in (ratio.low, ratio.high):
+        error = t * np.sqrt(vb + r**2 * va)
+        assert abs(np.mean(b) - r * np.mean(a)) == pytest.approx(
+            error, rel=1e-3, abs=1e-3 * float(np.mean(a))
+        )
+
+
+def test_single_observations_have_no_intervals() -> None:
+    one, several = mean_ci([3.0]), mean_ci([3.0, 4.0])
+    assert one is not None and several is not None
+    assert difference_interval(one, several) is ratio_interval(one, several) is None
+
+
+def test_which_runs_are_repetitions(tmp_path: Path) -> None:
+    specs = [
+        run_of("ext3", 9),  # A
+        run_of("xfs", 9),  # B
+        run_of("ext3", 12, words={"OUT": "runs/c", "SEED": "7"}),  # C: another place and seed
+        run_of("ext3", 9, words={"THREADS": "4"}),
+        run_of("ext3", 9, state="interrupted"),
+        run_of("ext3", 9, state="interrupted"),
+        run_of("ext3", 9, workload={"exit_status": 1}),
+        run_of("ext3", 9, kernel={"release": "6.1.0"}),
+        run_of("ext3", 9, machine={"cpus": 28}),
+        run_of("xfs", 9),  # J
+        run_of("ext3", 9, machine={"vm": TCG}),
+    ]
+    specs.append(Spec(run={"schema": 1, "state": "complete"}))
+    specs.append(Spec(run={"schema": 1, "state": "complete"}))  # nothing says that these are the same
+    found = ["".join(LETTERS[i] for i in side) for side in sides(loaded(tmp_path, specs))]
+    assert found == ["AC", "BJ", *"DEFGHIKLM"]
+
+
+def test_values_and_intervals_by_numpy(tmp_path: Path) -> None:
+    ext3, xfs = (1000, 1010, 1020), (300, 330)
+    specs = [run_of("ext3", ext3[0]), run_of("xfs", xfs[0], 1000, 50), run_of("ext3", ext3[1])]
+    specs += [run_of("xfs", xfs[1], 1000, 52), run_of("ext3", ext3[2])]
+    runs = loaded(tmp_path, specs)
+    rows = rows_of(runs)
+    a, b = rows["disk write: requests", "", "A+C+E"], rows["disk write: requests", "", "B+D"]
+    assert (a["n"], b["n"], a["first_side"], b["first_side"]) == ("3", "2", "A+C+E", "A+C+E")
+    assert float(a["value"]) == 1010 and float(b["value"]) == 315 and float(b["first_value"]) == 1010
+    for row, values in ((a, ext3), (b, xfs)):
+        half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+        assert float(row["half_width_95"]) == pytest.approx(half, rel=1e-4)
+    assert float(b["difference"]) == -695 and float(b["ratio"]) == pytest.approx(315 / 1010)
+    va, vb = np.var(ext3, ddof=1) / 3, np.var(xfs, ddof=1) / 2
+    half = stats.t.ppf(0.975, 1) * np.sqrt(va + vb)  # 1.3 degrees of freedom, rounded down
+    assert float(b["difference_low_95"]) == pytest.approx(-695 - half, rel=1e-4)
+    assert float(b["difference_high_95"]) == pytest.approx(-695 + half, rel=1e-4)
+    # 315 +-191 and 1010 +-25 are apart; the bytes, 4096 times that, too
+    assert b["verdict"] == rows["disk write: bytes", "B", "B+D"]["verdict"] == "they differ"
+    written = rows["application write", "MB/s", "B+D"]
+    assert [float(written[key]) for key in ("first_value", "value")] == [10.0, 5.1]
+    assert written["verdict"] == "they differ" and written["is_outcome"] == "1"
+    assert a["verdict"] == a["difference"] == a["ratio"] == ""
+    assert rows["workload", "s", "B+D"]["verdict"] == "no difference by the rule"
+    # 1000 sectors on: each is a seek; before: none
+    assert float(rows["seeks", "", "B+D"]["value"]) == 314 and float(rows["seeks", "", "A+C+E"]["value"]) == 0
+    assert rows["seeks", "", "B+D"]["ratio"] == ""
+    assert rows["seeks of all moves", "share", "B+D"]["value"] == "1"
+
+
+def test_what_is_apart_by_the_rule_comes_first_and_then_the_farthest(tmp_path: Path) -> None:
+    specs = [run_of("ext3", 1000 + i, megabytes=100 + i) for i in range(3)]
+    specs += [run_of("xfs", n, 1000, megabytes=100) for n in (2000, 2001, 2002)]
+    runs = loaded(tmp_path, specs)
+    rows = [row for row in rows_of(runs).values() if row["side"] == "D+E+F"]
+    assert [row["is_outcome"] for row in rows] == sorted((row["is_outcome"] for row in rows), reverse=True)
+    causes = [row for row in rows if row["is_outcome"] == "0"]
+    judged = [row["verdict"] == "they differ" for row in causes]
+    assert judged == sorted(judged, reverse=True) and True in judged and False in judged
+
+    def apart(row: dict[str, str]) -> float:
+        if not (row["first_value"] and row["value"]):
+            return 0.0
+        a, b = float(row["first_value"]), float(row["value"])
+        return round(max(a, b) / min(a, b), 6) if min(a, b) else float("inf")
+
+    for verdict in (True, False):
+        factors = [apart(row) for row in causes if (row["verdict"] == "they differ") == verdict]
+        assert factors == sorted(factors, reverse=True)
+    assert all(row["lost_events"] == "0" for row in rows)
+
+
+def test_the_table_in_the_text(tmp_path: Path) -> None:
+    paths = []
+    for name, spec in (
+        ("a", run_of("ext3", 1000)),
+        ("b", run_of("ext3", 1000)),
+        ("c", run_of("xfs", 250, 1000)),
+        ("d", run_of("xfs", 250, 1000)),
+        ("e", run_of("btrfs", 500)),
+    ):
+        paths.append(spec.write(tmp_path / name))
+    found = section(good_compare(tmp_path / "out", *paths), "WHAT DIFFERS MOST")
+    lines = [" ".join(line.split()) for line in found.splitlines()]
+    at = lines.index("to be explained A+B n=2 C+D n=2")
+    assert lines[at + 1] == "ext3 xfs change ratio"
+    assert "disk write: requests 1,000 +-0 250 +-0 -750 +-0 0.25!" in lines
+    assert "disk write: requests 500 -500 0.50" in lines  # E is alone: never marked
+    words = " ".join(lines)
+    assert "A+B, C+D: repetitions (same words, kernel and machine): means +- 95 % intervals" in words
+    assert "E: single observation: of what differs from it nothing is called a difference" in words
+    with (tmp_path / "out" / "compare.csv").open(newline="") as file:
+        table = list(csv.reader(file))
+    assert tuple(table[0]) == CSV_COLUMNS and {len(row) for row in table} == {len(CSV_COLUMNS)}
+    assert {row[3] for row in table[1:]} == {"A+B", "C+D", "E"}
+    page = (tmp_path / "out" / "compare.html").read_text()
+    assert "What differs most" in page and "-750 +-0" in page
+
+
+def test_emulated_times_are_not_judged_and_counts_are(tmp_path: Path) -> None:
+    specs = [run_of("ext3", 1000 + i) for i in range(2)]
+    specs += [run_of("xfs", 500 + i, machine={"vm": TCG}) for i in range(2)]
+    runs = loaded(tmp_path, specs)
+    ratios = {row[0]: row[-1] for table in table_section(runs, [""] * 4).tables for row in table.rows}
+    assert ratios["disk write: requests"] == "0.50!" and ratios["disk write: requests, per second"] == "0.50~"
+    rows = rows_of(runs)
+    assert rows["disk write: requests", "", "C+D"]["verdict"] == "they differ"
+    assert rows["disk write: requests", "/s", "C+D"]["verdict"] == "not judged: emulated CPUs"
+
+
+def test_what_explains_nothing_is_left_out(tmp_path: Path) -> None:
+    spec = run_of("ext3", 1000)
+    spec.block += [{**request(START_NS + 5 * SECOND, 77, op="read"), "class": "metadata"} for _ in range(5)]
+    other = run_of("xfs", 1000)
+    other.block += [{**request(START_NS + 5 * SECOND, 77), "class": "journal"} for _ in range(200)]
+    names = {name for name, _, _ in rows_of(loaded(tmp_path, [spec, other]))}
+    assert "disk write, journal: requests" in names
+    assert not any(name.startswith("disk read") for name in names)
+
+
+def test_repetitions_alone_have_nothing_to_differ_from(tmp_path: Path) -> None:
+    runs = loaded(tmp_path, [run_of("ext3", 10), run_of("ext3", 11)])
+    assert "repetitions of the same words: A+B" in table_section(runs, ["", ""]).absent
+    assert {row["side"] for row in rows_of(runs).values()} == {"A+B"}
+
+
+def test_a_runs_own_words_are_cells_of_the_csv(tmp_path: Path) -> None:
+    specs = [run_of("ext3", 10), run_of("xfs", 20)]
+    evil = '=cmd(),"\n<script>'
+    for spec in specs:
+        spec.phases = [{"name": evil, "start_ns": START_NS + SECOND, "end_ns": START_NS + 2 * SECOND}]
+    runs = loaded(tmp_path, specs)
+    measures = {row["measure"] for row in rows_of(runs).values()}
+    mine = [name for name in measures if "cmd" in name]
+    assert mine and all(name.startswith("phase =cmd") for name in mine)
+    assert not any(name[:1] in "=+-@" for name in measures)
+
+
+def test_a_lossy_source_is_marked(tmp_path: Path) -> None:
+    lossy = run_of("xfs", 20)
+    lossy.losses = {
+        "collectors": {"block": {"state": "on", "seen": 30, "recorded": 20, "lost": {"ring full": 10}}}
+    }
+    runs = loaded(tmp_path, [run_of("ext3", 10), lossy])
+    rows = rows_of(runs)
+    assert rows["disk write: requests", "", "B"]["lost_events"] == "1"
+    assert rows["disk write: requests", "", "A"]["lost_events"] == "0"
+    assert rows["workload", "s", "B"]["lost_events"] == "0"
+    cells = [row[0] for table in table_section(runs, ["", ""]).tables for row in table.rows]
+    assert "disk write: requests *" in cells and "workload" in cells
