@@ -123,6 +123,13 @@ def _short(name: str, values: list[str]) -> list[str]:
     return [value if len(value) <= TAG else value[:TAG] for value in values]
 
 
+def _instead(name: str, found: dict[str, str]) -> str:
+    """What tells a run without this fact: a live system that is watched has no file system of its own."""
+    if name == "file system":
+        return found["workload"] or "foreign"
+    return "default" if name == "option set" else ""
+
+
 def tags(runs: Sequence[Compared]) -> list[str]:
     """A word or two for each run that tells it from the others; empty where nothing short does."""
     every = [facts(one.run) for one in runs]
@@ -137,7 +144,7 @@ def tags(runs: Sequence[Compared]) -> list[str]:
         "scheduler",
         "scale",
     ):
-        values = [found[name] or ("default" if name == "option set" else "") for found in every]
+        values = [found[name] or _instead(name, found) for found in every]
         if len(set(values)) == 1 or not all(values) or len(set(said)) == len(runs):
             continue
         longer = [f"{a} {b}".strip() for a, b in zip(said, _short(name, values), strict=True)]

@@ -321,6 +321,12 @@ def loaded(folder: Path, *changes: dict[str, Any]) -> list[Compared]:
 def test_tags_tell_runs_apart(tmp_path: Path) -> None:
     kernels = [{"kernel": {"release": release}} for release in ("6.1.0-50-amd64", "6.18.44-fc-v595")]
     assert tags(loaded(tmp_path / "k", *kernels)) == ["6.1.0", "6.18.44"]
+    watched = {"filesystem": {"name": ""}, "workload": {"name": "watch"}}
+    assert tags(loaded(tmp_path / "w", {}, watched, {"filesystem": {"name": "xfs"}})) == [
+        "ext4",
+        "watch",
+        "xfs",
+    ]
     flavours = [{"kernel": {"release": release}} for release in ("6.1.0-a", "6.1.0-b")]
     assert tags(loaded(tmp_path / "f", *flavours)) == ["6.1.0-a", "6.1.0-b"]
     systems = [
