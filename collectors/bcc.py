@@ -11,15 +11,20 @@ from workloads.with_words import With, find_bcc_tool
 _SETTLED_SECONDS = 2.0
 
 
-def has_headers() -> bool:
-    """Return whether the headers that bcc compiles with are there, for the kernel that runs."""
-    places = (f"/lib/modules/{kernel.release()}/build", f"/usr/src/linux-headers-{kernel.release()}")
-    return any(os.path.isdir(place) for place in places) or os.path.exists("/sys/kernel/kheaders.tar.xz")
+def _headers_of_distribution() -> Path:
+    return Path(f"/usr/src/linux-headers-{kernel.release()}")
+
+
+def _has_own_headers() -> bool:
+    """Return whether bcc finds the headers of the kernel that runs by itself."""
+    return os.path.isdir(f"/lib/modules/{kernel.release()}/build") or os.path.exists(
+        "/sys/kernel/kheaders.tar.xz"
+    )
 
 
 def why_not() -> tuple[str, str]:
     """Return why no tool of bcc runs here, and the remedy; "" if nothing is known against it."""
-    if not has_headers():
+    if not _has_own_headers() and not _headers_of_distribution().is_dir():
         release = kernel.release()
         return (
             f"there are no headers of the kernel that runs ({release})",
@@ -33,7 +38,12 @@ def command(chosen: With) -> tuple[list[str], dict[str, str]]:
     program = find_bcc_tool(chosen.name)
     if program is None:
         raise MachineError(f"no tool {chosen.name} of bcc is installed: apt-get install bpfcc-tools")
-    return [str(program), *chosen.arguments], {"PYTHONUNBUFFERED": "1"}
+    environment = {"PYTHONUNBUFFERED": "1"}
+    if (
+        not _has_own_headers() and _headers_of_distribution().is_dir()
+    ):  # in a virtual machine: the host's package
+        environment["BCC_KERNEL_SOURCE"] = str(_headers_of_distribution())
+    return [str(program), *chosen.arguments], environment
 
 
 def is_ready(pid: int, out: Path, seen: dict[str, float], now: float) -> bool:

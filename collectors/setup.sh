@@ -177,6 +177,18 @@ missing_for_words() {
 	"$1" -B -m workloads.packages --missing "${words[@]}"
 }
 
+# Print the package with the headers of the kernel that runs, which bcc compiles with, if it is missing and the
+# distribution has it: not of a kernel that somebody built. A virtual machine's kernel is not this one.
+missing_headers() {
+	local release
+	release=$(uname -r)
+	if [ -d "/lib/modules/$release/build" ] || [ -d "/usr/src/linux-headers-$release" ] ||
+		[ -e /sys/kernel/kheaders.tar.xz ] || ! have apt-cache; then
+		return
+	fi
+	! apt-cache show "linux-headers-$release" >/dev/null 2>&1 || echo "linux-headers-$release"
+}
+
 # setup WHAT JOB
 setup() {
 	local list=$for_run missing=() python more where
@@ -193,6 +205,10 @@ setup() {
 	[[ ${SEEKMETER_WITH-} != *bcc:* || -d /usr/share/bcc/tools ]] || list+=$for_bcc
 	# shellcheck disable=SC2207 # one word a package
 	missing+=($(missing_of "$list"))
+	if [[ ${SEEKMETER_WITH-} == *bcc:* && $where != vm ]]; then
+		# shellcheck disable=SC2207 # at most one word
+		missing+=($(missing_headers))
+	fi
 	more=$(missing_for_words "$python" "$1") || exit $?
 	# shellcheck disable=SC2206 # one word a package
 	missing+=($more)
