@@ -31,6 +31,7 @@ TALL_IN = 2.7
 GAP_ROWS = 7  # a stretch of the disk that was cut out of the axis is drawn so high
 TICK_IN = 0.17  # labels of the axis need so much height
 MOST_BYTES = 1 << 60  # a size beyond is not believed
+TIE_FROM = 1.016  # of a panel's width: behind the strip of disk_bands.py
 FEW_CELLS = 800  # with fewer cells than this, each is drawn three cells wide
 OPS = ("write", "read")  # the panels, from the top
 WORDS = {"write": "writes", "read": "reads"}
@@ -320,7 +321,7 @@ class DiskPanels:
             )
             for sector in (begin, end):
                 tie = ConnectionPatch(
-                    xyA=(1.0, self.row_of(sector)),
+                    xyA=(TIE_FROM, self.row_of(sector)),
                     coordsA=panel.get_yaxis_transform(),
                     xyB=(-0.18, sector),
                     coordsB=ax.transData,

@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis import devices, units
 from analysis.figures import disk_panel, panels, style
+from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.phase_strip import draw_phases, make_strip
 from analysis.measures.measured import Measured
@@ -46,13 +47,15 @@ def _beside(draw: Callable[[Axes, Measured], list[panels.Handle]], m: Measured) 
     return lambda ax: panels.legend(ax, draw(ax, m))
 
 
-def _disk_panel(disk: DiskPanels, op: str) -> Panel:
+def _disk_panel(disk: DiskPanels, bands: DiskBands | None, op: str) -> Panel:
     """The disk map of one op; its legend keeps clear of the strip of the whole disk."""
     height_in = disk.height_in(op)
 
     def draw(ax: Axes) -> None:
         handles = disk.draw(ax, op, disk.ranges())
         disk.annotate(ax, height_in)
+        if bands is not None:
+            bands.draw(ax, disk, op, WIDTH_IN - LEFT_IN - RIGHT_IN, height_in)
         title = f"{units.bytes_(float(disk.bytes_[op]))} in all,\nper cell:"
         panels.legend(ax, handles, title, right=1.09)
 
@@ -67,7 +70,9 @@ def say(ax: Axes, words: str) -> None:
     ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center", color=style.QUIET, wrap=True)
 
 
-def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> list[Panel]:
+def _panels(
+    run: Run, tables: Tables, m: Measured, disk: DiskPanels | None, bands: DiskBands | None
+) -> list[Panel]:
     def why(collector: str) -> str:
         return f"no {collector} data: {run.off(collector) or 'see warnings and gaps in report.txt'}"
 
@@ -81,7 +86,7 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
         found.append(Panel(0.6, f"Disk offset{block}", None, words))
     else:
         for op in disk_panel.OPS:
-            panel = _disk_panel(disk, op)
+            panel = _disk_panel(disk, bands, op)
             found.append(replace(panel, title=panel.title + block))
     has_block = tables.block is not None and tables.block.rows > 0
     none = "no requests" if tables.block is not None else why("block")
@@ -149,10 +154,13 @@ def _panels(run: Run, tables: Tables, m: Measured, disk: DiskPanels | None) -> l
 
 def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banners: list[str]) -> Figure:
     """The whole graph."""
-    disk = None
+    disk = bands = None
     if tables.block is not None:
-        disk = DiskPanels.make(tables.block, devices.with_requests(run, tables.block), m)
-    parts = _panels(run, tables, m, disk)
+        found = devices.with_requests(run, tables.block)
+        disk = DiskPanels.make(tables.block, found, m)
+        if disk is not None:
+            bands = DiskBands.make(disk, [device.number for device in found], m.geometry)
+    parts = _panels(run, tables, m, disk, bands)
     shown = [b if len(b) < 115 else b[:112] + "..." for b in banners[:3]]
     if len(banners) > 3:
         shown.append(f"and {len(banners) - 3} more, see report.txt")
@@ -217,8 +225,13 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
         " Device throughput and latency: by completion.\n"
         f"Rates: count / real length of the bin ({m.timeline.width_ns / 1e9:g} s). Seek: starts more than 128"
         " sectors from the end of the request before on its device, in issue order.\n"
-        "Exact definitions and losses: report.txt."
     )
+    if bands is not None:
+        foot += (
+            "Strip at the right of the offsets: what the file system keeps there (dark: journal; orange:"
+            " metadata; blue: data; grey: any of these; white: nothing).\n"
+        )
+    foot += "Exact definitions and losses: report.txt."
     if any(run.lossy(c) for c in ("block", "calls", "locks", "counters")):
         foot += "  * its source lost events."
     figure.text(left, 0.1 / height, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
