@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors import tracefs
-from collectors.blktrace_program import Program
+from collectors.blktrace_program import Program, count_events
 from collectors.kernel import tracefs as tracefs_here
 from collectors.privilege import TREE
 from collectors.tracefs import Settings
@@ -160,3 +160,22 @@ class Blktrace:
         """After a failure: end it at once. The janitor puts the settings back."""
         if self._running is not None:
             self._running.kill()
+
+
+def losses_of_killed(raw: Path) -> dict[str, Any]:
+    """Return what losses.json can say of files whose session was killed, which nobody counted then."""
+    entry: dict[str, Any] = {"state": "on", "why": "", "remedy": ""}
+    try:
+        counts = count_events(sorted(raw.glob("*.blktrace.*")))
+    except (OSError, ValueError, RunError):
+        return {**entry, "lost": {}, "notes": {"the session was killed: its events were not counted": 1}}
+    return {
+        **entry,
+        "seen": counts["events"] + counts["missing"],
+        "recorded": counts["events"],
+        "lost": {"events missing, by their numbers": counts["missing"]},
+        "notes": {
+            "process names written in": counts["names"],
+            "the session was killed: what was lost after the last event is not known": 1,
+        },
+    }

@@ -84,17 +84,7 @@ class Program:
         for number in self._numbers[::-1]:
             self._janitor.undo_one(number)
         dropped = sum(int(count) for count in re.findall(r"\(dropped (\d+)\)", self._output()))
-        counted = subprocess.run(
-            [TREE / "build/blk-tracer", "--count", *self._files()],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if counted.returncode != 0:
-            raise RunError(
-                counted.stderr.strip() or "blk-tracer: cannot count the events of blktrace's files"
-            )
-        counts = json.loads(counted.stdout)
+        counts = count_events(self._files())
         cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return {
             "seen": counts["events"] + dropped,
@@ -151,6 +141,17 @@ class Program:
             return "the kernel does not let the blktrace program read its files (lockdown)"
         lines = text.strip().splitlines()
         return f"the blktrace program ended ({lines[-1][:120] if lines else 'without a word'})"
+
+
+def count_events(files: Sequence[Path]) -> dict[str, int]:
+    """Return events, process names and missing events (by their numbers) of files of blktrace."""
+    counted = subprocess.run(
+        [TREE / "build/blk-tracer", "--count", *files], capture_output=True, text=True, check=False
+    )
+    if counted.returncode != 0:
+        raise RunError(counted.stderr.strip() or "blk-tracer: cannot count the events of blktrace's files")
+    counts: dict[str, int] = json.loads(counted.stdout)
+    return counts
 
 
 def _can_be_mapped(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from collectors import blktrace
 from collectors.privilege import TREE, Owner
 from workloads.errors import MachineError, WordError
 
@@ -183,9 +184,22 @@ def mark_killed(path: Path) -> bool:
         facts["warnings"].append(_KILLED)
         (path / "raw" / ".spare").unlink(missing_ok=True)
         _replace_json(file, facts, status.st_uid, status.st_gid)
+        if facts.get("blktrace"):
+            _losses_of_killed(path, status.st_uid, status.st_gid)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False  # moved, deleted or changed by its owner meanwhile
     return True
+
+
+def _losses_of_killed(path: Path, uid: int, gid: int) -> None:
+    """Put together what was lost: the recorder said it itself, of block traces the files tell it."""
+    try:
+        losses = json.loads((path / "raw/recorder/losses.json").read_text())
+    except (OSError, ValueError):
+        losses = {"collectors": {}}
+    losses["complete"] = False
+    losses["collectors"]["blktrace"] = blktrace.losses_of_killed(path / "raw")
+    _replace_json(path / "losses.json", losses, uid, gid)
 
 
 def _replace_json(path: Path, value: object, uid: int, gid: int) -> None:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * How many events, and how many process names, are in files of blktrace: the program itself counts neither.
+ * How many events, and how many process names, are in files of blktrace, and how many events are missing, by their
+ * numbers: the program itself counts none of that.
  */
 #include "blktrace.h"
 
@@ -8,8 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static int count_file(const char *path, unsigned long long *events, unsigned long long *names)
+struct counts {
+	unsigned long long events, names, missing;
+};
+
+static int count_file(const char *path, struct counts *counts)
 {
+	uint32_t numbered = 0, last = 0;
 	static char buffer[1 << 20];
 	struct blk_io_trace head;
 	FILE *file = fopen(path, "re");
@@ -30,22 +36,28 @@ static int count_file(const char *path, unsigned long long *events, unsigned lon
 		if (fread(pdu, 1, head.pdu_len, file) != head.pdu_len)
 			break; /* a cut end */
 		if (head.action == BLK_TN_PROCESS)
-			++*names;
+			counts->names++;
 		else if (head.action != BLK_TN_TIMESTAMP)
-			++*events;
+			counts->events++;
+		if (head.action & BLK_TC_ACT(BLK_TC_NOTIFY))
+			continue; /* has no number */
+		numbered++;
+		last = head.sequence > last ? head.sequence : last;
 	}
 	fclose(file);
+	counts->missing += last > numbered ? last - numbered : 0;
 	return 0;
 }
 
 int count_files(char **paths)
 {
-	unsigned long long events = 0, names = 0;
+	struct counts counts = { 0 };
 
 	for (; *paths; paths++) {
-		if (count_file(*paths, &events, &names))
+		if (count_file(*paths, &counts))
 			return 1;
 	}
-	printf("{\"events\":%llu,\"names\":%llu}\n", events, names);
+	printf("{\"events\":%llu,\"names\":%llu,\"missing\":%llu}\n", counts.events, counts.names,
+	       counts.missing);
 	return 0;
 }

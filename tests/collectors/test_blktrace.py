@@ -238,8 +238,12 @@ def test_killed_outright_and_put_back_at_the_next_start(
 ) -> None:
     monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
     before = all_settings()
-    job = Job("trace", tmp_path / "run", None, FS="ext3", SIZE="128M", COLLECT="blktrace", CMD="sleep 30")
+    command = f"{COMMAND}; touch done; sleep 30"
+    collect = "block blktrace"
+    job = Job("trace", tmp_path / "run", None, FS="ext3", SIZE="128M", COLLECT=collect, CMD=command)
     job.until("workload")
+    files = list((tmp_path / "run/raw").glob("*.blktrace.*"))
+    wait_for(lambda: sum(file.stat().st_size for file in files) > 50_000)
     changed = all_settings()
     assert changed["current_tracer"] == "blk\n"
     assert changed["traced disks"]
@@ -251,6 +255,18 @@ def test_killed_outright_and_put_back_at_the_next_start(
     assert later.end() == 0, later.said
     wait_for(lambda: job.left_behind() == [], 10)
     assert all_settings() == before
+    wait_for(lambda: job.run.facts["state"] == "interrupted", 10)
+    losses = job.run.losses
+    source = losses["collectors"]["blktrace"]
+    assert source["state"] == "on" and not losses["complete"] and "block" in losses["collectors"]
+    written = sum(
+        not fields[5] & 0x04000000
+        for file in (job.run.path / "raw").glob("*.blktrace.*")
+        for fields, _ in records(file)
+    )
+    assert source["seen"] == source["recorded"] == written > 100
+    assert any("was killed" in note for note in source["notes"])
+    assert re.search(rf"^\s*blktrace +on +{written:,}", job.run.report(), re.MULTILINE)
     job.process.communicate()
 
 
