@@ -36,8 +36,8 @@ _FIELDS = ("comm", "pid", "tid", "cpu", "time", "event", "ip", "sym", "dso")
 _HEAD = re.compile(r"^\s*(.*?)\s+(-?\d+)/(-?\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s+(.*)$")
 _FORK = re.compile(r"PERF_RECORD_FORK\((-?\d+):(-?\d+)\):\((-?\d+):(-?\d+)\)")
 _LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?.*?lost[ :]+(\d+)")
-# "address symbol (file)"; a symbol of C++ may have blanks and brackets
-_FRAME = re.compile(r"^\s+([0-9a-f]+)\s+(.*)\s+\(((?:[^()]|\(deleted\))*)\)$")
+# "address symbol (file)"; both may have blanks and brackets, but a file begins in one of these ways
+_FRAME = re.compile(r"^\s+([0-9a-f]+)\s+(.*?)\s+\(((?:/|\[|bpf_prog_|inlined|memfd:|SYSV).*)\)$")
 _USER_DSO = ("[vdso]", "[vsyscall]", "[unknown]", "[heap]", "[stack]", "[uprobes]")
 _UNKNOWN = ("[unknown]", False)
 _MODULE = re.compile(r"\.ko(\.(xz|gz|zst))?$")

@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures import phases
+from analysis.measures.lock_paths import group
 from analysis.measures.lock_samples import Estimate, estimate
 from analysis.measures.lock_stacks import Stack
 from analysis.tables.counter import Counter
 from analysis.tables.cpu_sample import CpuSample
 from analysis.tables.phase import Phases
+from analysis.tables.store import I64
 
 DEFINITION = (
     "a sample is one look at one CPU by a timer, and stands for its period of that CPU's time. self: the"
@@ -72,43 +74,32 @@ class _Paths:
     """Each call path's functions as numbers: the innermost one, and all without repetition."""
 
     def __init__(self, stacks: Mapping[int, list[str]]) -> None:
-        self.names: list[str] = [NO_PATH]
         numbers: dict[str, int] = {NO_PATH: 0}
-        most = max(stacks, default=-1) + 1
-        self.leaf = np.zeros(most + 1, dtype=np.int64)  # the last one: no path
-        of_stack: list[int] = [most]
-        function: list[int] = [0]
-        for stack_id, frames in stacks.items():
-            if stack_id < 0 or not frames:
-                continue
-            found = []
-            for frame in frames:
-                if frame not in numbers:
-                    numbers[frame] = len(self.names)
-                    self.names.append(frame)
-                found.append(numbers[frame])
-            self.leaf[stack_id] = found[0]
-            for number in set(found):
-                of_stack.append(stack_id)
+        known = sorted(stack_id for stack_id, frames in stacks.items() if stack_id >= 0 and frames)
+        leaf, of_stack, function = [], [], []
+        for at, stack_id in enumerate(known):
+            found = [numbers.setdefault(frame, len(numbers)) for frame in stacks[stack_id]]
+            leaf.append(found[0])
+            for number in sorted(set(found)):
+                of_stack.append(at)
                 function.append(number)
-        self.of_stack = np.array(of_stack, dtype=np.int64)
-        self.function = np.array(function, dtype=np.int64)
-        known = np.zeros(most + 1, dtype=np.bool_)
-        known[self.of_stack] = True
-        self.known = known
+        # behind them: samples without a call path
+        self.ids = np.array(known, dtype=np.int64)
+        self.leaf = np.array([*leaf, 0], dtype=np.int64)
+        self.of_stack = np.array([*of_stack, len(known)], dtype=np.int64)
+        self.function = np.array([*function, 0], dtype=np.int64)
+        self.names = list(numbers)
 
-    def place(self, stack_id: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Stack ids, those without a path (or of a foreign run) as the last one."""
-        last = self.known.size - 1
-        inside = (stack_id >= 0) & (stack_id < last)
-        place = np.where(inside, stack_id, last)
-        return np.where(self.known[place], place, last)
+    def place(self, stack_id: I64) -> I64:
+        """The number of each sample's call path."""
+        if not self.ids.size:
+            return np.zeros(stack_id.size, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.ids, stack_id), self.ids.size - 1)
+        return np.where(self.ids[at] == stack_id, at, self.ids.size)
 
 
-def _functions(
-    paths: _Paths, place: npt.NDArray[np.int64], mine: npt.NDArray[np.bool_], ns: float
-) -> list[FunctionRow]:
-    n, size = len(paths.names), paths.known.size
+def _functions(paths: _Paths, place: I64, mine: npt.NDArray[np.bool_], ns: float) -> list[FunctionRow]:
+    n, size = len(paths.names), paths.leaf.size
     by_stack = np.bincount(place, minlength=size)
     own = np.bincount(paths.leaf, by_stack, n).astype(np.int64)
     total = np.bincount(paths.function, by_stack[paths.of_stack], n).astype(np.int64)
@@ -130,12 +121,12 @@ def _functions(
 def _stacks(paths: Mapping[int, list[str]], samples: CpuSample, rows: npt.NDArray[np.bool_]) -> list[Stack]:
     """Call paths below the name of their thread, each with its CPU time, for the flame graph."""
     found: dict[tuple[str, ...], float] = {}
-    key = samples.comm.codes[rows].astype(np.int64) << 32 | (samples.stack_id[rows] + 2)
-    values, inverse = np.unique(key, return_inverse=True)
-    ns = np.bincount(inverse, samples.period_ns[rows].astype(np.float64), values.size)
-    for value, one in zip(values.tolist(), ns.tolist(), strict=True):
-        comm, stack_id = samples.comm.labels[value >> 32], (value & 0xFFFFFFFF) - 2
-        frames = paths.get(stack_id) or [NO_PATH]
+    at = np.flatnonzero(rows)
+    few = group([samples.comm.codes[at], samples.stack_id[at]])
+    ns = few.sums(samples.period_ns[at])
+    for first, one in zip(at[few.first].tolist(), ns.tolist(), strict=True):
+        comm = samples.comm.labels[samples.comm.codes[first]]
+        frames = paths.get(int(samples.stack_id[first])) or [NO_PATH]
         whole = (comm or "?", *reversed(frames))
         found[whole] = found.get(whole, 0.0) + one
     return [Stack(frames, one, 0.0) for frames, one in sorted(found.items())]

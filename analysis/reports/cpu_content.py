@@ -18,6 +18,7 @@ TITLE = "Where the CPU went"
 PICTURE = "Flame graph of the CPUs: what ran, the workload and the rest apart"
 NAMES = ("on_cpu.svg", "on_cpu.folded")
 TOP = 15
+MOST_PHASES = 16
 
 
 def _share(part: int, of: int) -> str:
@@ -99,9 +100,10 @@ def sections(run: Run, m: Measured) -> list[Section]:
 
 
 def _functions_by_phase(found: list[on_cpu.PhaseCpu]) -> list[Table]:
-    """The functions with the most self time of each phase; none if no phase has any."""
+    """The functions with the most self time of each of the busiest phases; none if no phase has any."""
     rows = []
-    for p in found:
+    longest = sorted(found, key=lambda p: -p.busy.samples)[:MOST_PHASES]
+    for p in (p for p in found if p in longest):
         name = p.name
         for f in p.functions[: on_cpu.TOP_OF_PHASE]:
             if f.own.samples < max(on_cpu.LEAST_SHARE * p.busy.samples, 2):

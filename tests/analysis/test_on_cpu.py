@@ -95,3 +95,26 @@ def test_no_samples_at_all() -> None:
     assert found.whole.samples == 0
     assert found.whole.functions == []
     assert found.phases == []
+
+
+def test_numbers_of_a_hostile_run() -> None:
+    ids = np.array([-(2**62), 2**62, 5, 7, 7], dtype=np.int64)
+    few = np.zeros(ids.size, dtype=np.int64)
+    samples = CpuSample(
+        t_ns=np.array([-(2**62), 0, 1, 2, 2**62], dtype=np.int64),
+        stack_id=ids,
+        mode=Words(few.astype(np.int32), ("user",)),
+        in_workload=few > 0,
+        comm=Words(few.astype(np.int32), ("",)),
+        period_ns=np.full(ids.size, PERIOD_NS),
+    )
+    found = measure_on_cpu(samples, {2**62: ["f", "main"], 5: [], -9: ["g"]}, None, None, 0, 10**9)
+    assert {f.name: (f.own.samples, f.total_samples) for f in found.whole.functions} == {
+        NO_PATH: (4, 4),
+        "f": (1, 1),
+        "main": (0, 1),
+    }
+    assert {stack.frames: stack.ns for stack in found.stacks_others} == {
+        ("?", NO_PATH): 4 * PERIOD_NS,
+        ("?", "main", "f"): PERIOD_NS,
+    }
