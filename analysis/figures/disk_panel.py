@@ -21,9 +21,10 @@ from analysis.devices import Device
 from analysis.figures import style
 from analysis.figures.panels import Handle
 from analysis.measures import disk_map
+from analysis.measures.kinds import kinds
 from analysis.measures.measured import Measured
 from analysis.measures.timeline import F64
-from analysis.tables.block import SECTOR_BYTES, Block
+from analysis.tables.block import SECTOR_BYTES, Block, parts
 
 COLUMNS = 440
 ROWS = 230
@@ -34,6 +35,9 @@ MOST_BYTES = 1 << 60  # a size beyond is not believed
 TIE_FROM = 1.016  # of a panel's width: behind the strip of disk_bands.py
 FEW_CELLS = 800  # with fewer cells than this, each is drawn three cells wide
 OPS = ("write", "read")  # the panels, from the top
+CLASSES = ("data", "metadata", "journal", "unknown")
+LAYERS = (*((op, class_) for op in OPS for class_ in CLASSES), ("write", "discard"))
+PART = 1 << 18  # requests drawn at a time
 WORDS = {"write": "writes", "read": "reads"}
 Rgb = npt.NDArray[np.float64]
 
@@ -68,31 +72,18 @@ def thicken(values: F64) -> F64:
     return np.asarray(np.max(spread, axis=0), dtype=np.float64)
 
 
-def used(block: Block, devices: list[Device]) -> list[disk_map.Stretches]:
-    """The used stretches of each device."""
-    numbers = [device.number for device in devices]
-    return [disk_map.stretches(begin, end) for begin, end in disk_map.extents(block, numbers)]
-
-
 def sizes(devices: list[Device]) -> list[int]:
     """The devices' sizes in sectors; 0 where it is not known."""
     return [min(device.size_bytes or 0, MOST_BYTES) // SECTOR_BYTES for device in devices]
 
 
-def kinds(block: Block) -> dict[tuple[str, str], npt.NDArray[np.bool_]]:
-    """The rows of each op (write or read) and class to be drawn; every row that moves bytes is in one."""
-    found: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
-    known = ("data", "metadata", "journal")
-    discards = block.op.is_in(disk_map.DISCARDS)
-    for op in OPS:
-        is_op = block.op.is_(op)
-        for class_ in known:
-            found[op, class_] = is_op & block.class_.is_(class_)
-        found[op, "unknown"] = is_op & ~block.class_.is_in(known)
-    found["write", "discard"] = discards
-    # a rare op that moves bytes (driver, zone) is drawn as a write of unknown class, not left out
-    found["write", "unknown"] |= ~block.op.is_in(OPS) & ~discards & (block.bytes > 0)
-    return found
+def layer(op: str, class_: str) -> tuple[str, str]:
+    """In which panel, and with which ink, a request is drawn that moves bytes; every one is in one."""
+    if op in disk_map.DISCARDS:
+        return "write", "discard"
+    if op not in OPS:
+        return "write", "unknown"  # a rare op (driver, zone) is not left out
+    return op, class_ if class_ in ("data", "metadata", "journal") else "unknown"
 
 
 Ranges = dict[tuple[str, str], tuple[float, float]]
@@ -122,19 +113,30 @@ class DiskPanels:
         """
         numbers = [device.number for device in devices]
         if axis is None:
-            axis = disk_map.make_axis(used(block, devices), sizes(devices), ROWS)
+            axis = disk_map.make_axis(disk_map.used(block, numbers), sizes(devices), ROWS)
         if axis is None:
             return None
         start, end = int(m.timeline.edges_ns[0]), int(m.timeline.edges_ns[-1])
-        placed = disk_map.place(block, numbers, axis, start, end, COLUMNS)
+        of_kind = kinds(block)
+        # kinds that do not occur are in a layer behind the others, which nobody draws
+        layers = np.full(max(len(of_kind.pairs), 1), len(LAYERS))
+        for kind in of_kind.of():
+            layers[kind] = LAYERS.index(layer(*of_kind.pairs[kind]))
+        totals = np.zeros((len(LAYERS), axis.rows, COLUMNS))
+        strips = np.zeros((len(LAYERS), ROWS))
+        for at in parts(block.rows, PART):
+            placed = disk_map.place(block, numbers, axis, start, end, COLUMNS, at)
+            of = layers[of_kind.codes[at]]
+            totals += disk_map.layered_maps(placed, of, len(LAYERS), axis)
+            strips += disk_map.whole_disk(placed, of, len(LAYERS), axis.end, ROWS)
         maps: dict[str, dict[str, F64]] = {op: {} for op in OPS}
         strip: dict[str, F64] = {}
         bytes_ = dict.fromkeys(OPS, 0)
-        for (op, class_), rows in kinds(block).items():
-            if (rows & (block.bytes > 0)).any():
-                maps[op][class_] = disk_map.bytes_map(placed, rows, axis)
-                bytes_[op] += int(block.bytes[rows].sum())
-                strip[class_] = strip.get(class_, 0.0) + disk_map.whole_disk(placed, rows, axis.end, ROWS)
+        for (op, class_), total, slim in zip(LAYERS, totals, strips, strict=True):
+            if total.any():
+                maps[op][class_] = total
+                bytes_[op] += int(total.sum())
+                strip[class_] = strip.get(class_, 0.0) + slim
         last = dict(zip(axis.device, axis.stretches, strict=True))
         span = max(end - axis.bases[i] for i, (_, end) in last.items()) * SECTOR_BYTES
         unit = next((u for u in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if span >= 2 * u[1]), ("kB", 1e3))

@@ -42,8 +42,8 @@ def measure_block(
     one = len(devices) == 1
     flows = streams.measure_streams(block, found)
     by_process, more = seekers.by_process(block, found, flows.continues)
-    queued = seeks.moves(block, in_queue_order=True)
-    orders = seek_cost.by_order(block, found, queued, {d.number: d.size_bytes or 0 for d in devices})
+    queued = seeks.in_turn(block, in_queue_order=True)
+    orders = seek_cost.by_order(block, found.rows, queued, {d.number: d.size_bytes or 0 for d in devices})
     del queued
     return BlockLife(
         labels={d.number: d.label for d in devices},

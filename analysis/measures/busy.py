@@ -24,7 +24,7 @@ DEFINITION = (
 )
 # the depths that share a column: from each of these on
 DEPTHS = (0, 1, 2, 3, 5, 9, 17, 33, 65, 129)
-CHUNK = 1 << 19  # requests in memory at a time, beyond the sorted times
+CHUNK = 1 << 16  # requests in memory at a time, beyond the sorted times
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,15 @@ def _periods(lengths: I64) -> Periods:
 
 
 def busy(begin_ns: I64, end_ns: I64, start_ns: int, stop_ns: int) -> Busy:
-    """Depth of the intervals [begin, end) within [start, stop)."""
-    begin = np.clip(begin_ns, start_ns, stop_ns) - start_ns
-    end = np.clip(end_ns, start_ns, stop_ns) - start_ns
+    """Depth of the intervals [begin, end) within [start, stop). Cuts and sorts its arguments in place."""
+    begin, end = begin_ns, end_ns
+    for times in (begin, end):
+        np.clip(times, start_ns, stop_ns, out=times)
+        times -= start_ns
     some = begin < end
-    begin, end = begin[some], end[some]
+    if not some.all():
+        begin, end = begin[some], end[some]
+    del begin_ns, end_ns
     begin.sort()
     end.sort()
     span = stop_ns - start_ns

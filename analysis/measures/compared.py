@@ -49,9 +49,7 @@ def load_compared(letter: str, path: Path) -> Compared:
     measured = replace(measure(run, tables), moves=None, lock_waits=None)
     found = devices.with_requests(run, tables.block) if tables.block is not None else []
     numbers = [device.number for device in found]
-    used = []
-    if tables.block is not None:
-        used = [disk_map.stretches(begin, end) for begin, end in disk_map.extents(tables.block, numbers)]
+    used = disk_map.used(tables.block, numbers) if tables.block is not None else []
     return Compared(letter, run, measured, tables.phases, found, used, tables.truncated_bytes)
 
 

@@ -34,8 +34,9 @@ def by_device(block: Block, moves: seeks.Moves, found: list[Device], timeline: T
     rows = []
     for device in found:
         of = block.dev == device.number
+        own = int(np.count_nonzero(of))
         depth = queue_depth.at_device(block, timeline, of)
-        stages = latency.stages(block, of.view(np.int8), 2, ["D2C"]).of([1], only="D2C")
+        stages = latency.stages(block, of.view(np.int8), [block.rows - own, own], ["D2C"]).of([1], only="D2C")
         rows.append(
             DeviceRow(
                 label=device.label,

@@ -9,14 +9,14 @@ devices are bands of one axis, never laid over each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.timeline import F64
-from analysis.tables.block import SECTOR_BYTES, Block
+from analysis.tables.block import SECTOR_BYTES, Block, parts
 from analysis.tables.store import I64, Ints
 
 SCAN_CELLS = 1000
@@ -51,36 +51,50 @@ class Axis:
         return int(self.starts[-1])
 
 
-def _moving(block: Block) -> npt.NDArray[np.bool_]:
-    """Which rows move or discard bytes at a sector that can be."""
-    return np.asarray((block.bytes > 0) & (block.sector >= 0) & (block.sector < 1 << 53))
+ALL = slice(None)
 
 
-def extents(block: Block, numbers: Sequence[int]) -> list[tuple[I64, I64]]:
-    """Per device (by its number): the first sector and the end of every row that moves or discards bytes."""
-    usable = _moving(block)
-    found = []
-    for number in numbers:
-        rows = usable & (block.dev == number) if len(numbers) > 1 else usable
-        begin = block.sector[rows]
-        found.append((begin, begin + -(-block.bytes[rows] // SECTOR_BYTES)))
-    return found
+def _moving(block: Block, at: slice = ALL) -> npt.NDArray[np.bool_]:
+    """Which of the rows move or discard bytes at a sector that can be."""
+    return np.asarray((block.bytes[at] > 0) & (block.sector[at] >= 0) & (block.sector[at] < 1 << 53))
+
+
+def used(block: Block, numbers: Sequence[int]) -> list[Stretches]:
+    """The used stretches of each device (by its number): where rows move or discard bytes."""
+
+    def extents(number: int) -> Iterator[tuple[I64, I64]]:
+        for at in parts(block.rows):
+            rows = _moving(block, at)
+            if len(numbers) > 1:
+                rows &= block.dev[at] == number
+            begin = block.sector[at][rows]
+            if begin.size:
+                yield begin, begin + -(-block.bytes[at][rows] // SECTOR_BYTES)
+
+    return [_stretches(lambda number=number: extents(number)) for number in numbers]  # type: ignore[misc]
 
 
 def stretches(begin: I64, end: I64) -> Stretches:
     """The used stretches of one device, [begin, end) in sectors, in order; none without any I/O."""
-    if not begin.size:
+    return _stretches(lambda: iter([(begin, end)] if begin.size else []))
+
+
+def _stretches(extents: Callable[[], Iterator[tuple[I64, I64]]]) -> Stretches:
+    """Of the places that `extents` gives, some at a time; it is asked twice."""
+    bounds = [(int(begin.min()), int(end.max())) for begin, end in extents()]
+    if not bounds:
         return []
-    low, high = int(begin.min()), int(end.max())
+    low, high = min(first for first, _ in bounds), max(last for _, last in bounds)
     cell = max(-(-(high - low) // SCAN_CELLS), 1)
     cells = -(-(high - low) // cell)
-    change = np.bincount((begin - low) // cell, minlength=cells + 1) - np.bincount(
-        (end - 1 - low) // cell + 1, minlength=cells + 1
-    )
-    used = np.flatnonzero(np.cumsum(change)[:cells] > 0)
-    breaks = np.flatnonzero(np.diff(used) > GAP_CELLS)
-    first = used[np.concatenate(([0], breaks + 1))]
-    last = used[np.concatenate((breaks, [used.size - 1]))]
+    change = np.zeros(cells + 1, dtype=np.int64)
+    for begin, end in extents():
+        change += np.bincount((begin - low) // cell, minlength=cells + 1)
+        change -= np.bincount((end - 1 - low) // cell + 1, minlength=cells + 1)
+    filled = np.flatnonzero(np.cumsum(change)[:cells] > 0)
+    breaks = np.flatnonzero(np.diff(filled) > GAP_CELLS)
+    first = filled[np.concatenate(([0], breaks + 1))]
+    last = filled[np.concatenate((breaks, [filled.size - 1]))]
     return [
         (low + int(a) * cell, min(low + (int(b) + 1) * cell, high)) for a, b in zip(first, last, strict=True)
     ]
@@ -111,7 +125,7 @@ def make_axis(used: Sequence[Stretches], sizes: Sequence[int], rows: int) -> Axi
 
 @dataclass(frozen=True)
 class Placed:
-    """Every request that moves bytes, with the column and the first and last row of its cells."""
+    """Requests that move bytes, with the column and the first and last row of its cells."""
 
     usable: npt.NDArray[np.bool_]
     begin: I64
@@ -123,56 +137,75 @@ class Placed:
 
 
 def place(
-    block: Block, numbers: Sequence[int], axis: Axis, start_ns: int, end_ns: int, columns: int
+    block: Block,
+    numbers: Sequence[int],
+    axis: Axis,
+    start_ns: int,
+    end_ns: int,
+    columns: int,
+    at: slice = ALL,
 ) -> Placed:
-    """Find the cells of all requests, once for all classes. numbers: of the devices, in the axis's order."""
-    usable = _moving(block)
-    begin = block.sector[usable]
+    """Find the cells of the requests in rows `at`, for all classes. numbers: of devices, in axis order."""
+    usable = _moving(block, at)
+    begin = block.sector[at][usable]
     for number, base in zip(numbers, axis.bases, strict=True):
         if base:
-            begin = np.where(block.dev[usable] == number, begin + base, begin)
-    size = block.bytes[usable]
+            begin = np.where(block.dev[at][usable] == number, begin + base, begin)
+    size = block.bytes[at][usable]
     end = begin + -(-size // SECTOR_BYTES)
-    t = block.issue_ns[usable] - start_ns
+    t = block.issue_ns[at][usable] - start_ns
     # a division of floats is exact enough for a column, and ten times as fast as one of int64
     column = np.clip(t * (columns / max(end_ns - start_ns, 1)), 0, columns - 1).astype(np.int64)
     first = np.searchsorted(axis.edges, begin, side="right") - 1
-    last = np.searchsorted(axis.edges, end - 1, side="right") - 1
+    last = first.copy()
+    longer = np.flatnonzero(end > axis.edges[np.minimum(first + 1, axis.rows)])
+    last[longer] = np.searchsorted(axis.edges, end[longer] - 1, side="right") - 1
     return Placed(usable, begin, size, first, last, column, columns)
 
 
 def bytes_map(placed: Placed, among: npt.NDArray[np.bool_], axis: Axis) -> F64:
     """Bytes per cell, rows x columns; its sum is the sum of the bytes of the rows `among`."""
-    chosen = among[placed.usable]
+    return np.asarray(layered_maps(placed, np.where(among, 0, 1), 2, axis)[0])
+
+
+def layered_maps(placed: Placed, layers: Ints, many: int, axis: Axis) -> F64:
+    """The same for each layer 0..many-1 at once: layers x rows x columns. layers: of each row."""
+    layer = layers[placed.usable]
     rows, columns = axis.rows, placed.columns
-    flat = rows * columns
-    one = chosen & (placed.first == placed.last)
-    total = np.zeros(flat)
-    total += np.bincount(placed.first[one] * columns + placed.column[one], placed.size[one], flat)
-    many = chosen & (placed.first != placed.last)
-    if many.any():
-        # the end of each row: the next edge, but the stretch's own end at a gap
-        edges, row_end = axis.edges, axis.edges[1:].copy()
-        for stretch, (_, stop) in enumerate(axis.stretches):
-            row_end[axis.starts[stretch + 1] - 1] = stop
-        f, la, c = placed.first[many], placed.last[many], placed.column[many]
-        head = (row_end[f] - placed.begin[many]) * SECTOR_BYTES
-        between = np.where(la > f + 1, edges[la] - edges[np.minimum(f + 1, rows - 1)], 0) * SECTOR_BYTES
-        tail = placed.size[many] - head - between
-        total += np.bincount(f * columns + c, head, flat)
-        total += np.bincount(la * columns + c, tail, flat)
-        # whole rows between: count how many requests cover each, by differences along the rows
-        cover = np.zeros((rows + 1) * columns)
-        cover += np.bincount((f + 1) * columns + c, minlength=cover.size)
-        cover -= np.bincount(la * columns + c, minlength=cover.size)
-        covers = np.cumsum(cover.reshape(rows + 1, columns), axis=0)[:rows]
+    flat = many * rows * columns
+    cell = (layer * np.int64(rows) + placed.first) * columns + placed.column
+    longer = np.flatnonzero(placed.first != placed.last)
+    if not longer.size:
+        sums: F64 = np.bincount(cell, placed.size, flat).astype(np.float64)
+        return sums.reshape(many, rows, columns)
+    within = placed.size.copy()
+    within[longer] = 0
+    total = np.bincount(cell, within, flat)
+    # the end of each row: the next edge, but the stretch's own end at a gap
+    edges, row_end = axis.edges, axis.edges[1:].copy()
+    for stretch, (_, stop) in enumerate(axis.stretches):
+        row_end[axis.starts[stretch + 1] - 1] = stop
+    f, la, begin = placed.first[longer], placed.last[longer], placed.begin[longer]
+    head = (row_end[f] - begin) * SECTOR_BYTES
+    between = np.where(la > f + 1, edges[la] - edges[np.minimum(f + 1, rows - 1)], 0) * SECTOR_BYTES
+    tail = placed.size[longer] - head - between
+    last_cell = cell[longer] + (la - f) * columns
+    total += np.bincount(cell[longer], head, flat)
+    total += np.bincount(last_cell, tail, flat)
+    # whole rows between: count how many requests cover each, by differences along the rows
+    some = np.flatnonzero(la > f + 1)
+    if some.size:
+        cover = np.bincount(cell[longer][some] + columns, minlength=flat).astype(np.int64)
+        cover -= np.bincount(last_cell[some], minlength=flat)
+        covers = np.cumsum(cover.reshape(many, rows, columns), axis=1)
         height = (row_end - edges[:-1]) * SECTOR_BYTES
-        total += (covers * height[:, None]).reshape(-1)
-    return np.asarray(total, dtype=np.float64).reshape(rows, columns)
+        total += (covers * height[None, :, None]).reshape(-1)
+    return np.asarray(total, dtype=np.float64).reshape(many, rows, columns)
 
 
-def whole_disk(placed: Placed, among: npt.NDArray[np.bool_], size_sectors: int, cells: int) -> F64:
-    """Bytes per cell of all of the axis's places [0, size), by where requests start, all times together."""
-    chosen = among[placed.usable]
-    at = np.clip(placed.begin[chosen] * (cells / max(size_sectors, 1)), 0, cells - 1).astype(np.int64)
-    return np.bincount(at, placed.size[chosen], cells).astype(np.float64)
+def whole_disk(placed: Placed, layers: Ints, many: int, size_sectors: int, cells: int) -> F64:
+    """Bytes per layer and cell of all the axis's places [0, size), by where requests start, at all times."""
+    at = np.clip(placed.begin * (cells / max(size_sectors, 1)), 0, cells - 1).astype(np.int64)
+    at += layers[placed.usable] * np.int64(cells)
+    sums: F64 = np.bincount(at, placed.size, many * cells).astype(np.float64)
+    return sums.reshape(many, cells)

@@ -76,4 +76,4 @@ def sizes(block: Block, kinds: Kinds) -> list[Ints]:
             some = moving[kinds.codes[at]] & (block.bytes[at] > 0)
             yield kinds.codes[at][some], block.bytes[at][some].astype(np.int64)
 
-    return sorted_.sorted_runs(len(kinds.pairs), moved())
+    return sorted_.sorted_runs(kinds.counts, moved())

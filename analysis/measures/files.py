@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from analysis.devices import stated
-from analysis.measures.seekers import SeekerRow, count_by, row
+from analysis.measures.seekers import Counts, SeekerRow, count_by, row
 from analysis.measures.seeks import Moves
 from analysis.measures.statistics import percentiles
 from analysis.run import Run
 from analysis.tables.block import Block
 from analysis.tables.path import Paths
-from analysis.tables.store import I64
+from analysis.tables.store import I64, Ints
 
 TOP = 8  # rows; at least the first three by requests, by bytes and by seeks are among them, or there are nine
 EACH = 3
@@ -78,9 +78,11 @@ def _top(values: I64, many: int) -> I64:
 Pair = tuple[int, int] | None
 
 
-def _life(block: Block, rows: I64, codes: I64, files: list[int]) -> dict[int, tuple[Pair, Pair]]:
+def _life(block: Block, rows: Ints, codes: Ints, files: list[int]) -> dict[int, tuple[Pair, Pair]]:
     """The p50 and p99 of D2C and of Q2C of these files' requests."""
-    chosen = np.flatnonzero(np.isin(codes, files) & block.timed[rows])
+    wanted = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.bool_)
+    wanted[files] = True
+    chosen = np.flatnonzero(wanted[codes] & block.timed[rows])
     at, of = rows[chosen], codes[chosen]
     complete = block.complete_ns[at]
     found: dict[int, tuple[Pair, Pair]] = {}
@@ -99,35 +101,39 @@ def measure_files(
     run: Run, block: Block, found: Moves, continues: npt.NDArray[np.bool_], paths: Paths | None
 ) -> Files:
     """The top files of the reads and writes."""
-    ino = block.ino[found.rows]
-    of_file = np.flatnonzero(ino != 0)
-    without = int(ino.size - of_file.size)
-    if not of_file.size:
-        return Files([], 0, 0, 0, without)
+    encoded = pa.array(block.ino[found.rows]).dictionary_encode()
+    block.let_go()
+    codes: Ints = encoded.indices.to_numpy()
+    inodes = np.asarray(encoded.dictionary.to_numpy(), dtype=np.int64)
+    del encoded
     dev = block.dev[found.rows]
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))])
     ours = {d.number for d in stated(run) if d.role != "journal"}
     foreign = [int(n) for n in numbers if n not in ours] if numbers.size > 1 else []
-    chosen = Moves(found.rows[of_file], found.distance_sectors[of_file], found.has_previous[of_file])
-    encoded = pa.array(ino[of_file]).dictionary_encode()
-    codes = encoded.indices.to_numpy().astype(np.int64)
-    inodes: I64 = encoded.dictionary.to_numpy()
     whose = np.full(inodes.size, -1, dtype=np.int64)  # index in foreign, -1: ours
     if foreign:
         # a file of each device: number the pairs, few as they are against the requests
         place = np.full(numbers.size, -1, dtype=np.int64)
         place[np.isin(numbers, foreign)] = np.arange(len(foreign))
-        pairs = (codes << 20) | (place[np.searchsorted(numbers, dev[of_file])] + 1)
+        pairs = (codes.astype(np.int64) << 20) | (place[np.searchsorted(numbers, dev)] + 1)
         encoded = pa.array(pairs).dictionary_encode()
-        codes = encoded.indices.to_numpy().astype(np.int64)
+        codes = encoded.indices.to_numpy()
         kinds: I64 = encoded.dictionary.to_numpy()
         inodes, whose = inodes[kinds >> 20], (kinds & 0xFFFFF) - 1
-    counts = count_by(block, chosen, continues[of_file], codes, inodes.size)
+    del dev
+    every = count_by(block, found, continues, codes, inodes.size)
+    real = np.flatnonzero(inodes != 0)
+    inodes, whose = inodes[real], whose[real]
+    counts = Counts(*(column[real] for column in vars(every).values()))
+    requests = int(counts.requests.sum())
+    without = int(codes.size) - requests
+    if not requests:
+        return Files([], 0, 0, 0, without)
     order = {int(i) for values in (counts.requests, counts.bytes, counts.seeks) for i in _top(values, EACH)}
     for i in _top(counts.bytes, TOP):
         if len(order) < TOP:
             order.add(int(i))
-    life = _life(block, chosen.rows, codes, sorted(order))
+    life = _life(block, found.rows, codes, [int(real[i]) for i in sorted(order)])
     known = paths or {}
     # a path of a partition tells nothing: requests have the disk's number, and may be of another partition
     mounted = {_names(int(number)) for number in numbers if int(number) not in foreign}
@@ -144,8 +150,8 @@ def measure_files(
                 path=_path(known, ours_named if device is None else [_names(device)], ino_number),
                 bytes=int(counts.bytes[i]),
                 seeks=row(counts, i, str(ino_number)),
-                d2c_ns=life[i][0],
-                q2c_ns=life[i][1],
+                d2c_ns=life[int(real[i])][0],
+                q2c_ns=life[int(real[i])][1],
             )
         )
-    return Files(rows, int(inodes.size), int(of_file.size), int(counts.bytes.sum()), without)
+    return Files(rows, int(inodes.size), requests, int(counts.bytes.sum()), without)

@@ -58,8 +58,8 @@ class Stages:
         return found
 
 
-def stages(block: Block, codes: Ints, many: int, which: Sequence[str] = STAGES) -> Stages:
-    """By the code 0..many-1 of each row."""
+def stages(block: Block, codes: Ints, counts: Sequence[int], which: Sequence[str] = STAGES) -> Stages:
+    """By the code of each row; counts: rows of each code."""
 
     def times(stage: str) -> Iterator[tuple[Ints, I64]]:
         begin = block.issue_ns if stage == "D2C" else block.queue_ns
@@ -68,7 +68,7 @@ def stages(block: Block, codes: Ints, many: int, which: Sequence[str] = STAGES) 
             timed = block.timed[at]
             yield codes[at][timed], (end[at] - begin[at])[timed]
 
-    return Stages({stage: sorted_runs(many, times(stage)) for stage in which})
+    return Stages({stage: sorted_runs(counts, times(stage)) for stage in which})
 
 
 @dataclass(frozen=True)

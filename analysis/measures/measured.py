@@ -178,7 +178,7 @@ def measure(run: Run, tables: Tables) -> Measured:
         del moved
         seek_rate = seeks.seeks_per_s(block, found, timeline)
         counted_by_kind = throughput.tally(block, of_kind, timeline)
-        stages = latency.stages(block, of_kind.codes, many)
+        stages = latency.stages(block, of_kind.codes, of_kind.counts)
         for op in ops:
             latency_rows[op, ""] = stages.of(of_kind.of(op))
             of_op = [class_ for class_ in classes if of_kind.of(op, class_)]

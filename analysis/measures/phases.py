@@ -7,18 +7,21 @@ in bins, are shared out by overlap where a bin spans a phase's edge. The last ro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from analysis.measures.seeks import Moves, seek_times
 from analysis.measures.statistics import Mean, mean_ci
 from analysis.measures.throughput import moves_bytes
-from analysis.tables.block import Block
+from analysis.tables.block import Block, parts
 from analysis.tables.call import Call
 from analysis.tables.lock_wait import LockWait
 from analysis.tables.phase import Phases
-from analysis.tables.store import I64, Ints
+from analysis.tables.store import I64
 
 OUTSIDE = "(no phase)"
 Intervals = list[tuple[int, int]]
@@ -74,16 +77,49 @@ def outside(intervals: Intervals, start: int, end: int) -> Intervals:
 
 
 class _Events:
-    """Sums of values at moments over intervals, by cumulative sums."""
+    """Sums of several values at moments over intervals whose edges are known before."""
 
-    def __init__(self, t_sorted_ns: I64, values: Ints) -> None:
-        self.t = t_sorted_ns
-        self.sums = np.concatenate(([0], np.cumsum(values)))
+    def __init__(self, edges: list[int], columns: int) -> None:
+        self.edges = np.array(sorted(set(edges)), dtype=np.int64)
+        self.sums = np.zeros(
+            (columns, self.edges.size + 1)
+        )  # before the first edge, between, behind the last
 
-    def over(self, intervals: Intervals) -> int:
+    def add(self, t_ns: I64, values: Sequence[npt.NDArray[Any]]) -> None:
+        """Some moments, with a value of each column."""
+        at = np.searchsorted(self.edges, t_ns, side="right")
+        for column, value in zip(self.sums, values, strict=True):
+            column += np.bincount(at, value, column.size)
+
+    def over(self, column: int, intervals: Intervals) -> int:
+        """The sum over [begin, end) of each interval; exact below 2**53."""
+        up_to = np.cumsum(self.sums[column])  # until each edge
         edges = np.array(intervals, dtype=np.int64).reshape(-1, 2)
-        at = np.searchsorted(self.t, edges, side="left")
-        return int((self.sums[at[:, 1]] - self.sums[at[:, 0]]).sum())
+        at = np.searchsorted(self.edges, edges)
+        return int((up_to[at[:, 1]] - up_to[at[:, 0]]).sum())
+
+
+DEVICE, METADATA, KNOWN = range(3)
+
+
+def _device_bytes(block: Block, edges: list[int]) -> _Events:
+    """Bytes of reads and writes by the time of completion: all, metadata and journal, of known class."""
+    found = _Events(edges, 3)
+    moves, meta = block.moves_data, block.class_.is_in(("metadata", "journal"))
+    known = meta | block.class_.is_("data")
+    for at in parts(block.rows):
+        size = np.where(moves[at], block.bytes[at], 0)
+        found.add(block.complete_ns[at], (size, size * meta[at], size * known[at]))
+    return found
+
+
+def _seeks(block: Block, found: Moves, edges: list[int]) -> _Events:
+    """Seeks by the time of issue."""
+    times = seek_times(block, found)
+    seeks = _Events(edges, 1)
+    for at in parts(times.size):
+        seeks.add(times[at], (np.ones(at.stop - at.start),))
+    return seeks
 
 
 class _Bins:
@@ -117,18 +153,12 @@ def by_phase(
     waits: LockWait | None,
 ) -> list[PhaseRow]:
     """One row per name, and one for what is in no phase (if longer than 1 ms)."""
-    device = metadata = known = seek = app = lock = None
+    device = seek = app = lock = None
+    everything = [(int(a), int(b)) for a, b in zip(phases.start_ns, phases.end_ns, strict=True)]
+    rest = outside(everything, start_ns, end_ns)
     if block is not None and seeks is not None:
-        # rows are nearly in this order already, which a stable sort makes use of
-        rows = np.argsort(block.complete_ns, kind="stable")
-        rows = rows[block.moves_data[rows]]
-        t, size = block.complete_ns[rows], block.bytes[rows]
-        meta = block.class_.is_in(("metadata", "journal"))[rows]
-        device = _Events(t, size)
-        metadata = _Events(t, size * meta)
-        known = _Events(t, size * (meta | block.class_.is_("data")[rows]))
-        times = np.sort(seek_times(block, seeks))
-        seek = _Events(times, np.ones(times.size, dtype=np.int64))
+        edges = [edge for interval in (*everything, *rest) for edge in interval]
+        device, seek = _device_bytes(block, edges), _seeks(block, seeks, edges)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
         app = _Bins(call.bin_ns[moving], call.bin_length_ns, call.bytes[moving])
@@ -143,24 +173,21 @@ def by_phase(
             ops=ops,
             own_mb_s=own,
             app_bytes=app.over(intervals) if app else None,
-            device_bytes=device.over(intervals) if device else None,
-            metadata_bytes=metadata.over(intervals) if metadata else None,
-            known_bytes=known.over(intervals) if known else None,
-            seeks=seek.over(intervals) if seek else None,
+            device_bytes=device.over(DEVICE, intervals) if device else None,
+            metadata_bytes=device.over(METADATA, intervals) if device else None,
+            known_bytes=device.over(KNOWN, intervals) if device else None,
+            seeks=seek.over(0, intervals) if seek else None,
             lock_wait_ns=lock.over(intervals) if lock else None,
         )
 
     rows_out = []
-    everything: Intervals = []
     for name, members in group(phases).items():
         intervals = [(int(phases.start_ns[i]), int(phases.end_ns[i])) for i in members]
-        everything += intervals
         length_s = (phases.end_ns[members] - phases.start_ns[members]) / 1e9
         moved = phases.bytes[members]
         real = (length_s > 0) & (moved > 0)
         own = mean_ci(moved[real] / 1e6 / length_s[real])
         rows_out.append(row(name, len(members), union(intervals), int(phases.ops[members].sum()), own))
-    rest = outside(everything, start_ns, end_ns)
     if sum(b - a for a, b in rest) > 1_000_000:
         rows_out.append(row(OUTSIDE, len(rest), rest, 0, None))
     return rows_out

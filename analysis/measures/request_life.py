@@ -194,10 +194,13 @@ def _groups(block: Block) -> tuple[Groups, int]:
 def measure_life(block: Block) -> Life:
     """Every grouping of the block table."""
     groups, more = _groups(block)
+    shown = groups.labels
     rows: dict[str, dict[str, dict[str, Stage]]] = {name: {} for name in groups.labels}
     for stage in STAGES:
         for (group, label), found in measure_stage(groups, partial(_parts, block, stage)).items():
             rows[group].setdefault(label, {})[stage] = found
+    del groups
+    block.let_go()
     merges = merging(block)
     block.let_go()
     return Life(
@@ -207,7 +210,7 @@ def measure_life(block: Block) -> Life:
                 for label in labels
                 if "Q2C" in rows[group].get(label, {})
             ]
-            for group, labels in groups.labels.items()
+            for group, labels in shown.items()
         },
         more,
         merges,

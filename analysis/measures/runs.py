@@ -14,9 +14,13 @@ import numpy as np
 from analysis.tables.store import I64, Ints
 
 
-def sorted_runs(many: int, parts: Iterable[tuple[Ints, I64]]) -> list[Ints]:
-    """The values of each code 0..many-1, sorted. parts: codes and values, some rows at a time."""
-    pieces: list[list[Ints]] = [[np.zeros(0, dtype=np.int32)] for _ in range(many)]
+def sorted_runs(most: Sequence[int], parts: Iterable[tuple[Ints, I64]]) -> list[Ints]:
+    """The values of each code, sorted. most: for each code, so many values at most.
+
+    parts: codes and values, some rows at a time.
+    """
+    runs: list[Ints] = [np.empty(room, dtype=np.int32) for room in most]
+    filled = [0] * len(runs)
     limit = np.iinfo(np.int32)
     for codes, values in parts:
         if not values.size:
@@ -25,15 +29,16 @@ def sorted_runs(many: int, parts: Iterable[tuple[Ints, I64]]) -> list[Ints]:
             narrow: Ints = values.astype(np.int32)
         else:
             narrow = values
-        counts = np.bincount(codes, minlength=many)
-        for code in np.flatnonzero(counts):
-            pieces[code].append(narrow if counts[code] == codes.size else narrow[codes == code])
-    runs = []
-    for i in range(many):
-        run: Ints = np.concatenate(pieces[i])
-        pieces[i].clear()
-        run.sort()
-        runs.append(run)
+        for code, count in enumerate(np.bincount(codes).tolist()):
+            if count:
+                if runs[code].dtype != narrow.dtype and narrow.dtype == np.int64:
+                    runs[code] = runs[code].astype(np.int64)
+                into = runs[code][filled[code] : filled[code] + count]
+                into[:] = narrow if count == codes.size else narrow[codes == code]
+                filled[code] += count
+    for code, count in enumerate(filled):
+        runs[code] = runs[code][:count]
+        runs[code].sort()
     return runs
 
 

@@ -17,15 +17,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.measures.seeks import NEAR_SECTORS, Moves
+from analysis.measures.seeks import NEAR_SECTORS, distances
 from analysis.measures.timeline import F64
 from analysis.tables.block import SECTOR_BYTES, Block
+from analysis.tables.store import Ints
 
 REVOLUTION_MS = 60_000 / 7200
 TRACK_MS, ROOT_MS, LINEAR_MS = 0.8, 59 / 6, 221 / 30  # 0.8/8.5/18 ms; the mean of sqrt(d) is 8/15, of d 1/3
 OUTER_BYTES_S, INNER_BYTES_S = 74e6, 40e6
 LEAST_BYTES = 250 * 10**9
-CHUNK = 1 << 20
 DEFINITION = (
     "MODEL, not measured: the same requests one after another on a disk of 7200 rpm without cache or"
     " reordering of its own, of 250 GB (or the device's size if larger), the device at its outer edge. A seek"
@@ -72,31 +72,32 @@ def seek_ms(share: F64) -> F64:
 def position_ms(distance_sectors: F64, disk_bytes: int) -> F64:
     """Time until the head is over the first sector, by the distance from the last request's end."""
     size = np.abs(distance_sectors) * SECTOR_BYTES
-    pass_by = size / OUTER_BYTES_S * 1e3
-    near = np.where(distance_sectors >= 0, pass_by, np.maximum(REVOLUTION_MS - pass_by, 0.0))
-    far = seek_ms(np.minimum(size / disk_bytes, 1.0)) + REVOLUTION_MS / 2
-    return np.where(np.abs(distance_sectors) <= NEAR_SECTORS, near, far)
+    times = seek_ms(np.minimum(size / disk_bytes, 1.0)) + REVOLUTION_MS / 2
+    near = np.flatnonzero(size <= NEAR_SECTORS * SECTOR_BYTES)
+    pass_by = size[near] / OUTER_BYTES_S * 1e3
+    times[near] = np.where(distance_sectors[near] >= 0, pass_by, np.maximum(REVOLUTION_MS - pass_by, 0.0))
+    return times
 
 
-def cost(block: Block, found: Moves, first: int, last: int, disk_bytes: int) -> Cost:
-    """Of the moves first..last-1, all of one device. The first costs no movement: nothing was before."""
+def cost(block: Block, rows: Ints, first: int, last: int, disk_bytes: int) -> Cost:
+    """Of rows[first:last], all of one device. The first costs no movement: nothing was before."""
     position = transfer = 0.0
     seeks = 0
-    for low in range(first, last, CHUNK):
-        part = slice(low, min(low + CHUNK, last))
-        distance = found.distance_sectors[part]
-        seeks += int((found.has_previous[part] & (np.abs(distance) > NEAR_SECTORS)).sum())
+    for part, distance in distances(block, rows, first, last):
+        if part.start == first:
+            distance[0] = 0
+        seeks += int((np.abs(distance) > NEAR_SECTORS).sum())
         position += float(position_ms(distance.astype(np.float64), disk_bytes).sum())
-        rows = found.rows[part]
-        at = np.clip(block.sector[rows] * float(SECTOR_BYTES) / disk_bytes, 0.0, 1.0)
-        transfer += float((block.bytes[rows] / (OUTER_BYTES_S - (OUTER_BYTES_S - INNER_BYTES_S) * at)).sum())
+        here = rows[part]
+        at = np.clip(block.sector[here] * float(SECTOR_BYTES) / disk_bytes, 0.0, 1.0)
+        transfer += float((block.bytes[here] / (OUTER_BYTES_S - (OUTER_BYTES_S - INNER_BYTES_S) * at)).sum())
     return Cost(seeks, position / 1e3, transfer)
 
 
-def by_order(block: Block, issued: Moves, queued: Moves, sizes: dict[int, int]) -> list[OrderRow]:
-    """One row per device (moves are in order of devices); sizes: of devices where known."""
-    dev = block.dev[issued.rows]
-    edges = [*(int(i) for i in np.flatnonzero(np.diff(dev, prepend=-1))), int(dev.size)]
+def by_order(block: Block, issued: Ints, queued: Ints, sizes: dict[int, int]) -> list[OrderRow]:
+    """One row per device (rows in turn are in order of devices); sizes: of devices where known."""
+    dev = block.dev[issued]
+    edges = [0, *(int(i) + 1 for i in np.flatnonzero(dev[1:] != dev[:-1])), int(dev.size)] if dev.size else []
     rows = []
     for first, last in pairwise(edges):
         number = int(dev[first])

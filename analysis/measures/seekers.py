@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from analysis.measures.seeks import Moves
 from analysis.measures.timeline import F64
-from analysis.tables.block import SECTOR_BYTES, Block
-from analysis.tables.store import I64
+from analysis.tables.block import SECTOR_BYTES, Block, parts
+from analysis.tables.store import I64, Ints
 
 TOP = 8
 DEFINITION = (
@@ -51,25 +51,24 @@ class SeekerRow:
     away_bytes: float | None
 
 
-def count_by(block: Block, found: Moves, continues: npt.NDArray[np.bool_], codes: I64, many: int) -> Counts:
-    """codes: one a move, 0..many-1."""
-
-    def count(which: npt.NDArray[np.bool_]) -> I64:
-        return np.bincount(codes[which], minlength=many)
-
-    seek = np.flatnonzero(found.is_seek)
-    distance: F64 = found.distance_sectors[seek].astype(np.float64) * SECTOR_BYTES
-    by = codes[seek]
-    return Counts(
-        requests=np.bincount(codes, minlength=many),
-        bytes=np.bincount(codes, block.bytes[found.rows], many).astype(np.int64),
-        with_previous=count(found.has_previous),
-        seeks=np.bincount(by, minlength=many),
-        sequential=count(found.is_sequential),
-        in_stream=count(continues),
-        distance_bytes=np.bincount(by, distance, many).astype(np.float64),
-        absolute_bytes=np.bincount(by, np.abs(distance), many).astype(np.float64),
-    )
+def count_by(block: Block, found: Moves, continues: npt.NDArray[np.bool_], codes: Ints, many: int) -> Counts:
+    """codes: one a move, 0..many-1; a move of another code is not counted."""
+    whole = np.zeros((6, many + 1), dtype=np.int64)
+    distance, away = np.zeros(many + 1), np.zeros(many + 1)
+    for at in parts(found.rows.size, max(1 << 16, 8 * many)):
+        code = np.where((codes[at] >= 0) & (codes[at] < many), codes[at], many)
+        size = block.bytes[found.rows[at]]
+        whole[0] += np.bincount(code, minlength=many + 1)
+        whole[1] += np.bincount(code, size, many + 1).astype(np.int64)
+        which = (found.has_previous[at], found.is_seek[at], found.is_sequential[at], continues[at])
+        for i, among in enumerate(which, 2):
+            whole[i] += np.bincount(code[among], minlength=many + 1)
+        seek = found.is_seek[at]
+        moved: F64 = found.distance_sectors[at][seek].astype(np.float64) * SECTOR_BYTES
+        distance += np.bincount(code[seek], moved, many + 1)
+        away += np.bincount(code[seek], np.abs(moved), many + 1)
+    requests, size, with_previous, seeks, sequential, in_stream = whole[:, :many]
+    return Counts(requests, size, with_previous, seeks, sequential, in_stream, distance[:many], away[:many])
 
 
 def row(counts: Counts, i: int, label: str) -> SeekerRow:
@@ -91,7 +90,7 @@ def row(counts: Counts, i: int, label: str) -> SeekerRow:
 def by_process(block: Block, found: Moves, continues: npt.NDArray[np.bool_]) -> tuple[list[SeekerRow], int]:
     """The names with most seeks, and how many more there are."""
     labels = block.comm.labels
-    codes = block.comm.codes[found.rows].astype(np.int64)
+    codes = block.comm.codes[found.rows]
     counts = count_by(block, found, continues, codes, len(labels))
     order = [int(i) for i in np.lexsort((-counts.requests, -counts.seeks)) if counts.requests[i]]
     return [row(counts, i, labels[i]) for i in order[:TOP]], max(len(order) - TOP, 0)

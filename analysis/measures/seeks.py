@@ -77,25 +77,35 @@ def length_sectors(block: Block, rows: Ints) -> I64:
     return np.asarray((block.bytes[rows] + (SECTOR_BYTES - 1)) // SECTOR_BYTES)
 
 
-def moves(block: Block, in_queue_order: bool = False) -> Moves:
-    """Distances of all reads and writes, in issue order on each device, or as if issued as queued."""
+def in_turn(block: Block, in_queue_order: bool = False) -> Ints:
+    """The rows of all reads and writes, in issue order on each device, or as if issued as queued."""
     rows = order(block.queue_ns if in_queue_order else block.issue_ns, block.moves_data)
-    several = bool(block.rows) and bool((block.dev != block.dev[0]).any())
-    if several:
+    if block.rows and (block.dev != block.dev[0]).any():
         rows = rows[np.argsort(block.dev[rows], kind="stable")]
+    return rows
+
+
+def distances(block: Block, rows: Ints, first: int, last: int) -> Iterator[tuple[slice, I64]]:
+    """Of rows[first:last], some at a time: from the end of the row before; of rows[first], from sector 0."""
+    previous_end = np.zeros(1, dtype=np.int64)
+    for part in parts(last - first):
+        at = slice(first + part.start, first + part.stop)
+        start = block.sector[rows[at]]
+        end = start + length_sectors(block, rows[at])
+        yield at, start - np.concatenate((previous_end, end[:-1]))
+        previous_end = end[-1:]
+
+
+def moves(block: Block) -> Moves:
+    """Distances of all reads and writes, in issue order on each device."""
+    rows = in_turn(block)
     distance = np.zeros(rows.size, dtype=np.int64)
     has_previous = np.ones(rows.size, dtype=np.bool_)
     has_previous[:1] = False
-    previous_end = np.zeros(1, dtype=np.int64)
-    for at in parts(rows.size):
-        here = rows[at]
-        start = block.sector[here]
-        end = start + length_sectors(block, here)
-        distance[at] = start - np.concatenate((previous_end, end[:-1]))
-        previous_end = end[-1:]
-    if several:
-        dev = block.dev[rows]
-        has_previous[1:] = dev[1:] == dev[:-1]
+    for at, found in distances(block, rows, 0, rows.size):
+        distance[at] = found
+    dev = block.dev[rows]
+    has_previous[1:] = dev[1:] == dev[:-1]
     distance[~has_previous] = 0
     return Moves(rows, distance, has_previous)
 
@@ -130,6 +140,9 @@ def _bytes(sectors: list[int]) -> list[int]:
 def summaries(found: Moves, codes: Ints, many: int) -> Summaries:
     """Count the moves by the code 0..many-1 of their rows; codes: of every row of the block table."""
     counts = np.zeros((many, 3), dtype=np.int64)
+    most = np.zeros(many, dtype=np.int64)
+    for at in parts(found.rows.size):
+        most += np.bincount(codes[found.rows[at][found.is_seek[at]]], minlength=many)
 
     def seeks() -> Iterator[tuple[Ints, I64]]:
         for at in parts(found.rows.size):
@@ -140,7 +153,7 @@ def summaries(found: Moves, codes: Ints, many: int) -> Summaries:
             seek = found.is_seek[at]
             yield code[seek], found.distance_sectors[at][seek]
 
-    return Summaries(counts, sorted_runs(many, seeks()))
+    return Summaries(counts, sorted_runs([int(n) for n in most], seeks()))
 
 
 def summary(found: Moves, among: npt.NDArray[np.bool_] | None = None) -> SeekSummary:
@@ -158,4 +171,7 @@ def seek_times(block: Block, found: Moves) -> I64:
 
 def seeks_per_s(block: Block, found: Moves, timeline: Timeline) -> F64:
     """Seeks divided by the real length of each bin."""
-    return timeline.rates(seek_times(block, found))
+    sums = np.zeros(timeline.bins)
+    for at in parts(found.rows.size):
+        sums += timeline.sums(block.issue_ns[found.rows[at][found.is_seek[at]]])
+    return np.asarray(sums / timeline.lengths_s)

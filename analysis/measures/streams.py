@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from analysis.measures.seeks import Moves, length_sectors
 from analysis.tables.block import Block
-from analysis.tables.store import I64
+from analysis.tables.store import I64, Ints
 
 WINDOW = 256
 DEFINITION = (
@@ -23,9 +23,9 @@ DEFINITION = (
     " direction, one ended exactly where it begins, and none has begun there since. length: requests of a"
     " stream (of two or more), mean; parallel: streams under way at a time, mean over the requests."
 )
-# (sector, position, kind) in one number of 42 + 20 + 1 bits: 2 PiB, and a million requests at a time
-POSITION_BITS = 20
-SECTOR_LIMIT = 1 << (62 - POSITION_BITS)
+# (sector, position, kind) in one number of 46 + 16 + 1 bits; so many requests at a time fit a CPU's cache
+POSITION_BITS = 16
+SECTOR_LIMIT = 1 << 42  # 2 PiB
 STEP = (1 << POSITION_BITS) - WINDOW
 
 
@@ -52,10 +52,10 @@ class Streams:
     continues: npt.NDArray[np.bool_]
 
 
-def predecessors(start: I64, end: I64) -> I64:
+def predecessors(start: I64, end: I64) -> Ints:
     """For requests of one device and direction in issue order: which one each continues, -1 for none."""
     n = start.size
-    previous = np.full(n, -1, dtype=np.int64)
+    previous: Ints = np.full(n, -1, dtype=np.int32 if n < 1 << 31 else np.int64)
     for first in range(0, n, STEP):
         low = max(first - WINDOW, 0)
         high = min(first + STEP, n)
@@ -85,16 +85,22 @@ def measure_streams(block: Block, found: Moves) -> Streams:
     """Streams of every device and direction, in the order of device numbers, reads first."""
     continues = np.zeros(found.rows.size, dtype=np.bool_)
     rows = []
-    dev = block.dev[found.rows]
+    one = not block.rows or bool((block.dev == block.dev[0]).all())
+    dev = block.dev[:1] if one else block.dev[found.rows]
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))]) if dev.size else dev
     for number in numbers:
         for op in ("read", "write"):
-            at = np.flatnonzero((dev == number) & block.op.is_(op)[found.rows])
+            mine = block.op.is_(op)[found.rows]
+            if not one:
+                mine &= dev == number
+            at = np.flatnonzero(mine).astype(found.rows.dtype)
+            del mine
             if not at.size:
                 continue
             chosen = found.rows[at]
             start = block.sector[chosen]
             previous = predecessors(start, start + length_sectors(block, chosen))
+            del start
             goes_on = previous >= 0
             continues[at] = goes_on
             after = np.flatnonzero(goes_on)

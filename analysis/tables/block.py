@@ -176,10 +176,10 @@ class Block:
     failed: npt.NDArray[np.bool_]  # ended with an error
     # queue <= issue <= complete, all after boot: other rows are in every count, not in latencies
     timed: npt.NDArray[np.bool_]
-    read: Callable[[str], I64 | None]  # a column by name; None: all are null
-    kept: dict[str, I64 | None] = field(default_factory=dict)
+    read: Callable[[str], Ints | None]  # a column by name; None: all are null
+    kept: dict[str, Ints | None] = field(default_factory=dict)
 
-    def rare(self, name: str) -> I64 | None:
+    def rare(self, name: str) -> Ints | None:
         """A column that is in memory from its first use until let_go()."""
         if name not in self.kept:
             self.kept[name] = self.read(name)
@@ -189,42 +189,42 @@ class Block:
         """Give the memory of the rare columns back."""
         self.kept.clear()
 
-    def _or_zeros(self, name: str) -> I64:
+    def _or_zeros(self, name: str) -> Ints:
         column = self.rare(name)
-        return np.zeros(self.rows, dtype=np.int64) if column is None else column
+        return np.zeros(self.rows, dtype=np.int32) if column is None else column
 
     @property
-    def insert_ns(self) -> I64:
+    def insert_ns(self) -> Ints:
         """0: never in a scheduler."""
         return self._or_zeros("insert_ns")
 
     @property
-    def ino(self) -> I64:
+    def ino(self) -> Ints:
         """0: none."""
         return self._or_zeros("ino")
 
     @property
-    def merges(self) -> I64:
+    def merges(self) -> Ints:
         """Bios merged into it, beyond the first."""
         return self._or_zeros("merges")
 
     @property
-    def requeues(self) -> I64:
+    def requeues(self) -> Ints:
         """Times the driver gave it back."""
         return self._or_zeros("requeues")
 
     @property
-    def get_request_ns(self) -> I64 | None:
+    def get_request_ns(self) -> Ints | None:
         """0: not known; None: of no request."""
         return self.rare("get_request_ns")
 
     @property
-    def q2m_ns(self) -> I64 | None:
+    def q2m_ns(self) -> Ints | None:
         """Sum over the request's merges; 0: not known; None: of no request."""
         return self.rare("q2m_ns")
 
     @property
-    def m2d_ns(self) -> I64 | None:
+    def m2d_ns(self) -> Ints | None:
         """Sum over the request's merges; 0: not known; None: of no request."""
         return self.rare("m2d_ns")
 
@@ -250,15 +250,26 @@ def parts(rows: int, of: int = 1 << 16) -> Iterator[slice]:
         yield slice(first, min(first + of, rows))
 
 
-def _rare(stored: Stored) -> Callable[[str], I64 | None]:
-    def read(name: str) -> I64 | None:
+def _rare(stored: Stored) -> Callable[[str], Ints | None]:
+    def read(name: str) -> Ints | None:
         try:
-            values = stored.ints_if_any(name)
+            values: Ints | None = None
+            if stored.any(name):
+                values = (
+                    stored.small_ints(name) if name in ("ino", "merges", "requeues") else stored.ints(name)
+                )
         except TableError as error:
             raise ReportError(f"{error}; remove tables/block.parquet and report again") from None
         return np.clip(values, 0, SMALL) if values is not None and name in ("merges", "requeues") else values
 
     return read
+
+
+def _as_one(values: Ints) -> Ints:
+    """A column that is the same in all rows, in the memory of one."""
+    if values.size and bool((values == values[0]).all()):
+        return np.broadcast_to(values[:1].copy(), values.shape)
+    return values
 
 
 def from_stored(stored: Stored) -> Block:
@@ -274,7 +285,7 @@ def from_stored(stored: Stored) -> Block:
         queue_ns=queue,
         issue_ns=issue,
         complete_ns=complete,
-        dev=stored.small_ints("dev"),
+        dev=_as_one(stored.small_ints("dev")),
         sector=stored.ints("sector"),
         bytes=stored.small_ints("bytes"),
         op=stored.words("op"),

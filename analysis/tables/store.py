@@ -328,11 +328,9 @@ class Stored:
             values[at] = part
         return values
 
-    def ints_if_any(self, name: str) -> I64 | None:
-        """An integer column; None if all are null."""
-        if all(part.null_count == len(part) for _, part in self._parts(name)):
-            return None
-        return self.ints(name)
+    def any(self, name: str) -> bool:
+        """Is any of a column not null?"""
+        return any(part.null_count < len(part) for _, part in self._parts(name))
 
     def ids(self, name: str) -> npt.NDArray[np.uint64]:
         """A column of 64-bit unsigned numbers."""

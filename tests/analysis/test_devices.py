@@ -106,7 +106,7 @@ def test_each_device_has_a_band_of_its_own(
     block = load_tables(open_run(Spec(block=rows).write(tmp_path_factory.mktemp("run") / "r"))).block
     assert block is not None
     numbers = [MAIN, JOURNAL, OTHER]
-    used = [disk_map.stretches(begin, end) for begin, end in disk_map.extents(block, numbers)]
+    used = disk_map.used(block, numbers)
     axis = disk_map.make_axis(used, sizes or [0, 0, 0], 90)
     assert axis is not None
     placed = disk_map.place(block, numbers, axis, START_NS, START_NS + 1000, 30)
@@ -117,7 +117,7 @@ def test_each_device_has_a_band_of_its_own(
         assert drawn[of_row == i].sum() == expected
         if expected:
             assert (of_row == i).sum() >= min(90 * 0.2 / 2, sum(b - a for a, b in used[i]))
-    strip = disk_map.whole_disk(placed, np.ones(block.rows, dtype=np.bool_), axis.end, 50)
+    strip = disk_map.whole_disk(placed, np.zeros(block.rows, dtype=np.int8), 1, axis.end, 50)[0]
     assert strip.sum() == sum(size for *_, size, _ in items)
 
 

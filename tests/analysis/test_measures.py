@@ -58,7 +58,7 @@ def block_of(begin: list[int], end: list[int], sector: list[int], nbytes: list[i
 def axis_of(
     block: Block, numbers: list[int], rows: int, sizes: list[int] | None = None
 ) -> disk_map.Axis | None:
-    used = [disk_map.stretches(begin, end) for begin, end in disk_map.extents(block, numbers)]
+    used = disk_map.used(block, numbers)
     return disk_map.make_axis(used, sizes or [0] * len(numbers), rows)
 
 
@@ -187,7 +187,7 @@ def test_the_map_holds_every_byte(items: list[tuple[int, int, int]], rows: int) 
     assert (drawn >= 0).all()
     by_column = np.bincount([int(moment * (40 / 1000)) for moment in t], size, 40)
     assert drawn.sum(axis=0).tolist() == by_column.tolist()
-    assert disk_map.whole_disk(placed, np.ones(len(t), dtype=np.bool_), max(sector) + 1, 50).sum() == sum(
+    assert disk_map.whole_disk(placed, np.zeros(len(t), dtype=np.int8), 1, max(sector) + 1, 50).sum() == sum(
         size
     )
 

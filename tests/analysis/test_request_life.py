@@ -207,7 +207,7 @@ def test_depth_and_periods_against_counting_every_moment(items: list[tuple[int, 
     end = begin + np.array([n for _, n in items], dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(busy, "CHUNK", chunk)
-        found = busy.busy(begin, end, 1000, 1100)
+        found = busy.busy(begin.copy(), end.copy(), 1000, 1100)
     depths = [int(((begin <= t) & (t < end)).sum()) for t in range(1000, 1100)]
     counts = Counter(depths)
     assert found.time_at_ns.tolist()[: max(depths) + 1] == [counts[d] for d in range(max(depths) + 1)]
@@ -230,7 +230,7 @@ def test_depth_and_periods_against_counting_every_moment(items: list[tuple[int, 
 def test_shares_of_depths() -> None:
     """Twelve requests that start 10 ns apart and end together."""
     begin = np.arange(0, 120, 10, dtype=np.int64)
-    found = busy.busy(begin, np.full(12, 200, dtype=np.int64), 0, 1000)
+    found = busy.busy(begin.copy(), np.full(12, 200, dtype=np.int64), 0, 1000)
     assert found.shares[:7] == pytest.approx([0.8, 0.01, 0.01, 0.02, 0.04, 0.03 + 0.09, 0])
     assert sum(found.shares) == pytest.approx(1)
 

@@ -135,7 +135,7 @@ def test_what_a_known_permutation_saved(tmp_path: Path) -> None:
     block = load_block(rows, tmp_path / "r")
     queued = sorted(range(1000), key=lambda i: order[i])
     expected = sum(b != a + 1 for a, b in pairwise(queued))
-    (row,) = seek_cost.by_order(block, seeks.moves(block), seeks.moves(block, in_queue_order=True), {})
+    (row,) = seek_cost.by_order(block, seeks.in_turn(block), seeks.in_turn(block, in_queue_order=True), {})
     assert (row.issued.seeks, row.queued.seeks, row.saved_seeks) == (0, expected, expected)
     assert row.issued.position_s == 0
     assert row.issued.transfer_s == pytest.approx(row.queued.transfer_s)
@@ -166,7 +166,7 @@ def test_the_model_against_one_at_a_time(tmp_path_factory: pytest.TempPathFactor
     rows = [request(START_NS + i * 1000, start) for i, start in enumerate(starts)]
     block = load_block(rows, tmp_path_factory.mktemp("run") / "r")
     found = seeks.moves(block)
-    (row,) = seek_cost.by_order(block, found, found, {DEV: 10**9})
+    (row,) = seek_cost.by_order(block, found.rows, found.rows, {DEV: 10**9})
     assert row.issued.position_s == pytest.approx(naive_position_s(starts, 8), rel=1e-9)
 
 
@@ -187,7 +187,7 @@ def test_a_larger_disk_has_longer_ways_for_the_same_share(tmp_path: Path) -> Non
     rows = [request(START_NS, 0), request(START_NS + 1, 2 * 10**12 // 512 - 8)]
     block = load_block(rows, tmp_path / "r")
     found = seeks.moves(block)
-    (row,) = seek_cost.by_order(block, found, found, {DEV: 2 * 10**12})
+    (row,) = seek_cost.by_order(block, found.rows, found.rows, {DEV: 2 * 10**12})
     assert row.issued.position_s * 1e3 == pytest.approx(18 + seek_cost.REVOLUTION_MS / 2, rel=1e-6)
     # the second at the inner edge: 40 MB/s
     assert row.issued.transfer_s == pytest.approx(4096 / 74e6 + 4096 / 40e6, rel=1e-6)
