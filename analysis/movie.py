@@ -10,15 +10,15 @@ from analysis.errors import ReportError, TableError
 from analysis.figures import disk_panel, movie
 from analysis.figures.phase_strip import runs_of_names
 from analysis.files import write_atomic
+from analysis.geometry import read_geometry
 from analysis.measures.movie_frames import Frames, Overview, look_over, make_frames
 from analysis.measures.window import LONGEST_RUN_NS
 from analysis.reports import about
-from analysis.run import Run, as_int, dig, open_run
+from analysis.run import Run, open_run
 from analysis.tables.block_parts import parts
 from analysis.tables.load import load_phases, open_block
 
 FILE = "movie.html"
-MOST_EXTENTS = 1000
 
 
 def _window(run: Run, found: Overview) -> tuple[int, int, int, bool]:
@@ -41,18 +41,6 @@ def _phases(run: Run, zero_ns: int, start_ns: int, end_ns: int) -> list[movie.Ph
             label = f"{name} ×{times}" if times > 1 else name
             found.append(movie.Phase(name, label, (begin - zero_ns) / 1e9, (end - zero_ns) / 1e9))
     return found[: movie.MOST_PHASES]
-
-
-def _journal(run: Run) -> list[tuple[int, int]]:
-    """Where run.json says the journal lies, [start, end) in sectors of the first disk."""
-    extents = dig(run.facts, "filesystem", "geometry", "journal")
-    found = []
-    for extent in extents[:MOST_EXTENTS] if isinstance(extents, list) else []:
-        if isinstance(extent, list) and len(extent) == 2:
-            start, end = as_int(extent[0]), as_int(extent[1])
-            if start is not None and end is not None and 0 <= start < end:
-                found.append((start, end))
-    return found
 
 
 def _subtitle(run: Run, frames: Frames) -> str:
@@ -95,8 +83,6 @@ def _make(run: Run) -> str:
     frames = make_frames(found, parts(table), start, end, disk_panel.sizes(of))
     if frames is None:
         raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
-    disk = next((i for i, device in enumerate(of) if device.role == "disk"), None)
-    outlines = movie.outlines(frames.grid, disk, _journal(run)) if disk is not None else []
     title = about.run_title(run)
     words = movie.Words(
         title=f"{title} · {units.seconds((end - start) / 1e9)} s",
@@ -106,8 +92,8 @@ def _make(run: Run) -> str:
         time="seconds since the workload started" if stated else "seconds since the first request",
         mark=about.mark(run, "block"),
         phases=_phases(run, zero, start, end),
-        outlines=outlines,
-        outline="journal",
+        numbers=[device.number for device in of],
+        geometry=read_geometry(run),
     )
     page = movie.render(frames, words, zero)
     write_atomic(run.path / FILE, page.encode("utf-8", "backslashreplace"))

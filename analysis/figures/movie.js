@@ -224,14 +224,14 @@ function drawHead() {
   put(`fading: in the ${movie.fade_words} before`, (a, b) => [0.8, 0.5, 0.2].forEach((alpha, i) => { pen.fillStyle = `rgba(90,90,90,${alpha})`; pen.fillRect(a + i * 4, b, 4, 11); }));
   put("earlier", (a, b) => shape("write", a, b, 11, 11, BEFORE, LINE));
   put("not yet", (a, b) => shape("write", a, b, 11, 11, "#fff", LINE));
-  if (movie.outlines.length)
-    put(movie.outline_words, (a, b) => {
-      pen.lineWidth = 1.5;
-      pen.strokeStyle = movie.outline_color;
-      pen.setLineDash([3, 2]);
-      pen.strokeRect(a, b, 11, 11);
-      pen.setLineDash([]);
-    });
+  movie.outlined.forEach((kind, i) => {
+    if (outlined(kind.kind).size)
+      put(`${kind.kind}: the file system's own place for it`, (a, b) => {
+        borderPen(kind);
+        pen.strokeRect(a + i, b + i, 11 - 2 * i, 11 - 2 * i);
+        pen.setLineDash([]);
+      });
+  });
 }
 
 // What each cell shows now: of each shape the inks of its classes, the newer the heavier, mixed.
@@ -288,16 +288,28 @@ function drawGrid() {
     const color = css(one.sum.map((value) => value / one.weight), one.now ? 1 : 0.9 * one.strongest);
     shape(op, x + 1, y + 1, CELL_W - 1, cellHeight - 1, color, one.now && op !== "discard" ? INK : null);
   }
-  drawOutlines();
+  movie.outlined.forEach((kind, i) => drawOutlines(kind, i * 1.5));
 }
 
-// The border of the outlined cells: the sides at which the next cell is none of them.
-function drawOutlines() {
+// The cells that hold something of the file system's areas of a kind.
+function outlined(kind) {
   const inside = new Set();
-  for (const [first, last] of movie.outlines) for (let i = first; i <= last; i++) inside.add(i);
+  for (const area of movie.areas)
+    if (area.kind === kind)
+      for (const [first, last] of area.ranges) for (let i = first; i <= last; i++) inside.add(i);
+  return inside;
+}
+
+function borderPen({ color, dash }) {
   pen.lineWidth = 1.5;
-  pen.strokeStyle = movie.outline_color;
-  pen.setLineDash([3, 2]);
+  pen.strokeStyle = color;
+  pen.setLineDash(dash);
+}
+
+// The border of such cells: the sides at which the next cell is none of them. The kinds do not cover each other.
+function drawOutlines(kind, inset) {
+  const inside = outlined(kind.kind);
+  borderPen(kind);
   pen.beginPath();
   const side = (x1, y1, x2, y2) => {
     pen.moveTo(x1, y1);
@@ -307,10 +319,10 @@ function drawOutlines() {
   const has = (cell, y) => inside.has(cell) && layout.cells[cell][1] === y;
   for (const i of inside) {
     const [x, y] = layout.cells[i], column = i % movie.columns, right = x + CELL_W, low = y + cellHeight;
-    if (!has(i - movie.columns, y - cellHeight)) side(x, y, right, y);
-    if (!has(i + movie.columns, low)) side(x, low, right, low);
-    if (column === 0 || !inside.has(i - 1)) side(x, y, x, low);
-    if (column === movie.columns - 1 || !inside.has(i + 1)) side(right, y, right, low);
+    if (!has(i - movie.columns, y - cellHeight)) side(x, y + inset, right, y + inset);
+    if (!has(i + movie.columns, low)) side(x, low - inset, right, low - inset);
+    if (column === 0 || !inside.has(i - 1)) side(x + inset, y, x + inset, low);
+    if (column === movie.columns - 1 || !inside.has(i + 1)) side(right - inset, y, right - inset, low);
   }
   pen.stroke();
   pen.setLineDash([]);
@@ -362,9 +374,15 @@ function drawSide() {
       requests += frames.requests[j];
       bytes += frames.bytes[j];
     }
-  row(`cell at ${bytesInWords(line.offset + (cell % movie.columns) * movie.cell_bytes)}`, "", { bold: true });
+  const offset = line.offset + (cell % movie.columns) * movie.cell_bytes;
+  row(`cell at ${bytesInWords(offset)}`, "", { bold: true });
   row("in this frame", `${count(requests)}, ${bytesInWords(bytes)}`);
   row("in the whole run", `${count(here.requests)}, ${bytesInWords(here.bytes)}`);
+  for (const group of movie.groups)
+    if (group.device === line.device && offset + movie.cell_bytes > group.first_byte && offset < group.end_byte)
+      row(group.name, count(Math.max(0, Math.floor((offset - group.first_byte) / group.bytes))));
+  for (const area of movie.areas)
+    if (area.ranges.some(([first, last]) => first <= cell && cell <= last)) row(`holds ${area.name}`, "");
 }
 
 function pointedCell() {

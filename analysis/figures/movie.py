@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from analysis import units
 from analysis.figures import style
+from analysis.geometry import Geometry
 from analysis.measures import disk_grid, movie_frames
 from analysis.measures.disk_grid import COLUMNS, Grid, Line
 from analysis.measures.movie_frames import KINDS, Entries, Frames
@@ -37,6 +38,8 @@ LEAST_FADE_FRAMES = 8
 LENGTH_S = 30  # of the movie at the speed it begins with
 LABEL_EVERY = 4  # rows
 MOST_PHASES = 2000
+MOST_GROUPS = 100  # lots of equal groups; a device has one
+OUTLINED = {"journal": (3, 2), "metadata": (1, 2)}  # kinds of areas, and the dashes of their borders
 OPS = ("write", "read", "discard")
 PARTS = Path(__file__).parent
 
@@ -62,10 +65,8 @@ class Words:
     time: str  # of the time axis
     mark: str = ""  # "*": requests were lost
     phases: Sequence[Phase] = field(default_factory=list)
-    outlines: Sequence[tuple[int, int]] = field(
-        default_factory=list
-    )  # first and last cell of what is outlined
-    outline: str = ""
+    numbers: Sequence[int] = ()  # of the devices
+    geometry: Geometry = field(default_factory=Geometry)
 
 
 def varints(values: I64) -> bytes:
@@ -143,21 +144,53 @@ def _offset(offset: int, end: int, row_bytes: int) -> str:
     return f"{offset / factor:,.{decimals}f} {unit}" if offset else "0"
 
 
-def outlines(grid: Grid, device: int, extents: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """First and last cell, row by row, of what is drawn of these [start, end) sectors of a device."""
-    found = set()
-    row = 0
-    for line in grid.lines:
-        if line.is_gap:
+@dataclass(frozen=True)
+class AreaCells:
+    """The cells, first and last of each row or part of a row, that hold something of an area."""
+
+    name: str
+    kind: str
+    ranges: list[tuple[int, int]]
+
+
+def area_cells(grid: Grid, geometry: Geometry, numbers: Sequence[int]) -> list[AreaCells]:
+    """Where the file system's areas are among the cells. numbers: of the devices, in the grid's order."""
+    found: dict[int, set[tuple[int, int]]] = {}
+    rows = [line for line in grid.lines if not line.is_gap]
+    for row, line in enumerate(rows):
+        of = geometry.devices.get(numbers[line.device])
+        if of is None or not of.edges.size:
             continue
-        for start, end in extents if line.device == device else []:
-            low = max(start, line.first_sector) - line.first_sector
-            high = min(end, line.first_sector + line.sectors) - line.first_sector
-            if low < high:
-                base = row * COLUMNS
-                found.add((base + low // grid.cell_sectors, base + (high - 1) // grid.cell_sectors))
-        row += 1
-    return sorted(found)
+        end = line.first_sector + line.sectors
+        begin = max(int(np.searchsorted(of.edges, line.first_sector, side="right")) - 1, 0)
+        for i in range(begin, int(np.searchsorted(of.edges, end))):
+            # the last piece has no end: what lies behind the file system
+            until = int(of.edges[i + 1]) if i + 1 < of.edges.size else end
+            low, high = max(int(of.edges[i]), line.first_sector), min(until, end)
+            if low < high and of.areas[i]:
+                first, last = (
+                    (sector - line.first_sector) // grid.cell_sectors + row * COLUMNS
+                    for sector in (low, high - 1)
+                )
+                found.setdefault(int(of.areas[i]), set()).add((first, last))
+    areas = geometry.areas
+    return [AreaCells(areas[i].name, areas[i].kind, sorted(some)) for i, some in sorted(found.items())]
+
+
+def _groups(geometry: Geometry, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """The groups of each device, for the words on a cell."""
+    return [
+        {
+            "device": device,
+            "name": one.name,
+            "first_byte": one.first * SECTOR_BYTES,
+            "bytes": one.sectors * SECTOR_BYTES,
+            "end_byte": one.end * SECTOR_BYTES,
+        }
+        for device, number in enumerate(numbers)
+        if number in geometry.devices
+        for one in geometry.devices[number].groups[:MOST_GROUPS]
+    ]
 
 
 def speeds(span_s: float) -> tuple[list[tuple[str, str]], str]:
@@ -209,9 +242,14 @@ def _data(frames: Frames, packed: bytes, words: Words, zero_ns: int) -> dict[str
             {"name": p.name, "label": p.label, "start_s": p.start_s, "end_s": p.end_s, "color": color}
             for p, color in zip(words.phases, style.PHASE_BANDS * MOST_PHASES, strict=False)
         ],
-        "outlines": [list(one) for one in words.outlines],
-        "outline_words": words.outline,
-        "outline_color": style.JOURNAL,
+        "areas": [
+            {"name": one.name, "kind": one.kind, "ranges": one.ranges}
+            for one in area_cells(frames.grid, words.geometry, words.numbers)
+        ],
+        "groups": _groups(words.geometry, words.numbers),
+        "outlined": [
+            {"kind": kind, "color": style.CLASS[kind], "dash": dash} for kind, dash in OUTLINED.items()
+        ],
         "packed": base64.b64encode(packed).decode("ascii"),
     }
 

@@ -297,15 +297,59 @@ def test_several_disks_lie_one_below_the_other(tmp_path: Path) -> None:
     assert of_device == {0: 10, 1: 20, 2: 40}
 
 
-def test_the_journal_is_outlined_where_it_lies(made: Path) -> None:
-    data, _, _ = frames_of(made)
-    inside = {cell for first, last in data["outlines"] for cell in range(first, last + 1)}
+def cells_of(data: dict[str, Any], name: str) -> set[int]:
+    return {
+        cell
+        for area in data["areas"]
+        if area["name"] == name
+        for first, last in area["ranges"]
+        for cell in range(first, last + 1)
+    }
+
+
+def test_areas_of_the_file_system_are_at_the_cells_that_hold_some_of_them(tmp_path: Path) -> None:
+    spec = mixed()
+    places = {
+        "journal": [[30_000_001, 30_262_145]],
+        "inode tables": [[i * 4_000_000, i * 4_000_000 + 5] for i in range(9)],
+        "bitmaps": [[30_262_145, 30_262_146]],
+    }
+    areas = [
+        {"name": name, "kind": "journal" if name == "journal" else "metadata", "dev": "7:3", "extents": some}
+        for name, some in places.items()
+    ]
+    span = {"dev": "7:3", "start_sector": 0, "end_sector": 35_000_000, "rest": "blocks", "rest_kind": "data"}
+    groups = {"group": "block group", "group_sectors": 262_144, "first_group_sector": 0}
+    spec.run["filesystem"]["geometry"] = {"areas": areas, "spans": [{**span, **groups}]}
+    run = spec.write(tmp_path / "run")
+    assert make(run).returncode == 0
+    data, _, _ = frames_of(run)
     drawn = [line for line in data["lines"] if "gap" not in line]
-    for cell in range(data["cells"]):
-        begin = drawn[cell // COLUMNS]["offset"] + cell % COLUMNS * data["cell_bytes"]
-        touches = begin < 30_262_145 * 512 and begin + data["cell_bytes"] > 30_000_001 * 512
-        assert (cell in inside) == touches
-    assert inside
+    for name, extents in places.items():
+        expected_cells = {
+            cell
+            for cell in range(data["cells"])
+            for begin in [drawn[cell // COLUMNS]["offset"] + cell % COLUMNS * data["cell_bytes"]]
+            if any(begin < end * 512 and begin + data["cell_bytes"] > start * 512 for start, end in extents)
+        }
+        assert cells_of(data, name) == expected_cells and expected_cells
+    assert max(cells_of(data, "blocks")) < data["cells"] - 1  # the disk goes on behind the file system
+    assert data["groups"] == [
+        {
+            "device": 0,
+            "name": "block group",
+            "first_byte": 0,
+            "bytes": 128 << 20,
+            "end_byte": 35_000_000 * 512,
+        }
+    ]
+    assert [one["kind"] for one in data["outlined"]] == ["journal", "metadata"]
+
+
+def test_an_older_runs_journal_is_one_area(made: Path) -> None:
+    data, _, _ = frames_of(made)
+    assert cells_of(data, "journal")
+    assert [(area["name"], area["kind"]) for area in data["areas"]] == [("journal", "journal")]
 
 
 stretches = st.lists(
