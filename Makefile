@@ -61,7 +61,7 @@ movie: | setup ## RUN/movie.html: the disk as a grid, requests lighting up in th
 compare: | setup ## one report of several finished runs, side by side: RUNS="runs/… runs/…"
 	$(Q)set -f; $(PYTHON) -m analysis compare $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} $${SEEKMETER_RUNS-}
 
-import: build/import-blktrace | setup ## make a run directory of a block trace of blktrace's, and report it: TRACE=path/sda
+import: build/import-blktrace build/text-to-blktrace | setup ## make a run directory of another tool's block trace, and report it: TRACE=FILE
 	$(Q)$(PYTHON) -m analysis import $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} "$${SEEKMETER_TRACE-}"
 
 plan: ## say what trace with these words would do: every command line, device, size, time
@@ -114,61 +114,71 @@ override SKELETONS := $(BPF_OBJECTS:.bpf.o=.skel.h)
 override RECORDER_OBJECTS := $(patsubst collectors/recorder/%.c,build/objects/recorder/%.o,$(wildcard collectors/recorder/*.c))
 override GENERATORS := $(patsubst workloads/generators/%.c,build/generators/%,$(wildcard workloads/generators/*.c))
 override COMMON_OBJECTS := $(patsubst workloads/generators/%.c,build/objects/generators/%.o,$(wildcard workloads/generators/common/*.c))
-override IMPORTER_OBJECTS := $(patsubst analysis/importers/blktrace_reader/%.c,build/objects/importers/%.o,$(wildcard analysis/importers/blktrace_reader/*.c))
+override IMPORTER_SOURCES := $(wildcard analysis/importers/blktrace_reader/*.c)
+override TEXT_OBJECTS := $(patsubst analysis/importers/text_reader/%.c,build/objects/text/%.o,$(wildcard analysis/importers/text_reader/*.c))
 override BLKTRACE_OBJECTS := $(patsubst collectors/blktrace/%.c,build/objects/blktrace/%.o,$(wildcard collectors/blktrace/*.c))
 override C_FILES = $(shell find analysis bpf collectors workloads tests -name '*.[ch]')
 override SHELL_FILES = .ci/run $(shell find collectors workloads tests -name '*.sh')
 
-build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS) build/guest-init build/import-blktrace build/blk-tracer
+# Each file is made aside and renamed: two makes at once, or one that is killed, leave no half of it to the other.
+override ASIDE = new=$@.$$$$; trap 'rm -f "$$new" "$$new.d"' EXIT;
+override DEPENDS = -MMD -MP -MF "$$new.d" -MT $@
+override RENAME = && mv -f "$$new" $@
+override RENAME_OBJECT = && mv -f "$$new.d" $(@:.o=.d) $(RENAME)
+
+build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS) build/guest-init build/import-blktrace build/text-to-blktrace build/blk-tracer
 
 build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
 	@echo '  BPF   $(@F)'; mkdir -p $(@D)
-	$(Q)clang $(BPF_CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(ASIDE) clang $(BPF_CFLAGS) $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 build/bpf/%.skel.h: build/bpf/%.bpf.o
 	@echo '  SKEL  $(@F)'
-	$(Q)bpftool gen skeleton $< name $*_bpf > $@
+	$(Q)$(ASIDE) bpftool gen skeleton $< name $*_bpf > "$$new" $(RENAME)
 
 # The skeletons come first: which of them a file includes is known only after its first compilation.
 build/objects/recorder/%.o: collectors/recorder/%.c Makefile | $(SKELETONS) setup
 	@echo '  CC    $(@F)'; mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -I build/bpf -I bpf -MMD -MP -c $< -o $@
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) -I build/bpf -I bpf $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 build/recorder: $(RECORDER_OBJECTS)
 	@echo '  LINK  $(@F)'
-	$(Q)$(CC) $^ -lbpf -lelf -lz -lm -pthread -o $@
+	$(Q)$(ASIDE) $(CC) $^ -lbpf -lelf -lz -lm -pthread -o "$$new" $(RENAME)
 
 build/objects/generators/%.o: workloads/generators/%.c Makefile | setup
 	@echo '  CC    $(@F)'; mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -I workloads/generators -MMD -MP -c $< -o $@
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) -I workloads/generators $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 $(GENERATORS): build/generators/%: build/objects/generators/%.o $(COMMON_OBJECTS)
 	@echo '  LINK  $(@F)'; mkdir -p $(@D)
-	$(Q)$(CC) $^ -lz -lm -pthread -o $@
+	$(Q)$(ASIDE) $(CC) $^ -lz -lm -pthread -o "$$new" $(RENAME)
 
 build/objects/blktrace/%.o: collectors/blktrace/%.c Makefile | setup
 	@echo '  CC    $(@F)'; mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 build/blk-tracer: $(BLKTRACE_OBJECTS)
 	@echo '  LINK  $(@F)'
-	$(Q)$(CC) $^ -lbpf -lelf -lz -o $@
+	$(Q)$(ASIDE) $(CC) $^ -lbpf -lelf -lz -o "$$new" $(RENAME)
 
-# Hundreds of millions of events go through it, each through functions of several files.
-build/import-blktrace $(IMPORTER_OBJECTS): override CFLAGS += -O3 -flto=auto
-
-build/objects/importers/%.o: analysis/importers/blktrace_reader/%.c Makefile | setup
+# Hundreds of millions of events go through it, each through functions of several files. No objects that two makes at
+# once would share: what is left to the linker has a name of its own in each, and the linker reads it twice.
+build/import-blktrace: $(IMPORTER_SOURCES) $(wildcard analysis/importers/blktrace_reader/*.h bpf/*.h) Makefile | setup
 	@echo '  CC    $(@F)'; mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -I bpf -MMD -MP -c $< -o $@
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) -O3 -flto=auto -I bpf $(IMPORTER_SOURCES) -o "$$new" $(RENAME)
 
-build/import-blktrace: $(IMPORTER_OBJECTS)
-	@echo '  LINK  $(@F)'; mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $^ -o $@
+build/objects/text/%.o: analysis/importers/text_reader/%.c Makefile | setup
+	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
+
+build/text-to-blktrace: $(TEXT_OBJECTS)
+	@echo '  LINK  $(@F)'
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) $^ -o "$$new" $(RENAME)
 
 # Static: what it needs of the guest's root comes over 9p, each file of a dynamic one too.
 build/guest-init: workloads/machines/init.c Makefile | setup
 	@echo '  CC    $(@F)'; mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -static $< -o $@
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) -static $< -o "$$new" $(RENAME)
 
 .SECONDARY:
 Makefile: ;

@@ -4,7 +4,7 @@
     python -m analysis report RUN                      all reports of a run, in its directory
     python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
-    python -m analysis import [--out=DIR] TRACE        a run directory of a block trace, and its reports
+    python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
 
 Exit codes: 0 done, 1 the report failed, 2 wrong words.
 """
@@ -43,12 +43,13 @@ def _make(words: list[str]) -> str:
         out = words[1].removeprefix("--out=") if words[1:] and words[1].startswith("--out=") else ""
         return make_compare([Path(word) for word in words[2 if out else 1 :]], Path(out) if out else None)
     if words[:1] == ["import"] and len(words) in (2, 3):
-        from analysis.importers.blktrace import import_trace
+        from analysis.importers.trace import import_trace
         from analysis.report import make_report
 
         if not words[-1]:
             raise WordError(
-                "nothing to import: add TRACE=path/sda (files of blktrace), or a dump of blkparse -d"
+                "nothing to import: add TRACE=FILE, a block trace of blktrace (path/sda), perf, trace-cmd,"
+                " ftrace or biosnoop"
             )
         out = words[1].removeprefix("--out=") if len(words) == 3 else ""
         if (len(words) == 3) == (words[1].startswith("--out=") and out != ""):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Errors a user may see: lower case, subject first, then the remedy. Exit codes: 1 failed, 2 wrong words."""
+"""Errors a user may see: lower case, subject first, then the remedy.
+
+Exit codes: 1 failed, 2 wrong words, 3 this machine lacks something.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,12 @@ class WordError(ReportError):
     """The command's words are wrong."""
 
     exit_code = 2
+
+
+class MachineError(ReportError):
+    """This machine lacks something."""
+
+    exit_code = 3
 
 
 class TableError(Exception):

@@ -46,7 +46,7 @@ VARIABLES = {
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report or show (default runs/latest)",
-    "TRACE": "block trace to import: path/sda of blktrace, a folder of such, or a dump of blkparse -d",
+    "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
     "RUNS": "run directories to compare, 2 to 16 of them, separated by blanks",
 }
 
@@ -169,7 +169,10 @@ def parse(env: Mapping[str, str], job: str) -> Words:
     if job == "compare" and not words.runs:
         raise WordError("nothing to compare: add RUNS='runs/ONE runs/OTHER', two run directories or more")
     if job == "import" and words.trace is None:
-        raise WordError("nothing to import: add TRACE=path/sda (files of blktrace), or a dump of blkparse -d")
+        raise WordError(
+            "nothing to import: add TRACE=FILE, a block trace of blktrace (path/sda), perf, trace-cmd, ftrace"
+            " or biosnoop"
+        )
     if job == "watch" and words.dev is None:
         raise WordError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
     return words

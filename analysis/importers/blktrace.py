@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Import a block trace: blktrace's files of each CPU, or a binary dump (blkparse -d).
+"""Block traces as blktrace writes them: a file of each CPU, or a binary dump (blkparse -d).
 
 The files are read by build/import-blktrace (blktrace_reader/), which pairs the events to requests; here they
-are found, and what it says becomes run.json. The request's class, inode and process are not in such a trace,
-nor are locks, calls and counters: they are left out, and the reports say so in their place.
+are found, and what it says becomes run.json. Other formats are made such a stream first (text.py). The
+request's class, inode and process are not in such a trace, nor are locks, calls and counters: they are left
+out, and the reports say so in their place.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,22 @@ def _files_of(folder: Path, name: str | None) -> list[Path]:
     return [path for _, _, path in sorted(found)]
 
 
+@dataclass
+class Source:
+    """What is imported: blktrace's files, or a stream like them that was made of another format."""
+
+    trace: Path  # as the user named it
+    files: list[Path]  # for the reader
+    named: list[Path]  # for run.json: what the user has
+    format: str = "blktrace"
+    names: dict[str, str] = field(default_factory=dict)  # of devices: {"8:0": "sda"}
+    warnings: list[str] = field(default_factory=list)
+    lost: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)  # more for run.json's "imported"
+    realtime_offset_ns: int | None = None
+
+
 def find_files(trace: Path) -> tuple[str, list[Path]]:
     """The trace's name and files: TRACE=path/sda, sda.blktrace.0, a folder of such, or a dump."""
     try:
@@ -64,16 +81,17 @@ def find_files(trace: Path) -> tuple[str, list[Path]]:
     if not files:
         raise WordError(
             f"TRACE={clean(trace)} is not there, nor is {clean(name)}.blktrace.0; name a block trace: files"
-            " of blktrace (path/sda for path/sda.blktrace.*), a folder of them, or a dump of blkparse -d"
+            " of blktrace (path/sda for path/sda.blktrace.*), a folder of them, a dump of blkparse -d,"
+            " perf.data, trace.dat, or text of perf script, ftrace, trace-cmd report, blkparse or biosnoop"
         )
     return name, files
 
 
-def _read(run: ImportedRun, trace: Path, files: list[Path]) -> dict[str, Any]:
+def _read(run: ImportedRun, source: Source) -> dict[str, Any]:
     """Let the reader write the recording; returns what it says."""
     try:
         done = subprocess.run(
-            [READER, run.recordings, *files], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [READER, run.recordings, *source.files], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=None, check=False,
         )  # fmt: skip
     except FileNotFoundError:
@@ -88,7 +106,7 @@ def _read(run: ImportedRun, trace: Path, files: list[Path]) -> dict[str, Any]:
         raise
     if done.returncode == 2:
         run.discard()
-        raise WordError(f"TRACE={clean(trace)} can't be imported; name a block trace (see make help)")
+        raise WordError(f"TRACE={clean(source.trace)} can't be imported; name a block trace (see make help)")
     if done.returncode:
         run.interrupt("the trace could not be read to its end; what had been read until then is here")
         raise ReportError(f"the trace was not imported whole; {clean(run.path)} has what was read")
@@ -99,11 +117,11 @@ def _read(run: ImportedRun, trace: Path, files: list[Path]) -> dict[str, Any]:
     return dict(facts)
 
 
-def _devices(files: list[Path], said: Mapping[str, Any]) -> dict[str, Any]:
+def _devices(source: Source, said: Mapping[str, Any]) -> dict[str, Any]:
     """The devices as run.json has them: those with requests, named by the files of one device alone."""
-    names: dict[str, str] = {}
+    names = dict(source.names)
     for about in said["files"]:
-        matched = _OF_CPU.fullmatch(files[about["index"]].name)
+        matched = _OF_CPU.fullmatch(source.files[about["index"]].name)
         if matched:
             names[about["dev"]] = clean(matched[1], 40)
     found = [
@@ -113,7 +131,7 @@ def _devices(files: list[Path], said: Mapping[str, Any]) -> dict[str, Any]:
     return {"device": found[0], **({"more_devices": found[1:]} if len(found) > 1 else {})}
 
 
-def _warnings(said: Mapping[str, Any]) -> list[str]:
+def _warnings(source: Source, said: Mapping[str, Any]) -> list[str]:
     """What a reader of the reports must know of this trace."""
     found = [
         "imported from a block trace: whose pages a request carries, its inode and its process are not in it;"
@@ -144,40 +162,45 @@ def _warnings(said: Mapping[str, Any]) -> list[str]:
         )
     if said["other_byte_order"]:
         found.append("the trace comes from a machine of the other byte order")
-    return found
+    return found + source.warnings
 
 
-def _facts(files: list[Path], said: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(source: Source, said: Mapping[str, Any]) -> dict[str, Any]:
     clock: dict[str, Any] = {
         "name": "the trace's own",
         "record_start_ns": said["first_ns"],
         "record_end_ns": max(said["last_ns"], said["first_ns"] + 1),
     }
-    facts: dict[str, Any] = {"clock": clock, **_devices(files, said), "warnings": _warnings(said)}
-    offset_ns = as_int(said.get("realtime_offset_ns"))
+    facts: dict[str, Any] = {
+        "clock": clock,
+        **_devices(source, said),
+        "warnings": _warnings(source, said),
+    }
+    offset_ns = source.realtime_offset_ns
+    if offset_ns is None:
+        offset_ns = as_int(said.get("realtime_offset_ns"))
     if offset_ns is not None:
         clock["realtime_offset_ns"] = offset_ns
         start = (said["first_ns"] + offset_ns) / 1e9
         if 0 < start < 1 << 32:
             facts["start_realtime"] = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     facts["imported"] = {
-        "format": "blktrace",
-        "files": [clean(path) for path in files[:64]],
-        "file_count": len(files),
+        "format": source.format,
+        "files": [clean(path) for path in source.named[:64]],
+        "file_count": len(source.named),
         **{key: said[key] for key in _KEPT},
+        **source.facts,
     }
     return facts
 
 
-def import_trace(trace: Path, out: Path | None) -> Path:
-    """Make a run directory of a block trace; returns it."""
-    name, files = find_files(trace)
-    words = {"TRACE": clean(trace), **({"OUT": clean(out)} if out else {})}
-    command = " ".join(["make import", *(f"{key}={shlex.quote(text)}" for key, text in words.items())])
-    run = ImportedRun(name, out, command, words)
-    said = _read(run, trace, files)
+def read_source(run: ImportedRun, source: Source) -> None:
+    """Make the requests of the source's files the run's, and the run complete."""
+    said = _read(run, source)
     losses = read_json_object(run.recordings / "losses.json")
     for collector, why in _MISSING.items():
         losses["collectors"][collector] = {"state": "off", "why": why, "remedy": _REMEDY}
-    run.finish(_facts(files, said), losses)
-    return run.path
+    block = losses["collectors"]["block"]
+    for reasons, more in (("lost", source.lost), ("notes", source.notes)):
+        block[reasons] |= {reason: count for reason, count in more.items() if count}
+    run.finish(_facts(source, said), losses)

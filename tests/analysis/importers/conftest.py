@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The reader of block traces, built again with the compiler's checks of memory and of undefined behaviour."""
+"""The readers of traces, built again with the compiler's checks of memory and of undefined behaviour."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ import pytest
 TREE = Path(__file__).resolve().parents[3]
 
 
+CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def build(folder: Path, program: Path) -> Path:
+    """A program of a folder's C files that ends with an error at the first wrong access."""
+    flags: list[str | Path] = ["-std=c11", "-O1", "-g", "-D_GNU_SOURCE", *CHECKS, "-I", TREE / "bpf"]
+    subprocess.run(["gcc", *flags, *sorted(folder.glob("*.c")), "-o", program], check=True)
+    return program
+
+
 @pytest.fixture(scope="session")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """import-blktrace that ends with an error at the first wrong access."""
-    program = tmp_path_factory.mktemp("reader") / "import-blktrace"
-    sources = sorted((TREE / "analysis/importers/blktrace_reader").glob("*.c"))
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    subprocess.run(
-        [
-            "gcc",
-            "-std=c11",
-            "-O1",
-            "-g",
-            "-D_GNU_SOURCE",
-            *checks,
-            "-I",
-            TREE / "bpf",
-            *sources,
-            "-o",
-            program,
-        ],
-        check=True,
-    )
-    return program
+    """import-blktrace"""
+    folder = TREE / "analysis/importers/blktrace_reader"
+    return build(folder, tmp_path_factory.mktemp("reader") / "import-blktrace")
+
+
+@pytest.fixture(scope="session")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """text-to-blktrace"""
+    folder = TREE / "analysis/importers/text_reader"
+    return build(folder, tmp_path_factory.mktemp("translator") / "text-to-blktrace")

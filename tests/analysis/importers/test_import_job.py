@@ -132,7 +132,7 @@ def test_what_was_lost_is_marked(tmp_path: Path, tree: Path) -> None:
     [
         ("nothing", "is not there, nor is nothing.blktrace.0"),
         ("empty", "has no files NAME.blktrace.CPU"),
-        ("text", "does not begin as a block trace does"),
+        ("text", "holds no event of a disk in any format known"),
         ("zero", "holds no event"),
         ("fifo", "is not there"),
         ("", "nothing to import: add TRACE="),

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Block traces in text, and files that another program prints as text: perf.data, trace-cmd's trace.dat.
+
+build/text-to-blktrace (text_reader/) makes of the text a stream as blktrace writes it, so that one program
+pairs events to requests, whatever their source. The stream is a file in raw/ for as long as it is read.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import MachineError, ReportError, TableError, WordError
+from analysis.files import parse_json
+from analysis.importers.blktrace import Source
+from analysis.importers.directory import ImportedRun
+from analysis.run import clean
+
+TRANSLATOR = Path(__file__).resolve().parents[2] / "build" / "text-to-blktrace"
+_SAID_BYTES = 4096  # of a program's complaints
+_NANOSECONDS, _MILLISECONDS_2 = 9, 2  # digits
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that prints a file of its own as text."""
+
+    name: str
+    format: str  # what it reads
+    package: str
+    arguments: tuple[str, ...]  # before the file's name
+
+    def check(self, trace: Path) -> None:
+        """MachineError if it is not installed."""
+        if shutil.which(self.name) is None:
+            raise MachineError(
+                f"TRACE={clean(trace)} is read by {self.name}, which is not installed; install it (Debian:"
+                f" {self.package}), or import what it prints: {self.name} {' '.join(self.arguments)} FILE"
+            )
+
+    def command(self, trace: Path) -> list[str]:
+        return [self.name, *self.arguments, str(trace.absolute())]
+
+
+PROGRAMS = {
+    # Only what is needed, of tracepoints only, in nanoseconds, and also if somebody else recorded it.
+    "perf": Program(
+        "perf", "perf.data", "linux-perf",
+        ("script", "-f", "--ns", "--show-lost-events", "-F", "trace:comm,tid,cpu,time,event,trace", "-i"),
+    ),
+    "trace-cmd": Program("trace-cmd", "trace.dat of trace-cmd", "trace-cmd", ("report", "-t", "-i")),
+}  # fmt: skip
+
+
+def _last_line(said: bytes) -> str:
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
+    return clean(lines[-1], 200) if lines else "it does not say why"
+
+
+def _translate(run: ImportedRun, trace: Path, program: Program | None, stream: Path) -> Mapping[str, Any]:
+    """Write the stream; returns what the translator says."""
+    with tempfile.TemporaryFile() as complaints, trace.open("rb") as file:
+        printing = None
+        if program is not None:
+            printing = subprocess.Popen(
+                program.command(trace), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints
+            )
+        with tempfile.TemporaryFile() as refusal:
+            try:
+                done = subprocess.run(
+                    [TRANSLATOR, stream], stdin=file if printing is None else printing.stdout,
+                    stdout=subprocess.PIPE, stderr=refusal, check=False,
+                )  # fmt: skip
+            finally:
+                if printing is not None and printing.stdout is not None:
+                    printing.stdout.close()  # then it ends, if it has not
+                    printing.wait()
+            refusal.seek(0)
+            why = _last_line(refusal.read(_SAID_BYTES)).removeprefix("seekmeter: the trace: ")
+        complaints.seek(0)
+        complaint = complaints.read(_SAID_BYTES)
+    if printing is not None and program is not None and printing.returncode and done.returncode != 1:
+        run.discard()
+        raise WordError(
+            f"TRACE={clean(trace)} can't be read by {program.name} ({_last_line(complaint)}); record it"
+            f" again, or print it where it was recorded: {program.name} {' '.join(program.arguments)} FILE"
+        )
+    if done.returncode == 2:
+        run.discard()
+        raise WordError(f"TRACE={clean(trace)} can't be imported: {why} (see make help)")
+    if done.returncode:
+        run.discard()
+        raise ReportError(f"TRACE={clean(trace)} was not imported: {why}")
+    try:
+        said = parse_json(done.stdout, "what build/text-to-blktrace says")
+    except TableError as error:
+        raise ReportError(f"{error}; rebuild with make clean, then make build") from None
+    return dict(said)
+
+
+def _warnings(said: Mapping[str, Any], program: Program | None, offset_ns: int | None) -> list[str]:
+    """What a reader of the reports must know of times in this text."""
+    if said["format"] == "biosnoop":
+        unit = "microseconds" if said["latency_digits"] > _MILLISECONDS_2 else "hundredths of a millisecond"
+        return [
+            f"times count from biosnoop's first row, to which 1000 s were added; latencies are whole {unit}",
+            "biosnoop does not tell merges, requeues and flags, nor the sector of a request whose thread it"
+            " missed; disks have names only: their numbers (0:1, 0:2, ...) are the import's own",
+        ]
+    found = []
+    if said["time_digits"] < _NANOSECONDS:
+        finer = "" if program else "; more digits: perf script --ns, trace-cmd report -t"
+        found.append(
+            f"times have {said['time_digits']} digits behind the second: shorter stages are 0 s long{finer}"
+        )
+    if offset_ns is None:
+        found.append("the origin of the trace's clock is not known")
+    return found
+
+
+def _perf_offset_ns(trace: Path) -> int | None:
+    """What perf.data says of its clock: wall clock minus monotonic, if it was recorded with -k."""
+    words = ["perf", "script", "-f", "--header-only", "-i", str(trace.absolute())]
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    matched = re.search(
+        rb"^# reference time: .* = (\d+)\.(\d{6}) \(TOD\) = (\d+)\.(\d{9}) ", done.stdout, re.M
+    )
+    if not matched:
+        return None
+    wall_s, wall_us, own_s, own_ns = (int(number) for number in matched.groups())
+    offset_ns = (wall_s * 10**9 + wall_us * 1000) - (own_s * 10**9 + own_ns)
+    return offset_ns if 0 <= wall_s < 1 << 32 and own_s < 1 << 32 else None
+
+
+def _source(trace: Path, stream: Path, program: Program | None, said: Mapping[str, Any]) -> Source:
+    offset_ns = _perf_offset_ns(trace) if program is PROGRAMS["perf"] else None
+    return Source(
+        trace=trace,
+        files=[stream],
+        named=[trace],
+        format=program.format if program else said["format"],
+        names={about["dev"]: clean(about["name"], 40) for about in said["disks"]},
+        warnings=_warnings(said, program, offset_ns),
+        lost={
+            "events that can't be read": said["unreadable"],
+            "events cut off by the end of a file": said["cut"],
+            "events without a time in seconds": said["untimed"],
+        },
+        notes={
+            "events of no request": said["other_events"],
+            "lines that are no events": said["strange"],
+            "plugs of an unknown device": said["no_device"],
+        },
+        facts={"bytes": said["bytes"], "lines": said["lines"]},
+        realtime_offset_ns=offset_ns,
+    )
+
+
+def translate(run: ImportedRun, trace: Path, program: Program | None, stream: Path) -> Source:
+    """Make of the trace a stream of blktrace's, in a file that the caller removes. Errors discard the run."""
+    try:
+        return _source(trace, stream, program, _translate(run, trace, program, stream))
+    except FileNotFoundError as error:
+        run.discard()
+        raise ReportError(
+            f"{clean(error.filename or trace)} is not there (any more); run make build"
+        ) from None
+    except OSError as error:
+        run.discard()
+        raise ReportError(f"TRACE={clean(trace)} was not imported ({error.strerror}); try again") from None
+    except KeyboardInterrupt:
+        run.interrupt("the import was interrupted before a request was read")
+        raise
