@@ -47,6 +47,7 @@ bpfcc-tools    biolatency-bpfcc
 for_test='
 blktrace       blkparse
 linux-perf     perf
+trace-cmd      trace-cmd
 shellcheck     shellcheck
 git            git
 procps         ps
