@@ -10,6 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from analysis.importers.blktrace import import_trace
+from analysis.measures import seeks
+from analysis.measures.measured import measure
+from analysis.reports import text
+from analysis.reports.content import make_document
+from analysis.run import open_run
+from analysis.tables.load import load_tables
 from tests.analysis.importers.blktrace_files import Imported, run_reader
 from tests.analysis.importers.naive_pairing import PAIRED, pair
 from tests.analysis.importers.test_blktrace_real import write_as_blktrace
@@ -134,3 +141,49 @@ def test_every_request_is_the_third_accounts(traced: tuple[BlkTracer, Imported, 
         elif event.action in ("U", "UT"):
             starts.append((plugged.pop(event.pid, 0), event.t_ns, event.pid))
     assert [(plug["plug_ns"], plug["unplug_ns"], plug["pid"]) for plug in got.plugs] == starts
+
+
+@needs_root
+def test_distances_are_btts_but_not_its_median(
+    traced: tuple[BlkTracer, Imported, Path], tmp_path: Path
+) -> None:
+    """Of distances from issue to issue btt's number and mean are right; what it calls the median is not."""
+    tracer, _, folder = traced
+    found = re.search(r"D2D Seek Information.*?\) \| +(\d+) +([\d.]+) +\d+ \|", btt_of(folder), re.DOTALL)
+    assert found
+    issued = [event for event in tracer.events if event.action == "D" and event.size]
+    signed, nearer, head = [], [], 0
+    for event in issued:
+        end = event.sector + event.size // 512
+        signed.append(event.sector - head)
+        nearer.append(min(abs(event.sector - head), abs(end - head)))  # about as btt counts
+        head = end
+    assert int(found[1]) == len(nearer)
+    assert float(found[2]) == pytest.approx(sum(nearer) / len(nearer), rel=1e-3)
+    run = import_trace(folder / "disk", tmp_path / "run")
+    block = load_tables(open_run(run)).block
+    assert block is not None
+    moves = seeks.moves(block)
+    assert moves.distance_sectors[moves.has_previous].tolist() == signed[1:]
+    truth = sorted(abs(distance) * 512 for distance in signed[1:] if abs(distance) > 128)
+    summary = seeks.summary(moves)
+    assert summary.absolute_bytes is not None
+    at = seeks.ABSOLUTE_PERCENTS.index(50.0)
+    assert summary.absolute_bytes[at] == truth[(len(truth) + 1) // 2 - 1] > 0
+
+
+@needs_root
+def test_without_a_scheduler_nothing_waits_in_one(
+    traced: tuple[BlkTracer, Imported, Path], tmp_path: Path
+) -> None:
+    """blkparse -t shows the raw time of the issue where there was no insertion: ours has no such stage."""
+    tracer, got, folder = traced
+    inserted = any(event.action == "I" for event in tracer.events)
+    run = open_run(import_trace(folder / "disk", tmp_path / "run"))
+    tables = load_tables(run)
+    document = text.render(make_document(run, tables, measure(run, tables)))
+    life = document[document.index("REQUEST LIFE") : document.index("ACTIVE, IDLE")]
+    assert ("I2D" in life.split("[Q2G")[0].replace("no I2D", "")) == inserted
+    assert ("no Q2I and no I2D" in " ".join(life.split())) == (not inserted)
+    span = tracer.events[-1].t_ns - tracer.events[0].t_ns
+    assert max(row["complete_ns"] - row["queue_ns"] for row in got.rows) <= span

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,10 @@ import pytest
 from analysis.importers.blktrace import find_files
 from tests.analysis.importers.blktrace_files import (
     AHEAD,
+    FLUSH,
+    FS,
     READ,
+    WRITE,
     Event,
     dev,
     numbered,
@@ -183,3 +187,16 @@ def test_an_interrupted_import_says_so(tmp_path: Path, tree: Path) -> None:
     report = run_job(tmp_path, tree, "report", "run")
     assert report.returncode == 0, report.stderr
     assert "this run's state is 'interrupted'" in (tmp_path / "run/report.txt").read_text()
+
+
+def test_a_trace_of_flushes_alone(tmp_path: Path, tree: Path) -> None:
+    """iowatcher crashes on it. No data, so no seeks and no throughput, but the flushes' lives."""
+    flush = [Event(START_NS + 10**7 * i, "Q", 0, 0, WRITE | FLUSH, 50) for i in range(20)]
+    flush += [Event(e.t_ns + 100, "D", 0, 0, READ | FLUSH | FS, 7) for e in flush]
+    flush += [Event(e.t_ns + 5000, "C", 0, 0, READ | FLUSH | FS, 0) for e in flush[20:]]
+    write_dump(tmp_path / "dump", numbered(flush))
+    done = run_job(tmp_path, tree, "import", "--out=run", "dump")
+    assert done.returncode == 0, done.stderr
+    report = (tmp_path / "run/report.txt").read_text()
+    assert re.search(r"^ *(flush +)?D2C +5\.00 us", report, re.MULTILINE)
+    assert (tmp_path / "run/iograph.svg").stat().st_size > 0
