@@ -23,14 +23,13 @@ from analysis.tables.store import I64
 
 DEFINITION = (
     "a sample is one look at one CPU by a timer, and stands for its period of that CPU's time. self: the"
-    " function itself ran; total: it or what it called (a function counts once a sample). Shares are of the"
-    " busy samples; in brackets the 95 % interval of Poisson's law. Code that runs with interrupts off is"
-    " seen where they come on again; call paths of programs without frame pointers are cut short."
+    " function itself ran; total: it or what it called (a function counts once a sample), of the busy samples"
+    " of the workload, or of all others; in brackets the 95 % interval of Poisson's law. Code that runs with"
+    " interrupts off is seen where they come on again; call paths of programs without frame pointers are cut"
+    " short."
 )
 KERNEL = "_[k]"
 NO_PATH = "[no call path]"
-TOP_OF_PHASE = 5
-LEAST_SHARE = 0.01  # of a phase's busy samples, to be in its list
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,6 @@ class FunctionRow:
     in_kernel: bool
     own: Estimate  # self
     total_samples: int
-    workload_samples: int  # of own
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,8 @@ class PhaseCpu:
     busy: Estimate
     workload_samples: int
     kernel_samples: int
-    functions: list[FunctionRow]  # most self time first
+    workload: list[FunctionRow]  # most self time first
+    others: list[FunctionRow]
 
 
 @dataclass(frozen=True)
@@ -98,12 +97,12 @@ class _Paths:
         return np.where(self.ids[at] == stack_id, at, self.ids.size)
 
 
-def _functions(paths: _Paths, place: I64, mine: npt.NDArray[np.bool_], ns: float) -> list[FunctionRow]:
+def _functions(paths: _Paths, place: I64, ns: float) -> list[FunctionRow]:
+    """All functions of these samples."""
     n, size = len(paths.names), paths.leaf.size
     by_stack = np.bincount(place, minlength=size)
     own = np.bincount(paths.leaf, by_stack, n).astype(np.int64)
     total = np.bincount(paths.function, by_stack[paths.of_stack], n).astype(np.int64)
-    workload = np.bincount(paths.leaf, np.bincount(place[mine], minlength=size), n).astype(np.int64)
     order = np.lexsort((np.arange(n), -total, -own))
     return [
         FunctionRow(
@@ -111,7 +110,6 @@ def _functions(paths: _Paths, place: I64, mine: npt.NDArray[np.bool_], ns: float
             in_kernel=paths.names[i].endswith(KERNEL),
             own=estimate(int(own[i]), own[i] * ns),
             total_samples=int(total[i]),
-            workload_samples=int(workload[i]),
         )
         for i in order.tolist()
         if total[i] > 0
@@ -182,7 +180,8 @@ def measure_on_cpu(
             busy=estimate(running.size, float(samples.period_ns[running].sum()), period),
             workload_samples=int(mine.sum()),
             kernel_samples=int(kernel[running].sum()),
-            functions=_functions(paths, place[running], mine, period),
+            workload=_functions(paths, place[running[mine]], period),
+            others=_functions(paths, place[running[~mine]], period),
         )
 
     found: list[PhaseCpu] = []

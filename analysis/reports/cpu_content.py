@@ -10,6 +10,7 @@ from analysis.figures.flamegraph import Panel
 from analysis.measures import on_cpu
 from analysis.measures.lock_samples import Estimate
 from analysis.measures.measured import Measured
+from analysis.measures.on_cpu import FunctionRow
 from analysis.reports import about
 from analysis.reports.document import Section, Table
 from analysis.run import Run
@@ -17,7 +18,8 @@ from analysis.run import Run
 TITLE = "Where the CPU went"
 PICTURE = "Flame graph of the CPUs: what ran, the workload and the rest apart"
 NAMES = ("on_cpu.svg", "on_cpu.folded")
-TOP = 15
+TOP = 12
+TOP_OF_PHASE = 5
 MOST_PHASES = 16
 
 
@@ -74,22 +76,15 @@ def sections(run: Run, m: Measured) -> list[Section]:
         ]
         heads = ("<phase", "s", "CPU s", "busy %", "own %", "kernel %", "samples")
         section.tables.append(Table(heads, by_phase))
-    of = whole.busy.samples
-    functions = [
-        (
-            f.name,
-            "kernel" if f.in_kernel else "user",
-            _share(f.own.samples, of),
-            _interval(f.own, whole.busy.ns),
-            _share(f.total_samples, of),
-            _share(f.workload_samples, f.own.samples),
-        )
-        for f in whole.functions[:TOP]
-        if f.own.samples
-    ]
-    if functions:
-        columns = ("<function", "<in", "self %", "&95 %", "total %", "own %")
-        section.tables.append(Table(columns, functions, least_left=24))
+    for whose, functions, of in (
+        ("the workload's", whole.workload, whole.workload_samples),
+        ("all others'", whole.others, whole.busy.samples - whole.workload_samples),
+    ):
+        top = _top(functions, TOP)
+        if top:
+            columns = (f"<functions: {whose}", "<in", "self %", "&95 %", "total %")
+            lines = [(f.name, "kernel" if f.in_kernel else "user", *_shares(f, of)) for f in top]
+            section.tables.append(Table(columns, lines, least_left=24))
     if len(found.phases) > 1:
         section.tables += _functions_by_phase(found.phases)
     section.definition = (
@@ -99,19 +94,26 @@ def sections(run: Run, m: Measured) -> list[Section]:
     return [section]
 
 
+def _top(functions: list[FunctionRow], most: int) -> list[FunctionRow]:
+    return [f for f in functions[:most] if f.own.samples]
+
+
+def _shares(f: FunctionRow, of: int) -> tuple[str, str, str]:
+    """Self, its interval and total, in percent of so many samples."""
+    whole_ns = f.own.ns / f.own.samples * of
+    return _share(f.own.samples, of), _interval(f.own, whole_ns), _share(f.total_samples, of)
+
+
 def _functions_by_phase(found: list[on_cpu.PhaseCpu]) -> list[Table]:
-    """The functions with the most self time of each of the busiest phases; none if no phase has any."""
+    """The workload's functions with the most self time, of each of its busiest phases."""
     rows = []
-    longest = sorted(found, key=lambda p: -p.busy.samples)[:MOST_PHASES]
+    longest = sorted(found, key=lambda p: -p.workload_samples)[:MOST_PHASES]
     for p in (p for p in found if p in longest):
         name = p.name
-        for f in p.functions[: on_cpu.TOP_OF_PHASE]:
-            if f.own.samples < max(on_cpu.LEAST_SHARE * p.busy.samples, 2):
-                break
-            shares = (_share(f.own.samples, p.busy.samples), _interval(f.own, p.busy.ns))
-            rows.append((name, f.name, *shares, _share(f.total_samples, p.busy.samples)))
+        for f in _top(p.workload, TOP_OF_PHASE):
+            rows.append((name, f.name, *_shares(f, p.workload_samples)))
             name = ""
-    heads = ("<phase", "<function", "self %", "&95 %", "total %")
+    heads = ("<phase", "<functions: the workload's", "self %", "&95 %", "total %")
     return [Table(heads, rows, least_left=16)] if rows else []
 
 

@@ -64,21 +64,21 @@ def test_against_a_count_by_hand() -> None:
         assert phase.busy.ns == len(busy) * PERIOD_NS
         assert phase.workload_samples == sum(row[3] for row in busy)
         assert phase.kernel_samples == sum(row[2] == 1 for row in busy)
-        own, total, workload = Counter[str](), Counter[str](), Counter[str]()
-        for _, stack_id, _, inside in busy:
-            frames = stacks.get(stack_id, [NO_PATH])
-            own[frames[0]] += 1
-            workload[frames[0]] += inside
-            total.update(set(frames))
-        assert {f.name + "_[k]" * f.in_kernel for f in phase.functions} == set(total)
-        for f in phase.functions:
-            name = f.name + "_[k]" * f.in_kernel
-            assert f.own.samples == own[name]
-            assert f.total_samples == total[name]
-            assert f.workload_samples == workload[name]
-            low, high = poisson_95(own[name])
-            assert (f.own.low_ns, f.own.high_ns) == (low * PERIOD_NS, high * PERIOD_NS)
-        assert [f.own.samples for f in phase.functions] == sorted(own.get(n, 0) for n in total)[::-1]
+        for functions, of_workload in ((phase.workload, True), (phase.others, False)):
+            own, total = Counter[str](), Counter[str]()
+            for _, stack_id, _, inside in busy:
+                if inside == of_workload:
+                    frames = stacks.get(stack_id, [NO_PATH])
+                    own[frames[0]] += 1
+                    total.update(set(frames))
+            assert {f.name + "_[k]" * f.in_kernel for f in functions} == set(total)
+            for f in functions:
+                name = f.name + "_[k]" * f.in_kernel
+                assert f.own.samples == own[name]
+                assert f.total_samples == total[name]
+                low, high = poisson_95(own[name])
+                assert (f.own.low_ns, f.own.high_ns) == (low * PERIOD_NS, high * PERIOD_NS)
+            assert [f.own.samples for f in functions] == sorted(own.get(n, 0) for n in total)[::-1]
 
     for stacks_found, inside in ((found.stacks_workload, True), (found.stacks_others, False)):
         by_hand = Counter[tuple[str, ...]]()
@@ -93,7 +93,7 @@ def test_no_samples_at_all() -> None:
     words = Words(none.astype(np.int32), ())
     found = measure_on_cpu(CpuSample(none, none, words, none > 0, words, none), {}, None, None, 0, 10**9)
     assert found.whole.samples == 0
-    assert found.whole.functions == []
+    assert found.whole.workload == found.whole.others == []
     assert found.phases == []
 
 
@@ -109,7 +109,7 @@ def test_numbers_of_a_hostile_run() -> None:
         period_ns=np.full(ids.size, PERIOD_NS),
     )
     found = measure_on_cpu(samples, {2**62: ["f", "main"], 5: [], -9: ["g"]}, None, None, 0, 10**9)
-    assert {f.name: (f.own.samples, f.total_samples) for f in found.whole.functions} == {
+    assert {f.name: (f.own.samples, f.total_samples) for f in found.whole.others} == {
         NO_PATH: (4, 4),
         "f": (1, 1),
         "main": (0, 1),
