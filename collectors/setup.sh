@@ -17,7 +17,8 @@ cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
 # package, then a command or a file that shows it is there ({include} is also looked for under the multiarch name,
-# {machine} is what uname -m says; of a {static} command, one that links no library)
+# {machine} is what uname -m says; of a {static} command, one that links no library; {clang} is where clang has its
+# own libraries)
 for_run='
 clang          clang
 bpftool        bpftool
@@ -48,6 +49,7 @@ for_test='
 blktrace       blkparse
 linux-perf     perf
 trace-cmd      trace-cmd
+libclang-rt-dev {clang}/fuzzer
 shellcheck     shellcheck
 git            git
 procps         ps
@@ -95,6 +97,8 @@ is_there() {
 		done
 		return 1
 		;;
+	'{clang}'/*) compgen -G "/usr/lib*/clang/*/lib/*/libclang_rt.${1#\{clang\}/}*.a" >/dev/null ||
+		compgen -G "/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.${1#\{clang\}/}*.a" >/dev/null ;;
 	'{static}'/*) have "${1#\{static\}/}" && ! ldd "$(command -v "${1#\{static\}/}")" >/dev/null 2>&1 ;;
 	*) have "${1/\{machine\}/$(uname -m)}" ;;
 	esac
