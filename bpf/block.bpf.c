@@ -10,6 +10,12 @@
  *     oldest bio, and the request then falls back to its own start time (counted);
  *   - a finished record goes to a ring of this CPU in an mmap'ed array. A program is its only writer (the
  *     kernel never nests a program on one CPU), so no lock is needed.
+ *
+ * Not recorded: when the request was allocated (G), when bios were merged into it (M), and plugs. A fourth program
+ * a request, at block_getrq, took 69 ns beside the 334 of these three (fio, 4 KiB random reads, 40,000 to 50,000/s
+ * on 6.18, by the kernel's count), a fifth more; merges would take a run each, and a look at every bio at issue.
+ * The request's own start_time_ns costs nothing but is no such time: a plugged thread's is that of its first
+ * request (cached since 6.9), often before the bio was queued. A block trace has all of them.
  */
 #include "kernel.h"
 

@@ -29,7 +29,7 @@ DEFINITION = (
     " class, size: reads and writes; a process: all of its name."
 )
 NOT_RECORDED = (
-    "not recorded by the block collector, which would have to run a program more for each request and bio;"
+    "not recorded by the block collector, which they would make a fifth slower or more;"
     ' COLLECT="block blktrace" also leaves a block trace in raw/, which has them: make import TRACE=RUN/raw'
 )
 NOT_TRACED = "not in this trace"
