@@ -154,7 +154,7 @@ def test_cpus() -> None:
         ({"JOURNAL": "/dev/sdb", "ERASE": "/dev/sdb", "VM": "1"}, "cannot be given to a virtual machine"),
         ({"MOUNT": "jdev=loop3"}, "names another device"),
         ({"VM": "2"}, "neither 1"),
-        ({"WITH": "perf"}, "WITH is not available yet"),
+        ({"WITH": "perf"}, "write bpftrace:NAME, bpftrace:FILE or bcc:TOOL"),
         ({"REPS": "3"}, "REPS is not available yet"),
     ],
 )
