@@ -29,7 +29,9 @@ def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[s
         if name not in catalog.names():
             raise WordError(f"WL={wl}: no workload {name!r}: {nearest(name, catalog.names())}")
         workload = catalog.load(name)
-        programs[workload.program or f"build/generators/{workload.generator}"] = workload.packages
+        own = (workload.program,) if workload.program is not None else ()
+        for program in (*own, *workload.needs):
+            programs[program] = workload.packages
     if missing_only:
         programs = {
             program: packages

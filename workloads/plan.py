@@ -211,6 +211,9 @@ def _plan_workload(words: Words, workload: Workload | None) -> Plan:
         program = filesystems.find_program(workload.program) or workload.program
         if program == workload.program:
             plan = _to_install(plan, workload.program, workload.packages)
+    for needed in workload.needs:
+        if filesystems.find_program(needed) is None:
+            plan = _to_install(plan, needed, workload.packages)
     arguments = [_fill(word, fixed) for word in (*workload.args, *scale.args)]
     if words.args:
         warnings.append("ARGS may change the size and time of the workload; both are estimated without it")

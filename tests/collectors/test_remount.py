@@ -31,10 +31,10 @@ COLD = (
 
 
 def within(run: Run, phases: tuple[int, int]) -> npt.NDArray[Any]:
-    """Requests completed between two moments."""
+    """Requests issued between two moments."""
     block = read_table(run.path / "raw/recorder/block.rec")[1]
     begin, end = phases
-    return block[(block["complete_ns"] >= begin) & (block["complete_ns"] < end)]
+    return block[(block["issue_ns"] >= begin) & (block["issue_ns"] < end)]
 
 
 @needs_btf

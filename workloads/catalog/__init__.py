@@ -18,7 +18,7 @@ SCALES = ("quick", "default", "paper")
 # threads, and build/ of the source tree and workloads/.
 PLACEHOLDERS = ("dir", "raw", "seed", "threads", "build", "workloads")
 _KEYS = {
-    *("name", "summary", "source", "generator", "program", "packages"),
+    *("name", "summary", "source", "generator", "program", "packages", "needs"),
     *("args", "phases", "threads", "seeded", "scale", "variant"),
 }
 
@@ -42,6 +42,7 @@ class Workload:
     generator: str | None  # a program of our own, in build/generators/
     program: str | None  # or one of the system
     packages: tuple[str, ...]
+    needs: tuple[str, ...]  # programs of the system that the generator starts
     args: tuple[str, ...]
     phases: tuple[str, ...]
     threads: int | None  # how many, if not given by THREADS; None: the workload knows no threads
@@ -82,6 +83,7 @@ def read(path: Path, variant: str | None = None) -> Workload:
             generator=merged.get("generator"),
             program=merged.get("program"),
             packages=_strings(merged, "packages"),
+            needs=_strings(merged, "needs"),
             args=_strings(merged, "args"),
             phases=_strings(merged, "phases"),
             threads=merged.get("threads"),

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "program.h"
+
+#define BUFFER_BYTES   (1024 * 1024)
+#define EXIT_NOT_FOUND 127
+
+static void become(const char *const argv[], int in, int out)
+{
+	if (in < 0)
+		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0)
+		_exit(EXIT_RUN_FAILED);
+	execvp(argv[0], (char *const *)argv);
+	_exit(EXIT_NOT_FOUND);
+}
+
+static void take(struct said *said, const char *data, size_t bytes)
+{
+	size_t room = sizeof(said->first) - 1;
+
+	if (said->bytes < room) {
+		size_t kept = room - said->bytes < bytes ? room - said->bytes : bytes;
+
+		memcpy(said->first + said->bytes, data, kept);
+	}
+	said->bytes += bytes;
+	for (const char *at = data; (at = memchr(at, '\n', bytes - (size_t)(at - data))); at++)
+		said->lines++;
+	if (said->hear != NULL)
+		said->hear(said);
+}
+
+static void read_all(int fd, struct said *said, const char *name)
+{
+	char *buffer = must_alloc(malloc(BUFFER_BYTES));
+	ssize_t got;
+
+	/* More than the usual 64 KiB, for fewer turns of reader and writer; not every user may. */
+	(void)fcntl(fd, F_SETPIPE_SZ, BUFFER_BYTES);
+	while ((got = read(fd, buffer, BUFFER_BYTES)) != 0) {
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			fail_errno("what it says cannot be read", name);
+		take(said, buffer, (size_t)got);
+	}
+	free(buffer);
+}
+
+void program_run(const char *const argv[], int in, struct said *said)
+{
+	int ends[2];
+	int status;
+	pid_t pid;
+
+	if (fflush(stdout) != 0 || pipe2(ends, O_CLOEXEC) != 0)
+		fail_errno("cannot be listened to", argv[0]);
+	pid = fork();
+	if (pid < 0)
+		fail_errno("cannot be started", argv[0]);
+	if (pid == 0)
+		become(argv, in, ends[1]);
+	close(ends[1]);
+	read_all(ends[0], said, argv[0]);
+	close(ends[0]);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			fail_errno("cannot be waited for", argv[0]);
+	if (WIFSIGNALED(status))
+		fail(EXIT_RUN_FAILED, "%s: ended by signal %d", argv[0], WTERMSIG(status));
+	if (WEXITSTATUS(status) == EXIT_NOT_FOUND)
+		fail(EXIT_RUN_FAILED, "%s: cannot be run; install it", argv[0]);
+	if (WEXITSTATUS(status) != 0)
+		fail(EXIT_RUN_FAILED, "%s: failed with exit status %d", argv[0],
+		     WEXITSTATUS(status));
+}
+
+const char *program_beside(const char *name)
+{
+	static char path[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *slash;
+
+	if (length < 0)
+		fail_errno("cannot be read", "/proc/self/exe");
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	if (slash == NULL || (size_t)(slash + 1 - path) + strlen(name) >= sizeof(path))
+		fail(EXIT_RUN_FAILED, "%s: cannot be found beside %s", name, path);
+	strcpy(slash + 1, name);
+	return path;
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The phases of a workload that does one thing after the other: their clock, their lines, cold caches between them. */
+#ifndef GENERATORS_STEPS_H
+#define GENERATORS_STEPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+void step_begin(const char *name);
+
+/* A line every few seconds. DONE: of the step's operations so far. */
+void step_progress(uint64_t done);
+
+/* The step is over: its line and its phase. OPS operations on BYTES bytes of file data. Returns its seconds. */
+double step_end(uint64_t ops, uint64_t bytes);
+
+/* Before a step that must find nothing in memory (remount.h). What is not done is said, once. */
+void steps_make_cold(void);
+
+/* Whether the caches were cold each time so far. */
+bool steps_were_cold(void);
+
+#endif

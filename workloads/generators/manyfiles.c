@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * manyfiles: very many small files in one directory, after the Btrfs benchmark page of 2007.
+ *
+ *   manyfiles -D DIR [-n FILES] [-b BYTES] [-s SEED] [--keep]
+ *
+ *   create    FILES files of BYTES bytes, one after the other, named in the order of their creation
+ *   find      find(1) lists them
+ *   tar read  tar(1) reads them in readdir order, into a pipe (with its output at /dev/null, tar reads nothing)
+ *   acp read  acp reads them in the order of their inodes (acp.c)
+ *   verify    not a part of the comparison: each file has its contents, and nothing else is there; asks for the
+ *             inode and the place on disk of each, and prints how well the three orders match (Spearman's rank
+ *             correlation), which decides how long tar and delete take
+ *   delete    all, in readdir order; not with --keep
+ *
+ * Before each but create and verify the file system is remounted, so that nothing is cached (common/remount.h).
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/contents.h"
+#include "common/fail.h"
+#include "common/figures.h"
+#include "common/listing.h"
+#include "common/numbers.h"
+#include "common/phases.h"
+#include "common/place.h"
+#include "common/program.h"
+#include "common/rank.h"
+#include "common/steps.h"
+
+#define TOP	   "manyfiles" /* the directory that is made */
+#define FILES_MAX  100000000
+#define BYTES_MAX  (64 * 1024 * 1024)
+#define NAME_BYTES 24
+#define TAR_BLOCK  512
+#define TAR_RECORD (20 * TAR_BLOCK)
+
+struct settings {
+	const char *dir;
+	unsigned long files;
+	uint64_t bytes;
+	uint64_t seed;
+	bool keep;
+};
+
+static int open_top(void)
+{
+	int fd = open(TOP, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		fail_errno("cannot open the directory", TOP);
+	return fd;
+}
+
+static void create_files(const struct settings *set)
+{
+	int top;
+
+	step_begin("create");
+	if (mkdir(TOP, 0755) != 0)
+		fail_errno("cannot make the directory", TOP);
+	top = open_top();
+	for (unsigned long i = 0; i < set->files; i++) {
+		char name[NAME_BYTES];
+		int fd;
+
+		snprintf(name, sizeof(name), "f%08lu", i);
+		fd = openat(top, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+		if (fd < 0)
+			fail_errno("cannot create", name);
+		contents_write(fd, set->bytes, set->seed + i, name);
+		if (close(fd) != 0)
+			fail_errno("cannot close", name);
+		step_progress(i + 1);
+	}
+	if (close(top) != 0)
+		fail_errno("cannot close the directory", TOP);
+	step_end(set->files, set->files * set->bytes);
+}
+
+static void must_be(const char *program, const char *what, uint64_t found, uint64_t wanted)
+{
+	if (found != wanted)
+		fail(EXIT_RUN_FAILED,
+		     "%s: %" PRIu64 " %s where %" PRIu64
+		     " must be; look in dmesg, and check the file system",
+		     program, found, what, wanted);
+}
+
+static void run_find(const struct settings *set)
+{
+	const char *const argv[] = { "find", TOP, NULL };
+	struct said said = { 0 };
+
+	step_begin("find");
+	program_run(argv, -1, &said);
+	step_end(set->files, 0);
+	must_be("find", "names", said.lines, set->files + 1);
+}
+
+/* What an archive of the directory has: a header a file and one of the directory, contents in whole blocks, an end. */
+static uint64_t archive_bytes(const struct settings *set)
+{
+	uint64_t blocks = 1 + set->files * (1 + (set->bytes + TAR_BLOCK - 1) / TAR_BLOCK) + 2;
+
+	return (blocks * TAR_BLOCK + TAR_RECORD - 1) / TAR_RECORD * TAR_RECORD;
+}
+
+static void run_tar(const struct settings *set)
+{
+	const char *const argv[] = { "tar",	 "--create", "--sort=none", "--format=gnu",
+				     "--file=-", TOP,	     NULL };
+	struct said said = { 0 };
+
+	step_begin("tar read");
+	program_run(argv, -1, &said);
+	step_end(set->files, set->files * set->bytes);
+	must_be("tar", "bytes in the archive", said.bytes, archive_bytes(set));
+}
+
+static void run_acp(const struct settings *set)
+{
+	const char *const argv[] = { program_beside("acp"), TOP, NULL };
+	struct said said = { 0 };
+	uint64_t files = 0, bytes = 0;
+
+	step_begin("acp read");
+	program_run(argv, -1, &said);
+	step_end(set->files, set->files * set->bytes);
+	if (sscanf(said.first, "acp: %" SCNu64 " files, %" SCNu64 " bytes", &files, &bytes) != 2)
+		fail(EXIT_RUN_FAILED, "acp: what it says is not understood: %s", said.first);
+	must_be("acp", "files", files, set->files);
+	must_be("acp", "bytes", bytes, set->files * set->bytes);
+}
+
+/* Of all files, in readdir order. */
+struct orders {
+	uint64_t *turn; /* 0, 1, 2, ... */
+	uint64_t *inode;
+	uint64_t *placed_turn; /* of those with a place */
+	uint64_t *placed_inode;
+	uint64_t *place;
+	size_t placed;
+};
+
+static void verify_file(const struct settings *set, int top, const char *name, uint64_t *inode,
+			bool *placed, uint64_t *place)
+{
+	int fd = openat(top, name, O_RDONLY | O_CLOEXEC);
+	unsigned long number = 0;
+	char must[NAME_BYTES];
+	struct stat info;
+
+	if (fd < 0)
+		fail_errno("cannot open what was written", name);
+	if (sscanf(name, "f%lu", &number) == 1)
+		snprintf(must, sizeof(must), "f%08lu", number);
+	else
+		must[0] = '\0';
+	if (strcmp(name, must) != 0 || number >= set->files)
+		fail(EXIT_RUN_FAILED, TOP "/%s: is there, and nobody made it", name);
+	if (fstat(fd, &info) != 0)
+		fail_errno("cannot stat", name);
+	*inode = info.st_ino;
+	*placed = place_on_disk(fd, place);
+	if (!contents_same(fd, set->bytes, set->seed + number, name))
+		fail(EXIT_RUN_FAILED,
+		     "%s: is not what was written; look in dmesg, and check the file system", name);
+	if (close(fd) != 0)
+		fail_errno("cannot close", name);
+}
+
+static struct orders verify(const struct settings *set)
+{
+	struct listing list;
+	struct orders orders;
+	int top = open_top();
+
+	step_begin("verify");
+	if (syncfs(top) != 0) /* or no file has its place yet */
+		fail_errno("cannot be synced", TOP);
+	listing_read(&list, top, TOP);
+	/* as each was found by a name of its own, as many are all */
+	must_be(TOP, "files", list.count, set->files);
+	orders.turn = must_alloc(calloc(5, (list.count + 1) * sizeof(uint64_t)));
+	orders.inode = orders.turn + list.count;
+	orders.placed_turn = orders.inode + list.count;
+	orders.placed_inode = orders.placed_turn + list.count;
+	orders.place = orders.placed_inode + list.count;
+	orders.placed = 0;
+	for (size_t i = 0; i < list.count; i++) {
+		bool placed = false;
+
+		orders.turn[i] = i;
+		verify_file(set, top, listing_name(&list, i), &orders.inode[i], &placed,
+			    &orders.place[orders.placed]);
+		if (placed) {
+			orders.placed_turn[orders.placed] = i;
+			orders.placed_inode[orders.placed++] = orders.inode[i];
+		}
+		step_progress(i + 1);
+	}
+	listing_free(&list);
+	if (close(top) != 0)
+		fail_errno("cannot close the directory", TOP);
+	step_end(set->files, set->files * set->bytes);
+	return orders;
+}
+
+static void print_correlation(const char *what, const char *figure, double rho, const char *why_not)
+{
+	if (isnan(rho)) {
+		printf("%-38s not measured: %s\n", what, why_not);
+		figures_row("", "\"%s\":\"not measured: %s\"", figure, why_not);
+	} else {
+		printf("%-38s %.6f\n", what, rho);
+		figures_row("", "\"%s\":%.6f", figure, rho);
+	}
+}
+
+static void print_orders(const struct settings *set, const struct orders *orders)
+{
+	const char *why_not = set->files < 2	    ? "too few files"
+			      : set->bytes == 0	    ? "empty files have no place"
+			      : orders->placed == 0 ? "the file system tells no places"
+						    : "too few places, or all the same";
+
+	printf("Spearman's rank correlation of orders, 1: the same, 0: none, -1: the reverse\n");
+	print_correlation("  readdir with inode number", "spearman_readdir_inode",
+			  rank_correlation(orders->turn, orders->inode, set->files), why_not);
+	print_correlation("  readdir with place on disk", "spearman_readdir_place",
+			  rank_correlation(orders->placed_turn, orders->place, orders->placed),
+			  why_not);
+	print_correlation("  inode number with place on disk", "spearman_inode_place",
+			  rank_correlation(orders->placed_inode, orders->place, orders->placed),
+			  why_not);
+	printf("  files with a place of their own: %zu of %lu\n", orders->placed, set->files);
+	figures_row("", "\"files_with_a_place\":%zu", orders->placed);
+	figures_row("", "\"cold_caches\":\"%s\"", steps_were_cold() ? "yes" : "no");
+}
+
+static void delete_files(const struct settings *set)
+{
+	struct listing list;
+	int top;
+
+	step_begin("delete");
+	top = open_top();
+	listing_read(&list, top, TOP);
+	for (size_t i = 0; i < list.count; i++) {
+		if (unlinkat(top, listing_name(&list, i), 0) != 0)
+			fail_errno("cannot delete", listing_name(&list, i));
+		step_progress(i + 1);
+	}
+	listing_free(&list);
+	if (close(top) != 0 || rmdir(TOP) != 0)
+		fail_errno("cannot delete the directory", TOP);
+	step_end(set->files, 0);
+	if (access(TOP, F_OK) == 0 || errno != ENOENT)
+		fail(EXIT_RUN_FAILED, TOP ": is there after it was deleted");
+}
+
+static void usage(void)
+{
+	printf("usage: manyfiles [-D DIR] [-n FILES] [-b BYTES] [-s SEED] [--keep]\n"
+	       "  -D DIR    where the directory " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -n FILES  how many files (10000)\n"
+	       "  -b BYTES  the size of each (512)\n"
+	       "  -s SEED   other contents ($SEEKMETER_SEED, else 1)\n"
+	       "  --keep    delete nothing in the end\n");
+}
+
+static struct settings parse_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "keep", no_argument, NULL, 'k' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	struct settings set = { .files = 10000, .bytes = 512 };
+	int option;
+
+	set.dir = getenv("SEEKMETER_DIR");
+	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":D:n:b:s:h", options, NULL)) != -1) {
+		switch (option) {
+		case 'D':
+			set.dir = optarg;
+			break;
+		case 'n':
+			set.files = parse_number("-n", optarg, 0, FILES_MAX);
+			break;
+		case 'b':
+			set.bytes = parse_number("-b", optarg, 0, BYTES_MAX);
+			break;
+		case 's':
+			set.seed = parse_number("-s", optarg, 0, UINT64_MAX);
+			break;
+		case 'k':
+			set.keep = true;
+			break;
+		case 'h':
+			usage();
+			exit(0);
+		case ':':
+			fail(EXIT_WRONG_WORDS, "manyfiles: %s needs a value; see --help",
+			     argv[optind - 1]);
+		default:
+			fail(EXIT_WRONG_WORDS, "manyfiles: unknown option %s; see --help",
+			     argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		fail(EXIT_WRONG_WORDS, "manyfiles: unknown word %s; see --help", argv[optind]);
+	if (set.dir == NULL || set.dir[0] == '\0')
+		fail(EXIT_WRONG_WORDS, "manyfiles: no directory; give one with -D DIR");
+	return set;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings set = parse_options(argc, argv);
+	struct orders orders;
+
+	if (chdir(set.dir) != 0)
+		fail_errno("cannot enter the directory", set.dir);
+	phases_open();
+	figures_open();
+	contents_init();
+	printf("manyfiles in %s: %lu files of %" PRIu64 " bytes, seed %" PRIu64 "\n", set.dir,
+	       set.files, set.bytes, set.seed);
+	create_files(&set);
+	steps_make_cold();
+	run_find(&set);
+	steps_make_cold();
+	run_tar(&set);
+	steps_make_cold();
+	run_acp(&set);
+	orders = verify(&set);
+	if (!set.keep) {
+		steps_make_cold();
+		delete_files(&set);
+	}
+	print_orders(&set, &orders);
+	free(orders.turn);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail_errno("cannot write", "the summary");
+	return 0;
+}

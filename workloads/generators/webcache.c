@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * webcache: the small files of a web cache, after a comparison of 2004: an archive of them is extracted by tar(1) and
+ * removed by rm(1); then postmark(1).
+ *
+ *   webcache -D DIR [-m MEGABYTES] [-l DIRECTORIES] [--stream] [-f FILES -t TRANSACTIONS -d DIRECTORIES] [-s SEED]
+ *
+ *   population  the archive is made, or its checksum read if it was made before (common/archive.h); the files'
+ *               sizes and directories are those of common/population.h
+ *   extract     tar extracts it
+ *   verify      not a part of the comparison: each file has its contents, and nothing else is there
+ *   delete      rm -r
+ *   postmark create, postmark transactions, postmark delete
+ *
+ * Before verify, delete and postmark the file system is remounted, so that nothing is cached (common/remount.h).
+ */
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/archive.h"
+#include "common/contents.h"
+#include "common/fail.h"
+#include "common/figures.h"
+#include "common/numbers.h"
+#include "common/phases.h"
+#include "common/population.h"
+#include "common/postmark.h"
+#include "common/program.h"
+#include "common/steps.h"
+#include "common/walk.h"
+
+#define MEGABYTES_MAX	 1000000
+#define POSTMARK_MAX	 100000000
+#define POSTMARK_TOP	 "postmark"
+#define POSTMARK_MINIMUM 512
+#define POSTMARK_MAXIMUM 16384
+
+struct settings {
+	const char *dir;
+	uint64_t megabytes;
+	uint32_t second_level;
+	uint64_t seed;
+	bool stream;
+	struct postmark postmark;
+};
+
+/* The archive as it is made, through a pipe: nothing is kept. The writer is a process of its own. */
+static int stream(const struct population *all, pid_t *writer)
+{
+	int ends[2];
+
+	fflush(stdout);
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		fail_errno("cannot be made", "a pipe");
+	(void)fcntl(ends[1], F_SETPIPE_SZ, 1024 * 1024); /* not every user may */
+	*writer = fork();
+	if (*writer < 0)
+		fail_errno("cannot be started", "the archive's writer");
+	if (*writer == 0) {
+		close(ends[0]);
+		archive_write(all, ends[1], "the archive");
+		_exit(0);
+	}
+	close(ends[1]);
+	return ends[0];
+}
+
+static void wait_for(pid_t writer)
+{
+	int status;
+
+	if (waitpid(writer, &status, 0) != writer || status != 0)
+		fail(EXIT_RUN_FAILED, "the archive's writer: did not end well");
+}
+
+static int open_population(const struct population *all)
+{
+	bool made = false;
+	int fd;
+
+	step_begin("population");
+	fd = archive_open(all, &made);
+	step_end(all->count, all->bytes);
+	printf("      the archive of %" PRIu64 " bytes %s\n", archive_bytes(all),
+	       made ? "was made now" : "was made before: its checksum is right");
+	return fd;
+}
+
+static double extract(const struct settings *set, const struct population *all)
+{
+	const char *const argv[] = { "tar", "--extract", "--file=-", NULL };
+	struct said said = { 0 };
+	pid_t writer = 0;
+	int in = set->stream ? -1 : open_population(all);
+
+	step_begin("extract");
+	if (set->stream)
+		in = stream(all, &writer);
+	program_run(argv, in, &said);
+	close(in);
+	if (set->stream)
+		wait_for(writer);
+	return step_end(all->count, all->bytes);
+}
+
+struct found {
+	uint64_t files;
+	uint64_t directories;
+};
+
+static void count_file(void *context, int dir_fd, const char *name, const char *path)
+{
+	(void)dir_fd;
+	(void)name;
+	(void)path;
+	((struct found *)context)->files++;
+}
+
+static void count_directory(void *context, int dir_fd, const char *name, const char *path)
+{
+	(void)dir_fd;
+	(void)name;
+	(void)path;
+	((struct found *)context)->directories++;
+}
+
+/* Every file that must be there has its contents; if there are as many, there are no others. */
+static void verify(const struct population *all)
+{
+	struct found found = { 0 };
+	struct walk walk = { .file = count_file, .enter_dir = count_directory, .context = &found };
+	uint64_t directories = POPULATION_LEVEL_1 * (1 + (uint64_t)all->second_level);
+
+	step_begin("verify");
+	for (uint32_t i = 0; i < all->count; i++) {
+		const struct cached_file *file = &all->files[i];
+		char name[POPULATION_NAME_BYTES];
+		int fd;
+
+		population_name(all, file, name);
+		fd = open(name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			fail_errno("cannot open what was extracted", name);
+		if (!contents_same(fd, file->bytes, population_contents(all, file), name))
+			fail(EXIT_RUN_FAILED,
+			     "%s: is not what was extracted; look in dmesg, and check the file system",
+			     name);
+		if (close(fd) != 0)
+			fail_errno("cannot close", name);
+		step_progress(i + 1);
+	}
+	walk_tree(&walk, AT_FDCWD, POPULATION_TOP);
+	if (found.files != all->count || found.directories != directories)
+		fail(EXIT_RUN_FAILED,
+		     POPULATION_TOP ": %" PRIu64 " files in %" PRIu64 " directories where %" PRIu32
+				    " in %" PRIu64
+				    " must be; look in dmesg, and check the file system",
+		     found.files, found.directories, all->count, directories);
+	step_end(all->count, all->bytes);
+}
+
+static double delete (const struct population *all)
+{
+	const char *const argv[] = { "rm", "-r", POPULATION_TOP, NULL };
+	struct said said = { 0 };
+	double seconds;
+
+	step_begin("delete");
+	program_run(argv, -1, &said);
+	seconds = step_end(all->count, 0);
+	if (access(POPULATION_TOP, F_OK) == 0)
+		fail(EXIT_RUN_FAILED, POPULATION_TOP ": is there after it was deleted");
+	return seconds;
+}
+
+static int by_size(const void *left, const void *right)
+{
+	const struct cached_file *a = left, *b = right;
+
+	return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+static void print_population(struct population *all)
+{
+	if (all->count == 0)
+		fail(EXIT_WRONG_WORDS, "-m: not a single file fits; give more megabytes");
+	qsort(all->files, all->count, sizeof(*all->files), by_size);
+	printf("%" PRIu32 " files of %" PRIu64 " bytes; half of them have %" PRIu32
+	       " at most, the largest %" PRIu32 "\n",
+	       all->count, all->bytes, all->files[all->count / 2].bytes,
+	       all->files[all->count - 1].bytes);
+	figures_row("",
+		    "\"files\":%" PRIu32 ",\"file_bytes\":%" PRIu64
+		    ",\"median_file_bytes\":%" PRIu32,
+		    all->count, all->bytes, all->files[all->count / 2].bytes);
+}
+
+static void run_archive(const struct settings *set)
+{
+	struct population all =
+		population_make(set->megabytes * 1000000, set->second_level, set->seed);
+	double extract_s, delete_s;
+
+	if (access(POPULATION_TOP, F_OK) == 0)
+		fail(EXIT_RUN_FAILED, POPULATION_TOP ": is there already; remove it");
+	extract_s = extract(set, &all);
+	steps_make_cold();
+	verify(&all);
+	steps_make_cold();
+	delete_s = delete (&all);
+	print_population(&all);
+	figures_row("", "\"extract_s\":%.3f,\"delete_s\":%.3f", extract_s, delete_s);
+	free(all.files);
+}
+
+static void run_postmark(struct settings *set)
+{
+	char here[PATH_MAX], dir[PATH_MAX + sizeof(POSTMARK_TOP)];
+	double rate;
+
+	if (getcwd(here, sizeof(here)) == NULL)
+		fail_errno("cannot be found out", "the working directory");
+	if (strpbrk(here, " \t\n") != NULL)
+		fail(EXIT_RUN_FAILED, "%s: PostMark takes no directory with a space in its name",
+		     here);
+	snprintf(dir, sizeof(dir), "%s/" POSTMARK_TOP, here);
+	set->postmark.dir = dir;
+	rate = postmark_run(&set->postmark);
+	printf("PostMark: %.1f transactions/s\n", rate);
+	figures_row("", "\"postmark_transactions_per_s\":%.1f", rate);
+}
+
+static void usage(void)
+{
+	printf("usage: webcache [-D DIR] [-m MEGABYTES] [-l DIRECTORIES] [--stream] [-s SEED]\n"
+	       "                [-f FILES] [-t TRANSACTIONS] [-d DIRECTORIES]\n"
+	       "       webcache --clean\n"
+	       "  -D DIR           where all is done ($SEEKMETER_DIR)\n"
+	       "  -m MEGABYTES     of the archive that is extracted (100); 0: none\n"
+	       "  -l DIRECTORIES   in each of the 16 directories of the first level (256)\n"
+	       "  --stream         the archive comes through a pipe as it is made; none is kept\n"
+	       "  -s SEED          other files ($SEEKMETER_SEED, else 1)\n"
+	       "  -f FILES         PostMark's; 0 (if not given): no PostMark\n"
+	       "  -t TRANSACTIONS  PostMark's (10000)\n"
+	       "  -d DIRECTORIES   PostMark's (100)\n"
+	       "  --clean          remove the archives that are kept, and do nothing else\n");
+}
+
+static void clean(void)
+{
+	printf("webcache: %d archives removed\n", archive_remove_all());
+	exit(0);
+}
+
+static void take_option(struct settings *set, int option)
+{
+	switch (option) {
+	case 'D':
+		set->dir = optarg;
+		break;
+	case 'm':
+		set->megabytes = parse_number("-m", optarg, 0, MEGABYTES_MAX);
+		break;
+	case 'l':
+		set->second_level = (uint32_t)parse_number("-l", optarg, 1, POPULATION_LEVEL_2_MAX);
+		break;
+	case 'S':
+		set->stream = true;
+		break;
+	case 's':
+		set->seed = parse_number("-s", optarg, 0, UINT64_MAX);
+		break;
+	case 'f':
+		set->postmark.files = parse_number("-f", optarg, 0, POSTMARK_MAX);
+		break;
+	case 't':
+		set->postmark.transactions = parse_number("-t", optarg, 1, POSTMARK_MAX);
+		break;
+	case 'd':
+		set->postmark.subdirectories = parse_number("-d", optarg, 1, POSTMARK_MAX);
+		break;
+	case 'C':
+		clean();
+		break;
+	case 'h':
+		usage();
+		exit(0);
+	}
+}
+
+static struct settings parse_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "stream", no_argument, NULL, 'S' },
+		{ "clean", no_argument, NULL, 'C' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	struct settings set = { .megabytes = 100,
+				.second_level = POPULATION_LEVEL_2_MAX,
+				.postmark = { .transactions = 10000,
+					      .subdirectories = 100,
+					      .bytes_min = POSTMARK_MINIMUM,
+					      .bytes_max = POSTMARK_MAXIMUM } };
+	int option;
+
+	set.dir = getenv("SEEKMETER_DIR");
+	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":D:m:l:s:f:t:d:h", options, NULL)) != -1) {
+		if (option == ':')
+			fail(EXIT_WRONG_WORDS, "webcache: %s needs a value; see --help",
+			     argv[optind - 1]);
+		if (option == '?')
+			fail(EXIT_WRONG_WORDS, "webcache: unknown option %s; see --help",
+			     argv[optind - 1]);
+		take_option(&set, option);
+	}
+	if (optind < argc)
+		fail(EXIT_WRONG_WORDS, "webcache: unknown word %s; see --help", argv[optind]);
+	if (set.dir == NULL || set.dir[0] == '\0')
+		fail(EXIT_WRONG_WORDS, "webcache: no directory; give one with -D DIR");
+	set.postmark.seed = set.seed;
+	return set;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings set = parse_options(argc, argv);
+
+	if (chdir(set.dir) != 0)
+		fail_errno("cannot enter the directory", set.dir);
+	phases_open();
+	figures_open();
+	contents_init();
+	printf("webcache in %s: an archive of %" PRIu64
+	       " MB, PostMark with %lu files, seed %" PRIu64 "\n",
+	       set.dir, set.megabytes, set.postmark.files, set.seed);
+	if (set.megabytes > 0)
+		run_archive(&set);
+	if (set.megabytes > 0 && set.postmark.files > 0)
+		steps_make_cold();
+	if (set.postmark.files > 0)
+		run_postmark(&set);
+	figures_row("", "\"cold_caches\":\"%s\"", steps_were_cold() ? "yes" : "no");
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail_errno("cannot write", "the summary");
+	return 0;
+}
