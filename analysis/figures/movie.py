@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The movie as one HTML page: the disk as a grid, each frame's requests lighting up and fading.
 
-The page holds the frames themselves, packed, and movie.js, which draws them: nothing is fetched, and what the
+The page holds the frames themselves, packed, and movie_page/, which draws them: nothing is fetched, and what the
 run says of itself is text, never markup. The page's size is bounded: frames are joined until they fit.
 """
 
@@ -41,7 +41,8 @@ MOST_PHASES = 2000
 MOST_GROUPS = 100  # lots of equal groups; a device has one
 OUTLINED = {"journal": (3, 2), "metadata": (1, 2)}  # kinds of areas, and the dashes of their borders
 OPS = ("write", "read", "discard")
-PARTS = Path(__file__).parent
+PARTS = Path(__file__).parent / "movie_page"
+SCRIPTS = ("frames.js", "pen.js", "grid.js", "times.js", "controls.js")
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def varints(values: I64) -> bytes:
 
 
 def pack(entries: Entries, frames: int, cells: int) -> bytes:
-    """The entries as movie.js unpacks them: entries a frame, distances of keys, requests, bytes; deflated."""
+    """The entries as frames.js unpacks them: entries a frame, distances of keys, requests, bytes; deflated."""
     key = entries.kind * cells + entries.cell
     distance = np.diff(key, prepend=0)
     first = np.diff(entries.frame, prepend=-1) > 0
@@ -203,7 +204,7 @@ def speeds(span_s: float) -> tuple[list[tuple[str, str]], str]:
 
 
 def _data(frames: Frames, packed: bytes, words: Words, zero_ns: int) -> dict[str, Any]:
-    """What movie.js reads."""
+    """What movie_page/ reads."""
     totals = [[0, 0] for _ in KINDS]
     for k in range(len(KINDS)):
         mine = frames.entries.kind == k
@@ -269,7 +270,7 @@ def render(frames: Frames, words: Words, zero_ns: int) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    script = (PARTS / "movie.js").read_text("utf-8")
+    script = "".join((PARTS / name).read_text("utf-8") for name in SCRIPTS)
     choices, speed = speeds((frames.end_ns - frames.start_ns) / 1e9)
     grid = frames.grid
     notes = [
@@ -280,7 +281,7 @@ def render(frames: Frames, words: Words, zero_ns: int) -> str:
     ]
     if words.mark:
         notes.append(f"{words.mark} requests were lost when recording: see the losses section of report.txt.")
-    return environment.get_template("movie.html.j2").render(
+    return environment.get_template("page.html.j2").render(
         title=words.title,
         notes=notes,
         speeds=choices,

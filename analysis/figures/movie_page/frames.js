@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The movie's frames: unpacks what analysis/figures/movie.py packed, and adds it up. The files of this folder
+// become one script, in the order frames, pen, grid, times, controls; nothing is fetched.
+"use strict";
+
+const movie = JSON.parse(document.getElementById("movie").textContent);
+const state = { frame: 0, time: movie.start_s, playing: false, pointer: null };
+let frames;  // what unpack() returns
+
+// --- numbers as words, as in the report ------------------------------------------------------------------
+
+function figures(value) {
+  if (value === 0) return "0";
+  const places = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.abs(value)))));
+  return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+}
+
+function bytesInWords(value) {
+  for (const [unit, factor] of [["EB", 1e18], ["PB", 1e15], ["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]])
+    if (value >= factor * 0.9995) return figures(value / factor) + " " + unit;
+  return value + " B";
+}
+
+const count = (value) => value.toLocaleString("en-US");
+
+// --- the frames -------------------------------------------------------------------------------------------
+
+// Four columns of numbers, one after the other: entries a frame; for each entry the distance of its key (kind *
+// cells + cell) from the key before in its frame, its requests, its bytes. A number is 7 bits a byte, lowest
+// first, the top bit set on all but its last.
+async function unpack() {
+  const packed = Uint8Array.from(atob(movie.packed), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const raw = new Uint8Array(await new Response(stream).arrayBuffer());
+  let at = 0;
+  const number = () => {
+    let value = 0, factor = 1, byte;
+    do {
+      byte = raw[at++];
+      value += (byte & 127) * factor;  // no shifts: sums of bytes do not fit into 32 bits
+      factor *= 128;
+    } while (byte & 128);
+    return value;
+  };
+  const first = new Uint32Array(movie.frames + 1);
+  for (let i = 0; i < movie.frames; i++) first[i + 1] = first[i] + number();
+  const entries = first[movie.frames];
+  const kind = new Uint8Array(entries), cell = new Uint32Array(entries);
+  const requests = new Uint32Array(entries), bytes = new Float64Array(entries);
+  for (let i = 0; i < movie.frames; i++)
+    for (let j = first[i], key = 0; j < first[i + 1]; j++) {
+      key += number();
+      kind[j] = Math.floor(key / movie.cells);
+      cell[j] = key % movie.cells;
+    }
+  for (let j = 0; j < entries; j++) requests[j] = number();
+  for (let j = 0; j < entries; j++) bytes[j] = number();
+  const found = { first, kind, cell, requests, bytes, ...summed(first, kind, cell, requests, bytes) };
+  found.kinds.forEach((sums, k) => {
+    if (sums.requests !== movie.totals[k][0] || sums.bytes !== movie.totals[k][1])
+      throw new Error("the frames do not add up to the run's totals: this file is damaged");
+  });
+  return found;
+}
+
+function summed(first, kind, cell, requests, bytes) {
+  const kinds = movie.kinds.map(() => ({ requests: 0, bytes: 0 }));
+  const cells = Array.from({ length: movie.cells }, () => ({ requests: 0, bytes: 0, firstFrame: movie.frames }));
+  const written = new Float64Array(movie.frames), read = new Float64Array(movie.frames);
+  let low = Infinity, high = 0;
+  for (let i = 0; i < movie.frames; i++)
+    for (let j = first[i]; j < first[i + 1]; j++) {
+      for (const sums of [kinds[kind[j]], cells[cell[j]]]) {
+        sums.requests += requests[j];
+        sums.bytes += bytes[j];
+      }
+      const one = cells[cell[j]];
+      one.firstFrame = Math.min(one.firstFrame, i);
+      const op = movie.kinds[kind[j]].op;
+      if (op === "write") written[i] += bytes[j];
+      if (op === "read") read[i] += bytes[j];
+      low = Math.min(low, bytes[j]);
+      high = Math.max(high, bytes[j]);
+    }
+  return { kinds, cells, written, read, low, high };
+}
+
+const lengthOf = (frame) => (frame === movie.frames - 1 ? movie.last_frame_s : movie.frame_s);
+const startOf = (frame) => movie.start_s + frame * movie.frame_s;
+const frameAt = (time) => Math.max(0, Math.min(movie.frames - 1, Math.floor((time - movie.start_s) / movie.frame_s + 1e-9)));
