@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The movie as one HTML page: the disk as a grid, each frame's requests lighting up and fading.
 
-The page holds the frames themselves, packed, and movie_page/, which draws them: nothing is fetched, and what the
-run says of itself is text, never markup. The page's size is bounded: frames are joined until they fit.
+The page holds the frames themselves, packed, and movie_page/, which draws them: nothing is fetched, and what
+the run says of itself is text, never markup. The page's size is bounded: frames are joined until they fit.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def varints(values: I64) -> bytes:
 
 
 def pack(entries: Entries, frames: int, cells: int) -> bytes:
-    """The entries as frames.js unpacks them: entries a frame, distances of keys, requests, bytes; deflated."""
+    """As frames.js unpacks them: entries a frame, distances of keys, requests, bytes; all deflated."""
     key = entries.kind * cells + entries.cell
     distance = np.diff(key, prepend=0)
     first = np.diff(entries.frame, prepend=-1) > 0
