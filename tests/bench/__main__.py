@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """make bench: every performance claim of ours, measured here and now beside its peers. As root; some minutes.
 
-.venv/bin/python -m tests.bench [block|locks|job|reader] [REPETITIONS]      one part alone
+.venv/bin/python -m tests.bench [block|locks|job|reader|report] [REPETITIONS]      one part alone
 """
 
 import os
 import sys
 
-from tests.bench import block, locks, main_job, reader
+from tests.bench import block, locks, main_job, reader, report
 
 REPETITIONS = 7
 MOST_OF_READER = 5  # one takes 40 s, most of it btt's
@@ -28,6 +28,8 @@ def main(words: list[str]) -> int:
         print(locks.report(reps), flush=True)
     if part in ("all", "reader"):
         print(reader.report(min(reps, MOST_OF_READER)), flush=True)
+    if part in ("all", "report"):
+        print(report.report(min(reps, MOST_OF_READER)), flush=True)
     if part in ("all", "job"):
         print(main_job.report("ext3", "default"), flush=True)
     return 0

@@ -40,6 +40,7 @@ READ, WRITE, DISCARD, FLUSH = range(4)
 UNKNOWN, DATA, METADATA, JOURNAL = range(4)
 NAMES = np.array([b"kworker/u4:1", b"postgres", b"jbd2/sda1-8", b"kworker/u4:3", b"tar"], dtype="S16")
 RECORD = np.dtype([(name, TYPES[kind]) for name, kind in FIELDS])
+OFFSETS = {name: at for name, (_, at, *_) in (RECORD.fields or {}).items()}
 
 
 def header() -> bytes:
@@ -48,7 +49,7 @@ def header() -> bytes:
     for name, kind in FIELDS:
         types = {"u": f"u{8 * int(kind[1:])}", "i": f"i{8 * int(kind[1:])}", "S": "char"}
         entry: dict[str, Any] = {"name": name, "type": types[kind[0]], "bytes": RECORD[name].itemsize}
-        entry["offset"] = (RECORD.fields or {})[name][1]
+        entry["offset"] = OFFSETS[name]
         if name in ENUMS:
             entry["enum"] = ENUMS[name][0]
         fields.append(entry)

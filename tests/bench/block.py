@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What block tracing costs: fio's 4 KiB random reads on a RAM-backed loop device, tracers interleaved.
 
-none, `block` alone, all collectors, and the kernel's blk tracer (what blktrace costs), each in every
-repetition.
+none, `block` alone, all collectors, COLLECT=blktrace (files of blktrace, by its program or by the blk tracer)
+and the kernel's blk tracer with its events thrown away (the least that it costs), each in every repetition.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from collectors.blktrace import Blktrace
 from tests.bench import spread
 from tests.collectors.loop_disk import loop_disk, tmpfs
 from tests.collectors.recording import Recording, recording
+from workloads.janitor import Janitor
 
 SECONDS = 3
 TRACEFS = Path("/sys/kernel/tracing")
@@ -73,6 +76,21 @@ def blk_tracer(device: Path) -> Iterator[None]:
                 reader.wait()
 
 
+@contextmanager
+def blktrace_files(device: Path, raw: Path) -> Iterator[None]:
+    """COLLECT=blktrace as a session runs it."""
+    raw.mkdir()
+    with Janitor() as janitor:
+        collector = Blktrace(raw, [device.name], janitor)
+        if collector.source["state"] != "on":
+            raise RuntimeError(f"COLLECT=blktrace does not run: {collector.source['why']}")
+        try:
+            yield
+            collector.stop()
+        finally:
+            collector.kill()
+
+
 def fio(device: Path) -> float:
     """IOPS of the load."""
     argv = ["fio", "--name=bench", f"--filename={device}", "--rw=randread", "--bs=4k", "--direct=1"]
@@ -88,8 +106,9 @@ def reads(device: Path) -> int:
 
 
 def measure(reps: int) -> Cost:
-    """Each repetition runs all four."""
-    cost = Cost(iops={"none": [], "block": [], "all collectors": [], "blk tracer": []})
+    """Each repetition runs all five."""
+    modes = ("none", "block", "all collectors", "COLLECT=blktrace", "blk tracer")
+    cost = Cost(iops={mode: [] for mode in modes})
     with ram_loop() as device, tempfile.TemporaryDirectory(prefix="seekmeter-bench-") as name:
         fio(device)  # warm
         for rep in range(reps):
@@ -101,6 +120,10 @@ def measure(reps: int) -> Cost:
                     cost.iops[mode].append(fio(device))
                     cost.device += reads(device) - before
                 _add(cost, run, alone=mode == "block")
+            raw = Path(name) / f"blktrace{rep}"
+            with blktrace_files(device, raw):
+                cost.iops["COLLECT=blktrace"].append(fio(device))
+            shutil.rmtree(raw)
             with blk_tracer(device):
                 cost.iops["blk tracer"].append(fio(device))
     return cost

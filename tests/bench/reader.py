@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How fast a block trace is read: our reader beside blkparse, its binary dump, and btt, on one trace.
+"""How fast a block trace is read: our reader beside blkparse, its dump, btt, iowatcher and seekwatcher.
 
-Each repetition runs all of them, one after the other; the trace is in the page cache. Ours writes a row a
-request to a file, as blkparse's dump writes its events; blkparse's text goes to /dev/null.
+Each repetition runs all that are installed, one after the other, on one trace; it is in the page cache. Our
+reader writes a row a request to a file, as blkparse's dump writes its events; blkparse's text goes to
+/dev/null. "to all tables" is the whole way from the trace's files to Parquet, the reader and Python's start
+in it. iowatcher and seekwatcher draw a picture; so does our report, which is measured by itself (report).
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -31,6 +34,14 @@ class Cost:
     peak_bytes: int
 
 
+def build_used(folder: Path) -> Path:
+    """Build programs/used.c."""
+    used = folder / "used"
+    source = Path(__file__).parent / "programs/used.c"
+    subprocess.run(["gcc", "-O2", "-D_GNU_SOURCE", source, "-o", used], check=True)
+    return used
+
+
 def run(used: Path, words: Sequence[str | Path], folder: Path) -> Cost:
     """Run a program to its end, its output thrown away, under programs/used.c."""
     said = subprocess.run([used, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
@@ -38,34 +49,46 @@ def run(used: Path, words: Sequence[str | Path], folder: Path) -> Cost:
     return Cost(float(seconds), float(cpu_seconds), int(peak_kib) * 1024)
 
 
-def to_table(folder: Path) -> list[str | Path]:
-    """Our rows as the block table that reports read, by what reports use."""
-    code = (
-        "import sys; from pathlib import Path; from analysis.tables import block, rec, store;"
-        "store.write_recording(rec.open_recording(Path('ours/block.rec'), 'block'), block.COLUMNS,"
-        " Path('ours/block.parquet'))"
-    )
-    return ["env", f"PYTHONPATH={TREE}", TREE / ".venv/bin/python", "-c", code]
+ALL_TABLES = """
+from pathlib import Path
+from analysis.importers.blktrace import import_trace
+from analysis.run import open_run
+from analysis.tables.load import load_tables
+load_tables(open_run(import_trace(Path("disk"), Path("run"))))
+"""
+
+
+def programs(folder: Path) -> dict[str, list[str | Path]]:
+    """The command of each reader that is installed; each writes over what it wrote before."""
+    files = sorted(folder.glob(f"{NAME}.blktrace.*"))
+    tables: list[str | Path] = [
+        TREE / ".venv/bin/python",
+        "-c",
+        f"import shutil; shutil.rmtree('run', True){ALL_TABLES}",
+    ]
+    found: dict[str, list[str | Path]] = {
+        "import-blktrace": [TREE / "build/import-blktrace", "ours", *files],
+        "  to all tables": ["env", f"PYTHONPATH={TREE}", *tables],
+        "blkparse to text": ["blkparse", "-i", NAME],
+        "blkparse -d": ["blkparse", "-q", "-O", "-i", NAME, "-d", "dump"],
+        "btt": ["btt", "-i", "dump"],
+        # it makes its dump by itself, where there is none
+        "iowatcher": ["sh", "-c", f"rm -f {NAME}.dump; exec iowatcher -t {NAME} -o iowatcher.svg"],
+        "seekwatcher": ["seekwatcher", "-t", NAME, "-o", "seekwatcher.png"],
+    }
+    drawing = ("iowatcher", "seekwatcher")
+    return {name: words for name, words in found.items() if name not in drawing or shutil.which(name)}
 
 
 def measure(folder: Path, reps: int) -> tuple[int, dict[str, list[Cost]]]:
     """Events, and what each program took each time."""
-    used = folder / "used"
-    source = Path(__file__).parent / "programs/used.c"
-    subprocess.run(["gcc", "-O2", "-D_GNU_SOURCE", source, "-o", used], check=True)
+    used = build_used(folder)
     events = write_trace(folder, NAME, REQUESTS)
     (folder / "ours").mkdir()
-    files = sorted(folder.glob(f"{NAME}.blktrace.*"))
-    programs: dict[str, list[str | Path]] = {
-        "import-blktrace": [TREE / "build/import-blktrace", "ours", *files],
-        "  rows to Parquet": to_table(folder),
-        "blkparse to text": ["blkparse", "-i", NAME],
-        "blkparse -d": ["blkparse", "-q", "-O", "-i", NAME, "-d", "dump"],
-        "btt": ["btt", "-i", "dump"],
-    }
-    costs: dict[str, list[Cost]] = {name: [] for name in programs}
+    commands = programs(folder)
+    costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for _ in range(reps):
-        for name, words in programs.items():
+        for name, words in commands.items():
             costs[name].append(run(used, words, folder))
     return events, costs
 
