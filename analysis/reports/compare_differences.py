@@ -134,7 +134,7 @@ def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
         " first what differs by the"
         f" rule ({DIFFERS}): {DIFFERENCE} Intervals of differences by Welch. Shares differ in points. What"
         " makes up less than 1 % of requests, bytes or time in every run is left out. A large ratio is no"
-        " proof of a cause."
+        " proof of a cause; among many figures a few differ by chance."
     )
     if any(one.emulated for one in runs):
         section.definition += f" {LITTLE}: times and rates of emulated CPUs, not judged."
