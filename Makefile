@@ -149,7 +149,10 @@ build/objects/generators/%.o: workloads/generators/%.c Makefile | setup
 	@echo '  CC    $(@F)'; mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) -I workloads/generators $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
-$(GENERATORS): build/generators/%: build/objects/generators/%.o $(COMMON_OBJECTS)
+# A larger one has the rest of it in a folder of its name.
+.SECONDEXPANSION:
+$(GENERATORS): build/generators/%: build/objects/generators/%.o \
+		$$(subst .c,.o,$$(subst workloads/,build/objects/,$$(wildcard workloads/generators/$$*/*.c))) $(COMMON_OBJECTS)
 	@echo '  LINK  $(@F)'; mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $^ -lz -lm -pthread -o "$$new" $(RENAME)
 

@@ -48,6 +48,7 @@ class RunDirectory:
         self.raw = self.path / "raw"
         self.recordings = self.raw / "recorder"
         self.phases = self.raw / "phases.jsonl"
+        self.figures = self.raw / "figures.jsonl"
         self._spare = self.raw / ".spare"
 
     @classmethod

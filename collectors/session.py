@@ -229,6 +229,7 @@ def _run_workload(
     environment = {
         "SEEKMETER_DIR": str(directory),
         "SEEKMETER_PHASES": str(run.phases),
+        "SEEKMETER_FIGURES": str(run.figures),
         "SEEKMETER_SEED": str(plan.seed),
         "SEEKMETER_THREADS": str(plan.threads or 1),
         "SEEKMETER_REMOUNT": str(server.path),

@@ -14,6 +14,7 @@ from analysis.measures import (
     correlation,
     distribution,
     geometry_places,
+    iomatrix,
     kinds,
     latency,
     lock_holders,
@@ -79,6 +80,7 @@ class Measured:
     places: geometry_places.Places | None  # None: no geometry, or no requests
     devices: list[DeviceRow]  # none if only one device had requests
     phase_rows: list[phases.PhaseRow] | None
+    matrix: iomatrix.Matrix | None  # of the workload iomatrix
     correlations: list[correlation.Correlation]
     correlation_timeline: Timeline
     correlation_why_not: str
@@ -268,6 +270,7 @@ def measure(run: Run, tables: Tables) -> Measured:
         phase_rows=phases.by_phase(tables.phases, window.start_ns, window.end_ns, block, found, call, waits)
         if tables.phases and tables.phases.name
         else None,
+        matrix=iomatrix.measure_matrix(tables.figures, block),
         correlations=correlations,
         correlation_timeline=grid,
         correlation_why_not=why_not,

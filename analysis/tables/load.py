@@ -18,6 +18,7 @@ from analysis.tables import (
     call,
     counter,
     cpu_sample,
+    figure,
     hold,
     lock,
     lock_sample,
@@ -41,6 +42,7 @@ COLUMNS: dict[str, Sequence[Column]] = {
     "lock": lock.COLUMNS,
     "stack": stack.COLUMNS,
     "path": path.COLUMNS,
+    "figure": figure.COLUMNS,
     "call": call.COLUMNS,
     "counter": counter.COLUMNS,
     "cpu_sample": cpu_sample.COLUMNS,
@@ -52,10 +54,11 @@ CONVERT_LINES = {
     "stack": stack.convert,
     "path": path.convert,
     "cpu_stack": cpu_sample.convert_stacks,
+    "figure": figure.convert,
 }
 OF_PERF = ("cpu_sample", "cpu_stack")
 # older runs have none, and not every run makes one: no gap
-OPTIONAL = ("lock_sample", "hold", "path", "plug", *OF_PERF)
+OPTIONAL = ("lock_sample", "hold", "path", "plug", "figure", *OF_PERF)
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,13 @@ class Tables:
     stacks: dict[int, list[str]]
     paths: path.Paths | None  # of inodes
     plug: plug.Plug | None  # block traces have it
+    figures: figure.Figures | None  # what the workload itself measured
     truncated_bytes: dict[str, int]
     rows: dict[str, int]
 
 
 def _source(run: Path, table: str) -> Path:
-    if table in ("phase", "path"):
+    if table in ("phase", "path", "figure"):
         return run / "raw" / f"{table}s.jsonl"
     folder = run / "raw" / ("perf" if table in OF_PERF else "recorder")
     return folder / f"{table}.{'jsonl' if table in CONVERT_LINES else 'rec'}"
@@ -190,6 +194,7 @@ def load_tables(run: Run) -> Tables:
         stacks=made("stack", stack.from_stored) or {},
         paths=made("path", path.from_stored),
         plug=made("plug", plug.from_stored),
+        figures=made("figure", figure.from_stored),
         truncated_bytes=truncated,
         rows=rows,
     )

@@ -34,6 +34,7 @@ SMALL = 1 << 30
 ARROW_TYPES: dict[str, Any] = {
     "int": pa.int64(),
     "id": pa.uint64(),
+    "real": pa.float64(),
     "bool": pa.bool_(),
     "word": pa.dictionary(pa.int32(), pa.string()),
     "text": pa.dictionary(pa.int32(), pa.string()),
@@ -45,7 +46,7 @@ ARROW_TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column. kind: int (int64), id (uint64), bool, word (enum), text (chars), string, hist, frames.
+    """One column. kind: int (int64), id (uint64), real, bool, word (enum), text, string, hist, frames.
 
     if_missing: what every row holds when the recording is older than the column; None: it must be there.
     """

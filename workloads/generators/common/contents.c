@@ -114,6 +114,16 @@ bool contents_same(int fd, uint64_t bytes, uint64_t key, const char *path)
 	}
 }
 
+void contents_fill(char *buffer, size_t bytes)
+{
+	for (size_t done = 0; done < bytes;) {
+		size_t part = bytes - done < TEXT_BYTES ? bytes - done : TEXT_BYTES;
+
+		memcpy(buffer + done, text, part);
+		done += part;
+	}
+}
+
 uint64_t contents_read(int fd, const char *path)
 {
 	uint64_t bytes = 0;

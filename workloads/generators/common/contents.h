@@ -9,6 +9,7 @@
 #define GENERATORS_CONTENTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CONTENTS_CHUNK_BYTES (256 * 1024) /* one read(2) or write(2) at most */
@@ -32,6 +33,9 @@ const char *contents_at(uint64_t key, uint64_t offset);
  * Threads may do so at once (contents_write() too).
  */
 bool contents_same(int fd, uint64_t bytes, uint64_t key, const char *path);
+
+/* Fill BUFFER with the text from its beginning on, over and over: for generators with writes of their own. */
+void contents_fill(char *buffer, size_t bytes);
 
 /* Read FD to its end; returns the number of bytes. */
 uint64_t contents_read(int fd, const char *path);
