@@ -13,6 +13,7 @@ from analysis.tables.load import Tables
 
 ROWS_SHOWN = 40
 COLUMNS_SHOWN = 12
+TABLES_SHOWN = 8
 DEFINITION = "measured by the workload itself, with its own clock; the units are in the names."
 
 
@@ -28,7 +29,7 @@ def name_words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _table(name: str, rows: list[dict[str, Value]]) -> Table:
+def _table(rows: list[dict[str, Value]]) -> Table:
     columns = list(rows[0])[:COLUMNS_SHOWN]
     is_text = [isinstance(rows[0][column], str) for column in columns]
     heads = [
@@ -45,14 +46,20 @@ def sections(run: Run, tables: Tables, matrix: iomatrix.Matrix | None) -> list[S
     if tables.figures is None or not tables.figures.tables:
         return []
     section = Section("What the workload measured", definition=DEFINITION)
+    found = [section]
     for name, rows in tables.figures.tables.items():
         if name == iomatrix.CELLS:
             continue  # has a section of its own
         if name == "":
             section.facts += [(name_words(key), words(value)) for row in rows for key, value in row.items()]
             continue
-        section.tables.append(_table(name, rows))
+        one = Section(f"Measured by the workload: {name}", tables=[_table(rows)], definition=DEFINITION)
         if len(rows) > ROWS_SHOWN:
-            section.notes.append(f"{name}: {len(rows) - ROWS_SHOWN:,} more rows are in tables/figure.parquet")
-    found = [section] if section.facts or section.tables else []
-    return found + (matrix_content.sections(run, matrix) if matrix else [])
+            one.notes.append(f"{len(rows) - ROWS_SHOWN:,} more rows are in tables/figure.parquet")
+        found.append(one)
+        if len(found) > TABLES_SHOWN:
+            break
+    return [
+        *(s for s in found if s.facts or s.tables),
+        *(matrix_content.sections(run, matrix) if matrix else []),
+    ]

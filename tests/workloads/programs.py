@@ -14,7 +14,8 @@ FLAGS = ("-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"
 def compile_generator(name: str, folder: Path, *flags: str) -> Path:
     """As the Makefile does it, with more flags."""
     program = folder / name
-    sources = [GENERATORS / f"{name}.c", *sorted((GENERATORS / "common").glob("*.c"))]
+    folders = (GENERATORS / name, GENERATORS / "common")
+    sources = [GENERATORS / f"{name}.c", *(path for one in folders for path in sorted(one.glob("*.c")))]
     words = ["gcc", *FLAGS, *flags, *map(str, sources), "-o", str(program), "-lz", "-lm", "-pthread"]
     subprocess.run(words, check=True)
     return program
