@@ -26,6 +26,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis import units
 from analysis.devices import Device
 from analysis.figures import disk_panel, iograph, panels, style
+from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.iograph import TITLE_GAP_IN, say
 from analysis.figures.phase_strip import draw_phases, make_strip
@@ -109,11 +110,13 @@ class Row:
 
 
 def _draw_map(
-    one: DiskPanels, ax: Axes, op: str, ranges: disk_panel.Ranges, height_in: float
+    one: DiskPanels, bands: DiskBands | None, ax: Axes, op: str, ranges: disk_panel.Ranges, height_in: float
 ) -> list[panels.Handle]:
     """One run's map of an op, and above it how much it moved in all."""
     handles = one.draw(ax, op, ranges)
     one.annotate(ax, height_in)
+    if bands is not None:
+        bands.draw_strip(ax, one, height_in)
     bottom, top = ax.get_ylim()
     ax.set_ylim(bottom, top + (top - bottom) * TOTAL_IN / height_in)  # room for the total above the map
     total = units.bytes_(float(one.bytes_[op]))
@@ -121,8 +124,19 @@ def _draw_map(
     return handles
 
 
-def _disk_rows(maps: Sequence[DiskPanels | None], mark: str) -> list[Row]:
-    ranges = _shared_ranges(maps)
+def _bands(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[DiskBands | None]:
+    """What each run's file system keeps where, at the heights of its map."""
+    roles = _roles(runs)
+    return [
+        DiskBands.make(of, [device.number for device in _by_role(one, roles)], one.measured.geometry)
+        if of is not None
+        else None
+        for one, of in zip(runs, maps, strict=True)
+    ]
+
+
+def _disk_rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None], mark: str) -> list[Row]:
+    ranges, strips = _shared_ranges(maps), _bands(runs, maps)
     rows = []
     for op in disk_panel.OPS:
         some = next((one for one in maps if one is not None and one.maps[op]), None)
@@ -131,7 +145,10 @@ def _disk_rows(maps: Sequence[DiskPanels | None], mark: str) -> list[Row]:
         moved = {each: max(m.bytes_[each] for m in maps if m is not None) for each in disk_panel.OPS}
         height_in = DISK_IN[op] if moved[op] >= 0.02 * max(moved.values()) else LITTLE_IN
         draw = partial(_draw_map, op=op, ranges=ranges, height_in=height_in)
-        found = [partial(draw, one) if one is not None and one.maps[op] else None for one in maps]
+        found = [
+            partial(draw, one, bands) if one is not None and one.maps[op] else None
+            for one, bands in zip(maps, strips, strict=True)
+        ]
         none = f"no {disk_panel.WORDS[op]}"
         rows.append(Row(height_in, some.title(op) + mark, found, none, "per cell, all runs:"))
     return rows
@@ -153,7 +170,7 @@ def _rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[R
     both = "writes up, reads down" if "writes up, reads down" in directions else "writes"
     block = mark("block")
     return [
-        *_disk_rows(maps, block),
+        *_disk_rows(runs, maps, block),
         Row(
             1.45,
             f"Throughput, MB/s (10⁶ bytes): {both}{mark('block', 'calls')}",
@@ -306,7 +323,7 @@ def _draw_rows(figure: Figure, layout: Layout) -> list[list[Axes]]:
         if drawn and not own_scale:
             drawn[0].tick_params(axis="y", labelleft=True, which="both")
             _same_height(drawn)
-        panels.legend(columns[-1][-1], _together(handles), row.legend)
+        panels.legend(columns[-1][-1], _together(handles), row.legend, right=1.05)
     return columns
 
 
@@ -367,6 +384,8 @@ def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
     )
     foot += (
         "\nOffsets: bytes per cell at the time of issue, darker for more. Throughput, latency: by completion."
+        "\nStrip beside the offsets: what the file system keeps there (dark: journal; orange: metadata; blue:"
+        " data; grey: any of these; white: nothing)."
         "\nRates: count / real length of the bin. Exact definitions and losses: compare.txt."
     )
     if any(one.run.lossy(c) for one in runs for c in ("block", "calls")):

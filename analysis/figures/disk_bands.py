@@ -27,7 +27,7 @@ LABEL_IN = 0.125  # height of a label
 LETTER_IN = 0.053
 NAMED_IN = 0.03  # an area less high has no name, but the journal
 THIN_IN = 0.016  # an area is drawn at least so high
-MOST_GROUPS = 60  # in one stretch: more have neither lines nor numbers
+MOST_GROUPS = 60  # in the map: more have neither lines nor numbers
 ABBREVIATED = {"allocation group": "AG", "block group": "BG"}
 
 
@@ -69,11 +69,20 @@ class DiskBands:
             for name, found in _groups(device, places, rows):
                 groups.setdefault(name, []).extend(found)
         bands.sort(key=lambda band: (ORDER.index(band.area.kind), band.low))
-        return cls(bands, groups) if bands else None
+        few = {name: found for name, found in groups.items() if len(found) <= MOST_GROUPS}
+        return cls(bands, few) if bands else None
 
     def draw(self, ax: Axes, disk: DiskPanels, op: str, width_in: float, height_in: float) -> None:
-        """Draw them beside and over an op's panel of this size."""
+        """Draw all of it beside and over an op's panel of this size."""
         inch = disk.height_rows * 1.04 / height_in  # in rows
+        self.draw_strip(ax, disk, height_in)
+        occupied = _occupied(disk, op)
+        self._draw_groups(ax, occupied, inch, width_in)
+        self._name(ax, occupied, inch, width_in)
+
+    def draw_strip(self, ax: Axes, disk: DiskPanels, height_in: float) -> None:
+        """Draw the strip alone."""
+        inch = disk.height_rows * 1.04 / height_in
         across = ax.get_yaxis_transform()
         strips: dict[str, list[Rectangle]] = {}
         for band in self.bands:
@@ -92,9 +101,6 @@ class DiskBands:
         frame.set_transform(across)
         frame.set_zorder(4)
         ax.add_patch(frame)
-        occupied = _occupied(disk, op)
-        self._draw_groups(ax, occupied, inch, width_in)
-        self._name(ax, occupied, inch, width_in)
 
     def _name(self, ax: Axes, occupied: Truths, inch: float, width_in: float) -> None:
         """Name the areas, the journal first: at the right edge, or left of it so as to hide no requests."""
@@ -212,8 +218,8 @@ def _groups(device: DeviceMap, places: F64, rows: F64) -> list[tuple[str, list[B
     for one in device.groups:
         first = max((int(places[0]) - one.first) // one.sectors, 0)
         last = min((int(places[1]) - 1 - one.first) // one.sectors, (one.end - 1 - one.first) // one.sectors)
-        if 0 <= last - first < MOST_GROUPS:
-            begin = np.arange(first, last + 1)
+        if first <= last:
+            begin = np.arange(first, min(last, first + MOST_GROUPS) + 1)
             at = np.interp((one.first + begin * one.sectors).astype(np.float64), places, rows)
             begins = one.first + begin * one.sectors >= int(places[0])
             found.append((one.name, list(zip(at.tolist(), begin.tolist(), begins.tolist(), strict=True))))

@@ -170,7 +170,7 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
         strip = make_strip(tables.phases, m, plot_in)
     strip_in = strip.height_in + 0.08 if strip else 0.0
     top_in = 0.78 + 0.2 * len(shown) + strip_in
-    bottom_in = 1.05
+    bottom_in = 1.05 if bands is None else 1.15
     height = top_in + sum(p.height_in + TITLE_GAP_IN for p in parts) + bottom_in
     figure = Figure(figsize=(WIDTH_IN, height))
     FigureCanvasAgg(figure)

@@ -62,6 +62,15 @@ def test_a_run_directory_is_whole(tmp_path: Path) -> None:
     assert facts["filesystem"]["proc_mounts"].split()[2] == "ext3"
     (journal,) = facts["filesystem"]["geometry"]["journal"]
     assert 0 < journal[0] < journal[1] <= (64 << 20) // 512
+    # read once more, in another way, when it was unmounted
+    areas = {area["name"]: area for area in facts["filesystem"]["geometry"]["areas"]}
+    assert areas["journal"] == {
+        "name": "journal",
+        "kind": "journal",
+        "dev": facts["device"]["dev"],
+        "extents": [journal],
+    }
+    assert {"inode tables", "bitmaps"} <= set(areas)
     assert facts["workload"]["name"] == "command"
     assert facts["workload"]["exit_status"] == 0
     assert set(facts["tools"]) == {"seekmeter", "python", "mkfs"}
@@ -76,6 +85,7 @@ def test_a_run_directory_is_whole(tmp_path: Path) -> None:
     calls = parquet.read_table(out / "tables/call.parquet").to_pylist()
     written = [row["bytes"] for row in calls if (row["call"], row["target"]) == ("write", "target")]
     assert sum(written) == 30 * 65536
+    assert "inode tables" in (out / "report.txt").read_text()
     for name in ("report.txt", "report.html", "iograph.png", "iograph.svg"):
         assert (out / name).stat().st_size > 1000
 
