@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from workloads import catalog, filesystems
+from workloads import catalog, filesystems, packages
 from workloads.errors import WordError
+from workloads.plan import make_plan
+from workloads.words import parse
 
 GOOD_WORKLOAD = """
 summary = "s"
@@ -123,3 +125,25 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     for read in (catalog.read, filesystems.read):
         with pytest.raises(WordError, match="is broken"):
             read(path)
+
+
+def test_what_a_generator_starts_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Asked for by make setup and make plan; a run without it says which package has it."""
+    assert packages.needed(None, "webcache:tar") == ["coreutils", "postmark", "tar"]
+    assert packages.needed(None, "createdelete") == []
+    (tmp_path / "tar").write_text("#!/bin/sh\n")
+    (tmp_path / "tar").chmod(0o755)
+    there = {"tar": str(tmp_path / "tar"), "rm": "/bin/rm"}
+    really = filesystems.find_program
+
+    def find(program: str) -> str | None:
+        ours = program in ("tar", "rm", "find", "postmark")
+        return there.get(program) if ours else really(program)
+
+    monkeypatch.setattr(filesystems, "find_program", find)
+    assert packages.needed(None, "webcache", missing_only=True) == ["coreutils", "postmark", "tar"]
+    assert packages.needed(None, "manyfiles", missing_only=True) == ["findutils", "tar"]
+    given = {"SEEKMETER_FS": "ext4", "SEEKMETER_WL": "webcache", "SEEKMETER_WORDS": "FS WL"}
+    assert "postmark" in make_plan(parse(given, "plan"), trial=False).to_install
+    there["postmark"] = "/usr/bin/postmark"
+    assert packages.needed(None, "webcache", missing_only=True) == []

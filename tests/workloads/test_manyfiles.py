@@ -79,6 +79,7 @@ def test_what_it_does(manyfiles: Path, ram: Path) -> None:
     assert said.count("caches are not cold") == 1
     told = figures(ram / "figures")
     assert told["cold_caches"] == "no"
+    assert 0 <= told["own_user_cpu_s"] < 0.5
     assert told["spearman_readdir_inode"] == -1  # as tmpfs lists: the newest first
     assert told["spearman_readdir_place"] == "not measured: the file system tells no places"
     assert told["files_with_a_place"] == 0

@@ -247,7 +247,6 @@ static void print_orders(const struct settings *set, const struct orders *orders
 			  why_not);
 	printf("  files with a place of their own: %zu of %lu\n", orders->placed, set->files);
 	figures_row("", "\"files_with_a_place\":%zu", orders->placed);
-	figures_row("", "\"cold_caches\":\"%s\"", steps_were_cold() ? "yes" : "no");
 }
 
 static void delete_files(const struct settings *set)
@@ -354,6 +353,7 @@ int main(int argc, char **argv)
 		delete_files(&set);
 	}
 	print_orders(&set, &orders);
+	steps_finish();
 	free(orders.turn);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		fail_errno("cannot write", "the summary");

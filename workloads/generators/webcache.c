@@ -351,7 +351,7 @@ int main(int argc, char **argv)
 		steps_make_cold();
 	if (set.postmark.files > 0)
 		run_postmark(&set);
-	figures_row("", "\"cold_caches\":\"%s\"", steps_were_cold() ? "yes" : "no");
+	steps_finish();
 	if (fflush(stdout) != 0 || ferror(stdout))
 		fail_errno("cannot write", "the summary");
 	return 0;

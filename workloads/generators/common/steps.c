@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
+#include "fail.h"
+#include "figures.h"
 #include "phases.h"
 #include "remount.h"
 #include "steps.h"
@@ -60,7 +64,15 @@ void steps_make_cold(void)
 	warm = true;
 }
 
-bool steps_were_cold(void)
+void steps_finish(void)
 {
-	return !warm;
+	struct rusage used;
+	double user_s;
+
+	if (getrusage(RUSAGE_SELF, &used) != 0)
+		fail_errno("cannot be asked for", "the CPU time");
+	user_s = (double)used.ru_utime.tv_sec + (double)used.ru_utime.tv_usec / 1e6;
+	printf("own CPU time outside the kernel: %.3f s\n", user_s);
+	figures_row("", "\"cold_caches\":\"%s\",\"own_user_cpu_s\":%.3f", warm ? "no" : "yes",
+		    user_s);
 }

@@ -3,7 +3,6 @@
 #ifndef GENERATORS_STEPS_H
 #define GENERATORS_STEPS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 void step_begin(const char *name);
@@ -17,7 +16,10 @@ double step_end(uint64_t ops, uint64_t bytes);
 /* Before a step that must find nothing in memory (remount.h). What is not done is said, once. */
 void steps_make_cold(void);
 
-/* Whether the caches were cold each time so far. */
-bool steps_were_cold(void);
+/*
+ * At the end: whether the caches were cold each time, and how long this program was on a CPU outside the kernel (not
+ * the programs that it started), which must not be what the figures show.
+ */
+void steps_finish(void);
 
 #endif
