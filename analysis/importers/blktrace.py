@@ -143,7 +143,9 @@ def _warnings(source: Source, said: Mapping[str, Any]) -> list[str]:
     for letter, meaning in (("Q", "times of queueing"), ("D", "times of issue"), ("C", "completions")):
         if letter not in actions:
             found.append(f"the trace has no {letter} events: {meaning} are not known")
-    if "D" in actions and "Q" not in actions:
+    if "D" in actions and not {"Q", "G", "I"} & actions.keys():
+        found.append("when requests were queued is not known: there is no Q2D, and Q2C is D2C")
+    elif "D" in actions and "Q" not in actions:
         found.append("requests are taken as queued when their first event was: Q2D and Q2C are too short")
     if bios := [about["dev"] for about in said["devices"] if about["bios"]]:
         found.append(

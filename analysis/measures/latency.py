@@ -51,6 +51,8 @@ class Stages:
         """Q2D, D2C and Q2C (or `only` one of them) over the requests of these codes."""
         found = []
         for stage in (only,) if only else STAGES:
+            if stage not in self.runs:
+                continue
             runs = [self.runs[stage][code] for code in codes]
             count = sum(run.size for run in runs)
             if count:
@@ -59,7 +61,7 @@ class Stages:
 
 
 def stages(block: Block, codes: Ints, counts: Sequence[int], which: Sequence[str] = STAGES) -> Stages:
-    """By the code of each row; counts: rows of each code."""
+    """By the code of each row; counts: rows of each code. No Q2D where the source saw no queueing."""
 
     def times(stage: str) -> Iterator[tuple[Ints, I64]]:
         begin = block.issue_ns if stage == "D2C" else block.queue_ns
@@ -68,7 +70,9 @@ def stages(block: Block, codes: Ints, counts: Sequence[int], which: Sequence[str
             timed = block.timed[at]
             yield codes[at][timed], (end[at] - begin[at])[timed]
 
-    return Stages({stage: sorted_runs(counts, times(stage)) for stage in which})
+    return Stages(
+        {stage: sorted_runs(counts, times(stage)) for stage in which if stage != "Q2D" or block.queue_seen}
+    )
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def _parts(block: Block, stage: str) -> Iterator[Part]:
     """Of some rows at a time: which have the stage, and how long it took those; nothing if none has it."""
     insert = block.rare("insert_ns") if stage in ("G2I", "Q2I", "I2D") else block.issue_ns
     allocated = block.get_request_ns if stage in ("Q2G", "G2I") else block.queue_ns
-    if insert is None or allocated is None:
+    if insert is None or allocated is None or (stage == "Q2D" and not block.queue_seen):
         return
     moments = {
         "Q": block.queue_ns, "G": allocated, "I": insert, "D": block.issue_ns, "C": block.complete_ns

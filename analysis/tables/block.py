@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -184,6 +185,13 @@ class Block:
         if name not in self.kept:
             self.kept[name] = self.read(name)
         return self.kept[name]
+
+    @cached_property
+    def queue_seen(self) -> bool:
+        """Was queueing seen? Else queue_ns is issue_ns throughout (biosnoop; D and C traced alone)."""
+        return any(
+            bool((self.queue_ns[at] < self.issue_ns[at])[self.timed[at]].any()) for at in parts(self.rows)
+        )
 
     def let_go(self) -> None:
         """Give the memory of the rare columns back."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.importers.blktrace import import_trace
+from analysis.importers.trace import import_trace
 from analysis.measures import seeks
 from analysis.measures.measured import measure
 from analysis.reports import text

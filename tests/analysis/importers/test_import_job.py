@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from tests.analysis.importers.blktrace_files import (
     write_dump,
 )
 from tests.analysis.importers.blktrace_requests import NAMES, Requests
+from tests.analysis.importers.test_text_formats import snoop_rows
 
 START_NS = 10**12
 TRACES = ["sda", "sda.blktrace.0", "sda.blktrace", "sda.blktrace.2", "."]
@@ -139,6 +141,13 @@ def test_what_was_lost_is_marked(tmp_path: Path, tree: Path) -> None:
         ("text", "holds no event of a disk in any format known"),
         ("zero", "holds no event"),
         ("fifo", "is not there"),
+        ("packed", "is compressed; unpack it first (gzip -d)"),
+        ("bytes", "is no block trace in any format known"),
+        ("perf.data", "can't be read by perf ("),
+        ("trace.dat", "holds no event of a disk in any format known"),
+        ("untimed", "its events have no times in seconds"),
+        ("others", "it has events, but none of a disk"),
+        ("broken", "its events are not as the kernel prints them"),
         ("", "nothing to import: add TRACE="),
         ("x" * 300, ""),
     ],
@@ -148,11 +157,59 @@ def test_what_is_no_trace(tmp_path: Path, tree: Path, trace: str, says: str) -> 
     (tmp_path / "text").write_text("hello\n")
     (tmp_path / "zero").write_bytes(b"")
     os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "packed").write_bytes(gzip.compress(b"hello"))
+    (tmp_path / "bytes").write_bytes(bytes(range(256)))
+    (tmp_path / "perf.data").write_bytes(b"PERFILE2" + bytes(100))
+    (tmp_path / "trace.dat").write_bytes(b"\x17\x08\x44tracing" + bytes(100))
+    (tmp_path / "untimed").write_text(" dd-1 [000] 12345: block_rq_issue: 8,0 R 4096 () 0 + 8 [dd]\n")
+    (tmp_path / "others").write_text(" dd-1 [000] 1.000001: sched_switch: prev_comm=dd\n")
+    (tmp_path / "broken").write_text(" dd-1 [000] 1.000001: block_rq_issue: 8,0 R\n")
     done = run_job(tmp_path, tree, "import", trace)
     assert done.returncode == 2, done.stderr
     assert says in done.stderr and "Traceback" not in done.stderr
     assert all(line.startswith("seekmeter: ") for line in done.stderr.splitlines())
     assert not list((tmp_path / "runs").glob("*"))  # nothing is left of it
+
+
+def test_a_program_that_is_not_there(tmp_path: Path, tree: Path) -> None:
+    """perf.data on a machine without perf: exit 3, with the remedy."""
+    (tmp_path / "perf.data").write_bytes(b"PERFILE2" + bytes(100))
+    done = subprocess.run(
+        [sys.executable, "-m", "analysis", "import", "perf.data"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tree), "PATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "perf, which is not installed" in done.stderr and "linux-perf" in done.stderr
+    assert "perf script -f --ns" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_text_without_queueing_becomes_a_run(tmp_path: Path, tree: Path) -> None:
+    """biosnoop: the report has its latencies, no stage that nobody measured, and says what is not known."""
+    text, rows = snoop_rows("bcc", False)
+    (tmp_path / "snoop.txt").write_text(text + "hello\n0.1 dd 1 sda R")
+    done = run_job(tmp_path, tree, "import", "--out=run", "snoop.txt")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((tmp_path / "run/run.json").read_text())
+    assert facts["imported"]["format"] == "biosnoop" and facts["imported"]["lines"] == len(rows) + 2
+    assert {facts["device"]["name"], facts["more_devices"][0]["name"]} == {"sda", "nvme0n1"}
+    losses = json.loads((tmp_path / "run/losses.json").read_text())["collectors"]["block"]
+    assert losses["lost"] == {"events cut off by the end of a file": 1}
+    assert losses["notes"]["lines that are no events"] == 1
+    assert not (tmp_path / "run/raw/translated").exists()
+    text = (tmp_path / "run/report.txt").read_text()
+    reads = sorted(row[5] - row[4] for row in rows if row[1] == "read")  # type: ignore[operator]
+    slowest = f"{reads[-1] / 1e6:.3g} ms"
+    assert any(
+        line.split()[:3] == ["read", "D2C", str(len(reads))] and line.endswith(slowest)
+        for line in text.splitlines()
+    ), slowest
+    figures = text[: text.index("[Q2D: queue to issue")]
+    assert "Q2D" not in figures
+    words = " ".join(text.split())
+    assert "when requests were queued is not known: there is no Q2D, and Q2C is D2C" in words
+    assert "times count from biosnoop's first row" in words and "imported from biosnoop" in words
 
 
 def test_a_taken_place_is_refused(tmp_path: Path, tree: Path) -> None:
