@@ -388,6 +388,7 @@ def test_the_grid_covers_each_disk_once(disks: list[list[tuple[int, int]]], know
                 assert low <= sector < low + grid.cell_sectors
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, (1 << 63) - 1)))
 def test_numbers_are_packed_as_they_are(values: list[int]) -> None:
     assert numbers(movie.varints(np.array(values, dtype=np.int64))) == values
