@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""dbench: its phases and figures against what dbench itself printed; a full disk; ended early, none is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.collectors.loop_disk import tmpfs
+from tests.collectors.sessions import wait_for
+from tests.workloads.conftest import needs_root, plan
+from tests.workloads.programs import compile_generator, run
+from workloads import catalog, disks, filesystems
+from workloads.janitor import Janitor
+
+OPERATION = re.compile(r"^ (\w+) +(\d+) +([\d.]+) +([\d.]+)$", re.MULTILINE)
+RESULT = re.compile(r"^Throughput ([\d.]+) MB/sec .* max_latency=([\d.]+) ms$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def dbench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The generator, compiled as the Makefile does it."""
+    return compile_generator("dbench", tmp_path_factory.mktemp("program"))
+
+
+@pytest.fixture
+def ram(tmp_path: Path) -> Iterator[Path]:
+    """A private tmpfs."""
+    with tmpfs(tmp_path / "ram", "400m") as place:
+        yield place
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_phases_and_figures_are_what_dbench_said(dbench: Path, ram: Path) -> None:
+    files = {"SEEKMETER_PHASES": ram / "phases", "SEEKMETER_FIGURES": ram / "figures"}
+    start_ns = time.monotonic_ns()
+    done = run(dbench, "-D", ram, "-t", 2, "-T", 5, **files)
+    end_ns = time.monotonic_ns()
+    assert (done.returncode, done.stderr) == (0, "")
+    (throughput, latency) = RESULT.findall(done.stdout)[0]
+    *operations, figures = lines(ram / "figures")
+    assert figures == {
+        "table": "",
+        "dbench_processes": 2,
+        "dbench_MB_per_s": float(throughput),
+        "dbench_max_latency_ms": float(latency),
+    }
+    said = [
+        (name, int(n), float(mean), float(most)) for name, n, mean, most in OPERATION.findall(done.stdout)
+    ]
+    assert [(o["operation"], o["count"], o["mean_ms"], o["longest_ms"]) for o in operations] == said
+    assert len(said) > 10
+    phases = lines(ram / "phases")
+    assert [phase["name"] for phase in phases] == list(catalog.load("dbench").phases)
+    warmup, measured, cleanup = phases
+    assert start_ns < warmup["start_ns"] < warmup["end_ns"] == measured["start_ns"]
+    assert measured["end_ns"] == cleanup["start_ns"] < cleanup["end_ns"] < end_ns
+    # a fifth of 5 s, then 5 s, to its next look once a second
+    assert 0.8 < (warmup["end_ns"] - warmup["start_ns"]) / 1e9 < 3.5
+    assert 4.8 < (measured["end_ns"] - measured["start_ns"]) / 1e9 < 7.5
+    assert measured["ops"] == sum(count for _, count, _, _ in said)
+    rate = measured["bytes"] / 1e6 / ((measured["end_ns"] - measured["start_ns"]) / 1e9)
+    assert rate == pytest.approx(float(throughput), rel=1e-3)
+
+
+@needs_root
+@pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
+def test_every_filesystem(dbench: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
+    decided = plan(FS=fs, SIZE="1G", words={"WL": "dbench", "SCALE": "quick"})
+    with disks.open_disk(decided, janitor) as disk:
+        filesystems.format(decided, disk, janitor)
+        target = tmp_path / "mnt"
+        target.mkdir()
+        filesystems.mount(decided, disk, target, janitor)
+        done = run(dbench, "-D", target, "-t", 4, "-T", 2)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert not any(path.is_file() for path in target.rglob("*"))  # it cleans up
+        filesystems.unmount(target, janitor)
+        clean, said = filesystems.fsck(decided, disk)
+        assert clean, said
+
+
+def test_a_full_disk_is_one_clear_error_and_nothing_runs_on(dbench: Path, tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "full", "8m") as place:
+        begin = time.monotonic()
+        done = run(dbench, "-D", place, "-t", 3, "-T", 60)
+        assert time.monotonic() - begin < 50  # and not until the others' time is over
+    assert done.returncode == 1
+    assert done.stderr.startswith("seekmeter: dbench failed: [")
+    assert done.stderr.endswith("; give a larger disk (SIZE=) or fewer processes (THREADS=)\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_ended_early_it_takes_its_processes_along(dbench: Path, ram: Path) -> None:
+    mark = f"SEEKMETER_TEST_MARK={ram}"
+    process = subprocess.Popen(
+        [dbench, "-D", ram, "-t", "3", "-T", "60"],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "SEEKMETER_TEST_MARK": str(ram)},
+    )
+
+    def ours() -> int:
+        count = 0
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                count += mark.encode() in environ.read_bytes().split(b"\0")
+            except OSError:
+                continue
+        return count
+
+    wait_for(lambda: ours() == 5)  # itself, dbench, three processes
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == -signal.SIGTERM
+    wait_for(lambda: ours() == 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-t", "0"], "-t '0' is not a number that can be used; give one from 1 to 1000"),
+        (["-x"], "unknown option -x"),
+        (["fast"], "unknown word fast"),
+        (["-T"], "-T needs a value"),
+    ],
+)
+def test_wrong_words(dbench: Path, tmp_path: Path, words: list[str], message: str) -> None:
+    done = run(dbench, "-D", tmp_path, *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("seekmeter: ") and message in done.stderr
+
+
+def test_a_load_file_that_is_not_there(dbench: Path, ram: Path) -> None:
+    done = run(dbench, "-D", ram, "-T", 1, "-c", "/nowhere")
+    assert done.returncode == 1
+    assert done.stderr.startswith("seekmeter: dbench failed: dbench: error opening '/nowhere'")

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * dbench: runs Debian's dbench(1) and tells when its warm-up, its measured part and its cleanup were, and what
+ * it found. Everything dbench says goes on to standard output.
+ *
+ *   dbench -D DIR [-t PROCESSES] [-T SECONDS] [-c LOADFILE] [-- OPTION…]
+ *
+ * dbench (version 4) lets its processes go, warms up for a fifth of SECONDS at least, then measures for
+ * SECONDS, and cleans up. It prints a line a second: "execute N sec" is N seconds after the beginning of the
+ * measured part, which is how that is found here, to a few milliseconds; "cleanup" is printed at its end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fail.h"
+#include "common/figures.h"
+#include "common/numbers.h"
+#include "common/phases.h"
+
+#define PROCESSES_MAX 1000
+#define SECONDS_MAX   100000
+#define OPTIONS_MAX   20
+#define SECOND_NS     1000000000
+#define TOP	      "clients" /* the directory that dbench makes */
+
+struct settings {
+	const char *dir;
+	const char *loadfile;
+	unsigned long processes;
+	unsigned long seconds;
+};
+
+/* What its lines told so far. */
+struct heard {
+	int64_t released_ns; /* 0: not yet */
+	int64_t measured_ns; /* beginning of the measured part */
+	int64_t cleanup_ns;
+	uint64_t operations;
+	double mb_per_s;
+	double worst_ms;
+	bool finished;
+	char error[256]; /* the first line that says what failed */
+};
+
+static pid_t child;
+
+/* dbench's own processes outlive it when it is ended; they are all of our group. */
+static void end_all(int signal_number)
+{
+	signal(signal_number, SIG_DFL);
+	if (child > 0)
+		kill(-child, SIGKILL);
+	raise(signal_number);
+}
+
+static void end_group(void)
+{
+	if (child > 0)
+		kill(-child, SIGKILL);
+}
+
+static int start(const struct settings *set, char **options, int n_options)
+{
+	char *words[OPTIONS_MAX + 10];
+	char seconds[32];
+	char processes[32];
+	int ends[2];
+	int n = 0;
+
+	snprintf(seconds, sizeof(seconds), "%lu", set->seconds);
+	snprintf(processes, sizeof(processes), "%lu", set->processes);
+	words[n++] = "dbench";
+	words[n++] = "-D";
+	words[n++] = (char *)set->dir;
+	words[n++] = "-t";
+	words[n++] = seconds;
+	if (set->loadfile != NULL) {
+		words[n++] = "-c";
+		words[n++] = (char *)set->loadfile;
+	}
+	for (int i = 0; i < n_options; i++)
+		words[n++] = options[i];
+	words[n++] = processes;
+	words[n] = NULL;
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		fail_errno("cannot be made", "a pipe");
+	child = fork();
+	if (child < 0)
+		fail_errno("cannot be started", "dbench");
+	if (child == 0) {
+		if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
+		    dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0)
+			fail_errno("cannot be started", "dbench");
+		execvp("dbench", words);
+		fail_errno("cannot be started (is the package dbench installed?)", "dbench");
+	}
+	setpgid(child, child); /* whichever of the two comes first; here it may be too late */
+	close(ends[1]);
+	return ends[0];
+}
+
+/* One line of dbench's, at its time. */
+static void hear(struct heard *heard, const char *line, int64_t at_ns)
+{
+	double seconds;
+	double mb_per_s;
+	double mean;
+	double worst;
+	char name[32];
+	uint64_t count;
+	int clients;
+	int lines;
+
+	if (strncmp(line, "releasing clients", 17) == 0)
+		heard->released_ns = at_ns;
+	else if (sscanf(line, "%d %d %lf MB/sec execute %lf sec", &clients, &lines, &mb_per_s,
+			&seconds) == 4) {
+		if (heard->measured_ns == 0)
+			heard->measured_ns = at_ns - (int64_t)(seconds * SECOND_NS);
+	} else if (sscanf(line, "%d cleanup %lf sec", &clients, &seconds) == 2) {
+		if (heard->cleanup_ns == 0)
+			heard->cleanup_ns = at_ns;
+	} else if (sscanf(line, "Throughput %lf MB/sec", &heard->mb_per_s) == 1) {
+		const char *latency = strstr(line, "max_latency=");
+
+		heard->finished = latency != NULL &&
+				  sscanf(latency, "max_latency=%lf", &heard->worst_ms) == 1;
+	} else if (heard->cleanup_ns != 0 && sscanf(line, " %31[A-Za-z] %" SCNu64 " %lf %lf", name,
+						    &count, &mean, &worst) == 4) {
+		heard->operations += count;
+		figures_row("dbench operations",
+			    "\"operation\":\"%s\",\"count\":%" PRIu64
+			    ",\"mean_ms\":%.3f,\"longest_ms\":%.3f",
+			    name, count, mean, worst);
+	} else if (heard->error[0] == '\0' &&
+		   ((line[0] == '[' && strstr(line, "failed") != NULL) ||
+		    strstr(line, "expected to write") != NULL || strstr(line, "Child failed") ||
+		    strncmp(line, "dbench: ", 8) == 0 || strncmp(line, "seekmeter: ", 11) == 0)) {
+		snprintf(heard->error, sizeof(heard->error), "%.*s", (int)strcspn(line, "\n"),
+			 line);
+	}
+}
+
+static void report(const struct settings *set, const struct heard *heard, int64_t end_ns)
+{
+	double seconds = (double)(heard->cleanup_ns - heard->measured_ns) / 1e9;
+
+	phase_done("warm-up", heard->released_ns, heard->measured_ns, 0, 0);
+	/* bytes: what dbench's own rate comes to */
+	phase_done("measured", heard->measured_ns, heard->cleanup_ns, heard->operations,
+		   (uint64_t)(heard->mb_per_s * 1e6 * seconds));
+	phase_done("cleanup", heard->cleanup_ns, end_ns, 0, 0);
+	figures_row(
+		"",
+		"\"dbench_processes\":%lu,\"dbench_MB_per_s\":%.6g,\"dbench_max_latency_ms\":%.3f",
+		set->processes, heard->mb_per_s, heard->worst_ms);
+}
+
+static int run(const struct settings *set, char **options, int n_options)
+{
+	struct heard heard = { .error = "" };
+	FILE *lines = fdopen(start(set, options, n_options), "r");
+	char *line = NULL;
+	size_t room = 0;
+	int status;
+
+	if (lines == NULL)
+		fail_errno("cannot be read", "dbench");
+	while (getline(&line, &room, lines) > 0) {
+		hear(&heard, line, now_ns());
+		fputs(line, stdout);
+		fflush(stdout);
+		/* its other processes would go on, and hold the pipe, until their time is over */
+		if (strncmp(line, "Child failed", 12) == 0)
+			end_group();
+	}
+	free(line);
+	fclose(lines);
+	if (waitpid(child, &status, 0) < 0)
+		fail_errno("cannot be waited for", "dbench");
+	end_group();
+	child = 0;
+	if (!heard.finished || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		fail(EXIT_RUN_FAILED, "dbench failed: %s%s",
+		     heard.error[0] != '\0' ? heard.error : "its output says where",
+		     strstr(heard.error, "No space left") ||
+				     strstr(heard.error, "expected to write")
+			     ? "; give a larger disk (SIZE=) or fewer processes (THREADS=)"
+			     : "");
+	if (heard.released_ns == 0 || heard.measured_ns < heard.released_ns ||
+	    heard.cleanup_ns < heard.measured_ns)
+		fail(EXIT_RUN_FAILED,
+		     "dbench: its warm-up did not end in time; give it longer (-T)");
+	report(set, &heard, now_ns());
+	return 0;
+}
+
+static void usage(void)
+{
+	printf("usage: dbench [-D DIR] [-t PROCESSES] [-T SECONDS] [-c LOADFILE] [-- OPTION...]\n"
+	       "  -D DIR        where dbench makes its directory " TOP " ($SEEKMETER_DIR)\n"
+	       "  -t PROCESSES  ($SEEKMETER_THREADS, else 5)\n"
+	       "  -T SECONDS    measured, after a fifth of it for warming up (60)\n"
+	       "  -c LOADFILE   (dbench's own)\n"
+	       "  OPTION        others of dbench(1)\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
+	struct settings set = { .dir = getenv("SEEKMETER_DIR"), .seconds = 60 };
+	int option;
+
+	set.processes = number_in_environment("SEEKMETER_THREADS", 5, 1, PROCESSES_MAX);
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "+:D:t:T:c:h", options, NULL)) != -1) {
+		switch (option) {
+		case 'D':
+			set.dir = optarg;
+			break;
+		case 't':
+			set.processes = parse_number("-t", optarg, 1, PROCESSES_MAX);
+			break;
+		case 'T':
+			set.seconds = parse_number("-T", optarg, 1, SECONDS_MAX);
+			break;
+		case 'c':
+			set.loadfile = optarg;
+			break;
+		case 'h':
+			usage();
+			return 0;
+		case ':':
+			fail(EXIT_WRONG_WORDS, "dbench: %s needs a value; see --help",
+			     argv[optind - 1]);
+		default:
+			fail(EXIT_WRONG_WORDS,
+			     "dbench: unknown option %s; see --help (those of dbench(1) go behind --)",
+			     argv[optind - 1]);
+		}
+	}
+	if (argc - optind > OPTIONS_MAX)
+		fail(EXIT_WRONG_WORDS, "dbench: more than %d options of its own", OPTIONS_MAX);
+	if (optind < argc && argv[optind][0] != '-')
+		fail(EXIT_WRONG_WORDS, "dbench: unknown word %s; see --help", argv[optind]);
+	if (set.dir == NULL || set.dir[0] == '\0')
+		fail(EXIT_WRONG_WORDS, "dbench: no directory; give one with -D DIR");
+	phases_open();
+	figures_open();
+	signal(SIGTERM, end_all);
+	signal(SIGINT, end_all);
+	signal(SIGHUP, end_all);
+	return run(&set, argv + optind, argc - optind);
+}
