@@ -12,17 +12,20 @@ import re
 import shutil
 import signal
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collectors import tracefs as settings
+from tests.analysis.importers.blktrace_files import run_reader
 from tests.collectors.blk_tracer import BLK_IO_TRACE, BLK_IO_TRACE_MAGIC, LOCK
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import EMULATED, INSIDE, needs_btf, needs_root, read_table
-from tests.collectors.sessions import Job, finished, wait_for
+from tests.collectors.sessions import TREE, Job, finished, wait_for
+from tests.collectors.test_block_blkparse import assert_close
 from workloads.machines.choice import GUEST
 
 pytestmark = [needs_root, needs_btf]
@@ -171,6 +174,46 @@ def test_its_tools_read_it_and_all_agree(traced: Job, tmp_path: Path) -> None:
 
     report = run.report()
     assert re.search(rf"^\s*blktrace +on +{source['seen']:,}", report, re.MULTILINE), report
+
+
+def test_imported_it_is_the_table_request_by_request(traced: Job, tmp_path: Path) -> None:
+    """What make import makes of the files is what our block source recorded at the same moments, and more."""
+    run, disk = traced.run, str(traced.run.facts["device"]["name"])
+    files = sorted((run.path / "raw").glob(f"{disk}.blktrace.*"))
+    got = run_reader(TREE / "build/import-blktrace", tmp_path / "imported", files)
+    assert got.lost == {}
+    header, table = read_table(run.path / "raw/recorder/block.rec")
+    theirs: dict[tuple[str, int, int], list[dict[str, Any]]] = defaultdict(list)
+    for record in table:
+        row = {entry["name"]: record[entry["name"]].item() for entry in header["fields"]}
+        op = header["enums"]["block_op"][str(row["op"])]
+        op = "write" if op == "write_zeroes" else op  # a block trace calls it that
+        row["comm"] = row["comm"].decode()
+        theirs[op, row["sector"], row["bytes"]].append(row)
+    start_ns = run.facts["clock"]["record_start_ns"]
+    pairs, early = [], 0
+    for mine in sorted(got.rows, key=lambda row: row["issue_ns"]):
+        others = theirs[mine["op"], mine["sector"], mine["bytes"]]
+        if mine["issue_ns"] < start_ns and not others:
+            early += 1
+            continue
+        other = min(others, key=lambda row: abs(row["issue_ns"] - mine["issue_ns"]))
+        others.remove(other)
+        pairs.append((mine, other))
+    assert not any(theirs.values()) and early < 10 < len(pairs)
+    for name, share in (("pid", 0.99), ("comm", 0.99), ("merges", 0.99), ("error", 1), ("requeues", 1)):
+        unlike = Counter(
+            (mine[name], other[name])
+            for mine, other in pairs
+            # /proc adds to a kernel worker's name what it is at
+            if mine[name] != other[name] and not (name == "comm" and mine[name].startswith(other[name]))
+        )
+        assert unlike.total() <= (1 - share) * len(pairs), (name, unlike, len(pairs))
+    for stage in ("queue_ns", "issue_ns", "complete_ns"):
+        assert_close(stage, [mine[stage] - other[stage] for mine, other in pairs if other["complete_ns"]])
+    allocated = [mine for mine, _ in pairs if mine["bytes"]]
+    assert all(row["queue_ns"] <= row["get_request_ns"] <= row["issue_ns"] for row in allocated)
+    assert sum(row["q2m_ns"] > 0 for row in allocated) == sum(row["merges"] > 0 for row in allocated)
 
 
 def test_order_names_and_time(traced: Job) -> None:
