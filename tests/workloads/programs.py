@@ -30,6 +30,7 @@ def run(
         [program, *map(str, words)],
         check=False,
         env={**plain, **environment},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=180,
@@ -39,7 +40,8 @@ def run(
 def lying_library(folder: Path, function: str) -> Path:
     """For LD_PRELOAD: a kernel that says it did it and did not."""
     library = folder / "lies.so"
-    includes = "\n".join(f"#include <{name}>" for name in ("string.h", "unistd.h", "sys/syscall.h"))
+    names = ("errno.h", "fcntl.h", "stdio.h", "string.h", "unistd.h", "sys/syscall.h")
+    includes = "\n".join(f"#include <{name}>" for name in names)
     words = ["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-xc", "-", "-o", str(library)]
     subprocess.run(words, input=f"{includes}\n{function}\n", text=True, check=True)
     return library

@@ -21,7 +21,8 @@ from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, Run, finished
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.generator import compile_generator, preload, run_generator
+from tests.workloads.programs import FLAGS, GENERATORS, compile_generator, lying_library
+from tests.workloads.programs import run as run_generator
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
 
@@ -110,7 +111,9 @@ def test_correlations_are_scipys(tmp_path: Path) -> None:
         'if (scanf("%" SCNu64 " %" SCNu64, a + i, b + i) != 2) return 1;\n'
         'printf("%.12f\\n", rank_correlation(a, b, n)); } return 0; }\n'
     )
-    program = compile_generator(str(source), tmp_path)
+    program = tmp_path / "rank"
+    parts = [GENERATORS / "common" / name for name in ("rank.c", "fail.c")]
+    subprocess.run(["gcc", *FLAGS, source, *parts, "-o", program, "-lm", "-pthread"], check=True)
     rng = np.random.default_rng(6)
     cases = []
     for number in range(300):
@@ -261,7 +264,7 @@ def test_no_races_and_no_memory_errors(ram: Path, tmp_path: Path, sanitizer: str
 def test_its_check_finds_what_is_wrong(
     manyfiles: Path, ram: Path, tmp_path: Path, function: str, says: str
 ) -> None:
-    library = preload(tmp_path, function)
+    library = lying_library(tmp_path, function)
     result = run_generator(manyfiles, "-D", ram, "-n", 200, LD_PRELOAD=library)
     assert result.returncode == 1
     assert says in result.stderr
@@ -354,7 +357,7 @@ def test_acp_reads_in_the_order_of_inodes(manyfiles: Path, ram: Path, tmp_path: 
     for number in range(10):
         (ram / f"f{number}").write_text("x")
     log = tmp_path / "log"
-    library = preload(
+    library = lying_library(
         tmp_path,
         f"""
         static void put(const char *what, const char *name) {{ FILE *f = fopen("{log}", "a");

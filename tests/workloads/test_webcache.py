@@ -12,6 +12,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import finished
 from tests.workloads.conftest import needs_root
-from tests.workloads.generator import compile_generator, preload, run_generator
+from tests.workloads.programs import compile_generator, lying_library
+from tests.workloads.programs import run as run_generator
 from workloads import catalog, filesystems
 
 HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
@@ -41,6 +43,13 @@ def ram(tmp_path: Path) -> Iterator[Path]:
     with tmpfs(tmp_path / "ram", "1g") as place:
         (place / "work").mkdir()
         yield place
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """Where a disk file and archives go, on a disk."""
+    with TemporaryDirectory(dir="/var/tmp") as place:
+        yield Path(place)
 
 
 def run(program: Path, ram: Path, *words: str | int, **more: str | Path) -> subprocess.CompletedProcess[str]:
@@ -192,8 +201,8 @@ def test_streamed_is_the_same(webcache: Path, ram: Path) -> None:
 @needs_root
 @needs_btf
 @pytest.mark.parametrize("fs", HERE)
-def test_under_trace(tmp_path: Path, fs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SEEKMETER_SCRATCH", "/var/tmp/seekmeter")
+def test_under_trace(tmp_path: Path, fs: str, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEEKMETER_SCRATCH", str(scratch))
     run = finished(
         tmp_path / "run", FS=fs, WL="webcache", SCALE="quick", ARGS="-m 30 -l 4 -f 300 -t 1000 -d 10",
         COLLECT="block,calls", SIZE="512M",
@@ -323,8 +332,10 @@ def test_wrong_words(webcache: Path, words: list[str], message: str) -> None:
 
 def test_a_reader_that_dies_ends_the_writer(webcache: Path, ram: Path, tmp_path: Path) -> None:
     """Streamed, and the disk's kernel says no: tar's complaint, and ours, and no process is left."""
-    library = preload(tmp_path, "int mkdirat(int d, const char *n, mode_t m) { (void)d; (void)n; (void)m; "
-                      "errno = EIO; return -1; }")  # fmt: skip
+    says_no = (
+        "int mkdirat(int d, const char *n, mode_t m) { (void)d; (void)n; (void)m; errno = EIO; return -1; }"
+    )
+    library = lying_library(tmp_path, says_no)
     result = run(webcache, ram, "-m", 30, "-l", 1, "--stream", LD_PRELOAD=library)
     assert result.returncode == 1
     assert "Input/output error" in result.stderr
