@@ -106,7 +106,8 @@ def measure_files(
     codes: Ints = encoded.indices.to_numpy()
     inodes = np.asarray(encoded.dictionary.to_numpy(), dtype=np.int64)
     del encoded
-    dev = block.dev[found.rows]
+    one = not block.rows or bool((block.dev == block.dev[0]).all())
+    dev = block.dev[:1] if one else block.dev[found.rows]
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))])
     ours = {d.number for d in stated(run) if d.role != "journal"}
     foreign = [int(n) for n in numbers if n not in ours] if numbers.size > 1 else []

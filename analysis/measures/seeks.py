@@ -72,9 +72,12 @@ class SeekSummary:
         return self.sequential / self.with_previous if self.with_previous else None
 
 
-def length_sectors(block: Block, rows: Ints) -> I64:
+def length_sectors(block: Block, rows: Ints) -> Ints:
     """A request's length, rounded up: a device may have an odd tail."""
-    return np.asarray((block.bytes[rows] + (SECTOR_BYTES - 1)) // SECTOR_BYTES)
+    length = block.bytes[rows]  # a copy, as rows are numbers
+    length += SECTOR_BYTES - 1
+    length //= SECTOR_BYTES
+    return length
 
 
 def in_turn(block: Block, in_queue_order: bool = False) -> Ints:

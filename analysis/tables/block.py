@@ -263,9 +263,7 @@ def _rare(stored: Stored) -> Callable[[str], Ints | None]:
         try:
             values: Ints | None = None
             if stored.any(name):
-                values = (
-                    stored.small_ints(name) if name in ("ino", "merges", "requeues") else stored.ints(name)
-                )
+                values = stored.ints(name) if name.endswith("_ns") else stored.small_ints(name)
         except TableError as error:
             raise ReportError(f"{error}; remove tables/block.parquet and report again") from None
         return np.clip(values, 0, SMALL) if values is not None and name in ("merges", "requeues") else values
