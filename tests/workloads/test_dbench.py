@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""dbench: its phases and figures against what dbench itself printed; a full disk; ended early, none is left."""
+"""dbench: phases and figures against what dbench itself printed; a full disk; ended early, none is left."""
 
 from __future__ import annotations
 
