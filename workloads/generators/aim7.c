@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * aim7: many tasks (processes) at once each do one set of jobs: arithmetic, memory, processes, pipes, sockets,
+ * files. How many jobs a minute, by how many tasks?
+ *
+ *   aim7 -D DIR -m MIX [-n TASKS] [-N TASKS] [-l SECONDS] [-s SEED]
+ *
+ * MIX is a file with a job and its units of work a line (datasets/aim7-shared.mix). A step of the ramp starts N
+ * tasks; each does all jobs once, in an order of its own; the step's rate is N times the jobs over the time from
+ * the first one's start to the last one's end. N doubles from -n until the rate has been below the best one in two
+ * steps (the peak has passed) or N would be more than -N or the next step might end after -l; then numbers of tasks
+ * halfway between the best and its neighbours are tried, twice. Each step is a phase ("8 tasks"); making the
+ * tasks' directories before and checking and removing them after it is outside.
+ *
+ * After the benchmark that bryant2002 used (STUDIES, AIM7); jobs and program are our own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "aim7/jobs.h"
+#include "aim7/tasks.h"
+#include "common/contents.h"
+#include "common/fail.h"
+#include "common/figures.h"
+#include "common/numbers.h"
+#include "common/phases.h"
+
+#define UNITS_MAX   100000
+#define STEPS_MAX   40
+#define REFINEMENTS 2
+#define TOP	    "aim7" /* the directory that is made */
+
+struct settings {
+	const char *dir;
+	const char *mix;
+	unsigned int tasks_min;
+	unsigned int tasks_max;
+	unsigned long seconds;
+	uint64_t seed;
+};
+
+static struct mix mix;
+static int top_fd;
+
+static const struct job *find_job(const char *name)
+{
+	static const struct job *const lists[] = { cpu_jobs, process_jobs, disk_jobs };
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		for (const struct job *job = lists[i]; job->name != NULL; job++)
+			if (strcmp(job->name, name) == 0)
+				return job;
+	return NULL;
+}
+
+static void read_mix(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[256];
+
+	if (file == NULL)
+		fail_errno("cannot open the mix (-m)", path);
+	while (fgets(line, sizeof(line), file) != NULL) {
+		char name[64];
+		unsigned int units;
+
+		if (line[0] == '#' || line[0] == '\n')
+			continue;
+		if (sscanf(line, "%63s %u", name, &units) != 2 || units < 1 || units > UNITS_MAX ||
+		    find_job(name) == NULL)
+			fail(EXIT_WRONG_WORDS,
+			     "%s: '%.*s' is no line of a mix: a job that aim7 --jobs names, and "
+			     "its units of work",
+			     path, (int)strcspn(line, "\n"), line);
+		if (mix.n == JOBS_MAX)
+			fail(EXIT_WRONG_WORDS, "%s: has more than %d jobs", path, JOBS_MAX);
+		mix.jobs[mix.n++] = (struct entry){ find_job(name), units };
+	}
+	if (ferror(file))
+		fail_errno("cannot read the mix (-m)", path);
+	fclose(file);
+	if (mix.n == 0)
+		fail(EXIT_WRONG_WORDS, "%s: has no jobs", path);
+}
+
+/* The steps so far, in the order of their tasks. */
+struct ramp {
+	struct step steps[STEPS_MAX];
+	unsigned int n;
+	unsigned int best; /* its index */
+	int64_t until_ns;
+};
+
+/* False if it might take longer than there is time: it has no end before its tasks have. */
+static bool try_step(struct ramp *ramp, unsigned int tasks, uint64_t seed)
+{
+	struct step step;
+	unsigned int at = ramp->n;
+
+	if (ramp->n > 0) {
+		const struct step *last = &ramp->steps[ramp->n - 1];
+		double seconds = last->seconds * tasks / last->tasks;
+
+		if (ramp->n == STEPS_MAX || now_ns() + (int64_t)(seconds * 1e9) > ramp->until_ns)
+			return false;
+	}
+	step = run_step(&mix, top_fd, tasks, seed);
+	for (; at > 0 && ramp->steps[at - 1].tasks > tasks; at--)
+		ramp->steps[at] = ramp->steps[at - 1];
+	ramp->steps[at] = step;
+	ramp->n++;
+	ramp->best = 0;
+	for (unsigned int i = 1; i < ramp->n; i++)
+		if (ramp->steps[i].jobs_per_min > ramp->steps[ramp->best].jobs_per_min)
+			ramp->best = i;
+	return true;
+}
+
+static void run_ramp(struct ramp *ramp, const struct settings *set)
+{
+	unsigned int tasks = set->tasks_min;
+
+	while (tasks <= set->tasks_max && try_step(ramp, tasks, set->seed) &&
+	       ramp->n - ramp->best <= 2)
+		tasks *= 2;
+	for (int i = 0; i < REFINEMENTS; i++) {
+		unsigned int best = ramp->steps[ramp->best].tasks;
+		unsigned int below = ramp->best > 0 ? ramp->steps[ramp->best - 1].tasks : best;
+		unsigned int above = ramp->best + 1 < ramp->n ? ramp->steps[ramp->best + 1].tasks
+							      : best;
+
+		if (best - below > 1 && !try_step(ramp, below + (best - below) / 2, set->seed))
+			return;
+		if (above - best > 1 && !try_step(ramp, best + (above - best) / 2, set->seed))
+			return;
+	}
+}
+
+static void report(const struct ramp *ramp)
+{
+	const struct step *best = &ramp->steps[ramp->best];
+	bool passed = ramp->best + 1 < ramp->n;
+
+	printf("\n%8s %10s %14s\n", "tasks", "seconds", "jobs/min");
+	for (unsigned int i = 0; i < ramp->n; i++)
+		printf("%8u %10.3f %14.1f%s\n", ramp->steps[i].tasks, ramp->steps[i].seconds,
+		       ramp->steps[i].jobs_per_min, i == ramp->best ? "  peak" : "");
+	if (!passed)
+		printf("the peak may come with more tasks: more time (-l) or tasks (-N) would tell\n");
+	printf("verified: every task's file was as it was written\n");
+	figures_row("",
+		    "\"aim7_peak_jobs_per_min\":%.1f,\"aim7_peak_tasks\":%u,"
+		    "\"aim7_peak_passed\":\"%s\",\"aim7_kinds_of_jobs\":%u",
+		    best->jobs_per_min, best->tasks, passed ? "yes" : "no", mix.n);
+}
+
+static void list_jobs(void)
+{
+	static const struct job *const lists[] = { cpu_jobs, process_jobs, disk_jobs };
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		for (const struct job *job = lists[i]; job->name != NULL; job++)
+			printf("%s\n", job->name);
+}
+
+static void usage(void)
+{
+	printf("usage: aim7 [-D DIR] -m MIX [-n TASKS] [-N TASKS] [-l SECONDS] [-s SEED]\n"
+	       "  -D DIR      where the directory " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -m MIX      file with a job and its units of work a line\n"
+	       "  -n, -N      fewest and most tasks (1, 512)\n"
+	       "  -l SECONDS  no step begins that might end later (120)\n"
+	       "  -s SEED     the same seed gives the same orders ($SEEKMETER_SEED, else 1)\n"
+	       "  --jobs      name all kinds of jobs\n");
+}
+
+static struct settings parse_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "jobs", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	struct settings set = { .tasks_min = 1, .tasks_max = 512, .seconds = 120 };
+	int option;
+
+	set.dir = getenv("SEEKMETER_DIR");
+	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":D:m:n:N:l:s:h", options, NULL)) != -1) {
+		switch (option) {
+		case 'D':
+			set.dir = optarg;
+			break;
+		case 'm':
+			set.mix = optarg;
+			break;
+		case 'n':
+			set.tasks_min = (unsigned int)parse_number("-n", optarg, 1, TASKS_MAX);
+			break;
+		case 'N':
+			set.tasks_max = (unsigned int)parse_number("-N", optarg, 1, TASKS_MAX);
+			break;
+		case 'l':
+			set.seconds = parse_number("-l", optarg, 1, 1000000);
+			break;
+		case 's':
+			set.seed = parse_number("-s", optarg, 0, UINT64_MAX);
+			break;
+		case 'j':
+			list_jobs();
+			exit(0);
+		case 'h':
+			usage();
+			exit(0);
+		case ':':
+			fail(EXIT_WRONG_WORDS, "aim7: %s needs a value; see --help",
+			     argv[optind - 1]);
+		default:
+			fail(EXIT_WRONG_WORDS, "aim7: unknown option %s; see --help",
+			     argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		fail(EXIT_WRONG_WORDS, "aim7: unknown word %s; see --help", argv[optind]);
+	if (set.dir == NULL || set.dir[0] == '\0')
+		fail(EXIT_WRONG_WORDS, "aim7: no directory; give one with -D DIR");
+	if (set.mix == NULL)
+		fail(EXIT_WRONG_WORDS, "aim7: no mix of jobs; give one with -m MIX");
+	if (set.tasks_min > set.tasks_max)
+		fail(EXIT_WRONG_WORDS, "aim7: -n %u is more than -N %u", set.tasks_min,
+		     set.tasks_max);
+	return set;
+}
+
+int main(int argc, char **argv)
+{
+	struct ramp ramp = { .n = 0 };
+	struct settings set;
+	int dir_fd;
+
+	if (argc == 2 && strcmp(argv[1], EXEC_WORD) == 0)
+		return 0;
+	set = parse_options(argc, argv);
+	read_mix(set.mix);
+	phases_open();
+	figures_open();
+	contents_init();
+	dir_fd = open(set.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		fail_errno("cannot open the directory", set.dir);
+	if (mkdirat(dir_fd, TOP, 0755) != 0)
+		fail_errno("cannot make the directory", TOP);
+	top_fd = openat(dir_fd, TOP, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (top_fd < 0)
+		fail_errno("cannot open the directory", TOP);
+	printf("aim7 in %s: %u kinds of jobs a task, %u to %u tasks, %lu s, seed %" PRIu64 "\n",
+	       set.dir, mix.n, set.tasks_min, set.tasks_max, set.seconds, set.seed);
+	ramp.until_ns = now_ns() + (int64_t)set.seconds * 1000000000;
+	run_ramp(&ramp, &set);
+	if (unlinkat(dir_fd, TOP, AT_REMOVEDIR) != 0)
+		fail_errno("cannot remove", TOP);
+	report(&ramp);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail_errno("cannot write", "the summary");
+	return 0;
+}

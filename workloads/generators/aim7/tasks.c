@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fail.h"
+#include "common/figures.h"
+#include "common/phases.h"
+#include "tasks.h"
+
+static void directory_name(unsigned int number, char name[32])
+{
+	snprintf(name, 32, "task-%04u", number);
+}
+
+static void make_directory(struct task *task, int top_fd)
+{
+	char name[32];
+
+	directory_name(task->number, name);
+	if (mkdirat(top_fd, name, 0755) != 0)
+		fail_errno("cannot make the directory", name);
+	task->dir_fd = openat(top_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (task->dir_fd < 0)
+		fail_errno("cannot open the directory", name);
+	make_disk_file(task);
+}
+
+static void remove_directory(const struct task *task, int top_fd)
+{
+	char name[32];
+
+	directory_name(task->number, name);
+	if (unlinkat(task->dir_fd, "disk", 0) != 0)
+		fail_errno("cannot remove", "disk");
+	if (unlinkat(top_fd, name, AT_REMOVEDIR) != 0)
+		fail_errno("cannot remove", name);
+}
+
+/* What the tasks tell the parent. */
+struct shared {
+	int64_t start_ns[TASKS_MAX];
+	int64_t end_ns[TASKS_MAX];
+	uint64_t bytes[TASKS_MAX];
+};
+
+/* Of one step. The pipes: all tasks have closed READY when all are ready; START is closed when they may start. */
+struct running {
+	const struct mix *mix;
+	int top_fd;
+	unsigned int tasks;
+	struct shared *shared;
+	pid_t *pids;
+	int ready[2];
+	int start[2];
+	int errors[2];
+};
+
+static void one_byte(int fd)
+{
+	char byte;
+
+	while (read(fd, &byte, 1) < 0)
+		if (errno != EINTR)
+			fail_errno("cannot be waited for", "the other tasks");
+}
+
+static void run_task(const struct running *step, unsigned int number, uint64_t seed)
+{
+	const struct mix *mix = step->mix;
+	struct shared *shared = step->shared;
+	struct task task = { .number = number, .rng.state = seed };
+	struct entry order[JOBS_MAX];
+
+	memcpy(order, mix->jobs, sizeof(order));
+	for (unsigned int i = mix->n - 1; i > 0; i--) {
+		unsigned int other = (unsigned int)rng_below(&task.rng, i + 1);
+		struct entry kept = order[i];
+
+		order[i] = order[other];
+		order[other] = kept;
+	}
+	make_directory(&task, step->top_fd);
+	close(step->ready[1]);
+	one_byte(step->start[0]);
+	shared->start_ns[number] = now_ns();
+	for (unsigned int i = 0; i < mix->n; i++)
+		order[i].job->run(&task, order[i].units, order[i].job->what);
+	shared->end_ns[number] = now_ns();
+	shared->bytes[number] = task.bytes;
+	verify_disk_file(&task);
+	remove_directory(&task, step->top_fd);
+	exit(0);
+}
+
+static void make_pipe(int ends[2])
+{
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		fail_errno("cannot be made", "a pipe");
+}
+
+static void end_tasks(const pid_t *pids, unsigned int tasks)
+{
+	for (unsigned int i = 0; i < tasks; i++)
+		kill(pids[i], SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		continue;
+}
+
+/*
+ * The tasks' standard error is a pipe to here: of many that fail at once (a full disk) one speaks. It ends when
+ * the last task has.
+ */
+static void wait_for_tasks(const pid_t *pids, unsigned int tasks, int errors)
+{
+	FILE *lines = fdopen(errors, "r");
+	char line[512];
+
+	if (lines == NULL)
+		fail_errno("cannot be read", "the tasks' errors");
+	if (fgets(line, sizeof(line), lines) != NULL) {
+		end_tasks(pids, tasks);
+		line[strcspn(line, "\n")] = '\0';
+		fail(EXIT_RUN_FAILED, "%s",
+		     strncmp(line, "seekmeter: ", 11) == 0 ? line + 11 : line);
+	}
+	fclose(lines);
+	for (unsigned int i = 0; i < tasks; i++) {
+		int status;
+
+		if (waitpid(pids[i], &status, 0) < 0)
+			fail_errno("cannot be waited for", "a task");
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+			end_tasks(pids, tasks);
+			fail(EXIT_RUN_FAILED,
+			     "aim7: a task was ended by signal %d; look in dmesg (MEM=?)",
+			     WTERMSIG(status));
+		}
+	}
+}
+
+static void start_tasks(const struct running *step, uint64_t seed)
+{
+	struct rng seeds = { .state = seed + step->tasks };
+	pid_t parent = getpid();
+
+	fflush(stdout);
+	for (unsigned int i = 0; i < step->tasks; i++) {
+		uint64_t own_seed = rng_next(&seeds);
+
+		step->pids[i] = fork();
+		if (step->pids[i] < 0) {
+			int error = errno;
+
+			end_tasks(step->pids, i);
+			errno = error;
+			fail_errno("cannot be started (fewer with -N)", "so many tasks");
+		}
+		if (step->pids[i] == 0) {
+			if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
+			    dup2(step->errors[1], STDERR_FILENO) < 0)
+				_exit(EXIT_RUN_FAILED);
+			close(step->ready[0]);
+			close(step->start[1]);
+			run_task(step, i, own_seed);
+		}
+	}
+}
+
+struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint64_t seed)
+{
+	struct step step = { .tasks = tasks };
+	int64_t start_ns = INT64_MAX;
+	int64_t end_ns = 0;
+	uint64_t bytes = 0;
+	struct running running = { .mix = mix, .top_fd = top_fd, .tasks = tasks };
+	char name[32];
+
+	running.shared = mmap(NULL, sizeof(*running.shared), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (running.shared == MAP_FAILED)
+		fail_errno("cannot be mapped", "memory");
+	running.pids = must_alloc(calloc(tasks, sizeof(*running.pids)));
+	make_pipe(running.ready);
+	make_pipe(running.start);
+	make_pipe(running.errors);
+	start_tasks(&running, seed);
+	close(running.ready[1]);
+	close(running.start[0]);
+	close(running.errors[1]);
+	one_byte(running.ready[0]); /* its end: all tasks have closed theirs, ready or dead */
+	close(running.ready[0]);
+	close(running.start[1]);
+	wait_for_tasks(running.pids, tasks, running.errors[0]);
+	free(running.pids);
+	for (unsigned int i = 0; i < tasks; i++) {
+		start_ns = running.shared->start_ns[i] < start_ns ? running.shared->start_ns[i]
+								  : start_ns;
+		end_ns = running.shared->end_ns[i] > end_ns ? running.shared->end_ns[i] : end_ns;
+		bytes += running.shared->bytes[i];
+	}
+	snprintf(name, sizeof(name), "%u tasks", tasks);
+	phase_done(name, start_ns, end_ns, (uint64_t)tasks * mix->n, bytes);
+	step.seconds = (double)(end_ns - start_ns) / 1e9;
+	step.jobs_per_min = 60.0 * tasks * mix->n / (step.seconds > 0 ? step.seconds : 1e-9);
+	figures_row("aim7 steps",
+		    "\"tasks\":%u,\"jobs\":%u,\"seconds\":%.3f,\"jobs_per_min\":%.1f,"
+		    "\"jobs_per_min_per_task\":%.1f",
+		    tasks, tasks * mix->n, step.seconds, step.jobs_per_min,
+		    step.jobs_per_min / tasks);
+	printf("%u tasks: %u jobs in %.3f s, %.0f jobs/min\n", tasks, tasks * mix->n, step.seconds,
+	       step.jobs_per_min);
+	fflush(stdout);
+	if (munmap(running.shared, sizeof(*running.shared)) != 0)
+		fail_errno("cannot be given back", "memory");
+	return step;
+}
