@@ -97,10 +97,12 @@ def measure_streams(block: Block, found: Moves) -> Streams:
             del mine
             if not at.size:
                 continue
-            chosen = found.rows[at]
-            start = block.sector[chosen]
-            previous = predecessors(start, start + length_sectors(block, chosen))
-            del start
+            length = length_sectors(block, found.rows[at])
+            start = block.sector[found.rows[at]]
+            end = start + length
+            del length
+            previous = predecessors(start, end)
+            del start, end
             goes_on = previous >= 0
             continues[at] = goes_on
             after = np.flatnonzero(goes_on)
@@ -116,7 +118,9 @@ def measure_streams(block: Block, found: Moves) -> Streams:
                     in_stream=int(after.size),
                     streams=streams,
                     mean_requests=int(member.sum()) / streams if streams else None,
-                    mean_bytes=float(block.bytes[chosen][member].sum()) / streams if streams else None,
+                    mean_bytes=float(block.bytes[found.rows[at[member]]].sum()) / streams
+                    if streams
+                    else None,
                     parallel=float((after - previous[after]).sum()) / at.size,
                 )
             )
