@@ -2,10 +2,12 @@
 """WITH=bcc:…: how a tool of bcc is run, and when it is ready."""
 
 import os
+import re
 from pathlib import Path
 
 from collectors import kernel
 from workloads.errors import MachineError
+from workloads.janitor import Janitor
 from workloads.with_words import With, find_bcc_tool
 
 _SETTLED_SECONDS = 2.0
@@ -33,7 +35,29 @@ def why_not() -> tuple[str, str]:
     return "", ""
 
 
-def command(chosen: With) -> tuple[list[str], dict[str, str]]:
+def _merged_headers(place: Path) -> Path:
+    """Make one tree of links of Debian's two packages of headers, the generated and the common ones.
+
+    bcc does that by itself only where /lib/modules leads to both, which a virtual machine's does not.
+    """
+    generated = _headers_of_distribution()
+    common = re.search(r"/usr/src/linux-headers-\S+-common", (generated / "Makefile").read_text())
+    if not place.exists():
+        _merge(place, [generated, *([Path(common[0])] if common else [])])
+    return place
+
+
+def _merge(place: Path, trees: list[Path]) -> None:
+    place.mkdir()
+    for name in sorted({name for tree in trees for name in os.listdir(tree)}):
+        found = [tree / name for tree in trees if (tree / name).exists()]
+        if len(found) > 1 and all(one.is_dir() for one in found):
+            _merge(place / name, found)
+        elif found:
+            (place / name).symlink_to(found[0])
+
+
+def command(chosen: With, janitor: Janitor) -> tuple[list[str], dict[str, str]]:
     """Return the command and its environment. Raises MachineError (why: the remedy) if it cannot run here."""
     program = find_bcc_tool(chosen.name)
     if program is None:
@@ -42,26 +66,28 @@ def command(chosen: With) -> tuple[list[str], dict[str, str]]:
     if (
         not _has_own_headers() and _headers_of_distribution().is_dir()
     ):  # in a virtual machine: the host's package
-        environment["BCC_KERNEL_SOURCE"] = str(_headers_of_distribution())
+        environment["BCC_KERNEL_SOURCE"] = str(_merged_headers(janitor.session_dir / "headers"))
     return [str(program), *chosen.arguments], environment
 
 
 def is_ready(pid: int, out: Path, seen: dict[str, float], now: float) -> bool:
     """Return whether it has loaded its programs and attached them.
 
-    It says its first line then; one that says nothing before the end has opened no more files for a while.
+    It says its first line then; one that says nothing before the end sleeps, and has for a while.
     seen: what was found at the last look.
     """
     try:
         links = [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return False
     if not any("bpf-prog" in link for link in links):
         return False
     if out.stat().st_size > 0:
         return True
-    if seen.get("files") != len(links):
-        seen |= {"files": len(links), "since": now}
+    used_ticks = int(fields[10]) + int(fields[11])
+    if state != "S" or seen.get("ticks") != used_ticks:
+        seen |= {"ticks": used_ticks, "since": now}
     return now - seen["since"] > _SETTLED_SECONDS
 
 

@@ -47,7 +47,7 @@ class _Program:
     def start(self, janitor: Janitor) -> None:
         try:
             if self.chosen.kind == "bcc":
-                argv, more = bcc.command(self.chosen)
+                argv, more = bcc.command(self.chosen, janitor)
             else:
                 argv, more = bpftrace.command(self.chosen, janitor)
                 assert self.chosen.file is not None  # what was run, should the file change
