@@ -12,6 +12,8 @@ import io
 from collections.abc import Mapping
 
 import matplotlib as mpl
+import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -20,7 +22,6 @@ from analysis.measures.distribution import SHARES, Quantiles
 from analysis.measures.measured import Measured
 
 DPI = 110
-DASHES = ((), (4, 1.5), (1, 1), (3, 1, 1.5, 1))  # as many as classes
 DECIMAL = {1: "B", 10**3: "kB", 10**6: "MB", 10**9: "GB", 10**12: "TB"}
 TIMES = {1: "ns", 10**3: "µs", 10**6: "ms", 10**9: "s"}
 
@@ -33,9 +34,17 @@ def _draw(axes: Axes, found: Mapping[str, Quantiles], title: str, units: dict[in
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=style.QUIET)
         return
     colours = {**style.CLASS, **style.OP, "flush": style.OTHER_OPS}
-    for (name, one), dash in zip(found.items(), DASHES, strict=False):
-        label = f"{name} ({one.requests:,})"
-        axes.plot(one.values, SHARES * 100, color=colours[name], lw=1.8, dashes=dash, label=label)
+    labels = {name: f"{name} ({one.requests:,})" for name, one in found.items()}
+    frame = pd.concat(
+        pd.DataFrame({"value": one.values, "share_pct": SHARES * 100, "of": labels[name]})
+        for name, one in found.items()
+    )
+    sns.lineplot(
+        data=frame, x="value", y="share_pct", hue="of", style="of", estimator=None, sort=False, linewidth=1.8,
+        palette={label: colours[name] for name, label in labels.items()}, ax=axes,
+    )  # fmt: skip
+    axes.set_xlabel("")
+    axes.set_ylabel("")
     axes.set_xscale("log")
     axes.grid(visible=True)
     axes.xaxis.set_major_formatter(lambda value, _: _unit(value, units))
@@ -51,7 +60,7 @@ def render(m: Measured) -> tuple[bytes, bytes] | None:
     """The picture as PNG and as SVG; None without a request."""
     if m.distributions is None or not m.classes:
         return None
-    with mpl.rc_context(style.RC):  # type: ignore[arg-type]
+    with mpl.rc_context(style.RC), sns.axes_style(None, style.RC):  # type: ignore[arg-type]
         figure = Figure(figsize=(11.6, 4.1))
         figure.subplots_adjust(left=0.055, right=0.985, top=0.93, bottom=0.28, wspace=0.06)
         latency, distance, size = figure.subplots(1, 3, sharey=True)

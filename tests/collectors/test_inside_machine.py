@@ -26,6 +26,7 @@ FILES = (
     "test_block_blkparse",
     "test_block_pattern",
     "test_block_faults",
+    "test_blktrace",
     "test_calls",
     "test_counters",
     "test_locks",
@@ -39,7 +40,10 @@ FILES = (
 MEMORY_BYTES = 4 << 30
 DISK_BYTES = 8 << 30
 # Files of the tests lie on a disk, as most of them want direct I/O, which the guest's root does not have.
-PREPARE = "mkfs.ext4 -q /dev/vda; mkdir -p /mnt/tests; mount /dev/vda /mnt/tests; export TMPDIR=/mnt/tests"
+PREPARE = (
+    "mkfs.ext4 -q /dev/vda; mkdir -p /mnt/tests; mount /dev/vda /mnt/tests;"
+    " export TMPDIR=/mnt/tests SEEKMETER_SCRATCH=/mnt/tests"
+)
 
 
 @dataclass(frozen=True)
