@@ -16,7 +16,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@
 #include "common/fail.h"
 #include "common/figures.h"
 #include "common/numbers.h"
+#include "common/options.h"
 #include "common/phases.h"
 
 #define UNITS_MAX   100000
@@ -41,9 +41,9 @@
 struct settings {
 	const char *dir;
 	const char *mix;
-	unsigned int tasks_min;
-	unsigned int tasks_max;
-	unsigned long seconds;
+	uint64_t tasks_min;
+	uint64_t tasks_max;
+	uint64_t seconds;
 	uint64_t seed;
 };
 
@@ -182,62 +182,29 @@ static void usage(void)
 	       "  --jobs      name all kinds of jobs\n");
 }
 
-static struct settings parse_options(int argc, char **argv)
+static struct settings settings_of(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "jobs", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
 	struct settings set = { .tasks_min = 1, .tasks_max = 512, .seconds = 120 };
-	int option;
+	bool list = false;
+	const struct choice choices[] = {
+		{ .letter = 'm', .text = &set.mix },
+		{ .letter = 'n', .number = &set.tasks_min, .min = 1, .max = TASKS_MAX },
+		{ .letter = 'N', .number = &set.tasks_max, .min = 1, .max = TASKS_MAX },
+		{ .letter = 'l', .number = &set.seconds, .min = 1, .max = 1000000 },
+		{ .name = "jobs", .flag = &list },
+	};
+	const struct generator generator = { "aim7", usage, &set.dir, &set.seed };
 
-	set.dir = getenv("SEEKMETER_DIR");
-	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":D:m:n:N:l:s:h", options, NULL)) != -1) {
-		switch (option) {
-		case 'D':
-			set.dir = optarg;
-			break;
-		case 'm':
-			set.mix = optarg;
-			break;
-		case 'n':
-			set.tasks_min = (unsigned int)parse_number("-n", optarg, 1, TASKS_MAX);
-			break;
-		case 'N':
-			set.tasks_max = (unsigned int)parse_number("-N", optarg, 1, TASKS_MAX);
-			break;
-		case 'l':
-			set.seconds = parse_number("-l", optarg, 1, 1000000);
-			break;
-		case 's':
-			set.seed = parse_number("-s", optarg, 0, UINT64_MAX);
-			break;
-		case 'j':
-			list_jobs();
-			exit(0);
-		case 'h':
-			usage();
-			exit(0);
-		case ':':
-			fail(EXIT_WRONG_WORDS, "aim7: %s needs a value; see --help",
-			     argv[optind - 1]);
-		default:
-			fail(EXIT_WRONG_WORDS, "aim7: unknown option %s; see --help",
-			     argv[optind - 1]);
-		}
+	parse_options(&generator, CHOICES(choices), argc, argv);
+	if (list) {
+		list_jobs();
+		exit(0);
 	}
-	if (optind < argc)
-		fail(EXIT_WRONG_WORDS, "aim7: unknown word %s; see --help", argv[optind]);
-	if (set.dir == NULL || set.dir[0] == '\0')
-		fail(EXIT_WRONG_WORDS, "aim7: no directory; give one with -D DIR");
 	if (set.mix == NULL)
 		fail(EXIT_WRONG_WORDS, "aim7: no mix of jobs; give one with -m MIX");
 	if (set.tasks_min > set.tasks_max)
-		fail(EXIT_WRONG_WORDS, "aim7: -n %u is more than -N %u", set.tasks_min,
-		     set.tasks_max);
+		fail(EXIT_WRONG_WORDS, "aim7: -n %" PRIu64 " is more than -N %" PRIu64,
+		     set.tasks_min, set.tasks_max);
 	return set;
 }
 
@@ -249,7 +216,7 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && strcmp(argv[1], EXEC_WORD) == 0)
 		return 0;
-	set = parse_options(argc, argv);
+	set = settings_of(argc, argv);
 	read_mix(set.mix);
 	phases_open();
 	figures_open();
@@ -262,7 +229,8 @@ int main(int argc, char **argv)
 	top_fd = openat(dir_fd, TOP, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (top_fd < 0)
 		fail_errno("cannot open the directory", TOP);
-	printf("aim7 in %s: %u kinds of jobs a task, %u to %u tasks, %lu s, seed %" PRIu64 "\n",
+	printf("aim7 in %s: %u kinds of jobs a task, %" PRIu64 " to %" PRIu64 " tasks, %" PRIu64
+	       " s, seed %" PRIu64 "\n",
 	       set.dir, mix.n, set.tasks_min, set.tasks_max, set.seconds, set.seed);
 	ramp.until_ns = now_ns() + (int64_t)set.seconds * 1000000000;
 	run_ramp(&ramp, &set);

@@ -17,7 +17,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +28,7 @@
 #include "common/dataset.h"
 #include "common/fail.h"
 #include "common/numbers.h"
+#include "common/options.h"
 #include "common/phases.h"
 #include "common/rng.h"
 #include "common/stats.h"
@@ -39,8 +39,8 @@
 struct settings {
 	const char *dir;
 	const char *dataset;
-	unsigned long trees;
-	unsigned long operations;
+	uint64_t trees;
+	uint64_t operations;
 	uint64_t seed;
 	bool makej;
 };
@@ -248,54 +248,18 @@ static void usage(void)
 	       "  --dataset DIR  where linux-tree-*.tsv.gz are (the source tree's)\n");
 }
 
-static struct settings parse_options(int argc, char **argv)
+static struct settings settings_of(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "makej", no_argument, NULL, 'm' },
-		{ "dataset", required_argument, NULL, 'd' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+	struct settings set = { .trees = 30, .operations = 30 };
+	const struct choice choices[] = {
+		{ .letter = 'i', .number = &set.trees, .max = TREES_MAX },
+		{ .letter = 'r', .number = &set.operations, .max = TREES_MAX },
+		{ .name = "makej", .flag = &set.makej },
+		{ .name = "dataset", .text = &set.dataset },
 	};
-	struct settings set = { .dir = getenv("SEEKMETER_DIR"), .trees = 30, .operations = 30 };
-	int option;
+	const struct generator generator = { "compilebench", usage, &set.dir, &set.seed };
 
-	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":D:i:r:ms:h", options, NULL)) != -1) {
-		switch (option) {
-		case 'D':
-			set.dir = optarg;
-			break;
-		case 'i':
-			set.trees = parse_number("-i", optarg, 0, TREES_MAX);
-			break;
-		case 'r':
-			set.operations = parse_number("-r", optarg, 0, TREES_MAX);
-			break;
-		case 'm':
-			set.makej = true;
-			break;
-		case 's':
-			set.seed = parse_number("-s", optarg, 0, UINT64_MAX);
-			break;
-		case 'd':
-			set.dataset = optarg;
-			break;
-		case 'h':
-			usage();
-			exit(0);
-		case ':':
-			fail(EXIT_WRONG_WORDS, "compilebench: %s needs a value; see --help",
-			     argv[optind - 1]);
-		default:
-			fail(EXIT_WRONG_WORDS, "compilebench: unknown option %s; see --help",
-			     argv[optind - 1]);
-		}
-	}
-	if (optind < argc)
-		fail(EXIT_WRONG_WORDS, "compilebench: unknown word %s; see --help", argv[optind]);
-	if (set.dir == NULL || set.dir[0] == '\0')
-		fail(EXIT_WRONG_WORDS, "compilebench: no directory; give one with -D DIR");
+	parse_options(&generator, CHOICES(choices), argc, argv);
 	return set;
 }
 
@@ -329,7 +293,7 @@ static int open_dir(const char *name)
 
 int main(int argc, char **argv)
 {
-	struct settings set = parse_options(argc, argv);
+	struct settings set = settings_of(argc, argv);
 	const char *dataset_dir = set.dataset != NULL ? set.dataset : default_dataset();
 	struct dataset dataset = dataset_load(dataset_dir);
 	unsigned long later_steps = set.makej ? 3 * set.trees : set.operations;

@@ -15,7 +15,6 @@
  * and its own number, never on the others or on the file system.
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,7 +25,9 @@
 #include "common/contents.h"
 #include "common/crew.h"
 #include "common/fail.h"
+#include "common/figures.h"
 #include "common/numbers.h"
+#include "common/options.h"
 #include "common/phases.h"
 #include "common/small_files.h"
 #include "common/walk.h"
@@ -37,10 +38,10 @@
 
 struct settings {
 	const char *dir;
-	unsigned long threads;
-	unsigned long files;
-	unsigned long operations;
-	unsigned long fsync_pct;
+	uint64_t threads;
+	uint64_t files;
+	uint64_t operations;
+	uint64_t fsync_pct;
 	uint64_t seed;
 	bool private;
 };
@@ -113,6 +114,19 @@ static void measure_phase(struct crew *crew, const struct worker *workers, unsig
 	fflush(stdout);
 }
 
+static void print_operation(const char *phase, const char *operation, const struct times *all)
+{
+	double mean_us = (double)all->total_ns / 1e3 / (double)all->count;
+	double longest_us = (double)all->longest_ns / 1e3;
+
+	printf("%-8s %-9s %10" PRIu64 " %12.1f %12.1f\n", phase, operation, all->count, mean_us,
+	       longest_us);
+	figures_row("operations",
+		    "\"phase\":\"%s\",\"operation\":\"%s\",\"count\":%" PRIu64
+		    ",\"mean_us\":%.1f,\"longest_us\":%.1f",
+		    phase, operation, all->count, mean_us, longest_us);
+}
+
 static void print_summary(const struct worker *workers, unsigned long threads)
 {
 	printf("\n%-8s %-9s %10s %12s %12s\n", "phase", "operation", "count", "mean us",
@@ -129,11 +143,9 @@ static void print_summary(const struct worker *workers, unsigned long threads)
 				if (one->longest_ns > all.longest_ns)
 					all.longest_ns = one->longest_ns;
 			}
-			if (all.count > 0)
-				printf("%-8s %-9s %10" PRIu64 " %12.1f %12.1f\n",
-				       phase_names[phase], operation_names[operation], all.count,
-				       (double)all.total_ns / 1e3 / (double)all.count,
-				       (double)all.longest_ns / 1e3);
+			if (all.count == 0)
+				continue;
+			print_operation(phase_names[phase], operation_names[operation], &all);
 		}
 	}
 	printf("create: open, write and close; its fsync is counted apart\n");
@@ -197,64 +209,26 @@ static void usage(void)
 	       "  -s SEED        the same seed gives the same operations ($SEEKMETER_SEED, else 1)\n");
 }
 
-static struct settings parse_options(int argc, char **argv)
+static struct settings settings_of(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "private", no_argument, NULL, 'p' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
 	struct settings set = { .files = 10000, .operations = 10000, .fsync_pct = 10 };
-	int option;
+	const struct choice choices[] = {
+		{ .letter = 't', .number = &set.threads, .min = 1, .max = CREW_MAX },
+		{ .letter = 'n', .number = &set.files, .max = FILES_MAX },
+		{ .letter = 'o', .number = &set.operations, .max = FILES_MAX },
+		{ .letter = 'f', .number = &set.fsync_pct, .max = 100 },
+		{ .name = "private", .flag = &set.private },
+	};
+	const struct generator generator = { "createdelete", usage, &set.dir, &set.seed };
 
-	set.dir = getenv("SEEKMETER_DIR");
 	set.threads = number_in_environment("SEEKMETER_THREADS", 16, 1, CREW_MAX);
-	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":D:t:n:o:f:ps:h", options, NULL)) != -1) {
-		switch (option) {
-		case 'D':
-			set.dir = optarg;
-			break;
-		case 't':
-			set.threads = parse_number("-t", optarg, 1, CREW_MAX);
-			break;
-		case 'n':
-			set.files = parse_number("-n", optarg, 0, FILES_MAX);
-			break;
-		case 'o':
-			set.operations = parse_number("-o", optarg, 0, FILES_MAX);
-			break;
-		case 'f':
-			set.fsync_pct = parse_number("-f", optarg, 0, 100);
-			break;
-		case 'p':
-			set.private = true;
-			break;
-		case 's':
-			set.seed = parse_number("-s", optarg, 0, UINT64_MAX);
-			break;
-		case 'h':
-			usage();
-			exit(0);
-		case ':':
-			fail(EXIT_WRONG_WORDS, "createdelete: %s needs a value; see --help",
-			     argv[optind - 1]);
-		default:
-			fail(EXIT_WRONG_WORDS, "createdelete: unknown option %s; see --help",
-			     argv[optind - 1]);
-		}
-	}
-	if (optind < argc)
-		fail(EXIT_WRONG_WORDS, "createdelete: unknown word %s; see --help", argv[optind]);
-	if (set.dir == NULL || set.dir[0] == '\0')
-		fail(EXIT_WRONG_WORDS, "createdelete: no directory; give one with -D DIR");
+	parse_options(&generator, CHOICES(choices), argc, argv);
 	return set;
 }
 
 int main(int argc, char **argv)
 {
-	struct settings set = parse_options(argc, argv);
+	struct settings set = settings_of(argc, argv);
 	int dir_fd = open(set.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct worker *workers;
 	struct crew *crew;
@@ -263,6 +237,7 @@ int main(int argc, char **argv)
 	if (dir_fd < 0)
 		fail_errno("cannot open the directory", set.dir);
 	phases_open();
+	figures_open();
 	contents_init();
 	workers = make_workers(&set, make_dir(dir_fd, TOP));
 	printf("createdelete in %s: %lu threads, %s, %lu files, %lu operations after them, "

@@ -17,7 +17,6 @@
  * be there. A thread works on its own files only; what it does in turn depends on the seed and its number alone.
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,8 +28,10 @@
 #include "common/contents.h"
 #include "common/crew.h"
 #include "common/fail.h"
+#include "common/figures.h"
 #include "common/file_set.h"
 #include "common/numbers.h"
+#include "common/options.h"
 #include "common/phases.h"
 #include "common/remount.h"
 #include "common/stats.h"
@@ -49,7 +50,16 @@ static struct settings {
 	uint64_t phases_min, phases_max;
 	uint64_t seed;
 	struct file_shape shape;
-} set;
+} set = {
+	.files = 10000,
+	.read_pct = 75,
+	.create_pct = 50,
+	.warmup_s = 30,
+	.measured_s = 120,
+	.phases_min = 12,
+	.phases_max = 24,
+	.shape = { .dirs = 10, .low_bytes = 512, .high_bytes = 10004, .io_bytes = 512 },
+};
 
 enum kind { KIND_CREATE, KIND_TRANSACTIONS, KIND_VERIFY };
 
@@ -178,6 +188,7 @@ static double transaction_phase(struct crew *crew, struct worker *workers, unsig
 	int64_t start_ns = now_ns();
 	struct crew_span span;
 	uint64_t counted = 0, bytes = 0;
+	double rate;
 
 	from_ns = start_ns + (int64_t)set.warmup_s * 1000000000;
 	until_ns = from_ns + (int64_t)set.measured_s * 1000000000;
@@ -195,11 +206,14 @@ static double transaction_phase(struct crew *crew, struct worker *workers, unsig
 		bytes += workers[i].bytes;
 	}
 	phase_done("transactions", from_ns, until_ns, counted, bytes);
+	rate = (double)counted * 1e9 / (double)(until_ns - from_ns);
 	printf("[%lu] %" PRIu64 " transactions in %.3f s, %.1f a second\n", number, counted,
-	       (double)(until_ns - from_ns) / 1e9,
-	       (double)counted * 1e9 / (double)(until_ns - from_ns));
+	       (double)(until_ns - from_ns) / 1e9, rate);
 	fflush(stdout);
-	return (double)counted * 1e9 / (double)(until_ns - from_ns);
+	figures_row("transactions by phase",
+		    "\"phase\":%lu,\"transactions\":%" PRIu64 ",\"transactions_per_s\":%.1f",
+		    number, counted, rate);
+	return rate;
 }
 
 static void measure(struct crew *crew, struct worker *workers)
@@ -230,6 +244,9 @@ static void measure(struct crew *crew, struct worker *workers)
 	       samples_mean(&kept), samples_half_width(&kept),
 	       100 * samples_half_width(&kept) / samples_mean(&kept), kept.count,
 	       count - kept.count);
+	figures_row("", "\"transactions_per_s\":%.1f", samples_mean(&kept));
+	figures_row("", "\"half_of_its_95_pct_interval_per_s\":%.1f", samples_half_width(&kept));
+	figures_row("", "\"phases_kept\":%lu", kept.count);
 	if (!drop)
 		printf("not certain to 10 %% after %lu phases; ARGS=\"-P MORE\" allows more\n",
 		       count);
@@ -302,81 +319,34 @@ static void usage(void)
 	       "  -s SEED          the same seed gives the same operations ($SEEKMETER_SEED, else 1)\n");
 }
 
-/* The numbers that an option sets, each 64 bits wide. */
-static const struct number_option {
-	char letter;
-	uint64_t *value;
-	uint64_t min, max;
-} number_options[] = {
-	{ 't', &set.threads, 1, CREW_MAX },
-	{ 'n', &set.files, 0, FILES_MAX },
-	{ 'd', &set.shape.dirs, 1, 99999 },
-	{ 'l', &set.shape.low_bytes, 0, FILE_SET_BYTES_MAX },
-	{ 'u', &set.shape.high_bytes, 1, FILE_SET_BYTES_MAX },
-	{ 'b', &set.shape.io_bytes, 1, FILE_SET_IO_MAX },
-	{ 'r', &set.read_pct, 0, 100 },
-	{ 'c', &set.create_pct, 0, 100 },
-	{ 'w', &set.warmup_s, 0, 3600 },
-	{ 'm', &set.measured_s, 1, 3600 },
-	{ 'p', &set.phases_min, 1, PHASES_MAX },
-	{ 'P', &set.phases_max, 1, PHASES_MAX },
-	{ 'o', &set.transactions, 1, FILES_MAX },
-	{ 's', &set.seed, 0, UINT64_MAX },
-};
-
-static void parse_option(int option, char **argv)
+static void read_settings(int argc, char **argv)
 {
-	const char name[] = { '-', (char)option, '\0' };
-
-	for (size_t i = 0; i < sizeof(number_options) / sizeof(number_options[0]); i++) {
-		const struct number_option *one = &number_options[i];
-
-		if (one->letter == option) {
-			*one->value = parse_number(name, optarg, one->min, one->max);
-			return;
-		}
-	}
-	if (option == 'D') {
-		set.dir = optarg;
-	} else if (option == 'h') {
-		usage();
-		exit(0);
-	} else if (option == ':') {
-		fail(EXIT_WRONG_WORDS, "filemark: %s needs a value; see --help", argv[optind - 1]);
-	} else {
-		fail(EXIT_WRONG_WORDS, "filemark: unknown option %s; see --help", argv[optind - 1]);
-	}
-}
-
-static void parse_options(int argc, char **argv)
-{
-	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
-	int option;
-
-	set = (struct settings){
-		.dir = getenv("SEEKMETER_DIR"),
-		.threads = number_in_environment("SEEKMETER_THREADS", 1, 1, CREW_MAX),
-		.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX),
-		.files = 10000,
-		.read_pct = 75,
-		.create_pct = 50,
-		.warmup_s = 30,
-		.measured_s = 120,
-		.phases_min = 12,
-		.phases_max = 24,
-		.shape = { .dirs = 10, .low_bytes = 512, .high_bytes = 10004, .io_bytes = 512 },
+	struct file_shape *shape = &set.shape;
+	const struct choice choices[] = {
+		{ .letter = 't', .number = &set.threads, .min = 1, .max = CREW_MAX },
+		{ .letter = 'n', .number = &set.files, .max = FILES_MAX },
+		{ .letter = 'd', .number = &shape->dirs, .min = 1, .max = 99999 },
+		{ .letter = 'l', .number = &shape->low_bytes, .max = FILE_SET_BYTES_MAX },
+		{ .letter = 'u',
+		  .number = &shape->high_bytes,
+		  .min = 1,
+		  .max = FILE_SET_BYTES_MAX },
+		{ .letter = 'b', .number = &shape->io_bytes, .min = 1, .max = FILE_SET_IO_MAX },
+		{ .letter = 'r', .number = &set.read_pct, .max = 100 },
+		{ .letter = 'c', .number = &set.create_pct, .max = 100 },
+		{ .letter = 'w', .number = &set.warmup_s, .max = 3600 },
+		{ .letter = 'm', .number = &set.measured_s, .min = 1, .max = 3600 },
+		{ .letter = 'p', .number = &set.phases_min, .min = 1, .max = PHASES_MAX },
+		{ .letter = 'P', .number = &set.phases_max, .min = 1, .max = PHASES_MAX },
+		{ .letter = 'o', .number = &set.transactions, .min = 1, .max = FILES_MAX },
 	};
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":D:t:n:d:l:u:b:r:c:w:m:p:P:o:s:h", options,
-				     NULL)) != -1)
-		parse_option(option, argv);
-	if (optind < argc)
-		fail(EXIT_WRONG_WORDS, "filemark: unknown word %s; see --help", argv[optind]);
-	if (set.shape.low_bytes > set.shape.high_bytes)
+	const struct generator generator = { "filemark", usage, &set.dir, &set.seed };
+
+	set.threads = number_in_environment("SEEKMETER_THREADS", 1, 1, CREW_MAX);
+	parse_options(&generator, CHOICES(choices), argc, argv);
+	if (shape->low_bytes > shape->high_bytes)
 		fail(EXIT_WRONG_WORDS, "filemark: -l is above -u; see --help");
-	if (set.dir == NULL || set.dir[0] == '\0')
-		fail(EXIT_WRONG_WORDS, "filemark: no directory; give one with -D DIR");
-	set.shape.contents = set.seed;
+	shape->contents = set.seed;
 }
 
 static struct worker *make_workers(void)
@@ -402,9 +372,10 @@ int main(int argc, char **argv)
 	struct crew *crew;
 	uint64_t bytes = 0;
 
-	parse_options(argc, argv);
+	read_settings(argc, argv);
 	workers = make_workers();
 	phases_open();
+	figures_open();
 	contents_init();
 	use_top(workers, open_top(true));
 	file_set_dirs(&set.shape, workers[0].files.dir_fd);

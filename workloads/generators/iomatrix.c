@@ -20,7 +20,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,6 +31,7 @@
 #include "common/fail.h"
 #include "common/figures.h"
 #include "common/numbers.h"
+#include "common/options.h"
 #include "common/phases.h"
 #include "iomatrix/cell.h"
 
@@ -238,74 +238,33 @@ static void usage(void)
 	       "  -s SEED    the same seed gives the same order ($SEEKMETER_SEED, else 1)\n");
 }
 
-static struct settings parse_options(int argc, char **argv)
+static struct settings settings_of(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "flush", no_argument, NULL, 'e' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
+	uint64_t least_ms = 5;
 	struct settings set = { .file_min = 4,
 				.file_max = 4096,
 				.record_min = 1,
 				.record_max = RECORD_KIB_MAX,
-				.factor = 2,
-				.least_ns = 5000000 };
-	int option;
+				.factor = 2 };
+	const struct choice choices[] = {
+		{ .letter = 'f', .number = &set.file_min, .min = 1, .max = FILE_KIB_MAX },
+		{ .letter = 'F', .number = &set.file_max, .min = 1, .max = FILE_KIB_MAX },
+		{ .letter = 'r', .number = &set.record_min, .min = 1, .max = RECORD_KIB_MAX },
+		{ .letter = 'R', .number = &set.record_max, .min = 1, .max = RECORD_KIB_MAX },
+		{ .letter = 'x', .number = &set.factor, .min = 2, .max = 1024 },
+		{ .letter = 'm', .number = &least_ms, .max = 10000 },
+		{ .name = "flush", .flag = &set.flush },
+	};
+	const struct generator generator = { "iomatrix", usage, &set.dir, &set.seed };
 
-	set.dir = getenv("SEEKMETER_DIR");
-	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":D:f:F:r:R:x:m:es:h", options, NULL)) != -1) {
-		switch (option) {
-		case 'D':
-			set.dir = optarg;
-			break;
-		case 'f':
-			set.file_min = parse_number("-f", optarg, 1, FILE_KIB_MAX);
-			break;
-		case 'F':
-			set.file_max = parse_number("-F", optarg, 1, FILE_KIB_MAX);
-			break;
-		case 'r':
-			set.record_min = parse_number("-r", optarg, 1, RECORD_KIB_MAX);
-			break;
-		case 'R':
-			set.record_max = parse_number("-R", optarg, 1, RECORD_KIB_MAX);
-			break;
-		case 'x':
-			set.factor = parse_number("-x", optarg, 2, 1024);
-			break;
-		case 'm':
-			set.least_ns = parse_number("-m", optarg, 0, 10000) * 1000000;
-			break;
-		case 'e':
-			set.flush = true;
-			break;
-		case 's':
-			set.seed = parse_number("-s", optarg, 0, UINT64_MAX);
-			break;
-		case 'h':
-			usage();
-			exit(0);
-		case ':':
-			fail(EXIT_WRONG_WORDS, "iomatrix: %s needs a value; see --help",
-			     argv[optind - 1]);
-		default:
-			fail(EXIT_WRONG_WORDS, "iomatrix: unknown option %s; see --help",
-			     argv[optind - 1]);
-		}
-	}
-	if (optind < argc)
-		fail(EXIT_WRONG_WORDS, "iomatrix: unknown word %s; see --help", argv[optind]);
-	if (set.dir == NULL || set.dir[0] == '\0')
-		fail(EXIT_WRONG_WORDS, "iomatrix: no directory; give one with -D DIR");
+	parse_options(&generator, CHOICES(choices), argc, argv);
+	set.least_ns = least_ms * 1000000;
 	return set;
 }
 
 int main(int argc, char **argv)
 {
-	struct settings set = parse_options(argc, argv);
+	struct settings set = settings_of(argc, argv);
 	struct summary summaries[OPERATIONS] = { 0 };
 	uint64_t kibs;
 	unsigned long cells = count_cells(&set, &kibs);

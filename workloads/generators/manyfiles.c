@@ -18,7 +18,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -33,6 +32,7 @@
 #include "common/figures.h"
 #include "common/listing.h"
 #include "common/numbers.h"
+#include "common/options.h"
 #include "common/phases.h"
 #include "common/place.h"
 #include "common/program.h"
@@ -48,7 +48,7 @@
 
 struct settings {
 	const char *dir;
-	unsigned long files;
+	uint64_t files;
 	uint64_t bytes;
 	uint64_t seed;
 	bool keep;
@@ -280,57 +280,23 @@ static void usage(void)
 	       "  --keep    delete nothing in the end\n");
 }
 
-static struct settings parse_options(int argc, char **argv)
+static struct settings settings_of(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "keep", no_argument, NULL, 'k' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
 	struct settings set = { .files = 10000, .bytes = 512 };
-	int option;
+	const struct choice choices[] = {
+		{ .letter = 'n', .number = &set.files, .max = FILES_MAX },
+		{ .letter = 'b', .number = &set.bytes, .max = BYTES_MAX },
+		{ .name = "keep", .flag = &set.keep },
+	};
+	const struct generator generator = { "manyfiles", usage, &set.dir, &set.seed };
 
-	set.dir = getenv("SEEKMETER_DIR");
-	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":D:n:b:s:h", options, NULL)) != -1) {
-		switch (option) {
-		case 'D':
-			set.dir = optarg;
-			break;
-		case 'n':
-			set.files = parse_number("-n", optarg, 0, FILES_MAX);
-			break;
-		case 'b':
-			set.bytes = parse_number("-b", optarg, 0, BYTES_MAX);
-			break;
-		case 's':
-			set.seed = parse_number("-s", optarg, 0, UINT64_MAX);
-			break;
-		case 'k':
-			set.keep = true;
-			break;
-		case 'h':
-			usage();
-			exit(0);
-		case ':':
-			fail(EXIT_WRONG_WORDS, "manyfiles: %s needs a value; see --help",
-			     argv[optind - 1]);
-		default:
-			fail(EXIT_WRONG_WORDS, "manyfiles: unknown option %s; see --help",
-			     argv[optind - 1]);
-		}
-	}
-	if (optind < argc)
-		fail(EXIT_WRONG_WORDS, "manyfiles: unknown word %s; see --help", argv[optind]);
-	if (set.dir == NULL || set.dir[0] == '\0')
-		fail(EXIT_WRONG_WORDS, "manyfiles: no directory; give one with -D DIR");
+	parse_options(&generator, CHOICES(choices), argc, argv);
 	return set;
 }
 
 int main(int argc, char **argv)
 {
-	struct settings set = parse_options(argc, argv);
+	struct settings set = settings_of(argc, argv);
 	struct orders orders;
 
 	if (chdir(set.dir) != 0)

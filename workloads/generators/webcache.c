@@ -15,7 +15,6 @@
  * Before verify, delete and postmark the file system is remounted, so that nothing is cached (common/remount.h).
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -31,6 +30,7 @@
 #include "common/fail.h"
 #include "common/figures.h"
 #include "common/numbers.h"
+#include "common/options.h"
 #include "common/phases.h"
 #include "common/population.h"
 #include "common/postmark.h"
@@ -47,7 +47,7 @@
 struct settings {
 	const char *dir;
 	uint64_t megabytes;
-	uint32_t second_level;
+	uint64_t second_level;
 	uint64_t seed;
 	bool stream;
 	struct postmark postmark;
@@ -261,81 +261,45 @@ static void clean(void)
 	exit(0);
 }
 
-static void take_option(struct settings *set, int option)
+static struct settings settings_of(int argc, char **argv)
 {
-	switch (option) {
-	case 'D':
-		set->dir = optarg;
-		break;
-	case 'm':
-		set->megabytes = parse_number("-m", optarg, 0, MEGABYTES_MAX);
-		break;
-	case 'l':
-		set->second_level = (uint32_t)parse_number("-l", optarg, 1, POPULATION_LEVEL_2_MAX);
-		break;
-	case 'S':
-		set->stream = true;
-		break;
-	case 's':
-		set->seed = parse_number("-s", optarg, 0, UINT64_MAX);
-		break;
-	case 'f':
-		set->postmark.files = parse_number("-f", optarg, 0, POSTMARK_MAX);
-		break;
-	case 't':
-		set->postmark.transactions = parse_number("-t", optarg, 1, POSTMARK_MAX);
-		break;
-	case 'd':
-		set->postmark.subdirectories = parse_number("-d", optarg, 1, POSTMARK_MAX);
-		break;
-	case 'C':
-		clean();
-		break;
-	case 'h':
-		usage();
-		exit(0);
-	}
-}
-
-static struct settings parse_options(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "stream", no_argument, NULL, 'S' },
-		{ "clean", no_argument, NULL, 'C' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
 	struct settings set = { .megabytes = 100,
 				.second_level = POPULATION_LEVEL_2_MAX,
 				.postmark = { .transactions = 10000,
 					      .subdirectories = 100,
 					      .bytes_min = POSTMARK_MINIMUM,
 					      .bytes_max = POSTMARK_MAXIMUM } };
-	int option;
+	bool only_clean = false;
+	const struct choice choices[] = {
+		{ .letter = 'm', .number = &set.megabytes, .max = MEGABYTES_MAX },
+		{ .letter = 'l',
+		  .number = &set.second_level,
+		  .min = 1,
+		  .max = POPULATION_LEVEL_2_MAX },
+		{ .letter = 'f', .number = &set.postmark.files, .max = POSTMARK_MAX },
+		{ .letter = 't',
+		  .number = &set.postmark.transactions,
+		  .min = 1,
+		  .max = POSTMARK_MAX },
+		{ .letter = 'd',
+		  .number = &set.postmark.subdirectories,
+		  .min = 1,
+		  .max = POSTMARK_MAX },
+		{ .name = "stream", .flag = &set.stream },
+		{ .name = "clean", .flag = &only_clean },
+	};
+	const struct generator generator = { "webcache", usage, &set.dir, &set.seed };
 
-	set.dir = getenv("SEEKMETER_DIR");
-	set.seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":D:m:l:s:f:t:d:h", options, NULL)) != -1) {
-		if (option == ':')
-			fail(EXIT_WRONG_WORDS, "webcache: %s needs a value; see --help",
-			     argv[optind - 1]);
-		if (option == '?')
-			fail(EXIT_WRONG_WORDS, "webcache: unknown option %s; see --help",
-			     argv[optind - 1]);
-		take_option(&set, option);
-	}
-	if (optind < argc)
-		fail(EXIT_WRONG_WORDS, "webcache: unknown word %s; see --help", argv[optind]);
-	if (set.dir == NULL || set.dir[0] == '\0')
-		fail(EXIT_WRONG_WORDS, "webcache: no directory; give one with -D DIR");
+	parse_options(&generator, CHOICES(choices), argc, argv);
+	if (only_clean)
+		clean();
 	set.postmark.seed = set.seed;
 	return set;
 }
 
 int main(int argc, char **argv)
 {
-	struct settings set = parse_options(argc, argv);
+	struct settings set = settings_of(argc, argv);
 
 	if (chdir(set.dir) != 0)
 		fail_errno("cannot enter the directory", set.dir);

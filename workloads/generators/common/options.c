@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fail.h"
+#include "numbers.h"
+#include "options.h"
+
+#define NAMED 256 /* what getopt_long() returns for the first choice; a letter is less */
+
+static void set_choice(const struct choice *choice)
+{
+	char word[] = { '-', choice->letter, '\0' };
+
+	if (choice->number != NULL)
+		*choice->number = parse_number(word, optarg, choice->min, choice->max);
+	else if (choice->text != NULL)
+		*choice->text = optarg;
+	else
+		*choice->flag = true;
+}
+
+/* What getopt_long() wants to know of them. */
+static void describe(const struct choice *choices, size_t count, char *letters,
+		     struct option *names)
+{
+	*letters++ = ':';
+	for (size_t i = 0; i < count; i++) {
+		if (choices[i].letter != '\0') {
+			*letters++ = choices[i].letter;
+			if (choices[i].flag == NULL)
+				*letters++ = ':';
+		} else {
+			*names++ = (struct option){
+				.name = choices[i].name,
+				.has_arg = choices[i].flag == NULL ? required_argument
+								   : no_argument,
+				.val = NAMED + (int)i,
+			};
+		}
+	}
+}
+
+static size_t chosen(const struct choice *choices, size_t count, int option)
+{
+	size_t i = 0;
+
+	if (option >= NAMED)
+		return (size_t)(option - NAMED);
+	while (i < count && choices[i].letter != option)
+		i++;
+	return i;
+}
+
+void parse_options(const struct generator *generator, const struct choice *own, size_t count,
+		   int argc, char **argv)
+{
+	struct choice choices[CHOICES_MAX + 3] = { 0 };
+	char letters[2 * CHOICES_MAX + 8] = { 0 };
+	struct option names[CHOICES_MAX + 2] = { 0 };
+	bool help = false;
+	int option;
+
+	if (count > CHOICES_MAX)
+		fail(EXIT_WRONG_WORDS, "%s: raise CHOICES_MAX in common/options.h",
+		     generator->name);
+	for (size_t i = 0; i < count; i++)
+		choices[i] = own[i];
+	choices[count++] = (struct choice){ .letter = 'D', .text = generator->dir };
+	choices[count++] =
+		(struct choice){ .letter = 's', .number = generator->seed, .max = UINT64_MAX };
+	choices[count++] = (struct choice){ .name = "help", .flag = &help };
+	*generator->dir = getenv("SEEKMETER_DIR");
+	*generator->seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
+	describe(choices, count, letters, names);
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, letters, names, NULL)) != -1) {
+		if (option == ':')
+			fail(EXIT_WRONG_WORDS, "%s: %s needs a value; see --help", generator->name,
+			     argv[optind - 1]);
+		if (option == '?')
+			fail(EXIT_WRONG_WORDS, "%s: unknown option %s; see --help", generator->name,
+			     argv[optind - 1]);
+		set_choice(&choices[chosen(choices, count, option)]);
+		if (help) {
+			generator->usage();
+			exit(0);
+		}
+	}
+	if (optind < argc)
+		fail(EXIT_WRONG_WORDS, "%s: unknown word %s; see --help", generator->name,
+		     argv[optind]);
+	if (*generator->dir == NULL || (*generator->dir)[0] == '\0')
+		fail(EXIT_WRONG_WORDS, "%s: no directory; give one with -D DIR", generator->name);
+}
