@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,29 +92,46 @@ def test_jobs_and_figures(pgmeter: Path, ram: Path, tmp_path: Path) -> None:
     for test, directions in (("web", 1), ("file", 2)):
         job = configparser.ConfigParser(allow_no_value=True)
         job.read(jobs / f"pgmeter-{test}-8.fio")
-        section = job[f"{test}-8"]
-        split = [part.split("/") for part in section["bssplit"].split(":")]
+        split = [part.split("/") for part in job["global"]["bssplit"].split(":")]
         assert [(int(size), int(share)) for size, share in split] == [row[:2] for row in mix_of(test)]
-        assert section["rw"] == ("randread" if test == "web" else "randrw")
-        assert (section["iodepth"], section["numjobs"], section["size"]) == ("8", "2", "32m")
+        assert job["global"]["rwmixread"] == ("100" if test == "web" else "80")
+        threads = [job[section] for section in job.sections() if section != "global"]
+        assert Counter(thread["filename"] for thread in threads) == {"file-0": 8, "file-1": 8}
+        assert {thread["rw"] for thread in threads} == {"randread" if test == "web" else "randrw"}
         # Bytes a request, from fio's totals: the table's mean but for chance.
         span, row = spans[f"{test}-8"], rows[test]
         mean = sum(size * share for size, share, _, _ in mix_of(test)) / 100
         assert span["bytes"] / span["ops"] == pytest.approx(mean, rel=0.05)
         assert span["end_ns"] - span["start_ns"] == pytest.approx(4e9, rel=0.05)
         # Mean and half width of the samples, from fio's log anew.
-        samples = log_samples(jobs / f"pgmeter-{test}-8_iops.log", 2 * directions)
+        samples = log_samples(jobs / f"pgmeter-{test}-8_iops.log", 2 * 8 * directions)
         assert len(samples) == row["samples"] >= 2
         centre = sum(samples) / len(samples)
         deviation = math.sqrt(sum((x - centre) ** 2 for x in samples) / (len(samples) - 1))
         half = T95[len(samples) - 1] * deviation / math.sqrt(len(samples))
-        assert row["sample_mean_per_s"] == pytest.approx(centre, abs=0.1)
-        assert row["sample_half_95_pct_per_s"] == pytest.approx(half, rel=1e-3, abs=0.1)
+        assert row["sample_mean"] == pytest.approx(centre, abs=0.1)
+        assert row["half_95_pct"] == pytest.approx(half, rel=1e-3, abs=0.1)
         assert row["requests_per_s"] == pytest.approx(span["ops"] / 4, rel=0.05)
     # Reads are four of five of the file server's requests.
     log = [line.split(",") for line in (jobs / "pgmeter-file-8_iops.log").read_text().splitlines()]
     reads = sum(int(rate) for _, rate, direction, *_ in log if int(direction) == 0)
     assert reads / sum(int(rate) for _, rate, *_ in log) == pytest.approx(0.8, abs=0.02)
+
+
+def test_threads_of_a_sequential_test_take_turns(pgmeter: Path, ram: Path, tmp_path: Path) -> None:
+    """Together they ask for each request of the file once, up to its end and not beyond."""
+    words = ("-M", MIXES, "-J", tmp_path, "-m", 8, "-w", 0, "-l", 1, "-a", 1, "-x", "seqwrite64", "-q", 3)
+    done(run(pgmeter, "-D", ram, *words))
+    job = configparser.ConfigParser(allow_no_value=True)
+    job.read(tmp_path / "pgmeter-seqwrite64-3.fio")
+    places: list[int] = []
+    for section in job.sections()[1:]:
+        way, skip = job[section]["rw"].split(":")
+        assert way == "write"
+        start, size = int(job[section]["offset"]), int(job[section]["size"])
+        assert start + size == 8 * 2**20
+        places += range(start, start + size, 65536 + int(skip))
+    assert sorted(places) == list(range(0, 8 * 2**20, 65536))
 
 
 def test_the_catalogs_tests_are_in_the_table() -> None:

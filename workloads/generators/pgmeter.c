@@ -8,8 +8,9 @@
  *
  * The files are laid out once. Each test, with each number of requests outstanding, begins with an unmount and a
  * mount, warms up for -w seconds and is measured for -l. It is a fio job, generated from the table of mixes and kept
- * in -J, with fio's log of a sample every -a seconds; the figure is the samples' mean. The requests go through the page
- * cache by io_uring, the only interface that keeps several of them outstanding in one file's order.
+ * in -J, with fio's log of a sample every -a seconds; the figure is the samples' mean. Requests go through the page
+ * cache, each from a thread of its own. In sequential tests the threads take turns in the file: the first begins at
+ * its first request, the next at its second, and each goes on behind the others' places.
  *
  * fio says how long it measured, not when: the measured phase is taken to end when fio says so, some hundredths of a
  * second late.
@@ -37,7 +38,7 @@
 #define TOP	    "pgmeter" /* the directory that is made */
 #define ROWS_MAX    256
 #define FILES_MAX   256
-#define DEPTH_MAX   4096
+#define DEPTH_MAX   64
 #define SAMPLES_MAX 3700 /* more than -l in the shortest samples */
 #define NAME_BYTES  32
 #define SECOND_NS   1000000000
@@ -126,10 +127,10 @@ static FILE *open_job(const char *name, char path[PATH_MAX])
 	if (out == NULL)
 		fail_errno("cannot be written", path);
 	fprintf(out,
-		"[%s]\ndirectory=%s/" TOP "\nfilename_format=file-$jobnum\nnumjobs=%" PRIu64
-		"\nsize=%" PRIu64 "m\nthread\ngroup_reporting\nfallocate=none\nrandseed=%" PRIu64
+		"[global]\ndirectory=%s/" TOP "\nsize=%" PRIu64
+		"m\nioengine=psync\nthread\ngroup_reporting\nfallocate=none\nrandseed=%" PRIu64
 		"\n",
-		name, set.dir, set.files, set.mib, set.seed);
+		set.dir, set.mib, set.seed);
 	return out;
 }
 
@@ -188,7 +189,9 @@ static void lay_out(void)
 
 	must_have_room();
 	out = open_job("layout", path);
-	fprintf(out, "rw=write\nbs=1m\nioengine=psync\nend_fsync=1\n");
+	fprintf(out, "rw=write\nbs=1m\nend_fsync=1\n");
+	for (uint64_t i = 0; i < set.files; i++)
+		fprintf(out, "[file-%" PRIu64 "]\nfilename=file-%" PRIu64 "\n", i, i);
 	close_job(out, path);
 	step_begin("layout");
 	run_fio(path);
@@ -196,13 +199,15 @@ static void lay_out(void)
 }
 
 /*
- * The samples of fio's log: a line for each time, file and direction, one file after the other. A time that lacks
- * lines (fio may leave out the last) is no sample. LINES: of a whole one.
+ * The samples of fio's log: a line for each time, thread and direction, one thread after the other. A line that is
+ * not there is of a thread that did nothing then; but fio may leave out lines of the last time, which is then no
+ * sample. LINES: of a whole one.
  */
 static struct samples read_samples(const char *log, uint64_t lines)
 {
 	static uint64_t sums[SAMPLES_MAX], found[SAMPLES_MAX];
 	struct samples samples = { 0 };
+	uint64_t last = set.measured_s / set.sample_s;
 	FILE *in = fopen(log, "re");
 	unsigned long ms, rate;
 
@@ -213,14 +218,14 @@ static struct samples read_samples(const char *log, uint64_t lines)
 	while (fscanf(in, "%lu, %lu%*[^\n]", &ms, &rate) == 2) {
 		uint64_t at = (ms + set.sample_s * 500) / (set.sample_s * 1000);
 
-		if (at < SAMPLES_MAX) {
+		if (at <= last) {
 			sums[at] += rate;
 			found[at]++;
 		}
 	}
 	fclose(in);
-	for (int i = 0; i < SAMPLES_MAX; i++)
-		if (found[i] == lines)
+	for (uint64_t i = 1; i <= last; i++)
+		if (i < last || found[i] == lines)
 			samples_add(&samples, (double)sums[i]);
 	return samples;
 }
@@ -242,9 +247,42 @@ static void say(const char *test, uint64_t outstanding, const struct result *res
 	figures_row("pgmeter",
 		    "\"test\":\"%s\",\"outstanding\":%" PRIu64
 		    ",\"requests_per_s\":%.1f,\"MB_per_s\":%.3f,\"samples\":%lu,"
-		    "\"sample_mean_per_s\":%.1f,\"sample_half_95_pct_per_s\":%.1f",
+		    "\"sample_mean\":%.1f,\"half_95_pct\":%.1f",
 		    test, outstanding, rate, (double)result->kib * 1.024 / (double)result->ms,
 		    samples->count, samples_mean(samples), half);
+}
+
+static void write_job(const char *name, char path[PATH_MAX], const struct mix *test,
+		      uint64_t outstanding)
+{
+	FILE *out = open_job(name, path);
+	const char *separator = "";
+
+	fprintf(out,
+		"rwmixread=%u\nnorandommap\ntime_based\nramp_time=%" PRIu64 "\nruntime=%" PRIu64
+		"\nwrite_iops_log=%s/pgmeter-%s\nlog_avg_msec=%" PRIu64
+		"\nper_job_logs=0\nbssplit=",
+		test->read_pct, set.warmup_s, set.measured_s, set.jobs, name, set.sample_s * 1000);
+	for (int i = 0; i < n_rows; i++) {
+		if (strcmp(rows[i].test, test->test) == 0) {
+			fprintf(out, "%s%u/%u", separator, rows[i].bytes, rows[i].pct);
+			separator = ":";
+		}
+	}
+	fprintf(out, "\n");
+	for (uint64_t i = 0; i < set.files * outstanding; i++) {
+		uint64_t file = i / outstanding, turn = i % outstanding;
+
+		fprintf(out, "[%s-file-%" PRIu64 "-%" PRIu64 "]\nfilename=file-%" PRIu64 "\n", name,
+			file, turn, file);
+		if (test->random_pct)
+			fprintf(out, "rw=%s\n", way(test));
+		else
+			fprintf(out, "rw=%s:%" PRIu64 "\noffset=%" PRIu64 "\nsize=%" PRIu64 "\n",
+				way(test), (outstanding - 1) * test->bytes, turn * test->bytes,
+				(set.mib << 20) - turn * test->bytes);
+	}
+	close_job(out, path);
 }
 
 static void measure(const struct mix *test, uint64_t outstanding)
@@ -253,26 +291,9 @@ static void measure(const struct mix *test, uint64_t outstanding)
 	struct result result;
 	struct samples samples;
 	int64_t begin_ns, end_ns, from_ns;
-	const char *separator = "";
-	FILE *out;
 
 	snprintf(name, sizeof(name), "%s-%" PRIu64, test->test, outstanding);
-	out = open_job(name, path);
-	fprintf(out,
-		"rw=%s\nrwmixread=%u\nnorandommap\nioengine=io_uring\niodepth=%" PRIu64
-		"\ntime_based\nramp_time=%" PRIu64 "\nruntime=%" PRIu64
-		"\nwrite_iops_log=%s/pgmeter-%s\nlog_avg_msec=%" PRIu64
-		"\nper_job_logs=0\nbssplit=",
-		way(test), test->read_pct, outstanding, set.warmup_s, set.measured_s, set.jobs,
-		name, set.sample_s * 1000);
-	for (int i = 0; i < n_rows; i++) {
-		if (strcmp(rows[i].test, test->test) == 0) {
-			fprintf(out, "%s%u/%u", separator, rows[i].bytes, rows[i].pct);
-			separator = ":";
-		}
-	}
-	fprintf(out, "\n");
-	close_job(out, path);
+	write_job(name, path, test, outstanding);
 	steps_make_cold();
 	begin_ns = now_ns();
 	result = run_fio(path);
@@ -285,7 +306,7 @@ static void measure(const struct mix *test, uint64_t outstanding)
 		   (uint64_t)((result.read_per_s + result.write_per_s) * (double)result.ms / 1e3),
 		   result.kib << 10);
 	snprintf(log, sizeof(log), "%s/pgmeter-%s_iops.log", set.jobs, name);
-	samples = read_samples(log, set.files * (test->read_pct % 100 ? 2 : 1));
+	samples = read_samples(log, set.files * outstanding * (test->read_pct % 100 ? 2 : 1));
 	say(test->test, outstanding, &result, &samples);
 }
 
@@ -332,7 +353,7 @@ static void read_settings(int argc, char **argv)
 		{ .letter = 'x', .text = &set.tests },
 		{ .letter = 'q', .text = &set.outstanding },
 		{ .letter = 'f', .number = &set.files, .min = 1, .max = FILES_MAX },
-		{ .letter = 'm', .number = &set.mib, .min = 1, .max = 1 << 24 },
+		{ .letter = 'm', .number = &set.mib, .min = 8, .max = 1 << 24 },
 		{ .letter = 'w', .number = &set.warmup_s, .max = 3600 },
 		{ .letter = 'l', .number = &set.measured_s, .min = 1, .max = 3600 },
 		{ .letter = 'a', .number = &set.sample_s, .min = 1, .max = 3600 },
