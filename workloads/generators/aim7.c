@@ -185,21 +185,16 @@ static void usage(void)
 static struct settings settings_of(int argc, char **argv)
 {
 	struct settings set = { .tasks_min = 1, .tasks_max = 512, .seconds = 120 };
-	bool list = false;
 	const struct choice choices[] = {
 		{ .letter = 'm', .text = &set.mix },
 		{ .letter = 'n', .number = &set.tasks_min, .min = 1, .max = TASKS_MAX },
 		{ .letter = 'N', .number = &set.tasks_max, .min = 1, .max = TASKS_MAX },
 		{ .letter = 'l', .number = &set.seconds, .min = 1, .max = 1000000 },
-		{ .name = "jobs", .flag = &list },
+		{ .name = "jobs", .act = list_jobs },
 	};
 	const struct generator generator = { "aim7", usage, &set.dir, &set.seed };
 
 	parse_options(&generator, CHOICES(choices), argc, argv);
-	if (list) {
-		list_jobs();
-		exit(0);
-	}
 	if (set.mix == NULL)
 		fail(EXIT_WRONG_WORDS, "aim7: no mix of jobs; give one with -m MIX");
 	if (set.tasks_min > set.tasks_max)

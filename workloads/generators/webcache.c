@@ -258,7 +258,6 @@ static void usage(void)
 static void clean(void)
 {
 	printf("webcache: %d archives removed\n", archive_remove_all());
-	exit(0);
 }
 
 static struct settings settings_of(int argc, char **argv)
@@ -269,7 +268,6 @@ static struct settings settings_of(int argc, char **argv)
 					      .subdirectories = 100,
 					      .bytes_min = POSTMARK_MINIMUM,
 					      .bytes_max = POSTMARK_MAXIMUM } };
-	bool only_clean = false;
 	const struct choice choices[] = {
 		{ .letter = 'm', .number = &set.megabytes, .max = MEGABYTES_MAX },
 		{ .letter = 'l',
@@ -286,13 +284,11 @@ static struct settings settings_of(int argc, char **argv)
 		  .min = 1,
 		  .max = POSTMARK_MAX },
 		{ .name = "stream", .flag = &set.stream },
-		{ .name = "clean", .flag = &only_clean },
+		{ .name = "clean", .act = clean },
 	};
 	const struct generator generator = { "webcache", usage, &set.dir, &set.seed };
 
 	parse_options(&generator, CHOICES(choices), argc, argv);
-	if (only_clean)
-		clean();
 	set.postmark.seed = set.seed;
 	return set;
 }

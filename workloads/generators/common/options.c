@@ -9,10 +9,19 @@
 
 #define NAMED 256 /* what getopt_long() returns for the first choice; a letter is less */
 
+static bool takes_value(const struct choice *choice)
+{
+	return choice->number != NULL || choice->text != NULL;
+}
+
 static void set_choice(const struct choice *choice)
 {
 	char word[] = { '-', choice->letter, '\0' };
 
+	if (choice->act != NULL) {
+		choice->act();
+		exit(0);
+	}
 	if (choice->number != NULL)
 		*choice->number = parse_number(word, optarg, choice->min, choice->max);
 	else if (choice->text != NULL)
@@ -29,13 +38,13 @@ static void describe(const struct choice *choices, size_t count, char *letters,
 	for (size_t i = 0; i < count; i++) {
 		if (choices[i].letter != '\0') {
 			*letters++ = choices[i].letter;
-			if (choices[i].flag == NULL)
+			if (takes_value(&choices[i]))
 				*letters++ = ':';
 		} else {
 			*names++ = (struct option){
 				.name = choices[i].name,
-				.has_arg = choices[i].flag == NULL ? required_argument
-								   : no_argument,
+				.has_arg = takes_value(&choices[i]) ? required_argument
+								    : no_argument,
 				.val = NAMED + (int)i,
 			};
 		}
@@ -59,7 +68,6 @@ void parse_options(const struct generator *generator, const struct choice *own, 
 	struct choice choices[CHOICES_MAX + 3] = { 0 };
 	char letters[2 * CHOICES_MAX + 8] = { 0 };
 	struct option names[CHOICES_MAX + 2] = { 0 };
-	bool help = false;
 	int option;
 
 	if (count > CHOICES_MAX)
@@ -70,7 +78,7 @@ void parse_options(const struct generator *generator, const struct choice *own, 
 	choices[count++] = (struct choice){ .letter = 'D', .text = generator->dir };
 	choices[count++] =
 		(struct choice){ .letter = 's', .number = generator->seed, .max = UINT64_MAX };
-	choices[count++] = (struct choice){ .name = "help", .flag = &help };
+	choices[count++] = (struct choice){ .name = "help", .act = generator->usage };
 	*generator->dir = getenv("SEEKMETER_DIR");
 	*generator->seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
 	describe(choices, count, letters, names);
@@ -83,10 +91,6 @@ void parse_options(const struct generator *generator, const struct choice *own, 
 			fail(EXIT_WRONG_WORDS, "%s: unknown option %s; see --help", generator->name,
 			     argv[optind - 1]);
 		set_choice(&choices[chosen(choices, count, option)]);
-		if (help) {
-			generator->usage();
-			exit(0);
-		}
 	}
 	if (optind < argc)
 		fail(EXIT_WRONG_WORDS, "%s: unknown word %s; see --help", generator->name,

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -LETTER or --NAME, and the one of number, text and flag that it sets. A flag takes no value. */
+/*
+ * -LETTER or --NAME, and the one of number, text and flag that it sets. A flag takes no value; nor does an act, which is
+ * done at once, and then the program is over.
+ */
 struct choice {
 	char letter; /* 0: it has a name */
 	const char *name;
@@ -15,6 +18,7 @@ struct choice {
 	uint64_t min, max;
 	const char **text;
 	bool *flag;
+	void (*act)(void);
 };
 
 #define CHOICES_MAX 16
