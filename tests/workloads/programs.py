@@ -33,6 +33,7 @@ def run(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        errors="replace",  # PostMark prints bytes that it never set
         timeout=180,
     )
 

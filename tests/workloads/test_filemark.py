@@ -116,11 +116,13 @@ def test_it_does_what_postmark_does(filemark: Path, ram: Path, tmp_path: Path) -
     (ram / "postmark").mkdir()
     config = tmp_path / "config"
     config.write_text(
-        f"set location {ram}/postmark\nset size 512 10004\nset number 2000\nset subdirectories 10\n"
+        f"set location postmark\nset size 512 10004\nset number 2000\nset subdirectories 10\n"
         "set transactions 40000\nset read 512\nset write 512\nset bias read 5\nset bias create 5\n"
         "set buffering false\nset seed 7\nrun\nquit\n"
     )
-    said = subprocess.run([program, config], capture_output=True, text=True, check=True, timeout=120).stdout
+    said = subprocess.run(
+        [program, config], capture_output=True, text=True, errors="replace", check=True, timeout=120, cwd=ram
+    ).stdout
 
     def theirs(pattern: str) -> float:
         found = re.search(pattern, said)

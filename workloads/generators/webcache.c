@@ -224,16 +224,10 @@ static void run_archive(const struct settings *set)
 
 static void run_postmark(struct settings *set)
 {
-	char here[PATH_MAX], dir[PATH_MAX + sizeof(POSTMARK_TOP)];
 	double rate;
 
-	if (getcwd(here, sizeof(here)) == NULL)
-		fail_errno("cannot be found out", "the working directory");
-	if (strpbrk(here, " \t\n") != NULL)
-		fail(EXIT_RUN_FAILED, "%s: PostMark takes no directory with a space in its name",
-		     here);
-	snprintf(dir, sizeof(dir), "%s/" POSTMARK_TOP, here);
-	set->postmark.dir = dir;
+	/* PostMark 1.51 writes past its buffer where a file's whole name is longer than some eighty bytes. */
+	set->postmark.dir = POSTMARK_TOP;
 	rate = postmark_run(&set->postmark);
 	printf("PostMark: %.1f transactions/s\n", rate);
 	figures_row("", "\"postmark_transactions_per_s\":%.1f", rate);

@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 struct postmark {
-	const char *dir; /* is made, and removed when it is done; an absolute path without spaces */
+	const char *
+		dir; /* is made, and removed when it is done; short and without spaces (see webcache.c) */
 	unsigned long files;
 	unsigned long transactions;
 	unsigned long subdirectories; /* at least one */
