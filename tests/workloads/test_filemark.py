@@ -116,7 +116,7 @@ def test_it_does_what_postmark_does(filemark: Path, ram: Path, tmp_path: Path) -
     (ram / "postmark").mkdir()
     config = tmp_path / "config"
     config.write_text(
-        f"set location postmark\nset size 512 10004\nset number 2000\nset subdirectories 10\n"
+        "set location postmark\nset size 512 10004\nset number 2000\nset subdirectories 10\n"
         "set transactions 40000\nset read 512\nset write 512\nset bias read 5\nset bias create 5\n"
         "set buffering false\nset seed 7\nrun\nquit\n"
     )
