@@ -44,7 +44,7 @@ def test_caches_are_cold(tmp_path: Path, fs: str) -> None:
     run = finished(out, FS=fs, SIZE="512M", COLLECT="block,calls", CMD=COLD).run
     before, said, after = run.output.split("\n")[:3]
     assert said == "remounted"
-    assert int(before) > FILE_BYTES // 2  # the kernel may have given up some already
+    assert int(before) >= FILE_BYTES * 9 // 10  # the kernel may have given up some already
     assert int(after) == 0
     assert [phase["name"] for phase in run.phases] == ["remount", "command", "sync"]
     clock = run.facts["clock"]

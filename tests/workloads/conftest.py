@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.collectors.loop_disk import tmpfs
 from workloads.janitor import Janitor
 from workloads.plan import Plan, make_plan
 from workloads.words import parse
@@ -35,6 +36,13 @@ def janitor(tmp_path: Path) -> Iterator[Janitor]:
     keeper = Janitor(tmp_path / "state")
     yield keeper
     assert keeper.undo() == []
+
+
+@pytest.fixture
+def ram(tmp_path: Path) -> Iterator[Path]:
+    """A private tmpfs."""
+    with tmpfs(tmp_path / "ram", "1g") as place:
+        yield place
 
 
 class LoopDevice:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 GENERATORS = Path(__file__).resolve().parents[2] / "workloads" / "generators"
 FLAGS = ("-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{GENERATORS}")
@@ -46,3 +48,8 @@ def lying_library(folder: Path, function: str) -> Path:
     words = ["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-xc", "-", "-o", str(library)]
     subprocess.run(words, input=f"{includes}\n{function}\n", text=True, check=True)
     return library
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of phases or figures."""
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
@@ -18,7 +15,7 @@ from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished, wait_for
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import compile_generator, lying_library, run
+from tests.workloads.programs import compile_generator, lines, lying_library, run
 from workloads import disks, filesystems
 from workloads.janitor import Janitor
 
@@ -30,17 +27,6 @@ JOBS = [line.split()[0] for line in MIX.read_text().splitlines() if not line.sta
 def aim7(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generator, compiled as the Makefile does it."""
     return compile_generator("aim7", tmp_path_factory.mktemp("program"))
-
-
-@pytest.fixture
-def ram(tmp_path: Path) -> Iterator[Path]:
-    """A private tmpfs."""
-    with tmpfs(tmp_path / "ram", "200m") as place:
-        yield place
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_the_mix_has_every_kind_of_job(aim7: Path) -> None:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,6 @@ SUMMARY = re.compile(r"^(\w+) +(create|fsync|rename|delete) +(\d+) +([\d.]+) +([
 def createdelete(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generator, compiled as the Makefile does it."""
     return compile_generator("createdelete", tmp_path_factory.mktemp("program"))
-
-
-@pytest.fixture
-def ram(tmp_path: Path) -> Iterator[Path]:
-    """A private tmpfs."""
-    with tmpfs(tmp_path / "ram", "1g") as place:
-        yield place
 
 
 def done(result: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], int]:

@@ -3,22 +3,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import wait_for
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import compile_generator, run
+from tests.workloads.programs import compile_generator, lines, run
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
 
@@ -30,17 +27,6 @@ RESULT = re.compile(r"^Throughput ([\d.]+) MB/sec .* max_latency=([\d.]+) ms$", 
 def dbench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generator, compiled as the Makefile does it."""
     return compile_generator("dbench", tmp_path_factory.mktemp("program"))
-
-
-@pytest.fixture
-def ram(tmp_path: Path) -> Iterator[Path]:
-    """A private tmpfs."""
-    with tmpfs(tmp_path / "ram", "400m") as place:
-        yield place
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_phases_and_figures_are_what_dbench_said(dbench: Path, ram: Path) -> None:

@@ -8,7 +8,6 @@ import math
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,6 @@ PHASE = re.compile(r"^\[(\d+)\] (\d+) transactions in ([\d.]+) s, ([\d.]+) a sec
 def filemark(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generator, compiled as the Makefile does it."""
     return compile_generator("filemark", tmp_path_factory.mktemp("program"))
-
-
-@pytest.fixture
-def ram(tmp_path: Path) -> Iterator[Path]:
-    """A private tmpfs."""
-    with tmpfs(tmp_path / "ram", "1g") as place:
-        yield place
 
 
 def done(result: subprocess.CompletedProcess[str]) -> dict[str, tuple[int, int]]:

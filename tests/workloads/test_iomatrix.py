@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
@@ -15,7 +13,7 @@ from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import compile_generator, lying_library, run
+from tests.workloads.programs import compile_generator, lines, lying_library, run
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
 
@@ -29,17 +27,6 @@ CELLS = [(file, record) for file in (4, 16, 64, 256) for record in (1, 4, 16, 64
 def iomatrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The generator, compiled as the Makefile does it."""
     return compile_generator("iomatrix", tmp_path_factory.mktemp("program"))
-
-
-@pytest.fixture
-def ram(tmp_path: Path) -> Iterator[Path]:
-    """A private tmpfs."""
-    with tmpfs(tmp_path / "ram", "200m") as place:
-        yield place
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_every_cell_is_done_and_the_metrics_are_their_means(iomatrix: Path, ram: Path) -> None:

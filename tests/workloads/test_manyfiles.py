@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import struct
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, Run, finished
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import FLAGS, GENERATORS, compile_generator, lying_library
+from tests.workloads.programs import FLAGS, GENERATORS, compile_generator, lines, lying_library
 from tests.workloads.programs import run as run_generator
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
@@ -38,17 +36,6 @@ def manyfiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("program")
     compile_generator("acp", folder)
     return compile_generator("manyfiles", folder)
-
-
-@pytest.fixture
-def ram(tmp_path: Path) -> Iterator[Path]:
-    """A private tmpfs."""
-    with tmpfs(tmp_path / "ram", "1g") as place:
-        yield place
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def figures(path: Path) -> dict[str, Any]:

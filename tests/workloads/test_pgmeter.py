@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import configparser
-import json
 import math
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import GENERATORS, compile_generator, run
+from tests.workloads.programs import GENERATORS, compile_generator, lines, run
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
 
@@ -33,13 +30,6 @@ def pgmeter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_generator("pgmeter", tmp_path_factory.mktemp("program"))
 
 
-@pytest.fixture
-def ram(tmp_path: Path) -> Iterator[Path]:
-    """A private tmpfs."""
-    with tmpfs(tmp_path / "ram", "1g") as place:
-        yield place
-
-
 def mix_of(test: str) -> list[tuple[int, int, int, int]]:
     """Rows of the table: bytes, share of the requests, share of reads, share of random places."""
     rows = [line.split() for line in MIXES.read_text().splitlines() if not line.startswith("#")]
@@ -51,10 +41,6 @@ def done(result: subprocess.CompletedProcess[str]) -> str:
     assert result.stderr == ""
     assert "have their size" in result.stdout
     return result.stdout
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def log_samples(path: Path, whole: int) -> list[int]:

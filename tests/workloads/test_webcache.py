@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,6 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import finished
 from tests.workloads.conftest import needs_root
-from tests.workloads.programs import compile_generator, lying_library
+from tests.workloads.programs import compile_generator, lines, lying_library
 from tests.workloads.programs import run as run_generator
 from workloads import catalog, filesystems
 
@@ -62,10 +60,6 @@ def good(result: subprocess.CompletedProcess[str]) -> str:
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     return result.stdout
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def archives(ram: Path) -> list[Path]:
