@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-import json
 import math
+import os
 import re
+import resource
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import compile_generator, lying_library, run
+from tests.workloads.programs import compile_generator, lines, lying_library, run
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
 
@@ -52,7 +52,7 @@ def test_biases_and_what_is_left(filemark: Path, ram: Path) -> None:
     phases_file = ram / "phases"
     words = ("-t", 5, "-n", 3000, "-d", 7, "-o", 20000, "-p", 2, "-P", 2, "-r", 80, "-c", 60)
     counts = done(run(filemark, "-D", ram, *words, SEEKMETER_PHASES=phases_file))
-    phases: list[dict[str, Any]] = [json.loads(line) for line in phases_file.read_text().splitlines()]
+    phases = lines(phases_file)
     assert [phase["name"] for phase in phases] == ["create", "transactions", "transactions", "verify"]
     assert [phase["ops"] for phase in phases[:3]] == [3000, 20000, 20000]
     # A transaction is one of two and one of two; each within five standard deviations of its share.
@@ -78,14 +78,14 @@ def test_phases_by_time_until_it_is_certain(filemark: Path, ram: Path) -> None:
     words = ("-t", 2, "-n", 200, "-w", 1, "-m", 1, "-p", 4, "-P", 5)
     result = run(filemark, "-D", ram, *words, SEEKMETER_PHASES=phases_file)
     done(result)
-    phases: list[dict[str, Any]] = [json.loads(line) for line in phases_file.read_text().splitlines()]
+    phases = lines(phases_file)
     assert [phase["name"] for phase in phases[:3]] == ["create", "warm-up", "transactions"]
     assert [*dict.fromkeys(phase["name"] for phase in phases)] == list(catalog.load("filemark").phases)
     measured = [phase for phase in phases if phase["name"] == "transactions"]
     assert 4 <= len(measured) <= 5
     assert all(phase["end_ns"] - phase["start_ns"] == 1_000_000_000 for phase in measured)
-    lines = PHASE.findall(result.stdout)
-    assert [int(ops) for _, ops, _, _ in lines] == [phase["ops"] for phase in measured]
+    told = PHASE.findall(result.stdout)
+    assert [int(ops) for _, ops, _, _ in told] == [phase["ops"] for phase in measured]
     # Mean and half width of the kept phases, computed anew (t for 95 %, 2 to 4 degrees).
     said = re.search(
         r"a second: ([\d.]+) \+- ([\d.]+) .* in (\d+) phases, the first (\d+) left", result.stdout
@@ -147,6 +147,32 @@ def test_same_seed_same_files(filemark: Path, ram: Path, tmp_path: Path) -> None
     assert files_of(here) == files_of(ram)
     done(run(filemark, "-D", other, *words, "-s", 4))
     assert files_of(other) != files_of(ram)
+
+
+def test_its_own_share_of_the_cpus(filemark: Path, ram: Path, tmp_path: Path) -> None:
+    """A millisecond of CPU time outside the kernel for each delete, by the thread's own clock."""
+    library = lying_library(
+        tmp_path,
+        """
+        #include <time.h>
+        static long used(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+            return t.tv_sec * 1000000000 + t.tv_nsec; }
+        int unlinkat(int d, const char *n, int f) { volatile long x = 0; long end = used() + 1000000;
+            do for (int i = 0; i < 10000; i++) x++; while (used() < end);
+            return syscall(SYS_unlinkat, d, n, f); }
+        """,
+    )
+    files = {"SEEKMETER_PHASES": ram / "phases", "SEEKMETER_FIGURES": ram / "figures"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    words = ("-t", 3, "-n", 500, "-o", 1000, "-p", 2, "-P", 2)
+    counts = done(run(filemark, "-D", ram, *words, LD_PRELOAD=library, **files))
+    all_s = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    told = {name: value for line in lines(ram / "figures") for name, value in line.items()}
+    assert counts["delete"][0] / 1e3 * 0.95 < told["own_user_cpu_s"] <= all_s + 0.001
+    phases = [phase for phase in lines(ram / "phases") if phase["name"] != "verify"]
+    wall_s = sum(phase["end_ns"] - phase["start_ns"] for phase in phases) / 1e9
+    possible_s = wall_s * min(3, len(os.sched_getaffinity(0)))
+    assert told["own_user_cpu_pct"] == pytest.approx(100 * told["own_user_cpu_s"] / possible_s, rel=0.03)
 
 
 @needs_root

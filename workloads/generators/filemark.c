@@ -32,6 +32,7 @@
 #include "common/file_set.h"
 #include "common/numbers.h"
 #include "common/options.h"
+#include "common/own_cpu.h"
 #include "common/phases.h"
 #include "common/remount.h"
 #include "common/stats.h"
@@ -194,7 +195,9 @@ static double transaction_phase(struct crew *crew, struct worker *workers, unsig
 	until_ns = from_ns + (int64_t)set.measured_s * 1000000000;
 	for (unsigned long i = 0; i < set.threads; i++)
 		workers[i].share = share(set.transactions, i);
+	own_cpu_begin();
 	span = crew_phase(crew, KIND_TRANSACTIONS, "transactions");
+	own_cpu_end(set.threads);
 	if (set.transactions) {
 		from_ns = span.start_ns;
 		until_ns = span.end_ns;
@@ -281,6 +284,7 @@ static void print_summary(const struct worker *workers)
 	printf("all phases and warm-ups together; %" PRIu64
 	       " appends found the largest file allowed and did nothing\n",
 	       full);
+	own_cpu_report();
 }
 
 static void verify(struct crew *crew, struct worker *workers)
@@ -386,7 +390,9 @@ int main(int argc, char **argv)
 	       set.shape.dirs, set.shape.io_bytes, set.read_pct, set.create_pct, set.seed);
 	fflush(stdout);
 	crew = crew_start(set.threads, work, workers, sizeof(*workers));
+	own_cpu_begin();
 	span = crew_phase(crew, KIND_CREATE, "create");
+	own_cpu_end(set.threads);
 	for (unsigned long i = 0; i < set.threads; i++)
 		bytes += workers[i].bytes;
 	phase_done("create", span.start_ns, span.end_ns, span.done, bytes);
