@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from collectors import bcc, bpftrace
+from collectors import bcc, bpftrace, interrupts
 from collectors.kernel import read
 from workloads.errors import MachineError
 from workloads.janitor import Janitor
@@ -171,7 +171,7 @@ class Beside:
             now = time.monotonic()
             for program in list(waiting):
                 assert program.process is not None
-                ended = program.process.poll() is not None
+                ended = interrupts.has_ended(program.process)
                 if program.is_ready(now) or (ended and program.process.returncode == 0):
                     program.facts["start_ns"] = time.monotonic_ns()
                     program.source["state"] = "on"

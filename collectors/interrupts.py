@@ -5,7 +5,10 @@ The first signal raises KeyboardInterrupt in the main thread, or, while held, as
 Signals ignored by whoever started us (nohup, a job in the background of a script) stay ignored.
 """
 
+import os
+import select
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -52,6 +55,27 @@ def held() -> Iterator[None]:
         _State.held = before
     if not before:
         release()
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Ask Popen, without interrupting it: raised inside poll(), KeyboardInterrupt leaves its lock locked.
+
+    Then it would never again notice the end of the process.
+    """
+    with held():
+        return process.poll() is not None
+
+
+def wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait so long at most until it ends; returns whether it has. What interrupts is heard while waiting."""
+    if has_ended(process):
+        return True
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        select.select([pidfd], [], [], seconds)
+    finally:
+        os.close(pidfd)
+    return has_ended(process)
 
 
 def ignore() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from collectors import interrupts
 from collectors.privilege import Owner, caller_environment
 from collectors.terminal import tell
 from workloads.cgroups import WorkloadCgroup
@@ -71,12 +72,8 @@ def run(
             raise MachineError(f"{argv[0]}: cannot be started: {error}") from None
         interrupted = False
         try:
-            while process.poll() is None:
+            while not interrupts.wait_for(process, _LOOK_SECONDS):
                 watch((time.monotonic_ns() - start_ns) / 1e9)
-                try:
-                    process.wait(_LOOK_SECONDS)
-                except subprocess.TimeoutExpired:
-                    continue
         except KeyboardInterrupt:
             interrupted = True
         if process.poll() is None:

@@ -113,6 +113,10 @@ class Session:
 
     def recording(self) -> bool:
         """Return whether what was to be recorded still is; say so once when it is not any more."""
+        with interrupts.held():
+            return self._recording()
+
+    def _recording(self) -> bool:
         if self._beside is not None:
             self._beside.look()
         if self._blktrace is not None and not self._blktrace_lost and not self._blktrace.alive():

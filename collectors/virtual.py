@@ -169,7 +169,7 @@ def run_inside(
         except KeyboardInterrupt:
             why = "interrupted, and the guest did not end by itself"
             machine.ask_to_stop()
-            _wait(machine, _STOP_SECONDS)
+            interrupts.wait_for(machine.process, _STOP_SECONDS)
         status = machine.exit_status()
     finally:
         with interrupts.held():
@@ -185,7 +185,7 @@ def _watch(machine: Machine, start: float) -> tuple[str, float | None]:
     """Return when the machine has ended, or hangs: why (""; it ended by itself), and when it came up."""
     beat, beaten = 0, start
     boot_s: float | None = None
-    while not _wait(machine, _LOOK_SECONDS):
+    while not interrupts.wait_for(machine.process, _LOOK_SECONDS):
         now = time.monotonic()
         last, beat = beat, machine.beat()
         if beat != last:
@@ -197,15 +197,6 @@ def _watch(machine: Machine, start: float) -> tuple[str, float | None]:
             what = "did not come up" if boot_s is None else "hangs: it gave no sign of life"
             return f"the guest {what} for {limit:.0f} s and was ended (see raw/console.log)", boot_s
     return "", boot_s
-
-
-def _wait(machine: Machine, seconds: float) -> bool:
-    """Wait so long at most; returns whether it has ended."""
-    try:
-        machine.process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 def _last_words(console: Path, code: int) -> str:

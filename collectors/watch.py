@@ -29,6 +29,7 @@ def watch(words: Words) -> Path:
         try:
             _watch(session, words, disk, janitor)
         finally:
+            interrupts.hold()
             session.kill_recorder()
     return run.path
 

@@ -90,7 +90,7 @@ def test_interrupted_by_the_terminal_it_is_whole(loop: str, writer: None, tmp_pa
         assert line, began
     time.sleep(0.5)
     os.killpg(process.pid, signal.SIGINT)  # to make, its shell, and us
-    printed, said = process.communicate(timeout=60)
+    printed, said = process.communicate(timeout=180)
     run = Run(out)
     assert run.facts["state"] == "complete", said
     assert run.facts["exit_status"] == 0
