@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""filemark: its biases, PostMark's counts beside its own, its check, its errors, races and memory."""
+"""filemark: its biases, its check, its errors, races and memory. PostMark's beside it: test_postmark.py."""
 
 from __future__ import annotations
 
@@ -99,42 +99,6 @@ def test_phases_by_time_until_it_is_certain(filemark: Path, ram: Path) -> None:
     assert float(said[1]) == pytest.approx(mean, rel=1e-3)
     assert float(said[2]) == pytest.approx(half, rel=1e-2, abs=0.1)
     assert ("not certain" in result.stdout) == (half > 0.1 * mean)
-
-
-def test_it_does_what_postmark_does(filemark: Path, ram: Path, tmp_path: Path) -> None:
-    """On the same parameters: as many of each operation, and as many bytes, but for chance."""
-    program = shutil.which("postmark")
-    assert program, "postmark is not installed: make test installs it"
-    (ram / "postmark").mkdir()
-    config = tmp_path / "config"
-    config.write_text(
-        "set location postmark\nset size 512 10004\nset number 2000\nset subdirectories 10\n"
-        "set transactions 40000\nset read 512\nset write 512\nset bias read 5\nset bias create 5\n"
-        "set buffering false\nset seed 7\nrun\nquit\n"
-    )
-    said = subprocess.run(
-        [program, config], capture_output=True, text=True, errors="replace", check=True, timeout=120, cwd=ram
-    ).stdout
-
-    def theirs(pattern: str) -> float:
-        found = re.search(pattern, said)
-        assert found, said
-        return float(found[1])
-
-    words = ("-t", 1, "-n", 2000, "-o", 40000, "-p", 1, "-P", 1, "-r", 50, "-c", 50)
-    ours = done(run(filemark, "-D", ram, *words))
-    reads, appends = theirs(r"(\d+) read \("), theirs(r"(\d+) appended")
-    creates, deletes = map(int, re.findall(r"with transactions: (\d+) files", said))
-    chance = 5 * math.sqrt(2 * 40000) / 2  # of the difference of two such counts
-    assert creates + deletes == ours["create"][0] - 2000 + ours["delete"][0] == 40000
-    assert abs(creates - (ours["create"][0] - 2000)) < chance
-    assert abs(reads - ours["read"][0]) < chance
-    assert abs(40000 - reads - appends - ours["full"][0]) < 6 * math.sqrt(ours["full"][0])
-    # PostMark's megabytes are 2^20.
-    read_bytes = theirs(r"([\d.]+) megabytes read") * 2**20
-    written_bytes = theirs(r"([\d.]+) megabytes written") * 2**20
-    assert ours["read"][1] / ours["read"][0] == pytest.approx(read_bytes / reads, rel=0.03)
-    assert ours["create"][1] + ours["append"][1] == pytest.approx(written_bytes, rel=0.03)
 
 
 def test_same_seed_same_files(filemark: Path, ram: Path, tmp_path: Path) -> None:

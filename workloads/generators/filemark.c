@@ -255,6 +255,19 @@ static void measure(struct crew *crew, struct worker *workers)
 		       count);
 }
 
+static void print_operation(const char *name, const struct file_times *times)
+{
+	double mean_us = times->count ? (double)times->total_ns / 1e3 / (double)times->count : 0;
+	double longest_us = (double)times->longest_ns / 1e3;
+
+	printf("%-9s %10" PRIu64 " %14" PRIu64 " %12.1f %12.1f\n", name, times->count, times->bytes,
+	       mean_us, longest_us);
+	figures_row("filemark operations",
+		    "\"operation\":\"%s\",\"count\":%" PRIu64 ",\"bytes\":%" PRIu64
+		    ",\"mean_us\":%.1f,\"longest_us\":%.1f",
+		    name, times->count, times->bytes, mean_us, longest_us);
+}
+
 static void print_summary(const struct worker *workers)
 {
 	uint64_t full = 0;
@@ -273,17 +286,14 @@ static void print_summary(const struct worker *workers)
 			if (one->longest_ns > all.longest_ns)
 				all.longest_ns = one->longest_ns;
 		}
-		if (all.count > 0)
-			printf("%-9s %10" PRIu64 " %14" PRIu64 " %12.1f %12.1f\n",
-			       operation_names[operation], all.count, all.bytes,
-			       (double)all.total_ns / 1e3 / (double)all.count,
-			       (double)all.longest_ns / 1e3);
+		print_operation(operation_names[operation], &all);
 	}
 	for (unsigned long i = 0; i < set.threads; i++)
 		full += workers[i].files.full;
 	printf("all phases and warm-ups together; %" PRIu64
 	       " appends found the largest file allowed and did nothing\n",
 	       full);
+	figures_row("", "\"appends_to_full_files\":%" PRIu64, full);
 	own_cpu_report();
 }
 

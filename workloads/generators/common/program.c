@@ -2,9 +2,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,14 +16,26 @@
 #define BUFFER_BYTES   (1024 * 1024)
 #define EXIT_NOT_FOUND 127
 
-static void become(const char *const argv[], int in, int out)
+static void become(const char *const argv[], int in, int out, bool complaints)
 {
 	if (in < 0)
 		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0)
+	if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+	    (complaints && dup2(out, STDERR_FILENO) < 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
 		_exit(EXIT_RUN_FAILED);
 	execvp(argv[0], (char *const *)argv);
 	_exit(EXIT_NOT_FOUND);
+}
+
+/* What is running, and whose child it is: it must not outlive us, nor keep the file system busy. */
+static pid_t running, owner;
+
+static void end_running(void)
+{
+	if (running <= 0 || owner != getpid())
+		return;
+	kill(running, SIGKILL);
+	waitpid(running, NULL, 0);
 }
 
 static void take(struct said *said, const char *data, size_t bytes)
@@ -69,13 +83,18 @@ void program_run(const char *const argv[], int in, struct said *said)
 	if (pid < 0)
 		fail_errno("cannot be started", argv[0]);
 	if (pid == 0)
-		become(argv, in, ends[1]);
+		become(argv, in, ends[1], said->complaints);
+	if (owner == 0 && atexit(end_running) != 0)
+		fail(EXIT_RUN_FAILED, "%s: its end cannot be seen to", argv[0]);
+	owner = getpid();
+	said->pid = running = pid;
 	close(ends[1]);
 	read_all(ends[0], said, argv[0]);
 	close(ends[0]);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			fail_errno("cannot be waited for", argv[0]);
+	running = 0;
 	if (WIFSIGNALED(status))
 		fail(EXIT_RUN_FAILED, "%s: ended by signal %d", argv[0], WTERMSIG(status));
 	if (WEXITSTATUS(status) == EXIT_NOT_FOUND)

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * postmark: runs Debian's postmark(1), and tells when its parts were and what it found. The same words mean the same as
+ * filemark's, so that the two can be compared.
+ *
+ *   postmark -D DIR [-n FILES] [-d DIRS] [-l BYTES] [-u BYTES] [-b BYTES] [-r PERCENT] [-c PERCENT] [-o TRANSACTIONS]
+ *            [-s SEED]
+ *
+ * PostMark creates FILES files of -l to -u bytes, does TRANSACTIONS transactions, and deletes all that are left. A
+ * transaction is two things: any file is read whole or appended to; then a file is created or any is deleted.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/fail.h"
+#include "common/figures.h"
+#include "common/options.h"
+#include "common/own_cpu.h"
+#include "common/phases.h"
+#include "common/postmark.h"
+
+#define NUMBER_MAX 100000000 /* it counts with ints */
+#define BYTES_MAX  (1 << 30)
+
+static void usage(void)
+{
+	printf("usage: postmark [-D DIR] [-n FILES] [-d DIRS] [-l BYTES] [-u BYTES] [-b BYTES]\n"
+	       "                [-r PERCENT] [-c PERCENT] [-o TRANSACTIONS] [-s SEED]\n"
+	       "  -D DIR           where the directory " POSTMARK_TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -n FILES         files at the beginning (10000)\n"
+	       "  -d DIRS          directories they lie in (10)\n"
+	       "  -l, -u BYTES     the smallest and the largest file (512, 10004)\n"
+	       "  -b BYTES         of one read or write (512)\n"
+	       "  -r PERCENT       reads, instead of appends; PostMark knows tens (50)\n"
+	       "  -c PERCENT       creates, instead of deletes (50)\n"
+	       "  -o TRANSACTIONS  (40000)\n"
+	       "  -s SEED          ($SEEKMETER_SEED, else 1)\n");
+}
+
+static uint64_t tenths(const char *word, uint64_t percent)
+{
+	if (percent % 10 != 0)
+		fail(EXIT_WRONG_WORDS,
+		     "postmark: %s takes whole tens of percent, as PostMark does; filemark takes any",
+		     word);
+	return percent / 10;
+}
+
+int main(int argc, char **argv)
+{
+	const char *dir;
+	uint64_t read_pct = 50, create_pct = 50;
+	struct postmark wanted = { .files = 10000,
+				   .transactions = 40000,
+				   .subdirectories = 10,
+				   .bytes_min = 512,
+				   .bytes_max = 10004,
+				   .io_bytes = 512 };
+	const struct choice choices[] = {
+		{ .letter = 'n', .number = &wanted.files, .min = 1, .max = NUMBER_MAX },
+		{ .letter = 'd', .number = &wanted.subdirectories, .min = 1, .max = 99999 },
+		{ .letter = 'l', .number = &wanted.bytes_min, .min = 1, .max = BYTES_MAX },
+		{ .letter = 'u', .number = &wanted.bytes_max, .min = 1, .max = BYTES_MAX },
+		{ .letter = 'b', .number = &wanted.io_bytes, .min = 1, .max = BYTES_MAX },
+		{ .letter = 'r', .number = &read_pct, .max = 100 },
+		{ .letter = 'c', .number = &create_pct, .max = 100 },
+		{ .letter = 'o', .number = &wanted.transactions, .min = 1, .max = NUMBER_MAX },
+	};
+	const struct generator generator = { "postmark", usage, &dir, &wanted.seed };
+
+	parse_options(&generator, CHOICES(choices), argc, argv);
+	wanted.read_tenths = tenths("-r", read_pct);
+	wanted.create_tenths = tenths("-c", create_pct);
+	if (wanted.bytes_min > wanted.bytes_max)
+		fail(EXIT_WRONG_WORDS, "postmark: -l is above -u; see --help");
+	phases_open();
+	figures_open();
+	if (chdir(dir) != 0)
+		fail_errno("cannot enter the directory", dir);
+	postmark_run(&wanted);
+	own_cpu_report();
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail_errno("cannot write", "the summary");
+	return 0;
+}
