@@ -13,7 +13,7 @@ from pathlib import Path
 
 from collectors import blockdev, facts, geometry, interrupts, paths, process, remount
 from collectors.geometry import mounted
-from collectors.privilege import owner
+from collectors.privilege import TREE, caller_environment, owner
 from collectors.recording import Session, first_facts, kept, sweep
 from collectors.rundir import RunDirectory
 from workloads import filesystems, mounts
@@ -236,7 +236,10 @@ def _run_workload(
     }
     user = owner() if plan.workload is None else None
     if user is not None:
+        # ours come last (phase, remount): a command means the system's programs
+        path = os.fsdecode(caller_environment().get(b"PATH", os.defpath.encode()))
         environment |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+        environment["PATH"] = f"{path}:{TREE}/build/generators"
     session.say("workload", plan.words.cmd if plan.words.cmd is not None else " ".join(argv))
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # nobody knows how slow
     progress = process.Progress(run.phases, None if emulated else plan.est_seconds, session.log)
