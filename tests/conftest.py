@@ -30,3 +30,18 @@ def no_words_from_make(monkeypatch: pytest.MonkeyPatch) -> None:
 def tree() -> Path:
     """The root of the source tree."""
     return TREE
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The virtual machine's half hour runs beside what a busy machine changes nothing about.
+
+    So: its start, finished runs and workloads, its results, and then, alone, what measures this kernel.
+    """
+
+    def turn(item: pytest.Item) -> int:
+        if item.path.name == "test_inside_machine.py":
+            return 0 if item.name == "test_the_machine_is_started" else 2
+        room = item.path.relative_to(TREE / "tests").parts[0]
+        return 1 if room in ("analysis", "workloads", "front") else 3
+
+    items.sort(key=turn)

@@ -1,56 +1,27 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The truth tests once more, on another kernel: the distribution's, in a virtual machine.
+"""The truth tests once more, on another kernel: the distribution's, in a virtual machine (inside_machine.py).
 
-test_fio.py is not among them where CPUs are emulated: it asks for latencies that agree to microseconds.
+It takes longest of all and one CPU, so it is started first, and waited for when all is done that needs no
+quiet machine (tests/conftest.py has the order).
 """
 
 from __future__ import annotations
 
-import os
-import shlex
+import json
+import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from collectors.virtual import choose, run_inside
+from tests.collectors.inside_machine import FILES
 from tests.collectors.sessions import TREE
-from workloads.machines import qemu
-from workloads.words import Words
 
-FILES = (
-    "test_block",
-    "test_block_blkparse",
-    "test_block_pattern",
-    "test_block_faults",
-    "test_blktrace",
-    "test_calls",
-    "test_counters",
-    "test_locks",
-    "test_lock_names",
-    "test_holds",
-    "test_lock_samples",
-    "test_lock_truth",
-    "test_lock_storms",
-    "test_cpu_unplug",
-)
-# Of these only what lockdown may forbid outside: the way by the blktrace program.
-ONLY = {
-    "test_blktrace": (
-        "test_its_tools_read_it_and_all_agree[program]",
-        "test_order_names_and_time[program]",
-    ),
-}
-MEMORY_BYTES = 4 << 30
-DISK_BYTES = 8 << 30
-# Files of the tests lie on a disk, as most of them want direct I/O, which the guest's root does not have.
-PREPARE = (
-    "mkfs.ext4 -q /dev/vda; mkdir -p /mnt/tests; mount /dev/vda /mnt/tests;"
-    " export TMPDIR=/mnt/tests SEEKMETER_SCRATCH=/mnt/tests"
-)
+SECONDS = 3000
 
 
 @dataclass(frozen=True)
@@ -62,41 +33,51 @@ class Case:
     text: str
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Case]]:
-    """All of them run in one machine; their outcomes by file."""
+@dataclass(frozen=True)
+class Started:
+    """The program that runs the machine, and where."""
+
+    process: subprocess.Popen[str]
+    run: Path
+
+
+@pytest.fixture(scope="session")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """The machine, running; ended with the tests, however they end."""
     run = tmp_path_factory.mktemp("inside")
-    (run / "raw").mkdir()
-    kernel, accel = choose(Words("trace"))
-    files = FILES if accel.name == "tcg" else (*FILES, "test_fio")
-    paths = []
-    for file in files:
-        path = f"tests/collectors/{file}.py"
-        paths += [f"{path}::{test}" for test in ONLY[file]] if file in ONLY else [path]
-    result = run / "raw/truth.xml"
-    words = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    words += [f"--junitxml={result}", *paths]
-    command = ["/bin/sh", "-ec", f"{PREPARE}; exec {shlex.join(words)}"]
-    said: list[str] = []
-    # QEMU's emulated CPUs may hang (recorder/recorder.h tells of one way). QEMU is not what is tested here.
-    for _ in range(2 if accel.name == "tcg" else 1):
-        disk = qemu.open_disk("disk0", DISK_BYTES, Path("/var/tmp"))
-        try:
-            ended = run_inside(
-                qemu.Hardware(kernel, accel, 2, MEMORY_BYTES, [disk]), run, command, said.append
-            )
-        finally:
-            os.close(disk.file)
-        if "hangs" not in ended.why:
-            break
-    assert ended.status in (0, 1), "\n".join([ended.why, *said])
+    with (run / "stderr").open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.collectors.inside_machine", run],
+            cwd=TREE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+    yield Started(process, run)
+    process.terminate()
+    process.communicate(timeout=120)
+
+
+@pytest.fixture(scope="session")
+def cases(started: Started) -> dict[str, list[Case]]:
+    """All of them run in one machine; their outcomes by file."""
+    printed, _ = started.process.communicate(timeout=SECONDS)
+    assert started.process.returncode == 0, (started.run / "stderr").read_text()
+    ended = json.loads(printed.splitlines()[-1])
+    assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
     found = defaultdict(list)
-    for case in ElementTree.parse(result).iter("testcase"):
+    for case in ElementTree.parse(started.run / "raw/truth.xml").iter("testcase"):
         bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
         outcome = {"skipped": "skipped"}.get(bad[0].tag, "failed") if bad else "passed"
         text = (bad[0].get("message") or "") + (bad[0].text or "") if bad else ""
         found[case.get("classname", "").rpartition(".")[2]].append(Case(case.get("name", ""), outcome, text))
     return found
+
+
+def test_the_machine_is_started(started: Started) -> None:
+    assert started.process.poll() is None
 
 
 @pytest.mark.parametrize("file", FILES)
