@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """make bench: every performance claim of ours, measured here and now beside its peers. As root; some minutes.
 
-.venv/bin/python -m tests.bench [block|locks|job|reader|report] [REPETITIONS]      one part alone
+.venv/bin/python -m tests.bench [block|locks|job|reader|report|filemark] [REPETITIONS]      one part alone
 """
 
 import os
 import sys
 
-from tests.bench import block, locks, main_job, reader, report
+from tests.bench import block, filemark, locks, main_job, reader, report
 
 REPETITIONS = 7
 MOST_OF_READER = 5  # one takes 40 s, most of it btt's
@@ -30,6 +30,8 @@ def main(words: list[str]) -> int:
         print(reader.report(min(reps, MOST_OF_READER)), flush=True)
     if part in ("all", "report"):
         print(report.report(min(reps, MOST_OF_READER)), flush=True)
+    if part in ("all", "filemark"):
+        print(filemark.report(reps), flush=True)
     if part in ("all", "job"):
         print(main_job.report("ext3", "default"), flush=True)
     return 0

@@ -188,14 +188,53 @@ def test_its_check_finds_what_is_wrong(
     assert "as they were written" not in result.stdout
 
 
-def test_a_full_disk_is_one_clear_error(filemark: Path, tmp_path: Path) -> None:
-    with tmpfs(tmp_path / "full", "4m") as place:
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("4m", r"d\d+/t00\d\d-\d+: cannot write: no space left on device; give a larger disk .*"),
+        ("100m,nr_inodes=300", r"d\d+/t00\d\d-\d+: cannot create: no space left on device; give .*"),
+        ("4m,ro", "filemark: cannot make the directory: read-only file system; look in dmesg for why .*"),
+    ],
+)
+def test_a_full_or_read_only_disk_is_one_clear_error(
+    filemark: Path, tmp_path: Path, options: str, says: str
+) -> None:
+    with tmpfs(tmp_path / "full", options) as place:
         result = run(filemark, "-D", place, "-t", 16, "-n", 20000)
     assert result.returncode == 1
-    assert re.fullmatch(
-        r"seekmeter: d\d+/t00\d\d-\d+: cannot write: no space left on device; give a larger disk .*\n",
-        result.stderr,
-    ), result.stderr
+    assert re.fullmatch(f"seekmeter: {says}\n", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("ssize_t write(int fd, const void *b, size_t n) { FAIL(fd > 2, EIO)"
+         " return syscall(SYS_write, fd, b, n); }",
+         "cannot write: input/output error"),
+        ("ssize_t read(int fd, void *b, size_t n) { FAIL(fd > 2, EIO) return syscall(SYS_read, fd, b, n); }",
+         "cannot read: input/output error"),
+        ("int openat(int d, const char *p, int f, ...) { FAIL(f & O_CREAT, EROFS)"
+         " return syscall(SYS_openat, d, p, f, 0644); }",
+         "cannot create: read-only file system; look in dmesg for why the file system went read-only"),
+        ("int close(int fd) { FAIL(fd > 4, EDQUOT) return syscall(SYS_close, fd); }",
+         "cannot close: disk quota exceeded; give a larger disk (SIZE=) or a smaller SCALE="),
+        ("int unlinkat(int d, const char *n, int f) { FAIL(1, EIO) return syscall(SYS_unlinkat, d, n, f); }",
+         "cannot delete: input/output error"),
+    ],
+)  # fmt: skip
+def test_an_error_in_the_middle_is_one_clear_error(
+    filemark: Path, ram: Path, tmp_path: Path, function: str, says: str
+) -> None:
+    """Of four threads, one says it: the thousandth call of this kind, and all after it, fail."""
+    fails = (
+        "if ((when) && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) > 1000) { errno = why; return -1; }"
+    )
+    library = lying_library(tmp_path, f"static int calls;\n#define FAIL(when, why) {fails}\n{function}")
+    words = ("-t", 4, "-n", 800, "-o", 4000, "-p", 1, "-P", 1)
+    result = run(filemark, "-D", ram, *words, LD_PRELOAD=library)
+    assert result.returncode == 1
+    pattern = rf"seekmeter: d\d+/t000[0-3]-\d+: {re.escape(says)}\n"
+    assert re.fullmatch(pattern, result.stderr), result.stderr
 
 
 @pytest.mark.parametrize(
