@@ -18,7 +18,7 @@ PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
 # package, then a command or a file that shows it is there ({include} is also looked for under the multiarch name,
 # {machine} is what uname -m says; of a {static} command, one that links no library; {clang} is where clang has its
-# own libraries)
+# own libraries, {postgresql} where PostgreSQL's server programs are)
 for_run='
 clang          clang
 bpftool        bpftool
@@ -57,6 +57,10 @@ passwd         useradd
 sudo           sudo
 xz-utils       xz
 postmark       postmark
+rsync          rsync
+sqlite3        sqlite3
+rocksdb-tools  db_bench
+postgresql     {postgresql}/initdb
 '
 
 say() { echo "seekmeter: $*" >&2; }
@@ -99,6 +103,7 @@ is_there() {
 		;;
 	'{clang}'/*) compgen -G "/usr/lib*/clang/*/lib/*/libclang_rt.${1#\{clang\}/}*.a" >/dev/null ||
 		compgen -G "/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.${1#\{clang\}/}*.a" >/dev/null ;;
+	'{postgresql}'/*) compgen -G "/usr/lib/postgresql/*/bin/${1#\{postgresql\}/}" >/dev/null || have "${1#\{postgresql\}/}" ;;
 	'{static}'/*) have "${1#\{static\}/}" && ! ldd "$(command -v "${1#\{static\}/}")" >/dev/null 2>&1 ;;
 	*) have "${1/\{machine\}/$(uname -m)}" ;;
 	esac
@@ -138,15 +143,34 @@ install_packages() {
 		sudo -- true || cannot "sudo does not let this user become root: run \`apt-get install $packages\` as root"
 	fi
 	export DEBIAN_FRONTEND=${DEBIAN_FRONTEND:-noninteractive}
+	case " $packages " in *" postgresql "*)
+		without_cluster "$@"
+		return
+		;;
+	esac
+	apt_install "$@"
+}
+
+# apt_install PACKAGE…
+apt_install() {
 	# The package lists may be absent (a fresh container) or stale: try as it is, then with fresh lists.
 	if ! as_root env DEBIAN_FRONTEND="$DEBIAN_FRONTEND" apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null 2>&1; then
 		as_root apt-get update -qq </dev/null >/dev/null ||
-			cannot "apt-get update failed (above is why): mend that, or install yourself: $packages"
+			cannot "apt-get update failed (above is why): mend that, or install yourself: $*"
 		as_root env DEBIAN_FRONTEND="$DEBIAN_FRONTEND" apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null ||
-			cannot "apt-get could not install (above is why): $packages"
+			cannot "apt-get could not install (above is why): $*"
 	fi
 	hash -r
 }
+
+# without_cluster PACKAGE…: PostgreSQL's package would make a database and a service of it, which run from now on
+without_cluster() (
+	folder=/etc/postgresql-common/createcluster.d file=$folder/seekmeter-setup.conf
+	trap 'as_root rm -f "$file"; as_root rmdir -p --ignore-fail-on-non-empty "$folder" 2>/dev/null || true' EXIT
+	as_root mkdir -p "$folder"
+	echo 'create_main_cluster = false' | as_root tee "$file" >/dev/null
+	apt_install "$@"
+)
 
 # setup_venv PYTHON: the Python packages, exactly those of requirements.txt, in .venv.
 setup_venv() {
