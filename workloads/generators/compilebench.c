@@ -13,7 +13,8 @@
  *    With --makej instead: every tree is compiled, over all its directories at once, then every
  *    tree is read, then every tree is deleted.
  * From 3 on, a sync of the file system is part of each operation's time. The trees that are left
- * stay where they are. Phases: one line an operation in $SEEKMETER_PHASES. MB are 10^6 bytes.
+ * stay where they are; that they are what was written to them is looked at last, as a phase of its
+ * own, "verify". Phases: one line an operation in $SEEKMETER_PHASES. MB are 10^6 bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +28,13 @@
 #include "common/contents.h"
 #include "common/dataset.h"
 #include "common/fail.h"
+#include "common/figures.h"
 #include "common/numbers.h"
 #include "common/options.h"
 #include "common/phases.h"
 #include "common/rng.h"
 #include "common/stats.h"
+#include "common/steps.h"
 #include "common/tree.h"
 
 #define TREES_MAX 100000
@@ -120,7 +123,7 @@ static void sync_fs(const struct run *run)
 {
 	/* of this file system only: others' dirty pages are not its cost */
 	if (syncfs(run->forest.fd) != 0)
-		fail_errno("cannot sync the file system of", "the trees");
+		fail_errno("cannot be synced", "the file system of the trees");
 }
 
 static void perform(struct run *run, enum operation operation, struct tree *tree,
@@ -214,24 +217,54 @@ static void for_every_tree(struct run *run, enum operation operation)
 			result_of(operation, run->trees[i].compiled));
 }
 
+/* Of the trees that are left; not a part of the comparison. */
+static void verify(const struct run *run)
+{
+	struct work all = { 0 };
+
+	step_begin("verify");
+	for (unsigned int i = 0; i < run->n_trees; i++) {
+		struct work work = { 0 };
+
+		if (run->trees[i].exists)
+			work = tree_verify(&run->forest, &run->trees[i]);
+		all.files += work.files;
+		all.bytes += work.bytes;
+		step_progress_of_many(all.files);
+	}
+	step_end(all.files, all.bytes);
+}
+
+/* The widths are "single" where there is only one observation. */
+static void print_result(enum result result, const struct samples *samples)
+{
+	const char *name = result_facts[result].name;
+	double mean = samples_mean(samples);
+	char width[32] = "\"single\"";
+	char deviation[32] = "\"single\"";
+
+	printf("%-22s %5lu %10.3f ", name, samples->count, mean);
+	if (samples->count > 1) {
+		snprintf(width, sizeof(width), "%.3f", samples_half_width(samples));
+		snprintf(deviation, sizeof(deviation), "%.3f", samples_deviation(samples));
+		printf("%10s %10s", width, deviation);
+	} else {
+		printf("%21s", "single observation");
+	}
+	printf("  %s\n", result_facts[result].in_seconds ? "s" : "MB/s");
+	figures_row(result_facts[result].in_seconds ? "seconds by operation" : "MB/s by operation",
+		    "\"operation\":\"%s\",\"count\":%lu,\"mean\":%.3f,"
+		    "\"half_of_95_pct_interval\":%s,\"std_deviation\":%s",
+		    name, samples->count, mean, width, deviation);
+}
+
 static void print_summary(const struct run *run)
 {
 	printf("\n%-22s %5s %10s %10s %10s  %s\n", "operation", "count", "mean", "95% +/-",
 	       "std dev", "unit");
-	for (int i = 0; i < RESULTS; i++) {
-		const struct samples *samples = &run->samples[i];
-		const char *unit = result_facts[i].in_seconds ? "s" : "MB/s";
-
-		if (samples->count == 0)
-			continue;
-		printf("%-22s %5lu %10.3f ", result_facts[i].name, samples->count,
-		       samples_mean(samples));
-		if (samples->count == 1)
-			printf("%21s  %s\n", "single observation", unit);
-		else
-			printf("%10.3f %10.3f  %s\n", samples_half_width(samples),
-			       samples_deviation(samples), unit);
-	}
+	for (int i = 0; i < RESULTS; i++)
+		if (run->samples[i].count > 0)
+			print_result(i, &run->samples[i]);
 	printf("MB/s: 10^6 bytes of file data a second.%s\n",
 	       run->sync_each ? " All but the initial creates include a sync." : "");
 }
@@ -302,6 +335,7 @@ int main(int argc, char **argv)
 	int64_t start_ns;
 
 	phases_open();
+	figures_open();
 	contents_init();
 	run.forest = (struct forest){
 		.fd = open_dir(set.dir),
@@ -336,6 +370,7 @@ int main(int argc, char **argv)
 		for (unsigned long i = 0; i < set.operations; i++)
 			random_operation(&run, &rng);
 	}
+	verify(&run);
 	print_summary(&run);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		fail_errno("cannot write", "the summary");

@@ -28,11 +28,14 @@ void step_begin(const char *name)
 
 void step_progress(uint64_t done)
 {
-	int64_t now;
+	if (done % CLOCK_EVERY == 0)
+		step_progress_of_many(done);
+}
 
-	if (done % CLOCK_EVERY != 0)
-		return;
-	now = now_ns();
+void step_progress_of_many(uint64_t done)
+{
+	int64_t now = now_ns();
+
 	if (now - said_ns < PROGRESS_SECONDS * NS_PER_SECOND)
 		return;
 	said_ns = now;

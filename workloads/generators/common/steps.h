@@ -9,6 +9,8 @@ void step_begin(const char *name);
 
 /* A line every few seconds. DONE: of the step's operations so far. */
 void step_progress(uint64_t done);
+/* The same for one who asks after many operations only. */
+void step_progress_of_many(uint64_t done);
 
 /* The step is over: its line and its phase. OPS operations on BYTES bytes of file data. Returns its seconds. */
 double step_end(uint64_t ops, uint64_t bytes);

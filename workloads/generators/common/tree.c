@@ -67,8 +67,7 @@ static void remove_file(int fd, const char *name)
 		fail_errno("cannot remove", name);
 }
 
-/* Tells files apart, so that no two trees hold the same bytes under one name. */
-static uint64_t contents_key(const struct tree *tree, size_t file, int state)
+uint64_t tree_contents_key(const struct tree *tree, size_t file, int state)
 {
 	return ((uint64_t)tree->number << 32 | file) * STATES + (uint64_t)state;
 }
@@ -94,7 +93,7 @@ struct work tree_create(const struct forest *forest, struct tree *tree)
 		if (file->object || file->bytes[UNPATCHED] < 0)
 			continue;
 		create_file(top, file->name, file->name, file->bytes[UNPATCHED],
-			    contents_key(tree, index, UNPATCHED));
+			    tree_contents_key(tree, index, UNPATCHED));
 		work.files++;
 		work.bytes += (uint64_t)file->bytes[UNPATCHED];
 	}
@@ -155,7 +154,7 @@ struct work tree_patch(const struct forest *forest, struct tree *tree)
 
 		if (file->object || !file->changed)
 			continue;
-		patch_file(top, file, contents_key(tree, index, PATCHED));
+		patch_file(top, file, tree_contents_key(tree, index, PATCHED));
 		work.files++;
 		if (file->bytes[PATCHED] > 0)
 			work.bytes += (uint64_t)file->bytes[PATCHED];
@@ -190,7 +189,7 @@ struct work tree_compile(const struct forest *forest, struct tree *tree)
 		if (!file->object || file->bytes[tree->state] < 0)
 			continue;
 		create_file(top, file->name, file->name, file->bytes[tree->state],
-			    contents_key(tree, order[i], tree->state));
+			    tree_contents_key(tree, order[i], tree->state));
 		work.files++;
 		work.bytes += (uint64_t)file->bytes[tree->state];
 	}
@@ -241,8 +240,8 @@ static struct work expected(const struct forest *forest, const struct tree *tree
 	return work;
 }
 
-static void check_found(const struct forest *forest, const struct tree *tree, struct work found,
-			bool bytes_known)
+void tree_expect(const struct forest *forest, const struct tree *tree, struct work found,
+		 bool bytes_known)
 {
 	struct work want = expected(forest, tree);
 
@@ -271,7 +270,7 @@ struct work tree_read(const struct forest *forest, struct tree *tree)
 	struct walk walk = { .file = read_file, .context = &work };
 
 	walk_tree(&walk, forest->fd, tree_name(tree));
-	check_found(forest, tree, work, true);
+	tree_expect(forest, tree, work, true);
 	return work;
 }
 
@@ -301,7 +300,7 @@ struct work tree_stat(const struct forest *forest, struct tree *tree)
 	struct walk walk = { .enter_dir = stat_dir, .file = stat_file, .context = &work };
 
 	walk_tree(&walk, forest->fd, tree_name(tree));
-	check_found(forest, tree, work, true);
+	tree_expect(forest, tree, work, true);
 	work.bytes = 0; /* sizes seen are not file data moved */
 	return work;
 }
@@ -329,7 +328,7 @@ struct work tree_delete(const struct forest *forest, struct tree *tree)
 
 	walk_tree(&walk, forest->fd, tree_name(tree));
 	remove_dir(forest->fd, tree_name(tree));
-	check_found(forest, tree, work, false);
+	tree_expect(forest, tree, work, false);
 	tree->exists = false;
 	return work;
 }

@@ -50,6 +50,19 @@ struct work tree_read(const struct forest *forest, struct tree *tree);
 struct work tree_stat(const struct forest *forest, struct tree *tree);
 struct work tree_delete(const struct forest *forest, struct tree *tree);
 
+/*
+ * All of its files are looked at: names and sizes, and of one in 16 the contents. Returns all files, and the bytes that
+ * were read.
+ */
+struct work tree_verify(const struct forest *forest, const struct tree *tree);
+
+/* FOUND must be what the tree holds if everything before went well; of deleted files the bytes are not known. */
+void tree_expect(const struct forest *forest, const struct tree *tree, struct work found,
+		 bool bytes_known);
+
+/* Tells files apart, so that no two trees hold the same bytes under one name. STATE: in which it was written. */
+uint64_t tree_contents_key(const struct tree *tree, size_t file, int state);
+
 /* "tree-017"; the result is overwritten by the next call */
 const char *tree_name(const struct tree *tree);
 

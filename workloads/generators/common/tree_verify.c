@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* tree_verify(): what is left of a tree is what was written to it. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "contents.h"
+#include "fail.h"
+#include "tree.h"
+#include "walk.h"
+
+/* Of so many files the contents of one are read, others in each tree: all would take as long as writing them. */
+#define READ_ONE_IN 16
+
+struct audit {
+	const struct forest *forest;
+	const struct tree *tree;
+	struct work found;
+	uint64_t bytes; /* of the files, read or not */
+};
+
+/* The state whose contents a file has: what a patch does not change is still what was first written. */
+static int written_in(const struct dataset_file *file, const struct tree *tree)
+{
+	return file->object || file->changed ? tree->state : UNPATCHED;
+}
+
+static void audit_file(void *context, int dir_fd, const char *name, const char *path)
+{
+	struct audit *audit = context;
+	const struct tree *tree = audit->tree;
+	size_t index = dataset_find_file(audit->forest->set, path);
+	const struct dataset_file *file = &audit->forest->set->files[index];
+	int64_t must = file->object && !tree->compiled ? -1 : file->bytes[tree->state];
+	struct stat info;
+	int fd;
+
+	if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+		fail_errno("cannot stat what was written", path);
+	if (info.st_size != must || !S_ISREG(info.st_mode))
+		fail(EXIT_RUN_FAILED, "%s/%s: has %lld bytes where %lld were written; run fsck",
+		     tree_name(tree), path, (long long)info.st_size, (long long)must);
+	audit->found.files++;
+	audit->bytes += (uint64_t)must;
+	if ((index + tree->number) % READ_ONE_IN != 0)
+		return;
+	fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		fail_errno("cannot open what was written", path);
+	if (!contents_same(fd, (uint64_t)must,
+			   tree_contents_key(tree, index, written_in(file, tree)), path))
+		fail(EXIT_RUN_FAILED, "%s/%s: is not what was written; run fsck", tree_name(tree),
+		     path);
+	if (close(fd) != 0)
+		fail_errno("cannot close", path);
+	audit->found.bytes += (uint64_t)must;
+}
+
+struct work tree_verify(const struct forest *forest, const struct tree *tree)
+{
+	struct audit audit = { .forest = forest, .tree = tree };
+	const struct walk walk = { .file = audit_file, .context = &audit };
+
+	walk_tree(&walk, forest->fd, tree_name(tree));
+	tree_expect(forest, tree, (struct work){ audit.found.files, audit.bytes }, true);
+	return audit.found;
+}
