@@ -31,6 +31,7 @@
 #include "common/figures.h"
 #include "common/numbers.h"
 #include "common/options.h"
+#include "common/own_cpu.h"
 #include "common/phases.h"
 #include "common/rng.h"
 #include "common/stats.h"
@@ -129,15 +130,19 @@ static void sync_fs(const struct run *run)
 static void perform(struct run *run, enum operation operation, struct tree *tree,
 		    enum result result)
 {
-	int64_t start_ns = now_ns();
-	struct work work = run_operation[operation](&run->forest, tree);
+	struct work work;
+	int64_t start_ns;
 	int64_t end_ns;
 	double seconds;
 	double rate;
 
+	own_cpu_begin();
+	start_ns = now_ns();
+	work = run_operation[operation](&run->forest, tree);
 	if (run->sync_each)
 		sync_fs(run);
 	end_ns = now_ns();
+	own_cpu_end(1);
 	phase_done(result_facts[result].name, start_ns, end_ns, work.files, work.bytes);
 	seconds = (double)(end_ns - start_ns) / 1e9;
 	rate = (double)work.bytes / 1e6 / seconds;
@@ -222,7 +227,7 @@ static void verify(const struct run *run)
 {
 	struct work all = { 0 };
 
-	step_begin("verify");
+	step_begin_unmeasured("verify");
 	for (unsigned int i = 0; i < run->n_trees; i++) {
 		struct work work = { 0 };
 
@@ -267,6 +272,7 @@ static void print_summary(const struct run *run)
 			print_result(i, &run->samples[i]);
 	printf("MB/s: 10^6 bytes of file data a second.%s\n",
 	       run->sync_each ? " All but the initial creates include a sync." : "");
+	own_cpu_report();
 }
 
 static void usage(void)

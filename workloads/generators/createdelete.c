@@ -28,6 +28,7 @@
 #include "common/figures.h"
 #include "common/numbers.h"
 #include "common/options.h"
+#include "common/own_cpu.h"
 #include "common/phases.h"
 #include "common/small_files.h"
 #include "common/walk.h"
@@ -101,10 +102,15 @@ static void work(void *own, int phase, _Atomic uint64_t *done)
 static void measure_phase(struct crew *crew, const struct worker *workers, unsigned long threads,
 			  enum phase phase)
 {
-	struct crew_span span = crew_phase(crew, phase, phase_names[phase]);
-	double seconds = (double)(span.end_ns - span.start_ns) / 1e9;
+	struct crew_span span;
 	uint64_t bytes = 0;
+	double seconds;
 
+	own_cpu_begin();
+	span = crew_phase(crew, phase, phase_names[phase]);
+	if (phase != PHASE_VERIFY)
+		own_cpu_end(threads);
+	seconds = (double)(span.end_ns - span.start_ns) / 1e9;
 	for (unsigned long i = 0; i < threads; i++)
 		bytes += workers[i].bytes;
 	phase_done(phase_names[phase], span.start_ns, span.end_ns, span.done, bytes);
@@ -149,6 +155,7 @@ static void print_summary(const struct worker *workers, unsigned long threads)
 		}
 	}
 	printf("create: open, write and close; its fsync is counted apart\n");
+	own_cpu_report();
 }
 
 static int make_dir(int at, const char *name)

@@ -187,7 +187,7 @@ static struct orders verify(const struct settings *set)
 	struct orders orders;
 	int top = open_top();
 
-	step_begin("verify");
+	step_begin_unmeasured("verify");
 	if (syncfs(top) != 0) /* or no file has its place yet */
 		fail_errno("cannot be synced", TOP);
 	listing_read(&list, top, TOP);

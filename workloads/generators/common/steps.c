@@ -3,10 +3,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
-#include "fail.h"
 #include "figures.h"
+#include "own_cpu.h"
 #include "phases.h"
 #include "remount.h"
 #include "steps.h"
@@ -18,12 +17,21 @@
 static const char *step;
 static int64_t start_ns;
 static int64_t said_ns;
+static bool measured;
 static bool warm;
 
 void step_begin(const char *name)
 {
 	step = name;
+	measured = true;
+	own_cpu_begin();
 	start_ns = said_ns = now_ns();
+}
+
+void step_begin_unmeasured(const char *name)
+{
+	step_begin(name);
+	measured = false;
 }
 
 void step_progress(uint64_t done)
@@ -49,8 +57,11 @@ double step_end(uint64_t ops, uint64_t bytes)
 	double seconds = (double)(end_ns - start_ns) / (double)NS_PER_SECOND;
 
 	phase_done(step, start_ns, end_ns, ops, bytes);
-	printf("%-22s %9" PRIu64 " in %.3f s, %.0f a second\n", step, ops, seconds,
+	printf("%-22s %9" PRIu64 " in %.3f s, %.0f a second", step, ops, seconds,
 	       seconds > 0 ? (double)ops / seconds : 0.0);
+	if (measured) /* one: where tar writes and this program reads, one waits for the other */
+		printf(", own CPU %.1f %%", own_cpu_end(1));
+	printf("\n");
 	fflush(stdout);
 	return seconds;
 }
@@ -69,13 +80,6 @@ void steps_make_cold(void)
 
 void steps_finish(void)
 {
-	struct rusage used;
-	double user_s;
-
-	if (getrusage(RUSAGE_SELF, &used) != 0)
-		fail_errno("cannot be asked for", "the CPU time");
-	user_s = (double)used.ru_utime.tv_sec + (double)used.ru_utime.tv_usec / 1e6;
-	printf("own CPU time outside the kernel: %.3f s\n", user_s);
-	figures_row("", "\"cold_caches\":\"%s\",\"own_user_cpu_s\":%.3f", warm ? "no" : "yes",
-		    user_s);
+	figures_row("", "\"cold_caches\":\"%s\"", warm ? "no" : "yes");
+	own_cpu_report();
 }

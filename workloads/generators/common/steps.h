@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 void step_begin(const char *name);
+/* The same for what is no part of the comparison: its CPU time does not count. */
+void step_begin_unmeasured(const char *name);
 
 /* A line every few seconds. DONE: of the step's operations so far. */
 void step_progress(uint64_t done);
@@ -19,8 +21,8 @@ double step_end(uint64_t ops, uint64_t bytes);
 void steps_make_cold(void);
 
 /*
- * At the end: whether the caches were cold each time, and how long this program was on a CPU outside the kernel (not
- * the programs that it started), which must not be what the figures show.
+ * At the end: whether the caches were cold each time, and how much of the steps' time this program and those that it
+ * started were on a CPU outside the kernel (own_cpu.h), which must not be what the figures show.
  */
 void steps_finish(void);
 
