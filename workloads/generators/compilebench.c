@@ -378,6 +378,9 @@ int main(int argc, char **argv)
 	}
 	verify(&run);
 	print_summary(&run);
+	tree_free_order(&run.forest);
+	dataset_free(&dataset);
+	free(run.trees);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		fail_errno("cannot write", "the summary");
 	return 0;

@@ -156,10 +156,13 @@ static void collect_dirs(struct dataset *set)
 	}
 	if (n > 0)
 		qsort(set->dirs, n, sizeof(*set->dirs), by_dir_name);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (set->n_dirs == 0 ||
 		    strcmp(set->dirs[set->n_dirs - 1].name, set->dirs[i].name) != 0)
 			set->dirs[set->n_dirs++] = set->dirs[i];
+		else
+			free((char *)set->dirs[i].name);
+	}
 }
 
 /* Fill in each file's directory, and which directories the files of each kind and state need. */
@@ -206,6 +209,16 @@ struct dataset dataset_load(const char *directory)
 	collect_dirs(&set);
 	link_dirs(&set);
 	return set;
+}
+
+void dataset_free(struct dataset *set)
+{
+	for (size_t i = 0; i < set->n_files; i++)
+		free((char *)set->files[i].name); /* const for all others */
+	for (size_t i = 0; i < set->n_dirs; i++)
+		free((char *)set->dirs[i].name);
+	free(set->files);
+	free(set->dirs);
 }
 
 size_t dataset_find_file(const struct dataset *set, const char *name)

@@ -36,6 +36,8 @@ struct dataset {
 /* Load DIRECTORY/linux-tree-{sources,objects}.tsv.gz. A missing or broken file ends the program. */
 struct dataset dataset_load(const char *directory);
 
+void dataset_free(struct dataset *set);
+
 /* Index of the file or directory of that name; ends the program if there is none. */
 size_t dataset_find_file(const struct dataset *set, const char *name);
 size_t dataset_find_dir(const struct dataset *set, const char *name);

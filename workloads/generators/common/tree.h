@@ -41,6 +41,7 @@ struct forest {
 
 /* Finds order by creating all names, empty and sorted, in a throwaway directory; then removes it. */
 void tree_find_order(struct forest *forest);
+void tree_free_order(struct forest *forest);
 
 struct work tree_create(const struct forest *forest, struct tree *tree);
 struct work tree_patch(const struct forest *forest, struct tree *tree);

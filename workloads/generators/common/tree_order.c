@@ -147,3 +147,10 @@ void tree_find_order(struct forest *forest)
 	remove_entry(forest->fd, THROWAWAY, THROWAWAY, AT_REMOVEDIR);
 	order->makej = makej_order(set, order->files);
 }
+
+void tree_free_order(struct forest *forest)
+{
+	free(forest->order.files);
+	free(forest->order.dirs);
+	free(forest->order.makej);
+}

@@ -38,6 +38,9 @@ static void audit_file(void *context, int dir_fd, const char *name, const char *
 
 	if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
 		fail_errno("cannot stat what was written", path);
+	if (must < 0)
+		fail(EXIT_RUN_FAILED, "%s/%s: is there, and must not be; run fsck", tree_name(tree),
+		     path);
 	if (info.st_size != must || !S_ISREG(info.st_mode))
 		fail(EXIT_RUN_FAILED, "%s/%s: has %lld bytes where %lld were written; run fsck",
 		     tree_name(tree), path, (long long)info.st_size, (long long)must);

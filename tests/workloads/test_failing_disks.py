@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Generators on a disk that fails while they run, and on a read-only one: a clear error, nothing left."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.loop_disk import MIB, tmpfs
+from tests.collectors.sessions import TREE, Job
+from tests.workloads.conftest import needs_root
+from tests.workloads.programs import run
+from workloads import filesystems
+
+ON_A_FAILING_DISK = [
+    ("compilebench", "ext4", "-i 1 -r 3"),
+    ("manyfiles", "xfs", "-n 20000 -b 8192"),
+    ("webcache:tar", "btrfs", "-m 150 --stream"),
+    ("createdelete", "ext3", "-n 20000 -o 20000 -f 5"),
+]
+
+
+def fill(place: Path, but_bytes: int) -> None:
+    """Take the room of a tmpfs that others are taking room of, too."""
+    piece = 4 * MIB
+    with (place / "filler").open("wb") as file:
+        size = 0
+        while (room := os.statvfs(place)).f_bavail * room.f_frsize > but_bytes + piece:
+            os.posix_fallocate(file.fileno(), size, piece)
+            size += piece
+
+
+@needs_root
+@pytest.mark.parametrize(("workload", "fs", "args"), ON_A_FAILING_DISK)
+def test_a_disk_that_fails_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workload: str, fs: str, args: str
+) -> None:
+    """Its file's file system gets full: writes that go to new places of the disk fail from then on."""
+    if not filesystems.kernel_has(fs):
+        pytest.skip(f"the kernel has no {fs}: use one that has")
+    with tmpfs(tmp_path / "small", "512M") as small:
+        monkeypatch.setenv("SEEKMETER_SCRATCH", str(small))
+        job = Job(
+            "trace", tmp_path / "run", FS=fs, WL=workload, SCALE="quick", ARGS=args, SIZE="500M",
+            COLLECT="block",
+        )  # fmt: skip
+        job.until("workload")
+        fill(small, 24 * MIB)
+        assert job.end(120) == 1, job.said
+        assert sorted(path.name for path in small.iterdir()) == ["filler"]
+    assert job.left_behind() == []
+    facts = job.run.facts
+    assert (facts["state"], facts["exit_status"], facts["workload"]["exit_status"]) == ("complete", 1, 1)
+    last = job.run.output.splitlines()[-1]
+    reasons = r"input/output error|read-only file system|no space left on device|is not what was"
+    assert last.startswith("seekmeter: ") and re.search(f"{reasons}|failed with exit status", last), last
+    assert last in job.said
+    assert any("the workload failed" in warning for warning in facts["warnings"])
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("generator", "words"),
+    [
+        ("compilebench", ["-i", 1, "-r", 0]),
+        ("manyfiles", ["-n", 10]),
+        ("webcache", ["-m", 1, "--stream"]),
+        ("webcache", ["-m", 0, "-f", 10]),
+        ("createdelete", ["-n", 10]),
+    ],
+)
+def test_a_read_only_file_system(generator: str, words: list[str | int], ram: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", ram], check=True)
+    result = run(TREE / "build/generators" / generator, "-D", ram, *words)
+    assert result.returncode == 1
+    *of_programs, last = result.stderr.splitlines()
+    assert last.startswith("seekmeter: ")
+    if "--stream" in words:  # it is tar that cannot make files, and says so for each
+        assert any(line.endswith("Read-only file system") for line in of_programs)
+        assert last == "seekmeter: tar: failed with exit status 2"
+    else:
+        assert of_programs == []
+        assert last.endswith("read-only file system; look in dmesg for why the file system went read-only")
