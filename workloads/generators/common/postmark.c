@@ -112,6 +112,8 @@ static void hear(struct said *said)
 /* Its commands, as a file without a name. */
 static int write_commands(const struct postmark *wanted)
 {
+	/* it takes an int, and no 0 */
+	uint64_t seed = wanted->seed % INT32_MAX ? wanted->seed % INT32_MAX : INT32_MAX;
 	int fd = memfd_create("commands of postmark", MFD_CLOEXEC);
 
 	if (fd < 0 ||
@@ -123,7 +125,7 @@ static int write_commands(const struct postmark *wanted)
 		    "\nset buffering false\nset report verbose\nrun\nquit\n",
 		    wanted->files, wanted->transactions, wanted->subdirectories, wanted->bytes_min,
 		    wanted->bytes_max, wanted->io_bytes, wanted->io_bytes, wanted->read_tenths,
-		    wanted->create_tenths, wanted->seed % INT32_MAX /* it takes an int */) < 0)
+		    wanted->create_tenths, seed) < 0)
 		fail_errno("cannot be written", "the commands of postmark");
 	return fd;
 }
