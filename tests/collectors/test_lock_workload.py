@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.collectors.recording import needs_btf, read_table
+from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import Run, finished, needs_root
 from tests.collectors.test_lock_truth import FILESYSTEMS
 from workloads import catalog, filesystems
@@ -34,6 +34,35 @@ def most_waited_for(run: Run) -> tuple[dict[str, Any], float]:
     return lock, float(sleep_ns.max() / sleep_ns.sum())
 
 
+def counted(run: Run, call: str, column: str) -> int:
+    """The workload's calls of one kind on the file system under test."""
+    path = run.path / "raw/recorder/call.rec"
+    rows = read_table(path)[1]
+    rows = rows[rows["target"] == enum_value(path, "call_target", "target")]
+    return int(rows[rows["call"] == enum_value(path, "call_name", call)][column].sum())
+
+
+def all_is_counted(run: Run) -> None:
+    """What the kernel saw is what the workload says that it did."""
+    phases = {phase["name"]: phase for phase in run.phases}
+    did: dict[str, int] = {}
+    for row in lines(run.path / "raw/figures.jsonl"):
+        if row["table"] == "operations":
+            did[row["operation"]] = did.get(row["operation"], 0) + row["count"]
+    assert (phases["create"]["ops"], phases["mixed"]["ops"]) == (10000, 10000)  # as it was told
+    assert counted(run, "write", "bytes") == phases["create"]["bytes"] + phases["mixed"]["bytes"]
+    assert counted(run, "write", "count") == did["create"]
+    assert counted(run, "rename", "count") == did["rename"]
+    assert counted(run, "unlink", "count") == did["delete"]
+    assert counted(run, "fsync", "count") == did.get("fsync", 0)
+    assert counted(run, "read", "bytes") == phases["verify"]["bytes"]
+    left = did["create"] - did["delete"]
+    assert phases["verify"]["ops"] == left
+    # the directory given, its own, the shared one; these two again to list them
+    assert counted(run, "open", "count") == did["create"] + left + 3 + 2
+    assert counted(run, "open", "errors") == 0
+
+
 @pytest.mark.parametrize("fs", FILESYSTEMS)
 def test_threads_in_one_directory_wait_for_it(tmp_path: Path, fs: str) -> None:
     if not filesystems.kernel_has(fs):
@@ -51,4 +80,23 @@ def test_threads_in_one_directory_wait_for_it(tmp_path: Path, fs: str) -> None:
     assert part > 0.5
     paths = {(line["dev"], line["ino"]): line["path"] for line in lines(run.path / "raw/paths.jsonl")}
     assert paths[lock["dev"], lock["ino"]] == "createdelete/shared"
-    assert "inode.i_rwsem" in run.report()
+    all_is_counted(run)
+    report = run.report()
+    assert "inode.i_rwsem" in report
+    assert "own user cpu pct" in report
+
+
+def test_synced_files_are_counted_and_written(tmp_path: Path) -> None:
+    job = finished(
+        tmp_path / "run", FS="ext4", WL="createdelete", SCALE="quick", ARGS="-n 10000 -o 10000 -f 3",
+        COLLECT="block,calls", THREADS="8", DISK="ram", SIZE="1G",
+    )  # fmt: skip
+    all_is_counted(job.run)
+    synced = counted(job.run, "fsync", "count")
+    assert 300 < synced < 500  # 3 % of 13,300: 400 +- 5 standard deviations
+    path = job.run.path / "raw/recorder/block.rec"
+    rows = read_table(path)[1]
+    rows = rows[rows["op"] == enum_value(path, "block_op", "write")]
+    data = int(rows[rows["class"] == enum_value(path, "block_class", "data")]["bytes"].sum())
+    # the synced ones at least, and no file more than once: each has at most two blocks
+    assert synced * 4096 <= data <= counted(job.run, "write", "count") * 8192

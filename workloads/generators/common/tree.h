@@ -52,7 +52,7 @@ struct work tree_stat(const struct forest *forest, struct tree *tree);
 struct work tree_delete(const struct forest *forest, struct tree *tree);
 
 /*
- * All of its files are looked at: names and sizes, and of one in 16 the contents. Returns all files, and the bytes that
+ * All of its files are looked at: names and sizes, and of one in 64 the contents. Returns all files, and the bytes that
  * were read.
  */
 struct work tree_verify(const struct forest *forest, const struct tree *tree);

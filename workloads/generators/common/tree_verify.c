@@ -10,8 +10,8 @@
 #include "tree.h"
 #include "walk.h"
 
-/* Of so many files the contents of one are read, others in each tree: all would take as long as writing them. */
-#define READ_ONE_IN 16
+/* Of so many files the contents of one are read, others in each tree: on a disk that seeks, all would take hours. */
+#define READ_ONE_IN 64
 
 struct audit {
 	const struct forest *forest;
