@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from collectors import birth
+
 SECONDS = 3.0
 ENTRIES = 1_000_000
 MOST = 2000  # inodes of requests, by requests and again by bytes
@@ -25,6 +27,7 @@ class Found:
     """What a walk found. whole: it has been everywhere, or found all."""
 
     paths: dict[int, str] = field(default_factory=dict)
+    born_ns: dict[int, int] = field(default_factory=dict)  # when these files were made, CLOCK_REALTIME
     looked_at: int = 0
     whole: bool = True
 
@@ -37,7 +40,7 @@ def find(root: Path, wanted: Iterable[int], seconds: float = SECONDS, entries: i
         top = os.stat(root)
     except OSError:
         return Found(whole=not missing)
-    _take(found, missing, top.st_ino, ".")
+    _take(found, missing, top.st_ino, root, ".")
     deadline = time.monotonic() + seconds
     waiting = deque([""])
     while waiting and missing:
@@ -46,7 +49,7 @@ def find(root: Path, wanted: Iterable[int], seconds: float = SECONDS, entries: i
             path = os.path.join(folder, entry.name)
             found.looked_at += 1
             try:
-                _take(found, missing, entry.inode(), path)
+                _take(found, missing, entry.inode(), root, path)
                 if (
                     entry.is_dir(follow_symlinks=False)
                     and entry.stat(follow_symlinks=False).st_dev == top.st_dev
@@ -69,10 +72,13 @@ def _entries(folder: str) -> Iterator["os.DirEntry[str]"]:
         return
 
 
-def _take(found: Found, missing: set[int], inode: int, path: str) -> None:
+def _take(found: Found, missing: set[int], inode: int, root: Path, path: str) -> None:
     if inode in missing:
         missing.remove(inode)
         found.paths[inode] = os.fsencode(path).decode(errors="replace")
+        born_ns = birth.of(os.path.join(root, path))
+        if born_ns is not None:
+            found.born_ns[inode] = born_ns
 
 
 def inodes_of_locks(lines: Path, numbers: Sequence[str]) -> set[int]:
@@ -146,9 +152,16 @@ def _layout(about: dict[str, Any]) -> tuple[struct.Struct, tuple[int, int, int]]
     return struct.Struct(form), (names.index("ino"), names.index("dev"), names.index("bytes"))
 
 
-def write(target: Path, numbers: Sequence[str], found: Found) -> None:
-    """Write a line an inode that was found, for each number of its file system. Raises OSError."""
+def write(target: Path, numbers: Sequence[str], found: Found, realtime_offset_ns: int) -> None:
+    """Write a line an inode that was found, for each number of its file system. Raises OSError.
+
+    When it was made is there because inode numbers are used again; on the line CLOCK_MONOTONIC, from which
+    CLOCK_REALTIME differs by realtime_offset_ns.
+    """
     with target.open("w") as file:
         for dev in dict.fromkeys(numbers):
             for inode, path in found.paths.items():
-                file.write(json.dumps({"dev": dev, "ino": inode, "path": path}) + "\n")
+                line: dict[str, str | int] = {"dev": dev, "ino": inode, "path": path}
+                if inode in found.born_ns:
+                    line["born_ns"] = found.born_ns[inode] - realtime_offset_ns
+                file.write(json.dumps(line) + "\n")

@@ -293,7 +293,7 @@ def _find_paths(session: Session, directory: Path, numbers: list[str], formatted
     with session.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s"):
         found = paths.find(directory, wanted)
         try:
-            paths.write(run.raw / "paths.jsonl", numbers, found)
+            paths.write(run.raw / "paths.jsonl", numbers, found, run.facts["clock"]["realtime_offset_ns"])
         except OSError as error:
             session.warn(f"{run.raw}/paths.jsonl cannot be written: {(error.strerror or '').lower()}")
     run.add(

@@ -25,6 +25,7 @@ from analysis.tables.store import I64, Ints
 
 TOP = 8  # rows; at least the first three by requests, by bytes and by seeks are among them, or there are nine
 EACH = 3
+CLOCK_NS = 20_000_000  # the file system's times are those of the last tick, and the clock may be corrected
 DEFINITION = (
     "the inode that a request's first page belongs to; path: from the mount point on, as the workload had"
     " ended, - if it was gone by then or not looked for. Rows: the first three by requests, by bytes"
@@ -39,6 +40,7 @@ class FileRow:
 
     ino: int
     path: str | None  # None: gone, or not looked for
+    earlier: int  # requests from before the file of this path was made: of another that had its number
     bytes: int
     seeks: SeekerRow
     d2c_ns: tuple[int, int] | None  # p50 and p99; None: of no request are the times in order
@@ -60,9 +62,12 @@ def _names(number: int) -> str:
     return f"{number >> 20}:{number & 0xFFFFF}"
 
 
-def _path(paths: Paths, devices: Sequence[str], ino: int) -> str | None:
-    """The path that an inode has on one of the devices, None if none is known."""
-    return next((paths[dev, ino] for dev in devices if (dev, ino) in paths), None)
+def _path(paths: Paths, devices: Sequence[str], ino: int) -> tuple[str | None, int]:
+    """The path that an inode has on one of the devices, None if none is known; when it was made, or 0."""
+    for dev in devices:
+        if (dev, ino) in paths.names:
+            return paths.names[dev, ino], paths.born_ns.get((dev, ino), 0)
+    return None, 0
 
 
 def _top(values: I64, many: int) -> I64:
@@ -76,6 +81,13 @@ def _top(values: I64, many: int) -> I64:
 
 
 Pair = tuple[int, int] | None
+
+
+def _before(block: Block, rows: Ints, codes: Ints, file: int, born_ns: int) -> int:
+    """How many requests of a file were made before it was."""
+    if not born_ns:
+        return 0
+    return int((block.queue_ns[rows[np.flatnonzero(codes == file)]] < born_ns - CLOCK_NS).sum())
 
 
 def _life(block: Block, rows: Ints, codes: Ints, files: list[int]) -> dict[int, tuple[Pair, Pair]]:
@@ -135,20 +147,22 @@ def measure_files(
         if len(order) < TOP:
             order.add(int(i))
     life = _life(block, found.rows, codes, [int(real[i]) for i in sorted(order)])
-    known = paths or {}
+    known = paths or Paths({}, {})
     # a path of a partition tells nothing: requests have the disk's number, and may be of another partition
     mounted = {_names(int(number)) for number in numbers if int(number) not in foreign}
     if run.text("filesystem", "mkfs"):  # all of the disk; btrfs has a number of its own, major 0
-        mounted |= {dev for dev, _ in known if dev.startswith("0:")}
+        mounted |= {dev for dev, _ in known.names if dev.startswith("0:")}
     ours_named = sorted(mounted)
     rows = []
     for i in sorted(order, key=lambda i: (-int(counts.bytes[i]), int(inodes[i]))):
         ino_number = int(inodes[i])
         device = None if whose[i] < 0 else foreign[int(whose[i])]
+        path, born_ns = _path(known, ours_named if device is None else [_names(device)], ino_number)
         rows.append(
             FileRow(
                 ino=ino_number,
-                path=_path(known, ours_named if device is None else [_names(device)], ino_number),
+                path=path,
+                earlier=_before(block, found.rows, codes, int(real[i]), born_ns),
                 bytes=int(counts.bytes[i]),
                 seeks=row(counts, i, str(ino_number)),
                 d2c_ns=life[int(real[i])][0],

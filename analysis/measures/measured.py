@@ -218,7 +218,7 @@ def measure(run: Run, tables: Tables) -> Measured:
     lock_waits = None
     if waits is not None:
         lock_waits = locks.measure_locks(
-            waits, tables.lock_names, tables.stacks, tables.paths or {}, timeline
+            waits, tables.lock_names, tables.stacks, tables.paths.names if tables.paths else {}, timeline
         )
     correlations, grid, why_not = _correlations(tables, window, found)
     known = read_geometry(run)

@@ -153,6 +153,12 @@ def files_section(run: Run, tables: Tables, m: Measured) -> Section:
     section.tables.append(
         Table(("<path", "inode", "D2C p50", "p99", "Q2C p50", "p99"), life_of, least_left=16)
     )
+    for r in found.rows:
+        if r.earlier:
+            section.notes.append(
+                f"of the requests of inode {r.ino}, {r.earlier:,} are older than {r.path}: another file's, "
+                f"which had its number before"
+            )
     if found.files > len(found.rows):
         section.notes.append(f"{found.files - len(found.rows):,} more files")
     section.notes.append(

@@ -291,6 +291,19 @@ def test_inodes_of_another_device_are_other_files(tmp_path: Path) -> None:
     assert by_path == {"mail/inbox": 40, "elsewhere": 30}
 
 
+def test_requests_of_an_earlier_file_with_the_same_inode_are_told(tmp_path: Path) -> None:
+    at = [START_NS + 60_000_000 + i for i in range(3)] + [START_NS + 200_000_000 + i for i in range(5)]
+    rows = [request(t, i * 8, ino=50 + i % 2) for i, t in enumerate(at)]
+    paths = [{"dev": "7:3", "ino": ino, "path": f"p{ino}"} for ino in (50, 51)]
+    paths[0] |= {"born_ns": START_NS + 150_000_000}
+    run, tables, m = load(Spec(block=rows, paths=paths), tmp_path / "r")
+    assert m.block_life is not None
+    assert {row.path: row.earlier for row in m.block_life.files.rows} == {"p50": 2, "p51": 0}
+    (files_section,) = [one for one in make_document(run, tables, m).sections if one.title == "Files"]
+    (note,) = [note for note in files_section.notes if "older" in note]
+    assert note.startswith("of the requests of inode 50, 2 are older than p50: another file's")
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 6), max_size=30), st.integers(1, 8))
 def test_the_top_ones_against_sorting(values: list[int], many: int) -> None:

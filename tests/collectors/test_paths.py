@@ -6,14 +6,15 @@ from __future__ import annotations
 import json
 import os
 import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collectors import paths
+from collectors import birth, paths
 from tests.collectors.loop_disk import tmpfs
-from tests.collectors.recording import compile_program, needs_btf, needs_root
+from tests.collectors.recording import compile_program, needs_btf, needs_root, read_table
 from tests.collectors.sessions import Run, finished
 
 pytestmark = [needs_root, needs_btf]
@@ -83,6 +84,20 @@ def test_inodes_of_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert paths.inodes_of_requests(tmp_path / "gone", None) == set()
 
 
+def test_when_files_were_made_against_stat(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "tree", "8M") as root:
+        (root / "file").write_text("")
+        (root / "link").symlink_to("nowhere")
+        for path in (root / "file", root / "link", Path(__file__), Path("/proc/self/status")):
+            said = subprocess.run(["stat", "-c", "%.9W", path], capture_output=True, text=True, check=True)
+            seconds, _, nanoseconds = said.stdout.strip().partition(".")
+            born_ns = int(seconds) * 10**9 + int(nanoseconds or 0)
+            assert birth.of(path) == (born_ns or None)
+        assert birth.of(root / "gone") is None
+        inode = (root / "file").stat().st_ino
+        assert paths.find(root, [inode]).born_ns == {inode: birth.of(root / "file")}
+
+
 def found_paths(run: Run) -> list[dict[str, Any]]:
     """paths.jsonl; nothing if no inode's lock was waited for."""
     file = run.path / "raw/paths.jsonl"
@@ -121,3 +136,24 @@ def test_files_of_requests_have_their_paths(tmp_path: Path, file_system: str) ->
     found = {line["ino"]: line["path"] for line in found_paths(run)}
     assert found[big] == "a/b/big"
     assert short not in found
+
+
+def test_a_file_that_has_another_ones_inode_is_told_from_it(tmp_path: Path) -> None:
+    """ext4 gives the next file the number of one that is gone."""
+    command = (
+        "phase one dd if=/dev/zero of=a bs=1M count=4 conv=fsync status=none; ls -i a; rm a; sleep 0.2; "
+    )
+    command += "phase two dd if=/dev/zero of=b bs=1M count=8 conv=fsync status=none; ls -i b"
+    run = finished(tmp_path / "run", CMD=command, COLLECT="block", FS="ext4", DISK="ram", SIZE="64M").run
+    first, second = (int(line.split()[0]) for line in run.output.splitlines())
+    assert first == second
+    (line,) = [line for line in found_paths(run) if line["ino"] == second]
+    phase = {one["name"]: one for one in run.phases}
+    tick_ns = 10_000_000
+    assert line["path"] == "b"
+    assert phase["two"]["start_ns"] - tick_ns < line["born_ns"] < phase["two"]["end_ns"]
+    block = read_table(run.path / "raw/recorder/block.rec")[1]
+    of_a = block[(block["ino"] == first) & (block["queue_ns"] < phase["one"]["end_ns"])]
+    assert len(of_a) > 0
+    report = " ".join(run.report().split())
+    assert f"of the requests of inode {first}, {len(of_a):,} are older than b: another file's" in report
