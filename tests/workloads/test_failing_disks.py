@@ -21,6 +21,7 @@ ON_A_FAILING_DISK = [
     ("manyfiles", "xfs", "-n 20000 -b 8192"),
     ("webcache:tar", "btrfs", "-m 150 --stream"),
     ("createdelete", "ext3", "-n 20000 -o 20000 -f 5"),
+    ("filemark", "xfs", "-n 30000 -o 30000 -p 1 -P 1"),
 ]
 
 

@@ -50,6 +50,13 @@ static void must_have_room(void)
 		     "postmark: the disk is full; give a larger disk (SIZE=) or a smaller SCALE=");
 }
 
+static bool is_read_only(void)
+{
+	struct statvfs status;
+
+	return statvfs(POSTMARK_TOP, &status) == 0 && (status.f_flag & ST_RDONLY);
+}
+
 /* What read(2) and write(2) of the process, which has not been waited for, gave so far. */
 static void look_at_kernel_bytes(pid_t pid)
 {
@@ -73,8 +80,9 @@ static void must_not_complain(const char *said)
 	if (complaint != NULL) {
 		must_have_room(); /* which would be why */
 		complaint += strlen("Error: ");
-		fail(EXIT_RUN_FAILED, "postmark: %.*s; look in dmesg",
-		     (int)strcspn(complaint, "\n"), complaint);
+		fail(EXIT_RUN_FAILED, "postmark: %.*s%s; look in dmesg",
+		     (int)strcspn(complaint, "\n"), complaint,
+		     is_read_only() ? ": read-only file system" : "");
 	}
 	if (strstr(said, "out of files!") != NULL)
 		fail(EXIT_RUN_FAILED,
