@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The matrix of iomatrix: KiB/s by operation, file size and record size, and what the disk took part in.
 
-A cell is one operation on one file with one record size. The workload says when it ran, on which inode, how
-much it moved and how long that took. What it read or wrote on the disk meanwhile is in the block table.
+A cell is one operation on one file with one record size. The workload says when it ran, from which to which
+inode (a repeated write is a new file each time), how much it moved and how long that took. What it read or
+wrote on the disk meanwhile is in the block table.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def measure_matrix(figures: Figures | None, block: Block | None) -> Matrix | Non
             complete, size, ino = by_op["read" if "read" in operation else "write"]
             low, high = np.searchsorted(complete, (start, end), side="left")
             # without an inode (file systems that hide it) it may be the cell's: only one runs at a time
-            ours = np.isin(ino[low:high], (0, _whole(row, "ino")))
+            first, last = (_whole(row, name) or _whole(row, "ino") for name in ("ino_min", "ino_max"))
+            some = ino[low:high]
+            ours = (some == 0) | ((some >= first) & (some <= last))
             disk = int(size[low:high][ours].sum(dtype=np.int64))
         cells.append(
             Cell(

@@ -12,6 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from analysis.measures.measured import measure
+from analysis.reports import text
+from analysis.reports.content import make_document
+from analysis.run import open_run
+from analysis.tables.load import load_tables
+
 GENERATORS = Path(__file__).resolve().parents[2] / "workloads" / "generators"
 FLAGS = ("-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{GENERATORS}")
 
@@ -68,3 +74,43 @@ def lying_library(folder: Path, function: str) -> Path:
 def lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a file of phases or figures."""
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+# A disk that fails after twenty writes: through the page cache a real one says so late, or never.
+FAILING_WRITES = """
+    static _Atomic int written;
+    ssize_t pwrite(int fd, const void *b, size_t n, off_t at) {
+        if (written++ >= 20) { errno = EIO; return -1; }
+        return syscall(SYS_pwrite64, fd, b, n, at); }
+    ssize_t pwrite64(int fd, const void *b, size_t n, off_t at) { return pwrite(fd, b, n, at); }
+"""
+
+
+def clear_error(done: subprocess.CompletedProcess[str]) -> str:
+    """What a program said that failed as it should: one line."""
+    assert done.returncode == 1
+    assert done.stderr.startswith("seekmeter: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def marked(mark: str) -> int:
+    """How many processes have this in their environment: NAME=VALUE."""
+    count = 0
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            count += mark.encode() in environ.read_bytes().split(b"\0")
+        except OSError:
+            continue
+    return count
+
+
+def read_only(place: Path) -> None:
+    """From now on the file system that is mounted there is."""
+    subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+
+
+def report_text(path: Path) -> str:
+    """The text of a run's report, its tables made, and no pictures; one space between words."""
+    run = open_run(path)
+    tables = load_tables(run)
+    return " ".join(text.render(make_document(run, tables, measure(run, tables))).split())

@@ -15,7 +15,17 @@ from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished, wait_for
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import compile_generator, lines, lying_library, run
+from tests.workloads.programs import (
+    FAILING_WRITES,
+    clear_error,
+    compile_generator,
+    lines,
+    lying_library,
+    marked,
+    read_only,
+    report_text,
+    run,
+)
 from workloads import disks, filesystems
 from workloads.janitor import Janitor
 
@@ -39,7 +49,7 @@ def test_the_ramp_and_its_peak(aim7: Path, ram: Path) -> None:
     files = {"SEEKMETER_PHASES": ram / "phases", "SEEKMETER_FIGURES": ram / "figures"}
     done = run(aim7, "-D", ram, "-m", MIX, "-N", 8, "-l", 60, **files)
     assert (done.returncode, done.stderr) == (0, "")
-    *steps, figures = lines(ram / "figures")
+    *steps, figures, own = lines(ram / "figures")
     phases = lines(ram / "phases")
     assert [step["tasks"] for step in steps][:2] == [1, 2]
     assert all(step["tasks"] <= 8 for step in steps)
@@ -57,6 +67,9 @@ def test_the_ramp_and_its_peak(aim7: Path, ram: Path) -> None:
     assert figures["aim7_kinds_of_jobs"] == len(JOBS)
     passed = best["tasks"] < max(step["tasks"] for step in steps)
     assert figures["aim7_peak_passed"] == ("yes" if passed else "no")
+    # as a share of two CPUs at most, by the kernel's ticks
+    assert all(0 <= step["own_user_cpu_pct"] <= 110 for step in steps)
+    assert 0 < own["own_user_cpu_s"] < sum(step["seconds"] for step in steps) * (os.cpu_count() or 1) * 1.1
     assert sorted(path.name for path in ram.iterdir()) == ["figures", "phases"]
 
 
@@ -66,7 +79,7 @@ def test_bytes_are_those_that_the_kernel_counts(tmp_path: Path) -> None:
     job = finished(
         tmp_path / "run", FS="ext4", WL="aim7", SCALE="quick", SIZE="512M", COLLECT="calls", ARGS="-n 3 -N 3"
     )
-    text = " ".join(job.run.report().split())
+    text = report_text(job.run.path)
     assert "aim7 peak tasks 3" in text
     assert f"aim7 kinds of jobs {len(JOBS)}" in text
     calls = parquet.read_table(job.run.path / "tables/call.parquet").to_pylist()
@@ -113,23 +126,74 @@ def test_its_check_finds_what_is_wrong(aim7: Path, ram: Path, tmp_path: Path) ->
     assert done.stderr.startswith("seekmeter: ") and done.stderr.count("\n") == 1
 
 
-def test_a_full_disk_is_one_clear_error(aim7: Path, tmp_path: Path) -> None:
+def test_a_full_disk_an_io_error_and_a_read_only_disk(aim7: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "2m") as place:
-        done = run(aim7, "-D", place, "-m", MIX, "-n", 32)
-    assert done.returncode == 1
-    assert done.stderr.startswith("seekmeter: ") and done.stderr.count("\n") == 1
-    assert "give a larger disk (SIZE=)" in done.stderr
+        done = run(aim7, "-D", place, "-m", MIX, "-n", 32, MARK=str(tmp_path))
+        assert "give a larger disk (SIZE=)" in clear_error(done)
+    with tmpfs(tmp_path / "bad", "32m") as place:
+        lies = lying_library(tmp_path, FAILING_WRITES)
+        done = run(aim7, "-D", place, "-m", MIX, "-n", 4, LD_PRELOAD=lies, MARK=str(tmp_path))
+        assert clear_error(done) == "seekmeter: disk: cannot write: input/output error\n"
+        wait_for(lambda: marked(f"MARK={tmp_path}") == 0)
+    with tmpfs(tmp_path / "bad", "1m") as place:
+        read_only(place)
+        assert "read-only file system" in clear_error(run(aim7, "-D", place, "-m", MIX))
 
 
-def marked(mark: str) -> int:
-    """How many processes have this in their environment."""
-    count = 0
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            count += mark.encode() in environ.read_bytes().split(b"\0")
-        except OSError:
-            continue
-    return count
+# In namespaces of its own: no network but lo, all file systems read-only but DIR and an empty /dev/shm.
+# Those of sessions are let go first, which could not unmount them meanwhile. At the end there must be no
+# System V object (their tables have one line, the head) and nothing in /dev/shm.
+ALONE = """
+    dir=$1 lo=$2; shift 2
+    while read -r _ _ _ _ place _; do
+        case $place in
+            "$dir") ;;
+            /run/seekmeter/*) umount --lazy "$place" ;;
+            *) mount -o remount,bind,ro "$(printf %b "$place")" ;;
+        esac || true
+    done < /proc/self/mountinfo 2>/dev/null
+    mount -t tmpfs none /dev/shm
+    [ "$lo" = no ] || ip link set lo up
+    ! touch /var/tmp/seekmeter-test 2>/dev/null || exit 99
+    "$@" -D "$dir"; status=$?
+    [ "$(cat /proc/sysvipc/shm /proc/sysvipc/sem /proc/sysvipc/msg | wc -l)" = 3 ] || exit 98
+    [ -z "$(ls -A /dev/shm)" ] || exit 97
+    exit $status
+"""
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("before", "lo", "status"), [((), "yes", 0), (("timeout", "-s", "KILL", "1"), "yes", 137), ((), "no", 1)]
+)
+def test_it_reaches_nothing_but_its_directory_and_lo(
+    aim7: Path, ram: Path, tmp_path: Path, before: tuple[str, ...], lo: str, status: int
+) -> None:
+    """Whole, killed, and without even lo. A socket bound to another address than 127.0.0.1 fails."""
+    library = lying_library(
+        tmp_path,
+        """
+        #include <netinet/in.h>
+        #include <sys/socket.h>
+        int bind(int fd, const struct sockaddr *a, socklen_t n) {
+            if (((const struct sockaddr_in *)a)->sin_addr.s_addr == htonl(INADDR_LOOPBACK))
+                return syscall(SYS_bind, fd, a, n);
+            errno = EACCES; return -1; }
+        """,
+    )
+    tasks = "64" if before else "2"
+    words = [*before, "env", f"LD_PRELOAD={library}", str(aim7), "-m", str(MIX), "-n", tasks, "-N", tasks]
+    namespaces = ["unshare", "--net", "--ipc", "--mount", "--propagation", "private"]
+    done = subprocess.run(
+        [*namespaces, "sh", "-c", ALONE, "sh", ram, lo, *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == status, done.stderr
+    if lo == "no":
+        assert "a socket on 127.0.0.1: cannot be connected (is the interface lo up?)" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -15,7 +15,16 @@ import pytest
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import wait_for
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import compile_generator, lines, run
+from tests.workloads.programs import (
+    FAILING_WRITES,
+    clear_error,
+    compile_generator,
+    lines,
+    lying_library,
+    marked,
+    read_only,
+    run,
+)
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
 
@@ -36,7 +45,8 @@ def test_phases_and_figures_are_what_dbench_said(dbench: Path, ram: Path) -> Non
     end_ns = time.monotonic_ns()
     assert (done.returncode, done.stderr) == (0, "")
     (throughput, latency) = RESULT.findall(done.stdout)[0]
-    *operations, figures = lines(ram / "figures")
+    *operations, figures, own = lines(ram / "figures")
+    assert 0 < own["own_user_cpu_s"] <= (end_ns - start_ns) / 1e9 * 2
     assert figures == {
         "table": "",
         "dbench_processes": 2,
@@ -89,6 +99,25 @@ def test_a_full_disk_is_one_clear_error_and_nothing_runs_on(dbench: Path, tmp_pa
     assert done.stderr.count("\n") == 1
 
 
+def test_an_io_error_and_a_read_only_disk(dbench: Path, tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "bad", "64m") as place:
+        lies = lying_library(tmp_path, FAILING_WRITES)
+        error = clear_error(run(dbench, "-D", place, "-t", 2, "-T", 9, LD_PRELOAD=lies, MARK=str(tmp_path)))
+        assert error.startswith("seekmeter: dbench failed: [") and "Input/output error" in error
+        wait_for(lambda: marked(f"MARK={tmp_path}") == 0)
+    with tmpfs(tmp_path / "bad", "1m") as place:
+        read_only(place)
+        assert "read-only file system" in clear_error(run(dbench, "-D", place))
+
+
+def test_no_memory_errors(ram: Path, tmp_path: Path) -> None:
+    program = compile_generator(
+        "dbench", tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"
+    )
+    done = run(program, "-D", ram, "-t", 2, "-T", 1, "-c", "/usr/share/dbench/client.txt", "--", "-s")
+    assert done.stderr in ("", "seekmeter: dbench: its warm-up did not end in time; give it longer (-T)\n")
+
+
 def test_ended_early_it_takes_its_processes_along(dbench: Path, ram: Path) -> None:
     mark = f"SEEKMETER_TEST_MARK={ram}"
     process = subprocess.Popen(
@@ -97,19 +126,10 @@ def test_ended_early_it_takes_its_processes_along(dbench: Path, ram: Path) -> No
         env={**os.environ, "SEEKMETER_TEST_MARK": str(ram)},
     )
 
-    def ours() -> int:
-        count = 0
-        for environ in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                count += mark.encode() in environ.read_bytes().split(b"\0")
-            except OSError:
-                continue
-        return count
-
-    wait_for(lambda: ours() == 5)  # itself, dbench, three processes
+    wait_for(lambda: marked(mark) == 5)  # itself, dbench, three processes
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == -signal.SIGTERM
-    wait_for(lambda: ours() == 0)
+    wait_for(lambda: marked(mark) == 0)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +137,8 @@ def test_ended_early_it_takes_its_processes_along(dbench: Path, ram: Path) -> No
     [
         (["-t", "0"], "-t '0' is not a number that can be used; give one from 1 to 1000"),
         (["-x"], "unknown option -x"),
+        (["-s", "1"], "unknown option -s"),
+        (["--", *["-s"] * 21], "more than 20 options of its own"),
         (["fast"], "unknown word fast"),
         (["-T"], "-T needs a value"),
     ],

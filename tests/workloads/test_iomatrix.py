@@ -13,7 +13,16 @@ from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import compile_generator, lines, lying_library, run
+from tests.workloads.programs import (
+    FAILING_WRITES,
+    clear_error,
+    compile_generator,
+    lines,
+    lying_library,
+    read_only,
+    report_text,
+    run,
+)
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
 
@@ -50,6 +59,10 @@ def test_every_cell_is_done_and_the_metrics_are_their_means(iomatrix: Path, ram:
             cell["bytes"] / 1024 / (cell["measured_ns"] / 1e9), rel=0.01
         )
     assert max(cell["times"] for cell in cells) > 1  # 4 KiB take less than a millisecond
+    assert all(0 < cell["ino_min"] <= cell["ino_max"] for cell in cells)
+    own = {name: value for row in rows if row["table"] == "" for name, value in row.items()}
+    all_s = sum(phase["end_ns"] - phase["start_ns"] for phase in measured) / 1e9
+    assert 0 <= own["own_user_cpu_s"] <= all_s * 1.1  # by the kernel's ticks
     chosen: dict[str, Callable[[int, int], bool]] = {  # STUDIES.md, stepan2005: records, files
         "total_average": lambda file, record: True,
         "target_average": lambda file, record: 1 <= record <= 32 and 4 <= file <= 2048,
@@ -77,7 +90,7 @@ def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
         tmp_path / "run", FS="ext4", WL="iomatrix:flush", SCALE="quick", SIZE="256M", COLLECT="block calls",
         ARGS="-F 256 -m 0",
     )  # fmt: skip
-    text = " ".join(job.run.report().split())
+    text = report_text(job.run.path)
     calls = parquet.read_table(job.run.path / "tables/call.parquet").to_pylist()
     of = {
         name: [row for row in calls if (row["call"], row["target"]) == (name, "target")]
@@ -138,6 +151,16 @@ def test_its_check_finds_what_is_wrong(iomatrix: Path, ram: Path, tmp_path: Path
     assert done.returncode == 1
     assert done.stderr.startswith("seekmeter: iomatrix/file: is not what was written; look in dmesg")
     assert "Verified" not in done.stdout
+
+
+def test_an_io_error_and_a_read_only_disk(iomatrix: Path, tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "bad", "16m") as place:
+        lies = lying_library(tmp_path, FAILING_WRITES)
+        done = run(iomatrix, "-D", place, *WORDS, "-m", 0, LD_PRELOAD=lies)
+        assert clear_error(done) == "seekmeter: iomatrix/file: cannot write: input/output error\n"
+    with tmpfs(tmp_path / "bad", "1m") as place:
+        read_only(place)
+        assert "read-only file system" in clear_error(run(iomatrix, "-D", place))
 
 
 def test_a_full_disk_is_one_clear_error(iomatrix: Path, tmp_path: Path) -> None:

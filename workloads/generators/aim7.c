@@ -31,6 +31,7 @@
 #include "common/figures.h"
 #include "common/numbers.h"
 #include "common/options.h"
+#include "common/own_cpu.h"
 #include "common/phases.h"
 
 #define UNITS_MAX   100000
@@ -160,6 +161,7 @@ static void report(const struct ramp *ramp)
 		    "\"aim7_peak_jobs_per_min\":%.1f,\"aim7_peak_tasks\":%u,"
 		    "\"aim7_peak_passed\":\"%s\",\"aim7_kinds_of_jobs\":%u",
 		    best->jobs_per_min, best->tasks, passed ? "yes" : "no", mix.n);
+	own_cpu_report();
 }
 
 static void list_jobs(void)

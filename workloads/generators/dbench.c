@@ -11,7 +11,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -25,6 +24,8 @@
 #include "common/fail.h"
 #include "common/figures.h"
 #include "common/numbers.h"
+#include "common/options.h"
+#include "common/own_cpu.h"
 #include "common/phases.h"
 
 #define PROCESSES_MAX 1000
@@ -36,8 +37,8 @@
 struct settings {
 	const char *dir;
 	const char *loadfile;
-	unsigned long processes;
-	unsigned long seconds;
+	uint64_t processes;
+	uint64_t seconds;
 };
 
 /* What its lines told so far. */
@@ -69,7 +70,7 @@ static void end_group(void)
 		kill(-child, SIGKILL);
 }
 
-static int start(const struct settings *set, char **options, int n_options)
+static int start(const struct settings *set, const struct behind *options)
 {
 	char *words[OPTIONS_MAX + 10];
 	char seconds[32];
@@ -77,8 +78,8 @@ static int start(const struct settings *set, char **options, int n_options)
 	int ends[2];
 	int n = 0;
 
-	snprintf(seconds, sizeof(seconds), "%lu", set->seconds);
-	snprintf(processes, sizeof(processes), "%lu", set->processes);
+	snprintf(seconds, sizeof(seconds), "%" PRIu64, set->seconds);
+	snprintf(processes, sizeof(processes), "%" PRIu64, set->processes);
 	words[n++] = "dbench";
 	words[n++] = "-D";
 	words[n++] = (char *)set->dir;
@@ -88,8 +89,8 @@ static int start(const struct settings *set, char **options, int n_options)
 		words[n++] = "-c";
 		words[n++] = (char *)set->loadfile;
 	}
-	for (int i = 0; i < n_options; i++)
-		words[n++] = options[i];
+	for (int i = 0; i < options->count; i++)
+		words[n++] = options->words[i];
 	words[n++] = processes;
 	words[n] = NULL;
 	if (pipe2(ends, O_CLOEXEC) != 0)
@@ -160,20 +161,22 @@ static void report(const struct settings *set, const struct heard *heard, int64_
 	phase_done("measured", heard->measured_ns, heard->cleanup_ns, heard->operations,
 		   (uint64_t)(heard->mb_per_s * 1e6 * seconds));
 	phase_done("cleanup", heard->cleanup_ns, end_ns, 0, 0);
-	figures_row(
-		"",
-		"\"dbench_processes\":%lu,\"dbench_MB_per_s\":%.6g,\"dbench_max_latency_ms\":%.3f",
-		set->processes, heard->mb_per_s, heard->worst_ms);
+	figures_row("",
+		    "\"dbench_processes\":%" PRIu64
+		    ",\"dbench_MB_per_s\":%.6g,\"dbench_max_latency_ms\":%.3f",
+		    set->processes, heard->mb_per_s, heard->worst_ms);
 }
 
-static int run(const struct settings *set, char **options, int n_options)
+static int run(const struct settings *set, const struct behind *options)
 {
 	struct heard heard = { .error = "" };
-	FILE *lines = fdopen(start(set, options, n_options), "r");
+	FILE *lines;
 	char *line = NULL;
 	size_t room = 0;
 	int status;
 
+	own_cpu_begin();
+	lines = fdopen(start(set, options), "r");
 	if (lines == NULL)
 		fail_errno("cannot be read", "dbench");
 	while (getline(&line, &room, lines) > 0) {
@@ -201,7 +204,9 @@ static int run(const struct settings *set, char **options, int n_options)
 	    heard.cleanup_ns < heard.measured_ns)
 		fail(EXIT_RUN_FAILED,
 		     "dbench: its warm-up did not end in time; give it longer (-T)");
+	own_cpu_end(set->processes);
 	report(set, &heard, now_ns());
+	own_cpu_report();
 	return 0;
 }
 
@@ -217,48 +222,25 @@ static void usage(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
-	struct settings set = { .dir = getenv("SEEKMETER_DIR"), .seconds = 60 };
-	int option;
+	struct settings set = { .seconds = 60 };
+	struct behind others = { 0 };
+	const struct choice choices[] = {
+		{ .letter = 't', .number = &set.processes, .min = 1, .max = PROCESSES_MAX },
+		{ .letter = 'T', .number = &set.seconds, .min = 1, .max = SECONDS_MAX },
+		{ .letter = 'c', .text = &set.loadfile },
+	};
+	const struct generator generator = { "dbench", usage, &set.dir, NULL };
 
 	set.processes = number_in_environment("SEEKMETER_THREADS", 5, 1, PROCESSES_MAX);
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:D:t:T:c:h", options, NULL)) != -1) {
-		switch (option) {
-		case 'D':
-			set.dir = optarg;
-			break;
-		case 't':
-			set.processes = parse_number("-t", optarg, 1, PROCESSES_MAX);
-			break;
-		case 'T':
-			set.seconds = parse_number("-T", optarg, 1, SECONDS_MAX);
-			break;
-		case 'c':
-			set.loadfile = optarg;
-			break;
-		case 'h':
-			usage();
-			return 0;
-		case ':':
-			fail(EXIT_WRONG_WORDS, "dbench: %s needs a value; see --help",
-			     argv[optind - 1]);
-		default:
-			fail(EXIT_WRONG_WORDS,
-			     "dbench: unknown option %s; see --help (those of dbench(1) go behind --)",
-			     argv[optind - 1]);
-		}
-	}
-	if (argc - optind > OPTIONS_MAX)
+	parse_options_before(&others, &generator, CHOICES(choices), argc, argv);
+	if (others.count > OPTIONS_MAX)
 		fail(EXIT_WRONG_WORDS, "dbench: more than %d options of its own", OPTIONS_MAX);
-	if (optind < argc && argv[optind][0] != '-')
-		fail(EXIT_WRONG_WORDS, "dbench: unknown word %s; see --help", argv[optind]);
-	if (set.dir == NULL || set.dir[0] == '\0')
-		fail(EXIT_WRONG_WORDS, "dbench: no directory; give one with -D DIR");
+	if (access(set.dir, W_OK) != 0) /* dbench would only say that files are missing */
+		fail_errno("cannot be written", set.dir);
 	phases_open();
 	figures_open();
 	signal(SIGTERM, end_all);
 	signal(SIGINT, end_all);
 	signal(SIGHUP, end_all);
-	return run(&set, argv + optind, argc - optind);
+	return run(&set, &others);
 }

@@ -32,6 +32,7 @@
 #include "common/figures.h"
 #include "common/numbers.h"
 #include "common/options.h"
+#include "common/own_cpu.h"
 #include "common/phases.h"
 #include "iomatrix/cell.h"
 
@@ -103,15 +104,23 @@ static void run_operation(struct cell *cell, enum operation operation, const str
 	int64_t start_ns = now_ns();
 	int64_t measured_ns = 0;
 	unsigned long times = 0;
+	uint64_t ino_min = UINT64_MAX, ino_max = 0; /* a repeated write is a new file each time */
 	int64_t end_ns;
 	double speed;
 
+	own_cpu_begin();
 	do {
+		uint64_t ino;
+
 		measured_ns += cell_run(cell, operation);
+		ino = cell_inode(cell);
+		ino_min = ino < ino_min ? ino : ino_min;
+		ino_max = ino > ino_max ? ino : ino_max;
 		times++;
 		end_ns = now_ns();
 	} while ((uint64_t)measured_ns < set->least_ns && times < TIMES_MAX &&
 		 end_ns - start_ns < CELL_NS_MAX);
+	own_cpu_end(1);
 	speed = (double)(cell->file_kib * times) /
 		((double)(measured_ns > 0 ? measured_ns : 1) / 1e9);
 	add_to(summary, cell, speed, times);
@@ -121,9 +130,9 @@ static void run_operation(struct cell *cell, enum operation operation, const str
 		    "\"operation\":\"%s\",\"file_kib\":%" PRIu64 ",\"record_kib\":%" PRIu64
 		    ",\"kib_per_s\":%.1f,\"times\":%lu,\"measured_ns\":%" PRId64
 		    ",\"start_ns\":%" PRId64 ",\"end_ns\":%" PRId64 ",\"bytes\":%" PRIu64
-		    ",\"ino\":%" PRIu64,
+		    ",\"ino_min\":%" PRIu64 ",\"ino_max\":%" PRIu64,
 		    operation_names[operation], cell->file_kib, cell->record_kib, speed, times,
-		    measured_ns, start_ns, end_ns, cell->file_kib * KIB * times, cell_inode(cell));
+		    measured_ns, start_ns, end_ns, cell->file_kib * KIB * times, ino_min, ino_max);
 }
 
 static void run_cells(int dir_fd, uint64_t file_kib, uint64_t record_kib,
@@ -290,6 +299,7 @@ int main(int argc, char **argv)
 	if (unlinkat(dir_fd, TOP, AT_REMOVEDIR) != 0)
 		fail_errno("cannot remove", TOP);
 	print_summary(summaries, cells);
+	own_cpu_report();
 	if (fflush(stdout) != 0 || ferror(stdout))
 		fail_errno("cannot write", "the summary");
 	return 0;

@@ -7,13 +7,12 @@
  *           [-a SECONDS] [-s SEED]
  *
  * The files are laid out once. Each test, with each number of requests outstanding, begins with an unmount and a
- * mount, warms up for -w seconds and is measured for -l. It is a fio job, generated from the table of mixes and kept
- * in -J, with fio's log of a sample every -a seconds; the figure is the samples' mean. Requests go through the page
- * cache, each from a thread of its own. In sequential tests the threads take turns in the file: the first begins at
- * its first request, the next at its second, and each goes on behind the others' places.
+ * mount, warms up for -w seconds and is measured for -l; a sample is taken every -a seconds, and the figure is the
+ * samples' mean. Requests go through the page cache, each from a thread of its own. The mixes are fio jobs, generated
+ * from the table and kept in -J; the sequential tests are done here (sequential.c says why).
  *
- * fio says how long it measured, not when: the measured phase is taken to end when fio says so, some hundredths of a
- * second late.
+ * fio says how long it measured, not when: the measured phase of a mix is taken to end when fio ends, some hundredths
+ * of a second late.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,39 +25,21 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/contents.h"
 #include "common/fail.h"
 #include "common/figures.h"
 #include "common/numbers.h"
 #include "common/options.h"
+#include "common/own_cpu.h"
 #include "common/phases.h"
-#include "common/program.h"
 #include "common/stats.h"
 #include "common/steps.h"
+#include "pgmeter/tests.h"
 
-#define TOP	    "pgmeter" /* the directory that is made */
 #define ROWS_MAX    256
 #define FILES_MAX   256
 #define DEPTH_MAX   64
 #define SAMPLES_MAX 3700 /* more than -l in the shortest samples */
-#define NAME_BYTES  32
-#define SECOND_NS   1000000000
-
-struct settings {
-	const char *dir, *mixes, *jobs, *tests, *outstanding;
-	uint64_t files, mib, warmup_s, measured_s, sample_s, seed;
-};
-
-/* A row of the table: requests of one size in one test. */
-struct mix {
-	char test[NAME_BYTES];
-	unsigned int bytes, pct, read_pct, random_pct;
-};
-
-struct result {
-	double read_per_s, write_per_s;
-	uint64_t kib;
-	uint64_t ms;
-};
 
 static struct settings set;
 static struct mix rows[ROWS_MAX];
@@ -80,7 +61,8 @@ static void read_mixes(void)
 		    sscanf(line, "%31s %u %u %u %u", row->test, &row->bytes, &row->pct,
 			   &row->read_pct, &row->random_pct) != 5 ||
 		    row->bytes < 512 || row->pct > 100 || row->read_pct > 100 ||
-		    (row->random_pct != 0 && row->random_pct != 100))
+		    (row->random_pct != 0 && row->random_pct != 100) ||
+		    (row->random_pct == 0 && (row->pct != 100 || row->read_pct % 100 != 0)))
 			fail(EXIT_WRONG_WORDS, "%s: a row cannot be used: %.*s", set.mixes,
 			     (int)strcspn(line, "\n"), line);
 		n_rows++;
@@ -88,84 +70,32 @@ static void read_mixes(void)
 	fclose(in);
 }
 
+/* They lie together. */
+static int rows_of(const struct mix *first)
+{
+	int n = 0;
+
+	while (first + n < rows + n_rows && strcmp(first[n].test, first->test) == 0)
+		n++;
+	return n;
+}
+
 static const struct mix *find_test(const char *name)
 {
 	unsigned int pct = 0;
-	const struct mix *first = NULL;
+	int first = 0;
 
-	for (int i = 0; i < n_rows; i++) {
-		if (strcmp(rows[i].test, name) != 0)
-			continue;
-		first = first != NULL ? first : &rows[i];
-		pct += rows[i].pct;
-	}
-	if (first == NULL)
+	while (first < n_rows && strcmp(rows[first].test, name) != 0)
+		first++;
+	if (first == n_rows)
 		fail(EXIT_WRONG_WORDS, "pgmeter: there is no test %s; look into %s", name,
 		     set.mixes);
+	for (int i = first; i < first + rows_of(&rows[first]); i++)
+		pct += rows[i].pct;
 	if (pct != 100)
 		fail(EXIT_WRONG_WORDS, "%s: the rows of %s add up to %u %%, not 100", set.mixes,
 		     name, pct);
-	return first;
-}
-
-/* "read", "randwrite", "randrw" and so on, as fio calls it. */
-static const char *way(const struct mix *test)
-{
-	if (test->read_pct == 100)
-		return test->random_pct ? "randread" : "read";
-	if (test->read_pct == 0)
-		return test->random_pct ? "randwrite" : "write";
-	return test->random_pct ? "randrw" : "rw";
-}
-
-static FILE *open_job(const char *name, char path[PATH_MAX])
-{
-	FILE *out;
-
-	snprintf(path, PATH_MAX, "%s/pgmeter-%s.fio", set.jobs, name);
-	out = fopen(path, "we");
-	if (out == NULL)
-		fail_errno("cannot be written", path);
-	fprintf(out,
-		"[global]\ndirectory=%s/" TOP "\nsize=%" PRIu64
-		"m\nioengine=psync\nthread\ngroup_reporting\nfallocate=none\nrandseed=%" PRIu64
-		"\n",
-		set.dir, set.mib, set.seed);
-	return out;
-}
-
-static void close_job(FILE *out, const char *path)
-{
-	if (ferror(out) || fclose(out) != 0)
-		fail_errno("cannot be written", path);
-}
-
-static struct result run_fio(const char *path)
-{
-	const char *const argv[] = { "fio", "--minimal", "--terse-version=3", path, NULL };
-	struct said said = { 0 };
-	struct result result = { 0 };
-	unsigned long long read_ms, write_ms, read_kib, write_kib;
-	char *fields[64] = { 0 };
-	char *at = said.first;
-	int n = 0;
-
-	program_run(argv, -1, &said);
-	while (n < 64 && (fields[n] = strsep(&at, ";")) != NULL)
-		n++;
-	/* fio(1), terse output, version 3: each direction has kilobytes, their rate, requests a second, milliseconds */
-	if (n < 50 || strcmp(fields[0], "3") != 0 || strcmp(fields[4], "0") != 0)
-		fail(EXIT_RUN_FAILED, "fio: failed with error %s; look into %s and the output",
-		     n > 4 ? fields[4] : "(none given)", path);
-	read_kib = strtoull(fields[5], NULL, 10);
-	write_kib = strtoull(fields[46], NULL, 10);
-	result.read_per_s = strtod(fields[7], NULL);
-	result.write_per_s = strtod(fields[48], NULL);
-	read_ms = strtoull(fields[8], NULL, 10);
-	write_ms = strtoull(fields[49], NULL, 10);
-	result.kib = read_kib + write_kib;
-	result.ms = read_ms > write_ms ? read_ms : write_ms;
-	return result;
+	return &rows[first];
 }
 
 /* fio would find it full at some point, and say so in its own way. */
@@ -184,22 +114,14 @@ static void must_have_room(void)
 
 static void lay_out(void)
 {
-	char path[PATH_MAX];
-	FILE *out;
-
 	must_have_room();
-	out = open_job("layout", path);
-	fprintf(out, "rw=write\nbs=1m\nend_fsync=1\n");
-	for (uint64_t i = 0; i < set.files; i++)
-		fprintf(out, "[file-%" PRIu64 "]\nfilename=file-%" PRIu64 "\n", i, i);
-	close_job(out, path);
 	step_begin("layout");
-	run_fio(path);
+	fio_lay_out(&set);
 	step_end(set.files, set.files * set.mib << 20);
 }
 
 /*
- * The samples of fio's log: a line for each time, thread and direction, one thread after the other. A line that is
+ * The samples of a log: a line for each time, thread and direction, one thread after the other. A line that is
  * not there is of a thread that did nothing then; but fio may leave out lines of the last time, which is then no
  * sample. LINES: of a whole one.
  */
@@ -233,11 +155,13 @@ static struct samples read_samples(const char *log, uint64_t lines)
 static void say(const char *test, uint64_t outstanding, const struct result *result,
 		const struct samples *samples)
 {
-	double rate = result->read_per_s + result->write_per_s;
+	double seconds = (double)(result->end_ns - result->start_ns) / (double)SECOND_NS;
+	double rate = (double)result->requests / seconds;
+	double mb_per_s = (double)result->bytes / 1e6 / seconds;
 	double half = samples->count > 1 ? samples_half_width(samples) : 0;
 
 	printf("%-10s %4" PRIu64 " outstanding: %.0f requests/s, %.1f MB/s; ", test, outstanding,
-	       rate, (double)result->kib * 1.024 / (double)result->ms);
+	       rate, mb_per_s);
 	if (samples->count > 1)
 		printf("samples: %.0f +- %.0f (95 %%, %lu of %" PRIu64 " s)\n",
 		       samples_mean(samples), half, samples->count, set.sample_s);
@@ -248,65 +172,30 @@ static void say(const char *test, uint64_t outstanding, const struct result *res
 		    "\"test\":\"%s\",\"outstanding\":%" PRIu64
 		    ",\"requests_per_s\":%.1f,\"MB_per_s\":%.3f,\"samples\":%lu,"
 		    "\"sample_mean\":%.1f,\"half_95_pct\":%.1f",
-		    test, outstanding, rate, (double)result->kib * 1.024 / (double)result->ms,
-		    samples->count, samples_mean(samples), half);
-}
-
-static void write_job(const char *name, char path[PATH_MAX], const struct mix *test,
-		      uint64_t outstanding)
-{
-	FILE *out = open_job(name, path);
-	const char *separator = "";
-
-	fprintf(out,
-		"rwmixread=%u\nnorandommap\ntime_based\nramp_time=%" PRIu64 "\nruntime=%" PRIu64
-		"\nwrite_iops_log=%s/pgmeter-%s\nlog_avg_msec=%" PRIu64
-		"\nper_job_logs=0\nbssplit=",
-		test->read_pct, set.warmup_s, set.measured_s, set.jobs, name, set.sample_s * 1000);
-	for (int i = 0; i < n_rows; i++) {
-		if (strcmp(rows[i].test, test->test) == 0) {
-			fprintf(out, "%s%u/%u", separator, rows[i].bytes, rows[i].pct);
-			separator = ":";
-		}
-	}
-	fprintf(out, "\n");
-	for (uint64_t i = 0; i < set.files * outstanding; i++) {
-		uint64_t file = i / outstanding, turn = i % outstanding;
-
-		fprintf(out, "[%s-file-%" PRIu64 "-%" PRIu64 "]\nfilename=file-%" PRIu64 "\n", name,
-			file, turn, file);
-		if (test->random_pct)
-			fprintf(out, "rw=%s\n", way(test));
-		else
-			fprintf(out, "rw=%s:%" PRIu64 "\noffset=%" PRIu64 "\nsize=%" PRIu64 "\n",
-				way(test), (outstanding - 1) * test->bytes, turn * test->bytes,
-				(set.mib << 20) - turn * test->bytes);
-	}
-	close_job(out, path);
+		    test, outstanding, rate, mb_per_s, samples->count, samples_mean(samples), half);
 }
 
 static void measure(const struct mix *test, uint64_t outstanding)
 {
-	char name[2 * NAME_BYTES], path[PATH_MAX], log[PATH_MAX + 32];
+	char name[2 * NAME_BYTES], log[PATH_MAX];
 	struct result result;
 	struct samples samples;
-	int64_t begin_ns, end_ns, from_ns;
+	int64_t begin_ns;
 
 	snprintf(name, sizeof(name), "%s-%" PRIu64, test->test, outstanding);
-	write_job(name, path, test, outstanding);
 	steps_make_cold();
 	begin_ns = now_ns();
-	result = run_fio(path);
-	end_ns = now_ns();
-	from_ns = end_ns - (int64_t)result.ms * (SECOND_NS / 1000);
-	from_ns = from_ns > begin_ns ? from_ns : begin_ns;
+	own_cpu_begin();
+	if (test->random_pct == 0)
+		result = sequential_measure(&set, name, test, outstanding);
+	else
+		result = fio_measure(&set, name, test, rows_of(test), outstanding);
+	own_cpu_end(set.files * outstanding);
 	if (set.warmup_s)
-		phase_done("warm-up", begin_ns, from_ns, 0, 0);
-	phase_done(name, from_ns, end_ns,
-		   (uint64_t)((result.read_per_s + result.write_per_s) * (double)result.ms / 1e3),
-		   result.kib << 10);
-	snprintf(log, sizeof(log), "%s/pgmeter-%s_iops.log", set.jobs, name);
-	samples = read_samples(log, set.files * outstanding * (test->read_pct % 100 ? 2 : 1));
+		phase_done("warm-up", begin_ns, result.start_ns, 0, 0);
+	phase_done(name, result.start_ns, result.end_ns, result.requests, result.bytes);
+	log_path(&set, name, log);
+	samples = read_samples(log, result.log_lines);
 	say(test->test, outstanding, &result, &samples);
 }
 
@@ -402,6 +291,7 @@ int main(int argc, char **argv)
 	each_test(false);
 	phases_open();
 	figures_open();
+	contents_init();
 	snprintf(path, sizeof(path), "%s/" TOP, set.dir);
 	if (mkdir(path, 0755) != 0)
 		fail_errno("cannot make the directory", path);

@@ -2,6 +2,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fail.h"
 #include "numbers.h"
@@ -34,6 +35,7 @@ static void set_choice(const struct choice *choice)
 static void describe(const struct choice *choices, size_t count, char *letters,
 		     struct option *names)
 {
+	*letters++ = '+'; /* a word that is no option is the last one looked at */
 	*letters++ = ':';
 	for (size_t i = 0; i < count; i++) {
 		if (choices[i].letter != '\0') {
@@ -62,8 +64,8 @@ static size_t chosen(const struct choice *choices, size_t count, int option)
 	return i;
 }
 
-void parse_options(const struct generator *generator, const struct choice *own, size_t count,
-		   int argc, char **argv)
+void parse_options_before(struct behind *behind, const struct generator *generator,
+			  const struct choice *own, size_t count, int argc, char **argv)
 {
 	struct choice choices[CHOICES_MAX + 3] = { 0 };
 	char letters[2 * CHOICES_MAX + 8] = { 0 };
@@ -76,11 +78,14 @@ void parse_options(const struct generator *generator, const struct choice *own, 
 	for (size_t i = 0; i < count; i++)
 		choices[i] = own[i];
 	choices[count++] = (struct choice){ .letter = 'D', .text = generator->dir };
-	choices[count++] =
-		(struct choice){ .letter = 's', .number = generator->seed, .max = UINT64_MAX };
+	if (generator->seed != NULL) {
+		choices[count++] = (struct choice){ .letter = 's',
+						    .number = generator->seed,
+						    .max = UINT64_MAX };
+		*generator->seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
+	}
 	choices[count++] = (struct choice){ .name = "help", .act = generator->usage };
 	*generator->dir = getenv("SEEKMETER_DIR");
-	*generator->seed = number_in_environment("SEEKMETER_SEED", 1, 0, UINT64_MAX);
 	describe(choices, count, letters, names);
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, letters, names, NULL)) != -1) {
@@ -92,9 +97,17 @@ void parse_options(const struct generator *generator, const struct choice *own, 
 			     argv[optind - 1]);
 		set_choice(&choices[chosen(choices, count, option)]);
 	}
-	if (optind < argc)
+	if (behind != NULL && strcmp(argv[optind - 1], "--") == 0)
+		*behind = (struct behind){ argv + optind, argc - optind };
+	else if (optind < argc)
 		fail(EXIT_WRONG_WORDS, "%s: unknown word %s; see --help", generator->name,
 		     argv[optind]);
 	if (*generator->dir == NULL || (*generator->dir)[0] == '\0')
 		fail(EXIT_WRONG_WORDS, "%s: no directory; give one with -D DIR", generator->name);
+}
+
+void parse_options(const struct generator *generator, const struct choice *choices, size_t count,
+		   int argc, char **argv)
+{
+	parse_options_before(NULL, generator, choices, count, argc, argv);
 }

@@ -28,11 +28,21 @@ struct generator {
 	const char *name;
 	void (*usage)(void);
 	const char **dir; /* -D, else $SEEKMETER_DIR; there must be one */
-	uint64_t *seed;	  /* -s, else $SEEKMETER_SEED, else 1 */
+	uint64_t *seed;	  /* -s, else $SEEKMETER_SEED, else 1; NULL: nothing in it is random */
 };
 
 /* What no option sets keeps its value. */
 void parse_options(const struct generator *generator, const struct choice *choices, size_t count,
 		   int argc, char **argv);
+
+/* What comes behind "--": words for another program. */
+struct behind {
+	char **words;
+	int count;
+};
+
+/* The same for a program that passes them on. */
+void parse_options_before(struct behind *behind, const struct generator *generator,
+			  const struct choice *choices, size_t count, int argc, char **argv);
 
 #endif

@@ -99,9 +99,9 @@ void program_run(const char *const argv[], int in, struct said *said)
 		fail(EXIT_RUN_FAILED, "%s: ended by signal %d", argv[0], WTERMSIG(status));
 	if (WEXITSTATUS(status) == EXIT_NOT_FOUND)
 		fail(EXIT_RUN_FAILED, "%s: cannot be run; install it", argv[0]);
-	if (WEXITSTATUS(status) != 0)
-		fail(EXIT_RUN_FAILED, "%s: failed with exit status %d", argv[0],
-		     WEXITSTATUS(status));
+	said->exit_status = WEXITSTATUS(status);
+	if (said->exit_status != 0 && !said->may_fail)
+		fail(EXIT_RUN_FAILED, "%s: failed with exit status %d", argv[0], said->exit_status);
 }
 
 const char *program_beside(const char *name)

@@ -14,13 +14,15 @@ struct said {
 	char first[4096];		 /* its beginning, as text */
 	void (*hear)(struct said *said); /* called at every part, as it comes; NULL: not wanted */
 	bool complaints;		 /* take its standard error, too */
-	pid_t pid;			 /* set before it says anything */
+	bool may_fail;			 /* then look at its exit status */
+	int exit_status;
+	pid_t pid; /* set before it says anything */
 };
 
 /*
  * Run ARGV (found in PATH) to its end. IN: its standard input; -1: empty. SAID takes what it says, and begins all
- * zero but for hear and complaints. A program that is missing or does not end with exit status 0 ends this one; what it
- * complained of is on our standard error. It does not outlive this one.
+ * zero but for hear, complaints and may_fail. A program that is missing, or does not end with exit status 0 and may
+ * not fail, ends this one; what it complained of is on our standard error. It does not outlive this one.
  */
 void program_run(const char *const argv[], int in, struct said *said);
 
