@@ -22,6 +22,8 @@ ON_A_FAILING_DISK = [
     ("webcache:tar", "btrfs", "-m 150 --stream"),
     ("createdelete", "ext3", "-n 20000 -o 20000 -f 5"),
     ("filemark", "xfs", "-n 30000 -o 30000 -p 1 -P 1"),
+    ("aim7", "ext4", "-n 64 -N 512 -l 60"),
+    ("pgmeter", "xfs", "-m 300"),
 ]
 
 
@@ -57,7 +59,7 @@ def test_a_disk_that_fails_in_the_middle(
     facts = job.run.facts
     assert (facts["state"], facts["exit_status"], facts["workload"]["exit_status"]) == ("complete", 1, 1)
     last = job.run.output.splitlines()[-1]
-    reasons = r"input/output error|read-only file system|no space left on device|is not what was"
+    reasons = r"(?i)input/output error|read-only file system|no space left on device|is not what was"
     assert last.startswith("seekmeter: ") and re.search(f"{reasons}|failed with exit status", last), last
     assert last in job.said
     assert any("the workload failed" in warning for warning in facts["warnings"])

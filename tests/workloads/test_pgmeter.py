@@ -103,7 +103,9 @@ def test_jobs_and_figures(pgmeter: Path, ram: Path, tmp_path: Path) -> None:
         span, row = spans[f"{test}-8"], rows[test]
         mean = sum(size * share for size, share, _, _ in mix_of(test)) / 100
         assert span["bytes"] / span["ops"] == pytest.approx(mean, rel=0.05)
-        assert span["end_ns"] - span["start_ns"] == pytest.approx(3e9, rel=0.05)
+        # A thread that has no CPU just then ends late.
+        measured_ns = span["end_ns"] - span["start_ns"]
+        assert 2.95e9 < measured_ns < 3.6e9
         # Mean and half width of the samples, from fio's log anew.
         samples = log_samples(jobs / f"pgmeter-{test}-8_iops.log", 2 * 8 * directions)
         assert len(samples) == row["samples"] >= 2
@@ -112,7 +114,7 @@ def test_jobs_and_figures(pgmeter: Path, ram: Path, tmp_path: Path) -> None:
         half = T95[len(samples) - 1] * deviation / math.sqrt(len(samples))
         assert row["sample_mean"] == pytest.approx(centre, abs=0.1)
         assert row["half_95_pct"] == pytest.approx(half, rel=1e-3, abs=0.1)
-        assert row["requests_per_s"] == pytest.approx(span["ops"] / 3, rel=0.05)
+        assert row["requests_per_s"] == pytest.approx(span["ops"] / measured_ns * 1e9, rel=1e-3)
     # Reads are four of five of the file server's requests.
     log = [line.split(",") for line in (jobs / "pgmeter-file-8_iops.log").read_text().splitlines()]
     reads = sum(int(rate) for _, rate, direction, *_ in log if int(direction) == 0)
@@ -232,7 +234,9 @@ def test_a_full_disk_an_io_error_and_a_read_only_disk(pgmeter: Path, tmp_path: P
         assert error == "seekmeter: a file in pgmeter: cannot write: input/output error\n"
     with tmpfs(tmp_path / "bad", "32m") as place:
         error = trouble(place, "-m", 8, "-x", "oltp", LD_PRELOAD=lies)  # in fio
-        assert error.startswith("seekmeter: fio: failed with exit status ") and "Input/output error" in error
+        assert error.startswith("seekmeter: fio failed (exit status ") and error.endswith(
+            ": Input/output error\n"
+        )
     with tmpfs(tmp_path / "bad", "32m") as place:
         read_only(place)
         assert "read-only file system" in trouble(place, "-m", 8)

@@ -43,14 +43,20 @@ struct outcome {
 	uint64_t kib, ms;
 };
 
-/* Its first line that complains, which is the one that tells why. */
+/* With its first line that complains, which is the one that tells why, up to the request it was. */
 static void failed(const struct said *said, const char *path)
 {
+	const char *name = strrchr(path, '/');
 	const char *why = strstr(said->first, "fio: ");
+	const char *end;
 
 	why = why != NULL ? why + strlen("fio: ") : said->first;
-	fail(EXIT_RUN_FAILED, "fio: failed with exit status %d: %.*s; its job is %s%s",
-	     said->exit_status, (int)strcspn(why, "\n"), why, path,
+	end = strstr(why, " offset=");
+	while (end != NULL && end > why && *end != ':')
+		end--;
+	fail(EXIT_RUN_FAILED, "fio failed (exit status %d, %s): %.*s%s", said->exit_status,
+	     name != NULL ? name + 1 : path,
+	     end != NULL ? (int)(end - why) : (int)strcspn(why, "\n"), why,
 	     strstr(why, strerror(ENOSPC)) != NULL
 		     ? "; give a larger disk (SIZE=) or a smaller SCALE="
 		     : "");
