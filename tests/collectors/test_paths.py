@@ -140,10 +140,8 @@ def test_files_of_requests_have_their_paths(tmp_path: Path, file_system: str) ->
 
 def test_a_file_that_has_another_ones_inode_is_told_from_it(tmp_path: Path) -> None:
     """ext4 gives the next file the number of one that is gone."""
-    command = (
-        "phase one dd if=/dev/zero of=a bs=1M count=4 conv=fsync status=none; ls -i a; rm a; sleep 0.2; "
-    )
-    command += "phase two dd if=/dev/zero of=b bs=1M count=8 conv=fsync status=none; ls -i b"
+    command = "phase one dd if=/dev/zero of=a bs=1M count=4 conv=fsync status=none; ls -i a; rm a; "
+    command += "sleep 0.2; phase two dd if=/dev/zero of=b bs=1M count=8 conv=fsync status=none; ls -i b"
     run = finished(tmp_path / "run", CMD=command, COLLECT="block", FS="ext4", DISK="ram", SIZE="64M").run
     first, second = (int(line.split()[0]) for line in run.output.splitlines())
     assert first == second

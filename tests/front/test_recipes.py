@@ -208,11 +208,11 @@ def test_sqlite(tmp_path: Path) -> None:
 @needs_root
 @needs_btf
 def test_rocksdb(tmp_path: Path) -> None:
-    job = finished("RocksDB", tmp_path, num=20000)
+    job = finished("RocksDB", tmp_path, num=50000)
     assert phases(job) == ["synced", "fillrandom", "remount", "readrandom"]
     done = re.findall(r"(\w+) +: .* (\d+) operations;", job.run.output)
-    assert done == [("fillrandom", "200"), ("fillrandom", "20000"), ("readrandom", "20000")]
-    assert len(requests(job, "synced", "flush")) >= 200
+    assert done == [("fillrandom", "50"), ("fillrandom", "50000"), ("readrandom", "5000")]
+    assert len(requests(job, "synced", "flush")) >= 50
 
 
 @needs_root
