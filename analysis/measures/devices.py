@@ -52,7 +52,13 @@ def by_device(block: Block, moves: seeks.Moves, found: list[Device], timeline: T
     return rows
 
 
-def disk_bytes(block: Block, number: int) -> dict[str, int]:
-    """Bytes read and written by one device, by op."""
-    of = block.dev == number
-    return {op: int(block.bytes[of & block.op.is_(op)].sum()) for op in ("read", "write")}
+def disk_bytes(block: Block, number: int, since_ns: int) -> dict[str, int]:
+    """Bytes read and written by one device as the kernel counts them: at their end, zeroing as writing.
+
+    since_ns: what had ended when the counters were first read is not in their increase.
+    """
+    of = (block.dev == number) & ~((block.complete_ns > 0) & (block.complete_ns < since_ns))
+    read, write, zeroed = (
+        int(block.bytes[of & block.op.is_(op)].sum()) for op in ("read", "write", "write_zeroes")
+    )
+    return {"read": read, "write": write + zeroed}

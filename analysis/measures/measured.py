@@ -197,7 +197,11 @@ def measure(run: Run, tables: Tables) -> Measured:
         if len(found_devices) > 1:
             device_rows = by_device(block, found, found_devices, timeline)
         number = counted(run, found_devices)
-        first_disk = disk_bytes(block, number) if number is not None else None
+        if number is not None:
+            since_ns = 0
+            if counter is not None and len(samples_ns := counter.series("disk.write_bytes")[0]):
+                since_ns = int(samples_ns[0])
+            first_disk = disk_bytes(block, number, since_ns)
         for op in throughput.OPS:
             latency_series[op] = latency.series(block, block.op.is_(op), timeline)
     app = app_bytes = None

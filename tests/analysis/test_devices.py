@@ -169,6 +169,23 @@ def test_the_counters_are_not_compared_with_an_unknown_disk(tmp_path: Path) -> N
     )
 
 
+def test_the_counters_count_zeroing_as_writing(tmp_path: Path) -> None:
+    """As the kernel does (op_stat_group): and nothing that had ended before they were first read."""
+    ends = [(START_NS - 100, START_NS - 50), (START_NS + 100, START_NS + 200)]
+    spec = Spec(
+        block=[
+            request(issue, 0, 2 << 20, op="write_zeroes", complete_ns=end) for issue, end in ends
+        ] + [request(START_NS + 300, 0, 4096, complete_ns=START_NS + 400)],
+    )  # fmt: skip
+    spec.counter = [
+        {"t_ns": START_NS + i * 1000, "name": "disk.write_bytes", "value": value}
+        for i, value in enumerate((9, 9 + (2 << 20) + 4096))
+    ]
+    make_report(spec.write(tmp_path / "r"))
+    text = " ".join((tmp_path / "r" / "report.txt").read_text().split())
+    assert "the device's own counter, write: 2,101,248 B; as traced" in text
+
+
 def test_one_disk_has_no_devices_section(tmp_path: Path) -> None:
     make_report(Spec(block=[request(START_NS, 8)]).write(tmp_path / "r"))
     assert "DEVICES" not in (tmp_path / "r" / "report.txt").read_text()
