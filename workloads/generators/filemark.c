@@ -239,6 +239,8 @@ static void measure(struct crew *crew, struct worker *workers)
 	if (count < 3) {
 		printf("transactions a second: %.1f, the last phase's, a single observation\n",
 		       rates[count - 1]);
+		figures_row("", "\"transactions_per_s\":%.1f", rates[count - 1]);
+		figures_row("", "\"phases_kept\":1");
 		return;
 	}
 	kept = samples_without(rates, count, drop ? drop : 1);
