@@ -204,6 +204,7 @@ def test_under_trace_all_is_counted_and_cold(tmp_path: Path, fs: str) -> None:
 
     assert total("write", "bytes") == count * size
     assert total("read", "bytes") == 3 * count * size  # tar, acp, verify
+    assert total("readahead", "count") == count  # acp's announcements
     assert total("unlink", "count") == count
     assert int(calls["errors"].sum()) <= 2  # the directory is looked for once it is gone; tar's lookups
     data = enum_value(run.path / "raw/recorder/block.rec", "block_class", "data")
