@@ -39,6 +39,19 @@ def aim7(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_generator("aim7", tmp_path_factory.mktemp("program"))
 
 
+def test_a_short_step_is_done_again(aim7: Path, ram: Path) -> None:
+    """Its rate is that of all rounds; without the last of them it was not long enough."""
+    files = {"SEEKMETER_PHASES": ram / "phases", "SEEKMETER_FIGURES": ram / "figures"}
+    done = run(aim7, "-D", ram, "-m", MIX, "-N", 1, "-l", 60, "-r", 1, **files)
+    assert (done.returncode, done.stderr) == (0, "")
+    step = lines(ram / "figures")[0]
+    rounds = [(phase["end_ns"] - phase["start_ns"]) / 1e9 for phase in lines(ram / "phases")]
+    assert len(rounds) > 1 and sum(rounds[:-1]) < 1 <= sum(rounds)
+    assert step["seconds"] == pytest.approx(sum(rounds), abs=0.001)
+    assert step["jobs"] == len(rounds) * len(JOBS)
+    assert step["jobs_per_min"] == pytest.approx(step["jobs"] / sum(rounds) * 60, rel=1e-3)
+
+
 def test_the_mix_has_every_kind_of_job(aim7: Path) -> None:
     done = run(aim7, "--jobs")
     assert sorted(done.stdout.split()) == sorted(JOBS)

@@ -3,14 +3,15 @@
  * aim7: many tasks (processes) at once each do one set of jobs: arithmetic, memory, processes, pipes, sockets,
  * files. How many jobs a minute, by how many tasks?
  *
- *   aim7 -D DIR -m MIX [-n TASKS] [-N TASKS] [-l SECONDS] [-s SEED]
+ *   aim7 -D DIR -m MIX [-n TASKS] [-N TASKS] [-l SECONDS] [-r SECONDS] [-s SEED]
  *
  * MIX is a file with a job and its units of work a line (datasets/aim7-shared.mix). A step of the ramp starts N
  * tasks; each does all jobs once, in an order of its own; the step's rate is N times the jobs over the time from
  * the first one's start to the last one's end. N doubles from -n until the rate has been below the best one in two
  * steps (the peak has passed) or N would be more than -N or the next step might end after -l; then numbers of tasks
- * halfway between the best and its neighbours are tried, twice. Each step is a phase ("8 tasks"); making the
- * tasks' directories before and checking and removing them after it is outside.
+ * halfway between the best and its neighbours are tried, twice. A step of less than -r is done again, with the tasks in
+ * other orders, until its rounds together took so long. Each round is a phase ("8 tasks"); making the tasks'
+ * directories before and checking and removing them after it is outside.
  *
  * After the benchmark that bryant2002 used (STUDIES, AIM7); jobs and program are our own.
  */
@@ -45,6 +46,7 @@ struct settings {
 	uint64_t tasks_min;
 	uint64_t tasks_max;
 	uint64_t seconds;
+	uint64_t least_s;
 	uint64_t seed;
 };
 
@@ -100,20 +102,49 @@ struct ramp {
 	int64_t until_ns;
 };
 
+/* One step: all rounds, after the first one as long as there is time. */
+static struct step run_rounds(unsigned int tasks, const struct settings *set, int64_t until_ns)
+{
+	struct step step = run_step(&mix, top_fd, tasks, set->seed);
+	unsigned int jobs;
+
+	while (step.seconds < (double)set->least_s &&
+	       now_ns() + (int64_t)(step.seconds / step.rounds * 1e9) < until_ns) {
+		struct step more = run_step(&mix, top_fd, tasks, set->seed + step.rounds);
+
+		step.own_cpu_pct =
+			(step.own_cpu_pct * step.seconds + more.own_cpu_pct * more.seconds) /
+			(step.seconds + more.seconds);
+		step.seconds += more.seconds;
+		step.rounds++;
+	}
+	jobs = tasks * mix.n * step.rounds;
+	step.jobs_per_min = 60.0 * jobs / (step.seconds > 0 ? step.seconds : 1e-9);
+	figures_row("aim7 steps",
+		    "\"tasks\":%u,\"jobs\":%u,\"seconds\":%.3f,\"jobs_per_min\":%.1f,"
+		    "\"jobs_per_min_per_task\":%.1f,\"own_user_cpu_pct\":%.1f",
+		    tasks, jobs, step.seconds, step.jobs_per_min, step.jobs_per_min / tasks,
+		    step.own_cpu_pct);
+	printf("%u tasks: %u jobs in %.3f s, %.0f jobs/min\n", tasks, jobs, step.seconds,
+	       step.jobs_per_min);
+	fflush(stdout);
+	return step;
+}
+
 /* False if it might take longer than there is time: it has no end before its tasks have. */
-static bool try_step(struct ramp *ramp, unsigned int tasks, uint64_t seed)
+static bool try_step(struct ramp *ramp, unsigned int tasks, const struct settings *set)
 {
 	struct step step;
 	unsigned int at = ramp->n;
 
 	if (ramp->n > 0) {
 		const struct step *last = &ramp->steps[ramp->n - 1];
-		double seconds = last->seconds * tasks / last->tasks;
+		double seconds = last->seconds / last->rounds * tasks / last->tasks;
 
 		if (ramp->n == STEPS_MAX || now_ns() + (int64_t)(seconds * 1e9) > ramp->until_ns)
 			return false;
 	}
-	step = run_step(&mix, top_fd, tasks, seed);
+	step = run_rounds(tasks, set, ramp->until_ns);
 	for (; at > 0 && ramp->steps[at - 1].tasks > tasks; at--)
 		ramp->steps[at] = ramp->steps[at - 1];
 	ramp->steps[at] = step;
@@ -129,8 +160,7 @@ static void run_ramp(struct ramp *ramp, const struct settings *set)
 {
 	unsigned int tasks = set->tasks_min;
 
-	while (tasks <= set->tasks_max && try_step(ramp, tasks, set->seed) &&
-	       ramp->n - ramp->best <= 2)
+	while (tasks <= set->tasks_max && try_step(ramp, tasks, set) && ramp->n - ramp->best <= 2)
 		tasks *= 2;
 	for (int i = 0; i < REFINEMENTS; i++) {
 		unsigned int best = ramp->steps[ramp->best].tasks;
@@ -138,9 +168,9 @@ static void run_ramp(struct ramp *ramp, const struct settings *set)
 		unsigned int above = ramp->best + 1 < ramp->n ? ramp->steps[ramp->best + 1].tasks
 							      : best;
 
-		if (best - below > 1 && !try_step(ramp, below + (best - below) / 2, set->seed))
+		if (best - below > 1 && !try_step(ramp, below + (best - below) / 2, set))
 			return;
-		if (above - best > 1 && !try_step(ramp, best + (above - best) / 2, set->seed))
+		if (above - best > 1 && !try_step(ramp, best + (above - best) / 2, set))
 			return;
 	}
 }
@@ -175,11 +205,12 @@ static void list_jobs(void)
 
 static void usage(void)
 {
-	printf("usage: aim7 [-D DIR] -m MIX [-n TASKS] [-N TASKS] [-l SECONDS] [-s SEED]\n"
+	printf("usage: aim7 [-D DIR] -m MIX [-n TASKS] [-N TASKS] [-l SECONDS] [-r SECONDS] [-s SEED]\n"
 	       "  -D DIR      where the directory " TOP " is made ($SEEKMETER_DIR)\n"
 	       "  -m MIX      file with a job and its units of work a line\n"
 	       "  -n, -N      fewest and most tasks (1, 512)\n"
 	       "  -l SECONDS  no step begins that might end later (120)\n"
+	       "  -r SECONDS  a step is done again until all its rounds took so long (0)\n"
 	       "  -s SEED     the same seed gives the same orders ($SEEKMETER_SEED, else 1)\n"
 	       "  --jobs      name all kinds of jobs\n");
 }
@@ -192,6 +223,7 @@ static struct settings settings_of(int argc, char **argv)
 		{ .letter = 'n', .number = &set.tasks_min, .min = 1, .max = TASKS_MAX },
 		{ .letter = 'N', .number = &set.tasks_max, .min = 1, .max = TASKS_MAX },
 		{ .letter = 'l', .number = &set.seconds, .min = 1, .max = 1000000 },
+		{ .letter = 'r', .number = &set.least_s, .max = 1000 },
 		{ .name = "jobs", .act = list_jobs },
 	};
 	const struct generator generator = { "aim7", usage, &set.dir, &set.seed };

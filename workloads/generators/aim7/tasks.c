@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/fail.h"
-#include "common/figures.h"
 #include "common/own_cpu.h"
 #include "common/phases.h"
 #include "tasks.h"
@@ -178,11 +177,10 @@ static void start_tasks(const struct running *step, uint64_t seed)
 
 struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint64_t seed)
 {
-	struct step step = { .tasks = tasks };
+	struct step step = { .tasks = tasks, .rounds = 1 };
 	int64_t start_ns = INT64_MAX;
 	int64_t end_ns = 0;
 	uint64_t bytes = 0;
-	double own_cpu_pct;
 	struct running running = { .mix = mix, .top_fd = top_fd, .tasks = tasks };
 	char name[32];
 
@@ -203,7 +201,7 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 	close(running.ready[0]);
 	close(running.start[1]);
 	wait_for_tasks(running.pids, tasks, running.errors[0]);
-	own_cpu_pct = own_cpu_end(tasks);
+	step.own_cpu_pct = own_cpu_end(tasks);
 	free(running.pids);
 	for (unsigned int i = 0; i < tasks; i++) {
 		start_ns = running.shared->start_ns[i] < start_ns ? running.shared->start_ns[i]
@@ -214,15 +212,6 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 	snprintf(name, sizeof(name), "%u tasks", tasks);
 	phase_done(name, start_ns, end_ns, (uint64_t)tasks * mix->n, bytes);
 	step.seconds = (double)(end_ns - start_ns) / 1e9;
-	step.jobs_per_min = 60.0 * tasks * mix->n / (step.seconds > 0 ? step.seconds : 1e-9);
-	figures_row("aim7 steps",
-		    "\"tasks\":%u,\"jobs\":%u,\"seconds\":%.3f,\"jobs_per_min\":%.1f,"
-		    "\"jobs_per_min_per_task\":%.1f,\"own_user_cpu_pct\":%.1f",
-		    tasks, tasks * mix->n, step.seconds, step.jobs_per_min,
-		    step.jobs_per_min / tasks, own_cpu_pct);
-	printf("%u tasks: %u jobs in %.3f s, %.0f jobs/min\n", tasks, tasks * mix->n, step.seconds,
-	       step.jobs_per_min);
-	fflush(stdout);
 	if (munmap(running.shared, sizeof(*running.shared)) != 0)
 		fail_errno("cannot be given back", "memory");
 	return step;

@@ -20,13 +20,15 @@ struct mix {
 
 struct step {
 	unsigned int tasks;
-	double seconds; /* from the first task's start to the last one's end */
+	unsigned int rounds;
+	double seconds; /* from the first task's start to the last one's end, all rounds */
 	double jobs_per_min;
+	double own_cpu_pct;
 };
 
 /*
- * The tasks' directories are made in the directory TOP_FD, and are gone afterwards. The step is a phase, and a
- * row of the figures. An error of a task ends the program, and all tasks.
+ * One round. The tasks' directories are made in the directory TOP_FD, and are gone afterwards. The round is a phase.
+ * An error of a task ends the program, and all tasks.
  */
 struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint64_t seed);
 
