@@ -9,6 +9,7 @@ from analysis import units
 from analysis.figures import distributions, iograph
 from analysis.files import remove, write_atomic
 from analysis.measures.measured import Measured, measure
+from analysis.measures.proper import measure_proper
 from analysis.reports import about, cpu_content, html, lock_pictures, text
 from analysis.reports.content import make_document
 from analysis.run import Run, open_run
@@ -52,10 +53,12 @@ def make_report(path: Path) -> str:
     """Write the reports into RUN; returns what to print: the text's essence and where the files are."""
     run = open_run(path)
     tables = load_tables(run)
-    measured = measure(run, tables)
+    whole = measure(run, tables)
+    recorded, (tables, measured) = tables, measure_proper(run, tables, whole)
     document = make_document(run, tables, measured)
     title = f"{about.run_title(run)} · {units.seconds(measured.window.work_s)} s"
-    png, svg = iograph.render(run, tables, measured, title, subtitle(run, measured), document.banners)
+    png, svg = iograph.render(run, recorded, whole, title, subtitle(run, whole), document.banners)
+    del recorded, whole
     files = [*FILES, *(f"tables/{table}.parquet" for table in tables.rows)]
     shown = list(FILES)
     if (run.path / CONSOLE).is_file():

@@ -97,7 +97,7 @@ class Progress:
         self._log = log
         self._tty = sys.stderr.isatty()
         self._said_seconds = 0.0
-        self._offset = 0
+        self._offset = phases.stat().st_size  # what is there is not of the workload
         self._done: list[str] = []
 
     def __call__(self, seconds: float) -> None:

@@ -29,11 +29,13 @@ class Recorder:
         disks: Sequence[str] = (),
         cgroup: Path | None = None,
         target_dev: str | None = None,
+        target_path: Path | None = None,
     ) -> None:
         """Start it and wait until every source is attached, or has said why not.
 
         Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory
-        (None: everything is the workload); target_dev, "major:minor" of the file system under test.
+        (None: everything is the workload); target_dev, "major:minor" of the file system under test;
+        target_path, where it will be mounted, if it is not yet: retarget() then says its number.
         """
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
@@ -44,6 +46,8 @@ class Recorder:
             argv += ["--cgroup", str(cgroup)]
         if target_dev is not None:
             argv += ["--target-dev", target_dev]
+        if target_path is not None:
+            argv += ["--target-path", str(target_path)]
         if os.environ.get("SEEKMETER_EMULATED_CPUS"):
             argv += ["--bin-ms", _EMULATED_BIN_MS]  # late is lost: more time, where a second is soon over
         # A session of its own: ^C on the terminal is for us, who then stop it in order.

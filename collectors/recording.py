@@ -72,10 +72,28 @@ class Session:
         finally:
             self.run.facts["timing"][key] = round(time.monotonic() - start, 3)
 
+    @contextmanager
+    def phase(self, name: str, wanted: bool) -> Iterator[None]:
+        """Mark a phase of the session's own beside the workload's, if it is wanted."""
+        start_ns = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            if wanted:
+                self.run.phase(name, start_ns, time.monotonic_ns())
+
     def start_recorder(
-        self, words: Words, disks: list[str], cgroup: Path | None, target_dev: str | None, janitor: Janitor
+        self,
+        words: Words,
+        disks: list[str],
+        cgroup: Path | None,
+        target: str | Path | None,
+        janitor: Janitor,
     ) -> None:
-        """Start the recorder, if anything is to be recorded, and say what it cannot record."""
+        """Start the recorder, if anything is to be recorded, and say what it cannot record.
+
+        target: number of the file system under test, or where it will be mounted.
+        """
         sources: dict[str, dict[str, str]] = {}
         if words.beside:
             names = " ".join(one.label for one in words.beside)
@@ -94,7 +112,8 @@ class Session:
             ready_ns = time.monotonic_ns()
             recorded = [name for name in words.collect if name not in ("blktrace", "perf")]
             if recorded:
-                self.recorder = Recorder(self.run.recordings, recorded, disks, cgroup, target_dev)
+                dev, path = (None, target) if isinstance(target, Path) else (target, None)
+                self.recorder = Recorder(self.run.recordings, recorded, disks, cgroup, dev, path)
                 janitor.add_process(self.recorder.pid)
                 ready_ns = self.recorder.ready_ns
                 sources |= self.recorder.sources
@@ -110,6 +129,11 @@ class Session:
         if self._perf is not None:
             self.run.facts["perf"] = self._perf.facts
         self.run.write()
+
+    def retarget(self, dev: str) -> None:
+        """Tell the recorder, if there is one, the number that the file system under test has from now on."""
+        if self.recorder is not None:
+            self.recorder.retarget(dev)
 
     def recording(self) -> bool:
         """Return whether what was to be recorded still is; say so once when it is not any more."""

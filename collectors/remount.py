@@ -6,7 +6,6 @@ for one line: "ok", "no WHY" (it is not ours to unmount: nothing was done but a 
 processes of the workload are heard. Whoever asks has left the directory and closed all files in it.
 """
 
-import fcntl
 import os
 import socket
 import struct
@@ -18,7 +17,7 @@ from collectors import blockdev, interrupts
 from collectors.recording import Session
 from workloads import filesystems, mounts
 from workloads.cgroups import WorkloadCgroup
-from workloads.disks import Disk
+from workloads.disks import Disk, cold
 from workloads.errors import MachineError, RunError, UserError
 from workloads.janitor import Janitor
 from workloads.plan import Plan
@@ -26,7 +25,6 @@ from workloads.plan import Plan
 _BUSY_SECONDS = 5.0
 _TALK_SECONDS = 2.0
 _REQUEST = b"remount\n"
-_BLKFLSBUF = 0x1261  # linux/fs.h: write back and drop what is cached of the device itself
 
 
 class Target:
@@ -58,9 +56,8 @@ class Target:
                 )
             time.sleep(0.05)
         self._janitor.undo_mount(self.directory)  # nothing is mounted there any more: off the list
-        while (claimed := self._claimed()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if claimed:
+        claimed = cold.forget(self._disk, deadline - time.monotonic())
+        if claimed is not None:
             self.mount()
             raise MachineError(
                 f"{claimed} stays in use after the unmount, perhaps by another mount namespace: end what "
@@ -76,19 +73,6 @@ class Target:
                 f"asks for it has nothing else running"
             )
         self.line = filesystems.mount(self._plan, self._disk, self.directory, self._janitor)
-
-    def _claimed(self) -> str | None:
-        """Return a disk that the kernel still uses; drop what is cached of each that it does not."""
-        for disk in self._disk.all:
-            try:
-                file = os.open(disk.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
-            except OSError:
-                return disk.path
-            try:
-                fcntl.ioctl(file, _BLKFLSBUF)
-            finally:
-                os.close(file)
-        return None
 
 
 class Server:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from collectors import blockdev, facts, geometry, interrupts, paths, process, remount
+from collectors import blockdev, facts, fsck, geometry, interrupts, paths, process, remount
 from collectors.geometry import mounted
 from collectors.privilege import TREE, caller_environment, owner
 from collectors.recording import Session, first_facts, kept, sweep
@@ -63,17 +63,25 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     for text in (*plan.warnings, *(f"left out: {option}: {why}" for option, why in plan.left_out.items())):
         run.warn(text)
     disk: Disk | None = None
+    target: remount.Target | None = None
     if plan.filesystem is not None:
-        target, disk, target_dev = _prepare_disk(session, plan, janitor, stack)
-        directory, disks = target.directory, [Path(one.path).name for one in disk.all]
+        disk = _open_disk(session, plan, janitor, stack)
+        directory, disks = janitor.session_dir / "mnt", [Path(one.path).name for one in disk.all]
+        directory.mkdir()
     else:
         assert plan.directory is not None
-        target, directory = None, plan.directory
+        directory = plan.directory
         disks, target_dev = _look_at_directory(session, directory)
     if plan.workload is None:  # the user's own command, as the user, who must get at what is in there
         os.chmod(janitor.session_dir, 0o711)
         os.chmod(janitor.session_dir.parent, 0o711)
     cgroup = WorkloadCgroup(janitor.name, plan.mem_bytes, plan.cpus, janitor)
+    os.sync()  # nobody else's dirty pages may be written into our picture later
+    too = plan.words.recorded_too
+    if "mkfs" in too:
+        session.start_recorder(plan.words, disks, cgroup.v2_path, directory, janitor)
+    if disk is not None:
+        target, target_dev = _make_filesystem(session, plan, disk, directory, janitor, stack)
     stack.callback(cgroup.kill)
     argv = plan.command_in(directory, run.raw)
     run.add(
@@ -89,30 +97,50 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
             "source": plan.workload.source if plan.workload else "the user's own command",
         }
     )
-    os.sync()  # nobody else's dirty pages may be written into our picture later
-    session.start_recorder(plan.words, disks, cgroup.v2_path, target_dev, janitor)
+    if "mkfs" in too:
+        session.retarget(target_dev)
+    else:
+        session.start_recorder(plan.words, disks, cgroup.v2_path, target_dev, janitor)
     numbers = [target_dev]  # that the file system had: of btrfs a mount may have another than the one before
 
     def moved(dev: str) -> None:
         numbers.append(dev)
-        if session.recorder is not None:
-            session.recorder.retarget(dev)
+        session.retarget(dev)
 
-    unsynced = None
+    def put_away(why_not: str | None) -> str | None:
+        """All that is left of a file system of our own. Returns what fsck found wrong with it."""
+        if disk is not None:
+            fsck.look_at_space(session, directory, "after_run")
+        _find_paths(session, directory, numbers, formatted=disk is not None)
+        if disk is None:
+            return None
+        _unmount(session, plan, directory, janitor)
+        return fsck.check(session, plan, disk, why_not)
+
     server = remount.Server(session, janitor.session_dir / "remount", directory, target, cgroup, moved)
+    unsynced = damaged = None
+    is_put_away = False
     try:
-        ended = _run_workload(session, plan, argv, directory, cgroup, server)
-        if not ended.interrupted:
-            unsynced = _sync(session, directory)
+        try:
+            if too:
+                run.facts["clock"]["run_start_ns"] = time.monotonic_ns()
+            ended = _run_workload(session, plan, argv, directory, cgroup, server)
+            if not ended.interrupted:
+                unsynced = _sync(session, directory)
+        finally:
+            server.close()
+        if too:
+            run.facts["clock"]["run_end_ns"] = time.monotonic_ns()
+        why_not = _why_unchecked(ended, unsynced)
+        if "fsck" in too and why_not is None:
+            interrupts.hold()
+            damaged = put_away(None)
+            is_put_away = True
     finally:
-        server.close()
         session.stop_recorder()
     interrupts.hold()  # all is recorded: the rest is putting back
-    _find_paths(session, directory, numbers, formatted=plan.filesystem is not None)
-    if plan.filesystem is not None:
-        with session.step("unmount", str(directory), "unmount_s"):
-            os.chdir("/")
-            filesystems.unmount(directory, janitor)
+    if not is_put_away:
+        damaged = put_away(why_not)
     _find_geometry(session, plan, disk, directory)
     if ended.interrupted:
         raise KeyboardInterrupt
@@ -124,16 +152,14 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         )
     if unsynced is not None:
         raise RunError(unsynced)
+    if damaged is not None:
+        raise RunError(damaged)
     session.check_recording()
     run.facts["exit_status"] = 0
 
 
-def _prepare_disk(
-    session: Session, plan: Plan, janitor: Janitor, stack: ExitStack
-) -> tuple[remount.Target, Disk, str]:
-    """Open, format and mount the plan's disks. Returns that, the disks, the file system's number."""
+def _open_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> Disk:
     run = session.run
-    assert plan.filesystem is not None
     with session.step("disk", _said(plan), "disk_s"):
         disk = stack.enter_context(open_disk(plan, janitor))
     run.add(device=_facts(disk))
@@ -141,14 +167,22 @@ def _prepare_disk(
         run.add(more_devices=[_facts(one) for one in disk.more])
     if disk.journal is not None:
         run.add(journal_device=_facts(disk.journal))
+    return disk
+
+
+def _make_filesystem(
+    session: Session, plan: Plan, disk: Disk, mountpoint: Path, janitor: Janitor, stack: ExitStack
+) -> tuple[remount.Target, str]:
+    """Format and mount the plan's disks. Returns what can be mounted again, and the file system's number."""
+    run = session.run
+    assert plan.filesystem is not None
+    recorded = "mkfs" in plan.words.recorded_too
     mkfs = "; ".join(" ".join(command) for command in plan.format_commands(disk.devices))
-    with session.step("format", mkfs, "mkfs_s"):
+    with session.step("format", mkfs, "mkfs_s"), session.phase("mkfs", recorded):
         filesystems.format(plan, disk, janitor)
-    mountpoint = janitor.session_dir / "mnt"
-    mountpoint.mkdir()
     command = " ".join(plan.mount_command(disk.devices, str(mountpoint)))
     stack.callback(_unmount_if_mounted, mountpoint, janitor)
-    with session.step("mount", command, "mount_s"):
+    with session.step("mount", command, "mount_s"), session.phase("mount", recorded):
         line = filesystems.mount(plan, disk, mountpoint, janitor)
     if plan.workload is None:  # the user's own command, as the user
         os.chown(mountpoint, owner().uid, owner().gid)
@@ -164,9 +198,28 @@ def _prepare_disk(
             "geometry": _journal(run, plan.filesystem.geometry, disk),
         },
     )
+    fsck.look_at_space(session, mountpoint, "after_mkfs")
     run.facts["tools"]["mkfs"] = filesystems.version(plan.filesystem)
     target = remount.Target(plan, disk, mountpoint, line, janitor)
-    return target, disk, blockdev.filesystem_number(mountpoint)
+    return target, blockdev.filesystem_number(mountpoint)
+
+
+def _unmount(session: Session, plan: Plan, directory: Path, janitor: Janitor) -> None:
+    with (
+        session.step("unmount", str(directory), "unmount_s"),
+        session.phase("unmount", "fsck" in plan.words.recorded_too),
+    ):
+        os.chdir("/")
+        filesystems.unmount(directory, janitor)
+
+
+def _why_unchecked(ended: process.Ended, unsynced: str | None) -> str | None:
+    """Why the file system cannot be expected to be whole, so that fsck would prove nothing."""
+    if ended.interrupted:
+        return "the workload was interrupted"
+    if ended.status != 0:
+        return "the workload failed"
+    return "what it wrote could not be written back" if unsynced is not None else None
 
 
 def _said(plan: Plan) -> str:
@@ -235,6 +288,7 @@ def _run_workload(
         "SEEKMETER_REMOUNT": str(server.path),
     }
     user = owner() if plan.workload is None else None
+    own_phases = len(run.phases.read_bytes().splitlines())  # the session's, so far
     if user is not None:
         # ours come last (phase, remount): a command means the system's programs
         path = os.fsdecode(caller_environment().get(b"PATH", os.defpath.encode()))
@@ -256,7 +310,8 @@ def _run_workload(
     session.workload_pid = ended.pid
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
     run.facts["workload"]["exit_status"] = ended.status
-    if len(run.phases.read_bytes().splitlines()) == server.served:  # it marked none: the whole of it is one
+    own_phases += server.served
+    if len(run.phases.read_bytes().splitlines()) == own_phases:  # it marked none: the whole of it is one
         run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns)
     run.write()
     return ended

@@ -237,6 +237,8 @@ def _plan_filesystem(plan: Plan, name: str, kernel: Kernel | None) -> Plan:
         filesystems.check_modules(filesystem, kernel.modules, kernel.name)
     for program in filesystems.missing_programs(filesystem):
         plan = _to_install(plan, program, filesystem.packages)
+    if "fsck" in words.recorded_too and not filesystem.fsck:
+        raise WordError(f"WITH=fsck: none exists for {name}; leave it out")
     options = filesystem.option_sets[words.fs_options] if words.fs_options else None
     journal = filesystem.journal if words.journal else None
     several = options.several if options and words.more_disks else ()

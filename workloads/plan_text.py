@@ -52,7 +52,12 @@ def lines(plan: "Plan") -> list[str]:
         rows.append(("memory", f"at most {show_size(plan.mem_bytes)} (cgroup)"))
     if plan.cpus is not None:
         rows.append(("CPUs", ",".join(map(str, plan.cpus)) + " (cgroup)"))
+    if plan.filesystem is not None:
+        check = shlex.join(plan.fsck_command(devices)).replace("'", "")
+        none = f"none exists for {plan.filesystem.name}"
+        rows.append(("fsck", f"{check} (after the unmount)" if check else none))
     rows.append(("collectors", ", ".join(words.collect) or "none"))
+    rows += [("with", f"{name}, recorded too") for name in words.recorded_too]
     rows += [("with", " ".join((one.label, *one.arguments))) for one in words.beside]
     if plan.est_seconds is None:
         rows.append(("time", "as long as the command takes"))

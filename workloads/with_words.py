@@ -2,6 +2,7 @@
 """The word WITH: other people's tracers, and our own scripts for them, to run beside the workload.
 
 WITH="bpftrace:NAME bpftrace:FILE bcc:TOOL 'bcc:TOOL ARGUMENT ...'": one word each; in quotes with arguments.
+And mkfs, fsck: these are recorded too, as phases before and after the workload.
 """
 
 import os
@@ -19,6 +20,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "bpf/scripts"
 _BCC_FOLDERS = (Path("/usr/share/bcc/tools"), Path("/usr/local/share/bcc/tools"))
 _DEBIAN = "-bpfcc"
 KINDS = ("bpftrace", "bcc")
+RECORDED_TOO = ("mkfs", "fsck")
 
 
 @dataclass(frozen=True)
@@ -78,23 +80,25 @@ def _names(folder: Path) -> list[str]:
 
 
 def parse_with(text: str) -> dict[str, object]:
-    """Return {"beside": ...} for words.py. Raises WordError."""
+    """Return {"beside": ..., "recorded_too": ...} for words.py. Raises WordError."""
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise WordError(f"WITH={text} cannot be split into words: {str(error).lower()}") from None
-    chosen = tuple(_one(word) for word in words)
-    if len(chosen) != len(set(chosen)):
+    chosen = tuple(_one(word) for word in words if word not in RECORDED_TOO)
+    too = tuple(word for word in words if word in RECORDED_TOO)
+    if len(chosen) != len(set(chosen)) or len(too) != len(set(too)):
         raise WordError(f"WITH={text} names the same thing twice: leave one out")
-    return {"beside": chosen}
+    return {"beside": chosen, "recorded_too": too}
 
 
 def _one(word: str) -> With:
     kind, colon, rest = word.partition(":")
     if kind not in KINDS or not colon:
+        hint = nearest(kind, KINDS if colon else RECORDED_TOO)
         raise WordError(
-            f"WITH={word}: write bpftrace:NAME, bpftrace:FILE or bcc:TOOL"
-            + (f" ({nearest(kind, KINDS)})" if colon else "")
+            f"WITH={word}: write bpftrace:NAME, bpftrace:FILE, bcc:TOOL, mkfs or fsck"
+            + (f" ({hint})" if colon or hint.startswith("did") else "")
         )
     name, *arguments = rest.split() or [""]
     if kind == "bcc":

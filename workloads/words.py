@@ -37,7 +37,7 @@ VARIABLES = {
     "VM": "1: run in a virtual machine, which needs no root; 0: don't (default: where FS needs it)",
     "KERNEL": "kernel of the virtual machine: a version (6.1), an image, or a built tree",
     "COLLECT": "collectors: block locks calls counters (default); also holds (slow), blktrace, perf; none",
-    "WITH": "run beside it: bpftrace:NAME or FILE, bcc:TOOL (in quotes with arguments); see make list",
+    "WITH": "run beside it: bpftrace:NAME or FILE, bcc:TOOL (see make list); record mkfs, fsck too",
     "DIR": "existing directory to run CMD in; nothing is formatted",
     "CMD": "any shell command as the workload",
     "DEV": "block device to watch",
@@ -124,6 +124,7 @@ class Words:
     cpus: tuple[int, ...] | None = None
     collect: tuple[str, ...] = DEFAULT_COLLECT
     beside: tuple[With, ...] = ()  # WITH
+    recorded_too: tuple[str, ...] = ()  # mkfs, fsck: of WITH
     dir: str | None = None
     cmd: str | None = None
     dev: str | None = None
@@ -175,6 +176,8 @@ def parse(env: Mapping[str, str], job: str) -> Words:
         )
     if job == "watch" and words.dev is None:
         raise WordError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
+    if words.recorded_too:
+        _check_recorded_too(words, words.recorded_too[0])
     return words
 
 
@@ -225,6 +228,16 @@ def _check_trace(words: Words) -> None:
         if clash:
             raise WordError(f"{clash[0]} contradicts CMD: CMD is the whole workload; drop one")
     check_disks(words)
+
+
+def _check_recorded_too(words: Words, first: str) -> None:
+    """Check that a file system is made and checked, and that something records it."""
+    if words.fs is None:
+        raise WordError(
+            f"WITH={first} needs FS=NAME, a file system of the run's own: leave {first} out, or add FS="
+        )
+    if not words.collect and not words.beside:
+        raise WordError(f"WITH={first} contradicts COLLECT=none: nothing would record it; drop one")
 
 
 def _fs(text: str) -> dict[str, object]:

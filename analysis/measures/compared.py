@@ -12,6 +12,7 @@ from pathlib import Path
 from analysis import devices
 from analysis.measures import disk_map
 from analysis.measures.measured import Measured, measure
+from analysis.measures.proper import measure_proper
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables
 from analysis.tables.phase import Phases
@@ -46,7 +47,8 @@ def load_compared(letter: str, path: Path) -> Compared:
     """Open and measure one run. Raises what open_run and load_tables raise."""
     run = open_run(path)
     tables = load_tables(run)
-    measured = replace(measure(run, tables), moves=None, lock_waits=None)
+    tables, measured = measure_proper(run, tables, measure(run, tables))
+    measured = replace(measured, moves=None, lock_waits=None)
     found = devices.with_requests(run, tables.block) if tables.block is not None else []
     numbers = [device.number for device in found]
     used = disk_map.used(tables.block, numbers) if tables.block is not None else []

@@ -16,6 +16,7 @@ from analysis.measures import latency, seeks, throughput
 from analysis.measures.compared import Compared
 from analysis.measures.compared_locks import by_class, spin_share
 from analysis.measures.phases import PhaseRow
+from analysis.measures.space import AFTER_MKFS, AFTER_RUN, space, taken_bytes
 
 LEAST_SHARE = 0.01
 STAGES = ("Q2D", "D2C")
@@ -57,7 +58,9 @@ def outcomes(runs: Runs) -> list[Measure]:
             return None if moved is None else moved[op] / 1e6 / one.measured.window.elapsed_s
 
         found.append(Measure(f"application {op}", "MB/s", _each(runs, rate), True, ("calls",)))
-    for name in dict.fromkeys(row.name for one in runs for row in one.measured.phase_rows or []):
+    steps = {step.name for one in runs for step in one.measured.steps} & {"mkfs", "fsck"}  # said below
+    names = dict.fromkeys(row.name for one in runs for row in one.measured.phase_rows or [])
+    for name in (name for name in names if name not in steps):
 
         def seconds(one: Compared, name: str = name) -> float | None:
             row = _phase(one, name)
@@ -69,7 +72,23 @@ def outcomes(runs: Runs) -> list[Measure]:
 
         found.append(Measure(f"phase {name}", "s", _each(runs, seconds), True))
         found.append(Measure(f"phase {name}, own", "MB/s", _each(runs, own), True))
-    return [one for one in found if any(one.values)]
+    return [one for one in (*found, *_file_system(runs)) if any(one.values)]
+
+
+def _file_system(runs: Runs) -> Iterable[Measure]:
+    """How long mkfs and fsck took, and the room that is used."""
+    yield Measure("mkfs", "s", _each(runs, lambda one: one.run.float_("timing", "mkfs_s")), True)
+    yield Measure("fsck", "s", _each(runs, lambda one: one.run.float_("filesystem", "fsck", "seconds")), True)
+    for when, said in ((AFTER_MKFS, "after mkfs"), (AFTER_RUN, "after the run")):
+
+        def used(one: Compared, when: str = when) -> float | None:
+            return space(one.run, when, "used_bytes")
+
+        def taken(one: Compared, when: str = when) -> float | None:
+            return taken_bytes(one.run, when)
+
+        yield Measure(f"used {said} (df)", "B", _each(runs, used), False)
+        yield Measure(f"taken of the disk {said}", "B", _each(runs, taken), False)
 
 
 def _sums(one: Compared, op: str, class_: str | None = None) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,7 @@ from analysis.measures import (
 from analysis.measures.block_life import BlockLife, measure_block
 from analysis.measures.devices import DeviceRow, by_device, disk_bytes
 from analysis.measures.statistics import Mean, mean_ci
+from analysis.measures.steps import Step
 from analysis.measures.timeline import F64, Timeline, make_timeline, nice_width_ns
 from analysis.measures.window import QUANTUM_NS, Window, find_window
 from analysis.run import Run
@@ -47,6 +49,7 @@ class Measured:
     """One field a question; None: the source has nothing."""
 
     window: Window
+    recorded_s: float  # length of the recording
     timeline: Timeline
     classes: list[throughput.OpClass]
     device_mb_s: dict[str, dict[str, F64]]  # by op, by class
@@ -84,6 +87,9 @@ class Measured:
     correlations: list[correlation.Correlation]
     correlation_timeline: Timeline
     correlation_why_not: str
+    # where mkfs or fsck were recorded too (proper.py): what they did, and how many requests are not counted
+    steps: Sequence[Step] = ()
+    requests_apart: int | None = None
 
 
 def _metadata_share(tables: Tables, timeline: Timeline) -> F64 | None:
@@ -146,9 +152,9 @@ def _correlations(
     )
 
 
-def measure(run: Run, tables: Tables) -> Measured:
-    """Measure everything the report shows."""
-    window = find_window(run, tables)
+def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
+    """Measure everything the report shows. window: of these tables, None: what run.json says."""
+    window = window or find_window(run, tables)
     span = window.end_ns - window.start_ns
     width = nice_width_ns(span, PICTURE_BINS, QUANTUM_NS)
     timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
@@ -229,6 +235,7 @@ def measure(run: Run, tables: Tables) -> Measured:
     whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
     return Measured(
         window=window,
+        recorded_s=window.elapsed_s,
         timeline=timeline,
         classes=counted_by_kind.by_op_and_class(ops, classes) if counted_by_kind else [],
         device_mb_s={op: counted_by_kind.device_mb_s(op) for op in throughput.OPS} if counted_by_kind else {},

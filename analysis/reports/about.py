@@ -8,6 +8,7 @@ from typing import Any
 
 from analysis import devices, units
 from analysis.measures.measured import Measured
+from analysis.reports import filesystem_content
 from analysis.reports.document import Section, Table
 from analysis.run import CollectorLoss, Run, as_int, clean, dig
 from analysis.tables.load import Tables
@@ -92,6 +93,8 @@ def banners(run: Run, truncated_bytes: Mapping[str, int]) -> list[str]:
         said += [words if len(words) <= 300 else words[:297] + "..." for words in run.words("warnings")[:3]]
     elif run.recording_complete is False:
         said.append("the recorder did not finish properly: figures cover what it had written")
+    if words := filesystem_content.damage(run):
+        said.append(words)
     exit_status = run.int_("workload", "exit_status")
     if exit_status:
         said.append(f"the workload failed with exit status {exit_status}")
@@ -162,9 +165,8 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     tools = dig(run.facts, "tools")
     if isinstance(tools, dict):
         fact("tools", join(*(f"{clean(k, 40)} {run.text('tools', k)}" for k in sorted(tools)[:20])))
-    w = measured.window
-    ran = "" if run.imported else f", of which the workload ran {units.seconds(w.work_s)} s"
-    fact("recorded", f"{units.seconds(w.elapsed_s)} s{ran}")
+    ran = "" if run.imported else f", of which the workload ran {units.seconds(measured.window.work_s)} s"
+    fact("recorded", f"{units.seconds(measured.recorded_s)} s{ran}")
     timing = dig(run.facts, "timing")
     if isinstance(timing, dict):
         known = ((k, run.float_("timing", k)) for k in timing)
@@ -197,7 +199,7 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     """Events seen, kept and lost per collector, and what recording cost."""
     section = Section("Losses and tracing cost")
     rows = []
-    elapsed_ns = measured.window.elapsed_s * 1e9 * (run.cpus or 1)
+    elapsed_ns = measured.recorded_s * 1e9 * (run.cpus or 1)
 
     for name, loss in run.losses.items():
         per_event, cpu = tracing_cpu_ns(loss)

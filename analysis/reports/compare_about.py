@@ -119,7 +119,7 @@ def losses_section(runs: Runs, named: Sequence[str]) -> Section:
         cpu: list[Value] = []
         for one, loss in zip(runs, of, strict=True):
             used = about.tracing_cpu_ns(loss)[1] if loss is not None else None
-            elapsed_ns = one.measured.window.elapsed_s * 1e9 * (one.run.cpus or 1)
+            elapsed_ns = one.measured.recorded_s * 1e9 * (one.run.cpus or 1)
             cpu.append(used / elapsed_ns if used is not None and one.run.cpus else None)
         rows += [
             Row((name, "recorded"), recorded, integer, ratio=False),

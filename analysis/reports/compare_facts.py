@@ -11,6 +11,7 @@ from analysis import units
 from analysis.devices import stated
 from analysis.measures.compared import Compared
 from analysis.reports.about import device_words, join, vm_words
+from analysis.reports.filesystem_content import verdict
 from analysis.run import Run, clean, dig
 
 NOT_KNOWN = "not known"
@@ -57,6 +58,8 @@ def facts(run: Run) -> dict[str, str]:
         "mkfs": plain(run, run.text("filesystem", "mkfs")),
         "mount": plain(run, run.text("filesystem", "mount")),
         "mounted as": mount_options(run),
+        "fsck": plain(run, run.text("filesystem", "fsck", "command")),
+        "fsck found": verdict(run),
         "CPUs": run.text("machine", "cpus"),
         "CPU model": run.text("machine", "cpu_model"),
         "memory": units.bytes_(m) if (m := run.int_("machine", "memory_bytes")) else "",

@@ -13,6 +13,7 @@ from analysis.reports import (
     area_content,
     cpu_content,
     figure_content,
+    filesystem_content,
     life_content,
     lock_content,
     seek_content,
@@ -321,6 +322,7 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
         sections=[
             about.what_was_run(run, m),
             where_time_went(run, m),
+            *filesystem_content.sections(run, m),
             *figure_content.sections(run, tables, m.matrix),
             throughput_section(run, m),
             *([devices_section(run, m)] if m.devices else []),

@@ -69,7 +69,9 @@ static int configure(const struct options *options)
 					   minor(pidns.st_dev);
 	skel->rodata->recorder_pidns_ino = pidns.st_ino;
 	skel->bss->target_dev = options->target_dev;
-	if (options->target_dev)
+	if (options->target_path)
+		snprintf(path, CALL_PATH, "%s", options->target_path);
+	else if (options->target_dev)
 		find_target_path(options->target_dev, path);
 	skel->rodata->target_path_bytes = strlen(path);
 	memcpy((void *)skel->rodata->target_path, path, strlen(path));

@@ -2,8 +2,8 @@
 /*
  * The recorder: loads the sources, empties their buffers until told to stop, leaves whole tables behind.
  *
- *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR] [--bin-ms N] [--collect a,b]
- *            (default: all but holds)
+ *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR] [--target-path DIR] [--bin-ms N]
+ *            [--collect a,b] (default: all but holds)
  *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
  *
  * A line "target MAJOR:MINOR" on standard input: the file system under test has that number from here on.
@@ -175,6 +175,7 @@ static int parse(int argc, char **argv, struct options *options)
 		{ "disk", required_argument, NULL, 'd' },
 		{ "cgroup", required_argument, NULL, 'g' },
 		{ "target-dev", required_argument, NULL, 't' },
+		{ "target-path", required_argument, NULL, 'm' },
 		{ "bin-ms", required_argument, NULL, 'b' },
 		{ "collect", required_argument, NULL, 'c' },
 		{ "probe", no_argument, NULL, 'p' },
@@ -206,6 +207,9 @@ static int parse(int argc, char **argv, struct options *options)
 			if (sscanf(optarg, "%u:%u", &major, &minor) != 2)
 				return fail(optarg, "not MAJOR:MINOR");
 			options->target_dev = major << 20 | minor;
+			break;
+		case 'm':
+			options->target_path = optarg;
 			break;
 		case 'b':
 			options->bin_ns = strtoul(optarg, &end, 10) * NS_PER_MS;

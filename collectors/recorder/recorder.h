@@ -38,6 +38,8 @@ struct options {
 	uint64_t bin_ns;     /* length of a time bin */
 	bool probe;	     /* load and attach to see whether it works; nothing is kept */
 	uint32_t target_dev; /* st_dev of the file system under test, kernel encoding; 0: none */
+	const char
+		*target_path; /* where it will be mounted; NULL: it is, and mountinfo says where */
 };
 
 /* Why so many events are missing (lost) or remarkable (note); the name ends up in the report. */

@@ -5,7 +5,8 @@ Commands are argument lists, never shell text. Options a kernel or mkfs does not
 anything is formatted: see trial.py.
 """
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from workloads import mounts
 from workloads.disks import safety
 from workloads.errors import RunError, WordError
 from workloads.filesystems.kernel_support import check_kernel, check_modules, kernel_has, modules_have
-from workloads.filesystems.programs import find_program, last_words, run_command
+from workloads.filesystems.programs import find_program, last_words, run_command, run_long
 from workloads.filesystems.schema import Filesystem, OptionSet, explain_toml, load, names, read
 
 if TYPE_CHECKING:
@@ -42,12 +43,16 @@ __all__ = [
     "read",
     "refuse_other_devices",
     "run_command",
+    "space",
     "unmount",
     "version",
 ]
 # Words of mkfs and mount that take another device or file.
 _EXTERNAL = {"device", "logdev", "rtdev", "name", "file"}
 _EXTERNAL_MOUNT = _EXTERNAL | {"journal_dev", "journal_path", "jdev", "loop"}
+
+# Of what fsck says, what is kept: a damaged file system may make it say very much.
+_SAID_LINES, _SAID_BYTES = 20, 64 << 10
 
 
 def refuse_other_devices(variable: str, words: Iterable[str]) -> None:
@@ -133,18 +138,49 @@ def proc_mounts_line(mountpoint: Path) -> str:
     raise RunError(f"{mountpoint} is not in /proc/mounts: something unmounted it")
 
 
-def fsck(plan: "Plan", disk: "Disk") -> tuple[bool | None, str]:
+def space(mountpoint: Path) -> dict[str, int]:
+    """Return how much room a mounted file system has, as it says itself (statvfs). Raises OSError.
+
+    used: all blocks less the free ones, what df calls so; available: what of the free ones is not reserved
+    for root. What a file system takes of the disk beforehand and does not count is in none of them.
+    """
+    status = os.statvfs(mountpoint)
+    return {
+        "total_bytes": status.f_blocks * status.f_frsize,
+        "used_bytes": (status.f_blocks - status.f_bfree) * status.f_frsize,
+        "available_bytes": status.f_bavail * status.f_frsize,
+        "inodes": status.f_files,  # 0 where there are none to run out of, as on btrfs
+        "inodes_used": status.f_files - status.f_ffree,
+    }
+
+
+def fsck(
+    plan: "Plan",
+    disk: "Disk",
+    heard: Callable[[bytes], None] = lambda said: None,
+    look: Callable[[float], None] = lambda seconds: None,
+) -> tuple[bool | None, str]:
     """Check the unmounted disk, changing nothing. Returns (clean, the last lines of what fsck said).
 
-    (None, why) for a file system that has no fsck.
+    (None, why) for a file system that has no fsck, and for an fsck that was ended by a signal. heard gets all
+    that it says; look is called a few times a second with the seconds gone. ^C ends it at once.
     """
     assert plan.filesystem is not None
     command = plan.fsck_command(disk.devices)
     if not command:
         return None, f"none exists for {plan.filesystem.name}"
-    result = run_command(command)
-    output = (result.stdout + result.stderr).strip()
-    return result.returncode == 0, "\n".join(output.splitlines()[-20:])
+    said = b""
+
+    def hear(more: bytes) -> None:
+        nonlocal said
+        said = (said + more)[-_SAID_BYTES:]
+        heard(more)
+
+    status = run_long(command, hear, look)
+    if status < 0:
+        return None, f"{command[0]} was ended by signal {-status}"
+    lines = said.decode(errors="replace").strip().splitlines()[-_SAID_LINES:]
+    return status == 0, "\n".join([*lines, *([f"exit status {status}"] if status else [])])
 
 
 def version(filesystem: Filesystem) -> str:
