@@ -34,7 +34,8 @@ def bytes_called(run: Run, call: str) -> int:
 
 def test_a_run_directory_is_whole(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    command = "CMD=dd if=/dev/zero of=f bs=64k count=30; echo said"
+    df = "df --output=size,used,avail,itotal,iused -B1 ."
+    command = f"CMD={df}; dd if=/dev/zero of=f bs=64k count=30; sync -f .; {df}; echo said"
     words = ["FS=ext3", "SIZE=64M", f"OUT={out}", command]
     done = make("trace", *words)
     assert done.returncode == 0, done.stderr
@@ -71,6 +72,22 @@ def test_a_run_directory_is_whole(tmp_path: Path) -> None:
         "extents": [journal],
     }
     assert {"inode tables", "bitmaps"} <= set(areas)
+    numbers = re.findall(r"^ *(\d+) +(\d+) +(\d+) +(\d+) +(\d+)$", run.output, re.MULTILINE)
+    assert len(numbers) == 2
+    for said, when in zip(numbers, ("after_mkfs", "after_run"), strict=True):
+        space = facts["filesystem"]["space"][when]
+        names = ("total_bytes", "used_bytes", "available_bytes", "inodes", "inodes_used")
+        assert tuple(space[name] for name in names) == tuple(map(int, said)), when
+    fsck = facts["filesystem"]["fsck"]
+    assert fsck["clean"] is True
+    assert fsck["command"] == f"fsck.ext3 -f -n /dev/{facts['device']['name']}"
+    assert 0 < fsck["seconds"] <= facts["timing"]["fsck_s"] + 0.01
+    # e2fsck's own summary: inodes and blocks in use, and of how many
+    used = re.fullmatch(r"/dev/\S+: (\d+)/(\d+) files .*, (\d+)/(\d+) blocks", fsck["said"][-1])
+    assert used is not None
+    assert (space["inodes_used"], space["inodes"]) == (int(used[1]), int(used[2]))
+    free = space["total_bytes"] - space["used_bytes"]
+    assert (int(used[4]) - int(used[3])) * ((64 << 20) // int(used[4])) == free
     assert facts["workload"]["name"] == "command"
     assert facts["workload"]["exit_status"] == 0
     assert set(facts["tools"]) == {"seekmeter", "python", "mkfs"}
@@ -85,7 +102,10 @@ def test_a_run_directory_is_whole(tmp_path: Path) -> None:
     calls = parquet.read_table(out / "tables/call.parquet").to_pylist()
     written = [row["bytes"] for row in calls if (row["call"], row["target"]) == ("write", "target")]
     assert sum(written) == 30 * 65536
-    assert "inode tables" in (out / "report.txt").read_text()
+    report = (out / "report.txt").read_text()
+    assert "inode tables" in report
+    assert "MKFS, FSCK AND SPACE" in report
+    assert f"clean ({fsck['command']})" in report
     for name in ("report.txt", "report.html", "iograph.png", "iograph.svg"):
         assert (out / name).stat().st_size > 1000
 
