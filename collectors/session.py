@@ -114,7 +114,12 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         _find_paths(session, directory, numbers, formatted=disk is not None)
         if disk is None:
             return None
-        _unmount(session, plan, directory, janitor)
+        with (
+            session.step("unmount", str(directory), "unmount_s"),
+            session.phase("unmount", "fsck" in too and why_not is None),
+        ):
+            os.chdir("/")
+            filesystems.unmount(directory, janitor)
         return fsck.check(session, plan, disk, why_not)
 
     server = remount.Server(session, janitor.session_dir / "remount", directory, target, cgroup, moved)
@@ -202,15 +207,6 @@ def _make_filesystem(
     run.facts["tools"]["mkfs"] = filesystems.version(plan.filesystem)
     target = remount.Target(plan, disk, mountpoint, line, janitor)
     return target, blockdev.filesystem_number(mountpoint)
-
-
-def _unmount(session: Session, plan: Plan, directory: Path, janitor: Janitor) -> None:
-    with (
-        session.step("unmount", str(directory), "unmount_s"),
-        session.phase("unmount", "fsck" in plan.words.recorded_too),
-    ):
-        os.chdir("/")
-        filesystems.unmount(directory, janitor)
 
 
 def _why_unchecked(ended: process.Ended, unsynced: str | None) -> str | None:

@@ -27,7 +27,8 @@ HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
 
 def inside(rows: npt.NDArray[Any], phase: dict[str, Any]) -> npt.NDArray[Any]:
     """Requests completed in a phase."""
-    return rows[(rows["complete_ns"] >= phase["start_ns"]) & (rows["complete_ns"] < phase["end_ns"])]
+    within = (rows["complete_ns"] >= phase["start_ns"]) & (rows["complete_ns"] < phase["end_ns"])
+    return np.asarray(rows[within])
 
 
 def counted_by_the_kernel(run: Run, name: str) -> int:

@@ -155,7 +155,7 @@ def test_cpus() -> None:
         ({"MOUNT": "jdev=loop3"}, "names another device"),
         ({"VM": "2"}, "neither 1"),
         ({"WITH": "perf"}, "write bpftrace:NAME, bpftrace:FILE, bcc:TOOL, mkfs or fsck"),
-        ({"WITH": "fsk"}, "did you mean fsck?"),
+        ({"WITH": "fsk"}, "did you mean fsck"),
         ({"WITH": "mkfs mkfs"}, "names the same thing twice"),
         ({"WITH": "mkfs", "COLLECT": "none"}, "contradicts COLLECT=none"),
         ({"REPS": "3"}, "REPS is not available yet"),
