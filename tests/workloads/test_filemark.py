@@ -114,7 +114,10 @@ def test_same_seed_same_files(filemark: Path, ram: Path, tmp_path: Path) -> None
 
 
 def test_its_own_share_of_the_cpus(filemark: Path, ram: Path, tmp_path: Path) -> None:
-    """A millisecond of CPU time outside the kernel for each delete, by the thread's own clock."""
+    """A millisecond of CPU time outside the kernel for each delete, by the thread's own clock.
+
+    The kernel divides CPU time by where its ticks find the thread, some 250 of them here: to a few percent.
+    """
     library = lying_library(
         tmp_path,
         """
@@ -122,7 +125,7 @@ def test_its_own_share_of_the_cpus(filemark: Path, ram: Path, tmp_path: Path) ->
         static long used(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
             return t.tv_sec * 1000000000 + t.tv_nsec; }
         int unlinkat(int d, const char *n, int f) { volatile long x = 0; long end = used() + 1000000;
-            do for (int i = 0; i < 10000; i++) x++; while (used() < end);
+            do for (int i = 0; i < 100000; i++) x++; while (used() < end);
             return syscall(SYS_unlinkat, d, n, f); }
         """,
     )
@@ -132,11 +135,14 @@ def test_its_own_share_of_the_cpus(filemark: Path, ram: Path, tmp_path: Path) ->
     counts = done(run(filemark, "-D", ram, *words, LD_PRELOAD=library, **files))
     all_s = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
     told = {name: value for line in lines(ram / "figures") for name, value in line.items()}
-    assert counts["delete"][0] / 1e3 * 0.95 < told["own_user_cpu_s"] <= all_s + 0.001
+    assert counts["delete"][0] / 1e3 * 0.85 < told["own_user_cpu_s"] <= all_s + 0.001
     phases = [phase for phase in lines(ram / "phases") if phase["name"] != "verify"]
     wall_s = sum(phase["end_ns"] - phase["start_ns"] for phase in phases) / 1e9
     possible_s = wall_s * min(3, len(os.sched_getaffinity(0)))
     assert told["own_user_cpu_pct"] == pytest.approx(100 * told["own_user_cpu_s"] / possible_s, rel=0.03)
+    last_s = (phases[-1]["end_ns"] - phases[-1]["start_ns"]) / 1e9
+    assert told["transactions_per_s"] == pytest.approx(1000 / last_s, abs=0.1)  # too few for a mean
+    assert told["phases_kept"] == 1
 
 
 @needs_root
