@@ -120,6 +120,8 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         ):
             os.chdir("/")
             filesystems.unmount(directory, janitor)
+        if "fsck" in too:
+            run.facts["clock"]["unmount_end_ns"] = time.monotonic_ns()
         return fsck.check(session, plan, disk, why_not)
 
     server = remount.Server(session, janitor.session_dir / "remount", directory, target, cgroup, moved)
@@ -187,6 +189,8 @@ def _make_filesystem(
         filesystems.format(plan, disk, janitor)
     command = " ".join(plan.mount_command(disk.devices, str(mountpoint)))
     stack.callback(_unmount_if_mounted, mountpoint, janitor)
+    if recorded:
+        run.facts["clock"]["mount_start_ns"] = time.monotonic_ns()
     with session.step("mount", command, "mount_s"), session.phase("mount", recorded):
         line = filesystems.mount(plan, disk, mountpoint, janitor)
     if plan.workload is None:  # the user's own command, as the user

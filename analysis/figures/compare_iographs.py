@@ -32,6 +32,7 @@ from analysis.figures.iograph import TITLE_GAP_IN, say
 from analysis.figures.phase_strip import draw_phases, make_strip
 from analysis.measures import disk_map
 from analysis.measures.compared import Compared
+from analysis.measures.proper import proper_block
 from analysis.tables.load import load_block
 
 LEFT_IN = 0.85
@@ -83,6 +84,8 @@ def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
     maps: list[DiskPanels | None] = []
     for one, devices in zip(runs, found, strict=True):
         block = load_block(one.run) if axis is not None and one.has_block else None
+        if block is not None and one.measured.requests_apart is not None:
+            block = proper_block(block, one.measured.window)
         maps.append(DiskPanels.make(block, devices, one.measured, axis) if block is not None else None)
     return maps
 

@@ -17,6 +17,7 @@ from analysis.measures.measured import Measured, measure
 from analysis.measures.steps import measure_steps
 from analysis.measures.window import QUANTUM_NS, Window
 from analysis.run import Run
+from analysis.tables.block import Block
 from analysis.tables.load import Tables
 from analysis.tables.phase import Phases
 from analysis.tables.store import I64, Words
@@ -68,20 +69,9 @@ def proper_tables(tables: Tables, window: Window) -> Tables:
     """The rows of the run proper: requests by completion, what was summed up in bins by the bin's middle."""
 
     def rows(t_ns: I64) -> Rows:
-        at = np.flatnonzero((t_ns >= window.start_ns) & (t_ns < window.end_ns))
-        if at.size and int(at[-1]) - int(at[0]) + 1 == at.size:
-            return slice(int(at[0]), int(at[-1]) + 1)  # no copy of a table of millions
-        return at
+        return _rows(t_ns, window)
 
-    block, waits, samples = tables.block, tables.lock_wait, tables.lock_sample
-    if block is not None:
-        at, read = rows(block.complete_ns), block.read
-
-        def part(name: str) -> Any:
-            column = read(name)
-            return None if column is None else column[at]
-
-        block = replace(_take(block, at), read=part, kept={})
+    waits, samples = tables.lock_wait, tables.lock_sample
     if waits is not None:
         waits = _take(waits, rows(waits.bin_ns + waits.bin_length_ns // 2))
     if samples is not None:
@@ -90,7 +80,7 @@ def proper_tables(tables: Tables, window: Window) -> Tables:
     return replace(
         tables,
         phases=_inside(tables.phases, window) if tables.phases is not None else None,
-        block=block,
+        block=proper_block(tables.block, window) if tables.block is not None else None,
         lock_wait=waits,
         lock_sample=samples,
         hold=_take(hold, rows(hold.bin_ns + hold.bin_length_ns // 2)) if hold is not None else None,
@@ -98,6 +88,24 @@ def proper_tables(tables: Tables, window: Window) -> Tables:
         counter=_take(counter, rows(counter.t_ns)) if counter is not None else None,
         plug=_take(plug, rows(plug.unplug_ns)) if plug is not None else None,
     )
+
+
+def proper_block(block: Block, window: Window) -> Block:
+    """The requests of the run proper."""
+    at, read = _rows(block.complete_ns, window), block.read
+
+    def part(name: str) -> Any:
+        column = read(name)
+        return None if column is None else column[at]
+
+    return replace(_take(block, at), read=part, kept={})
+
+
+def _rows(t_ns: I64, window: Window) -> Rows:
+    at = np.flatnonzero((t_ns >= window.start_ns) & (t_ns < window.end_ns))
+    if at.size and int(at[-1]) - int(at[0]) + 1 == at.size:
+        return slice(int(at[0]), int(at[-1]) + 1)  # no copy of a table of millions
+    return at
 
 
 def _take(table: Table, rows: Rows) -> Table:

@@ -18,6 +18,7 @@ from analysis.tables.store import I64, SMALL, Column, Ints, Stored, Words
 
 SECTOR_BYTES = 512
 FLAG_META = 2
+LATEST_NS = (1 << 63) - 1
 COLUMNS = (
     Column("queue_ns", "int", "ns", "when the bio (or the request) was submitted"),
     Column("insert_ns", "int", "ns", "when it entered the scheduler; null: it never did", zero_is_null=True),
@@ -126,6 +127,35 @@ def journal_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
             marked["class"][is_data] = code["unknown"]
             on_device &= ~is_data
         marked["class"][inside | on_device] = code["journal"]
+        return marked
+
+    return mark
+
+
+def class_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
+    """Return what corrects the classes that the recorder gave, by what the session knows."""
+    unmounted, journal = _unmounted_marker(recording, run), journal_marker(recording, run)
+    return lambda chunk: journal(unmounted(chunk))
+
+
+def _unmounted_marker(recording: Recording, run: Run) -> Callable[[Chunk], Chunk]:
+    """Return what gives the requests of mkfs and fsck the class metadata: without files no file data.
+
+    They read and write the device past its cache, from pages of their own, as a file's direct I/O does.
+    """
+    code = {name: number for number, name in recording.enums.get("class", {}).items()}
+    mount, unmount = run.int_("clock", "mount_start_ns"), run.int_("clock", "unmount_end_ns")
+    if not {"data", "metadata"} <= code.keys() or (mount is None and unmount is None):
+        return lambda chunk: chunk
+
+    def mark(chunk: Chunk) -> Chunk:
+        issued = chunk["issue_ns"].astype(np.int64)
+        there_is_none = (issued < (mount or 0)) | (issued > (LATEST_NS if unmount is None else unmount))
+        wrong = there_is_none & (chunk["class"] == code["data"])
+        if not wrong.any():
+            return chunk
+        marked = chunk.copy()
+        marked["class"][wrong] = code["metadata"]
         return marked
 
     return mark

@@ -120,7 +120,7 @@ def _load(run: Run, table: str) -> Stored | None:
             CONVERT_LINES[table](source, target)
         else:
             recording = open_recording(source, table)
-            edit = block.journal_marker(recording, run) if table == "block" else lambda chunk: chunk
+            edit = block.class_marker(recording, run) if table == "block" else lambda chunk: chunk
             write_recording(recording, COLUMNS[table], target, edit)
         return read_table(target, table, COLUMNS[table])
     except TableError as error:

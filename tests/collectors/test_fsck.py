@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
+import shutil
 import signal
 import stat
 from pathlib import Path
@@ -15,6 +17,7 @@ import numpy.typing as npt
 import pyarrow.parquet as parquet
 import pytest
 
+from analysis.compare import make_compare
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import Job, Run, make, needs_root
 from workloads import filesystems
@@ -37,6 +40,18 @@ def counted_by_the_kernel(run: Run, name: str) -> int:
     rows = read_table(path)[1]
     values = rows["value"][rows["name"] == enum_value(path, "counter_name", name)]
     return int(values[-1] - values[0])
+
+
+def compared(one: Path, folder: Path) -> None:
+    """Compare a run with itself: what is said of mkfs and fsck, and only that, is of what lies beside it."""
+    shutil.copytree(one, folder / "other")
+    make_compare([one, folder / "other"], folder / "compared")
+    with (folder / "compared/compare.csv").open() as file:
+        found = {row["measure"]: float(row["value"]) for row in csv.DictReader(file)}
+    facts = Run(one).facts
+    assert found["mkfs"] == facts["timing"]["mkfs_s"]
+    assert found["fsck"] == facts["filesystem"]["fsck"]["seconds"]
+    assert found["used after the run (df)"] == facts["filesystem"]["space"]["after_run"]["used_bytes"]
 
 
 @needs_btf
@@ -91,6 +106,13 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
     opened = [row["count"] for row in calls if (row["call"], row["target"]) == ("open", "target")]
     assert sum(opened) >= 1
 
+    block = parquet.read_table(run.path / "tables/block.parquet", columns=["class", "complete_ns"])
+    ended = block["complete_ns"].to_numpy()
+    classes = np.array(block["class"].to_pylist())
+    unmounted = (ended < phases["mkfs"]["end_ns"]) | (ended > phases["fsck"]["start_ns"])
+    assert unmounted.sum() >= made.size + checked.size
+    assert "data" not in classes[unmounted]  # nor was there any file
+
     report = (run.path / "report.txt").read_text()
     # the figures are of the run alone: those of the tables that completed in it
     mine = rows[(rows["complete_ns"] >= clock["run_start_ns"]) & (rows["complete_ns"] < clock["run_end_ns"])]
@@ -105,6 +127,8 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
         )
         assert int(row[2].replace(",", "")) == of.size, row
     assert report.count("as traced") == 2
+    if fs == "xfs":
+        compared(run.path, tmp_path)
 
 
 @pytest.fixture
