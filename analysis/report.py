@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis import units
+from analysis.beside import Beside
 from analysis.figures import distributions, iograph
 from analysis.files import remove, write_atomic
 from analysis.measures.measured import Measured, measure
@@ -57,6 +58,7 @@ def make_report(path: Path) -> str:
     recorded, (tables, measured) = tables, measure_proper(run, tables, whole)
     document = make_document(run, tables, measured)
     title = f"{about.run_title(run)} · {units.seconds(measured.window.work_s)} s"
+    drawing = Beside(lambda: distributions.render(measured))
     png, svg = iograph.render(run, recorded, whole, title, subtitle(run, whole), document.banners)
     del recorded, whole
     files = [*FILES, *(f"tables/{table}.parquet" for table in tables.rows)]
@@ -67,7 +69,7 @@ def make_report(path: Path) -> str:
     write_atomic(run.path / "report.txt", text.render(document).encode("ascii"))
     write_atomic(run.path / "iograph.png", png)
     write_atomic(run.path / "iograph.svg", svg)
-    shapes = distributions.render(measured)
+    shapes = drawing.result()
     if shapes is not None:
         write_atomic(run.path / "distributions.png", shapes[0])
         files.insert(len(FILES), "distributions.png")

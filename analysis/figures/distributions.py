@@ -3,7 +3,8 @@
 
 Latency from queue to completion by operation, seek distance and request size by class, each as the share of
 requests at most so slow, far, big. A line is drawn through exact quantiles of all requests (none is left out
-or sampled), close together towards the slow end, where it matters.
+or sampled), close together towards the slow end, where it matters. Seaborn is imported where something is
+drawn: that takes longer than drawing, and 100 MB; the report does both in a process beside its own.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import io
 from collections.abc import Mapping
 
 import matplotlib as mpl
-import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -27,6 +26,9 @@ TIMES = {1: "ns", 10**3: "µs", 10**6: "ms", 10**9: "s"}
 
 
 def _draw(axes: Axes, found: Mapping[str, Quantiles], title: str, units: dict[int, str]) -> None:
+    import pandas as pd
+    import seaborn as sns
+
     axes.set_title(title)
     axes.set_ylim(0, 101)
     if not found:
@@ -60,6 +62,8 @@ def render(m: Measured) -> tuple[bytes, bytes] | None:
     """The picture as PNG and as SVG; None without a request."""
     if m.distributions is None or not m.classes:
         return None
+    import seaborn as sns
+
     with mpl.rc_context(style.RC), sns.axes_style(None, style.RC):  # type: ignore[arg-type]
         figure = Figure(figsize=(11.6, 4.1))
         figure.subplots_adjust(left=0.055, right=0.985, top=0.93, bottom=0.28, wspace=0.06)

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from analysis.devices import with_requests
 from analysis.measures import busy, files, plugs, request_life, seek_cost, seekers, seeks, streams
+from analysis.measures.block_times import BlockTimes
 from analysis.run import Run
 from analysis.tables.block import Block
 from analysis.tables.path import Paths
@@ -34,10 +36,11 @@ def measure_block(
     found: seeks.Moves,
     start_ns: int,
     end_ns: int,
+    times: Callable[[], BlockTimes],
     paths: Paths | None,
     plug: Plug | None,
 ) -> BlockLife:
-    """found: the moves in issue order; start and end: of the recording."""
+    """found: the moves in issue order; start, end: of the recording; times: when they are measured."""
     devices = with_requests(run, block)
     one = len(devices) == 1
     flows = streams.measure_streams(block, found)
@@ -45,17 +48,20 @@ def measure_block(
     queued = seeks.in_turn(block, in_queue_order=True)
     orders = seek_cost.by_order(block, found.rows, queued, {d.number: d.size_bytes or 0 for d in devices})
     del queued
+    top = files.measure_files(run, block, found, flows.continues, paths)
     return BlockLife(
         labels={d.number: d.label for d in devices},
-        life=request_life.measure_life(block),
+        life=times().life,
         plugs=plugs.by_device(plug) if plug is not None else None,
         busy={
-            d.number: busy.of_device(block, start_ns, end_ns, None if one else block.dev == d.number)
+            d.number: times().at_work
+            if one
+            else busy.of_device(block, start_ns, end_ns, block.dev == d.number)
             for d in devices
         },
         streams=flows.rows,
         seekers=by_process,
         more_seekers=more,
         orders=orders,
-        files=files.measure_files(run, block, found, flows.continues, paths),
+        files=top,
     )

@@ -9,12 +9,14 @@ the same nanosecond as the one before completes leaves no idle period between th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.depth_steps import in_order, steps
+from analysis.measures.queue_depth import Depth, Highest, depth_of
 from analysis.measures.statistics import percentiles
+from analysis.measures.timeline import Timeline
 from analysis.tables.block import Block
 from analysis.tables.store import I64
 
@@ -24,7 +26,6 @@ DEFINITION = (
 )
 # the depths that share a column: from each of these on
 DEPTHS = (0, 1, 2, 3, 5, 9, 17, 33, 65, 129)
-CHUNK = 1 << 16  # requests in memory at a time, beyond the sorted times
 
 
 @dataclass(frozen=True)
@@ -72,52 +73,65 @@ def _periods(lengths: I64) -> Periods:
     return Periods(int(lengths.size), int(lengths.sum()), p50, p99, longest)
 
 
-def busy(begin_ns: I64, end_ns: I64, start_ns: int, stop_ns: int) -> Busy:
-    """Depth of the intervals [begin, end) within [start, stop). Cuts and sorts its arguments in place."""
-    begin, end = begin_ns, end_ns
-    for times in (begin, end):
-        np.clip(times, start_ns, stop_ns, out=times)
-        times -= start_ns
-    some = begin < end
-    if not some.all():
-        begin, end = begin[some], end[some]
-    del begin_ns, end_ns
-    begin.sort()
-    end.sort()
-    span = stop_ns - start_ns
-    time_at = np.zeros(1, dtype=np.int64)
-    idle_from: list[I64] = []
-    idle_to: list[I64] = []
-    depth = 0
-    # the pieces end where a request begins, so none cuts an idle period
-    cuts = [0, *(int(t) for t in begin[CHUNK::CHUNK]), span]
-    for low, high in pairwise(cuts):
-        if low == high:
-            continue
-        b0, b1 = np.searchsorted(begin, (low, high))
-        e0, e1 = np.searchsorted(end, (low, high))
-        # time and kind in one number, ends before begins at the same moment
-        events = np.concatenate((begin[b0:b1] << 1 | 1, end[e0:e1] << 1))
-        events.sort()
-        depths = np.concatenate(([depth], depth + np.cumsum(((events & 1) << 1) - 1)))
-        edges = np.concatenate(([low], events >> 1, [high]))
+class Activity:
+    """Time at each depth, and idle periods, of steps that are added in order."""
+
+    def __init__(self, start_ns: int, stop_ns: int) -> None:
+        self.start_ns = start_ns
+        self.span_ns = stop_ns - start_ns
+        self.time_at = np.zeros(1, dtype=np.int64)
+        self.idle_from: list[I64] = []
+        self.idle_to: list[I64] = []
+        self.since, self.depth = 0, 0  # the last step
+
+    def add(self, moments: I64, depths: I64) -> None:
+        """Some steps, their moments after start_ns; what is outside the recorded time is cut off."""
+        edges = np.concatenate(([self.since], moments))
+        np.clip(edges, 0, self.span_ns, out=edges)
         lengths = np.diff(edges)
+        held = np.concatenate(([self.depth], depths[:-1]))
+        np.maximum(held, 0, out=held)  # one too few is for no time
         # exact in integers: float64 weights would round sums above 2**53 ns only, which is 104 days
-        part = np.bincount(depths, lengths).astype(np.int64)
-        if part.size > time_at.size:
-            time_at = np.concatenate((time_at, np.zeros(part.size - time_at.size, dtype=np.int64)))
-        time_at[: part.size] += part
-        empty = np.flatnonzero((depths == 0) & (lengths > 0))
-        idle_from.append(edges[empty])
-        idle_to.append(edges[empty + 1])
-        depth = int(depths[-1])
-    begins = np.concatenate(idle_from) if idle_from else np.zeros(0, dtype=np.int64)
-    ends = np.concatenate(idle_to) if idle_to else begins
-    between = np.concatenate((begins, [span])) - np.concatenate(([0], ends))
-    return Busy(time_at, _periods(between[between > 0]), _periods(ends - begins))
+        part = np.bincount(held, lengths).astype(np.int64)
+        if part.size > self.time_at.size:
+            self.time_at = np.pad(self.time_at, (0, part.size - self.time_at.size))
+        self.time_at[: part.size] += part
+        empty = np.flatnonzero((held == 0) & (lengths > 0))
+        self.idle_from.append(edges[empty])
+        self.idle_to.append(edges[empty + 1])
+        self.since, self.depth = int(edges[-1]), int(depths[-1])
+
+    def busy(self) -> Busy:
+        """What was found, once all steps are added."""
+        self.add(np.array([self.span_ns], dtype=np.int64), np.zeros(1, dtype=np.int64))
+        begins, ends = np.concatenate(self.idle_from), np.concatenate(self.idle_to)
+        if begins.size:
+            apart = ends[:-1] < begins[1:]  # a request that took no time does not end an idle period
+            begins, ends = begins[np.append(True, apart)], ends[np.append(apart, True)]
+        between = np.concatenate((begins, [self.span_ns])) - np.concatenate(([0], ends))
+        return Busy(np.trim_zeros(self.time_at, "b"), _periods(between[between > 0]), _periods(ends - begins))
+
+
+def busy(begin: I64, end: I64, start_ns: int, stop_ns: int) -> Busy:
+    """Depth of the intervals [begin, end) within [start, stop); begin and end: sorted."""
+    found = Activity(start_ns, stop_ns)
+    for moments, depths in steps(begin, end, start_ns):
+        found.add(moments, depths)
+    return found.busy()
+
+
+def with_depth(block: Block, timeline: Timeline, stop_ns: int) -> tuple[Busy, Depth]:
+    """Of all requests, as if there were one device, from the timeline's start to the stop, in one pass."""
+    begin, end = in_order(block.issue_ns, block.timed), in_order(block.complete_ns, block.timed)
+    start_ns = int(timeline.edges_ns[0])
+    found, highest = Activity(start_ns, stop_ns), Highest(timeline)
+    for moments, depths in steps(begin, end, start_ns):
+        found.add(moments, depths)
+        highest.add(moments, depths)
+    return found.busy(), depth_of(begin, end, timeline, highest)
 
 
 def of_device(block: Block, start_ns: int, stop_ns: int, among: npt.NDArray[np.bool_] | None = None) -> Busy:
     """All requests whose times are in order, or those `among` them."""
     rows = block.timed if among is None else block.timed & among
-    return busy(block.issue_ns[rows], block.complete_ns[rows], start_ns, stop_ns)
+    return busy(in_order(block.issue_ns, rows), in_order(block.complete_ns, rows), start_ns, stop_ns)

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.devices import Device
 from analysis.measures import latency, queue_depth, seeks
 from analysis.measures.timeline import Timeline
-from analysis.tables.block import Block
+from analysis.tables.block import Block, parts
 
 DEFINITION = "seeks, depth (at the device) and D2C (issue to completion) of each device's own requests."
 
@@ -57,8 +57,11 @@ def disk_bytes(block: Block, number: int, since_ns: int) -> dict[str, int]:
 
     since_ns: what had ended when the counters were first read is not in their increase.
     """
-    of = (block.dev == number) & ~((block.complete_ns > 0) & (block.complete_ns < since_ns))
-    read, write, zeroed = (
-        int(block.bytes[of & block.op.is_(op)].sum()) for op in ("read", "write", "write_zeroes")
-    )
-    return {"read": read, "write": write + zeroed}
+    labels = block.op.labels
+    sums = np.zeros(len(labels) + 1)  # exact below 2**53
+    for at in parts(block.rows):
+        end = block.complete_ns[at]
+        of = (block.dev[at] == number) & ~((end > 0) & (end < since_ns))
+        sums += np.bincount(np.where(of, block.op.codes[at], len(labels)), block.bytes[at], sums.size)
+    moved = {label: int(total) for label, total in zip(labels, sums, strict=False)}
+    return {"read": moved.get("read", 0), "write": moved.get("write", 0) + moved.get("write_zeroes", 0)}

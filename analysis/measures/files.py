@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from analysis.devices import stated
 from analysis.measures.seekers import Counts, SeekerRow, count_by, row
 from analysis.measures.seeks import Moves
 from analysis.measures.statistics import percentiles
 from analysis.run import Run
+from analysis.tables import arrays
 from analysis.tables.block import Block
 from analysis.tables.path import Paths
 from analysis.tables.store import I64, Ints
@@ -113,10 +113,10 @@ def measure_files(
     run: Run, block: Block, found: Moves, continues: npt.NDArray[np.bool_], paths: Paths | None
 ) -> Files:
     """The top files of the reads and writes."""
-    encoded = pa.array(block.ino[found.rows]).dictionary_encode()
-    block.let_go()
-    codes: Ints = encoded.indices.to_numpy()
-    inodes = np.asarray(encoded.dictionary.to_numpy(), dtype=np.int64)
+    encoded = arrays.numbers(block.ino[found.rows]).dictionary_encode()
+    block.let_go("ino")
+    codes: Ints = arrays.to_numpy(encoded.indices)
+    inodes = arrays.to_numpy(encoded.dictionary).astype(np.int64)
     del encoded
     one = not block.rows or bool((block.dev == block.dev[0]).all())
     dev = block.dev[:1] if one else block.dev[found.rows]
@@ -129,9 +129,9 @@ def measure_files(
         place = np.full(numbers.size, -1, dtype=np.int64)
         place[np.isin(numbers, foreign)] = np.arange(len(foreign))
         pairs = (codes.astype(np.int64) << 20) | (place[np.searchsorted(numbers, dev)] + 1)
-        encoded = pa.array(pairs).dictionary_encode()
-        codes = encoded.indices.to_numpy()
-        kinds: I64 = encoded.dictionary.to_numpy()
+        encoded = arrays.numbers(pairs).dictionary_encode()
+        codes = arrays.to_numpy(encoded.indices)
+        kinds: I64 = arrays.to_numpy(encoded.dictionary)
         inodes, whose = inodes[kinds >> 20], (kinds & 0xFFFFF) - 1
     del dev
     every = count_by(block, found, continues, codes, inodes.size)

@@ -145,9 +145,9 @@ def measure_places(block: Block, found: Moves, geometry: Geometry) -> Places | N
                 continue
             seen = True
             first = np.maximum(np.searchsorted(of.edges, sector[here], side="right") - 1, 0)
-            last = np.maximum(np.searchsorted(of.edges, end[here] - 1, side="right") - 1, 0)
             area[here] = of.areas[first]
-            whole[here] = first == last
+            next_edge = np.append(of.edges[1:], np.iinfo(np.int64).max)
+            whole[here] = end[here] <= next_edge[first]
             for one in groups[number]:
                 one.add(sector[here], size[here], seek[here])
         class_ = class_of_label[block.class_.codes[rows]]

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from analysis.measures.timeline import F64
+from analysis.tables import arrays
 from analysis.tables.lock_wait import NOT_SAMPLED, LockWait
 from analysis.tables.store import I64, Words
 
@@ -43,10 +43,8 @@ class Groups:
 
 def _codes(values: npt.NDArray[Any]) -> tuple[I64, int]:
     """Small numbers for the different values, by hashing (np.unique would sort ten million)."""
-    encoded = pa.array(np.ascontiguousarray(values)).dictionary_encode()
-    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64), max(
-        len(encoded.dictionary), 1
-    )
+    encoded = arrays.numbers(values).dictionary_encode()
+    return arrays.to_numpy(encoded.indices).astype(np.int64), max(len(encoded.dictionary), 1)
 
 
 def group(columns: Sequence[npt.NDArray[Any]]) -> Groups:

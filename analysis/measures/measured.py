@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,7 @@ from analysis.measures import (
     throughput,
 )
 from analysis.measures.block_life import BlockLife, measure_block
+from analysis.measures.block_times import BlockTimes, measure_times
 from analysis.measures.devices import DeviceRow, by_device, disk_bytes
 from analysis.measures.statistics import Mean, mean_ci
 from analysis.measures.steps import Step
@@ -161,8 +163,6 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
     block, call, waits, counter = tables.block, tables.call, tables.lock_wait, tables.counter
     found = None
     summaries: dict[str, seeks.SeekSummary] = {}
-    latency_rows: dict[tuple[str, str], list[latency.LatencyRow]] = {}
-    latency_series: dict[str, latency.LatencySeries] = {}
     iops: dict[str, F64] = {}
     seek_rate = None
     counted_by_kind: throughput.Tally | None = None
@@ -171,45 +171,42 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
     distributions: distribution.Distributions | None = None
     device_rows: list[DeviceRow] = []
     first_disk: dict[str, int] | None = None
+    block_life: BlockLife | None = None
+    known = read_geometry(run)
+    places: geometry_places.Places | None = None
+    times: BlockTimes | None = None
     if block is not None:
-        found = seeks.moves(block)
         of_kind = kinds.kinds(block)
-        many = len(of_kind.pairs)
         ops, classes = block.op.present(), block.class_.present()
-        moved = seeks.summaries(found, of_kind.codes, many)
-        summaries["all"] = moved.of(of_kind.of())
-        for op in throughput.OPS:
-            summaries[op] = moved.of(of_kind.of(op))
-        for class_ in classes:
-            summaries[class_] = moved.of(of_kind.of(class_=class_))
-        distances = distribution.by_class(moved.runs, of_kind, absolute=True)
-        del moved
-        seek_rate = seeks.seeks_per_s(block, found, timeline)
-        counted_by_kind = throughput.tally(block, of_kind, timeline)
-        stages = latency.stages(block, of_kind.codes, of_kind.counts)
-        for op in ops:
-            latency_rows[op, ""] = stages.of(of_kind.of(op))
-            of_op = [class_ for class_ in classes if of_kind.of(op, class_)]
-            for class_ in of_op if len(of_op) > 1 else []:
-                latency_rows[op, class_] = stages.of(of_kind.of(op, class_), only="Q2C")
-            iops[op] = counted_by_kind.iops(op)
-        distributions = distribution.Distributions(
-            latency=distribution.by_op(stages.runs["Q2C"], of_kind),
-            distance=distances,
-            size=distribution.by_class(distribution.sizes(block, of_kind), of_kind),
-        )
-        del stages
-        found_devices = with_requests(run, block)
-        if len(found_devices) > 1:
-            device_rows = by_device(block, found, found_devices, timeline)
-        number = counted(run, found_devices)
-        if number is not None:
-            since_ns = 0
-            if counter is not None and len(samples_ns := counter.series("disk.write_bytes")[0]):
-                since_ns = int(samples_ns[0])
-            first_disk = disk_bytes(block, number, since_ns)
-        for op in throughput.OPS:
-            latency_series[op] = latency.series(block, block.op.is_(op), timeline)
+        with ThreadPoolExecutor(1) as beside:
+            timing = beside.submit(measure_times, block, of_kind, ops, classes, timeline, window.end_ns)
+            found = seeks.moves(block)
+            moved = seeks.summaries(found, of_kind.codes, len(of_kind.pairs))
+            summaries["all"] = moved.of(of_kind.of())
+            for op in throughput.OPS:
+                summaries[op] = moved.of(of_kind.of(op))
+            for class_ in classes:
+                summaries[class_] = moved.of(of_kind.of(class_=class_))
+            distances = distribution.by_class(moved.runs, of_kind, absolute=True)
+            del moved
+            seek_rate = seeks.seeks_per_s(block, found, timeline)
+            counted_by_kind = throughput.tally(block, of_kind, timeline)
+            iops = {op: counted_by_kind.iops(op) for op in ops}
+            found_devices = with_requests(run, block)
+            if len(found_devices) > 1:
+                device_rows = by_device(block, found, found_devices, timeline)
+            number = counted(run, found_devices)
+            if number is not None:
+                since_ns = 0
+                if counter is not None and len(samples_ns := counter.series("disk.write_bytes")[0]):
+                    since_ns = int(samples_ns[0])
+                first_disk = disk_bytes(block, number, since_ns)
+            places = geometry_places.measure_places(block, found, known)
+            block_life = measure_block(
+                run, block, found, window.start_ns, window.end_ns, timing.result, tables.paths, tables.plug
+            )
+            times = timing.result()
+        distributions = distribution.Distributions(times.latency, distances, times.size)
     app = app_bytes = None
     if call is not None:
         app = {op: throughput.application_mb_s(call, op, timeline) for op in throughput.OPS}
@@ -231,7 +228,6 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
             waits, tables.lock_names, tables.stacks, tables.paths.names if tables.paths else {}, timeline
         )
     correlations, grid, why_not = _correlations(tables, window, found)
-    known = read_geometry(run)
     whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
     return Measured(
         window=window,
@@ -246,12 +242,12 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         seeks_per_s=seek_rate,
         seeks_mean=mean_ci(seek_rate[whole]) if seek_rate is not None else None,
         iops=iops,
-        latency_rows=latency_rows,
-        latency_series=latency_series,
+        latency_rows=times.latency_rows if times else {},
+        latency_series=times.latency_series if times else {},
         distributions=distributions,
         untimed=int((~block.timed).sum()) if block else 0,
-        depth_device=queue_depth.at_device(block, timeline) if block else None,
-        depth_all=queue_depth.in_all(block, timeline) if block else None,
+        depth_device=times.depth_device if times else None,
+        depth_all=times.depth_all if times else None,
         lock_waits=lock_waits,
         lock_holders=lock_holders.measure_holders(lock_waits, tables.stacks) if lock_waits else None,
         lock_samples=lock_samples.measure_samples(tables.lock_sample, lock_waits, tables.stacks)
@@ -270,13 +266,9 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         writeback=memory.level(counter, "mem.writeback_bytes", timeline) if counter else None,
         disk_counters=disk,
         disk_bytes=first_disk,
-        block_life=measure_block(run, block, found, window.start_ns, window.end_ns, tables.paths, tables.plug)
-        if block is not None and found is not None
-        else None,
+        block_life=block_life,
         geometry=known,
-        places=geometry_places.measure_places(block, found, known)
-        if block is not None and found is not None
-        else None,
+        places=places,
         devices=device_rows,
         phase_rows=phases.by_phase(tables.phases, window.start_ns, window.end_ns, block, found, call, waits)
         if tables.phases and tables.phases.name

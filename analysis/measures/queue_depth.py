@@ -13,8 +13,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.depth_steps import in_order, steps
 from analysis.measures.timeline import F64, Timeline
-from analysis.tables.block import Block, parts
+from analysis.tables.block import Block
 from analysis.tables.store import I64
 
 DEFINITION = (
@@ -31,48 +32,56 @@ class Depth:
     highest: F64
 
 
-def _at(times: I64, edges: I64) -> tuple[I64, F64]:
-    """At each edge: how many sorted times are not after it, and the sum of (edge - time) over those."""
-    before = np.searchsorted(times, edges, side="right")
+def _at(times: I64, edges: I64, zero: int) -> tuple[I64, F64]:
+    """At each edge (after zero): how many sorted times are not after it, and the sum of edge - time there."""
+    before = np.searchsorted(times, edges + zero, side="right")
     sums = np.zeros(edges.size)
     total = 0.0
     for i, (first, last) in enumerate(pairwise((0, *(int(n) for n in before)))):
-        total += float(times[first:last].sum(dtype=np.float64))
+        total += float((times[first:last] - zero).sum(dtype=np.float64))
         sums[i] = total
     return before, before * edges.astype(np.float64) - sums
 
 
-def depth(begin_ns: I64, end_ns: I64, timeline: Timeline) -> Depth:
-    """Depth of intervals [begin, end) over the timeline. Sorts its arguments in place."""
+class Highest:
+    """The highest depth of each bin, of steps that are added in order."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.inner = timeline.edges_ns[1:-1] - timeline.edges_ns[0]
+        self.depths = np.zeros(timeline.bins, dtype=np.int64)
+
+    def add(self, moments: I64, depths: I64) -> None:
+        """Some steps; those outside the timeline count in its first or last bin."""
+        first = np.concatenate(([0], np.searchsorted(moments, self.inner)))
+        some = np.flatnonzero(np.diff(first, append=moments.size))
+        self.depths[some] = np.maximum(self.depths[some], np.maximum.reduceat(depths, first[some]))
+
+
+def depth_of(begin: I64, end: I64, timeline: Timeline, highest: Highest) -> Depth:
+    """Depth of sorted begins and ends, of which all steps were added to `highest`."""
     zero = int(timeline.edges_ns[0])
     edges = timeline.edges_ns - zero
-    begin, end = begin_ns, end_ns
-    for times in (begin, end):
-        times -= zero
-        times.sort()
-    begun, begin_area = _at(begin, edges)
-    ended, end_area = _at(end, edges)
+    begun, begin_area = _at(begin, edges, zero)
+    ended, end_area = _at(end, edges, zero)
     mean = np.maximum(np.diff(begin_area - end_area), 0.0) / np.diff(edges)
-    highest = (begun - ended)[:-1].astype(np.float64)
-    # the depth rises only at a begin: the highest is at one of them, or at the bin's start
-    for part in parts(begin.size):
-        at = begin[part]
-        first, last = np.searchsorted(end, at[[0, -1]], side="right")
-        gone = first + np.searchsorted(end[first:last], at, side="right")
-        depths = np.arange(part.start + 1, part.stop + 1) - gone
-        bins = timeline.index(at + zero)
-        changes = np.flatnonzero(np.diff(bins, prepend=-1))
-        here = bins[changes]
-        highest[here] = np.maximum(highest[here], np.maximum.reduceat(depths, changes))
-    return Depth(mean, np.maximum(highest, 0.0))
+    # between two steps the depth is that of the step before: a bin's first is from before it
+    return Depth(mean, np.maximum(highest.depths, np.maximum((begun - ended)[:-1], 0)).astype(np.float64))
+
+
+def depth(begin: I64, end: I64, timeline: Timeline) -> Depth:
+    """Depth of intervals over the timeline; begin and end: sorted."""
+    highest = Highest(timeline)
+    for moments, depths in steps(begin, end, int(timeline.edges_ns[0])):
+        highest.add(moments, depths)
+    return depth_of(begin, end, timeline, highest)
 
 
 def at_device(block: Block, timeline: Timeline, among: npt.NDArray[np.bool_] | None = None) -> Depth:
     """Requests issued and not completed, or those `among` them."""
     rows = block.timed if among is None else block.timed & among
-    return depth(block.issue_ns[rows], block.complete_ns[rows], timeline)
+    return depth(in_order(block.issue_ns, rows), in_order(block.complete_ns, rows), timeline)
 
 
 def in_all(block: Block, timeline: Timeline) -> Depth:
     """Requests queued and not completed."""
-    return depth(block.queue_ns[block.timed], block.complete_ns[block.timed], timeline)
+    return depth(in_order(block.queue_ns, block.timed), in_order(block.complete_ns, block.timed), timeline)

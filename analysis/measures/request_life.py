@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -94,9 +93,9 @@ class Life:
         return [name for name in STAGES if any(name in row.stages for row in self.groups["direction"])]
 
 
-def _renamed(words: Words, labels: list[str]) -> npt.NDArray[np.int16]:
+def _renamed(words: Words, labels: list[str]) -> npt.NDArray[np.int32]:
     """By word: its index in labels; what is not among them gets the next number."""
-    number = np.full(max(len(words.labels), 1), len(labels), dtype=np.int16)
+    number = np.full(max(len(words.labels), 1), len(labels), dtype=np.int32)
     for i, label in enumerate(words.labels):
         if label in labels:
             number[i] = labels.index(label)
@@ -111,7 +110,7 @@ def _top(words: Words, many: int) -> tuple[list[str], int]:
 
 
 def _parts(block: Block, stage: str) -> Iterator[Part]:
-    """Of some rows at a time: which have the stage, and how long it took those; nothing if none has it."""
+    """Of some rows at a time: which have the stage, and how long it took (none: any number); or nothing."""
     insert = block.rare("insert_ns") if stage in ("G2I", "Q2I", "I2D") else block.issue_ns
     allocated = block.get_request_ns if stage in ("Q2G", "G2I") else block.queue_ns
     if insert is None or allocated is None or (stage == "Q2D" and not block.queue_seen):
@@ -126,7 +125,7 @@ def _parts(block: Block, stage: str) -> Iterator[Part]:
             has &= (block.queue_ns[rows] <= insert[rows]) & (insert[rows] <= block.issue_ns[rows])
         if stage in ("Q2G", "G2I"):
             has &= (block.queue_ns[rows] <= allocated[rows]) & (allocated[rows] <= insert[rows])
-        yield rows, has, last[rows][has] - first[rows][has]
+        yield rows, has, last[rows] - first[rows]
 
 
 def _mean(total: float, count: int) -> float | None:
@@ -135,40 +134,47 @@ def _mean(total: float, count: int) -> float | None:
 
 def merging(block: Block) -> list[MergeRow]:
     """One row an op, most frequent first."""
+    many = len(block.op.labels)
+    requests, most = np.zeros(many, dtype=np.int64), np.zeros(many, dtype=np.int64)
+    merged, merges, requeued, requeues, timed, q2m, m2d = np.zeros((7, many))
     all_merges, all_requeues = block.merges, block.requeues
-    all_q2m, all_m2d = block.q2m_ns, block.m2d_ns
-    rows = []
-    for op in block.op.present():
-        of = block.op.is_(op)
-        merges, requeues = all_merges[of], all_requeues[of]
-        timed, q2m, m2d = 0, 0.0, 0.0
-        if all_q2m is not None and all_m2d is not None:
-            known = of & (all_q2m > 0) & (all_m2d > 0) & block.timed
-            timed = int(all_merges[known].sum(dtype=np.int64))
-            q2m, m2d = (float(sums[known].sum(dtype=np.float64)) for sums in (all_q2m, all_m2d))
-        rows.append(
-            MergeRow(
-                op=op,
-                requests=int(merges.size),
-                merged_requests=int((merges > 0).sum()),
-                merges=int(merges.sum(dtype=np.int64)),
-                most_merges=int(merges.max()),
-                requeued_requests=int((requeues > 0).sum()),
-                requeues=int(requeues.sum(dtype=np.int64)),
-                timed_merges=timed,
-                q2m_ns=_mean(q2m, timed),
-                m2d_ns=_mean(m2d, timed),
-            )
+    q2m_ns, m2d_ns = block.q2m_ns, block.m2d_ns
+    for at in parts(block.rows):
+        op = block.op.codes[at]
+        requests += np.bincount(op, minlength=many)
+        for column, having, total in ((all_merges, merged, merges), (all_requeues, requeued, requeues)):
+            some = np.flatnonzero(column[at])  # few
+            having += np.bincount(op[some], minlength=many)
+            total += np.bincount(op[some], column[at][some], many)
+        some = np.flatnonzero(all_merges[at])
+        np.maximum.at(most, op[some], all_merges[at][some])
+        if q2m_ns is not None and m2d_ns is not None:
+            some = np.flatnonzero((q2m_ns[at] > 0) & (m2d_ns[at] > 0) & block.timed[at])
+            for total, values in ((timed, all_merges), (q2m, q2m_ns), (m2d, m2d_ns)):
+                total += np.bincount(op[some], values[at][some], many)
+    return [
+        MergeRow(
+            op=block.op.labels[i],
+            requests=int(requests[i]),
+            merged_requests=int(merged[i]),
+            merges=int(merges[i]),
+            most_merges=int(most[i]),
+            requeued_requests=int(requeued[i]),
+            requeues=int(requeues[i]),
+            timed_merges=int(timed[i]),
+            q2m_ns=_mean(float(q2m[i]), int(timed[i])),
+            m2d_ns=_mean(float(m2d[i]), int(timed[i])),
         )
-    return rows
+        for i in np.argsort(-requests, kind="stable")
+        if requests[i]
+    ]
 
 
 def _groups(block: Block) -> tuple[Groups, int]:
     """Every row's place in each grouping, and how many names of processes are beyond the top ones."""
     moving = block.moves_data
-    limits = np.array([limit for limit, _ in SIZES], dtype=np.int64)
     labels: dict[str, list[str]] = {}
-    numbers: list[tuple[Words, npt.NDArray[np.int16]]] = []
+    numbers: list[tuple[Words, npt.NDArray[np.int32]]] = []
     more = 0
     for name, words, many in (
         ("direction", block.op, KINDS),
@@ -181,10 +187,13 @@ def _groups(block: Block) -> tuple[Groups, int]:
     labels["size"] = [*(label for _, label in SIZES), "more"]
     code = np.empty(block.rows, dtype=np.int32)
     for rows in parts(block.rows, CHUNK):
-        op, class_, process = (number[words.codes[rows]].astype(np.int32) for words, number in numbers)
-        size = np.searchsorted(limits, block.bytes[rows])
-        class_ = np.where(moving[rows], class_, len(labels["class"]))
-        size = np.where(moving[rows], size, len(labels["size"]))
+        op, class_, process = (number[words.codes[rows]] for words, number in numbers)
+        size = np.zeros(rows.stop - rows.start, dtype=np.int32)
+        for limit, _ in SIZES:
+            size += block.bytes[rows] > limit
+        if not moving[rows].all():
+            class_ = np.where(moving[rows], class_, np.int32(len(labels["class"])))
+            size = np.where(moving[rows], size, np.int32(len(labels["size"])))
         one = op * (len(labels["class"]) + 1) + class_
         one = one * (len(labels["process"]) + 1) + process
         code[rows] = one * (len(labels["size"]) + 1) + size
@@ -197,12 +206,12 @@ def measure_life(block: Block) -> Life:
     shown = groups.labels
     rows: dict[str, dict[str, dict[str, Stage]]] = {name: {} for name in groups.labels}
     for stage in STAGES:
-        for (group, label), found in measure_stage(groups, partial(_parts, block, stage)).items():
+        for (group, label), found in measure_stage(groups, _parts(block, stage)).items():
             rows[group].setdefault(label, {})[stage] = found
     del groups
-    block.let_go()
+    block.let_go("insert_ns", "get_request_ns")
     merges = merging(block)
-    block.let_go()
+    block.let_go("merges", "requeues", "q2m_ns", "m2d_ns")
     return Life(
         {
             group: [

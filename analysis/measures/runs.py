@@ -14,7 +14,7 @@ import numpy as np
 from analysis.tables.store import I64, Ints
 
 
-def sorted_runs(most: Sequence[int], parts: Iterable[tuple[Ints, I64]]) -> list[Ints]:
+def sorted_runs(most: Sequence[int], parts: Iterable[tuple[Ints, Ints]]) -> list[Ints]:
     """The values of each code, sorted. most: for each code, so many values at most.
 
     parts: codes and values, some rows at a time.
@@ -29,13 +29,17 @@ def sorted_runs(most: Sequence[int], parts: Iterable[tuple[Ints, I64]]) -> list[
             narrow: Ints = values.astype(np.int32)
         else:
             narrow = values
-        for code, count in enumerate(np.bincount(codes).tolist()):
+        counts = np.bincount(codes).tolist()
+        if max(counts) < codes.size:
+            narrow = narrow[np.argsort(codes, kind="stable")]  # by radix: codes are narrow
+        done = 0
+        for code, count in enumerate(counts):
             if count:
                 if runs[code].dtype != narrow.dtype and narrow.dtype == np.int64:
                     runs[code] = runs[code].astype(np.int64)
-                into = runs[code][filled[code] : filled[code] + count]
-                into[:] = narrow if count == codes.size else narrow[codes == code]
+                runs[code][filled[code] : filled[code] + count] = narrow[done : done + count]
                 filled[code] += count
+                done += count
     for code, count in enumerate(filled):
         runs[code] = runs[code][:count]
         runs[code].sort()

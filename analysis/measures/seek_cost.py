@@ -19,7 +19,7 @@ import numpy as np
 
 from analysis.measures.seeks import NEAR_SECTORS, distances
 from analysis.measures.timeline import F64
-from analysis.tables.block import SECTOR_BYTES, Block
+from analysis.tables.block import SECTOR_BYTES, Block, parts
 from analysis.tables.store import Ints
 
 REVOLUTION_MS = 60_000 / 7200
@@ -79,35 +79,37 @@ def position_ms(distance_sectors: F64, disk_bytes: int) -> F64:
     return times
 
 
-def cost(block: Block, rows: Ints, first: int, last: int, disk_bytes: int) -> Cost:
-    """Of rows[first:last], all of one device. The first costs no movement: nothing was before."""
-    position = transfer = 0.0
+def movement(block: Block, rows: Ints, first: int, last: int, disk_bytes: int) -> tuple[int, float]:
+    """Seeks and seconds of rows[first:last], all of one device. The first is free: nothing was before."""
+    position = 0.0
     seeks = 0
     for part, distance in distances(block, rows, first, last):
         if part.start == first:
             distance[0] = 0
         seeks += int((np.abs(distance) > NEAR_SECTORS).sum())
         position += float(position_ms(distance.astype(np.float64), disk_bytes).sum())
+    return seeks, position / 1e3
+
+
+def transfer_s(block: Block, rows: Ints, disk_bytes: int) -> float:
+    """Of these rows, whatever their order."""
+    total = 0.0
+    for part in parts(rows.size):
         here = rows[part]
-        at = np.clip(block.sector[here] * float(SECTOR_BYTES) / disk_bytes, 0.0, 1.0)
-        transfer += float((block.bytes[here] / (OUTER_BYTES_S - (OUTER_BYTES_S - INNER_BYTES_S) * at)).sum())
-    return Cost(seeks, position / 1e3, transfer)
+        at = np.clip(block.sector[here] * (SECTOR_BYTES / disk_bytes), 0.0, 1.0)
+        total += float((block.bytes[here] / (OUTER_BYTES_S - (OUTER_BYTES_S - INNER_BYTES_S) * at)).sum())
+    return total
 
 
 def by_order(block: Block, issued: Ints, queued: Ints, sizes: dict[int, int]) -> list[OrderRow]:
     """One row per device (rows in turn are in order of devices); sizes: of devices where known."""
     dev = block.dev[issued]
     edges = [0, *(int(i) + 1 for i in np.flatnonzero(dev[1:] != dev[:-1])), int(dev.size)] if dev.size else []
-    rows = []
+    found = []
     for first, last in pairwise(edges):
         number = int(dev[first])
         disk_bytes = max(sizes.get(number, 0), LEAST_BYTES)
-        rows.append(
-            OrderRow(
-                dev=number,
-                requests=last - first,
-                issued=cost(block, issued, first, last, disk_bytes),
-                queued=cost(block, queued, first, last, disk_bytes),
-            )
-        )
-    return rows
+        transfer = transfer_s(block, issued[first:last], disk_bytes)
+        costs = [Cost(*movement(block, rows, first, last, disk_bytes), transfer) for rows in (issued, queued)]
+        found.append(OrderRow(number, last - first, *costs))
+    return found

@@ -56,17 +56,24 @@ def count_by(block: Block, found: Moves, continues: npt.NDArray[np.bool_], codes
     whole = np.zeros((6, many + 1), dtype=np.int64)
     distance, away = np.zeros(many + 1), np.zeros(many + 1)
     for at in parts(found.rows.size, max(1 << 16, 8 * many)):
-        code = np.where((codes[at] >= 0) & (codes[at] < many), codes[at], many)
-        size = block.bytes[found.rows[at]]
-        whole[0] += np.bincount(code, minlength=many + 1)
-        whole[1] += np.bincount(code, size, many + 1).astype(np.int64)
-        which = (found.has_previous[at], found.is_seek[at], found.is_sequential[at], continues[at])
-        for i, among in enumerate(which, 2):
-            whole[i] += np.bincount(code[among], minlength=many + 1)
+        code = codes[at].astype(np.int64)
+        if code.size and not 0 <= int(code.min()) <= int(code.max()) < many:
+            code[(code < 0) | (code > many)] = many
+        whole[1] += np.bincount(code, block.bytes[found.rows[at]], many + 1).astype(np.int64)
         seek = found.is_seek[at]
+        truths = (found.has_previous[at], seek, found.is_sequential[at], continues[at])
+        # which of the truths hold, as four bits behind the code: counted once
+        bits = np.zeros(code.size, dtype=np.uint8)
+        for i, truth in enumerate(truths):
+            bits |= truth.view(np.uint8) << np.uint8(i)
+        counted = np.bincount(code << 4 | bits, minlength=(many + 1) * 16).reshape(many + 1, 16)
+        whole[0] += counted.sum(axis=1)
+        for i in range(len(truths)):
+            whole[2 + i] += counted[:, np.arange(16) >> i & 1 == 1].sum(axis=1)
+        code = code[seek]
         moved: F64 = found.distance_sectors[at][seek].astype(np.float64) * SECTOR_BYTES
-        distance += np.bincount(code[seek], moved, many + 1)
-        away += np.bincount(code[seek], np.abs(moved), many + 1)
+        distance += np.bincount(code, moved, many + 1)
+        away += np.bincount(code, np.abs(moved), many + 1)
     requests, size, with_previous, seeks, sequential, in_stream = whole[:, :many]
     return Counts(requests, size, with_previous, seeks, sequential, in_stream, distance[:many], away[:many])
 

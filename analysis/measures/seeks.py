@@ -20,7 +20,7 @@ from analysis.measures.nearly_sorted import order
 from analysis.measures.runs import absolute, percentiles, sorted_runs
 from analysis.measures.timeline import F64, Timeline
 from analysis.tables.block import SECTOR_BYTES, Block, parts
-from analysis.tables.store import I64, Ints
+from analysis.tables.store import I64, SMALL, Ints
 
 NEAR_SECTORS = 128
 DEFINITION = (
@@ -37,7 +37,7 @@ class Moves:
     """One entry a read or write in issue order (per device): its row, its distance, has it a predecessor."""
 
     rows: Ints
-    distance_sectors: I64
+    distance_sectors: Ints
     has_previous: npt.NDArray[np.bool_]
 
     @cached_property
@@ -102,7 +102,8 @@ def distances(block: Block, rows: Ints, first: int, last: int) -> Iterator[tuple
 def moves(block: Block) -> Moves:
     """Distances of all reads and writes, in issue order on each device."""
     rows = in_turn(block)
-    distance = np.zeros(rows.size, dtype=np.int64)
+    near = -SMALL < int(block.sector.min(initial=0)) <= int(block.sector.max(initial=0)) < SMALL
+    distance: Ints = np.zeros(rows.size, dtype=np.int32 if near else np.int64)
     has_previous = np.ones(rows.size, dtype=np.bool_)
     has_previous[:1] = False
     for at, found in distances(block, rows, 0, rows.size):
@@ -147,7 +148,7 @@ def summaries(found: Moves, codes: Ints, many: int) -> Summaries:
     for at in parts(found.rows.size):
         most += np.bincount(codes[found.rows[at][found.is_seek[at]]], minlength=many)
 
-    def seeks() -> Iterator[tuple[Ints, I64]]:
+    def seeks() -> Iterator[tuple[Ints, Ints]]:
         for at in parts(found.rows.size):
             code = codes[found.rows[at]]
             each = (None, found.has_previous[at], found.is_sequential[at])

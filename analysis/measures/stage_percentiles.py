@@ -2,23 +2,24 @@
 """Mean and exact percentiles of one stage of requests, for many overlapping groups of them at once.
 
 Requests that are in the same groups throughout are one cell. A histogram a cell tells in which bucket each
-group's percentile lies; only what is in those buckets is looked at again. Memory: four bytes a request, and
+group's percentile lies; only what is in those buckets is looked at again. Memory: six bytes a request, and
 what is in the buckets looked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables.store import I64
+from analysis.tables.block import parts as row_parts
+from analysis.tables.store import I64, Ints
 
 PERCENTS = (50.0, 90.0, 99.0, 100.0)
 FEW_CELLS = 512  # with more, buckets are wider, so that the histograms stay small
-Part = tuple[slice, npt.NDArray[np.bool_], I64]  # rows; which of them have the stage; how long it took those
+Part = tuple[slice, npt.NDArray[np.bool_], I64]  # rows; which of them have the stage; how long it took each
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Groups:
 
     labels: dict[str, list[str]]
     members: dict[tuple[str, str], npt.NDArray[np.bool_]]
-    cell: npt.NDArray[np.int32]
+    cell: npt.NDArray[np.int16]
     cells: int
 
     @staticmethod
@@ -47,7 +48,7 @@ class Groups:
         """
         bases = [len(some) + 1 for some in labels.values()]
         used = np.flatnonzero(np.bincount(code, minlength=1))
-        number = np.zeros(int(used[-1]) + 1 if used.size else 1, dtype=np.int32)
+        number = np.zeros(int(used[-1]) + 1 if used.size else 1, dtype=np.int16)
         number[used] = np.arange(used.size)
         members: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
         digits = used.copy()
@@ -58,28 +59,36 @@ class Groups:
         return Groups(labels, members, number[code], int(used.size))
 
 
-def bucket(ns: I64, shift: int) -> npt.NDArray[np.int32]:
+def bucket(ns: Ints, shift: int) -> npt.NDArray[np.int32]:
     """The first bits of the number as a 32-bit float: they keep the order. 2**(23 - shift) an octave."""
     bits = (ns + 1).astype(np.float32).view(np.int32)
     return np.asarray((bits >> shift) - (127 << (23 - shift)), dtype=np.int32)
 
 
-def measure_stage(groups: Groups, parts: Callable[[], Iterator[Part]]) -> dict[tuple[str, str], Stage]:
+def measure_stage(groups: Groups, parts: Iterable[Part]) -> dict[tuple[str, str], Stage]:
     """The stage over each label's requests that have it; labels without any are left out."""
     shift = 16 if groups.cells <= FEW_CELLS else 20
     buckets = 64 << (23 - shift)
-    keys = np.full(groups.cell.size, -1, dtype=np.int32)  # cell and bucket of the rows that have the stage
-    sums = np.zeros(groups.cells)
-    histogram = np.zeros(groups.cells * buckets, dtype=np.int64)
-    for rows, has, ns in parts():
-        if not ns.size:
-            continue
-        cell = groups.cell[rows][has]
-        key = cell * np.int32(buckets) + bucket(ns, shift)
-        keys[rows][has] = key
-        sums += np.bincount(cell, ns, groups.cells)  # float64 is exact to 2**53 ns
-        histogram += np.bincount(key, minlength=histogram.size)
-    counts = histogram.reshape(groups.cells, buckets)
+    taken: Ints = np.full(groups.cell.size, -1, dtype=np.int32)  # ns of each row; -1: it lacks the stage
+    # one cell more is of those that lack it
+    sums = np.zeros(groups.cells + 1)
+    histogram = np.zeros((groups.cells + 1) * buckets, dtype=np.int64)
+
+    def keyed(cell: Ints, ns: Ints) -> npt.NDArray[np.int32]:
+        return cell * np.int32(buckets) + bucket(ns, shift)
+
+    for rows, has, ns in parts:
+        cell = groups.cell[rows]
+        if not has.all():
+            cell, ns = np.where(has, cell, np.int16(groups.cells)), np.where(has, ns, -1)
+        if taken.dtype == np.int32 and int(ns.max(initial=0)) >= np.iinfo(np.int32).max:
+            taken = taken.astype(np.int64)
+        taken[rows] = ns
+        ns = np.maximum(ns, 0)
+        sums += np.bincount(cell, ns, sums.size)  # float64 is exact to 2**53 ns
+        histogram += np.bincount(keyed(cell, ns), minlength=histogram.size)
+    counts = histogram[: groups.cells * buckets].reshape(groups.cells, buckets)
+    sums = sums[:-1]
     requests = counts.sum(axis=1)
     targets: dict[tuple[str, str], I64] = {}
     wanted = np.zeros(counts.shape, dtype=np.bool_)
@@ -89,17 +98,18 @@ def measure_stage(groups: Groups, parts: Callable[[], Iterator[Part]]) -> dict[t
             up_to = counts[member].sum(axis=0).cumsum()
             targets[name] = np.searchsorted(up_to, _ranks(total))
             wanted[np.ix_(member, targets[name])] = True
-    flat = wanted.reshape(-1)
-    found_keys, found_ns = [], []
-    for rows, has, ns in parts() if targets else ():
-        key = keys[rows][has]
-        hit = np.flatnonzero(flat[key])
-        found_keys.append(key[hit])
-        found_ns.append(ns[hit])
     stages: dict[tuple[str, str], Stage] = {}
     done: dict[bytes, Stage] = {}  # groups of the same requests
     if not targets:
         return stages
+    flat = wanted.reshape(-1)
+    found_keys, found_ns = [], []
+    for rows in row_parts(taken.size):
+        ns = taken[rows]
+        key = keyed(groups.cell[rows], np.maximum(ns, 0))
+        hit = np.flatnonzero(flat[key] & (ns >= 0))
+        found_keys.append(key[hit])
+        found_ns.append(ns[hit])
     key, ns = np.concatenate(found_keys), np.concatenate(found_ns)
     cell, at = np.divmod(key, np.int32(buckets))
     for name, target in targets.items():

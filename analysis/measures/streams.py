@@ -8,6 +8,7 @@ direction, ended exactly where it begins, and no other has begun there since.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,12 +55,16 @@ class Streams:
 
 def predecessors(start: I64, end: I64) -> Ints:
     """For requests of one device and direction in issue order: which one each continues, -1 for none."""
-    n = start.size
+    return _predecessors(start.size, lambda at: (start[at], end[at]))
+
+
+def _predecessors(n: int, places: Callable[[slice], tuple[I64, I64]]) -> Ints:
+    """places: where some of the n requests start and end."""
     previous: Ints = np.full(n, -1, dtype=np.int32 if n < 1 << 31 else np.int64)
     for first in range(0, n, STEP):
         low = max(first - WINDOW, 0)
         high = min(first + STEP, n)
-        begins, ends = start[low:high], end[low:high]
+        begins, ends = places(slice(low, high))
         position = np.arange(high - low, dtype=np.int64) << 1
         keys = np.concatenate(
             (
@@ -97,12 +102,13 @@ def measure_streams(block: Block, found: Moves) -> Streams:
             del mine
             if not at.size:
                 continue
-            length = length_sectors(block, found.rows[at])
-            start = block.sector[found.rows[at]]
-            end = start + length
-            del length
-            previous = predecessors(start, end)
-            del start, end
+
+            def places(part: slice, at: Ints = at) -> tuple[I64, I64]:
+                rows = found.rows[at[part]]
+                start = block.sector[rows]
+                return start, start + length_sectors(block, rows)
+
+            previous = _predecessors(at.size, places)
             goes_on = previous >= 0
             continues[at] = goes_on
             after = np.flatnonzero(goes_on)

@@ -211,10 +211,12 @@ class Block:
     kept: dict[str, Ints | None] = field(default_factory=dict)
 
     def rare(self, name: str) -> Ints | None:
-        """A column that is in memory from its first use until let_go()."""
-        if name not in self.kept:
-            self.kept[name] = self.read(name)
-        return self.kept[name]
+        """A column that is in memory from its first use until let_go(), which another thread may do."""
+        try:
+            return self.kept[name]
+        except KeyError:
+            column = self.kept[name] = self.read(name)
+            return column
 
     @cached_property
     def queue_seen(self) -> bool:
@@ -223,9 +225,10 @@ class Block:
             bool((self.queue_ns[at] < self.issue_ns[at])[self.timed[at]].any()) for at in parts(self.rows)
         )
 
-    def let_go(self) -> None:
-        """Give the memory of the rare columns back."""
-        self.kept.clear()
+    def let_go(self, *names: str) -> None:
+        """Give the memory of these rare columns back."""
+        for name in names:
+            self.kept.pop(name, None)
 
     def _or_zeros(self, name: str) -> Ints:
         column = self.rare(name)

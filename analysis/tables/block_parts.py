@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from analysis.errors import TableError
 from analysis.run import clean
+from analysis.tables import arrays
 from analysis.tables.store import I64, Stored, Words
 
 PART_ROWS = 500_000
@@ -43,15 +44,13 @@ def parts(stored: Stored) -> Iterator[Part]:
 
 
 def _ints(batch: Any, name: str) -> I64:
-    column = batch.column(name)
-    column = column.fill_null(0) if column.null_count else column
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(arrays.to_numpy(batch.column(name)), dtype=np.int64)
 
 
 def _words(batch: Any, name: str) -> Words:
     column = batch.column(name)
     labels = tuple(clean(label, 60) for label in column.dictionary.to_pylist())
-    return Words(np.asarray(column.indices.to_numpy(zero_copy_only=False)), labels)
+    return Words(arrays.to_numpy(column.indices), labels)
 
 
 def _part(batch: Any) -> Part:

@@ -8,8 +8,9 @@ report. Each file's metadata carries the schema version, the units, the recordin
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from analysis.errors import TableError
 from analysis.files import open_regular, publish, temporary_beside
 from analysis.run import as_int, clean
+from analysis.tables import arrays
 from analysis.tables.rec import Recording
 
 SCHEMA_VERSION = 1
@@ -112,7 +114,7 @@ def word_array(codes: npt.NDArray[Any], words: dict[int, str]) -> Any:
         numbers, inverse = np.unique(codes, return_inverse=True)
         indices = inverse.astype(np.int32)
     labels = [words.get(int(n), f"unknown:{int(n)}") for n in numbers]
-    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(labels, pa.string()))
+    return pa.DictionaryArray.from_arrays(arrays.numbers(indices), arrays.strings(labels))
 
 
 def text_array(raw: npt.NDArray[np.bytes_]) -> Any:
@@ -126,14 +128,14 @@ def text_array(raw: npt.NDArray[np.bytes_]) -> Any:
     labels = []
     for value in encoded.dictionary.to_pylist():
         labels.append(clean(value.split(b"\0")[0].decode("utf-8", "backslashreplace")))
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(labels, pa.string()))
+    return pa.DictionaryArray.from_arrays(encoded.indices, arrays.strings(labels))
 
 
 def constant(column: Column, rows: int) -> Any:
     """A column that the recording is too old for."""
     if column.kind in ("word", "text"):
-        codes = pa.array(np.zeros(rows, dtype=np.int32))
-        return pa.DictionaryArray.from_arrays(codes, pa.array([str(column.if_missing)], pa.string()))
+        codes = arrays.numbers(np.zeros(rows, dtype=np.int32))
+        return pa.DictionaryArray.from_arrays(codes, arrays.strings([str(column.if_missing)]))
     if column.zero_is_null and column.if_missing == 0:
         return pa.nulls(rows, ARROW_TYPES[column.kind])
     return pa.array([column.if_missing], ARROW_TYPES[column.kind]).take(pa.array(np.zeros(rows, np.int64)))
@@ -148,13 +150,10 @@ def _array(column: Column, lot: Mapping[str, npt.NDArray[Any]], rows: int, recor
     if column.kind == "text":
         return text_array(values)
     if column.kind == "bool":
-        return pa.array(values != 0)
+        return arrays.bools(values != 0)
     if column.kind == "hist":
-        return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), 256)
-    if not column.zero_is_null:
-        return pa.array(values)
-    valid = np.packbits(values != 0, bitorder="little")
-    return pa.Array.from_buffers(pa.int64(), rows, [pa.py_buffer(valid), pa.py_buffer(values)])
+        return pa.FixedSizeListArray.from_arrays(arrays.numbers(values.reshape(-1)), 256)
+    return arrays.numbers(values, column.zero_is_null)
 
 
 def _lots(
@@ -271,6 +270,7 @@ class Stored:
     file: Any  # pq.ParquetFile
     about: dict[str, Any]
     absent: Mapping[str, Column]  # columns that the file is too old to have
+    lock: threading.Lock = field(default_factory=threading.Lock)  # one thread reads at a time
 
     @property
     def rows(self) -> int:
@@ -301,7 +301,9 @@ class Stored:
         done = 0
         try:
             for group in range(self.file.num_row_groups):
-                for part in self.file.read_row_group(group, [name], use_threads=False).column(0).chunks:
+                with self.lock:
+                    column = self.file.read_row_group(group, [name], use_threads=False).column(0)
+                for part in column.chunks:
                     yield slice(done, done + len(part)), part
                     done += len(part)
         except (OSError, pa.ArrowException, ValueError) as error:
@@ -311,7 +313,7 @@ class Stored:
 
     def _numbers(self, name: str) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
         for at, part in self._parts(name):
-            yield at, (part.fill_null(0) if part.null_count else part).to_numpy(zero_copy_only=False)
+            yield at, arrays.to_numpy(part)
 
     def ints(self, name: str) -> I64:
         """An integer column; a null becomes 0."""
@@ -357,7 +359,7 @@ class Stored:
             codes = codes.astype(
                 np.promote_types(codes.dtype, np.min_scalar_type(-len(numbers) - 1)), copy=False
             )
-            indices = part.indices.to_numpy(zero_copy_only=False)
+            indices = arrays.to_numpy(part.indices)
             if here != list(range(len(here))):
                 indices = np.array(here, dtype=codes.dtype)[indices]
             codes[at] = indices
@@ -367,7 +369,7 @@ class Stored:
         """A column of histograms, rows x 256."""
         values = np.empty((self.rows, 256), dtype=np.int64)
         for at, part in self._parts(name):
-            values[at] = part.flatten().to_numpy().reshape(-1, 256)
+            values[at] = arrays.to_numpy(part.flatten()).reshape(-1, 256)
         return values
 
     def to_pylist(self) -> list[dict[str, Any]]:

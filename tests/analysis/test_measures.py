@@ -154,7 +154,8 @@ def test_queue_depth_against_counting_every_moment(items: list[tuple[int, int]])
     begin = [a for a, _ in items]
     end = [min(a + took, 1000) for a, took in items]
     line = Timeline(0, np.arange(0, 1001, 100), 0, 100, 0)
-    found = queue_depth.depth(np.array(begin, dtype=np.int64), np.array(end, dtype=np.int64), line)
+    begins, ends = (np.array(sorted(times), dtype=np.int64) for times in (begin, end))
+    found = queue_depth.depth(begins, ends, line)
     moments = [sum(a <= t < e for a, e in zip(begin, end, strict=True)) for t in range(1000)]
     for b in range(10):
         inside = moments[b * 100 : (b + 1) * 100]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.measures import busy, files, request_life, stage_percentiles
+from analysis.measures import busy, depth_steps, files, request_life, stage_percentiles
 from analysis.measures.measured import Measured, measure
 from analysis.reports import text
 from analysis.reports.content import make_document
@@ -206,8 +206,8 @@ def test_depth_and_periods_against_counting_every_moment(items: list[tuple[int, 
     begin = np.array([a for a, _ in items], dtype=np.int64) + 1000
     end = begin + np.array([n for _, n in items], dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(busy, "CHUNK", chunk)
-        found = busy.busy(begin.copy(), end.copy(), 1000, 1100)
+        patch.setattr(depth_steps, "CHUNK", chunk)
+        found = busy.busy(np.sort(begin), np.sort(end), 1000, 1100)
     depths = [int(((begin <= t) & (t < end)).sum()) for t in range(1000, 1100)]
     counts = Counter(depths)
     assert found.time_at_ns.tolist()[: max(depths) + 1] == [counts[d] for d in range(max(depths) + 1)]
@@ -230,7 +230,7 @@ def test_depth_and_periods_against_counting_every_moment(items: list[tuple[int, 
 def test_shares_of_depths() -> None:
     """Twelve requests that start 10 ns apart and end together."""
     begin = np.arange(0, 120, 10, dtype=np.int64)
-    found = busy.busy(begin.copy(), np.full(12, 200, dtype=np.int64), 0, 1000)
+    found = busy.busy(begin, np.full(12, 200, dtype=np.int64), 0, 1000)
     assert found.shares[:7] == pytest.approx([0.8, 0.01, 0.01, 0.02, 0.04, 0.03 + 0.09, 0])
     assert sum(found.shares) == pytest.approx(1)
 
