@@ -24,8 +24,9 @@ from workloads import filesystems
 
 pytestmark = needs_root
 
-SMALL = {"ext2": "64M", "ext3": "64M", "ext4": "64M", "xfs": "300M", "btrfs": "128M"}
-HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
+SMALL = {"ext4": "64M", "xfs": "300M", "btrfs": "128M"}
+# ext2 and ext3 have the driver, the mkfs and the fsck of ext4.
+HERE = [n for n in filesystems.names() if filesystems.kernel_has(n) and n not in ("ext2", "ext3")]
 
 
 def inside(rows: npt.NDArray[Any], phase: dict[str, Any]) -> npt.NDArray[Any]:
@@ -183,7 +184,6 @@ def test_an_interrupt_ends_fsck_and_not_the_run(tmp_path: Path, programs: Path) 
     assert facts["filesystem"]["fsck"]["why"] == "it was interrupted"
     assert [text for text in facts["warnings"] if "fsck: it was interrupted" in text]
     assert job.run.losses["complete"] is True
-    assert "no verdict: it was interrupted" in " ".join(job.run.report().split())
 
 
 def test_a_failed_workload_is_not_checked(tmp_path: Path) -> None:
