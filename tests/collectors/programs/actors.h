@@ -86,25 +86,38 @@ static struct actor *start(const char *name, long (*call)(void), int cpu)
 	return actor;
 }
 
-/* Until /proc says it sleeps where no signal wakes it (those that kill may). */
+static void read_of(int tid, const char *file, char *text, size_t room)
+{
+	char path[64];
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, file);
+	fd = open(path, O_RDONLY);
+	if (fd < 0)
+		die(path);
+	length = read(fd, text, room - 1);
+	close(fd);
+	text[length > 0 ? length : 0] = '\0';
+}
+
+/*
+ * Until /proc says it sleeps where no signal wakes it (those that kill may), and has left its CPU: it is in that state
+ * a little before, and "syscall" says "running" until then (wait_task_inactive() in lib/syscall.c).
+ */
 static void until_it_waits(int tid)
 {
 	unsigned long long end_ns = now_ns() + PATIENCE_S * 1000000000ULL;
-	char path[64], text[256];
+	char text[256], *state;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
 	while (now_ns() < end_ns) {
-		int fd = open(path, O_RDONLY);
-		ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-		char *state;
-
-		if (fd < 0)
-			die(path);
-		close(fd);
-		text[length > 0 ? length : 0] = '\0';
+		read_of(tid, "stat", text, sizeof(text));
 		state = strrchr(text, ')');
-		if (state && !strncmp(state, ") D", 3))
-			return;
+		if (state && !strncmp(state, ") D", 3)) {
+			read_of(tid, "syscall", text, sizeof(text));
+			if (text[0] && strncmp(text, "running", 7) != 0)
+				return;
+		}
 		usleep(1000);
 	}
 	errno = ETIMEDOUT;
