@@ -71,6 +71,23 @@ def test_phases_and_figures_are_what_dbench_said(dbench: Path, ram: Path) -> Non
     assert rate == pytest.approx(float(throughput), rel=1e-3)
 
 
+def test_no_warm_up_begins_and_ends_at_the_release(dbench: Path, ram: Path) -> None:
+    """With less than 5 s there is none; the first line a second later may come a little early."""
+    program = ram / "dbench"
+    program.write_text(
+        "#!/bin/sh\necho releasing clients; sleep 0.9\n"
+        "echo '   4  100  10.00 MB/sec  execute   1 sec  latency 1.0 ms'; sleep 0.1\n"
+        "echo '   4  cleanup   2 sec'\n"
+        "echo 'Throughput 10.00 MB/sec  4 clients  4 procs  max_latency=1.000 ms'\n"
+    )
+    program.chmod(0o755)
+    path = f"{ram}:{os.environ['PATH']}"
+    done = run(dbench, "-D", ram, "-t", 4, "-T", 2, PATH=path, SEEKMETER_PHASES=ram / "phases")
+    assert (done.returncode, done.stderr) == (0, "")
+    warmup, measured, _ = lines(ram / "phases")
+    assert warmup["start_ns"] == warmup["end_ns"] == measured["start_ns"]
+
+
 @needs_root
 @pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
 def test_every_filesystem(dbench: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
@@ -80,7 +97,7 @@ def test_every_filesystem(dbench: Path, fs: str, janitor: Janitor, tmp_path: Pat
         target = tmp_path / "mnt"
         target.mkdir()
         filesystems.mount(decided, disk, target, janitor)
-        done = run(dbench, "-D", target, "-t", 4, "-T", 4)  # shorter, a busy machine may miss the begin
+        done = run(dbench, "-D", target, "-t", 4, "-T", 2)
         assert (done.returncode, done.stderr) == (0, "")
         assert not any(path.is_file() for path in target.rglob("*"))  # it cleans up
         filesystems.unmount(target, janitor)

@@ -128,6 +128,10 @@ static void hear(struct heard *heard, const char *line, int64_t at_ns)
 			&seconds) == 4) {
 		if (heard->measured_ns == 0)
 			heard->measured_ns = at_ns - (int64_t)(seconds * SECOND_NS);
+		/* A fifth of less than 5 s is no warm-up: the two are one moment, found to milliseconds. */
+		if (heard->measured_ns < heard->released_ns &&
+		    heard->released_ns - heard->measured_ns < SECOND_NS / 2)
+			heard->measured_ns = heard->released_ns;
 	} else if (sscanf(line, "%d cleanup %lf sec", &clients, &seconds) == 2) {
 		if (heard->cleanup_ns == 0)
 			heard->cleanup_ns = at_ns;
