@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATORS = ROOT / "workloads" / "generators"
 DATASETS = ROOT / "workloads" / "datasets"
 RESULT_LINE = re.compile(r"^\[\d+/\d+\] ([a-z ]+) (tree-\d+): (\d+) files in")
+# Phases beside the operations that it prints.
+BESIDE = {"order", "sync after initial create", "verify"}
 OBJECT, SOURCE = True, False  # Row.built
 
 
@@ -351,9 +353,8 @@ def test_phases_cover_the_run_and_give_the_printed_figures(compilebench: Path, r
     assert all(set(phase) == {"name", "start_ns", "end_ns", "ops", "bytes"} for phase in phases)
     times = [time_ns for phase in phases for time_ns in (phase["start_ns"], phase["end_ns"])]
     assert times == sorted(times) and before <= times[0] and times[-1] <= after
-    marks = {"order", "sync after initial create", "verify"}
     assert phases[-1]["name"] == "verify"
-    assert [(p["name"], p["ops"]) for p in phases if p["name"] not in marks] == [
+    assert [(p["name"], p["ops"]) for p in phases if p["name"] not in BESIDE] == [
         (name, files) for name, _, files in operations
     ]
     creates = [phase for phase in phases if phase["name"] == "initial create"]
@@ -373,9 +374,7 @@ def test_bytes_of_phases_are_the_dataset_bytes(compilebench: Path, small: Path, 
     words = ["-D", str(tmp_path / "t"), "-i", "2", "-r", "40", "-s", "3", "--dataset", str(small)]
     operations = done(run(compilebench, *words, SEEKMETER_PHASES=str(phases_file)))
     phases = [json.loads(line) for line in phases_file.read_text().splitlines()]
-    phases = [
-        phase for phase in phases if phase["name"] not in ("order", "sync after initial create", "verify")
-    ]
+    phases = [phase for phase in phases if phase["name"] not in BESIDE]
     for index, (phase, (operation, tree, _)) in enumerate(zip(phases, operations, strict=True)):
         before = replay(operations[:index]).get(tree, "")
         after = replay(operations[: index + 1])[tree]
