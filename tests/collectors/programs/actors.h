@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proc.h"
+
 #define PAGE	   4096
 #define ACTORS_MAX 8
 #define PATIENCE_S 60
@@ -86,38 +88,21 @@ static struct actor *start(const char *name, long (*call)(void), int cpu)
 	return actor;
 }
 
-static void read_of(int tid, const char *file, char *text, size_t room)
-{
-	char path[64];
-	ssize_t length;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", tid, file);
-	fd = open(path, O_RDONLY);
-	if (fd < 0)
-		die(path);
-	length = read(fd, text, room - 1);
-	close(fd);
-	text[length > 0 ? length : 0] = '\0';
-}
-
 /*
  * Until /proc says it sleeps where no signal wakes it (those that kill may), and has left its CPU: it is in that state
- * a little before, and "syscall" says "running" until then (wait_task_inactive() in lib/syscall.c).
+ * a little before.
  */
 static void until_it_waits(int tid)
 {
 	unsigned long long end_ns = now_ns() + PATIENCE_S * 1000000000ULL;
-	char text[256], *state;
+	char text[PROC_TEXT], *state;
 
 	while (now_ns() < end_ns) {
-		read_of(tid, "stat", text, sizeof(text));
+		if (read_of(tid, "stat", text))
+			die("/proc");
 		state = strrchr(text, ')');
-		if (state && !strncmp(state, ") D", 3)) {
-			read_of(tid, "syscall", text, sizeof(text));
-			if (text[0] && strncmp(text, "running", 7) != 0)
-				return;
-		}
+		if (state && !strncmp(state, ") D", 3) && sleeps_in_call(tid) >= 0)
+			return;
 		usleep(1000);
 	}
 	errno = ETIMEDOUT;

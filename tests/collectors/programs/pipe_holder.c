@@ -5,8 +5,9 @@
  *   pipe_holder WAITERS HOLD_MS
  *
  * The holder writes from a page that userfaultfd withholds, so the kernel stops in the middle of the write
- * with the mutex taken. The waiters then call write(2) on the same pipe. After HOLD_MS the page is given.
- * Prints one JSON object: when the page was given, and each waiter's begin and end of write(2).
+ * with the mutex taken. The waiters then call write(2) on the same pipe. HOLD_MS after all wait the page is given.
+ * Prints one JSON object: when the page was given, and each waiter's begin and end of write(2), and when it was
+ * seen to sleep in it.
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -20,16 +21,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proc.h"
+
 #define MAX_WAITERS 16
 #define PAGE	    4096
 
 static int ends[2];
 static char *withheld;
+static int holder_tid;
 
 struct waiter {
 	pthread_t thread;
 	int tid;
-	unsigned long long begin_ns, end_ns;
+	unsigned long long begin_ns, waiting_ns, end_ns;
 };
 
 static unsigned long long now_ns(void)
@@ -42,6 +46,7 @@ static unsigned long long now_ns(void)
 
 static void *hold(void *unused)
 {
+	__atomic_store_n(&holder_tid, (int)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	if (write(ends[1], withheld, 16) != 16)
 		perror("holder: write");
 	return unused;
@@ -51,12 +56,27 @@ static void *wait_for_it(void *argument)
 {
 	struct waiter *me = argument;
 
-	me->tid = syscall(SYS_gettid);
 	me->begin_ns = now_ns();
+	__atomic_store_n(&me->tid, (int)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	if (write(ends[1], "waiter", 6) != 6)
 		perror("waiter: write");
 	me->end_ns = now_ns();
 	return NULL;
+}
+
+/* Returns when it sleeps in write(2), or not at all. */
+static unsigned long long until_it_sleeps(const int *tid)
+{
+	unsigned long long end_ns = now_ns() + 60 * 1000000000ULL;
+
+	while (sleeps_in_call(__atomic_load_n(tid, __ATOMIC_ACQUIRE)) != SYS_write) {
+		if (now_ns() > end_ns) {
+			fprintf(stderr, "pipe_holder: it does not sleep\n");
+			exit(1);
+		}
+		usleep(100);
+	}
+	return now_ns();
 }
 
 static int withhold(void)
@@ -97,10 +117,13 @@ int main(int argc, char **argv)
 	if (pthread_create(&holder, NULL, hold, NULL) ||
 	    read(fd, &message, sizeof(message)) != sizeof(message))
 		return 1;
-	/* The holder is in the fault now, the mutex taken. */
+	/* The holder is in the fault now, the mutex taken; the waiters would spin for as long as it has a CPU. */
+	until_it_sleeps(&holder_tid);
 	for (int i = 0; i < count; i++)
 		if (pthread_create(&waiters[i].thread, NULL, wait_for_it, &waiters[i]))
 			return 1;
+	for (int i = 0; i < count; i++)
+		waiters[i].waiting_ns = until_it_sleeps(&waiters[i].tid);
 	fprintf(stderr, "held\n");
 	usleep(hold_ms * 1000);
 	give.range.start = (unsigned long)withheld;
@@ -115,8 +138,9 @@ int main(int argc, char **argv)
 		pthread_join(waiters[i].thread, NULL);
 	printf("{\"given_ns\":%llu,\"waiters\":[", given_ns);
 	for (int i = 0; i < count; i++)
-		printf("%s{\"tid\":%d,\"begin_ns\":%llu,\"end_ns\":%llu}", i ? "," : "",
-		       waiters[i].tid, waiters[i].begin_ns, waiters[i].end_ns);
+		printf("%s{\"tid\":%d,\"begin_ns\":%llu,\"waiting_ns\":%llu,\"end_ns\":%llu}",
+		       i ? "," : "", waiters[i].tid, waiters[i].begin_ns, waiters[i].waiting_ns,
+		       waiters[i].end_ns);
 	puts("]}");
 	return 0;
 }
