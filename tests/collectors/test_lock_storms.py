@@ -98,7 +98,7 @@ def test_waits_in_interrupts_inside_waits(tmp_path: Path) -> None:
             if lock in result.outside or waits.kinds != {"spinlock"}:
                 continue
             counted = int(spins["count"][spins["lock_id"] == lock].sum())
-            assert waits.count - lost <= counted <= waits.count, state["lost"]
+            assert waits.count - lost - waits.maybe_unseen <= counted <= waits.count, state["lost"]
             compared += waits.count
         nested = nested_waits(result.events)
         if nested > 5 and compared > 100:
