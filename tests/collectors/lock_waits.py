@@ -114,16 +114,17 @@ def storm(tmp_path: Path, name: str, words: Sequence[str | Path]) -> Storm:
     state = run.source("locks")
     missed = state["bpf"]["recursion_misses"]
     # The tracer does not record every wait of an idle task (on 6.18: of CPU 1's, for its run queue's lock);
-    # whose wait it is its stack says, if there is one.
+    # whose wait it was, its stack says if there is one.
     idle = {
         stack["stack_id"] for stack in run.lines("stack") if "cpu_startup_entry" in " ".join(stack["frames"])
     }
     rows = run.table("lock_wait")
-    of_idle = rows[np.isin(rows["stack_id"], list(idle)) | (rows["stack_id"] < 0)]
+    of_idle = rows[np.isin(rows["stack_id"], list(idle))]
+    maybe_idle = rows[np.isin(rows["stack_id"], list(idle)) | (rows["stack_id"] < 0)]
     unrecorded = 0
     for lock in {int(lock) for lock in rows["lock_id"]}:
         ours = int(rows["count"][rows["lock_id"] == lock].sum())
-        by_idle = int(of_idle["count"][of_idle["lock_id"] == lock].sum())
+        by_idle = int(maybe_idle["count"][maybe_idle["lock_id"] == lock].sum())
         assert ours - by_idle <= begins[lock], hex(lock)
         unrecorded += max(0, ours - begins[lock])
     # Waits that ended unseen, or not yet, are in no row.
