@@ -204,14 +204,11 @@ def depth(ax: Axes, m: Measured) -> list[Handle]:
 
 
 def lock_colors(m: Measured) -> dict[LockKey, str]:
-    """One colour for one lock in both panels, by what it costs in all."""
+    """One colour for one lock in both panels, and in other runs' too."""
     if m.lock_waits is None:
         return {}
     drawn = m.lock_waits.sleep_series.keys() | m.lock_waits.spin_series.keys()
-    keys = dict.fromkeys(row.key for row in m.lock_waits.rows if row.key in drawn)
-    return {key: style.LOCKS[i % len(style.LOCKS)] for i, key in enumerate(keys)} | {
-        OTHERS: style.OTHER_LOCKS
-    }
+    return style.lock_colors(drawn - {OTHERS}) | {OTHERS: style.OTHER_LOCKS}
 
 
 def _lock_label(key: LockKey) -> str:
@@ -227,6 +224,8 @@ def _stacked(ax: Axes, m: Measured, series: dict[LockKey, F64], factor: float) -
     for key, values in series.items():
         top = base + values * factor
         ax.stairs(top, m.timeline.edges_s, baseline=base, fill=True, color=colors[key], lw=0)
+        # Neighbours may be equally dark where there are no colours.
+        ax.stairs(base, m.timeline.edges_s, baseline=None, color="white", lw=0.4)
         handles.append(Patch(color=colors[key], label=_lock_label(key)))
         base = top
     from_zero(ax, float(base.max(initial=0.0)), 3)

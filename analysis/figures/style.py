@@ -7,6 +7,8 @@ metadata middle, journal dark), so they stay apart in greyscale, and lines diffe
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
 from typing import Literal
 
 DATA = "#56B4E9"
@@ -33,7 +35,7 @@ DASHED: Dash = (0, (2, 1))
 OTHER_OPS = "#8C8C8C"
 DEPTH = "#4D4D4D"
 DEPTH_ALL = "#A6A6A6"
-# locks of their own colour, in the order of what they cost; lightness differs too
+# lock_colors() deals them out
 LOCKS = (
     "#3B1C5A",
     "#D9822B",
@@ -92,3 +94,16 @@ RC: dict[str, object] = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
+
+
+def lock_colors(locks: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """A colour for each lock (type and name), from its name: the same in every graph of the same locks.
+
+    Where two names ask for the same one, the later in the alphabet takes the next that is free.
+    """
+    colors: dict[tuple[str, str], str] = {}
+    for lock in sorted(set(locks)):
+        own = zlib.crc32(" ".join(lock).encode()) % len(LOCKS)
+        in_turn = LOCKS[own:] + LOCKS[:own]
+        colors[lock] = next((color for color in in_turn if color not in colors.values()), LOCKS[own])
+    return colors

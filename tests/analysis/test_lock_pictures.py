@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from analysis.exporters import folded
-from analysis.figures import flamegraph
+from analysis.figures import flamegraph, style
 from analysis.measures import lock_stacks
 from analysis.measures.lock_stacks import Stack
 from analysis.report import make_report
@@ -264,3 +264,15 @@ def test_lockmeters_columns_or_why_there_are_none(tmp_path: Path) -> None:
     make_report(again)
     found = section((again / "report.txt").read_text(), "HOLDS AND ACQUISITIONS (LOCKMETER)")
     assert "not available: acquisitions were not recorded" in found and "COLLECT=" in found
+
+
+def test_a_locks_colour_does_not_depend_on_what_it_costs() -> None:
+    """Eight of each run's locks are drawn: all differ, and most are as in any other run."""
+    locks = [("mutex", f"struct_{i}.lock") for i in range(len(style.LOCKS))]
+    colors = style.lock_colors(locks)
+    assert colors == style.lock_colors(reversed(locks))
+    assert set(colors.values()) == set(style.LOCKS)
+    alone = [style.lock_colors([lock])[lock] == colors[lock] for lock in locks]
+    assert sum(alone) >= len(locks) // 2
+    # More than there are colours: none is left without.
+    assert set(style.lock_colors(("mutex", str(i)) for i in range(30)).values()) <= set(style.LOCKS)
