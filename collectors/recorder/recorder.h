@@ -40,6 +40,7 @@ struct options {
 	uint32_t target_dev; /* st_dev of the file system under test, kernel encoding; 0: none */
 	const char
 		*target_path; /* where it will be mounted; NULL: it is, and mountinfo says where */
+	bool verbose;
 };
 
 /* Why so many events are missing (lost) or remarkable (note); the name ends up in the report. */
@@ -86,6 +87,15 @@ struct source {
 };
 
 extern const struct source block_source, locks_source, calls_source, holds_source, counters_source;
+
+/* main.c: in the order in which they start. */
+#define SOURCE_COUNT 5
+extern const struct source *const sources[SOURCE_COUNT];
+
+/* options.c: -1, and the error is printed, if the words are wrong. */
+int options_parse(int argc, char **argv, struct options *options);
+/* Prints the error; returns -1. */
+int fail(const char *subject, const char *why);
 
 /* Set why and remedy of a source that can't run; returns -1 so that start can return it. */
 int source_off(struct source_state *state, const char *remedy, const char *why, ...)

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The recorder's words, main.c lists them, and what /sys says of the disks among them. */
+#include "recorder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_MS	1000000ULL
+#define DEFAULT_SOURCES "block,locks,calls,counters"
+#define ALL_SOURCES	DEFAULT_SOURCES ",holds"
+
+int fail(const char *subject, const char *why)
+{
+	fprintf(stderr, "recorder: %s: %s\n", subject, why);
+	return -1;
+}
+
+/* Depth of the deepest tag set: /sys/block/NAME/mq/N/nr_tags. */
+static void count_tags(struct disk *disk)
+{
+	char path[sizeof("/sys/block//mq") + sizeof(disk->name)];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/mq", disk->name);
+	dir = opendir(path);
+	if (!dir)
+		return;
+	while ((entry = readdir(dir))) {
+		char file[sizeof(path) + sizeof(entry->d_name) + 16];
+		unsigned int tags = 0;
+		FILE *in;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof(file), "%s/%s/nr_tags", path, entry->d_name);
+		in = fopen(file, "re");
+		if (!in)
+			continue;
+		if (fscanf(in, "%u", &tags) == 1 && tags > disk->tags)
+			disk->tags = tags;
+		fclose(in);
+		disk->hw_queues++;
+	}
+	closedir(dir);
+}
+
+static int add_disk(struct options *options, const char *name)
+{
+	struct disk *disk = &options->disks[options->disk_count];
+	char path[128];
+	FILE *in;
+	int got;
+
+	if (options->disk_count == MAX_DEVS)
+		return fail(name, "too many disks; at most 4");
+	if (strchr(name, '/') || strlen(name) >= sizeof(disk->name))
+		return fail(name, "not a disk; give a name from /sys/block");
+	snprintf(disk->name, sizeof(disk->name), "%s", name);
+	snprintf(path, sizeof(path), "/sys/block/%s/dev", name);
+	in = fopen(path, "re");
+	if (!in)
+		return fail(name, "no such disk; give a name from /sys/block");
+	got = fscanf(in, "%u:%u", &disk->major, &disk->minor);
+	fclose(in);
+	if (got != 2)
+		return fail(name, "its device number can't be read");
+	count_tags(disk);
+	snprintf(path, sizeof(path), "/sys/block/%s/queue/fua", name);
+	in = fopen(path, "re");
+	if (in) {
+		disk->fua = fgetc(in) == '1';
+		fclose(in);
+	}
+	if (!disk->tags)
+		return fail(name, "has no request queue (blk-mq); watch the disks below it");
+	options->disk_count++;
+	return 0;
+}
+
+static int choose_sources(const char *list)
+{
+	char *copy = strdup(list), *rest = copy, *name;
+	int err = copy ? 0 : -1;
+
+	while (copy && !err && (name = strsep(&rest, ","))) {
+		bool found = false;
+
+		for (int i = 0; i < SOURCE_COUNT; i++)
+			if (!strcmp(sources[i]->name, name))
+				found = sources[i]->state->wanted = true;
+		if (!found)
+			err = fail(name, "no such source; choose from " ALL_SOURCES);
+	}
+	free(copy);
+	return err;
+}
+
+int options_parse(int argc, char **argv, struct options *options)
+{
+	static const struct option words[] = {
+		{ "out", required_argument, NULL, 'o' },
+		{ "disk", required_argument, NULL, 'd' },
+		{ "cgroup", required_argument, NULL, 'g' },
+		{ "target-dev", required_argument, NULL, 't' },
+		{ "target-path", required_argument, NULL, 'm' },
+		{ "bin-ms", required_argument, NULL, 'b' },
+		{ "collect", required_argument, NULL, 'c' },
+		{ "probe", no_argument, NULL, 'p' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ 0 },
+	};
+	const char *collect = NULL;
+	unsigned int major, minor;
+	char *end;
+	int word;
+
+	while ((word = getopt_long(argc, argv, "", words, NULL)) != -1) {
+		switch (word) {
+		case 'o':
+			options->out_fd = open(optarg, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+			if (options->out_fd < 0)
+				return fail(optarg, strerror(errno));
+			break;
+		case 'd':
+			if (add_disk(options, optarg))
+				return -1;
+			break;
+		case 'g':
+			options->cgroup_fd = open(optarg, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+			if (options->cgroup_fd < 0)
+				return fail(optarg, strerror(errno));
+			break;
+		case 't':
+			if (sscanf(optarg, "%u:%u", &major, &minor) != 2)
+				return fail(optarg, "not MAJOR:MINOR");
+			options->target_dev = major << 20 | minor;
+			break;
+		case 'm':
+			options->target_path = optarg;
+			break;
+		case 'b':
+			options->bin_ns = strtoul(optarg, &end, 10) * NS_PER_MS;
+			if (*end || options->bin_ns < 10 * NS_PER_MS ||
+			    options->bin_ns > 10000 * NS_PER_MS)
+				return fail(optarg,
+					    "not a bin length; give 10 to 10000 milliseconds");
+			break;
+		case 'c':
+			collect = optarg;
+			break;
+		case 'p':
+			options->probe = true;
+			break;
+		case 'v':
+			options->verbose = true;
+			break;
+		default:
+			return -1;
+		}
+	}
+	if (optind < argc)
+		return fail(argv[optind], "unexpected word");
+	if (options->out_fd < 0 && !options->probe)
+		return fail("--out", "missing; give the directory the tables go to");
+	if (!collect)
+		collect = options->probe ? ALL_SOURCES : DEFAULT_SOURCES;
+	return choose_sources(collect);
+}
