@@ -22,6 +22,7 @@ from tests.workloads.programs import (
     read_only,
     report_text,
     run,
+    sectors_of,
 )
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
@@ -105,7 +106,14 @@ def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
     assert sum(row["count"] for row in of["fsync"]) == 3 * len(CELLS)
     requests = parquet.read_table(job.run.path / "tables/block.parquet").to_pylist()
     data = [r for r in requests if r["class"] == "data" and r["op"] == "write" and r["ino"] is not None]
-    assert sum(r["bytes"] for r in data) == 3 * file_bytes
+    writes = [phase for phase in job.run.phases if "write" in phase["name"]]
+    assert sum(phase["bytes"] for phase in writes) == 3 * file_bytes
+    found = 0
+    for phase in writes:
+        inside = [r for r in data if phase["start_ns"] <= r["complete_ns"] <= phase["end_ns"]]
+        assert len(sectors_of((r["sector"], r["bytes"]) for r in inside)) * 512 == phase["bytes"]
+        found += len(inside)
+    assert found == len(data)
     assert "write 14+0/14, rewrite 14+0/14, read 0+0/14, reread 0+0/14, random write 14+0/14," in text
     assert "random read 0+0/14" in text
 
