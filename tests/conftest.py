@@ -5,12 +5,18 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 TREE = Path(__file__).parent.parent
 # Assertions of what tests share say their values, as the tests' own do.
 for room in (TREE / "tests").rglob("*.py"):
     if not room.name.startswith("test_"):
         pytest.register_assert_rewrite(".".join(room.relative_to(TREE).with_suffix("").parts))
+# The same examples each time, and as long as it takes: how fast one is made and tried is the machine's load.
+settings.register_profile(
+    "seekmeter", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("seekmeter")
 
 
 @pytest.fixture(autouse=True)

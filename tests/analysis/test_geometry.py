@@ -81,7 +81,11 @@ def name_at(dev: int, sector: int) -> str:
     return "outside the file system"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     st.lists(
         st.tuples(
@@ -226,7 +230,11 @@ GEOMETRY = (
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(GEOMETRY)
 def test_whatever_stands_there_is_survived(tmp_path: Path, geometry: object) -> None:
     got, _ = read(tmp_path / "run", geometry)
