@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.collectors.sessions import listen_to_interrupts
+
 TREE = Path(__file__).parents[2]
 
 # In the place of Python: records for a while, ends early at ^C, prints its run directory; or reports.
@@ -15,7 +17,7 @@ _STAND_IN = """#!/bin/bash
 if [ "$2" = collectors ]; then
     trap 'echo "$RUN"; exit $CODE' INT
     echo recording >&2
-    for i in {1..200}; do [ "$WAIT" = yes ] && sleep 0.1; done
+    for i in {1..3000}; do [ "$WAIT" = yes ] && sleep 0.1; done
     echo "$RUN"; exit $CODE
 fi
 echo "report of <$4>"; exit $REPORT_CODE
@@ -38,6 +40,7 @@ def start(folder: Path, run: str, code: int, report_code: int, wait: str = "no")
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=listen_to_interrupts,  # noqa: PLW1509 (no threads here)
     )
 
 
@@ -48,7 +51,7 @@ def test_the_report_follows_and_the_first_failure_counts(
     tmp_path: Path, code: int, report_code: int, error: int | None
 ) -> None:
     process = start(tmp_path, "runs/with a space", code, report_code)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
     assert out == "report of <runs/with a space>\n"
     assert process.returncode == (0 if error is None else 2)
     assert (f"Error {error}" in err) == (error is not None)
@@ -56,7 +59,7 @@ def test_the_report_follows_and_the_first_failure_counts(
 
 def test_nothing_recorded_nothing_reported(tmp_path: Path) -> None:
     process = start(tmp_path, "", 3, 0)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
     assert out == ""
     assert "Error 3" in err
 
@@ -66,5 +69,5 @@ def test_after_an_interrupt_the_report_still_comes(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.readline() == "recording\n"
     os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to make, the shell and the job
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=120)
     assert out == "report of <runs/x>\n"

@@ -152,11 +152,15 @@ def test_a_virtual_machine_tries_what_the_host_could_not(
     assert bool(trials) == tried
 
 
-def test_no_room_on_the_scratch_file_system(tmp_path: Path) -> None:
-    status = os.statvfs(tmp_path)
-    disks.check_space("file", status.f_bavail * status.f_frsize // 2)
+@needs_root
+def test_no_room_on_the_scratch_file_system(ram: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody else fills or empties meanwhile."""
+    monkeypatch.setenv("SEEKMETER_SCRATCH", str(ram / "not made yet"))
+    (ram / "taken").write_bytes(bytes(1 << 20))
+    status = os.statvfs(ram)
+    disks.check_space("file", status.f_bavail * status.f_frsize)
     with pytest.raises(MachineError, match="give a smaller SIZE"):
-        disks.check_space("file", status.f_bavail * status.f_frsize + (1 << 30))
+        disks.check_space("file", status.f_bavail * status.f_frsize + 1)
 
 
 def test_no_room_in_memory() -> None:

@@ -80,7 +80,7 @@ def test_mounted_in_another_namespace(loop: LoopDevice, tmp_path: Path) -> None:
     )
     try:
         assert other.stdout is not None and other.stdout.readline() == "ready\n"
-        assert loop.path not in Path("/proc/self/mounts").read_text()
+        assert loop.path not in Path("/proc/self/mounts").read_text().split()
         assert re.search(rf"is mounted on {tmp_path} \(seen by pid {other.pid}\)", refused(loop.path))
     finally:
         other.send_signal(signal.SIGKILL)
