@@ -587,7 +587,7 @@ def test_as_make_starts_it(tmp_path: Path) -> None:
         env={k: v for k, v in os.environ.items() if not k.startswith(("SEEKMETER_", "MAKE"))},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -504,7 +504,7 @@ def test_as_make_starts_it(words: list[str], code: int, said: str) -> None:
         env={k: v for k, v in os.environ.items() if not k.startswith(("SEEKMETER_", "MAKE"))},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert f"Error {code}" in done.stderr and said in done.stderr, done.stderr

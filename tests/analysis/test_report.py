@@ -130,7 +130,7 @@ def test_as_a_command_of_its_own_and_from_elsewhere(whole_run: Path, tmp_path: P
         env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "TERM": "dumb", "LC_ALL": "C"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

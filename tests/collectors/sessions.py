@@ -107,8 +107,11 @@ class Job:
                 return
         pytest.fail(f"never came to {word!r}:\n{self.said}")
 
-    def end(self, seconds: float = 60) -> int:
-        """Wait for its end; return its exit code, and let .said be all it said on stderr."""
+    def end(self, seconds: float = 300) -> int:
+        """Wait for its end; return its exit code, and let .said be all it said on stderr.
+
+        seconds: after so many it hangs, also on a machine that does much else.
+        """
         out, errors = self.process.communicate(timeout=seconds)
         self.said += errors
         self.printed = out
@@ -173,11 +176,11 @@ def make(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
 
 
-def wait_for(happened: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
     """Wait until a function returns something true."""
     end = time.monotonic() + seconds
     while not happened():

@@ -172,7 +172,7 @@ def run(program: Path, *arguments: str | Path, **environment: str) -> subprocess
         env={**plain, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,  # of one that hangs: machines that do much else are ten times slower
     )
 
 

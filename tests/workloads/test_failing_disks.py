@@ -53,7 +53,7 @@ def test_a_disk_that_fails_in_the_middle(
         )  # fmt: skip
         job.until("workload")
         fill(small, 24 * MIB)
-        assert job.end(120) == 1, job.said
+        assert job.end(300) == 1, job.said
         assert sorted(path.name for path in small.iterdir()) == ["filler"]
     assert job.left_behind() == []
     facts = job.run.facts

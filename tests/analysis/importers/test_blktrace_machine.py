@@ -13,7 +13,7 @@ from tests.analysis.importers.test_blktrace_real import by_request
 from tests.collectors.recording import read_table
 from tests.collectors.sessions import Job
 
-BOOT_SECONDS = 300
+BOOT_SECONDS = 900  # of one that hangs: another machine may be running
 EDGE_NS = 200_000_000  # a request issued that near to the trace's ends may have begun before, or end after
 # blktrace maps its files into memory, which 9p can't: so into the guest's own memory first.
 SCRIPT = """#!/bin/bash
