@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -200,6 +199,11 @@ def test_the_same_stream_in_text(
     assert got.imported.lost == {}
 
 
+# The events of a request by blkparse's letters
+OF_ACTION = {
+    "Q": "bio_queue", "G": "getrq", "I": "rq_insert", "D": "rq_issue", "C": "rq_complete",
+    "R": "rq_requeue", "M": "bio_backmerge|rq_merge", "F": "bio_frontmerge",
+}  # fmt: skip
 PERF = ["perf", "perf --ns", "perf, no call chains", "perf, more fields", "perf, fewer fields"]
 
 
@@ -240,20 +244,22 @@ def test_events_in_text(
     assert got.said["format"] == ("ftrace text" if name in FTRACE else "perf script")
     assert [got.said[key] for key in ("unreadable", "untimed", "strange", "cut")] == [0] * 4
     assert got.said["time_digits"] == (6 if name in ("perf", "trace-cmd", *FTRACE[:2]) else 9)
-    unrecorded = 0
+    missed = Counter[str]()  # by perf
     if name in PERF:
-        for action, event in (("D", "rq_issue"), ("C", "rq_complete")):
-            found = len(
-                re.findall(rf"block_{event}: {recorded.device >> 20},{recorded.device & 0xFFFFF} ", text)
-            )
-            unrecorded += max(recorded.actions[action] - found, 0)
-    print(f"{unrecorded} events not in the text")
+        for action, events in OF_ACTION.items():
+            disk = f"{recorded.device >> 20},{recorded.device & 0xFFFFF} "
+            found = len(re.findall(rf"block_(?:{events}): +{disk}", text))
+            missed[action] = max(recorded.actions[action] - found, 0)
+    print(f"{missed.total()} events not in the text: {+missed}")
+    unrecorded = missed["D"] + missed["C"]
+    # one of the others is missing in one request at most
+    different = missed.total() - unrecorded
     pairs = same_requests(got.of(recorded.device), recorded.expected(), got.imported.facts, unrecorded)
     for stage in ("queue_ns", "insert_ns", "issue_ns", "complete_ns"):
-        assert all(bool(row[stage]) == bool(other[stage]) for row, other in pairs)
+        assert sum(bool(row[stage]) != bool(other[stage]) for row, other in pairs) <= different, stage
         assert_close(stage, [row[stage] - other[stage] for row, other in pairs if other[stage]])
     for key in ("pid", "merges", "requeues", "error", "flags", "op", "queue_source"):
-        assert sum(row[key] != other[key] for row, other in pairs) == 0, key
+        assert sum(row[key] != other[key] for row, other in pairs) <= different, key
     # The letters that blkparse counts; these events are not only of this disk, whose share the device tells.
     assert {about["dev"] for about in got.imported.facts["devices"]} >= {
         f"{recorded.device >> 20}:{recorded.device & 0xFFFFF}"
@@ -344,10 +350,7 @@ def test_lost_events_are_counted(translator: Path, reader: Path, tmp_path: Path)
             int(re.findall(r"^(?:overrun|dropped events): (\d+)$", stats.read_text(), re.M)[0])
             for stats in events.glob("per_cpu/cpu*/stats")
         )
-        pipe = subprocess.Popen(["cat", events / "trace_pipe"], stdout=subprocess.PIPE)
-        time.sleep(1)
-        pipe.send_signal(signal.SIGTERM)
-        text, _ = pipe.communicate()
+        text = drain(events / "trace_pipe")
     assert b"LOST" in text
     got = read_text(translator, reader, tmp_path / "text", text)
     assert counted > 1000 and got.imported.lost["events lost, by the kernel's marks"] == counted
