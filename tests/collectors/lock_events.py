@@ -23,6 +23,7 @@ BUFFER_KB = 40960
 PAGE_BYTES = 65536  # at least a page of any kernel
 # Kinds of records in a page of the ring buffer (linux/ring_buffer.h): a length in words below these.
 PADDING, TIME_EXTEND, TIME_STAMP = 29, 30, 31
+CLONE_THREAD = 0x00010000  # linux/sched.h
 # linux/lockdep.h does not export them: include/trace/events/lock.h, LCB_F_*.
 FLAGS = {"SPIN": 1, "READ": 2, "WRITE": 4, "RT": 8, "PERCPU": 16, "MUTEX": 32}
 
@@ -69,6 +70,7 @@ class LockEvents:
     def __init__(self, instance: Path) -> None:
         self.instance = instance
         self.events: list[Event] = []
+        self.unseen: set[int] = set()  # maybe_unseen() while it recorded
 
     def _write(self, name: str, value: str) -> None:
         (self.instance / name).write_text(value)
@@ -78,6 +80,7 @@ class LockEvents:
         self._write("buffer_size_kb", str(BUFFER_KB))
         self._write("events/task/enable", "1")
         self._write("events/lock/enable", "1")
+        self.unseen = maybe_unseen()
 
     def finish(self) -> None:
         self._write("events/lock/enable", "0")
@@ -102,6 +105,7 @@ class LockEvents:
             for page in _pages(cpu)
             for record in _records(page)
         ]
+        self.unseen |= maybe_unseen()
         names: dict[int, str] = {}  # a thread has its maker's name until it is renamed
         for t_ns, data in sorted(records, key=lambda record: record[0]):
             layout = layouts.get(int.from_bytes(data[:2], sys.byteorder))
@@ -110,6 +114,8 @@ class LockEvents:
             pid = layout.number_in(data, "common_pid")
             if layout.name == "task_newtask":
                 names[layout.number_in(data, "pid")] = layout.text_in(data, "comm")
+                if pid in self.unseen and layout.number_in(data, "clone_flags") & CLONE_THREAD:
+                    self.unseen.add(layout.number_in(data, "pid"))  # perhaps gone by now
             elif layout.name == "task_rename":
                 names[pid] = layout.text_in(data, "newcomm")
             else:
@@ -204,9 +210,8 @@ def kind_of(flags: frozenset[str]) -> str:
     return "rwsem" if flags & {"READ", "WRITE"} else "semaphore"
 
 
-def pair(events: list[Event]) -> dict[int, Waits]:
+def pair(events: list[Event], unseen: set[int]) -> dict[int, Waits]:
     """Waits by lock; ends without begin and begins without end are left out."""
-    unseen = maybe_unseen()
     waits: dict[int, Waits] = {}
     open_waits: dict[tuple[int, int], tuple[bool, int, int, int]] = {}  # spinning, since, spin, sleep
     for event in events:

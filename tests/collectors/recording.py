@@ -164,6 +164,26 @@ def cgroup() -> Iterator[Path]:
                 time.sleep(0.05)
 
 
+@contextmanager
+def holding(child: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """A program of programs/hold.h, from when it holds; at the end of the block it is over."""
+    assert child.stderr is not None
+    try:
+        if child.stderr.readline() != "held\n":
+            assert child.wait() == 77, child.stderr.read()
+            pytest.skip("the kernel has no userfaultfd: use one with CONFIG_USERFAULTFD")
+        yield child
+    finally:
+        if child.poll() is None:
+            let_go(child)
+
+
+def let_go(child: subprocess.Popen[str]) -> None:
+    """Let it end, and wait for that."""
+    child.send_signal(signal.SIGUSR1)
+    child.communicate(timeout=120)
+
+
 def run_inside(folder: Path, words: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:
     """Start a program that is in the cgroup before it runs."""
     script = 'echo $$ > "$0/cgroup.procs" && exec "$@"'

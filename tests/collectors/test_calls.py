@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tests.collectors.recording import (
@@ -22,6 +23,8 @@ from tests.collectors.recording import (
     cgroup,
     compile_program,
     enum_value,
+    holding,
+    let_go,
     needs_btf,
     needs_root,
     read_table,
@@ -67,6 +70,15 @@ def lower_edge(bucket: int) -> int:
     return bucket if bucket < 8 else (8 + bucket % 8) << (bucket // 8 - 1)
 
 
+def reads_on_target(run: Recording) -> npt.NDArray[np.void]:
+    """The rows of reads on the file system under test."""
+    table = run.table("call")
+    read = enum_value(run.out / "call.rec", "call_name", "read")
+    target = enum_value(run.out / "call.rec", "call_target", "target")
+    rows: npt.NDArray[np.void] = table[(table["call"] == read) & (table["target"] == target)]
+    return rows
+
+
 def assert_balanced(run: Recording) -> None:
     """Every call seen is recorded, lost for a stated reason, or still open."""
     state = run.source("calls")
@@ -82,10 +94,12 @@ def run_known(tmp_path: Path, inside: bool, *words: str) -> tuple[Recording, dic
     with (
         file_system(tmp_path / "fs") as (folder, device),
         cgroup() as group,
+        # A recorder that gets no CPU for a while is not late with such bins.
         recording(
-            tmp_path / "out", "--collect", "calls", "--target-dev", device, "--cgroup", str(group)
+            tmp_path / "out", "--collect", "calls", "--target-dev", device, "--cgroup", str(group),
+            "--bin-ms", "500",
         ) as run,
-    ):
+    ):  # fmt: skip
         if inside:
             output = run_inside(group, [program, folder]).communicate(timeout=60)[0]
         else:
@@ -116,21 +130,24 @@ def test_every_call_byte_and_error_is_exact(tmp_path: Path) -> None:
 
 def test_latency_percentiles_match_the_callers_clock(tmp_path: Path) -> None:
     run, facts = run_known(tmp_path, inside=True)
-    table = run.table("call")
-    read = enum_value(run.out / "call.rec", "call_name", "read")
-    target = enum_value(run.out / "call.rec", "call_target", "target")
-    reads = table[(table["call"] == read) & (table["target"] == target)]
+    reads = reads_on_target(run)
     hist = reads["hist"].sum(axis=0)
-    own = np.sort(np.array(facts["large_read_ns"]))
-    # The other reads are of at most 64 KiB: shorter than any of these. So the longest are the large ones.
-    from_top = np.cumsum(hist[::-1])
+    own = np.sort(np.array([took for took, _ in facts["read_ns"]]))
+    assert len(own) == hist.sum()
+    # Each call is within what the program measured. It may be much shorter where the thread lost its CPU on
+    # the way back from the kernel: so many of the program's may be longer than the calls of their rank.
+    switched = sum(lost for _, lost in facts["read_ns"])
     for share in (0.5, 0.9):
         rank = int(share * (len(own) - 1))
-        bucket = 255 - int(np.searchsorted(from_top, len(own) - rank))
+        bucket = int(np.searchsorted(np.cumsum(hist), rank + 1))
         low, high = lower_edge(bucket), lower_edge(bucket + 1)
-        assert low <= own[rank] <= high * 1.125 + OFFSET_NS, (share, low, high, own[rank])
-    assert int(reads["max_ns"].max()) <= own[-1]
-    assert int(reads["max_ns"].max()) >= own[-1] / 1.125 - OFFSET_NS
+        assert low <= own[rank], (share, low, own[rank])
+        own_ns = own[max(0, rank - switched)]
+        assert own_ns <= high * 1.125 + OFFSET_NS, (share, high, own_ns, switched)
+    longest = int(reads["max_ns"].max())
+    assert longest <= own[-1]
+    bucket = int(np.flatnonzero(hist)[-1])
+    assert lower_edge(bucket) <= longest < lower_edge(bucket + 1)
 
 
 def test_a_call_of_known_length_and_its_bin(tmp_path: Path) -> None:
@@ -147,16 +164,17 @@ def test_a_call_of_known_length_and_its_bin(tmp_path: Path) -> None:
         facts = json.loads(child.communicate(timeout=30)[0])
         if child.returncode == 77:
             pytest.skip("the kernel has no userfaultfd: use one with CONFIG_USERFAULTFD")
-    table = run.table("call")
-    slow = table[table["max_ns"] > 300_000_000]
+    slow = reads_on_target(run)
     assert len(slow) == 1
-    took = facts["end_ns"] - facts["begin_ns"]
-    assert took - 5_000_000 < int(slow["max_ns"][0]) <= took
+    assert facts["given_ns"] - facts["fault_ns"] >= 350_000_000
+    assert facts["given_ns"] - facts["fault_ns"] < slow["max_ns"][0] <= facts["end_ns"] - facts["begin_ns"]
     bucket = int(np.flatnonzero(slow["hist"][0])[-1])
     assert lower_edge(bucket) <= slow["max_ns"][0] < lower_edge(bucket + 1)
     assert slow["bytes"][0] == 1000
-    # In the bin in which it ended.
-    assert slow["bin_ns"][0] <= facts["end_ns"] < slow["bin_ns"][0] + 200_000_000
+    # In the bin in which it ended, which was after the page was given.
+    bin_ns = read_table(run.out / "call.rec")[0]["bin_ns"]
+    assert slow["bin_ns"][0] <= facts["end_ns"]
+    assert facts["given_ns"] < slow["bin_ns"][0] + bin_ns
 
 
 def test_others_are_not_the_workload(tmp_path: Path) -> None:
@@ -187,26 +205,21 @@ def test_calls_open_at_the_start_and_at_the_end(tmp_path: Path) -> None:
     with file_system(tmp_path / "fs") as (folder, device), cgroup() as group:
         (folder / "file").write_bytes(bytes(1000))
 
-        def hold(milliseconds: int) -> subprocess.Popen[str]:
-            child = run_inside(group, [program, folder / "file", str(milliseconds)], stderr=subprocess.PIPE)
-            assert child.stderr is not None
-            if child.stderr.readline() != "held\n":
-                pytest.skip("the kernel has no userfaultfd: use one with CONFIG_USERFAULTFD")
-            return child
+        def start() -> subprocess.Popen[str]:
+            return run_inside(group, [program, folder / "file", "0"], stderr=subprocess.PIPE)
 
         words = ["--collect", "calls", "--target-dev", device, "--cgroup", str(group)]
-        with hold(1500) as early, recording(tmp_path / "out", *words) as run:
-            early.wait()
-            with hold(1500) as late:
+        with holding(start()) as early, recording(tmp_path / "out", *words) as run:
+            let_go(early)
+            with holding(start()):
                 run.stop()
-                late.wait()
     notes = run.source("calls")["notes"]
     # The early one is inside read(2) of the file. The shell that starts the late one writes its number to
     # cgroup.procs: a call that begins outside the cgroup and ends inside.
     assert notes["open at the start"] == 2
     assert notes["open at the end"] == 1
     assert_balanced(run)
-    assert not np.any(run.table("call")["max_ns"] > 1_000_000_000)
+    assert len(reads_on_target(run)) == 0, "a call that was open at an edge has been counted"
 
 
 def test_a_recorder_that_is_late_counts_what_it_lost(tmp_path: Path) -> None:

@@ -21,12 +21,13 @@ import pytest
 from tests.collectors.lock_probes import lock_probes
 from tests.collectors.loop_disk import loop_disk
 from tests.collectors.recording import (
-    INSIDE,
     RECORDER,
     Recording,
     cgroup,
     compile_program,
     enum_value,
+    holding,
+    let_go,
     needs_btf,
     needs_root,
     recording,
@@ -35,6 +36,7 @@ from tests.collectors.recording import (
 
 pytestmark = [needs_root, needs_btf]
 OPERATIONS = 500
+EDGE_NS = 2_000_000_000  # a hold that is open at an edge of the recording goes on for longer in it
 MUTEX = ("mutex_lock", "mutex_lock_killable", "mutex_lock_interruptible")
 WRITE = ("down_write", "down_write_killable")
 READ = ("down_read", "down_read_killable", "down_read_interruptible")
@@ -186,27 +188,21 @@ def test_holds_open_at_the_start_and_at_the_end_are_counted(tmp_path: Path) -> N
     for name in ("early", "late"):
         (tmp_path / name).mkdir()
 
-    def keep(name: str, milliseconds: int) -> subprocess.Popen[str]:
-        words: list[str | Path] = [program, "keep", tmp_path / name, str(milliseconds)]
-        child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert child.stderr is not None
-        assert child.stderr.readline() == "held\n"
-        return child
+    def keep(name: str) -> subprocess.Popen[str]:
+        words: list[str | Path] = [program, "keep", tmp_path / name, "0"]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    # Longer than the recorder takes to attach, which is seconds on emulated CPUs.
-    early = keep("early", 20_000 if INSIDE else 3000)
-    with recording(tmp_path / "out", "--collect", "holds") as run:
-        assert early.poll() is None, "the recorder took longer to attach than the hold lasts"
-        early.communicate()
-        time.sleep(0.2)
-        late = keep("late", 3000)
-        run.stop()
-        late.communicate()
+    with holding(keep("early")) as early, recording(tmp_path / "out", "--collect", "holds") as run:
+        time.sleep(EDGE_NS / 1e9)
+        let_go(early)
+        with holding(keep("late")):
+            time.sleep(EDGE_NS / 1e9)
+            run.stop()
     notes = assert_balanced(run)["notes"]
     assert notes["held at the start (or taking not seen)"] >= 1
     assert notes["held at the end"] >= 1
     table = run.table("hold")
-    assert not np.any(table["max_hold_ns"] > 2_000_000_000), "a hold open at an edge has been given a length"
+    assert not np.any(table["max_hold_ns"] >= EDGE_NS), "a hold open at an edge has been given a length"
 
 
 @pytest.mark.usefixtures("fentry")
@@ -248,14 +244,15 @@ def test_semaphores_of_xfs_buffers(tmp_path: Path) -> None:
     # Counted by lock where a task waits if it must; by result where it does not.
     tried = truth.by_result["down_trylock"]
     waited = sum(sum(truth.by_lock[name].values()) for name in names)
-    # The recorder was there before the probes, and after them.
+    # The recorder was there before the probes, and after them; XFS and its buffers were not.
+    buffers = {lock["lock_id"] for lock in run.lines("lock") if lock["slab"] == "xfs_buf"}
+    of_buffers = sum(acquired[lock] for lock in buffers)
     assert waited + tried.get(0, 0) - missed <= sum(acquired.values())
-    assert sum(acquired.values()) <= (waited + tried.get(0, 0)) * 1.1 + 50
-    assert sum(acquired.values()) > 200
+    assert 200 < of_buffers <= waited + tried.get(0, 0)
     # Nearly all end, whoever ends them.
     assert sum(holds.values()) >= 0.95 * sum(acquired.values())
     ups: Counter[int] = Counter()
     for (_, lock), count in truth.by_lock["up"].items():
         ups[lock] += count
-    for lock, count in ups.items():
-        assert holds[lock] <= count + 2, hex(lock)
+    for lock in buffers:
+        assert holds[lock] <= ups[lock], hex(lock)

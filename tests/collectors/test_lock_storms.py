@@ -12,12 +12,10 @@ import pytest
 
 from tests.collectors.lock_events import Event
 from tests.collectors.lock_waits import assert_balanced, assert_same, rows_of, storm
-from tests.collectors.recording import INSIDE, SLOWER, needs_btf, needs_root
+from tests.collectors.recording import INSIDE, needs_btf, needs_root
 from tests.collectors.test_lock_truth import FILESYSTEMS, disk_of
 
 pytestmark = [needs_root, needs_btf]
-# A busy machine may interrupt or even stop a CPU between the two tracers' looks at the clock.
-HICCUPS_NS = 5_000_000 * SLOWER
 KINDS = ("mutex", "rwsem", "spinlock", "rwlock", "semaphore", "percpu_rwsem")
 
 
@@ -37,7 +35,7 @@ def test_the_waits_of_appenders_are_all_of_their_time_but_their_turn(tmp_path: P
     }
     assert len(appends) == 1
     lost = sum(run.source("locks")["lost"].values())
-    assert assert_same(rows, {lock: result.truth[lock] for lock in appends}, "rwsem", HICCUPS_NS, lost) > 10
+    assert assert_same(rows, {lock: result.truth[lock] for lock in appends}, "rwsem", lost) > 10
     mine = rows[np.isin(rows["lock_id"], list(appends))]
     waited_ns = int(mine["spin_ns"].sum() + mine["sleep_ns"].sum())
     assert int(mine["count"].sum()) <= facts["appends"]
@@ -57,7 +55,7 @@ def test_fsync_storm_counts_the_waits_for_the_journal(tmp_path: Path, fs: str) -
     # Run queues' and such locks are fought for before the recorder is there, too.
     inside = {lock: waits for lock, waits in result.truth.items() if lock not in result.outside}
     lost = sum(run.source("locks")["lost"].values())
-    compared = sum(assert_same(rows_of(run, kind), inside, kind, HICCUPS_NS, lost) for kind in KINDS)
+    compared = sum(assert_same(rows_of(run, kind), inside, kind, lost) for kind in KINDS)
     assert compared > 0, "the storm made no contention: nothing was tested"
     table = run.table("lock_wait")
     mine = table[table["in_workload"] == 1]

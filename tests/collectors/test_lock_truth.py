@@ -77,11 +77,10 @@ def wait_from(run: Recording, function: str, kind: str, mode: str) -> Wait:
 
 
 def assert_length(wait: Wait, call: dict[str, int], known_ns: int) -> None:
-    """One wait, within its call and as long as it had to be; nobody spins for a holder that doesn't run."""
+    """One wait, within its call, asleep while seen to be: nobody spins for a holder that doesn't run."""
     assert wait.row["count"] == 1
     assert wait.ns == wait.row["max_ns"]
-    assert known_ns <= wait.ns <= call["end_ns"] - call["begin_ns"]
-    assert wait.row["sleep_ns"] > 0.99 * wait.ns
+    assert known_ns <= wait.row["sleep_ns"] <= wait.ns <= call["end_ns"] - call["begin_ns"]
 
 
 def assert_holder(wait: Wait, comm: str, state: str, *functions: str) -> None:
@@ -156,11 +155,24 @@ def test_a_file_held_by_a_sleeper(tmp_path: Path, fs: str) -> None:
     assert wait.row["chain"] == 1
 
 
+@contextmanager
+def hogs_unthrottled() -> Iterator[None]:
+    """Real-time tasks may take all of a CPU: else ordinary ones get a part of each second."""
+    setting = Path("/proc/sys/kernel/sched_rt_runtime_us")
+    before = setting.read_text()
+    setting.write_text("-1")
+    try:
+        yield
+    finally:
+        setting.write_text(before)
+
+
 def test_a_holder_that_is_kept_from_running(tmp_path: Path, folder: Path) -> None:
     """As a throttled one is, but that newer kernels throttle nobody who is inside the kernel with a lock."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU: use a machine with two")
-    run, facts = run_known(tmp_path, "runnable", folder)
+    with hogs_unthrottled():
+        run, facts = run_known(tmp_path, "runnable", folder)
     wait = wait_from(run, "vfs_write", "rwsem", "write")
     assert_length(wait, facts["waiter"], HOLD_MS * 1_000_000)
     assert_holder(wait, "holder", "runnable", "vfs_write")
@@ -265,7 +277,8 @@ def test_the_holders_of_a_fight_are_those_who_fight(tmp_path: Path) -> None:
     for attempt in range(5):  # emulated CPUs that the host runs in turns seldom meet at a lock
         out = tmp_path / f"out{attempt}"
         with recording(out, "--collect", "locks") as run:
-            subprocess.run([program, "2", "2", "0", "60000"], check=True, capture_output=True)
+            # Its output is no pipe, which would be one more to be fought for.
+            subprocess.run([program, "2", "2", "0", "60000"], check=True, stdout=subprocess.DEVNULL)
         assert_balanced(run)
         mutexes = rows_of(run, "mutex")
         paths = {
@@ -273,12 +286,12 @@ def test_the_holders_of_a_fight_are_those_who_fight(tmp_path: Path) -> None:
         }
         pipes = set(mutexes["lock_id"][np.isin(mutexes["stack_id"], list(paths))])
         mine = mutexes[np.isin(mutexes["lock_id"], list(pipes))]
-        if len(mine):
+        names = read_table(out / "lock_wait.rec")[0]["enums"]["lock_holder_state"]
+        states = np.array([names[str(state)] for state in mine["holder_state"]])
+        known = np.isin(states, ("running", "runnable", "sleeping", "lock", "io"))
+        assert np.all(known | np.isin(states, ("nobody", "not_sampled"))), "a mutex remembers its holder"
+        if known.any():
             break
-    names = read_table(out / "lock_wait.rec")[0]["enums"]["lock_holder_state"]
-    states = np.array([names[str(state)] for state in mine["holder_state"]])
-    known = np.isin(states, ("running", "runnable", "sleeping", "lock", "io"))
-    assert np.all(known | np.isin(states, ("nobody", "not_sampled"))), "a mutex remembers its holder"
     assert known.any(), "the storm made no contention: nothing was tested"
     assert set(mine["holder_comm"][known]) == {b"pipe_storm"}
     assert set(mine["holder_comm"][~known]) <= {b""}

@@ -5,7 +5,8 @@
  *   known_calls DIR      DIR must be absolute and empty; all files are made and removed in it
  *
  * Prints one JSON object: for each family of calls their count, bytes and errors as the caller got them, calls
- * on a pipe apart, and the latency of each of many large reads by the program's own clock.
+ * on a pipe apart; and of each read the latency by the program's own clock, and whether the thread lost its CPU meanwhile,
+ * which may be on the way back from the kernel: after the call as others see it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -25,6 +27,7 @@
 #define FAMILIES    40
 #define LARGE	    (1 << 20)
 #define LARGE_READS 300
+#define READS	    400 /* more than there are */
 
 struct family {
 	const char *name;
@@ -32,7 +35,9 @@ struct family {
 };
 
 static struct family families[FAMILIES];
-static long on_pipes;
+static long on_pipes, reads, switches;
+static unsigned long long began_ns, read_ns[READS];
+static char switched[READS];
 static char data[LARGE], more[65536];
 
 static struct family *family_of(const char *name)
@@ -59,9 +64,6 @@ static long counted(const char *name, int moves, long result)
 	return result;
 }
 
-#define CALL(name, ...) counted(name, 0, syscall(__VA_ARGS__))
-#define MOVE(name, ...) counted(name, 1, syscall(__VA_ARGS__))
-
 static unsigned long long now_ns(void)
 {
 	struct timespec now;
@@ -69,6 +71,36 @@ static unsigned long long now_ns(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
+
+static long switches_now(void)
+{
+	struct rusage used;
+
+	if (getrusage(RUSAGE_THREAD, &used))
+		abort();
+	return used.ru_nvcsw + used.ru_nivcsw;
+}
+
+static void read_begins(void)
+{
+	switches = switches_now();
+	began_ns = now_ns();
+}
+
+static long read_ended(long result)
+{
+	unsigned long long ended_ns = now_ns();
+
+	if (reads == READS)
+		abort();
+	switched[reads] = switches_now() != switches;
+	read_ns[reads++] = ended_ns - began_ns;
+	return counted("read", 1, result);
+}
+
+#define CALL(name, ...) counted(name, 0, syscall(__VA_ARGS__))
+#define MOVE(name, ...) counted(name, 1, syscall(__VA_ARGS__))
+#define READ(...)	(read_begins(), read_ended(syscall(__VA_ARGS__)))
 
 static void read_and_write(int dir)
 {
@@ -85,15 +117,15 @@ static void read_and_write(int dir)
 	MOVE("write", SYS_pwritev2, fd, parts, 2, 0, 0, 0);
 	MOVE("write", SYS_write, fd, NULL, 4096); /* EFAULT */
 	for (int i = 0; i < 50; i++)
-		MOVE("read", SYS_pread64, fd, data, 4096, i * 4096L);
-	MOVE("read", SYS_pread64, fd, data, 65536, 400000L); /* short: the file ends before */
-	MOVE("read", SYS_read, fd, data, 4096);		     /* at the end: 0 */
-	MOVE("read", SYS_preadv, fd, parts, 2, 0, 0);
-	MOVE("read", SYS_preadv2, fd, parts, 2, 0, 0, 0);
+		READ(SYS_pread64, fd, data, 4096, i * 4096L);
+	READ(SYS_pread64, fd, data, 65536, 400000L); /* short: the file ends before */
+	READ(SYS_read, fd, data, 4096);		     /* at the end: 0 */
+	READ(SYS_preadv, fd, parts, 2, 0, 0);
+	READ(SYS_preadv2, fd, parts, 2, 0, 0, 0);
 	lseek(fd, 0, SEEK_SET);
-	MOVE("read", SYS_readv, fd, parts, 2);
-	MOVE("read", SYS_read, only_write, data, 10); /* EBADF */
-	MOVE("read", SYS_read, dir, data, 10);	      /* EISDIR */
+	READ(SYS_readv, fd, parts, 2);
+	READ(SYS_read, only_write, data, 10); /* EBADF */
+	READ(SYS_read, dir, data, 10);	      /* EISDIR */
 
 	MOVE("copy", SYS_copy_file_range, fd, &(loff_t){ 0 }, only_write, &(loff_t){ 0 }, 10000, 0);
 	MOVE("copy", SYS_sendfile, only_write, fd, &(off_t){ 100 }, 5000);
@@ -200,22 +232,17 @@ static void pipes(void)
 	on_pipes += 2;
 }
 
-static void large_reads(unsigned long long *latency_ns)
+static void large_reads(void)
 {
 	int fd = CALL("open", SYS_openat, AT_FDCWD, "file", O_RDONLY);
 
-	for (int i = 0; i < LARGE_READS; i++) {
-		unsigned long long begin_ns = now_ns();
-
-		MOVE("read", SYS_pread64, fd, data, LARGE, 0);
-		latency_ns[i] = now_ns() - begin_ns;
-	}
+	for (int i = 0; i < LARGE_READS; i++)
+		READ(SYS_pread64, fd, data, LARGE, 0);
 	CALL("close", SYS_close, fd);
 }
 
 int main(int argc, char **argv)
 {
-	unsigned long long latency_ns[LARGE_READS];
 	int dir;
 
 	if (argc != 2 || chdir(argv[1])) {
@@ -228,7 +255,7 @@ int main(int argc, char **argv)
 	names(argv[1], dir);
 	mapped_and_queued();
 	pipes();
-	large_reads(latency_ns);
+	large_reads();
 	CALL("unlink", SYS_unlink, "file");
 	CALL("unlink", SYS_unlink, "other");
 	CALL("close", SYS_close, dir);
@@ -237,9 +264,9 @@ int main(int argc, char **argv)
 	for (int i = 0; i < FAMILIES && families[i].name; i++)
 		printf("%s\"%s\":{\"count\":%ld,\"bytes\":%ld,\"errors\":%ld}", i ? "," : "",
 		       families[i].name, families[i].count, families[i].bytes, families[i].errors);
-	printf("},\"on_pipes\":%ld,\"large_read_ns\":[", on_pipes);
-	for (int i = 0; i < LARGE_READS; i++)
-		printf("%s%llu", i ? "," : "", latency_ns[i]);
+	printf("},\"on_pipes\":%ld,\"read_ns\":[", on_pipes);
+	for (int i = 0; i < reads; i++)
+		printf("%s[%llu,%d]", i ? "," : "", read_ns[i], switched[i]);
 	puts("]}");
 	return 0;
 }

@@ -8,7 +8,7 @@
  *                            one write whose page userfaultfd withholds for HOLD_MS, so that the kernel stops in it with
  *                            the file's lock taken; meanwhile TRIES reads that may not wait for the lock
  *   known_holds keep DIR HOLD_MS
- *                            the same without the tries; prints "held" on stderr while it is
+ *                            the same without the tries, with HOLD_MS 0 until SIGUSR1; prints "held" on stderr while it is
  *
  * Prints one JSON object with its own clock's readings.
  */
@@ -26,6 +26,8 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "hold.h"
 
 #define PAGE 4096
 
@@ -82,10 +84,12 @@ static int hold(int hold_ms, int tries)
 	unsigned long long fault_ns, given_ns;
 	int fd, direct, failed = 0;
 	pthread_t writer;
+	sigset_t told;
 
 	direct = open("held", O_RDONLY | O_DIRECT);
 	need(direct >= 0, "held: O_DIRECT");
 	need(posix_memalign(&part.iov_base, PAGE, PAGE) == 0, "memory");
+	hold_signal(&told);
 	fd = withhold();
 	need(pthread_create(&writer, NULL, write_withheld, NULL) == 0, "thread");
 	need(read(fd, &message, sizeof(message)) == sizeof(message), "userfaultfd: read");
@@ -96,7 +100,7 @@ static int hold(int hold_ms, int tries)
 		     "a read that may not wait did not fail");
 		failed++;
 	}
-	usleep(hold_ms * 1000);
+	hold_for(hold_ms, &told);
 	give.range.start = (unsigned long)withheld;
 	give.range.len = PAGE;
 	given_ns = now_ns();

@@ -5,7 +5,8 @@
  *   pipe_holder WAITERS HOLD_MS
  *
  * The holder writes from a page that userfaultfd withholds, so the kernel stops in the middle of the write
- * with the mutex taken. The waiters then call write(2) on the same pipe. HOLD_MS after all wait the page is given.
+ * with the mutex taken. The waiters then call write(2) on the same pipe. HOLD_MS after all wait the page is given, or
+ * with 0 when SIGUSR1 comes.
  * Prints one JSON object: when the page was given, and each waiter's begin and end of write(2), and when it was
  * seen to sleep in it.
  */
@@ -21,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "hold.h"
 #include "proc.h"
 
 #define MAX_WAITERS 16
@@ -104,6 +106,7 @@ int main(int argc, char **argv)
 	pthread_t holder;
 	unsigned long long given_ns;
 	int count, hold_ms, fd;
+	sigset_t told;
 
 	if (argc != 3) {
 		fprintf(stderr, "usage: pipe_holder WAITERS HOLD_MS\n");
@@ -113,6 +116,7 @@ int main(int argc, char **argv)
 	hold_ms = atoi(argv[2]);
 	if (count < 1 || count > MAX_WAITERS || pipe(ends))
 		return 2;
+	hold_signal(&told);
 	fd = withhold();
 	if (pthread_create(&holder, NULL, hold, NULL) ||
 	    read(fd, &message, sizeof(message)) != sizeof(message))
@@ -125,7 +129,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < count; i++)
 		waiters[i].waiting_ns = until_it_sleeps(&waiters[i].tid);
 	fprintf(stderr, "held\n");
-	usleep(hold_ms * 1000);
+	hold_for(hold_ms, &told);
 	give.range.start = (unsigned long)withheld;
 	give.range.len = PAGE;
 	given_ns = now_ns();
