@@ -139,6 +139,15 @@ def assert_equals_diskstats(run: Recording, before: dict[str, int], after: dict[
     assert state["seen"] == state["recorded"] == len(run.table("block"))
 
 
+def blocks_of(rows: Any, block_bytes: int) -> set[int]:
+    """The blocks that requests of whole blocks have."""
+    firsts = (rows["sector"] * SECTOR_BYTES // block_bytes).tolist()
+    counts = (rows["bytes"] // block_bytes).tolist()
+    return {
+        block for first, count in zip(firsts, counts, strict=True) for block in range(first, first + count)
+    }
+
+
 def extents(path: Path) -> list[tuple[int, int]]:
     """Where a file's bytes lie, as the file system answers FIEMAP: (first byte, byte behind the last)."""
     count = 8192

@@ -75,8 +75,10 @@ def compare(run: Recording, tracer: BlkTracer, inserted: bool) -> None:
     assert len(ends) > 0.99 * len(pairs)
     assert_close("C", ends)
 
-    # The same order of issue, but for those at the same moment on two CPUs.
-    ordered = np.array([int(row["issue_ns"]) for row, _ in sorted(pairs, key=lambda pair: pair[1])])
+    # The same order of issue, but for those at the same moment on two CPUs. Where a CPU was taken away
+    # between the tracers (fewer than one in 100, see above), all that the other issued then is in between.
+    near = [(row, t_ns) for row, t_ns in pairs if abs(int(row["issue_ns"]) - t_ns) <= P99_NS]
+    ordered = np.array([int(row["issue_ns"]) for row, _ in sorted(near, key=lambda pair: pair[1])])
     behind = np.maximum.accumulate(ordered) - ordered
     assert (behind > 0).mean() < 0.01
     assert (behind > P99_NS).mean() < 0.001

@@ -25,6 +25,7 @@ from tests.collectors.recording import (
     recording,
     same_pids,
 )
+from tests.collectors.sessions import wait_for
 
 pytestmark = [needs_root, needs_btf]
 
@@ -130,8 +131,10 @@ def test_killed_recorder_leaves_whole_records(tmp_path: Path) -> None:
         try:
             assert process.stdout is not None
             assert '"ready":true' in process.stdout.readline()
+            table = tmp_path / "out/block.rec"
+            record_bytes, empty_bytes = read_table(table)[0]["record_bytes"], table.stat().st_size
             load(disk, "--rw=write", "--bs=64k", "--number_ios=1000")
-            time.sleep(1.5)  # it has emptied its rings
+            wait_for(lambda: table.stat().st_size >= empty_bytes + 1000 * record_bytes)  # its rings are empty
         finally:
             process.kill()
             process.communicate()
