@@ -86,13 +86,21 @@ def until(out: Path, words: Sequence[str | Path], met: Callable[[Recording], boo
 
 def test_the_mutex_of_a_pipe(tmp_path: Path) -> None:
     program = compile_program("pipe_storm", tmp_path)
-    run = until(
-        tmp_path,
-        [program, "2", "2", "0", "60000"],
-        lambda run: any(name.startswith("mutex ") for name in waits_by_class(run)),
-    )
-    mutexes = {name: count for name, count in waits_by_class(run).items() if name.startswith("mutex ")}
-    assert max(mutexes, key=mutexes.__getitem__) == "mutex pipe_inode_info.mutex", mutexes
+
+    def of_pipes(run: Recording) -> Counter[str]:
+        """Names of the mutexes that the storm waited for on its way into a pipe, by waits."""
+        paths = {stack["stack_id"] for stack in run.lines("stack") if "pipe_" in " ".join(stack["frames"])}
+        locks = last_lines(run)
+        found: Counter[str] = Counter()
+        for row in run.table("lock_wait"):
+            lock = locks[int(row["lock_id"])]
+            if row["in_workload"] and int(row["stack_id"]) in paths and lock["kind"] == "mutex":
+                found[str(lock["name"])] += int(row["count"])
+        return found
+
+    run = until(tmp_path, [program, "2", "2", "0", "60000"], lambda run: bool(of_pipes(run)))
+    mutexes = of_pipes(run)
+    assert max(mutexes, key=mutexes.__getitem__) == "pipe_inode_info.mutex", mutexes
     named = [lock for lock in last_lines(run).values() if lock["name"] == "pipe_inode_info.mutex"]
     # It is kmalloc'ed: nothing but the call path can tell.
     assert {lock["named_by"] for lock in named} == {"call path"}

@@ -113,10 +113,10 @@ def test_a_session_leaves_the_paths(tmp_path: Path, where: str) -> None:
     words |= {"FS": "ext3", "SIZE": "64M"} if where == "disk" else {"DIR": str(folder / "work")}
     for attempt in range(TRIES):
         run = finished(tmp_path / f"run{attempt}", **words).run
-        if found_paths(run):
+        inode = int(run.output.split()[0])
+        mine = [line for line in found_paths(run) if line["ino"] == inode]
+        if mine:
             break
-    inode = int(run.output.split()[0])
-    mine = [line for line in found_paths(run) if line["ino"] == inode]
     assert [line["path"] for line in mine] == ["a/b"], "the storm made no contention: nothing was tested"
     if where == "disk":
         assert mine[0]["dev"] == run.facts["device"]["dev"]
@@ -147,9 +147,9 @@ def test_a_file_that_has_another_ones_inode_is_told_from_it(tmp_path: Path) -> N
     assert first == second
     (line,) = [line for line in found_paths(run) if line["ino"] == second]
     phase = {one["name"]: one for one in run.phases}
-    tick_ns = 10_000_000
     assert line["path"] == "b"
-    assert phase["two"]["start_ns"] - tick_ns < line["born_ns"] < phase["two"]["end_ns"]
+    # By a clock that goes in ticks, late ones where CPUs are stopped: the pause between the phases is longer.
+    assert phase["one"]["end_ns"] < line["born_ns"] < phase["two"]["end_ns"]
     block = read_table(run.path / "raw/recorder/block.rec")[1]
     of_a = block[(block["ino"] == first) & (block["queue_ns"] < phase["one"]["end_ns"])]
     assert len(of_a) > 0
