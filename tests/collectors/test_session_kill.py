@@ -48,11 +48,14 @@ def held_in(stage: str, out: Path, slow: Path, stubborn: str = _STUBBORN) -> Job
         search = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
         (slow / program).write_text(text.format(real=shutil.which(program, path=search)))
         (slow / program).chmod(0o755)
-    command = stubborn if stage == "workload" else "head -c 50M /dev/zero >f; sleep 0.5"
+    # A workload that does not end by itself: however late the signal comes, the run is not over.
+    command = "head -c 50M /dev/zero >f; until [ -e go ]; do sleep 0.1; done"
+    command = stubborn if stage == "workload" else command
     job = Job("trace", out, slow, FS="ext3", SIZE="128M", COLLECT="block,counters", CMD=command)
     if stage in ("sync", "stop"):
         job.until("workload")
         os.kill(job.recorder(), signal.SIGSTOP)
+        (next(Path("/run/seekmeter").glob(f"{job.process.pid}-*")) / "mnt/go").touch()
     job.until(stage)
     if stage in held:
         wait_for(lambda: "sleep\x0030" in "".join(job.commands()))

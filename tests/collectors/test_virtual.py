@@ -188,7 +188,11 @@ def test_a_disk_image_that_cannot_grow_is_an_error_inside(
 ) -> None:
     with tmpfs(tmp_path / "small", "40M") as small:
         monkeypatch.setenv("SEEKMETER_SCRATCH", str(small))
-        command = "head -c 100000000 /dev/zero >a; sync a && echo written"
+        # It waits until there is no more room: the run directory is the host's, too.
+        told = tmp_path / "run/raw/told"
+        command = (
+            f"until [ -e {told} ]; do sleep 0.1; done; head -c 100000000 /dev/zero >a; sync a && echo written"
+        )
         words = {"FS": "ext2", "CMD": command, "SIZE": "300M", "VM": "1"}
         refused = Job("trace", tmp_path / "refused", None, **words)
         assert refused.end() == 3  # more than there is room for
@@ -208,6 +212,7 @@ def test_a_disk_image_that_cannot_grow_is_an_error_inside(
                     ballast.flush()
             except OSError:
                 pass
+        told.touch()
         code = job.end(BOOT_SECONDS)
     assert code == 1, job.said
     assert f"could not grow any more: {small} is full" in job.said
