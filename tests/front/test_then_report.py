@@ -4,20 +4,22 @@
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.collectors.sessions import listen_to_interrupts
+from tests.collectors.sessions import listen_to_interrupts, wait_for
 
 TREE = Path(__file__).parents[2]
 
 # In the place of Python: records for a while, ends early at ^C, prints its run directory; or reports.
 _STAND_IN = """#!/bin/bash
 if [ "$2" = collectors ]; then
-    trap 'echo "$RUN"; exit $CODE' INT
+    trap 'kill $! 2>/dev/null; echo "$RUN"; exit $CODE' INT
     echo recording >&2
-    for i in {1..3000}; do [ "$WAIT" = yes ] && sleep 0.1; done
+    # wait, as bash forgets a ^C that comes just when a command it runs has ended
+    [ "$WAIT" = yes ] && { sleep 300 >/dev/null 2>&1 & wait $!; }
     echo "$RUN"; exit $CODE
 fi
 echo "report of <$4>"; exit $REPORT_CODE
@@ -64,10 +66,21 @@ def test_nothing_recorded_nothing_reported(tmp_path: Path) -> None:
     assert "Error 3" in err
 
 
+def somebody_reads_its_input(group: int) -> bool:
+    """In a process group: the shell that waits for the run's name. Before that, ^C may end it."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # gone meanwhile
+            in_read = (process / "syscall").read_text().startswith("0 0x0 ")
+            if in_read and os.getpgid(int(process.name)) == group:
+                return True
+    return False
+
+
 def test_after_an_interrupt_the_report_still_comes(tmp_path: Path) -> None:
     process = start(tmp_path, "runs/x", 1, 0, wait="yes")
     assert process.stderr is not None
     assert process.stderr.readline() == "recording\n"
+    wait_for(lambda: somebody_reads_its_input(process.pid))
     os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to make, the shell and the job
-    out, _ = process.communicate(timeout=120)
-    assert out == "report of <runs/x>\n"
+    out, err = process.communicate(timeout=120)
+    assert out == "report of <runs/x>\n", err
