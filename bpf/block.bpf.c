@@ -48,8 +48,12 @@ int BPF_PROG(bio_queue, struct bio *bio)
 	if (entry)
 		fill_submitter(entry, bpf_ktime_get_ns());
 	/* One flush before the data, one behind it if the disk has no FUA (blk_flush_policy()). */
-	if (bio->bi_opf & FLAG_BIT(__REQ_PREFLUSH))
+	if (bio->bi_opf & FLAG_BIT(__REQ_PREFLUSH)) {
 		flushes++;
+		/* Counted here, as an end may be in an interrupt where the kernel runs no program. */
+		if (!bio->bi_io_vec)
+			COUNT(empty_flushes);
+	}
 	if (bio->bi_opf & FLAG_BIT(__REQ_FUA) && !dev_fua[index & (MAX_DEVS - 1)])
 		flushes++;
 	if (!flushes)
@@ -315,7 +319,6 @@ int BPF_PROG(rq_complete, struct request *rq, u8 error, unsigned int bytes)
 			COUNT(issued_before);
 		else
 			COUNT(issue_unseen);
-	} else if (!rq->bio->bi_io_vec)
-		COUNT(empty_flushes);
+	}
 	return 0;
 }

@@ -19,7 +19,7 @@ from tests.collectors.recording import SLOWER, Recording, needs_btf, needs_root,
 pytestmark = [needs_root, needs_btf]
 
 # Both tracers hook the same tracepoints, one after the other, and each reads the clock for itself. In between
-# is the other's work, some µs, and now and then an interrupt or a CPU taken away by the host.
+# is the other's work, some µs, and once in 100 or more rarely an interrupt or a CPU taken away by the host.
 MEDIAN_NS = 10_000 * SLOWER
 P99_NS = 50_000 * SLOWER
 
@@ -42,12 +42,13 @@ def by_request(events: list[Event], action: str) -> dict[Key, list[int]]:
 
 
 def assert_close(what: str, differences: list[int]) -> None:
-    """Nearly all times within P99_NS of each other."""
+    """Nearly all times within P99_NS of each other; of few, chance may have more than one in 100 beyond."""
     sizes = np.abs(np.array(differences))
     median, p99 = np.percentile(sizes, [50, 99])
     print(f"{what}: {len(sizes)} compared, median {median:.0f} ns, p99 {p99:.0f} ns, max {sizes.max()} ns")
     assert median <= MEDIAN_NS, what
-    assert p99 <= P99_NS, what
+    expected = len(sizes) / 100
+    assert (sizes > P99_NS).sum() <= expected + 4 * expected**0.5, what
 
 
 def compare(run: Recording, tracer: BlkTracer, inserted: bool) -> None:

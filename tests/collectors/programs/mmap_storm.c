@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BYTES (4UL << 20)
+#define BYTES (32UL << 20) /* long enough to be waited for when the kill comes */
 
 static void *storm(void *unused)
 {
