@@ -84,11 +84,11 @@ def finished(name: str, tmp_path: Path, **values: object) -> Job:
 
 
 def requests(job: Job, phase: str, op: str, kind: str | None = None) -> npt.NDArray[Any]:
-    """The requests of one kind that ended within a phase."""
+    """The requests of one kind that were issued within a phase; of some the end may be unseen."""
     recording = job.run.path / "raw/recorder/block.rec"
     (found,) = [one for one in job.run.phases if one["name"] == phase]
     block = read_table(recording)[1]
-    block = block[(block["complete_ns"] >= found["start_ns"]) & (block["complete_ns"] <= found["end_ns"])]
+    block = block[(block["issue_ns"] >= found["start_ns"]) & (block["issue_ns"] <= found["end_ns"])]
     if kind is not None:
         block = block[block["class"] == enum_value(recording, "block_class", kind)]
     wanted: npt.NDArray[Any] = block[block["op"] == enum_value(recording, "block_op", op)]

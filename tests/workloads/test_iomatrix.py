@@ -110,7 +110,7 @@ def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
     assert sum(phase["bytes"] for phase in writes) == 3 * file_bytes
     found = 0
     for phase in writes:
-        inside = [r for r in data if phase["start_ns"] <= r["complete_ns"] <= phase["end_ns"]]
+        inside = [r for r in data if phase["start_ns"] <= r["issue_ns"] <= phase["end_ns"]]
         assert len(sectors_of((r["sector"], r["bytes"]) for r in inside)) * 512 == phase["bytes"]
         found += len(inside)
     assert found == len(data)

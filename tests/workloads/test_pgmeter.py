@@ -203,7 +203,7 @@ def test_bytes_are_those_that_the_kernel_counts_and_caches_are_cold(tmp_path: Pa
     first, second = (phase["end_ns"] for phase in job.run.phases if phase["name"] == "remount")
 
     def on_disk(op: str, after_ns: int, until_ns: int) -> list[tuple[int, int]]:
-        inside = (r for r in block if after_ns <= r["complete_ns"] < until_ns)
+        inside = (r for r in block if after_ns <= r["issue_ns"] < until_ns)
         return sorted((r["sector"], r["bytes"]) for r in inside if r["class"] == "data" and r["op"] == op)
 
     assert sum(length for _, length in on_disk("write", 0, first)) == 32 * 2**20  # with an fsync

@@ -186,7 +186,7 @@ def test_filemarks_calls_and_requests_are_what_it_promises(tmp_path: Path) -> No
     # those of before the remount are read from the disk; the others are in memory, unless others on the
     # machine needed it
     (remount,) = [phase for phase in done.phases if phase["name"] == "remount"]
-    before = blocks(writes[writes["complete_ns"] < remount["end_ns"]], size)
+    before = blocks(writes[writes["issue_ns"] < remount["end_ns"]], size)
     assert len(before) == files
     reads = data[data["op"] == enum_value(path, "block_op", "read")]
     assert before <= blocks(reads, size) <= blocks(writes, size)
