@@ -10,7 +10,7 @@ import re
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,13 +139,13 @@ def assert_equals_diskstats(run: Recording, before: dict[str, int], after: dict[
     assert state["seen"] == state["recorded"] == len(run.table("block"))
 
 
-def blocks_of(rows: Any, block_bytes: int) -> set[int]:
-    """The blocks that requests of whole blocks have."""
-    firsts = (rows["sector"] * SECTOR_BYTES // block_bytes).tolist()
-    counts = (rows["bytes"] // block_bytes).tolist()
-    return {
-        block for first, count in zip(firsts, counts, strict=True) for block in range(first, first + count)
-    }
+def sectors_of(requests: Iterable[Any]) -> set[int]:
+    """The sectors of these requests (rows, or the report's), each once.
+
+    The kernel reads a page again whose memory it needed meanwhile, and may write one before it is full.
+    """
+    places = ((int(request["sector"]), int(request["bytes"])) for request in requests)
+    return {sector for first, size in places for sector in range(first, first + size // SECTOR_BYTES)}
 
 
 def extents(path: Path) -> list[tuple[int, int]]:

@@ -18,12 +18,12 @@ from tests.collectors.loop_disk import (
     Areas,
     LoopDisk,
     assert_equals_diskstats,
-    blocks_of,
     btrfs_chunks,
     extents,
     loop_disk,
     mounted,
     on_device,
+    sectors_of,
     tmpfs,
 )
 from tests.collectors.recording import needs_btf, needs_root, read_table, recording
@@ -191,7 +191,7 @@ def check_known_file(mixed: Mixed, ops: tuple[str, ...] = ("write", "read")) -> 
     blocks = -(-KNOWN_BYTES // BLOCK_BYTES)
     for op in ops:
         rows = io[io["op"] == mixed.ops[op]]
-        assert len(blocks_of(rows, BLOCK_BYTES)) == blocks, op
+        assert len(sectors_of(rows)) * SECTOR_BYTES == blocks * BLOCK_BYTES, op
         if op == "write":  # the kernel may give up pages that are read ahead, and read them again
             assert int(rows["bytes"].sum()) == blocks * BLOCK_BYTES
         assert np.all(Areas(mixed.known).holds(rows) == 1)

@@ -24,12 +24,12 @@ from tests.collectors.loop_disk import (
     MIB,
     SECTOR_BYTES,
     Areas,
-    blocks_of,
     btrfs_chunks,
     extents,
     loop_disk,
     mounted,
     on_device,
+    sectors_of,
 )
 from tests.collectors.recording import needs_btf, needs_root, read_table, recording
 from tests.collectors.test_block import LAZY_OFF, LOG_STRUCTURED, MOUNT, write_tree
@@ -195,7 +195,7 @@ def test_requests_go_where_the_geometry_says(fs: str, tmp_path: Path) -> None:
     if fs not in LOG_STRUCTURED:
         for write in (True, False):
             mine = rows[traced.write[traced.io["ino"] == traced.known_ino] == write]
-            assert len(blocks_of(mine, 4096)) == 3 * MIB // 4096
+            assert len(sectors_of(mine)) * SECTOR_BYTES == 3 * MIB
         assert np.all(Areas(traced.known).holds(rows) == 1)
     closed = [
         (start * SECTOR_BYTES, end * SECTOR_BYTES)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy.typing as npt
 import pytest
 
+from tests.collectors.loop_disk import sectors_of
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import Job, needs_root
-from tests.workloads.programs import sectors_of
 
 TREE = Path(__file__).resolve().parents[2]
 
@@ -229,5 +229,4 @@ def test_rsync(tmp_path: Path) -> None:
     assert len(requests(job, "again", "read", "data")) == 0
     assert len(requests(job, "again", "read", "metadata")) > 0
     read = requests(job, "compare", "read", "data")
-    sectors = sectors_of(zip(read["sector"].tolist(), read["bytes"].tolist(), strict=True))
-    assert 512 * len(sectors) == sum(sizes)
+    assert 512 * len(sectors_of(read)) == sum(sizes)

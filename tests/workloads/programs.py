@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +102,6 @@ def marked(mark: str) -> int:
         except OSError:
             continue
     return count
-
-
-def sectors_of(requests: Iterable[tuple[int, int]]) -> set[int]:
-    """The sectors of these requests (first sector, bytes), each once.
-
-    The kernel reads a page again whose memory it needed meanwhile, and may write one before it is full.
-    """
-    return {sector for first, size in requests for sector in range(first, first + size // 512)}
 
 
 def read_only(place: Path) -> None:

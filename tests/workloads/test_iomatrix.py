@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from tests.collectors.loop_disk import tmpfs
+from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished
 from tests.workloads.conftest import needs_root, plan
@@ -22,7 +22,6 @@ from tests.workloads.programs import (
     read_only,
     report_text,
     run,
-    sectors_of,
 )
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
@@ -111,7 +110,7 @@ def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
     found = 0
     for phase in writes:
         inside = [r for r in data if phase["start_ns"] <= r["issue_ns"] <= phase["end_ns"]]
-        assert len(sectors_of((r["sector"], r["bytes"]) for r in inside)) * 512 == phase["bytes"]
+        assert len(sectors_of(inside)) * 512 == phase["bytes"]
         found += len(inside)
     assert found == len(data)
     assert "write 14+0/14, rewrite 14+0/14, read 0+0/14, reread 0+0/14, random write 14+0/14," in text

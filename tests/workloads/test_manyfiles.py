@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.collectors.loop_disk import tmpfs
+from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, Run, finished
 from tests.workloads.conftest import needs_root, plan
-from tests.workloads.programs import FLAGS, GENERATORS, compile_generator, lines, lying_library, sectors_of
+from tests.workloads.programs import FLAGS, GENERATORS, compile_generator, lines, lying_library
 from tests.workloads.programs import run as run_generator
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
@@ -211,8 +211,7 @@ def test_under_trace_all_is_counted_and_cold(tmp_path: Path, fs: str) -> None:
     for name in ("tar read", "acp read"):
         rows = rows_in(run, name, "read")
         rows = rows[rows["class"] == data]
-        sectors = sectors_of(zip(rows["sector"].tolist(), rows["bytes"].tolist(), strict=True))
-        assert 512 * len(sectors) == count * size, name
+        assert 512 * len(sectors_of(rows)) == count * size, name
     assert rows_in(run, "find", "read")["bytes"].sum() >= count * 16  # the directory itself
     assert rows_in(run, "delete", "read").size > 0  # of inodes
     report = " ".join(run.report().split())

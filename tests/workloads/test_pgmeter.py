@@ -10,11 +10,12 @@ import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
 
-from tests.collectors.loop_disk import tmpfs
+from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished, wait_for
 from tests.workloads.conftest import needs_root, plan
@@ -29,7 +30,6 @@ from tests.workloads.programs import (
     read_only,
     report_text,
     run,
-    sectors_of,
 )
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
@@ -202,16 +202,16 @@ def test_bytes_are_those_that_the_kernel_counts_and_caches_are_cold(tmp_path: Pa
     # Between two remounts lie all of a test's requests: unmounting waits for those still on their way.
     first, second = (phase["end_ns"] for phase in job.run.phases if phase["name"] == "remount")
 
-    def on_disk(op: str, after_ns: int, until_ns: int) -> list[tuple[int, int]]:
+    def on_disk(op: str, after_ns: int, until_ns: int) -> list[dict[str, Any]]:
         inside = (r for r in block if after_ns <= r["issue_ns"] < until_ns)
-        return sorted((r["sector"], r["bytes"]) for r in inside if r["class"] == "data" and r["op"] == op)
+        return [r for r in inside if r["class"] == "data" and r["op"] == op]
 
-    assert sum(length for _, length in on_disk("write", 0, first)) == 32 * 2**20  # with an fsync
+    assert sum(r["bytes"] for r in on_disk("write", 0, first)) == 32 * 2**20  # with an fsync
     assert not on_disk("read", 0, first)
     # Cold: each page is read once, however often asked for; twice only if the kernel needed its memory.
     read = on_disk("read", first, second)
     whole = 512 * len(sectors_of(read))
-    again = sum(length for _, length in read) - whole
+    again = sum(r["bytes"] for r in read) - whole
     # A second may be too short for all of the file; what was asked for in turn was read at least.
     assert min(sequential["bytes"], 32 * 2**20) <= whole <= 32 * 2**20, read
     assert again <= 2**20 + refaulted, read
