@@ -35,6 +35,8 @@ struct name {
 };
 
 int names_open(const char *tracefs);
+/* Events were read: who is seen in them may have come and gone since the tracer's names were. */
+void names_new_events(void);
 /* NULL: no memory. A name that is not known (the process is gone) has known false. */
 struct name *name_of(uint32_t pid, int cpu, uint64_t t_ns);
 uint64_t names_gone(void);

@@ -100,6 +100,7 @@ static int take_pages(int cpu)
 			fail("trace_pipe_raw", strerror(errno));
 			return -1;
 		}
+		names_new_events();
 		files_gap(cpu, page_missed(page, bytes));
 		page_events(cpu, page, bytes, take_event);
 	}

@@ -3,8 +3,8 @@
  * Names of the threads that are seen in the stream.
  *
  * Asked of /proc when a thread is first seen, some ms after its event; who is gone by then may be in the tracer's
- * own list of recent names (saved_cmdlines). A name is asked again after a second: pids are used again, and
- * programs begin with the name of the shell that started them.
+ * own list of recent names (saved_cmdlines), read after the events were. A name is asked again after a second: pids
+ * are used again, and programs begin with the name of the shell that started them.
  */
 #include "blktrace.h"
 
@@ -20,18 +20,23 @@ static struct name *table;
 static size_t size, count; /* size: a power of two */
 static uint64_t gone;
 static char saved_path[4096];
-static char *saved;	       /* saved_cmdlines as last read: "PID COMM" lines */
-static uint64_t saved_ns;      /* time of the event it was last read for */
-#define SAVED_BYTES  (1 << 20) /* 32768 names */
-#define SAVED_AGE_NS 10000000ULL
+static char *saved;	      /* saved_cmdlines as last read: "PID COMM" lines */
+static bool saved_is_older;   /* than events that were read since */
+#define SAVED_BYTES (1 << 20) /* 32768 names */
 
 int names_open(const char *tracefs)
 {
 	size = 1024;
 	table = calloc(size, sizeof(*table));
 	saved = calloc(1, SAVED_BYTES);
+	saved_is_older = true;
 	snprintf(saved_path, sizeof(saved_path), "%s/saved_cmdlines", tracefs);
 	return table && saved ? 0 : -1;
+}
+
+void names_new_events(void)
+{
+	saved_is_older = true;
 }
 
 uint64_t names_gone(void)
@@ -68,13 +73,13 @@ static bool ask_proc(uint32_t pid, char *comm)
 	return true;
 }
 
-static bool ask_tracer(uint32_t pid, uint64_t t_ns, char *comm)
+static bool ask_tracer(uint32_t pid, char *comm)
 {
 	char key[16], *line;
 	size_t length = snprintf(key, sizeof(key), "%u ", pid);
 
-	if (!saved_ns || t_ns > saved_ns + SAVED_AGE_NS) {
-		saved_ns = t_ns;
+	if (saved_is_older) {
+		saved_is_older = false;
 		if (read_text(saved_path, saved, SAVED_BYTES) < 0)
 			saved[0] = '\0';
 	}
@@ -128,7 +133,7 @@ static void look(struct name *name, int cpu, uint64_t t_ns)
 	if (!name->pid)
 		snprintf(comm, sizeof(comm), "swapper/%d", cpu);
 	else
-		found = ask_proc(name->pid, comm) || ask_tracer(name->pid, t_ns, comm);
+		found = ask_proc(name->pid, comm) || ask_tracer(name->pid, comm);
 	if (!found || (name->known && !strncmp(name->comm, comm, COMM_BYTES)))
 		return; /* it keeps the name it had, if any */
 	memcpy(name->comm, comm, COMM_BYTES);
