@@ -55,3 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 1 if room in ("analysis", "workloads", "front") else 3
 
     items.sort(key=turn)
+    # These measure a machine that is never still, beside tracers with gaps of their own. One that fails has a
+    # second run at once; its first failure is printed and counted (README.md).
+    for item in items:
+        if item.path.is_relative_to(TREE / "tests/collectors"):
+            item.add_marker(pytest.mark.flaky(reruns=1))

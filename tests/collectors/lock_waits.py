@@ -57,6 +57,11 @@ def assert_balanced(run: Recording) -> None:
     assert missed == state["bpf"]["recursion_misses"]
 
 
+def lost_waits(run: Recording) -> int:
+    """Waits the recorder says it lost, for whichever reason."""
+    return sum(run.source("locks")["lost"].values())
+
+
 def assert_same(rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str, lost: int = 0) -> int:
     """Counts exact for each lock, times within what two tracers differ by; returns waits compared.
 
@@ -68,7 +73,7 @@ def assert_same(rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str, 
             continue
         mine = rows[rows["lock_id"] == lock]
         counted = int(mine["count"].sum())
-        assert waits.count - lost - waits.maybe_unseen <= counted <= waits.count, hex(lock)
+        assert waits.count - lost - waits.maybe_unseen <= counted <= waits.count, (hex(lock), lost)
         compared += counted
         if counted < waits.count:
             continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ def cases(started: Started) -> dict[str, list[Case]]:
     assert started.process.returncode == 0, (started.run / "stderr").read_text()
     ended = json.loads(printed.splitlines()[-1])
     assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
+    if again := ran_again(ended["said"]):
+        warnings.warn("\n".join(["failed once in the machine:", *again]), stacklevel=1)
     found = defaultdict(list)
     for case in ElementTree.parse(started.run / "raw/truth.xml").iter("testcase"):
         bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
@@ -74,6 +77,15 @@ def cases(started: Started) -> dict[str, list[Case]]:
         text = (bad[0].get("message") or "") + (bad[0].text or "") if bad else ""
         found[case.get("classname", "").rpartition(".")[2]].append(Case(case.get("name", ""), outcome, text))
     return found
+
+
+def ran_again(said: list[str]) -> list[str]:
+    """What pytest inside says of tests that had a second run (../README.md)."""
+    heads = [at for at, line in enumerate(said) if line.startswith("====")]
+    for at, end in zip(heads, [*heads[1:], len(said)], strict=True):
+        if "rerun test summary info" in said[at]:
+            return said[at + 1 : end]
+    return []
 
 
 def test_the_machine_is_started(started: Started) -> None:

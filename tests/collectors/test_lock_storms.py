@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.collectors.lock_events import Event
-from tests.collectors.lock_waits import assert_balanced, assert_same, rows_of, storm
+from tests.collectors.lock_waits import assert_balanced, assert_same, lost_waits, rows_of, storm
 from tests.collectors.recording import INSIDE, needs_btf, needs_root
 from tests.collectors.test_lock_truth import FILESYSTEMS, disk_of
 
@@ -34,7 +34,7 @@ def test_the_waits_of_appenders_are_all_of_their_time_but_their_turn(tmp_path: P
         if "ext4_file_write_iter" in stacks[row["stack_id"]]
     }
     assert len(appends) == 1
-    lost = sum(run.source("locks")["lost"].values())
+    lost = lost_waits(run)
     assert assert_same(rows, {lock: result.truth[lock] for lock in appends}, "rwsem", lost) > 10
     mine = rows[np.isin(rows["lock_id"], list(appends))]
     waited_ns = int(mine["spin_ns"].sum() + mine["sleep_ns"].sum())
@@ -54,7 +54,7 @@ def test_fsync_storm_counts_the_waits_for_the_journal(tmp_path: Path, fs: str) -
     assert_balanced(run)
     # Run queues' and such locks are fought for before the recorder is there, too.
     inside = {lock: waits for lock, waits in result.truth.items() if lock not in result.outside}
-    lost = sum(run.source("locks")["lost"].values())
+    lost = lost_waits(run)
     compared = sum(assert_same(rows_of(run, kind), inside, kind, lost) for kind in KINDS)
     assert compared > 0, "the storm made no contention: nothing was tested"
     table = run.table("lock_wait")
