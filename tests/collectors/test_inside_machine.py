@@ -81,11 +81,9 @@ def cases(started: Started) -> dict[str, list[Case]]:
 
 def ran_again(said: list[str]) -> list[str]:
     """What pytest inside says of tests that had a second run (../README.md)."""
-    heads = [at for at, line in enumerate(said) if line.startswith("====")]
-    for at, end in zip(heads, [*heads[1:], len(said)], strict=True):
-        if "rerun test summary info" in said[at]:
-            return said[at + 1 : end]
-    return []
+    head = next((at for at, line in enumerate(said) if "= rerun test summary info =" in line), len(said))
+    end = next((at for at in range(head + 1, len(said)) if said[at].startswith("====")), len(said))
+    return said[head + 1 : end]
 
 
 def test_the_machine_is_started(started: Started) -> None:
