@@ -2,6 +2,7 @@
 """What every test shares: the tree, and an environment without the words of the make that runs the tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ TREE = Path(__file__).parent.parent
 for room in (TREE / "tests").rglob("*.py"):
     if not room.name.startswith("test_"):
         pytest.register_assert_rewrite(".".join(room.relative_to(TREE).with_suffix("").parts))
+# In the background of a script ^C is ignored, by what the tests start and send it to as well.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # The same examples each time, and as long as it takes: how fast one is made and tried is the machine's load.
 settings.register_profile(
     "seekmeter", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,16 @@ def records(file: Path) -> Iterator[tuple[tuple[int, ...], bytes]]:
         assert end <= len(data)
         yield fields, data[at + BLK_IO_TRACE.size : end]
         at = end
+
+
+def noted_names(files: Iterable[Path]) -> dict[int, str]:
+    """The names of processes that the files have, by pid."""
+    return {
+        fields[6]: pdu.split(b"\0")[0].decode()
+        for file in files
+        for fields, pdu in records(file)
+        if fields[5] & 0x0FFFFFFF == NOTE_PROCESS
+    }
 
 
 @pytest.fixture(scope="module")
@@ -219,14 +229,15 @@ def test_imported_it_is_the_table_request_by_request(traced: Job, tmp_path: Path
         pairs.append((mine, other))
     assert not any(theirs.values()) and early < 10 < len(pairs)
     # The few that were gone before their name was known have none.
-    assert len({mine["pid"] for mine, _ in pairs if not mine["comm"]}) <= gone(run)
+    names = noted_names(files)
+    assert len({mine["pid"] for mine, _ in pairs} - names.keys()) <= gone(run)
     for name, share in (("pid", 0.99), ("comm", 0.99), ("merges", 0.99), ("error", 1), ("requeues", 1)):
         unlike = Counter(
             (mine[name], other[name])
             for mine, other in pairs
             # /proc adds to a kernel worker's name what it is at
             if mine[name] != other[name] and not (name == "comm" and mine[name].startswith(other[name]))
-            if name != "comm" or mine[name]
+            if name != "comm" or mine["pid"] in names
         )
         assert unlike.total() <= (1 - share) * len(pairs), (name, unlike, len(pairs))
     for stage in ("queue_ns", "issue_ns", "complete_ns"):
@@ -242,15 +253,13 @@ def test_order_names_and_time(traced: Job) -> None:
     assert [file.name for file in files] == [f"{disk}.blktrace.{cpu}" for cpu in range(len(files))]
     assert len(files) >= (os.cpu_count() or 1)
     start_ns, end_ns = (traced.run.facts["clock"][f"record_{edge}_ns"] for edge in ("start", "end"))
-    names: dict[int, str] = {}
+    names = noted_names(files)
     seen: set[int] = set()
     notes_of_time = 0
     for cpu, file in enumerate(files):
         before = sequence = 0
         for fields, pdu in records(file):
-            if fields[5] & 0x0FFFFFFF == NOTE_PROCESS:
-                names[fields[6]] = pdu.split(b"\0")[0].decode()
-            elif fields[5] & 0x0FFFFFFF == NOTE_TIME:
+            if fields[5] & 0x0FFFFFFF == NOTE_TIME:
                 seconds = int.from_bytes(pdu[:4], "little") + int.from_bytes(pdu[4:8], "little") / 1e9
                 offset_ns = traced.run.facts["clock"]["realtime_offset_ns"]
                 assert abs(seconds - (fields[2] + offset_ns) / 1e9) < 1
@@ -287,17 +296,15 @@ def test_programs_of_a_millisecond_have_their_names(tmp_path: Path, monkeypatch:
         tmp_path / "run", FS="ext3", SIZE="128M", COLLECT="block blktrace",
         CMD=f"for i in $(seq 150); do {dd}; done",
     )  # fmt: skip
-    names: dict[int, str] = {}
-    for file in (job.run.path / "raw").glob("*.blktrace.*"):
-        for fields, pdu in records(file):
-            if fields[5] & 0x0FFFFFFF == NOTE_PROCESS:
-                names[fields[6]] = pdu.split(b"\0")[0].decode()
+    names = noted_names((job.run.path / "raw").glob("*.blktrace.*"))
     _, table = read_table(job.run.path / "raw/recorder/block.rec")
     writers = {int(row["pid"]) for row in table if row["comm"] == b"dd"}
     assert len(writers) == 150
     nameless = writers - names.keys()
     assert len(nameless) <= gone(job.run) <= 3
-    assert {names[pid] for pid in writers - nameless} == {"dd"}
+    # Few are seen first when a completion interrupts them between fork and exec, as blktrace sees them too.
+    named = Counter(names[pid] for pid in writers - nameless)
+    assert named.keys() <= {"dd", "sh"} and named["dd"] > 140
 
 
 def test_a_busy_disk_beside_it_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
