@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAX_DISKS  64 /* one bit each in a process's set of files that have its name */
+#define MAX_DISKS  64
 #define COMM_BYTES 16
 
 /* pages.c: one event out of the ring buffer. data begins with the tracer's own header (trace_entry). */
@@ -30,16 +30,24 @@ struct name {
 	bool used;
 	bool known;
 	uint64_t looked_ns;
-	uint64_t disks; /* whose files have it */
+	unsigned char *noted; /* a bit for each file: has it the name? */
 	char comm[COMM_BYTES];
 };
 
-int names_open(const char *tracefs);
-/* Events were read: who is seen in them may have come and gone since the tracer's names were. */
-void names_new_events(void);
+/* files: how many there are to note names in. Returns -1: no memory. */
+int names_open(int cpus, int files);
 /* NULL: no memory. A name that is not known (the process is gone) has known false. */
 struct name *name_of(uint32_t pid, int cpu, uint64_t t_ns);
 uint64_t names_gone(void);
+
+/* comms.c: names by perf. Returns -1: no memory. */
+int comms_open(int cpus);
+/* Take in what there is; often enough, or some are lost. */
+void comms_read(void);
+/* The last name under this id, of COMM_BYTES. */
+bool comms_name(uint32_t tid, char *comm);
+/* Was one taken since? */
+bool comms_taken(uint32_t tid, uint64_t after_ns, uint64_t until_ns);
 
 /* files.c: DISK.blktrace.CPU. */
 int files_open(const char *folder, const char *disk, uint32_t dev, int cpus);

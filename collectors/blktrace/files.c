@@ -138,14 +138,16 @@ static bool note(struct output *out, uint32_t action, uint32_t pid, uint32_t dev
 	return true;
 }
 
+/* In each file before its thread's first event there: the files are read here one after the other. */
 static void note_name(int disk, struct output *out, uint32_t pid, int cpu, uint64_t t_ns)
 {
 	struct name *name = name_of(pid, cpu, t_ns);
+	unsigned file = disk * cpu_count + cpu;
 
-	if (!name || !name->known || name->disks >> disk & 1)
+	if (!name || !name->known || name->noted[file / 8] >> file % 8 & 1)
 		return;
 	if (note(out, BLK_TN_PROCESS, pid, disks[disk].dev, cpu, t_ns, name->comm, COMM_BYTES)) {
-		name->disks |= 1ULL << disk;
+		name->noted[file / 8] |= 1U << file % 8;
 		file_counts.notes++;
 	}
 }

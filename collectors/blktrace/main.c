@@ -100,7 +100,6 @@ static int take_pages(int cpu)
 			fail("trace_pipe_raw", strerror(errno));
 			return -1;
 		}
-		names_new_events();
 		files_gap(cpu, page_missed(page, bytes));
 		page_events(cpu, page, bytes, take_event);
 	}
@@ -113,6 +112,7 @@ static int take_in(void)
 	int more;
 
 	do {
+		comms_read();
 		more = 0;
 		for (int cpu = 0; cpu < cpus; cpu++) {
 			int taken = take_pages(cpu);
@@ -210,10 +210,10 @@ int main(int argc, char **argv)
 	blk_type = kernel_blk_type(&why);
 	if (blk_type < 0)
 		return fail("blk tracer", why);
-	if (names_open(argv[1]))
-		return fail("names", strerror(errno));
 	if (open_pipes(argv[1]))
 		return 1;
+	if (names_open(cpus, cpus * (argc - 3)))
+		return fail("names", strerror(errno));
 	for (int i = 3; i < argc; i++) {
 		if (open_disk(argv[2], argv[i]))
 			return 1;

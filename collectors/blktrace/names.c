@@ -2,9 +2,9 @@
 /*
  * Names of the threads that are seen in the stream.
  *
- * Asked of /proc when a thread is first seen, some ms after its event; who is gone by then may be in the tracer's
- * own list of recent names (saved_cmdlines), read after the events were. A name is asked again after a second: pids
- * are used again, and programs begin with the name of the shell that started them.
+ * Asked of /proc when a thread is first seen, some ms after its event; of who is gone by then perf may know the name
+ * (comms.c). A name is asked again when another was taken (programs begin with the name of the shell that started
+ * them), and after a second: ids are used again.
  */
 #include "blktrace.h"
 
@@ -18,25 +18,15 @@
 
 static struct name *table;
 static size_t size, count; /* size: a power of two */
+static size_t noted_bytes;
 static uint64_t gone;
-static char saved_path[4096];
-static char *saved;	      /* saved_cmdlines as last read: "PID COMM" lines */
-static bool saved_is_older;   /* than events that were read since */
-#define SAVED_BYTES (1 << 20) /* 32768 names */
 
-int names_open(const char *tracefs)
+int names_open(int cpus, int files)
 {
 	size = 1024;
+	noted_bytes = (files + 7) / 8;
 	table = calloc(size, sizeof(*table));
-	saved = calloc(1, SAVED_BYTES);
-	saved_is_older = true;
-	snprintf(saved_path, sizeof(saved_path), "%s/saved_cmdlines", tracefs);
-	return table && saved ? 0 : -1;
-}
-
-void names_new_events(void)
-{
-	saved_is_older = true;
+	return table ? comms_open(cpus) : -1;
 }
 
 uint64_t names_gone(void)
@@ -73,30 +63,11 @@ static bool ask_proc(uint32_t pid, char *comm)
 	return true;
 }
 
-static bool ask_tracer(uint32_t pid, char *comm)
+/* Its name may be taken later than this thread's events were read, but not later than now. */
+static bool ask_perf(uint32_t pid, char *comm)
 {
-	char key[16], *line;
-	size_t length = snprintf(key, sizeof(key), "%u ", pid);
-
-	if (saved_is_older) {
-		saved_is_older = false;
-		if (read_text(saved_path, saved, SAVED_BYTES) < 0)
-			saved[0] = '\0';
-	}
-	for (line = saved; line && *line; line = strchr(line, '\n')) {
-		if (*line == '\n')
-			line++;
-		if (!strncmp(line, key, length)) {
-			size_t bytes = strcspn(line + length, "\n");
-
-			if (bytes >= COMM_BYTES)
-				bytes = COMM_BYTES - 1;
-			memcpy(comm, line + length, bytes);
-			comm[bytes] = '\0';
-			return bytes && strcmp(comm, "<...>");
-		}
-	}
-	return false;
+	comms_read();
+	return comms_name(pid, comm);
 }
 
 static struct name *find(struct name *in, size_t in_size, uint32_t pid)
@@ -133,12 +104,12 @@ static void look(struct name *name, int cpu, uint64_t t_ns)
 	if (!name->pid)
 		snprintf(comm, sizeof(comm), "swapper/%d", cpu);
 	else
-		found = ask_proc(name->pid, comm) || ask_tracer(name->pid, comm);
+		found = ask_proc(name->pid, comm) || ask_perf(name->pid, comm);
 	if (!found || (name->known && !strncmp(name->comm, comm, COMM_BYTES)))
 		return; /* it keeps the name it had, if any */
 	memcpy(name->comm, comm, COMM_BYTES);
 	name->known = true;
-	name->disks = 0;
+	memset(name->noted, 0, noted_bytes);
 }
 
 struct name *name_of(uint32_t pid, int cpu, uint64_t t_ns)
@@ -151,11 +122,15 @@ struct name *name_of(uint32_t pid, int cpu, uint64_t t_ns)
 				return NULL;
 			name = find(table, size, pid);
 		}
+		*name = (struct name){ .pid = pid, .noted = calloc(1, noted_bytes) };
+		if (!name->noted)
+			return NULL;
+		name->used = true;
 		count++;
-		*name = (struct name){ .pid = pid, .used = true };
 		look(name, cpu, t_ns);
 		gone += !name->known;
-	} else if (pid && t_ns > name->looked_ns + AGAIN_NS) {
+	} else if (pid &&
+		   (t_ns > name->looked_ns + AGAIN_NS || comms_taken(pid, name->looked_ns, t_ns))) {
 		bool known = name->known;
 
 		look(name, cpu, t_ns);

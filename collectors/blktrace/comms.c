@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Names of threads that /proc may not have any more: perf's records of forks and of names taken, by exec or
+ * otherwise (perf_event_open(2): PERF_RECORD_FORK, PERF_RECORD_COMM).
+ *
+ * Who lives for a millisecond is gone before its events are read. The last name under each id is kept here, in a
+ * table of a fixed size: where two ids meet, the later one stays. The tracer's own list of recent names would not
+ * do: it cannot take a name while it is read, and all of it is read at once (kernel/trace/trace_sched_switch.c).
+ * Where perf is not allowed there are no names here.
+ */
+#include "blktrace.h"
+
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RING_BYTES (64 << 10)
+#define SLOTS	   (1 << 16)
+
+struct ring {
+	struct perf_event_mmap_page *head;
+	const unsigned char *data;
+};
+
+struct slot {
+	uint64_t t_ns;
+	uint32_t tid;
+	char comm[COMM_BYTES];
+};
+
+/* What follows the header; sample_id is the time alone. */
+struct comm_record {
+	uint32_t pid, tid;
+	char comm
+		[COMM_BYTES]; /* and 0 to a multiple of 8 bytes: shorter than this if the name is */
+};
+
+struct fork_record {
+	uint32_t pid, ppid, tid, ptid;
+	uint64_t t_ns;
+};
+
+static struct ring *rings;
+static int ring_count;
+static struct slot slots[SLOTS];
+
+static bool open_ring(int cpu, struct ring *ring)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.sample_type = PERF_SAMPLE_TIME,
+		.sample_id_all = 1,
+		.comm = 1,
+		.task = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+	size_t page = sysconf(_SC_PAGESIZE);
+	int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	void *place;
+
+	if (fd < 0)
+		return false;
+	place = mmap(NULL, page + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd); /* the mapping keeps it */
+	if (place == MAP_FAILED)
+		return false;
+	ring->head = place;
+	ring->data = (const unsigned char *)place + page;
+	return true;
+}
+
+int comms_open(int cpus)
+{
+	rings = calloc(cpus, sizeof(*rings));
+	if (!rings)
+		return -1;
+	for (int cpu = 0; cpu < cpus; cpu++)
+		ring_count += open_ring(cpu, &rings[ring_count]);
+	return 0;
+}
+
+static struct slot *slot_of(uint32_t tid)
+{
+	return &slots[tid & (SLOTS - 1)];
+}
+
+static void keep(uint32_t tid, uint64_t t_ns, const char comm[COMM_BYTES])
+{
+	struct slot *slot = slot_of(tid);
+
+	if (slot->t_ns > t_ns) /* another CPU's, read before */
+		return;
+	slot->t_ns = t_ns;
+	slot->tid = tid;
+	memcpy(slot->comm, comm, COMM_BYTES);
+}
+
+static void take(uint32_t type, const unsigned char *data, size_t bytes)
+{
+	if (type == PERF_RECORD_COMM && bytes > 2 * sizeof(uint32_t) + sizeof(uint64_t)) {
+		struct comm_record record = { 0 };
+		uint64_t t_ns;
+
+		bytes -= sizeof(t_ns);
+		memcpy(&t_ns, data + bytes, sizeof(t_ns));
+		memcpy(&record, data, bytes < sizeof(record) ? bytes : sizeof(record));
+		record.comm[COMM_BYTES - 1] = '\0';
+		keep(record.tid, t_ns, record.comm);
+	} else if (type == PERF_RECORD_FORK && bytes >= sizeof(struct fork_record)) {
+		static const char none[COMM_BYTES];
+		struct fork_record record;
+		struct slot *parent;
+
+		memcpy(&record, data, sizeof(record));
+		parent = slot_of(record.ptid);
+		/* Without the parent's: no name, rather than that of one who had the id before. */
+		keep(record.tid, record.t_ns, parent->tid == record.ptid ? parent->comm : none);
+	}
+}
+
+static void copy(const struct ring *ring, uint64_t at, void *to, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		((unsigned char *)to)[i] = ring->data[(at + i) & (RING_BYTES - 1)];
+}
+
+void comms_read(void)
+{
+	for (int i = 0; i < ring_count; i++) {
+		const struct ring *ring = &rings[i];
+		uint64_t end = __atomic_load_n(&ring->head->data_head, __ATOMIC_ACQUIRE);
+		uint64_t at = ring->head->data_tail;
+
+		while (at < end) {
+			struct perf_event_header head;
+			unsigned char data[128];
+			size_t bytes;
+
+			copy(ring, at, &head, sizeof(head));
+			if (head.size < sizeof(head))
+				break;
+			bytes = head.size - sizeof(head);
+			if (bytes <= sizeof(data)) {
+				copy(ring, at + sizeof(head), data, bytes);
+				take(head.type, data, bytes);
+			}
+			at += head.size;
+		}
+		__atomic_store_n(&ring->head->data_tail, end, __ATOMIC_RELEASE);
+	}
+}
+
+bool comms_name(uint32_t tid, char *comm)
+{
+	const struct slot *slot = slot_of(tid);
+
+	if (!tid || slot->tid != tid || !slot->comm[0])
+		return false;
+	memcpy(comm, slot->comm, COMM_BYTES);
+	return true;
+}
+
+bool comms_taken(uint32_t tid, uint64_t after_ns, uint64_t until_ns)
+{
+	const struct slot *slot = slot_of(tid);
+
+	return tid && slot->tid == tid && slot->t_ns > after_ns && slot->t_ns <= until_ns;
+}
