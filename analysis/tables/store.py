@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -164,17 +165,21 @@ def _lots(
     """The recording as record batches of ROW_GROUP rows, each column in one place.
 
     Few records at a time are taken apart, as many as a CPU's cache holds: each field of theirs is read from
-    there. The next batch is made in the place of the one before, which is on disk by then.
+    there. The next batch is made in another place, and the one after it where the first was, which is on disk
+    by then (write_batches).
     """
     types = {"int": np.int64, "id": np.uint64, "hist": np.uint32}
     most = min(recording.rows, ROW_GROUP)
-    lot = {
-        c.name: np.empty(
-            (most, *recording.dtype[c.name].shape), types.get(c.kind, recording.dtype[c.name].base)
-        )
-        for c in columns
-        if c.name in (recording.dtype.names or ())
-    }
+    lot, other = (
+        {
+            c.name: np.empty(
+                (most, *recording.dtype[c.name].shape), types.get(c.kind, recording.dtype[c.name].base)
+            )
+            for c in columns
+            if c.name in (recording.dtype.names or ())
+        }
+        for _ in range(2)
+    )
 
     def batch(rows: int) -> Any:
         return [_array(column, lot, rows, recording) for column in columns]
@@ -189,6 +194,7 @@ def _lots(
             rows, done = rows + some, done + some
             if rows == most:
                 yield batch(rows)
+                lot, other = other, lot
                 rows = 0
     if rows:
         yield batch(rows)
@@ -247,12 +253,20 @@ def _encodings(arrow: Any) -> dict[str, Any]:
 
 
 def write_batches(path: Path, arrow: Any, batches: Iterable[Any]) -> None:
-    """Write record batches to a Parquet file, whole or not at all."""
+    """Write record batches to a Parquet file, whole or not at all. While one is written the next is made."""
     temporary = temporary_beside(path)
     try:
-        with pq.ParquetWriter(temporary, arrow, **_encodings(arrow)) as writer:
+        with (
+            pq.ParquetWriter(temporary, arrow, **_encodings(arrow)) as writer,
+            ThreadPoolExecutor(1) as other,
+        ):
+            written: Future[None] | None = None
             for batch in batches:
-                writer.write_batch(batch)
+                if written:
+                    written.result()
+                written = other.submit(writer.write_batch, batch)
+            if written:
+                written.result()
     except (OSError, pa.ArrowException) as error:
         temporary.unlink(missing_ok=True)
         raise TableError(f"{path.name} can't be written: {clean(error, 200)}") from None

@@ -17,6 +17,7 @@ from analysis.report import make_report
 from analysis.reports.content import make_document
 from analysis.reports.text import render
 from analysis.run import open_run
+from analysis.tables import store
 from analysis.tables.load import load_tables
 from analysis.tables.rec import open_recording
 from tests.analysis.synthetic import BIN_NS, MAGIC, START_NS, Spec, decaying_ext3, rec_bytes, request
@@ -69,6 +70,25 @@ def test_every_value_comes_back(tmp_path: Path) -> None:
     )
     assert pq.read_table(run.path / "tables" / "lock.parquet").to_pylist()[0]["lock_id"] == 2**64 - 64
     assert pq.read_table(run.path / "tables" / "phase.parquet").to_pylist()[0]["name"] == "p"
+
+
+def test_rows_keep_their_order_over_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One batch is written while the next is made, in places used in turns; the last is a part of one."""
+    monkeypatch.setattr(store, "ROW_GROUP", 64)
+    monkeypatch.setattr(store, "CACHE_BYTES", 1000)
+    rows = [
+        request(START_NS + i, i * i, 512 * (i % 9), comm=f"thread {i % 70}".encode(), ino=i % 3)
+        for i in range(1000)
+    ]
+    run = open_run(Spec(block=rows).write(tmp_path / "r"))
+    load_tables(run)
+    file = pq.ParquetFile(run.path / "tables" / "block.parquet")
+    assert file.num_row_groups == 16
+    found = file.read().to_pylist()
+    for name in ("issue_ns", "sector", "bytes"):
+        assert [row[name] for row in found] == [row[name] for row in rows]
+    assert [row["comm"] for row in found] == [row["comm"].decode() for row in rows]
+    assert [row["ino"] for row in found] == [row["ino"] or None for row in rows]
 
 
 def test_the_schema_tells_version_and_units(tmp_path: Path) -> None:
