@@ -110,6 +110,17 @@ def trace_dat(events: Path, folder: Path) -> Path:
     return folder / "trace.dat"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def tracefs() -> Iterator[None]:
+    """Mounted where perf and trace-cmd look for it."""
+    mounted = (TRACEFS / "instances").is_dir()
+    if not mounted:
+        subprocess.run(["mount", "-t", "tracefs", "none", TRACEFS], check=True)
+    yield
+    if not mounted:
+        subprocess.run(["umount", TRACEFS], check=True)
+
+
 @pytest.fixture(scope="module")
 def recorded(reader: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """Scheduler mq-deadline, for merges and insertions of every kind."""
