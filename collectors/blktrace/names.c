@@ -63,7 +63,7 @@ static bool ask_proc(uint32_t pid, char *comm)
 	return true;
 }
 
-/* Its name may be taken later than this thread's events were read, but not later than now. */
+/* A fork or an exec before the events that were read is in perf's buffers by now. */
 static bool ask_perf(uint32_t pid, char *comm)
 {
 	comms_read();
