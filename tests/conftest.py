@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TREE = Path(__file__).parent.parent
+MEASURING = ("collectors", "workloads", "analysis/importers")
 # Assertions of what tests share say their values, as the tests' own do.
 for room in (TREE / "tests").rglob("*.py"):
     if not room.name.startswith("test_"):
@@ -61,5 +62,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # These measure a machine that is never still, beside tracers with gaps of their own. One that fails has a
     # second run at once; its first failure is printed and counted (README.md).
     for item in items:
-        if item.path.is_relative_to(TREE / "tests/collectors"):
+        if any(item.path.is_relative_to(TREE / "tests" / room) for room in MEASURING):
             item.add_marker(pytest.mark.flaky(reruns=1))
