@@ -13,7 +13,6 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -36,8 +35,7 @@ struct slot {
 /* What follows the header; sample_id is the time alone. */
 struct comm_record {
 	uint32_t pid, tid;
-	char comm
-		[COMM_BYTES]; /* and 0 to a multiple of 8 bytes: shorter than this if the name is */
+	char comm[COMM_BYTES]; /* shorter if the name is: it ends at a multiple of 8 bytes */
 };
 
 struct fork_record {

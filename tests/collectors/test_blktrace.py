@@ -228,16 +228,12 @@ def test_imported_it_is_the_table_request_by_request(traced: Job, tmp_path: Path
         others.remove(other)
         pairs.append((mine, other))
     assert not any(theirs.values()) and early < 10 < len(pairs)
-    # Those gone before their name was known have none.
-    names = dict(noted_names(files))
-    assert len({mine["pid"] for mine, _ in pairs} - names.keys()) <= gone(run)
     for name, share in (("pid", 0.99), ("comm", 0.99), ("merges", 0.99), ("error", 1), ("requeues", 1)):
         unlike = Counter(
             (mine[name], other[name])
             for mine, other in pairs
             # /proc adds to a kernel worker's name what it is at
             if mine[name] != other[name] and not (name == "comm" and mine[name].startswith(other[name]))
-            if name != "comm" or mine["pid"] in names
         )
         assert unlike.total() <= (1 - share) * len(pairs), (name, unlike, len(pairs))
     for stage in ("queue_ns", "issue_ns", "complete_ns"):
@@ -275,11 +271,10 @@ def test_order_names_and_time(traced: Job) -> None:
     assert {"dd", "cp"} <= set(names.values())
     assert any(name.startswith("jbd2/") for name in names.values())
     # On a busy machine one may be gone at once: it is counted, and has no name.
-    nameless = seen - names.keys()
-    assert len(nameless) == gone(traced.run) < len(seen) / 4
+    assert len(seen - names.keys()) == gone(traced.run) < len(seen)
     text = parse(raw, disk)
     assert re.search(r" Q +W\S* .*\[(dd|cp|sync|kworker\S*)\]", text)
-    assert {int(line.split()[4]) for line in text.splitlines() if "(null)" in line} <= nameless
+    assert "(null)" not in text
 
 
 def gone(run: Run) -> int:
