@@ -38,12 +38,12 @@ override THEN_REPORT = trap : INT; set +e; $(PYTHON) -m collectors $1 | { trap :
 	[ -z "$$run" ] || $(PYTHON) -m analysis report "$$run"; }; \
 	codes=("$${PIPESTATUS[@]}"); exit $$(( codes[0] ? codes[0] : codes[1] ))
 # What has to be installed: more where something is tested.
-override SETUP := $(if $(filter setup test lint bench,$(MAKECMDGOALS)),test,run) $(firstword $(MAKECMDGOALS))
+override SETUP := $(if $(filter setup check test test-all lint bench,$(MAKECMDGOALS)),test,run) $(firstword $(MAKECMDGOALS))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch report movie compare import plan doctor list help test lint bench clean setup build
+.PHONY: trace watch report movie compare import plan doctor list help check test test-all lint bench clean setup build
 
 # --- the jobs (a comment after ## is the job's line in `make help`) ------------------------------------
 trace: build ## run a workload on a file system, or CMD in DIR, under the probes; then report
@@ -76,8 +76,14 @@ list: ## list the file systems, workloads and disks
 help: ## this
 	@collectors/help.sh
 
-test: build ## run every test (the kernel's part of them as root)
-	$(Q)$(PYTHON) -m pytest
+check: build lint ## run lint and the tests that need neither root nor this kernel: 3 minutes; ARGS= goes to pytest
+	$(Q)$(PYTHON) -m tests check
+
+test: build ## run the tests that prove all of it on this kernel, as root: 12 minutes; ARGS= goes to pytest
+	$(Q)$(PYTHON) -m tests test
+
+test-all: build ## run every test, other kernels in virtual machines too: an hour; ARGS= goes to pytest
+	$(Q)$(PYTHON) -m tests test-all
 
 lint: | setup ## check types, style and format of all code
 	$(Q)$(PYTHON) -m ruff check

@@ -12,7 +12,7 @@ echo "  make trace DIR=/srv/data CMD='pgbench ...'   trace your own command; for
 echo "  make watch DEV=nvme0n1 SECS=30             observe a live system; runs nothing"
 echo
 echo "jobs"
-sed -n 's/^\([a-z]*\):.*## \(.*\)/\1 \2/p' Makefile | while read -r job text; do
+sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' Makefile | while read -r job text; do
 	printf '  %-8s %s\n' "$job" "$text"
 done
 echo

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What every test shares: the tree, and an environment without the words of the make that runs the tests."""
+"""What every test shares: the tree, an environment without the words of make, and what the markers mean."""
 
 import os
 import signal
@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 TREE = Path(__file__).parent.parent
-MEASURING = ("collectors", "workloads", "analysis/importers")
+# The rooms whose tests trace this kernel.
+TRACING = ("tests/collectors/", "tests/analysis/importers/")
 # Assertions of what tests share say their values, as the tests' own do.
 for room in (TREE / "tests").rglob("*.py"):
     if not room.name.startswith("test_"):
@@ -29,15 +32,11 @@ def no_words_from_make(monkeypatch: pytest.MonkeyPatch) -> None:
 
     And without PYTHONUNBUFFERED, as users have it: it hides what a closed terminal does to Python's end.
     """
-    for name in list(os.environ):
-        if name == "SEEKMETER_WORDS" or name in (
-            "MAKEFLAGS",
-            "MFLAGS",
-            "MAKELEVEL",
-            "SEEKMETER_OUT",
-            "PYTHONUNBUFFERED",
-        ):
-            monkeypatch.delenv(name)
+    for name in (
+        *("SEEKMETER_WORDS", "SEEKMETER_ARGS", "SEEKMETER_OUT"),
+        *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PYTHONUNBUFFERED"),
+    ):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")
@@ -46,21 +45,33 @@ def tree() -> Path:
     return TREE
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The virtual machine's half hour runs beside what a busy machine changes nothing about.
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs root where there is none."""
+    if os.geteuid() != 0 and item.get_closest_marker("root"):
+        pytest.skip("needs root to format, mount or trace: run make test as root or with sudo")
 
-    So: its start, finished runs and workloads, its results, and then, alone, what measures this kernel.
+
+class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]  # of a package without types
+    """Two processes run tests: of each file all in one of them, and of the rooms that trace the kernel too.
+
+    So what measures this machine runs one at a time, and what tests of a file share is made once.
     """
 
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return "tracing" if path.startswith(TRACING) else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneAtATime:
+    """Have pytest-xdist spread the tests so."""
+    return OneAtATime(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest chains of tests: virtual machines, and what runs one at a time."""
+
     def turn(item: pytest.Item) -> int:
-        if item.path.name == "test_inside_machine.py":
-            return 0 if item.name == "test_the_machine_is_started" else 2
-        room = item.path.relative_to(TREE / "tests").parts[0]
-        return 1 if room in ("analysis", "workloads", "front") else 3
+        return 0 if item.get_closest_marker("vm") else 1 if item.nodeid.startswith(TRACING) else 2
 
     items.sort(key=turn)
-    # These measure a machine that is never still, beside tracers with gaps of their own. One that fails has a
-    # second run at once; its first failure is printed and counted (README.md).
-    for item in items:
-        if any(item.path.is_relative_to(TREE / "tests" / room) for room in MEASURING):
-            item.add_marker(pytest.mark.flaky(reruns=1))

@@ -224,6 +224,7 @@ def test_a_ratio_and_its_mark(a: Any, b: Any, judged: bool, shown: str) -> None:
     assert show_ratio(a, b, judged) == shown
 
 
+@pytest.mark.usefixtures("words_only")
 def test_emulated_cpus_are_said_and_marked_and_not_judged(tmp_path: Path) -> None:
     phases: list[dict[str, Any]] = [
         {
@@ -255,6 +256,7 @@ def test_emulated_cpus_are_said_and_marked_and_not_judged(tmp_path: Path) -> Non
     assert own.count("0.20!") == 1 and own.count("0.20") == 1
 
 
+@pytest.mark.usefixtures("words_only")
 def test_two_runs_on_kvm_are_not_called_emulated(tmp_path: Path) -> None:
     for name in ("a", "b"):
         simple("ext4", machine={"vm": {**TCG, "accel": "kvm"}, "virtualization": "qemu"}).write(
@@ -264,6 +266,7 @@ def test_two_runs_on_kvm_are_not_called_emulated(tmp_path: Path) -> None:
     assert "mean little" not in found and "~" not in found
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_lossy_run_is_marked_in_its_column(tmp_path: Path) -> None:
     for name in ("a", "b"):
         spec = simple(name)
@@ -285,6 +288,7 @@ def test_a_lossy_run_is_marked_in_its_column(tmp_path: Path) -> None:
     assert row(section(found, "LOSSES AND TRACING COST"), "lost") == ["0", "2"]
 
 
+@pytest.mark.usefixtures("words_only")
 def test_names_that_are_new_in_every_run_do_not_differ(tmp_path: Path) -> None:
     for name, number in (("a", 3), ("b", 31)):
         spec = simple("ext4")
@@ -318,6 +322,7 @@ def loaded(folder: Path, *changes: dict[str, Any]) -> list[Compared]:
     return runs
 
 
+@pytest.mark.usefixtures("words_only")
 def test_tags_tell_runs_apart(tmp_path: Path) -> None:
     kernels = [{"kernel": {"release": release}} for release in ("6.1.0-50-amd64", "6.18.44-fc-v595")]
     assert tags(loaded(tmp_path / "k", *kernels)) == ["6.1.0", "6.18.44"]
@@ -338,6 +343,7 @@ def test_tags_tell_runs_apart(tmp_path: Path) -> None:
     assert tags(loaded(tmp_path / "m", *machines)) == ["host", "emulated"]
 
 
+@pytest.mark.usefixtures("words_only")
 def test_kernel_config_that_differs_is_named(tmp_path: Path) -> None:
     configs: list[dict[str, Any]] = [
         {"kernel": {"config": {"CONFIG_HZ": "250", "CONFIG_SMP": "y", "CONFIG_X": "y"}}},

@@ -169,6 +169,7 @@ def test_what_is_apart_by_the_rule_comes_first_and_then_the_farthest(tmp_path: P
     assert all(row["lost_events"] == "0" for row in rows)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_table_in_the_text(tmp_path: Path) -> None:
     paths = []
     for name, spec in (
@@ -196,6 +197,7 @@ def test_the_table_in_the_text(tmp_path: Path) -> None:
     assert "What differs most" in page and "-750 +-0" in page
 
 
+@pytest.mark.usefixtures("words_only")
 def test_emulated_times_are_not_judged_and_counts_are(tmp_path: Path) -> None:
     specs = [run_of("ext3", 1000 + i) for i in range(2)]
     specs += [run_of("xfs", 500 + i, machine={"vm": TCG}) for i in range(2)]
@@ -207,6 +209,7 @@ def test_emulated_times_are_not_judged_and_counts_are(tmp_path: Path) -> None:
     assert rows["disk write: requests", "/s", "C+D"]["verdict"] == "not judged: emulated CPUs"
 
 
+@pytest.mark.usefixtures("words_only")
 def test_what_explains_nothing_is_left_out(tmp_path: Path) -> None:
     spec = run_of("ext3", 1000)
     spec.block += [{**request(START_NS + 5 * SECOND, 77, op="read"), "class": "metadata"} for _ in range(5)]
@@ -217,12 +220,14 @@ def test_what_explains_nothing_is_left_out(tmp_path: Path) -> None:
     assert not any(name.startswith("disk read") for name in names)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_repetitions_alone_have_nothing_to_differ_from(tmp_path: Path) -> None:
     runs = loaded(tmp_path, [run_of("ext3", 10), run_of("ext3", 11)])
     assert "repetitions of the same words: A+B" in table_section(runs, ["", ""]).absent
     assert {row["side"] for row in rows_of(runs).values()} == {"A+B"}
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_runs_own_words_are_cells_of_the_csv(tmp_path: Path) -> None:
     specs = [run_of("ext3", 10), run_of("xfs", 20)]
     evil = '=cmd(),"\n<script>'
@@ -235,6 +240,7 @@ def test_a_runs_own_words_are_cells_of_the_csv(tmp_path: Path) -> None:
     assert not any(name[:1] in "=+-@" for name in measures)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_lossy_source_is_marked(tmp_path: Path) -> None:
     lossy = run_of("xfs", 20)
     lossy.losses = {

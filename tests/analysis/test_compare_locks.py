@@ -499,6 +499,7 @@ def test_the_exponent_is_numpys_and_its_interval_scipys(points: list[tuple[int, 
     assert found.half_width == pytest.approx(half, rel=1e-3, abs=1e-4)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_emulated_runs_are_marked_in_every_lock_table(tmp_path: Path) -> None:
     runs = [*grown([(1, 1.0), (2, 3.0)]), *grown([(1, 1.0), (2, 3.0)], machine={"vm": TCG})]
     loaded = load(tmp_path, runs)
@@ -571,6 +572,7 @@ def test_spinning_unseen_stands_on_lines_of_its_own(tmp_path: Path) -> None:
     assert f"C: {words}: CPU sampling is off: no timers" in found.notes
 
 
+@pytest.mark.usefixtures("words_only")
 def test_hostile_names_in_all_of_it(tmp_path: Path) -> None:
     for i, name in enumerate("ab"):
         one = made(EVIL + name, threads=i + 1, ops=10)

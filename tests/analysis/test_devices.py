@@ -121,6 +121,7 @@ def test_each_device_has_a_band_of_its_own(
     assert strip.sum() == sum(size for *_, size, _ in items)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_what_each_device_did(tmp_path: Path) -> None:
     """Seeks, depth and latency of each device are its own, whatever the other does in between."""
     spec = Spec(run=two_disks())
@@ -157,6 +158,7 @@ def test_what_each_device_did(tmp_path: Path) -> None:
     assert "journal loop9, file, 134 MB" in text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_counters_are_not_compared_with_an_unknown_disk(tmp_path: Path) -> None:
     spec = Spec(block=[request(START_NS, 8), request(START_NS, 8, dev=JOURNAL)], run={"schema": 1})
     spec.counter = [{"t_ns": START_NS + i, "name": "disk.write_bytes", "value": i} for i in range(2)]
@@ -169,6 +171,7 @@ def test_the_counters_are_not_compared_with_an_unknown_disk(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_counters_count_zeroing_as_writing(tmp_path: Path) -> None:
     """As the kernel does (op_stat_group): and nothing that had ended before they were first read."""
     ends = [(START_NS - 100, START_NS - 50), (START_NS + 100, START_NS + 200)]
@@ -186,6 +189,7 @@ def test_the_counters_count_zeroing_as_writing(tmp_path: Path) -> None:
     assert "the device's own counter, write: 2,101,248 B; as traced" in text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_one_disk_has_no_devices_section(tmp_path: Path) -> None:
     make_report(Spec(block=[request(START_NS, 8)]).write(tmp_path / "r"))
     assert "DEVICES" not in (tmp_path / "r" / "report.txt").read_text()

@@ -50,6 +50,7 @@ def lines(data: bytes) -> dict[str, int]:
     return found
 
 
+@pytest.mark.usefixtures("words_only")
 def test_folded_stacks_sum_to_the_table(tmp_path: Path) -> None:
     spec = random_spec(11, sampled=False)
     tables, m = load(spec, tmp_path / "r")
@@ -156,6 +157,7 @@ def evil_spec() -> Spec:
     return spec
 
 
+@pytest.mark.usefixtures("words_only")
 def test_hostile_names_are_shown_and_do_nothing(tmp_path: Path) -> None:
     path = evil_spec().write(tmp_path / "r")
     make_report(path)
@@ -180,6 +182,7 @@ def section(text: str, title: str) -> str:
     return found.group(1)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_report_says_what_was_sampled_named_and_not_shown(tmp_path: Path) -> None:
     spec = random_spec(13, sampled=True)
     spec.lock[0]["named_by"] = spec.lock[3]["named_by"] = spec.lock[6]["named_by"] = "call path"
@@ -203,6 +206,7 @@ def test_the_report_says_what_was_sampled_named_and_not_shown(tmp_path: Path) ->
     assert "(not looked for)" in section(text, "INODE LOCKS")
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_run_without_lock_waits_leaves_no_lock_pictures(tmp_path: Path) -> None:
     spec = random_spec(14, sampled=False)
     path = spec.write(tmp_path / "r")
@@ -216,6 +220,7 @@ def test_a_run_without_lock_waits_leaves_no_lock_pictures(tmp_path: Path) -> Non
     assert "no lock was waited on" in (again / "report.txt").read_text()
 
 
+@pytest.mark.usefixtures("words_only")
 def test_unseen_spinning_has_a_root_of_its_own(tmp_path: Path) -> None:
     spec = Spec(
         lock_wait=[{"bin_ns": START_NS, "lock_id": 1, "spin_ns": 7_000, "stack_id": 1}],
@@ -234,6 +239,7 @@ def test_unseen_spinning_has_a_root_of_its_own(tmp_path: Path) -> None:
     assert "~4.00 ms" in section((path / "report.txt").read_text(), "SPINNING ON LOCKS")
 
 
+@pytest.mark.usefixtures("words_only")
 def test_lockmeters_columns_or_why_there_are_none(tmp_path: Path) -> None:
     wait = {"bin_ns": START_NS, "kind": "mutex", "sleep_ns": 6_000_000, "count": 2, "max_ns": 5_000_000}
     hold = {"bin_ns": START_NS, "kind": "mutex", "lock_id": 1, "in_workload": 1}

@@ -112,6 +112,7 @@ def test_the_text_says_what_was_run_and_measured(whole_run: Path) -> None:
     assert re.search(r"seeks/s [+-]\d\.\d\d .* 119 ", text)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_totals_in_the_text_are_those_recorded(tmp_path: Path) -> None:
     spec = Spec(run=run_json(10))
     spec.block = [request(START_NS + i * 1_000_000, i * 8) for i in range(1234)]
@@ -194,6 +195,7 @@ def test_words_of_the_run_are_words_only(tmp_path: Path) -> None:
     assert "script" not in parsed.tags
 
 
+@pytest.mark.usefixtures("words_only")
 def test_an_interrupted_run_says_so_on_top(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run = {"schema": 1, "state": "interrupted", "command": "make trace"}
@@ -203,6 +205,7 @@ def test_an_interrupted_run_says_so_on_top(tmp_path: Path) -> None:
     assert "taken from the tables" in text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_an_emulated_run_says_so_on_top(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["machine"]["virtualization"] = "qemu (TCG)"
@@ -221,6 +224,7 @@ VM = {
 }
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_run_in_an_emulated_machine_says_so_everywhere(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["machine"] |= {"vm": VM, "virtualization": "guest"}
@@ -243,6 +247,7 @@ def test_a_run_in_an_emulated_machine_says_so_everywhere(tmp_path: Path) -> None
     assert any(s.startswith("! emulated CPUs") and s.endswith("do mean something") for s in said)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_run_in_a_machine_with_real_cpus_is_not_called_emulated(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["machine"] |= {"vm": {**VM, "accel": "kvm"}, "virtualization": "qemu"}
@@ -251,12 +256,14 @@ def test_a_run_in_a_machine_with_real_cpus_is_not_called_emulated(tmp_path: Path
 
 
 @pytest.mark.parametrize("vm", [5, [], "tcg", {}, {"accel": None}, {"accel": {"a": 1}, "by": [1]}])
+@pytest.mark.usefixtures("words_only")
 def test_nonsense_about_the_machine_is_no_emulation(tmp_path: Path, vm: object) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["machine"]["vm"] = vm
     assert "emulated CPUs" not in good_report(spec.write(tmp_path / "r"))
 
 
+@pytest.mark.usefixtures("words_only")
 def test_why_a_guest_ended_stands_on_top_and_its_console_is_listed(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run |= {"state": "interrupted", "warnings": ["the guest panicked: see its console"]}
@@ -270,6 +277,7 @@ def test_why_a_guest_ended_stands_on_top_and_its_console_is_listed(tmp_path: Pat
     assert str(path / "raw" / "console.log") in report(path).stdout
 
 
+@pytest.mark.usefixtures("words_only")
 def test_names_of_facts_are_words_too(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["device"]["queue"] = {"a\x1b[31m": 1}
@@ -279,6 +287,7 @@ def test_names_of_facts_are_words_too(tmp_path: Path) -> None:
     assert "\x1b" not in text and text.count("\\x1b[31m") == 3
 
 
+@pytest.mark.usefixtures("words_only")
 def test_losses_mark_every_figure_of_their_source(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.losses = {
@@ -298,6 +307,7 @@ def test_losses_mark_every_figure_of_their_source(tmp_path: Path) -> None:
     assert "block lost 12: ring full" in text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_collector_that_was_off_is_named_with_its_remedy(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     path = spec.write(tmp_path / "r")
@@ -332,6 +342,7 @@ def test_a_run_of_one_request_is_reported(tmp_path: Path) -> None:
     good_report(Spec(block=[request(START_NS + 5, 2**40, 512)], run={"schema": 1}).write(tmp_path / "r"))
 
 
+@pytest.mark.usefixtures("words_only")
 def test_short_runs_have_too_few_bins_to_correlate(tmp_path: Path) -> None:
     spec = decaying_ext3(2, 200)
     assert "too few bins (19, at least 30 are needed)" in folded(good_report(spec.write(tmp_path / "r")))

@@ -114,6 +114,7 @@ def test_a_half_record_is_counted_not_guessed(tmp_path: Path) -> None:
     assert "the recorder wrote 3 rows, the table holds 2" in " ".join(text.split())
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_report_needs_no_raw_directory(tmp_path: Path) -> None:
     path = decaying_ext3(4, 300).write(tmp_path / "r")
     with (path / "raw" / "recorder" / "block.rec").open("ab") as file:

@@ -26,7 +26,7 @@ EMULATED = "SEEKMETER_EMULATED_CPUS" in os.environ
 SLOWER = 20 if INSIDE else 1
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="tracing needs root: run make test as root")
+needs_root = pytest.mark.root
 needs_btf = pytest.mark.skipif(
     not Path("/sys/kernel/btf/vmlinux").exists(),
     reason="the kernel has no BTF: use one with CONFIG_DEBUG_INFO_BTF",

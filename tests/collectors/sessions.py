@@ -19,7 +19,7 @@ import pytest
 
 TREE = Path(__file__).resolve().parents[2]
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="sessions need root: run make test as root")
+needs_root = pytest.mark.root
 
 
 def listen_to_interrupts() -> None:

@@ -95,7 +95,7 @@ def test_help_names_every_job_and_variable(who: Who) -> None:
 
 
 def test_every_job_in_help_is_a_target() -> None:
-    jobs = re.findall(r"^  ([a-z]+) ", make("help")[1].partition("jobs\n")[2], re.MULTILINE)
+    jobs = re.findall(r"^  ([a-z-]+) ", make("help")[1].partition("jobs\n")[2], re.MULTILINE)
     assert len(jobs) > 5
     for job in jobs:
         code, text = make("--dry-run", job)
@@ -130,6 +130,7 @@ def test_list_shows_every_file_system_and_workload(who: Who) -> None:
         (["trace", "FS=ext33", "WL=compilebench"], "did you mean ext3"),
         (["trace", "FS=ext3", "WL=compilbench"], "did you mean compilebench"),
         (["test", "FS=ext3"], "seekmeter: FS does not fit the job test"),
+        (["test-all", "FS=ext3"], "seekmeter: FS does not fit the job test-all"),
         (["clean", "RUN=runs/x"], "seekmeter: RUN does not fit the job clean"),
         (["list", "WL=x"], "seekmeter: WL does not fit the job list"),
         (["doctor", "WL=x"], "seekmeter: WL does not fit the job doctor"),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the tests of disks, file systems, cgroups and the janitor share."""
 
-import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,9 +12,7 @@ from workloads.janitor import Janitor
 from workloads.plan import Plan, make_plan
 from workloads.words import parse
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="mounting needs root: run make test as root or with sudo"
-)
+needs_root = pytest.mark.root
 
 
 def run(*argv: str, **options: str) -> str:

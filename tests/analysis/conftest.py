@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What tests of reports share."""
+
+import pytest
+
+from analysis.figures import compare_iographs, distributions, iograph, locks_heatmap
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+
+
+@pytest.fixture
+def words_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the large pictures empty, as drawing takes most of the time of a test that reads words."""
+    for module in (iograph, distributions, compare_iographs, locks_heatmap):
+        monkeypatch.setattr(module, "render", lambda *_: (_PNG, _SVG))
