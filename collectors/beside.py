@@ -127,6 +127,7 @@ class _Program:
             self.counts = {
                 "lost": {"its last output": lost, "lines of its output": printed},
                 "cpu_ns": max(int(cpu_s * 1e9), 0),
+                "ended_early": self.facts.get("ended") == "by itself" and self.process.returncode != 0,
             }
             self.facts |= _shown(self.out)
         self.facts["complaints"] = _lines(_text(self.err))[-10:]

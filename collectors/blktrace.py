@@ -164,7 +164,7 @@ class Blktrace:
 
 def losses_of_killed(raw: Path) -> dict[str, Any]:
     """Return what losses.json can say of files whose session was killed, which nobody counted then."""
-    entry: dict[str, Any] = {"state": "on", "why": "", "remedy": ""}
+    entry: dict[str, Any] = {"state": "on", "why": "", "remedy": "", "ended_early": True}
     try:
         counts = count_events(sorted(raw.glob("*.blktrace.*")))
     except (OSError, ValueError, RunError):

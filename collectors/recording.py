@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from collectors import facts, interrupts, rundir
 from collectors.beside import Beside
@@ -151,7 +152,7 @@ class Session:
             self._perf_lost = True
             self.warn("perf ended early; its samples end there")
             self.run.write()
-        if self.recorder is None or self.recorder.alive():
+        if self.recorder is None or not self.recorder.records or self.recorder.alive():
             return True
         if not self._recorder_lost:
             self._recorder_lost = True
@@ -202,8 +203,11 @@ class Session:
 
     def _keep_losses(self) -> None:
         """Put what was lost into the run directory, and say it."""
-        more = {"blktrace": self._blktrace.losses()} if self._blktrace is not None else {}
-        more |= {"perf": self._perf.losses()} if self._perf is not None else {}
+        more: dict[str, dict[str, Any]] = {}
+        if self._blktrace is not None:
+            more["blktrace"] = {**self._blktrace.losses(), "ended_early": self._blktrace_lost}
+        if self._perf is not None:
+            more["perf"] = {**self._perf.losses(), "ended_early": self._perf_lost}
         more |= self._beside.losses() if self._beside is not None else {}
         losses = self.run.keep_losses(
             self.recorder.sources if self.recorder is not None else None, not self._recorder_lost, more
@@ -258,6 +262,7 @@ def first_facts(run: RunDirectory, words: Words) -> None:
     run.add(
         command=words.command(),
         words=dict(words.given),
+        collect=list(words.collect),
         start_realtime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         clock=facts.clock(),
         kernel=facts.of_kernel(),

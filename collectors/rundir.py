@@ -151,6 +151,8 @@ class RunDirectory:
             losses = {"collectors": {name: dict(source) for name, source in sources.items()}}
             whole = False
         losses["complete"] = bool(losses.get("complete")) and whole
+        for source in losses.get("collectors", {}).values():
+            source["ended_early"] = not losses["complete"]
         losses.setdefault("collectors", {}).update(more)
         return self._write_losses(losses)
 

@@ -97,6 +97,7 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
     run.add(
         command=words.command(),
         words=dict(words.given),
+        collect=list(words.collect),
         machine={"vm": _facts(kernel, accel)},
         tools=facts.of_tools(),
     )

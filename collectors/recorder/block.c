@@ -153,7 +153,8 @@ static void stop(void)
 static int start(const struct options *options)
 {
 	if (!options->disk_count && !options->probe)
-		return source_off(&state, "name a disk: DEV=…", "no disk to watch");
+		return source_off(&state, "name a disk: DEV=NAME, or a DIR that is on one",
+				  "no disk to watch");
 	if (load(options))
 		goto fail;
 	file = rec_file_open(options, "block", bpf_object__btf(skel->obj), "block_record",
