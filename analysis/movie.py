@@ -57,8 +57,7 @@ def _subtitle(run: Run, frames: Frames) -> str:
 
 def _banners(run: Run) -> list[str]:
     """What must be said before anything else; what other collectors lost does not matter here."""
-    others = tuple(f"{name}:" for name in run.losses if name != "block")
-    said = [words for words in about.banners(run, {}) if not words.startswith(others)]
+    said = about.banners(run, {}, ("block",))
     return [words if len(words) < 125 else words[:122] + "..." for words in said[:3]]
 
 
@@ -74,7 +73,8 @@ def make_movie(path: Path) -> str:
 def _make(run: Run) -> str:
     table = open_block(run)
     if table is None:
-        why = run.off("block") or "; ".join(run.gaps) or "no block table"
+        gaps = "; ".join(run.gaps) if "block" in run.asked else ""
+        why = run.off("block") or gaps or run.absent("block")
         raise ReportError(f"{run.name} has no requests to show: {why}")
     found = look_over(parts(table))
     of = devices.of_numbers(run, sorted(found.numbers)) if found.numbers else []

@@ -33,6 +33,11 @@ COLLECTOR_OF = {
 }
 
 
+# what COLLECT was by default in the versions that did not write down what was asked for
+OLD_DEFAULT = ("block", "locks", "calls", "counters")
+MOST_ASKED = 64  # names taken from a run.json that may be anybody's
+
+
 def clean(value: object, limit: int = 2000) -> str:
     """Words from the run, safe to print: control and invisible characters become \\x.., length bounded."""
     text = str(value)
@@ -84,6 +89,7 @@ class CollectorLoss:
     recorded: int | None
     lost: dict[str, int]
     notes: dict[str, int]
+    ended_early: bool | None
     cpu_ns: int | None
     bpf_run_count: int | None
     bpf_sampled_runs: int | None
@@ -159,25 +165,63 @@ class Run:
         """The run directory's name."""
         return clean(self.path.resolve().name, 80)
 
-    def lossy(self, collector: str) -> str:
-        """Why figures from this collector may be short, or an empty string when nothing was lost."""
+    @property
+    def asked(self) -> list[str]:
+        """Names of the collectors that were asked for, and of the programs of WITH=.
+
+        run.json says which ("collect"). An older one has the word COLLECT, if it was given. Whatever
+        losses.json names was asked for, on or off. An imported trace has requests, as block has.
+        """
+        if self.imported:
+            return ["block"]
+        given = self.text("words", "COLLECT")
+        if isinstance(dig(self.facts, "collect"), list):
+            stated = self.words("collect")
+        elif given:
+            stated = [name for name in given.replace(",", " ").split() if name != "none"]
+        else:
+            stated = [] if self.losses else list(OLD_DEFAULT)
+        beside = dig(self.facts, "with")
+        for program in beside if isinstance(beside, list) else []:
+            if label := dig(program, "label"):
+                stated.append(clean(label))
+        return list(dict.fromkeys([*(clean(name, 40) for name in stated[:MOST_ASKED]), *self.losses]))
+
+    def ended_early(self, collector: str) -> bool:
+        """Did this collector die while it recorded? Older runs say it of all collectors together."""
+        loss = self.losses.get(collector)
+        if loss is None or not loss.is_on:
+            return False
+        return self.recording_complete is False if loss.ended_early is None else loss.ended_early
+
+    def lost(self, collector: str) -> str:
+        """What this collector lost, in words; an empty string when nothing, or when it was not asked for."""
         loss = self.losses.get(collector)
         if loss is None:
-            return f"{collector}: what was lost is not recorded"
-        if loss.lost_total:
-            of = f" of {loss.seen:,} seen" if loss.seen else ""
-            return f"{collector}: {loss.lost_total:,} lost{of}"
-        if self.recording_complete is False and loss.is_on:
-            return f"{collector}: the recorder ended early, its tables end there"
-        return ""
+            return f"{collector}: what was lost is not recorded" if collector in self.asked else ""
+        of = f" of {loss.seen:,} seen" if loss.seen else ""
+        return f"{collector}: {loss.lost_total:,} lost{of}" if loss.lost_total else ""
+
+    def lossy(self, collector: str) -> str:
+        """Why figures from this collector may be short, or an empty string when nothing was lost."""
+        early = f"{collector}: it ended early" if self.ended_early(collector) else ""
+        return self.lost(collector) or early
 
     def off(self, collector: str) -> str:
-        """Why this collector has nothing, with the remedy; an empty string if it was on or nobody said."""
+        """Why this collector is off, with the remedy; an empty string if it was on or nobody said."""
         loss = self.losses.get(collector)
         if loss is None or loss.is_on:
             return ""
         remedy = f" (remedy: {loss.remedy})" if loss.remedy else ""
-        return f"{loss.why or 'switched off'}{remedy}"
+        return f"{loss.why or 'losses.json does not say why'}{remedy}"
+
+    def absent(self, collector: str) -> str:
+        """Why there is nothing of this collector, where its figures would stand."""
+        if words := self.off(collector):
+            return words
+        if collector not in self.asked:
+            return f"{collector} was not asked for (name it in COLLECT)"
+        return f"the {collector} collector left nothing (see warnings and gaps)"
 
 
 def _counts(value: object) -> dict[str, int]:
@@ -197,6 +241,7 @@ def _collector(name: str, entry: Mapping[str, Any]) -> CollectorLoss:
         recorded=as_int(entry.get("recorded")),
         lost=_counts(entry.get("lost")),
         notes=_counts(entry.get("notes")),
+        ended_early=early if isinstance(early := entry.get("ended_early"), bool) else None,
         cpu_ns=as_int(entry.get("cpu_ns")),
         bpf_run_count=as_int(dig(entry, "bpf", "run_count")),
         bpf_sampled_runs=as_int(dig(entry, "bpf", "sampled_runs")),
@@ -231,6 +276,7 @@ def open_run(path: Path) -> Run:
             " be amiss"
         )
     tree: dict[str, Any] = {}
+    unread = ""
     # the recorder's own file serves when the session died before it merged it
     for candidate in (path / "losses.json", path / "raw" / "recorder" / "losses.json"):
         try:
@@ -238,7 +284,7 @@ def open_run(path: Path) -> Run:
             break
         except TableError as error:
             if candidate.parent == path:
-                gaps.append(f"{error}: what was lost may not be known")
+                unread = f"{error}: what was lost may not be known"
     collectors = tree.get("collectors")
     losses = {}
     if isinstance(collectors, Mapping):
@@ -248,7 +294,7 @@ def open_run(path: Path) -> Run:
             if isinstance(entry, Mapping)
         }
     complete = tree.get("complete")
-    return Run(
+    run = Run(
         path=path,
         facts=facts,
         losses=losses,
@@ -256,3 +302,6 @@ def open_run(path: Path) -> Run:
         recording_complete=complete if isinstance(complete, bool) else None,
         gaps=gaps,
     )
+    if unread and run.asked:  # with COLLECT=none there is no losses.json
+        gaps.append(unread)
+    return run

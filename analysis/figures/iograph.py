@@ -74,7 +74,7 @@ def _panels(
     run: Run, tables: Tables, m: Measured, disk: DiskPanels | None, bands: DiskBands | None
 ) -> list[Panel]:
     def why(collector: str) -> str:
-        return f"no {collector} data: {run.off(collector) or 'see warnings and gaps in report.txt'}"
+        return f"no {collector} data: {run.absent(collector)}"
 
     def mark(*collectors: str) -> str:
         return " *" if any(run.lossy(c) for c in collectors) else ""

@@ -106,7 +106,8 @@ def find_window(run: Run, tables: Tables) -> Window:
         if stated_start is not None and max(0, last - LONGEST_RUN_NS) < stated_start <= first:
             start = stated_start
         end = max(last, start + 1)
-        run.gaps.append("run.json does not say when recording began and ended: taken from the tables")
+        if run.asked:  # else there was no recording
+            run.gaps.append("run.json does not say when recording began and ended: taken from the tables")
         where = "the 400 days that most rows lie in"
     if outside := _outside(begins, ends, start, end):
         run.gaps.append(

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from analysis import devices, units
 from analysis.measures.measured import Measured
 from analysis.reports import filesystem_content
 from analysis.reports.document import Section, Table
+from analysis.reports.missing import missing
 from analysis.run import CollectorLoss, Run, as_int, clean, dig
 from analysis.tables.load import Tables
 
@@ -82,15 +83,25 @@ def run_title(run: Run) -> str:
     return title if len(title) <= 60 else title[:57] + "..."
 
 
-def banners(run: Run, truncated_bytes: Mapping[str, int]) -> list[str]:
-    """What must be said before any figure."""
+def _cut(words: str) -> str:
+    """At most 300 characters; "Warnings and gaps" has all of them."""
+    return words if len(words) <= 300 else words[:297] + "..."
+
+
+def banners(
+    run: Run, truncated_bytes: Mapping[str, int], collectors: Collection[str] | None = None
+) -> list[str]:
+    """What must be said before any figure; collectors: those whose figures are shown (None: all)."""
     said = []
     if run.emulated:
         said.append(EMULATED)
+    said += [_cut(words) for words in missing(run, collectors)]
+    if not run.asked:
+        said.append("nothing was recorded: no collector was asked for (COLLECT=none)")
     if run.state != "complete":
         said.append(f"this run's state is '{run.state}': figures cover what was recorded until it ended")
         # why it ended (a guest's panic, a hang, a full disk) is the first thing to know
-        said += [words if len(words) <= 300 else words[:297] + "..." for words in run.words("warnings")[:3]]
+        said += [_cut(words) for words in run.words("warnings")[:3]]
     elif run.recording_complete is False:
         said.append("the recorder did not finish properly: figures cover what it had written")
     if words := filesystem_content.damage(run):
@@ -101,10 +112,10 @@ def banners(run: Run, truncated_bytes: Mapping[str, int]) -> list[str]:
     for table, size in truncated_bytes.items():
         said.append(f"{table}: the recording ends in half a record ({size} bytes left out)")
     for name in run.losses:
-        reason = run.lossy(name)
-        if reason:
+        reason = run.lost(name)
+        if reason and (collectors is None or name in collectors):
             said.append(f"{reason}: figures marked {MARK} may be short")
-    if not run.losses:
+    if run.asked and not run.losses:
         said.append(f"losses.json says nothing: what was lost is not known, all figures are marked {MARK}")
     return said
 
@@ -215,7 +226,7 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
                 units.percent(cpu / elapsed_ns) if cpu is not None and run.cpus else "-",
             )
         )
-        if not loss.is_on:
+        if name not in run.asked:  # else "Warnings and gaps" says it
             section.notes.append(f"{name} is off: {run.off(name)}")
         section.notes += [f"{name} lost {n:,}: {why}" for why, n in loss.lost.items() if n]
         section.notes += [f"{name}: {what}: {n:,}" for what, n in loss.notes.items() if n]
@@ -223,7 +234,9 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
         heads = ("<collector", "<state", "seen", "recorded", "lost", "BPF runs", "each", "CPU %")
         section.tables.append(Table(heads, rows))
     else:
-        section.absent = "losses.json is missing or empty"
+        section.absent = (
+            "losses.json is missing or empty" if run.asked else "no collector was asked for (COLLECT=none)"
+        )
     block = run.losses.get("block")
     if (
         block
@@ -250,9 +263,9 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
 
 
 def warnings(run: Run) -> Section:
-    """What the session warned of, and what this report had to do without."""
+    """Which collectors have nothing, what the session warned of, and what else this report lacks."""
     section = Section("Warnings and gaps")
-    section.notes = [*run.words("warnings"), *run.gaps]
+    section.notes = [*missing(run), *run.words("warnings"), *run.gaps]
     if not section.notes:
         section.notes = ["none"]
     return section

@@ -22,6 +22,7 @@ from analysis.reports.compare_table import (
     without_repeats,
 )
 from analysis.reports.document import Section, Table
+from analysis.reports.missing import missing
 from analysis.run import clean
 
 Runs = Sequence[Compared]
@@ -127,7 +128,9 @@ def losses_section(runs: Runs, named: Sequence[str]) -> Section:
             Row((name, "CPU %"), cpu, units.percent, ratio=False),
         ]
         section.notes += [
-            f"{one.letter}: {name} is off: {one.run.off(name)}" for one in runs if one.run.off(name)
+            f"{one.letter}: {name} is off: {one.run.off(name)}"
+            for one in runs
+            if name in one.run.losses and name not in one.run.asked  # else "Warnings and gaps" says it
         ]
     if rows:
         section.tables.append(make_table(("collector", ""), runs, named, rows, False))
@@ -138,10 +141,11 @@ def losses_section(runs: Runs, named: Sequence[str]) -> Section:
 
 
 def warnings(runs: Runs) -> Section:
-    """What the sessions warned of, and what this comparison had to do without."""
+    """Which collectors have nothing, what the sessions warned of, and what else this comparison lacks."""
     section = Section("Warnings and gaps")
     for one in runs:
-        section.notes += [f"{one.letter}: {words}" for words in (*one.run.words("warnings"), *one.run.gaps)]
+        all_words = (*missing(one.run), *one.run.words("warnings"), *one.run.gaps)
+        section.notes += [f"{one.letter}: {words}" for words in all_words]
     if not section.notes:
         section.notes = ["none"]
     return section

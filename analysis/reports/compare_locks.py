@@ -52,7 +52,7 @@ def recorded(runs: Runs) -> list[tuple[Compared, Locks]]:
 
 def without_locks(runs: Runs) -> list[str]:
     """Why runs have no lock data, a sentence each."""
-    why = [(one, one.run.off("locks") or "no lock_wait table") for one in runs if by_class(one) is None]
+    why = [(one, one.run.absent("locks")) for one in runs if by_class(one) is None]
     return [f"{one.letter}: no lock data: {words}" for one, words in why]
 
 

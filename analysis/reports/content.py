@@ -26,10 +26,6 @@ from analysis.tables.load import Tables
 TOP = 12
 
 
-def _absent(run: Run, collector: str) -> str:
-    return run.off(collector) or f"the {collector} collector left nothing (see warnings and gaps)"
-
-
 def where_time_went(run: Run, m: Measured) -> Section:
     """One row per phase name: time, operations, throughput, metadata share, seeks."""
     section = Section("Where the time went", mark=about.mark(run, "block", "calls"))
@@ -77,11 +73,10 @@ def throughput_section(run: Run, m: Measured) -> Section:
                 (f"application {op}", f"{units.bytes_(moved)}, {units.rate(moved / 1e6 / elapsed)} MB/s")
             )
     else:
-        section.facts.append(("application", f"not available: {_absent(run, 'calls')}"))
+        section.facts.append(("application", f"not available: {run.absent('calls')}"))
     if not m.classes:
-        section.facts.append(
-            ("device", f"no requests: {_absent(run, 'block') if m.moves is None else 'none came'}")
-        )
+        words = f"not available: {run.absent('block')}" if m.moves is None else "no requests: none came"
+        section.facts.append(("device", words))
         section.definition = throughput.DEFINITION
         return section
     rows = []
@@ -152,7 +147,7 @@ def seeks_section(run: Run, m: Measured) -> Section:
     """How many, how often, how far."""
     section = Section("Seeks", mark=about.mark(run, "block"))
     if m.moves is None:
-        section.absent = _absent(run, "block")
+        section.absent = run.absent("block")
         return section
     elapsed = m.window.elapsed_s
     names = [n for n in m.seek_summaries if m.seek_summaries[n].requests]
@@ -201,7 +196,7 @@ def latency_section(run: Run, m: Measured) -> Section:
     """Percentiles of Q2D, D2C and Q2C by op, and of Q2C by class."""
     section = Section("Request latency", mark=about.mark(run, "block"))
     if m.moves is None:
-        section.absent = _absent(run, "block")
+        section.absent = run.absent("block")
         return section
     rows = []
     for (op, class_), found in m.latency_rows.items():
@@ -224,7 +219,7 @@ def queue_section(run: Run, m: Measured) -> Section:
     """Requests at the device and in all."""
     section = Section("Queue depth", mark=about.mark(run, "block"))
     if m.depth_device is None or m.depth_all is None:
-        section.absent = _absent(run, "block")
+        section.absent = run.absent("block")
         return section
     weights = m.timeline.lengths_s
     for name, depth in (("at the device", m.depth_device), ("in all", m.depth_all)):
@@ -240,7 +235,7 @@ def calls_section(run: Run, m: Measured) -> Section:
     """The workload's file-system calls."""
     section = Section("File-system calls", mark=about.mark(run, "calls"))
     if m.call_rows is None:
-        section.absent = _absent(run, "calls")
+        section.absent = run.absent("calls")
         return section
     rows = [
         (

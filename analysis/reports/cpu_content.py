@@ -36,11 +36,11 @@ def _interval(found: Estimate, of_ns: float) -> str:
 def sections(run: Run, m: Measured) -> list[Section]:
     """None for a run that did not sample the CPUs and was not asked to."""
     found = m.on_cpu
-    if found is None and "perf" not in run.losses:
+    if found is None and "perf" not in run.asked:
         return []
     section = Section(TITLE, mark=about.mark(run, "perf"))
     if found is None:
-        section.absent = run.off("perf") or "the perf collector left nothing (see warnings and gaps)"
+        section.absent = run.absent("perf")
         return [section]
     whole = found.whole
     section.facts.append(

@@ -10,7 +10,7 @@ from analysis.measures.measured import Measured
 from analysis.reports import about, lockmeter
 from analysis.reports.document import Section, Table
 from analysis.reports.lock_path_content import blocking_section, holders_section, paths_section
-from analysis.reports.lock_words import BY_PATH, ESTIMATED, TOP, absent, approx, interval, name, sampled_share
+from analysis.reports.lock_words import BY_PATH, ESTIMATED, TOP, approx, interval, name, sampled_share
 from analysis.run import Run
 from analysis.tables.load import Tables
 
@@ -45,7 +45,7 @@ def waits_section(run: Run, m: Measured) -> Section:
     section = Section("Lock waits", mark=about.mark(run, "locks"))
     rows = m.lock_rows
     if rows is None:
-        section.absent = absent(run, "locks")
+        section.absent = run.absent("locks")
         return section
     section.definition = locks.DEFINITION
     if not rows:
@@ -130,7 +130,7 @@ def spin_section(run: Run, m: Measured) -> Section:
     section = Section("Spinning on locks", mark=about.mark(run, "locks"))
     rows, samples = m.lock_rows, m.lock_samples
     if rows is None:
-        section.absent = absent(run, "locks")
+        section.absent = run.absent("locks")
         return section
     all_ns = m.window.elapsed_s * 1e9 * run.cpus if run.cpus else None
 

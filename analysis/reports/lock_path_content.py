@@ -10,7 +10,7 @@ from analysis.measures.locks import LockWaits
 from analysis.measures.measured import Measured
 from analysis.reports import about
 from analysis.reports.document import Section, Table
-from analysis.reports.lock_words import ESTIMATED, TOP, absent, interval, name, sampled_share
+from analysis.reports.lock_words import ESTIMATED, TOP, interval, name, sampled_share
 from analysis.run import Run, clean
 from analysis.tables.load import Tables
 
@@ -27,7 +27,7 @@ def paths_section(run: Run, tables: Tables, m: Measured) -> Section:
     section = Section("Who waits: call paths", mark=about.mark(run, "locks"))
     found = m.lock_waits
     if found is None or not found.rows:
-        section.absent = absent(run, "locks") if found is None else "no lock was waited on"
+        section.absent = run.absent("locks") if found is None else "no lock was waited on"
         return section
     total = found.total_ns
     paths = found.paths
@@ -71,7 +71,7 @@ def holders_section(run: Run, tables: Tables, m: Measured) -> Section:
     section = Section("Who holds: what holders were doing", mark=about.mark(run, "locks"))
     found, holders = m.lock_waits, m.lock_holders
     if found is None or holders is None:
-        section.absent = absent(run, "locks")
+        section.absent = run.absent("locks")
         return section
     if not holders.known_ns:
         section.absent = "no wait on a mutex or rwsem whose holder was looked at was recorded"
@@ -172,7 +172,7 @@ def blocking_section(run: Run, m: Measured) -> Section:
     section = Section("Who waits for whom", mark=about.mark(run, "locks"))
     found, holders = m.lock_waits, m.lock_holders
     if found is None or holders is None or not holders.edges:
-        section.absent = absent(run, "locks") if found is None else "no holder was seen"
+        section.absent = run.absent("locks") if found is None else "no holder was seen"
         return section
     total = found.total_ns
     body = []

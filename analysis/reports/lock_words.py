@@ -7,16 +7,10 @@ from analysis import units
 from analysis.measures.lock_samples import Estimate
 from analysis.measures.locks import LockRow
 from analysis.measures.measured import Measured
-from analysis.run import Run
 
 TOP = 12
 BY_PATH = " ?"  # behind a name that the call path told
 ESTIMATED = "~"
-
-
-def absent(run: Run, collector: str) -> str:
-    """Why a section has nothing."""
-    return run.off(collector) or f"the {collector} collector left nothing (see warnings and gaps)"
 
 
 def name(row: LockRow) -> str:

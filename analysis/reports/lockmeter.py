@@ -30,7 +30,7 @@ def section(run: Run, tables: Tables, m: Measured) -> Section:
     found = Section("Holds and acquisitions (Lockmeter)", mark=about.mark(run, "locks", "holds"))
     if tables.hold is None:
         found.mark = ""
-        found.absent = run.off("holds") or NOT_ASKED
+        found.absent = run.absent("holds") if "holds" in run.asked else NOT_ASKED
         return found
     elapsed_ns = m.window.end_ns - m.window.start_ns
     rows = holds.lockmeter_rows(tables.hold, tables.lock_wait, tables.lock_names, elapsed_ns)

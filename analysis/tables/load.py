@@ -58,7 +58,7 @@ CONVERT_LINES = {
 }
 OF_PERF = ("cpu_sample", "cpu_stack")
 # older runs have none, and not every run makes one: no gap
-OPTIONAL = ("lock_sample", "hold", "path", "plug", "figure", *OF_PERF)
+OPTIONAL = ("lock_sample", "path", "plug", "figure")
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,14 @@ def _fresh(source: Path, target: Path, table: str) -> Stored | None:
     return stored if same and not stored.absent else None
 
 
+def _is_due(run: Run, table: str) -> bool:
+    """Is it a gap if the table is not there? Not if its collector is off, or was not asked for."""
+    collector = COLLECTOR_OF.get(table)
+    if table in OPTIONAL:
+        return False
+    return collector is None or (collector in run.asked and not run.off(collector))
+
+
 def _load(run: Run, table: str) -> Stored | None:
     source = _source(run.path, table)
     target = run.path / "tables" / f"{table}.parquet"
@@ -113,7 +121,7 @@ def _load(run: Run, table: str) -> Stored | None:
         if not source.exists() and not source.is_symlink():
             if target.exists() or target.is_symlink():
                 return read_table(target, table, COLUMNS[table])
-            if table in OPTIONAL:
+            if not _is_due(run, table):
                 return None
             raise TableError(f"neither tables/{target.name} nor raw/.../{source.name} is there")
         if table in CONVERT_LINES:

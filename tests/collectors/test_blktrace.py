@@ -142,6 +142,14 @@ def traced(
     return job
 
 
+def test_what_was_not_asked_for_is_no_gap_in_the_report(traced: Job) -> None:
+    """Of locks, calls and counters there are no tables, and nobody asked for any."""
+    report = traced.run.report()
+    assert report.endswith(f"WARNINGS AND GAPS {'-' * 62}\n  - none\n"), report[-1000:]
+    assert not [line for line in report.splitlines() if line.startswith("!!") and "emulated" not in line]
+    assert "not available: locks was not asked for (name it in COLLECT)" in report
+
+
 def test_its_tools_read_it_and_all_agree(traced: Job, tmp_path: Path) -> None:
     run, disk = traced.run, str(traced.run.facts["device"]["name"])
     raw = run.path / "raw"
@@ -431,7 +439,10 @@ def test_watch_and_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert off.end() == 0, off.said
     assert "blktrace is off: there is no disk to trace" in off.said
     assert off.run.losses["collectors"]["blktrace"]["state"] == "off"
-    assert "there is no disk to trace" in " ".join(off.run.report().split())
+    report = " ".join(off.run.report().split())
+    said = "blktrace is off (no files for blkparse and btt): there is no disk to trace"
+    assert report.index(f"!! {said}") < report.index("WHAT WAS RUN")
+    assert f"- {said}" in report[report.index("WARNINGS AND GAPS") :]
 
 
 def test_a_full_ring_is_counted_and_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,9 @@ def test_it_cannot_sample(tmp_path: Path) -> None:
     assert source["remedy"]
     report = " ".join(job.run.report().split())
     assert "not available: perf cannot sample (Error: no samples for you)" in report
+    words = "perf is off (no CPU samples): perf cannot sample (Error: no samples for you)"
+    assert report.index(f"!! {words}") < report.index("WHAT WAS RUN")
+    assert f"- {words}" in report[report.index("WARNINGS AND GAPS") :]
     assert not (job.run.path / "on_cpu.svg").exists()
 
 
@@ -175,6 +178,9 @@ def test_killed(who: str, tmp_path: Path) -> None:
         assert job.end(SECONDS) == 1
         assert "perf ended early" in job.said
         assert any("perf" in warning for warning in job.run.facts["warnings"])
+        assert job.run.losses["collectors"]["perf"]["ended_early"] is True
+        report = " ".join(job.run.report().split())
+        assert report.index("!! perf ended early: figures cover") < report.index("WHAT WAS RUN")
     else:
         job.process.kill()
         job.process.wait()

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,6 +184,28 @@ def test_a_directory_on_a_disk_shows_its_disk(tmp_path: Path) -> None:
     rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
     assert rows["bytes"].sum() >= 2 << 20
     assert bytes_called(job.run, "write") == 2 << 20
+
+
+def test_a_run_whose_only_collector_is_off_is_a_run_all_the_same(tmp_path: Path) -> None:
+    """A recorder without a collector ends at once, which is no death; the report says what is missing."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:  # no disk
+        job = finished(tmp_path / "run", DIR=place, COLLECT="block", CMD="echo hi")
+    assert "block is off: no disk to watch" in job.said
+    assert job.run.output == "hi\n"
+    assert (job.run.facts["collect"], job.run.losses["complete"]) == (["block"], True)
+    report = " ".join(job.run.report().split())
+    first, _, rest = report.partition("WHAT WAS RUN")
+    words = "block is off (no disk figures): no disk to watch (remedy: name a disk: DEV=NAME, or a DIR"
+    assert words in first.replace("!! ", "")
+    assert f"- {words}" in rest[rest.index("WARNINGS AND GAPS") :]
+    assert "ended early" not in report
+
+
+def test_a_run_that_was_asked_for_nothing_has_no_gap(tmp_path: Path) -> None:
+    job = finished(tmp_path / "run", FS="ext3", SIZE="64M", COLLECT="none", CMD="true")
+    report = job.run.report()
+    assert "!! nothing was recorded: no collector was asked for (COLLECT=none)" in report
+    assert report.endswith("\n  - none\n"), report[-1000:]
 
 
 def test_what_a_workload_leaves_running_is_ended(tmp_path: Path) -> None:

@@ -147,6 +147,11 @@ def test_a_recorder_killed_is_loud_and_the_run_goes_on(tmp_path: Path) -> None:
     report = " ".join(job.run.report().split())
     assert "recorder did not finish properly" in report
     assert "ended early (signal 9)" in report
+    assert all(source["ended_early"] for source in job.run.losses["collectors"].values())
+    words = "calls, counters ended early: figures cover only the time until then"
+    assert report.index(f"!! {words}") < report.index("WHAT WAS RUN")
+    assert f"- {words}" in report[report.index("WARNINGS AND GAPS") :]
+    assert job.run.facts["collect"] == ["calls", "counters"]
     assert (job.run.path / "tables/counter.parquet").stat().st_size > 1000
 
 

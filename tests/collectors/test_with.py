@@ -128,6 +128,7 @@ def test_what_ends_by_itself_fails_or_will_not_end(tmp_path: Path, monkeypatch: 
     broken = facts["bcc:broken"]
     assert broken["state"] == "off"
     assert broken["why"] == "it ended at once with status 7 (no luck today)"
+    assert job.run.losses["collectors"]["bcc:brief"]["ended_early"] is False
     report = " ".join(job.run.report().split())
     assert "it ended at once with status 7 (no luck today)" in report
 
@@ -154,6 +155,37 @@ def test_what_ends_by_itself_fails_or_will_not_end(tmp_path: Path, monkeypatch: 
     assert entry["first_lines"] == ["here"]
     assert job.run.losses["collectors"]["bpftrace:stubborn"]["lost"]["its last output"] == 1
     assert "stubborn: 1 lost (its last output)" in job.said
+
+
+@needs_root
+def test_one_that_dies_during_the_run_and_one_that_is_off_are_said_first(tmp_path: Path) -> None:
+    place = tmp_path / "bin"
+    tool(place, "broken", "#!/bin/sh\necho 'no luck today' >&2\nexit 7\n")
+    dying = place / "bpftrace"
+    dying.write_text(
+        "#!/bin/sh\necho __BPFTRACE_NOTIFY_PROBES_ATTACHED\n"
+        f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done\nexit 7\n"
+    )
+    dying.chmod(0o755)
+    own = script(tmp_path, "dying.bt", "interval:s:1 { @n = count(); }")
+    job = run_job(
+        tmp_path / "run",
+        place,
+        DIR=str(tmp_path),
+        COLLECT="counters",
+        WITH=f"bpftrace:{own} bcc:broken",
+        CMD="touch go; sleep 1",
+    )
+    entry = job.run.facts["with"][0]
+    assert (entry["ended"], entry["exit_status"]) == ("by itself", 7)
+    assert job.run.losses["collectors"]["bpftrace:dying"]["ended_early"] is True
+    first, _, rest = " ".join(job.run.report().split()).partition("WHAT WAS RUN")
+    for words in (
+        "bcc:broken is off (no output of this program): it ended at once with status 7 (no luck today)",
+        "bpftrace:dying ended early: figures cover only the time until then",
+    ):
+        assert words in first.replace("!! ", "")
+        assert f"- {words}" in rest[rest.index("WARNINGS AND GAPS") :]
 
 
 @needs_root

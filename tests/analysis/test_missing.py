@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Gaps: collectors that were asked for and are off or died are said first; those not asked for are no gap."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.measures.compared import load_compared
+from analysis.measures.measured import measure
+from analysis.reports.compare_about import banners, warnings
+from analysis.reports.compare_content import make_document as compared_document
+from analysis.reports.content import make_document
+from analysis.reports.document import Document, Section
+from analysis.reports.text import render
+from analysis.run import open_run
+from analysis.tables.load import load_tables
+from tests.analysis.synthetic import START_NS, Spec, collector, decaying_ext3, request, run_json
+from tests.analysis.test_report import folded
+
+# the tables of each collector, as the recorder names its files
+FILES = {
+    "block": ("block.rec",),
+    "locks": ("lock_wait.rec", "lock.jsonl", "stack.jsonl"),
+    "calls": ("call.rec",),
+    "counters": ("counter.rec",),
+}
+RECORDER = tuple(FILES)
+WHY, REMEDY = "the kernel refused its program: Invalid argument", "use another kernel"
+OFF = {"state": "off", "why": WHY, "remedy": REMEDY}
+WITHOUT = {
+    "block": "no disk figures",
+    "locks": "no lock waits",
+    "calls": "no file-system calls, no application throughput",
+    "counters": "no counters of CPU, memory and disk",
+    "holds": "no hold times of locks",
+    "blktrace": "no files for blkparse and btt",
+    "perf": "no CPU samples",
+}
+
+
+def run_of(
+    path: Path,
+    collect: list[str] | None,
+    collectors: dict[str, Any] | None,
+    complete: bool = True,
+    **facts: Any,
+) -> Path:
+    """A run that was asked for these (None: it does not say), with tables of the collectors that are on."""
+    spec = decaying_ext3(3, 100)
+    spec.run |= facts | ({"collect": collect} if collect is not None else {})
+    spec.losses = {"collectors": collectors, "complete": complete}
+    spec.write(path)
+    for name, files in FILES.items():
+        if collectors is None or collectors.get(name, OFF)["state"] != "on":
+            for file in files:
+                (path / "raw/recorder" / file).unlink()
+    if collectors is None:
+        (path / "losses.json").unlink()
+    return path
+
+
+def document(path: Path) -> Document:
+    run = open_run(path)
+    tables = load_tables(run)
+    return make_document(run, tables, measure(run, tables))
+
+
+def section(found: Document, title: str) -> Section:
+    return next(one for one in found.sections if one.title == title)
+
+
+def gaps(found: Document) -> list[str]:
+    return section(found, "Warnings and gaps").notes
+
+
+def on(*names: str) -> dict[str, Any]:
+    return {name: collector(1) for name in names}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_a_collector_that_is_off_is_said_first_and_is_the_gap(tmp_path: Path, name: str) -> None:
+    asked = list(dict.fromkeys([*RECORDER, name]))
+    found = document(run_of(tmp_path / "r", asked, {**on(*RECORDER), name: OFF}))
+    words = f"{name} is off ({WITHOUT[name]}): {WHY} (remedy: {REMEDY})"
+    assert found.banners == [words]
+    assert gaps(found) == [words]
+    # and no other place calls for it
+    assert not any(f"{name} is off" in note for note in section(found, "Losses and tracing cost").notes)
+
+
+def test_the_terminal_the_text_and_the_page_begin_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run_of(tmp_path / "r", [*RECORDER], {**on("locks", "calls", "counters"), "block": OFF})
+    assert main(["report", str(path)]) == 0
+    words = f"block is off (no disk figures): {WHY} (remedy: {REMEDY})"
+    for text in (capsys.readouterr().out, (path / "report.txt").read_text()):
+        lines = text.splitlines()
+        assert lines[2].startswith("!! block is off (no disk figures): ")
+        assert words in folded("\n".join(lines[2:5]))
+        after = folded(text[text.index("WARNINGS AND GAPS") :])
+        assert f"- {words}" in after
+        assert "- none" not in after
+    page = (path / "report.html").read_text()
+    assert f'<p class="banner">{words}</p>' in page
+    assert f"<li>{words}</li>" in page
+    assert page.index('class="banner"') < page.index("<nav>")
+
+
+def test_what_was_not_asked_for_is_no_gap(tmp_path: Path) -> None:
+    found = document(run_of(tmp_path / "r", ["block", "blktrace"], on("block", "blktrace")))
+    assert (found.banners, gaps(found)) == ([], ["none"])
+    for title, name in (("Lock waits", "locks"), ("File-system calls", "calls")):
+        place = section(found, title)
+        assert place.absent == f"{name} was not asked for (name it in COLLECT)"
+        assert place.mark == ""  # nothing was lost that nobody asked for
+    assert section(found, "Throughput").mark == ""
+    assert not any(one.title == "Where the CPU went" for one in found.sections)
+
+
+def test_several_are_said_each_and_those_not_asked_for_are_not(tmp_path: Path) -> None:
+    collectors = {"block": OFF, "calls": {"state": "off", "why": "no memory", "remedy": ""}}
+    found = document(run_of(tmp_path / "r", ["block", "calls"], collectors))
+    words = [
+        f"block is off (no disk figures): {WHY} (remedy: {REMEDY})",
+        "calls is off (no file-system calls, no application throughput): no memory",
+    ]
+    assert (found.banners, gaps(found)) == (words, words)
+    facts = dict(section(found, "Throughput").facts)
+    assert facts == {
+        "application": "not available: no memory",
+        "device": f"not available: {WHY} (remedy: {REMEDY})",
+    }
+
+
+def test_a_collector_that_is_on_and_saw_nothing_is_not_off(tmp_path: Path) -> None:
+    path = Spec(run={**run_json(3), "collect": [*RECORDER]}).write(tmp_path / "r")
+    found = document(path)
+    assert (found.banners, gaps(found)) == ([], ["none"])
+    assert dict(section(found, "Throughput").facts)["device"] == "no requests: none came"
+    for title in ("Seeks", "Request latency", "Lock waits", "File-system calls"):
+        assert section(found, title).absent == "", title
+
+
+def test_a_table_that_should_be_there_is_a_gap(tmp_path: Path) -> None:
+    path = run_of(tmp_path / "r", ["block", "calls", "holds", "perf"], on("block", "calls", "holds", "perf"))
+    (path / "raw/recorder/call.rec").unlink()
+    found = document(path)
+    assert [words.partition(":")[0] for words in gaps(found)] == [
+        "no hold table",
+        "no call table",
+        "no cpu_sample table",
+        "no cpu_stack table",
+    ]
+    assert section(found, "Where the CPU went").absent == (
+        "the perf collector left nothing (see warnings and gaps)"
+    )
+
+
+def test_the_recorder_died(tmp_path: Path) -> None:
+    """Of all its collectors one sentence; perf, a process of its own, went on."""
+    early = {name: collector(1, ended_early=True) for name in RECORDER}
+    collectors = {**early, "perf": collector(1, ended_early=False)}
+    path = run_of(tmp_path / "r", [*RECORDER, "perf"], collectors, complete=False)
+    found = document(path)
+    words = "block, locks, calls, counters ended early: figures cover only the time until then"
+    assert found.banners[0] == words
+    assert gaps(found)[0] == words
+    assert "perf" not in " ".join(found.banners)
+    assert [section(found, t).mark for t in ("Seeks", "Lock waits", "File-system calls")] == ["*"] * 3
+    assert section(found, "Where the CPU went").mark == ""
+
+
+@pytest.mark.parametrize("name", ["perf", "blktrace", "bpftrace:journal_commits"])
+def test_a_process_beside_the_recorder_died(tmp_path: Path, name: str) -> None:
+    collectors = {**on(*RECORDER), name: {"state": "on", "why": "", "remedy": "", "ended_early": True}}
+    collect = [one for one in (*RECORDER, name) if ":" not in one]
+    found = document(run_of(tmp_path / "r", collect, collectors))
+    words = f"{name} ended early: figures cover only the time until then"
+    assert found.banners == [words]
+    assert gaps(found)[0] == words
+    assert section(found, "Seeks").mark == ""
+
+
+def test_a_program_beside_the_workload_that_did_not_start(tmp_path: Path) -> None:
+    found = document(run_of(tmp_path / "r", ["block"], {**on("block"), "bcc:biotop": OFF}))
+    words = f"bcc:biotop is off (no output of this program): {WHY} (remedy: {REMEDY})"
+    assert (found.banners, gaps(found)) == ([words], [words])
+
+
+def test_one_that_losses_do_not_name(tmp_path: Path) -> None:
+    """As after kill -9 of the session: the recorder wrote its own losses, nobody those of perf."""
+    found = document(run_of(tmp_path / "r", ["block", "perf"], on("block")))
+    words = "perf: losses.json does not name it: whether it ran, and what it lost, is not known"
+    assert found.banners == [words]
+    assert gaps(found)[0] == words
+
+
+# An older run does not say what it was asked for, but in the word COLLECT, if that was given.
+@pytest.mark.parametrize(
+    ("given", "collectors", "asked"),
+    [
+        ({"COLLECT": "block,blktrace"}, on("block", "blktrace"), {"block", "blktrace"}),
+        ({"COLLECT": "perf block"}, on("block"), {"block", "perf"}),  # the session was killed
+        ({"COLLECT": "block calls"}, None, {"block", "calls"}),
+        ({"COLLECT": "none"}, None, set()),
+        ({}, on(*RECORDER), set(RECORDER)),
+        ({}, on("block", "locks"), {"block", "locks"}),
+        ({}, None, set(RECORDER)),
+        ({"WITH": "biotop"}, {**on(*RECORDER), "bcc:biotop": OFF}, {*RECORDER, "bcc:biotop"}),
+    ],
+)
+def test_an_older_run_tells_what_it_was_asked_for(
+    tmp_path: Path, given: dict[str, str], collectors: dict[str, Any] | None, asked: set[str]
+) -> None:
+    run = open_run(run_of(tmp_path / "r", None, collectors, words={"FS": "ext3", **given}))
+    assert set(run.asked) == asked
+
+
+def test_an_older_run_that_was_cut_short_says_it_of_all_together(tmp_path: Path) -> None:
+    found = document(run_of(tmp_path / "r", None, on("block", "calls"), complete=False))
+    words = "block, calls ended early: figures cover only the time until then"
+    assert found.banners[0] == words
+    assert gaps(found) == [words]
+
+
+def test_an_older_run_with_a_collector_off(tmp_path: Path) -> None:
+    found = document(run_of(tmp_path / "r", None, {**on("locks", "calls", "counters"), "block": OFF}))
+    words = f"block is off (no disk figures): {WHY} (remedy: {REMEDY})"
+    assert (found.banners, gaps(found)) == ([words], [words])
+
+
+def test_nothing_was_asked_for(tmp_path: Path) -> None:
+    workload = {"workload_start_ns": START_NS, "workload_end_ns": START_NS + 10**9}  # and no recording
+    found = document(run_of(tmp_path / "r", [], None, clock=workload))
+    assert found.banners == ["nothing was recorded: no collector was asked for (COLLECT=none)"]
+    assert gaps(found) == ["none"]
+    assert "*" not in [one.mark for one in found.sections]
+
+
+def test_nothing_is_known_of_what_was_asked_for(tmp_path: Path) -> None:
+    """losses.json is gone: that is said once, and each table that is missing."""
+    found = document(run_of(tmp_path / "r", ["block", "calls"], None))
+    assert [words for words in found.banners if "losses.json says nothing" in words] == found.banners
+    said = gaps(found)
+    assert [words.partition(":")[0] for words in said[1:]] == ["no block table", "no call table"]
+    assert said[0].startswith("losses.json")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"collect": "block"},
+        {"collect": [5, None, {"a": 1}, "x" * 5000, "\x1b[31m"]},
+        {"collect": ["block"] * 10_000},
+        {"with": "all"},
+        {"with": [None, 5, {"label": 7}, {"label": ["a"]}]},
+        {"words": {"COLLECT": ["block"]}},
+    ],
+)
+def test_nonsense_breaks_nothing(tmp_path: Path, facts: dict[str, Any]) -> None:
+    path = run_of(tmp_path / "r", None, on(*RECORDER))
+    stated = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps(stated | facts))
+    text = render(document(path))
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "\x1b" not in text
+    assert set(RECORDER) <= set(open_run(path).asked)
+
+
+def test_an_imported_trace_says_what_it_cannot_have_in_its_place_only(tmp_path: Path) -> None:
+    never = {name: {"state": "off", "why": f"a block trace has no {name}"} for name in RECORDER[1:]}
+    path = run_of(tmp_path / "r", None, {**on("block"), **never}, imported={"format": "blktrace"}, words={})
+    found = document(path)
+    assert (found.banners, gaps(found)) == ([], ["none"])
+    assert section(found, "Lock waits").absent == "a block trace has no locks"
+    assert "calls is off: a block trace has no calls" in section(found, "Losses and tracing cost").notes
+
+
+def test_a_comparison_says_whose_collector_it_is(tmp_path: Path) -> None:
+    whole = run_of(tmp_path / "a", [*RECORDER], on(*RECORDER))
+    less = run_of(tmp_path / "b", ["block", "locks"], {**on("block"), "locks": OFF})
+    runs = [load_compared("A", whole), load_compared("B", less)]
+    words = f"B: locks is off (no lock waits): {WHY} (remedy: {REMEDY})"
+    assert banners(runs) == [words]
+    assert warnings(runs).notes == [words]
+    assert render(compared_document(runs)).count("locks is off") == 2  # first, and among the gaps
+
+
+def test_a_movie_without_requests_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    off = run_of(tmp_path / "off", ["block", "calls"], {**on("calls"), "block": OFF})
+    assert main(["movie", str(off)]) != 0
+    assert f"no requests to show: {WHY} (remedy: {REMEDY})" in capsys.readouterr().err
+    not_asked = run_of(tmp_path / "not-asked", ["calls"], on("calls"))
+    assert main(["movie", str(not_asked)]) != 0
+    assert "no requests to show: block was not asked for (name it in COLLECT)" in capsys.readouterr().err
+
+
+def test_a_movie_says_nothing_of_other_collectors(tmp_path: Path) -> None:
+    """It shows requests: that locks are off is no gap of it; that block ended early is."""
+    path = tmp_path / "r"
+    spec = Spec(run={**run_json(3), "collect": ["block", "locks"]})
+    spec.block = [request(START_NS + i * 1_000_000, i * 8) for i in range(100)]
+    losses = {"block": collector(100, ended_early=True), "locks": OFF}
+    spec.losses = {"collectors": losses, "complete": True}
+    spec.write(path)
+    assert main(["movie", str(path)]) == 0
+    page = (path / "movie.html").read_text()
+    assert "block ended early" in page
+    assert "locks is off" not in page
