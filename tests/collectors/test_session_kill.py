@@ -26,8 +26,13 @@ _STUBBORN = (
     " while :; do sleep 0.1; done"
 )
 _MOST_STUBBORN = "trap '' TERM; " + _STUBBORN
-# They do their work, on the run's disk at least, and then take long to come back.
-_SLOW_MKFS = '#!/bin/sh\n{real} "$@" || exit\ncase "$*" in */dev/loop*) exec sleep 30;; esac\n'
+# They do their work and then take long to come back: on the run's disk, not on that of the options' trial before.
+_SLOW_MKFS = """#!/bin/sh
+{real} "$@" || exit
+for disk; do :; done
+backing=/sys/block/${{disk#/dev/}}/loop/backing_file
+[ ! -e $backing ] || grep -q trial $backing || exec sleep 30
+"""
 _SLOW_MOUNT = '#!/bin/sh\n{real} "$@" || exit\ncase "$*" in *seekmeter*/mnt) exec sleep 30;; esac\n'
 
 

@@ -8,11 +8,23 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
+from workloads import filesystems
 from workloads.janitor import Janitor
 from workloads.plan import Plan, make_plan
 from workloads.words import parse
 
 needs_root = pytest.mark.root
+
+_PROVING = ("ext3", "xfs")  # what the others' paths have in common shows in these
+
+
+def each_filesystem() -> list[object]:
+    """Every file system of this kernel as a parameter; those that prove little new are long."""
+    return [
+        pytest.param(name, marks=() if name in _PROVING else pytest.mark.long)
+        for name in filesystems.names()
+        if filesystems.kernel_has(name)
+    ]
 
 
 def run(*argv: str, **options: str) -> str:

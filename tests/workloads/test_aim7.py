@@ -14,7 +14,7 @@ import pytest
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished, wait_for
-from tests.workloads.conftest import needs_root, plan
+from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     clear_error,
@@ -108,7 +108,7 @@ def test_bytes_are_those_that_the_kernel_counts(tmp_path: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(aim7: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="512M", words={"WL": "aim7", "SCALE": "quick"})
     with disks.open_disk(decided, janitor) as disk:

@@ -14,7 +14,7 @@ from scipy import stats
 
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, finished
-from tests.workloads.conftest import needs_root
+from tests.workloads.conftest import each_filesystem, needs_root
 from tests.workloads.programs import compile_generator, lines, lying_library, run
 from tests.workloads.test_compilebench import (
     OBJECT,
@@ -27,9 +27,8 @@ from tests.workloads.test_compilebench import (
     replay,
     write_dataset,
 )
-from workloads import catalog, filesystems
+from workloads import catalog
 
-HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
 BLOCK = 4096
 MARKS = {"order", "sync after initial create", "verify"}  # phases that are no operations
 LINE = re.compile(r"^\[\d+/28\] ([a-z ]+) (tree-\d+): (\d+) files", re.MULTILINE)
@@ -101,7 +100,7 @@ def named(found: list[dict[str, Any]], table: str) -> dict[str, dict[str, Any]]:
 
 @needs_root
 @needs_btf
-@pytest.mark.parametrize("fs", HERE)
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_under_trace_all_is_counted(tmp_path: Path, fs: str, dataset: Path) -> None:
     job = finished(
         tmp_path / "run", FS=fs, WL="compilebench:operations", SCALE="quick", COLLECT="block,calls",

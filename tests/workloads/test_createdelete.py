@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
-from tests.workloads.conftest import needs_root, plan
+from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import compile_generator, lying_library, run
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
@@ -109,7 +109,7 @@ def test_more_threads_than_files(createdelete: Path, ram: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(createdelete: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """On a disk of its own; its fsck agrees afterwards."""
     decided = plan(FS=fs, SIZE="512M", words={"WL": "createdelete", "SCALE": "quick"})

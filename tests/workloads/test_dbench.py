@@ -14,7 +14,7 @@ import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import wait_for
-from tests.workloads.conftest import needs_root, plan
+from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     clear_error,
@@ -95,7 +95,7 @@ def test_no_warm_up_begins_and_ends_at_the_release(dbench: Path, ram: Path) -> N
 
 
 @needs_root
-@pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(dbench: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="1G", words={"WL": "dbench", "SCALE": "quick"})
     with disks.open_disk(decided, janitor) as disk:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
-from tests.workloads.conftest import needs_root, plan
+from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import compile_generator, lines, lying_library, run
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
@@ -146,7 +146,7 @@ def test_its_own_share_of_the_cpus(filemark: Path, ram: Path, tmp_path: Path) ->
 
 
 @needs_root
-@pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(filemark: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """On a disk of its own; its fsck agrees afterwards."""
     decided = plan(FS=fs, SIZE="512M", words={"WL": "filemark", "SCALE": "quick"})

@@ -12,7 +12,7 @@ import pytest
 from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished
-from tests.workloads.conftest import needs_root, plan
+from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     clear_error,
@@ -118,7 +118,7 @@ def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(iomatrix: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="512M", words={"WL": "iomatrix", "SCALE": "quick"})
     with disks.open_disk(decided, janitor) as disk:

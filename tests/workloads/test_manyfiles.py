@@ -18,14 +18,13 @@ from scipy import stats
 from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, Run, finished
-from tests.workloads.conftest import needs_root, plan
+from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import FLAGS, GENERATORS, compile_generator, lines, lying_library
 from tests.workloads.programs import run as run_generator
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
 
 PHASES = ["create", "find", "tar read", "acp read", "verify", "delete"]
-HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
 BUILT = TREE / "build/generators/manyfiles"
 _FIEMAP = 0xC020660B  # linux/fs.h: FS_IOC_FIEMAP
 
@@ -134,7 +133,7 @@ def place_of(path: Path) -> int | None:
 
 @needs_root
 @pytest.mark.parametrize("size", [512, 16384])
-@pytest.mark.parametrize("fs", HERE)
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_orders_on_every_filesystem(
     manyfiles: Path, fs: str, size: int, janitor: Janitor, tmp_path: Path
 ) -> None:
@@ -183,7 +182,7 @@ def rows_in(run: Run, name: str, op: str) -> Any:
 
 @needs_root
 @needs_btf
-@pytest.mark.parametrize("fs", HERE)
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_under_trace_all_is_counted_and_cold(tmp_path: Path, fs: str) -> None:
     count, size = 2000, 16384
     run = finished(

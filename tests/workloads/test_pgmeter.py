@@ -18,7 +18,7 @@ import pytest
 from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished, wait_for
-from tests.workloads.conftest import needs_root, plan
+from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     GENERATORS,
@@ -226,7 +226,7 @@ def test_the_catalogs_tests_are_in_the_table() -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(pgmeter: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """On a disk of its own; its fsck agrees afterwards."""
     decided = plan(FS=fs, SIZE="512M", words={"WL": "pgmeter", "SCALE": "quick"})

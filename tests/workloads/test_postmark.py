@@ -15,7 +15,7 @@ import pytest
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, Run, finished
-from tests.workloads.conftest import needs_root, plan
+from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import compile_generator, lines, lying_library, run
 from workloads import catalog, disks, filesystems
 from workloads.janitor import Janitor
@@ -193,7 +193,7 @@ def test_filemarks_calls_and_requests_are_what_it_promises(tmp_path: Path) -> No
 
 
 @needs_root
-@pytest.mark.parametrize("fs", [name for name in filesystems.names() if filesystems.kernel_has(name)])
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(postmark: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="512M", words={"WL": "postmark", "SCALE": "quick"})
     with disks.open_disk(decided, janitor) as disk:

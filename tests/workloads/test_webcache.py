@@ -20,12 +20,11 @@ from scipy import stats
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import finished
-from tests.workloads.conftest import needs_root
+from tests.workloads.conftest import each_filesystem, needs_root
 from tests.workloads.programs import compile_generator, lines, lying_library
 from tests.workloads.programs import run as run_generator
-from workloads import catalog, filesystems
+from workloads import catalog
 
-HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
 CUT, MOST = 133_000, 4 << 20
 
 
@@ -194,7 +193,7 @@ def test_streamed_is_the_same(webcache: Path, ram: Path) -> None:
 
 @needs_root
 @needs_btf
-@pytest.mark.parametrize("fs", HERE)
+@pytest.mark.parametrize("fs", each_filesystem())
 def test_under_trace(tmp_path: Path, fs: str, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(scratch))
     run = finished(
