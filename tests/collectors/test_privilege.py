@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.sessions import TREE, Run, needs_root
+from tests.collectors.sessions import TREE, Run, let_others_in, needs_root
 
 pytestmark = needs_root
 # Of the user's own environment, which their command may need and sudo clears away.
@@ -156,8 +156,7 @@ def test_on_a_fresh_file_system_nobody_learns_of_other_sessions_and_a_failure_is
 @pytest.fixture
 def without_sudo(tmp_path: Path) -> str:
     """A PATH with everything in the usual places but sudo."""
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(folder.stat().st_mode | 0o055)
+    let_others_in(tmp_path)
     for place in ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"):
         for program in Path(place).iterdir():
             if program.name != "sudo" and not (tmp_path / program.name).exists():

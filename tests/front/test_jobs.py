@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.collectors.sessions import let_others_in
 from workloads.words import JOB_VARIABLES, VARIABLES
 
 TREE = Path(__file__).parents[2]
@@ -40,8 +41,7 @@ def make(
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree as it stands, without .venv and build/, for anyone to read."""
     folder = tmp_path_factory.mktemp("clone")
-    for part in (folder, *list(folder.parents)[:2]):
-        part.chmod(0o755)
+    let_others_in(folder)
     files = subprocess.run(
         [
             "git",

@@ -39,6 +39,15 @@ def plan(trial: bool = True, job: str = "trace", words: Mapping[str, str] | None
     return make_plan(parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job), trial)
 
 
+def is_attached(loop: str, janitor: Janitor) -> bool:
+    """Whether a loop device has a file of this janitor's; another session may have its number by now."""
+    file = Path("/sys/block") / Path(loop).name / "loop/backing_file"
+    try:
+        return janitor.name in file.read_text()
+    except OSError:
+        return False
+
+
 @pytest.fixture
 def janitor(tmp_path: Path) -> Iterator[Janitor]:
     """A janitor of its own, undone at the end; everything must be undone then."""

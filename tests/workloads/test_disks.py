@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import LoopDevice, needs_root, plan, run
+from tests.workloads.conftest import LoopDevice, is_attached, needs_root, plan, run
 from workloads import disks, loopdev, mounts
 from workloads.disks import queue, virtual
 from workloads.errors import MachineError, WordError
@@ -48,7 +48,7 @@ def test_a_loop_device_and_no_trace_of_it(kind: str, scratch: Path, janitor: Jan
             assert str(settings[setting]) == sysfs(name, f"queue/{setting}")
         tmpfs = [mount for mount in mounts.here() if janitor.name in mount.source]
         assert len(tmpfs) == (kind == "ram")
-    assert not Path(disk.path).exists()
+    assert not is_attached(disk.path, janitor)
     assert janitor.name not in run("losetup", "--list", "--noheadings", "--output", "BACK-FILE")
     assert not [mount for mount in mounts.here() if janitor.name in mount.source]
     assert not list(scratch.glob("*"))
@@ -59,7 +59,7 @@ def test_closed_after_an_error_too(scratch: Path, janitor: Janitor) -> None:
     decided = plan(False, words=WORKLOAD, FS="ext4")
     with pytest.raises(ZeroDivisionError), disks.open_disk(decided, janitor) as disk:
         raise ZeroDivisionError
-    assert not Path(disk.path).exists()
+    assert not is_attached(disk.path, janitor)
 
 
 @needs_root

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import LoopDevice, needs_root, plan, run
+from tests.workloads.conftest import LoopDevice, is_attached, needs_root, plan, run
 from workloads import disks, filesystems
 from workloads.disks import Disk
 from workloads.errors import UserError, WordError
@@ -86,7 +86,7 @@ def test_a_journal_on_a_disk_of_its_own(fs: str, kind: str, janitor: Janitor, tm
         clean, said = filesystems.fsck(decided, disk)
         assert clean, said
         paths = [one.path for one in disk.all]
-    assert not any(Path(path).exists() for path in paths)
+    assert not any(is_attached(path, janitor) for path in paths)
     assert janitor.name not in run("losetup", "--list", "--noheadings", "--output", "BACK-FILE")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import needs_root, run
+from tests.workloads.conftest import is_attached, needs_root, run
 from workloads import disks, filesystems
 from workloads.errors import MachineError, WordError
 from workloads.filesystems import geometry
@@ -244,7 +244,7 @@ def test_a_pool_is_put_away_before_its_disk(zpool: Path, janitor: Janitor) -> No
     created, exported = (zpool / "log").read_text().splitlines()
     assert created.endswith(f"mountpoint=legacy -o ashift=12 {janitor.name} {path}")
     assert exported == f"export {janitor.name}"
-    assert not Path(path).exists()
+    assert not is_attached(path, janitor)
 
 
 @needs_root
