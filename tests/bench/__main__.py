@@ -1,16 +1,36 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """make bench: every performance claim of ours, measured here and now beside its peers. As root; some minutes.
 
-.venv/bin/python -m tests.bench [block|locks|job|reader|report|filemark] [REPETITIONS]      one part alone
+.venv/bin/python -m tests.bench [block|locks|job|reader|report|filemark] [ROUNDS]      one part alone
 """
 
 import os
 import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from tests.bench import block, filemark, locks, main_job, reader, report
+from tests.bench import block, filemark, locks, main_job, paired, reader, report
+from workloads.errors import UserError
 
-REPETITIONS = 7
-MOST_OF_READER = 5  # one takes 40 s, most of it btt's
+
+@dataclass(frozen=True)
+class Part:
+    """One question: how it is answered in so many rounds, and about how long that takes."""
+
+    report: Callable[[int], str]
+    rounds: int
+    minutes_a_round: float
+
+
+PARTS: Mapping[str, Part] = {
+    "block": Part(block.report, block.ROUNDS, paired.minutes(block.MODES, 1)),
+    "locks": Part(locks.report, locks.ROUNDS, paired.minutes(len(locks.MODES), 1)),
+    "reader": Part(reader.report, 5, 0.7),
+    "report": Part(report.report, 5, 1),
+    "filemark": Part(filemark.report, 7, 0.3),
+    "job": Part(lambda _: main_job.report("ext3", "default"), 1, 2),
+}
 
 
 def main(words: list[str]) -> int:
@@ -18,22 +38,26 @@ def main(words: list[str]) -> int:
     if os.geteuid() != 0:
         print("seekmeter: bench traces the kernel, which needs root: run it as root", file=sys.stderr)
         return 3
-    part = words[0] if words else "all"
-    reps = int(words[1]) if len(words) > 1 else REPETITIONS
+    names = words[:1] or list(PARTS)
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        print(f"seekmeter: bench has no part {unknown[0]}: say {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    rounds = {name: int(words[1]) if len(words) > 1 else PARTS[name].rounds for name in names}
+    takes = {name: rounds[name] * PARTS[name].minutes_a_round for name in names}
+    each = ", ".join(f"{name} {minutes:.1f}" for name, minutes in takes.items())
+    print(f"bench: about {sum(takes.values()):.0f} minutes: {each}", file=sys.stderr, flush=True)
     load = os.getloadavg()[0]
     print(f"{os.uname().release}, {os.cpu_count()} CPUs, load before {load:.1f}", flush=True)
-    if part in ("all", "block"):
-        print(block.report(reps), flush=True)
-    if part in ("all", "locks"):
-        print(locks.report(reps), flush=True)
-    if part in ("all", "reader"):
-        print(reader.report(min(reps, MOST_OF_READER)), flush=True)
-    if part in ("all", "report"):
-        print(report.report(min(reps, MOST_OF_READER)), flush=True)
-    if part in ("all", "filemark"):
-        print(filemark.report(reps), flush=True)
-    if part in ("all", "job"):
-        print(main_job.report("ext3", "default"), flush=True)
+    for name in names:
+        start_s = time.monotonic()
+        try:
+            print(PARTS[name].report(rounds[name]), flush=True)
+        except UserError as error:
+            print(f"seekmeter: {error.message}", file=sys.stderr)
+            return error.exit_code
+        took = (time.monotonic() - start_s) / 60
+        print(f"bench: {name} took {took:.1f} minutes", file=sys.stderr, flush=True)
     return 0
 
 

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ours and the peers' tracers, each on for the length of a block, and what each says of its lost events."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from collectors.blktrace import Blktrace
+from collectors.recorder import Recorder
+from tests.bench.paired import Counts
+from workloads.errors import MachineError, RunError
+from workloads.janitor import Janitor
+
+READY_S = 30
+STOP_S = 60
+TRACEFS = Path("/sys/kernel/tracing")
+ROOM_KIB = "20000"  # of each CPU: enough for 0.1 s that nobody reads
+# A line a request, as `block` leaves a record of each.
+BPFTRACE = r"""
+tracepoint:block:block_rq_issue /args->dev == DEV/ { @issued[args->sector] = nsecs; }
+tracepoint:block:block_rq_complete /args->dev == DEV && @issued[args->sector]/ {
+    printf("%llu %llu %u %s %llu\n", nsecs, args->sector, args->nr_sector, args->rwbs,
+           nsecs - @issued[args->sector]);
+    delete(@issued[args->sector]);
+}
+END { clear(@issued); }
+"""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for a tracer's files, on a disk as in a run; gone before the kernel writes them back."""
+    place = os.environ.get("SEEKMETER_SCRATCH", "/var/tmp")
+    with tempfile.TemporaryDirectory(prefix="seekmeter-bench-", dir=place) as name:
+        yield Path(name)
+
+
+@contextmanager
+def recorder(collect: Sequence[str], disks: Sequence[str] = ()) -> Iterator[Counts]:
+    """The recorder as a session runs it. Raises RunError if one of the collectors is off."""
+    counts = Counts()
+    with scratch() as out:
+        running = Recorder(out, collect, disks)
+        try:
+            for name, state in running.sources.items():
+                if state["state"] != "on":
+                    raise RunError(f"{name} is off: {state['why']}")
+            yield counts
+            if not running.alive():
+                raise RunError(running.how_it_ended())
+            running.stop()
+        finally:
+            running.kill()
+        for source in json.loads((out / "losses.json").read_text())["collectors"].values():
+            if source["state"] == "on":
+                bpf = source.get("bpf", {})
+                counts.add(
+                    Counts(
+                        source["seen"],
+                        sum(source["lost"].values()),
+                        source["notes"].get("end not seen (no latency)", 0),
+                        bpf.get("sampled_runs", 0),
+                        bpf.get("sampled_ns", 0),
+                    )
+                )
+
+
+@contextmanager
+def blktrace_files(disk: str) -> Iterator[Counts]:
+    """COLLECT=blktrace as a session runs it: files of blktrace."""
+    counts = Counts()
+    with scratch() as raw, Janitor() as janitor:
+        collector = Blktrace(raw, [disk], janitor)
+        try:
+            if collector.source["state"] != "on":
+                raise RunError(f"COLLECT=blktrace is off: {collector.source['why']}")
+            yield counts
+            if not collector.alive():
+                raise RunError("COLLECT=blktrace ended early")
+            collector.stop()
+        finally:
+            collector.kill()
+        losses = collector.losses()
+        counts.add(Counts(losses["seen"], sum(losses["lost"].values())))
+
+
+@contextmanager
+def blk_tracer(disk: str) -> Iterator[Counts]:
+    """The kernel's own block tracer with its binary stream thrown away: the least blktrace can cost."""
+    enable = Path("/sys/block", disk, "trace/enable")
+    settings = {
+        "options/bin": "1",
+        "options/context-info": "0",
+        "current_tracer": "blk",
+        "buffer_size_kb": ROOM_KIB,
+    }
+    counts = Counts()
+    with ExitStack() as stack:
+        if not (TRACEFS / "trace_pipe").exists():
+            subprocess.run(["mount", "-t", "tracefs", "none", TRACEFS], check=True)
+            stack.callback(_unmount_tracefs)
+        if "blk" not in (TRACEFS / "available_tracers").read_text().split():
+            raise MachineError("the kernel has no blk tracer: use one with CONFIG_BLK_DEV_IO_TRACE")
+        stack.callback((TRACEFS / "trace").write_text, "")  # who comes next finds the buffers empty
+        for name, value in settings.items():
+            path = TRACEFS / name
+            stack.callback(path.write_text, path.read_text().split()[0])
+            path.write_text(value)
+        before = _ring_buffer()
+        with (TRACEFS / "trace_pipe").open("rb", buffering=0) as pipe:
+            stack.callback(enable.write_text, "0")
+            enable.write_text("1")
+            reader = subprocess.Popen(["cat"], stdin=pipe, stdout=subprocess.DEVNULL)
+            try:
+                yield counts
+                enable.write_text("0")
+                if reader.poll() is not None:
+                    raise RunError("cat of trace_pipe ended early")
+            finally:
+                reader.kill()
+                reader.wait()
+        after = _ring_buffer()
+        counts.add(Counts(after.seen - before.seen, after.lost - before.lost))
+
+
+def _unmount_tracefs() -> None:
+    subprocess.run(["umount", TRACEFS], check=True)
+
+
+def _ring_buffer() -> Counts:
+    """What the kernel's ring buffers count: read, still held, overwritten or dropped."""
+    counts = Counts()
+    for stats in TRACEFS.glob("per_cpu/cpu*/stats"):
+        numbers = {name: int(count) for name, count in re.findall(r"^(.*): (\d+)$", stats.read_text(), re.M)}
+        lost = numbers["overrun"] + numbers["commit overrun"] + numbers["dropped events"]
+        counts.add(Counts(numbers["read events"] + numbers["entries"] + lost, lost))
+    return counts
+
+
+@contextmanager
+def bpftrace_lines(disk: str) -> Iterator[Counts]:
+    """bpftrace with a line a request, into a file."""
+    counts = Counts()
+    major, minor = map(int, Path("/sys/block", disk, "dev").read_text().split(":"))
+    script = BPFTRACE.replace("DEV", str(major << 20 | minor))
+    with scratch() as folder:
+        lines = folder / "lines"
+        with _program(["bpftrace", "-o", lines, "-e", script], lines):
+            yield counts
+        with lines.open("rb") as file:
+            for line in file:
+                if line.startswith(b"Lost "):  # "Lost 1234 events"
+                    counts.add(Counts(int(line.split()[1]), int(line.split()[1])))
+                else:
+                    counts.seen += line[:1].isdigit()
+
+
+@contextmanager
+def perf_lock() -> Iterator[Counts]:
+    """perf lock record of all CPUs, as `locks` records all."""
+    counts = Counts()
+    with scratch() as folder:
+        data = folder / "perf.data"
+        with _program(["perf", "lock", "record", "-a", "-B", "-o", data], data):
+            yield counts
+        counts.add(samples(data))
+
+
+@contextmanager
+def _program(words: Sequence[str | Path], output: Path) -> Iterator[None]:
+    """A tracer that writes to a file and ends at SIGINT; the block begins once events are in the file."""
+    if shutil.which(words[0]) is None:
+        raise MachineError(f"{words[0]} is not installed: install the package {words[0]}")
+    with (output.parent / "stderr").open("w+") as stderr:
+        running = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr)
+
+        def check() -> None:
+            if running.poll() is not None:
+                stderr.seek(0)
+                said = stderr.read().strip().splitlines() or ["no message"]
+                raise RunError(f"{words[0]} ended early: {said[-1]}")
+
+        try:
+            deadline = time.monotonic() + READY_S
+            while not output.exists() or output.stat().st_size < 1 << 16:
+                check()
+                if time.monotonic() > deadline:
+                    raise RunError(f"{words[0]} wrote no event in {READY_S} s")
+                time.sleep(0.02)
+            yield
+            check()
+            running.send_signal(signal.SIGINT)
+            try:
+                running.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                raise RunError(f"{words[0]} did not stop in {STOP_S} s and was ended") from None
+        finally:
+            if running.poll() is None:
+                running.kill()
+                running.wait()
+
+
+def samples(data: Path) -> Counts:
+    """Samples and lost samples of a perf.data file (perf.data-file-format.txt of the kernel's tools/perf)."""
+    seen = lost_on_the_way = lost_in_all = 0
+    with data.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if content[:8] != b"PERFILE2":
+            raise RunError("perf.data has no PERFILE2 header")
+        at, size = struct.unpack_from("<QQ", content, 40)  # behind magic, size, attr_size and attrs
+        end = at + size
+        while at < end:
+            kind, _, length = struct.unpack_from("<IHH", content, at)
+            if kind == 9:  # PERF_RECORD_SAMPLE
+                seen += 1
+            elif kind == 2:  # PERF_RECORD_LOST: id, lost
+                lost_on_the_way += struct.unpack_from("<Q", content, at + 16)[0]
+            elif kind == 13:  # PERF_RECORD_LOST_SAMPLES: perf's own count of the same losses, at the end
+                lost_in_all += struct.unpack_from("<Q", content, at + 8)[0]
+            at += length
+    lost = max(lost_on_the_way, lost_in_all)
+    return Counts(seen + lost, lost)
