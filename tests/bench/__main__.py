@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from tests.bench import block, filemark, locks, main_job, paired, reader, report
 from workloads.errors import UserError
 
+IDLE_S = 2
+QUIET_PCT = 5
+
 
 @dataclass(frozen=True)
 class Part:
@@ -47,8 +50,15 @@ def main(words: list[str]) -> int:
     takes = {name: rounds[name] * PARTS[name].minutes_a_round for name in names}
     each = ", ".join(f"{name} {minutes:.1f}" for name, minutes in takes.items())
     print(f"bench: about {sum(takes.values()):.0f} minutes: {each}", file=sys.stderr, flush=True)
-    load = os.getloadavg()[0]
-    print(f"{os.uname().release}, {os.cpu_count()} CPUs, load before {load:.1f}", flush=True)
+    start = paired.Edge.now(lambda: 0)
+    time.sleep(IDLE_S)
+    busy_pct = paired.busy_pct(start, paired.Edge.now(lambda: 0))
+    print(f"{os.uname().release}, {os.cpu_count()} CPUs, {busy_pct:.0f} % busy before", flush=True)
+    if busy_pct > QUIET_PCT:
+        print(
+            f"bench: other work has {busy_pct:.0f} % of the CPUs: run it when the machine is idle",
+            file=sys.stderr,
+        )
     for name in names:
         start_s = time.monotonic()
         try:

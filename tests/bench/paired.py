@@ -68,11 +68,14 @@ class Edge:
     def now(cls, load: Load) -> Edge:
         """Read all counters."""
         operations, time_ns = load(), time.monotonic_ns()
-        words = Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
-        user, nice, system, _, _, irq, softirq, steal = (
-            int(word) * 10**9 // os.sysconf("SC_CLK_TCK") for word in words
-        )
-        return cls(time_ns, operations, user + nice + system + irq + softirq, steal)
+        return cls(time_ns, operations, *busy_and_stolen_ns(Path("/proc/stat").read_text()))
+
+
+def busy_and_stolen_ns(stat: str) -> tuple[int, int]:
+    """Return the sums over all CPUs of /proc/stat."""
+    tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")
+    user, nice, system, _, _, irq, softirq, stolen = map(int, stat.split(maxsplit=9)[1:9])
+    return (user + nice + system + irq + softirq) * tick_ns, stolen * tick_ns
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,11 @@ def measure(name: str, load: Load, tracers: Mapping[str, Tracer], rounds: int, w
                 result.failures[mode].append(str(error))
             result.windows.append(window(""))
     return result
+
+
+def busy_pct(start: Edge, end: Edge) -> float:
+    """Return how busy the CPUs were."""
+    return 100 * (end.busy_ns - start.busy_ns) / (end.time_ns - start.time_ns) / (os.cpu_count() or 1)
 
 
 def minutes(tracers: int, rounds: int) -> float:
