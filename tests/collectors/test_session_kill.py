@@ -26,7 +26,7 @@ _STUBBORN = (
     " while :; do sleep 0.1; done"
 )
 _MOST_STUBBORN = "trap '' TERM; " + _STUBBORN
-# They do their work and then take long to come back: on the run's disk, not on that of the options' trial before.
+# They do their work and then take long to come back: on the run's disk, not on the trial's before.
 _SLOW_MKFS = """#!/bin/sh
 {real} "$@" || exit
 for disk; do :; done
