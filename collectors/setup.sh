@@ -8,8 +8,8 @@
 #
 # The words of JOB (in the environment, see the Makefile) are checked before anything is installed for them.
 # A package counts as there when the thing we use of it is there, so that other distributions and hand-made
-# installations pass. That costs no process, so it is asked every time; the virtual environment is trusted as long
-# as its stamp names the same lock file and Python. Says what it installs before it does, says nothing otherwise.
+# installations pass. That costs no process, so it is asked every time; .venv is setup_venv.sh's.
+# Says what it installs before it does, says nothing otherwise.
 # Exit status: 0, 2 (wrong words), 3 (this machine cannot, and why).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -172,24 +172,6 @@ without_cluster() (
 	apt_install "$@"
 )
 
-# setup_venv PYTHON: the Python packages, exactly those of requirements.txt, in .venv.
-setup_venv() {
-	local python=$1 stamp
-	stamp="$("$python" --version) $python $(sha256sum <requirements.txt)"
-	if [ -x .venv/bin/python ] && [ "$(cat .venv/seekmeter-setup 2>/dev/null)" = "$stamp" ]; then
-		return
-	fi
-	say "installing the Python packages of requirements.txt into .venv ($(grep -c == requirements.txt) packages, some 150 MB)"
-	# In place where that works, so that a second shell using .venv does not lose it.
-	.venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv --clear .venv ||
-		cannot "could not make .venv (above is why)"
-	.venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --require-hashes \
-		-r requirements.txt || cannot "pip could not install requirements.txt (above is why): check the network, then run make again"
-	# Where PYTHONDONTWRITEBYTECODE is set, pip leaves none, and each report would take 5 s longer.
-	.venv/bin/python -m compileall -q -j 0 .venv/lib >/dev/null || true
-	echo "$stamp" >.venv/seekmeter-setup
-}
-
 # check_words PYTHON JOB: exits 2 if the words are wrong; prints "vm" if the job runs in a virtual machine
 check_words() {
 	[ -z "${SEEKMETER_WORDS:-}" ] || "$1" -B -m collectors.check_words "$2"
@@ -225,7 +207,7 @@ setup() {
 		install_packages python3 python3-venv
 		python=$(find_python) || cannot "no Python 3.11 or newer was found: install one (Debian 12 has it)"
 	fi
-	[ -e .venv/seekmeter-setup ] || "$python" -c 'import ensurepip' 2>/dev/null || missing=(python3-venv)
+	[ -x .venv/bin/python ] || "$python" -c 'import ensurepip' 2>/dev/null || missing=(python3-venv)
 	where=$(check_words "$python" "$2") || exit $?
 	[ "$1" = run ] || list+=$for_test$for_vm$for_bpftrace$for_bcc
 	[ "$where" != vm ] || list+=$for_vm
@@ -244,7 +226,7 @@ setup() {
 	if [ "${#missing[@]}" -gt 0 ]; then
 		install_packages "${missing[@]}"
 	fi
-	setup_venv "$python"
+	collectors/setup_venv.sh "$python" "$1"
 }
 
 case ${1:-} in

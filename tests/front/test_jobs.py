@@ -54,6 +54,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "-z",
             "Makefile",
             "requirements.txt",
+            "requirements-test.txt",
             "collectors",
             "workloads",
             "bpf",
