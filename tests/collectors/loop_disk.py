@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -25,6 +26,7 @@ MIB = 1 << 20
 
 FS_IOC_FIEMAP = 0xC020660B
 FIBMAP, FIGETBSZ = 1, 2
+BLKPG, BLKPG_ADD_PARTITION, BLKPG_DEL_PARTITION = 0x1269, 1, 2
 FIEMAP_FLAG_SYNC = 1
 FIEMAP_EXTENT_DATA_INLINE = 0x200
 
@@ -107,6 +109,22 @@ def tmpfs(folder: Path, size: str) -> Iterator[Path]:
     """A tmpfs of its own."""
     with mounted("none", folder, "-t", "tmpfs", "-o", f"size={size}"):
         yield folder
+
+
+def add_partition(device: str, number: int, first_sector: int, sectors: int) -> None:
+    """A partition told to the kernel (BLKPG): many a small kernel reads no partition tables."""
+    _blkpg(device, BLKPG_ADD_PARTITION, number, first_sector * SECTOR_BYTES, sectors * SECTOR_BYTES)
+
+
+def delete_partition(device: str, number: int) -> None:
+    _blkpg(device, BLKPG_DEL_PARTITION, number, 0, 0)
+
+
+def _blkpg(device: str, op: int, number: int, start_bytes: int, length_bytes: int) -> None:
+    partition = struct.pack("=qqi64s64s4x", start_bytes, length_bytes, number, b"", b"")
+    data = ctypes.create_string_buffer(partition, len(partition))
+    with open(device, "rb") as disk:
+        fcntl.ioctl(disk, BLKPG, struct.pack("@iiiP", op, 0, len(partition), ctypes.addressof(data)))
 
 
 def rows_of(run: Recording, op: str) -> Any:

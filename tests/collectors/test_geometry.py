@@ -25,7 +25,7 @@ import pytest
 from collectors import blockdev, geometry
 from collectors.geometry import mounted as of_mounted
 from collectors.geometry.layout import Area, Layout, Part, Span
-from tests.collectors.loop_disk import MIB, mounted
+from tests.collectors.loop_disk import MIB, add_partition, delete_partition, mounted
 from tests.collectors.recording import needs_root
 from workloads import filesystems
 
@@ -392,8 +392,8 @@ def test_of_a_partition_that_stays_mounted(tmp_path: Path) -> None:
         file.truncate(200 * MIB)
     with disk(image) as path, ExitStack() as stack:
         for slot, (start, sectors) in enumerate(((2048, 204800), (206848, 202752)), 1):
-            said("addpart", path, str(slot), str(start), str(sectors))
-            stack.callback(said, "delpart", path, str(slot))
+            add_partition(path, slot, start, sectors)
+            stack.callback(delete_partition, path, slot)
         first, second = f"{path}p1", f"{path}p2"
         subprocess.run(["mkfs.ext4", "-q", "-F", first], check=True)
         subprocess.run(["mkfs.ext3", "-q", "-F", second], check=True)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the tests of disks, file systems, cgroups and the janitor share."""
 
+from __future__ import annotations
+
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -75,10 +77,15 @@ class LoopDevice:
     def close(self) -> None:
         subprocess.run(["losetup", "-d", self.path], capture_output=True, check=False)
 
+    def __enter__(self) -> LoopDevice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 @pytest.fixture
 def loop(tmp_path: Path) -> Iterator[LoopDevice]:
     """A free loop device of 64 MiB."""
-    device = LoopDevice(tmp_path / "loop.img")
-    yield device
-    device.close()
+    with LoopDevice(tmp_path / "loop.img") as device:
+        yield device

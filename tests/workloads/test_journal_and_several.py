@@ -30,9 +30,8 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def second(tmp_path: Path) -> Iterator[LoopDevice]:
     """Another free loop device."""
-    device = LoopDevice(tmp_path / "second.img", "320M")
-    yield device
-    device.close()
+    with LoopDevice(tmp_path / "second.img", "320M") as device:
+        yield device
 
 
 def bytes_written(disk: Disk) -> int:

@@ -9,11 +9,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.collectors.loop_disk import add_partition
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import disks, filesystems
 from workloads.disks import safety
@@ -21,6 +23,7 @@ from workloads.errors import MachineError, UserError, WordError
 from workloads.janitor import Janitor
 
 pytestmark = needs_root
+TREE = Path(__file__).parents[2]
 
 
 def refused(device: str) -> str:
@@ -61,13 +64,10 @@ def test_mounted(loop: LoopDevice, tmp_path: Path) -> None:
 
 
 def test_mounted_btrfs_whose_number_is_not_the_disks(tmp_path: Path) -> None:
-    loop = LoopDevice(tmp_path / "b.img", "200M")
-    try:
+    with LoopDevice(tmp_path / "b.img", "200M") as loop:
         run("mkfs.btrfs", "-q", loop.path)
         with mounted(loop.path, tmp_path / "m"):
             assert "is mounted on" in refused(loop.path)
-    finally:
-        loop.close()
 
 
 def test_mounted_in_another_namespace(loop: LoopDevice, tmp_path: Path) -> None:
@@ -85,6 +85,18 @@ def test_mounted_in_another_namespace(loop: LoopDevice, tmp_path: Path) -> None:
     finally:
         other.send_signal(signal.SIGKILL)
         other.communicate()
+
+
+def test_mounted_where_we_stand_in_a_namespace_of_our_own(loop: LoopDevice, tmp_path: Path) -> None:
+    """As in a container: the mount is not pid 1's, but its name is the one we know."""
+    run("mkfs.ext2", "-q", loop.path)
+    check = f"from workloads.disks.safety import check_device; check_device({loop.path!r}, ({loop.path!r},))"
+    script = f'mount {loop.path} {tmp_path} && exec "$0" -c "$1"'
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, sys.executable, check],
+        cwd=TREE, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert f"{loop.path} is mounted on {tmp_path}: unmount it" in done.stderr, done.stderr
 
 
 def test_swap(loop: LoopDevice) -> None:
@@ -114,12 +126,10 @@ def test_a_loop_device_on_a_swap_file(tmp_path: Path) -> None:
 @pytest.fixture
 def partitioned(tmp_path: Path) -> Iterator[LoopDevice]:
     """A loop device with two partitions."""
-    device = LoopDevice(tmp_path / "disk.img", "64M", "--partscan")
-    # Told to the kernel (BLKPG) rather than read from a table: many a small kernel knows no partition tables.
-    run("addpart", device.path, "1", "2048", "32768")
-    run("addpart", device.path, "2", "34816", "32768")
-    yield device
-    device.close()
+    with LoopDevice(tmp_path / "disk.img", "64M", "--partscan") as device:
+        add_partition(device.path, 1, 2048, 32768)
+        add_partition(device.path, 2, 34816, 32768)
+        yield device
 
 
 def test_a_partition_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
