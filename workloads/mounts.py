@@ -41,8 +41,13 @@ def here() -> list[Mount]:
     return parse(Path("/proc/self/mountinfo").read_text())
 
 
-def everywhere() -> Iterator[tuple[int, Mount]]:
-    """Yield (pid, mount) for every mount namespace that a process lives in, each namespace once."""
+def everywhere() -> Iterator[tuple[int | None, Mount]]:
+    """Yield (None, mount) for what we see, then (pid, mount) for each mount namespace a process lives in.
+
+    Ours is among those too: where a process sees it from another root, it has mounts that we do not see.
+    """
+    for mount in here():
+        yield None, mount
     seen: set[str] = set()
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:

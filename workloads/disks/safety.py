@@ -162,7 +162,7 @@ def _check_unused(name: str, label: str) -> None:
     dev = (sysfs / "dev").read_text().strip()
     for pid, mount in mounts.everywhere():
         if mount.dev == dev or _is_device(mount.source, dev):
-            where = mount.target if pid == 1 else f"{mount.target} (seen by pid {pid})"
+            where = mount.target if pid is None else f"{mount.target} (seen by pid {pid})"
             raise MachineError(f"{label} is mounted on {where}: unmount it, or choose another disk")
     for line in Path("/proc/swaps").read_text().splitlines()[1:]:
         file = mounts.unescape(line.split()[0])
