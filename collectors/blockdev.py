@@ -62,7 +62,10 @@ def _mount_of(directory: Path) -> mounts.Mount:
         ):
             best = mount
     if best is None:
-        raise MachineError(f"{directory} is in no mount of /proc/self/mountinfo: mount /proc")
+        raise MachineError(
+            f"{directory} is in no mount of /proc/self/mountinfo: mount /proc; "
+            "in a chroot, mount --bind its root on itself before chroot"
+        )
     return best
 
 
