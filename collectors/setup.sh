@@ -54,6 +54,8 @@ shellcheck     shellcheck
 git            git
 procps         ps
 passwd         useradd
+iproute2       ip
+util-linux-extra fincore
 sudo           sudo
 xz-utils       xz
 postmark       postmark
