@@ -21,7 +21,7 @@ export SEEKMETER_WORDS := $(filter-out V,$(GIVEN))
 
 override SHELL := /bin/bash
 override .SHELLFLAGS := -euo pipefail -c
-override MAKEFLAGS += --no-builtin-rules --no-builtin-variables --no-print-directory
+override MAKEFLAGS += --no-builtin-rules --no-builtin-variables --no-print-directory --jobs=$(shell nproc)
 override PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 override Q := $(if $(filter 1,$(if $(filter command line,$(origin V)),$(V))),,@)
 # A job that runs make itself (CMD='make -C …') must not see this make's flags.
