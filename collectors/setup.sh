@@ -204,12 +204,11 @@ missing_headers() {
 
 # setup WHAT JOB
 setup() {
-	local list=$for_run missing=() python more where
+	local list=$for_run missing=() python more where venv
 	if ! python=$(find_python); then
 		install_packages python3 python3-venv
 		python=$(find_python) || cannot "no Python 3.11 or newer was found: install one (Debian 12 has it)"
 	fi
-	[ -x .venv/bin/python ] || "$python" -c 'import ensurepip' 2>/dev/null || missing=(python3-venv)
 	where=$(check_words "$python" "$2") || exit $?
 	[ "$1" = run ] || list+=$for_test$for_vm$for_bpftrace$for_bcc
 	[ "$where" != vm ] || list+=$for_vm
@@ -225,10 +224,19 @@ setup() {
 	more=$(missing_for_words "$python" "$1") || exit $?
 	# shellcheck disable=SC2206 # one word a package
 	missing+=($more)
+	[ -x .venv/bin/python ] || "$python" -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
 	if [ "${#missing[@]}" -gt 0 ]; then
+		# Meanwhile: pip uses the CPU that apt leaves.
+		collectors/setup_venv.sh "$python" "$1" &
+		venv=$!
+		# shellcheck disable=SC2064 # this one
+		trap "kill $venv 2>/dev/null || true" EXIT
 		install_packages "${missing[@]}"
+		trap - EXIT
+		wait "$venv" || exit $?
+	else
+		collectors/setup_venv.sh "$python" "$1"
 	fi
-	collectors/setup_venv.sh "$python" "$1"
 }
 
 case ${1:-} in
