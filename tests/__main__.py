@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from workloads import mounts
+
 
 @dataclass(frozen=True)
 class Tier:
@@ -48,6 +50,13 @@ def main(name: str) -> int:
         print(
             f"seekmeter: make {name} skips what formats, mounts or traces: that needs root", file=sys.stderr
         )
+    if tier.asks_root and not any(mount.target == "/" for mount in mounts.here()):
+        print(
+            f"seekmeter: make {name}: / is no mount point, as in a plain chroot, and many tests mount: "
+            "mount --bind the folder on itself before chroot, or use tests/bare_root.sh",
+            file=sys.stderr,
+        )
+        return 3
     if not words:
         print(f"make {name}: about {tier.minutes} minutes on 2 quiet CPUs", flush=True)
     return int(pytest.main(arguments(tier, words)))
