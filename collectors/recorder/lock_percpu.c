@@ -15,6 +15,7 @@
 
 #include "recorder.h"
 #include "records.h"
+#include "refusal.h"
 
 #include "percpu.skel.h"
 
@@ -104,6 +105,7 @@ void percpu_load(void)
 			begins[cpu] = skel->bss->run_queues[cpu] - queues;
 	}
 	percpu_bpf__destroy(skel);
+	refusal_forget(); /* of this program, which can be done without */
 }
 
 void percpu_unload(void)

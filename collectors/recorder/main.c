@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "lock_names.h"
+#include "refusal.h"
 
 #define NS_PER_MS	1000000ULL
 #define LOSSES_EVERY_NS 1000000000ULL
@@ -68,10 +69,23 @@ uint64_t thread_cpu_ns(void)
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
-static int quiet_libbpf(enum libbpf_print_level level, const char *format, va_list args)
+/* What the user needs of it goes to losses.json as why; the rest, the verifier's log, is for developers. */
+static int hear_libbpf(enum libbpf_print_level level, const char *format, va_list args)
 {
-	/* What the user needs is in losses.json as why and remedy; the verifier's log is for developers. */
-	return verbose && level != LIBBPF_DEBUG ? vfprintf(stderr, format, args) : 0;
+	char *text;
+	int bytes;
+
+	if (level == LIBBPF_DEBUG)
+		return 0;
+	bytes = vasprintf(&text, format, args);
+	if (bytes < 0)
+		return 0;
+	if (level == LIBBPF_WARN)
+		refusal_hear(text);
+	if (verbose)
+		fputs(text, stderr);
+	free(text);
+	return bytes;
 }
 
 /* One JSON line: which sources are on, and why the others are not. */
@@ -218,7 +232,7 @@ int main(int argc, char **argv)
 	/* A little CPU, but in time: time bins not emptied within 0.4 s are lost, however many threads the workload has. */
 	if (setpriority(PRIO_PROCESS, 0, NICE) && verbose)
 		fprintf(stderr, "recorder: nice %d: %s\n", NICE, strerror(errno));
-	libbpf_set_print(quiet_libbpf);
+	libbpf_set_print(hear_libbpf);
 	catch_signals();
 	/* Needed before Linux 5.11 only, and refused without CAP_SYS_RESOURCE: not fatal. */
 	if (setrlimit(RLIMIT_MEMLOCK, &unlimited) && verbose)
@@ -233,6 +247,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < SOURCE_COUNT; i++) {
 		/* The last source has its first samples when it starts: they belong to the recorded time. */
 		ready_ns = monotonic_ns();
+		refusal_forget();
 		if (sources[i]->state->wanted && sources[i]->start(&options) == 0)
 			on++;
 	}

@@ -5,10 +5,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "records.h"
+#include "refusal.h"
 
 int programs_cpus(struct source_state *state)
 {
@@ -41,16 +43,29 @@ int programs_not_sized(struct source_state *state)
 	return source_off(state, "report this", "the maps can't be sized: %s", strerror(errno));
 }
 
+/* What was refused, and the kernel's reason; libbpf has said both. */
+static int refused(struct source_state *state)
+{
+	const char *remedy = "record in a virtual machine (VM=1), and report this";
+
+	if (errno == EPERM)
+		remedy = "give root CAP_BPF and CAP_PERFMON, which it lacks in most containers";
+	else if (getenv("SEEKMETER_GUEST"))
+		remedy = "take another KERNEL=, and report this";
+	if (!refusal_line()[0])
+		return source_off(state, remedy, "the kernel refused the BPF programs: %s",
+				  strerror(errno));
+	return source_off(state, remedy, "the kernel refused %s", refusal_line());
+}
+
 int programs_not_loaded(struct source_state *state)
 {
-	return source_off(state, "make doctor says what this kernel lacks",
-			  "the kernel refused the programs: %s", strerror(errno));
+	return refused(state);
 }
 
 int programs_not_attached(struct source_state *state)
 {
-	return source_off(state, "make doctor says what this kernel lacks",
-			  "the kernel refused to attach: %s", strerror(errno));
+	return refused(state);
 }
 
 int programs_watch_workload(struct source_state *state, const struct options *options,
