@@ -33,18 +33,17 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-SEC("tp_btf/block_bio_queue")
-int BPF_PROG(bio_queue, struct bio *bio)
+static __always_inline int queue(struct bio *bio, bool have_cmpxchg)
 {
 	struct bio_entry *entry;
-	int disk = disk_index(bio->bi_bdev->bd_disk);
+	int disk = disk_index(disk_of_bio(bio));
 	u32 index = disk, flushes = 0;
 	u64 address;
 
 	if (disk < 0)
 		return 0;
 	address = address_of(bio, PROG_QUEUE);
-	entry = claim_bio(address);
+	entry = claim_bio(address, have_cmpxchg);
 	if (entry)
 		fill_submitter(entry, bpf_ktime_get_ns());
 	/* One flush before the data, one behind it if the disk has no FUA (blk_flush_policy()). */
@@ -59,27 +58,39 @@ int BPF_PROG(bio_queue, struct bio *bio)
 	if (!flushes)
 		return 0;
 	entry = bpf_map_lookup_elem(&flush_waiters, &index);
-	if (entry && __sync_val_compare_and_swap(&entry->bio, 0, address) == 0) {
+	if (entry && !entry->bio && replace(&entry->bio, 0, address, have_cmpxchg)) {
 		fill_submitter(entry, bpf_ktime_get_ns());
 		entry->flushes = flushes;
 	}
 	return 0;
 }
 
+/* Of each of these the recorder loads the one this kernel can run, see replace(). */
+SEC("tp_btf/block_bio_queue")
+int bio_queue(u64 *ctx)
+{
+	return queue(ARGUMENT(ctx, queue_bio_at), true);
+}
+
+SEC("tp_btf/block_bio_queue")
+int bio_queue_by_add(u64 *ctx)
+{
+	return queue(ARGUMENT(ctx, queue_bio_at), false);
+}
+
 /* A bio is cut in two: the new front half (bio) was queued when the old one was. */
-SEC("tp_btf/block_split")
-int BPF_PROG(bio_split, struct bio *bio)
+static __always_inline int split(struct bio *bio, bool have_cmpxchg)
 {
 	struct bio_entry *from, *to;
 
-	if (disk_index(bio->bi_bdev->bd_disk) < 0)
+	if (disk_index(disk_of_bio(bio)) < 0)
 		return 0;
 	from = find_bio(address_of(
 		bio->bi_private,
 		PROG_SPLIT)); /* bio_submit_split() chains the front to its parent first */
 	if (!from)
 		return 0;
-	to = claim_bio(address_of(bio, PROG_SPLIT));
+	to = claim_bio(address_of(bio, PROG_SPLIT), have_cmpxchg);
 	if (!to)
 		return 0;
 	to->queue_ns = from->queue_ns;
@@ -95,10 +106,23 @@ int BPF_PROG(bio_split, struct bio *bio)
 	return 0;
 }
 
+SEC("tp_btf/block_split")
+int bio_split(u64 *ctx)
+{
+	return split(ARGUMENT(ctx, split_bio_at), true);
+}
+
+SEC("tp_btf/block_split")
+int bio_split_by_add(u64 *ctx)
+{
+	return split(ARGUMENT(ctx, split_bio_at), false);
+}
+
 /* This bio becomes the first of a request that began earlier. */
 SEC("tp_btf/block_bio_frontmerge")
-int BPF_PROG(bio_frontmerge, struct bio *bio)
+int bio_frontmerge(u64 *ctx)
 {
+	struct bio *bio = ARGUMENT(ctx, frontmerge_bio_at);
 	struct bio_entry *entry = find_bio(address_of(bio, PROG_FRONTMERGE));
 
 	if (entry)
@@ -107,11 +131,12 @@ int BPF_PROG(bio_frontmerge, struct bio *bio)
 }
 
 SEC("tp_btf/block_rq_insert")
-int BPF_PROG(rq_insert, struct request *rq)
+int rq_insert(u64 *ctx)
 {
+	struct request *rq = ARGUMENT(ctx, insert_rq_at);
 	struct bio_entry *entry;
 
-	if (disk_index(rq->q->disk) < 0)
+	if (disk_index(disk_of(rq)) < 0)
 		return 0;
 	entry = find_bio(address_of(rq->bio, PROG_INSERT));
 	if (entry)
@@ -124,9 +149,10 @@ int BPF_PROG(rq_insert, struct request *rq)
  * what was completed of the request. If that was its first bio and more, the next bio stands for it.
  */
 SEC("tp_btf/block_rq_requeue")
-int BPF_PROG(rq_requeue, struct request *rq)
+int rq_requeue(u64 *ctx)
 {
-	int disk = disk_index(rq->q->disk);
+	struct request *rq = ARGUMENT(ctx, requeue_rq_at);
+	int disk = disk_index(disk_of(rq));
 	struct block_inflight *slot;
 	struct bio_entry *entry;
 	u32 index;
@@ -194,9 +220,10 @@ static __always_inline void write_record(const struct block_record *record,
 }
 
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(rq_issue, struct request *rq)
+int rq_issue(u64 *ctx)
 {
-	struct gendisk *gendisk = rq->q->disk;
+	struct request *rq = ARGUMENT(ctx, issue_rq_at);
+	struct gendisk *gendisk = disk_of(rq);
 	int disk = disk_index(gendisk);
 	struct block_inflight *slot;
 	struct block_record *record;
@@ -286,9 +313,9 @@ int BPF_PROG(rq_issue, struct request *rq)
 }
 
 SEC("tp_btf/block_rq_complete")
-int BPF_PROG(rq_complete, struct request *rq, u8 error, unsigned int bytes)
+int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 {
-	int disk = disk_index(rq->q->disk);
+	int disk = disk_index(disk_of(rq));
 	struct block_inflight *slot;
 
 	if (disk < 0)
@@ -304,7 +331,11 @@ int BPF_PROG(rq_complete, struct request *rq, u8 error, unsigned int bytes)
 	if (slot && slot->request == (u64)rq) {
 		slot->request = 0;
 		slot->record.complete_ns = bpf_ktime_get_ns();
-		slot->record.error = error; /* blk_status_t; the recorder makes it an errno */
+		/*
+		 * A blk_status_t; -errno before Linux kernel commit 8a7d267b4a2c ("block: don't call
+		 * blk_status_to_errno in blk_update_request") (in v5.16). The recorder makes it an errno.
+		 */
+		slot->record.error = error;
 		COUNT(completed);
 		write_record(&slot->record, RING_COMPLETE);
 		return 0;

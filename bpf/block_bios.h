@@ -56,6 +56,22 @@ struct {
 	__type(value, u32);
 } workload_cgroup SEC(".maps");
 
+/*
+ * Put `new` where `old` is, for one of those who want to at the same time; false: not for us. The way without
+ * compare-and-swap is for kernels before Linux kernel commit 5ffa25502b5a ("bpf: Add instructions for
+ * atomic_[cmp]xchg") (in v5.12): who reads back what he made of it was alone; who was not takes his part away again.
+ */
+static __always_inline bool replace(u64 *word, u64 old, u64 new, bool have_cmpxchg)
+{
+	if (have_cmpxchg)
+		return __sync_val_compare_and_swap(word, old, new) == old;
+	__sync_fetch_and_add(word, new - old);
+	if (*(volatile u64 *)word == new)
+		return true;
+	__sync_fetch_and_add(word, old - new);
+	return false;
+}
+
 static __always_inline struct bio_set *bio_set_of(u64 bio)
 {
 	/* Fibonacci hashing: bios are slab objects, so their low bits say little. */
@@ -79,11 +95,10 @@ static __always_inline struct bio_entry *find_bio(u64 bio)
 }
 
 /* A place for this bio: its own if it has been here, else the oldest of its set. */
-static __always_inline struct bio_entry *claim_bio(u64 bio)
+static __always_inline struct bio_entry *claim_bio(u64 bio, bool have_cmpxchg)
 {
 	struct bio_set *set = bio_set_of(bio);
 	struct bio_entry *oldest;
-	u64 old;
 
 	if (!set)
 		return NULL;
@@ -95,9 +110,8 @@ static __always_inline struct bio_entry *claim_bio(u64 bio)
 		if (set->way[i].queue_ns < oldest->queue_ns)
 			oldest = &set->way[i];
 	}
-	old = oldest->bio;
 	/* Another CPU may want the same place: the address says whose it is. */
-	if (__sync_val_compare_and_swap(&oldest->bio, old, bio) != old) {
+	if (!replace(&oldest->bio, oldest->bio, bio, have_cmpxchg)) {
 		COUNT(bio_evicted);
 		return NULL;
 	}

@@ -13,6 +13,11 @@
 #define PAGE_MAPPING_FLAGS \
 	3UL /* include/linux/page-flags.h: set for memory that belongs to no file */
 #define BTRFS_SUPER_MAGIC 0x9123683E
+/*
+ * A tail page links to its head: the address, or a mask that makes it of the tail's own, since "mm: rework compound_head()
+ * for power-of-2 sizeof(struct page)" (7.2 has it). No struct page lies this high, and no mask is less.
+ */
+#define LEAST_MASK	  (-(1ULL << 30))
 
 static __always_inline enum block_op op_of(u32 cmd_flags)
 {
@@ -54,6 +59,23 @@ static __always_inline u32 flags_of(u32 cmd_flags)
 	       (cmd_flags & FLAG_BIT(__REQ_PRIO) ? BLOCK_FLAG_PRIO : 0);
 }
 
+/* page: the page's address, or its head's */
+static __always_inline u64 mapping_of(u64 page)
+{
+	return (u64)BPF_CORE_READ((struct page *)page, mapping);
+}
+
+/* Has somebody the block device for himself? host: the device's own inode */
+static __always_inline bool held(struct bio *bio, struct inode *host)
+{
+	struct bdev_inode *device;
+
+	if (bpf_core_field_exists(struct bio, bi_bdev))
+		return bio->bi_bdev->bd_holder;
+	device = (void *)host - bpf_core_field_offset(struct bdev_inode, vfs_inode);
+	return BPF_CORE_READ(device, bdev.bd_holder);
+}
+
 /*
  * Data or metadata, and which file: from the owner of the first page.
  *   META set                             metadata (ext's block device pages, XFS buffers, the btrfs tree inode)
@@ -71,7 +93,7 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 				     struct gendisk *disk)
 {
 	struct page *page = bio->bi_io_vec->bv_page;
-	u64 head, mapping_bits;
+	u64 link, mapping_bits;
 	struct address_space *mapping;
 	struct block_device *bdev;
 	struct inode *host;
@@ -82,11 +104,16 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 		record->class = BLOCK_CLASS_METADATA;
 		return;
 	}
-	head = address_of((void *)page->compound_head, PROG_ISSUE);
-	if (head & 1)
-		mapping_bits = (u64)BPF_CORE_READ((struct page *)(head - 1), mapping);
+	if (bpf_core_field_exists(struct page, compound_info))
+		link = address_of((void *)page->compound_info, PROG_ISSUE);
 	else
+		link = address_of((void *)page->compound_head, PROG_ISSUE);
+	if (!(link & 1))
 		mapping_bits = address_of(page->mapping, PROG_ISSUE);
+	else if (bpf_core_field_exists(struct page, compound_info) && link >= LEAST_MASK)
+		mapping_bits = mapping_of(address_of(page, PROG_ISSUE) & link);
+	else
+		mapping_bits = mapping_of(link - 1);
 	if (mapping_bits & PAGE_MAPPING_FLAGS) {
 		record->class = BLOCK_CLASS_DATA;
 		return;
@@ -100,7 +127,7 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 		return;
 	type = BPF_CORE_READ(host, i_mode) & S_IFMT;
 	if (type == S_IFBLK) {
-		if (bio->bi_bdev->bd_holder)
+		if (held(bio, host))
 			record->class = BLOCK_CLASS_METADATA;
 		return;
 	}

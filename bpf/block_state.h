@@ -18,6 +18,27 @@ const volatile bool dev_fua[MAX_DEVS]; /* writes through by itself: no flush beh
 u64 attached_ns;		       /* set when all programs are attached */
 const volatile u64 ring_mask;	       /* records a ring, minus one */
 const volatile bool have_cgroup;
+/*
+ * Which argument of a tracepoint the bio or request is: the first, but behind its queue (and, of a front merge, its
+ * request) before Linux kernel commits a54895fa057c ("block: remove the request_queue to argument request based tracepoints"),
+ * e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") and eb6f7f7cd3af ("block: remove the
+ * request_queue argument from the block_split tracepoint") (all in v5.11; the first also in stable kernels).
+ */
+const volatile u32 queue_bio_at, split_bio_at, frontmerge_bio_at;
+const volatile u32 insert_rq_at, requeue_rq_at, issue_rq_at;
+
+/* A tracepoint's argument. In assembly, as a place in the context must be a constant in each branch. */
+#define ARGUMENT(ctx, at)                                                                    \
+	({                                                                                   \
+		void *argument_;                                                             \
+		if (at == 0)                                                                 \
+			asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(argument_) : "r"(ctx));  \
+		else if (at == 1)                                                            \
+			asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(argument_) : "r"(ctx));  \
+		else                                                                         \
+			asm volatile("%0 = *(u64 *)(%1 + 16)" : "=r"(argument_) : "r"(ctx)); \
+		argument_;                                                                   \
+	})
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -83,6 +104,20 @@ static __always_inline u64 address_of(const void *object, enum program program)
 
 	address_words[cpu].word[program] = (u64)object;
 	return address_words[cpu].word[program];
+}
+
+static __always_inline struct gendisk *disk_of_bio(struct bio *bio)
+{
+	if (bpf_core_field_exists(struct bio, bi_disk))
+		return bio->bi_disk;
+	return bio->bi_bdev->bd_disk;
+}
+
+static __always_inline struct gendisk *disk_of(struct request *rq)
+{
+	if (bpf_core_field_exists(struct request_queue, disk))
+		return rq->q->disk;
+	return rq->rq_disk;
 }
 
 /* Which of our disks this is; -1: none of them. */

@@ -33,6 +33,7 @@
 #define ERESTART_RESTARTBLOCK 516
 #define MAX_ERRNO	      4095
 #define PATH_WORDS	      (CALL_PATH / 8)
+#define OPEN_CALLS	      32768 /* threads in a call at once */
 #define LAST_BUCKET	      (CALL_HIST - 1)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -40,6 +41,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
 const volatile bool have_cgroup;
+const volatile bool have_task_storage;
 /* The recorder, left out when everything is the workload: its number in its own pid namespace, and that. */
 const volatile u32 recorder_tgid;
 const volatile u64 recorder_pidns_dev, recorder_pidns_ino;
@@ -73,6 +75,14 @@ struct {
 	__type(key, int);
 	__type(value, struct open_call);
 } open_calls SEC(".maps");
+
+/* The same by thread id, where tracing programs have no task storage; an entry is there from enter to exit. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, OPEN_CALLS);
+	__type(key, u32);
+	__type(value, struct open_call);
+} open_calls_by_thread SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -130,15 +140,37 @@ static __always_inline enum call_target target_of(struct super_block *sb)
 	return BPF_CORE_READ(sb, s_dev) == dev ? CALL_TARGET_TARGET : CALL_TARGET_ELSEWHERE;
 }
 
+/* Linux kernel commit 3ca1032ab7ab ("bpf: Implement get_current_task_btf and RET_PTR_TO_BTF_ID") (in v5.11) */
+static __always_inline bool have_task_btf(void)
+{
+	return bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf);
+}
+
+/* The current task, its members to be read by BPF_CORE_READ(). */
+static __always_inline struct task_struct *this_task(void)
+{
+	return have_task_btf() ? bpf_get_current_task_btf() : (void *)bpf_get_current_task();
+}
+
 /* NULL: no such open file. */
 static __always_inline struct file *file_at(int fd)
 {
-	struct fdtable *fdt = bpf_get_current_task_btf()->files->fdt;
-	struct file *file = NULL;
+	struct file *file = NULL, **files;
+	struct fdtable *fdt;
+	u32 max_fds;
 
-	if (fd < 0 || (u32)fd >= fdt->max_fds)
+	if (have_task_btf()) {
+		fdt = bpf_get_current_task_btf()->files->fdt;
+		max_fds = fdt->max_fds;
+		files = fdt->fd;
+	} else {
+		fdt = BPF_CORE_READ(this_task(), files, fdt);
+		max_fds = BPF_CORE_READ(fdt, max_fds);
+		files = BPF_CORE_READ(fdt, fd);
+	}
+	if (fd < 0 || (u32)fd >= max_fds)
 		return NULL;
-	if (bpf_probe_read_kernel(&file, sizeof(file), fdt->fd + fd))
+	if (bpf_probe_read_kernel(&file, sizeof(file), files + fd))
 		return NULL;
 	return file;
 }
@@ -196,7 +228,7 @@ static __always_inline struct file_facts facts_of_path(const char *path, int dir
 		return facts;
 	}
 	if (dir == AT_FDCWD) {
-		struct task_struct *task = bpf_get_current_task_btf();
+		struct task_struct *task = this_task();
 
 		facts.target = target_of(BPF_CORE_READ(task, fs, pwd.dentry, d_sb));
 		return facts;
@@ -256,10 +288,44 @@ static __always_inline struct file_facts facts_of_call(struct pt_regs *regs,
 static __always_inline bool is_compat(long number)
 {
 #ifdef bpf_target_x86
-	return (bpf_get_current_task_btf()->thread_info.status & TS_COMPAT) || number & X32_BIT;
+	u32 status = have_task_btf() ? bpf_get_current_task_btf()->thread_info.status
+				     : BPF_CORE_READ(this_task(), thread_info.status);
+
+	return status & TS_COMPAT || number & X32_BIT;
 #else
 	return false;
 #endif
+}
+
+/* Of this thread; NULL: there is none, and none could be made. */
+static __always_inline struct open_call *begin_open_call(void)
+{
+	struct open_call none = {};
+	u32 thread = bpf_get_current_pid_tgid();
+
+	if (have_task_storage)
+		return bpf_task_storage_get(&open_calls, bpf_get_current_task_btf(), NULL,
+					    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (bpf_map_update_elem(&open_calls_by_thread, &thread, &none, BPF_ANY))
+		return NULL;
+	return bpf_map_lookup_elem(&open_calls_by_thread, &thread);
+}
+
+static __always_inline struct open_call *find_open_call(void)
+{
+	u32 thread = bpf_get_current_pid_tgid();
+
+	if (have_task_storage)
+		return bpf_task_storage_get(&open_calls, bpf_get_current_task_btf(), NULL, 0);
+	return bpf_map_lookup_elem(&open_calls_by_thread, &thread);
+}
+
+static __always_inline void forget_open_call(void)
+{
+	u32 thread = bpf_get_current_pid_tgid();
+
+	if (!have_task_storage)
+		bpf_map_delete_elem(&open_calls_by_thread, &thread);
 }
 
 SEC("tp_btf/sys_enter")
@@ -287,8 +353,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 		return 0;
 	if (entry->how == CALL_HOW_MMAP && (argument(regs, 3) & MAP_ANONYMOUS))
 		return 0;
-	open = bpf_task_storage_get(&open_calls, bpf_get_current_task_btf(), NULL,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	open = begin_open_call();
 	if (!open) {
 		count->no_storage++;
 		return 0;
@@ -395,23 +460,12 @@ static __always_inline void note_unknown(struct pt_regs *regs, struct call_count
 #endif
 }
 
-static __always_inline void end_call(struct pt_regs *regs, long result)
+static __always_inline void close_call(struct open_call *open, struct call_counts *count, u64 now,
+				       long result)
 {
-	u64 now = bpf_ktime_get_ns();
-	u32 zero = 0;
-	struct call_counts *count = bpf_map_lookup_elem(&counts, &zero);
-	struct open_call *open;
 	struct file_facts facts;
-	u32 state;
+	u32 state = open->state;
 
-	open = bpf_task_storage_get(&open_calls, bpf_get_current_task_btf(), NULL, 0);
-	if (!count)
-		return;
-	if (!open || open->state == CALL_CLOSED) {
-		note_unknown(regs, count);
-		return;
-	}
-	state = open->state;
 	open->state = CALL_CLOSED;
 	if (state == CALL_LEFT_OUT)
 		return;
@@ -424,6 +478,24 @@ static __always_inline void end_call(struct pt_regs *regs, long result)
 		open->target = facts.target;
 	}
 	add(open, count, now, result);
+}
+
+static __always_inline void end_call(struct pt_regs *regs, long result)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 zero = 0;
+	struct call_counts *count = bpf_map_lookup_elem(&counts, &zero);
+	struct open_call *open;
+
+	open = find_open_call();
+	if (!count)
+		return;
+	if (!open || open->state == CALL_CLOSED) {
+		note_unknown(regs, count);
+		return;
+	}
+	close_call(open, count, now, result);
+	forget_open_call();
 }
 
 SEC("tp_btf/sys_exit")

@@ -50,6 +50,11 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
+/* linux/bpf.h: which helpers the kernel has */
+enum bpf_func_id {
+	BPF_FUNC_get_current_task_btf = 158,
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct super_block;
@@ -81,6 +86,12 @@ struct block_device {
 	void *bd_holder; /* who has it for himself: a mounted file system, swap, O_EXCL */
 };
 
+/* block/bdev.c: a block device's inode, and beside it the device */
+struct bdev_inode {
+	struct block_device bdev;
+	struct inode vfs_inode;
+};
+
 struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
@@ -94,6 +105,7 @@ struct gendisk {
 };
 
 struct request_queue {
+	/* since Linux kernel commit d152c682f03c ("block: add an explicit ->disk backpointer to the request_queue") (in v5.15) */
 	struct gendisk *disk;
 };
 
@@ -104,6 +116,8 @@ struct blk_mq_hw_ctx {
 /* linux/mm_types.h */
 struct page {
 	unsigned long compound_head; /* bit 0 set: a tail page, the rest is its head */
+	/* so named since "mm: rename the 'compound_head' field in the 'struct page' to 'compound_info'" (7.2 has it) */
+	unsigned long compound_info;
 	struct address_space *mapping;
 };
 
@@ -114,6 +128,8 @@ struct bio_vec {
 struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev;
+	/* before Linux kernel commit 309dca309fc3 ("block: store a block_device pointer in struct bio") (in v5.12) */
+	struct gendisk *bi_disk;
 	u32 bi_opf;
 	void *bi_private;
 	struct bio_vec *bi_io_vec;
@@ -128,6 +144,8 @@ struct request {
 	unsigned int __data_len;
 	u64 __sector;
 	struct bio *bio;
+	/* until Linux kernel commit f3fa33acca9f ("block: remove the ->rq_disk field in struct request") (in v5.17) */
+	struct gendisk *rq_disk;
 	u64 start_time_ns;
 };
 

@@ -3,6 +3,7 @@
 #include "recorder.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "features.h"
 #include "programs.h"
 #include "records.h"
 
@@ -43,8 +45,11 @@ static const int blk_errnos[] = {
 	[9] = ENOMEM,	  [10] = EIO,	   [11] = EBUSY,  [12] = EAGAIN,
 };
 
+/* status: or -errno, which some kernels tell instead */
 static int to_errno(int status)
 {
+	if (status < 0)
+		return -status;
 	if (status > 0 && status < (int)(sizeof(blk_errnos) / sizeof(blk_errnos[0])) &&
 	    blk_errnos[status])
 		return blk_errnos[status];
@@ -75,7 +80,8 @@ static int configure(const struct options *options)
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	disks = options->disks;
 	disk_count = options->disk_count;
-	skel->rodata->dev_count = options->disk_count;
+	/* A probe has no disk, but with none the verifier would not look at what is done for one. */
+	skel->rodata->dev_count = options->probe ? MAX_DEVS : options->disk_count;
 	for (int i = 0; i < options->disk_count; i++) {
 		const struct disk *disk = &options->disks[i];
 
@@ -95,6 +101,47 @@ static int configure(const struct options *options)
 	    bpf_map__set_max_entries(skel->maps.inflight, slots) ||
 	    bpf_map__set_max_entries(skel->maps.counts, cpus))
 		return -1;
+	return 0;
+}
+
+/* Where tracepoints have their bio or request, and whether the kernel can compare and swap. */
+static int fit_to_kernel(void)
+{
+	bool cmpxchg = features_cmpxchg();
+	struct btf *btf = btf__load_vmlinux_btf();
+	const struct {
+		const char *tracepoint, *struct_name;
+		uint32_t *at;
+	} wanted[] = {
+		{ "block_bio_queue", "bio", (void *)&skel->rodata->queue_bio_at },
+		{ "block_split", "bio", (void *)&skel->rodata->split_bio_at },
+		{ "block_bio_frontmerge", "bio", (void *)&skel->rodata->frontmerge_bio_at },
+		{ "block_rq_insert", "request", (void *)&skel->rodata->insert_rq_at },
+		{ "block_rq_requeue", "request", (void *)&skel->rodata->requeue_rq_at },
+		{ "block_rq_issue", "request", (void *)&skel->rodata->issue_rq_at },
+	};
+	int at = 0;
+
+	if (!btf)
+		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
+				  "the kernel's type information can't be read: %s",
+				  strerror(errno));
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && at >= 0; i++) {
+		at = features_argument(btf, wanted[i].tracepoint, wanted[i].struct_name);
+		*wanted[i].at = at;
+		if (at < 0 || at > 2)
+			at = source_off(&state, "use another kernel",
+					"the kernel has no tracepoint %s with a struct %s",
+					wanted[i].tracepoint, wanted[i].struct_name);
+	}
+	btf__free(btf);
+	if (at < 0)
+		return -1;
+	if (bpf_program__set_autoload(skel->progs.bio_queue, cmpxchg) ||
+	    bpf_program__set_autoload(skel->progs.bio_split, cmpxchg) ||
+	    bpf_program__set_autoload(skel->progs.bio_queue_by_add, !cmpxchg) ||
+	    bpf_program__set_autoload(skel->progs.bio_split_by_add, !cmpxchg))
+		return source_off(&state, "report this", "a program can't be left out");
 	return 0;
 }
 
@@ -122,6 +169,8 @@ static int load(const struct options *options)
 		return programs_not_opened(&state);
 	if (configure(options))
 		return programs_not_sized(&state);
+	if (fit_to_kernel())
+		return -1;
 	if (block_bpf__load(skel))
 		return programs_not_loaded(&state);
 	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup))

@@ -14,6 +14,7 @@
 
 #include "bins.h"
 #include "call_table.h"
+#include "features.h"
 #include "programs.h"
 #include "records.h"
 
@@ -63,6 +64,12 @@ static int configure(const struct options *options)
 		return -errno;
 	skel->rodata->bin_ns = bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	skel->rodata->have_task_storage = features_task_storage();
+	if (bpf_map__set_autocreate(skel->rodata->have_task_storage
+					    ? skel->maps.open_calls_by_thread
+					    : skel->maps.open_calls,
+				    false))
+		return -1;
 	skel->rodata->recorder_tgid = getpid();
 	/* the kernel's own dev_t has the minor number in the low 20 bits */
 	skel->rodata->recorder_pidns_dev = (uint64_t)major(pidns.st_dev) << 20 |
