@@ -62,6 +62,7 @@ struct slab {
 
 struct page___flags {
 	unsigned long flags;
+	unsigned int page_type;
 	unsigned long compound_head;
 };
 
@@ -77,6 +78,12 @@ enum pageflags {
 	PG_slab = 9,
 };
 
+enum pagetype {
+	PGTY_slab = 0xf5,
+};
+
+#define PAGE_TYPE_SHIFT 24 /* linux/page-flags.h */
+
 extern struct kmem_cache *bpf_get_kmem_cache(u64 addr) __ksym __weak;
 
 static __always_inline u64 kernel_u64(u64 from)
@@ -87,14 +94,34 @@ static __always_inline u64 kernel_u64(u64 from)
 	return value;
 }
 
+/*
+ * Does this page, a head page, begin a slab? A flag said so until Linux kernel commit 46df8e73a4a3 ("mm: free up PG_slab")
+ * (in v6.10); the type it became is a number of its own since 4ffca5a96678 ("mm: support only one page_type per
+ * page") (in v6.12). Between the two it was one bit of several, whose place the kernel's types do not tell.
+ */
+static __always_inline bool begins_slab(u64 page)
+{
+	u64 flags = 0;
+	u32 type = 0;
+
+	if (bpf_core_enum_value_exists(enum pagetype, PGTY_slab)) {
+		bpf_core_read(&type, sizeof(type), &((struct page___flags *)page)->page_type);
+		return type >> PAGE_TYPE_SHIFT == bpf_core_enum_value(enum pagetype, PGTY_slab);
+	}
+	if (!bpf_core_enum_value_exists(enum pageflags, PG_slab))
+		return false;
+	bpf_core_read(&flags, sizeof(flags), &((struct page___flags *)page)->flags);
+	return flags & (1UL << bpf_core_enum_value(enum pageflags, PG_slab));
+}
+
 /* The cache of the slab this address is in, and the slab's begin; NULL: it is in none. */
 static __always_inline struct kmem_cache___objects *cache_by_page(u64 address, u64 *slab_begin)
 {
-	u64 vmemmap, direct, flags = 0, head = 0, page;
+	u64 vmemmap, direct, head = 0, page;
 	struct kmem_cache___objects *cache = NULL;
 
 	if (!object_ways.vmemmap_base || !object_ways.page_offset_base ||
-	    !object_ways.vmalloc_base || !bpf_core_enum_value_exists(enum pageflags, PG_slab))
+	    !object_ways.vmalloc_base || !bpf_core_field_exists(struct page___flags, compound_head))
 		return NULL;
 	vmemmap = kernel_u64(object_ways.vmemmap_base);
 	direct = kernel_u64(object_ways.page_offset_base);
@@ -106,8 +133,7 @@ static __always_inline struct kmem_cache___objects *cache_by_page(u64 address, u
 	bpf_core_read(&head, sizeof(head), &((struct page___flags *)page)->compound_head);
 	if (head & 1)
 		page = head - 1;
-	bpf_core_read(&flags, sizeof(flags), &((struct page___flags *)page)->flags);
-	if (!(flags & (1UL << bpf_core_enum_value(enum pageflags, PG_slab))))
+	if (!begins_slab(page))
 		return NULL;
 	bpf_core_read(&cache, sizeof(cache), &((struct slab *)page)->slab_cache);
 	*slab_begin =
@@ -146,7 +172,7 @@ static __always_inline u32 offset_in_object(u64 from_begin, u32 size, u32 left_p
 	return size ? (u32)from_begin % size - left_pad : 0;
 }
 
-static __always_inline void look_at_object(struct lock_object *object, u64 lock)
+static __always_inline void look_at_object(struct lock_object *object, const u64 *of)
 {
 	struct kmem_cache___objects *cache;
 	struct slab_name name = {};
@@ -154,6 +180,8 @@ static __always_inline void look_at_object(struct lock_object *object, u64 lock)
 	int refcount = 0;
 	u64 slab_begin = 0;
 	const char *text = NULL;
+	/* To the verifier it may be a pointer to a mutex, with which there is no arithmetic; what a helper has read is a number. */
+	u64 lock = kernel_u64((u64)of);
 
 	if (object_ways.kmem_cache)
 		cache = (struct kmem_cache___objects *)bpf_get_kmem_cache(lock);
@@ -203,7 +231,7 @@ static __always_inline void note_object(u64 lock)
 			note_inode(known, known->inode);
 		return;
 	}
-	look_at_object(&object, lock);
+	look_at_object(&object, &lock);
 	bpf_map_update_elem(&objects, &lock, &object, BPF_ANY);
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "bins.h"
+#include "features.h"
 #include "lock_names.h"
 #include "programs.h"
 #include "records.h"
@@ -131,6 +132,9 @@ static int choose_functions(void)
 	}
 	skel->rodata->object_ways = lock_names_ways();
 	btf__free(btf);
+	if (traced && !features_task_storage())
+		return source_off(&state, "use Linux 5.12 or newer",
+				  "the kernel's BPF programs can keep no data with a task");
 	return traced ? 0 : refused(err ? err : ENOENT);
 }
 
