@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from collectors.rundir import RunDirectory
 from collectors.terminal import tell
 from workloads.errors import RunError
 from workloads.janitor import Janitor
-from workloads.machines import DEFAULT_MEMORY_BYTES, kernels, qemu
+from workloads.machines import DEFAULT_MEMORY_BYTES, kernels, kvm, qemu
 from workloads.machines.choice import GUEST
 from workloads.machines.kernels import Kernel
 from workloads.machines.qemu import Accelerator, Hardware, Machine, VirtualDisk
@@ -36,6 +36,8 @@ from workloads.words import Words
 _LOOK_SECONDS = 0.2
 # Emulated CPUs, many of them on few of the host's, are slow; a guest that lives still says so each second.
 _BOOT_SECONDS = 180.0
+# Under KVM a guest comes up in 2 to 4 s.
+_KVM_BOOT_SECONDS = 30.0
 _HANG_SECONDS = 60.0
 _STOP_SECONDS = 60.0
 # Less than this free where the disks are: they could not grow any more.
@@ -48,8 +50,9 @@ class Ended:
 
     status: int | None  # the command's exit status; None: it never said one
     why: str  # why it never said one, or the last that the command said
-    boot_s: float | None  # from the start to its first sign of life
+    boot_s: float | None  # from the start to its first sign of life; None: it gave none
     argv: list[str]  # QEMU's
+    stuck: bool = False  # it did not come up, and was ended
 
 
 def trace(words: Words, recorded: Callable[[Path], None]) -> tuple[Path, int]:
@@ -98,21 +101,25 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
         command=words.command(),
         words=dict(words.given),
         collect=list(words.collect),
-        machine={"vm": _facts(kernel, accel)},
         tools=facts.of_tools(),
     )
-    how = "under KVM" if accel.name == "kvm" else "EMULATED"
-    session.say("machine", f"Linux {kernel.name}, {cpus} CPUs {how}, {show_size(memory_bytes)}")
-    if accel.name != "kvm":
-        text = f"{accel.why}: its times and rates mean little, its counts, bytes and order do"
-        session.say("WARNING", text)  # every report says it too
+
+    def starts(accel: Accelerator) -> None:
+        run.add(machine={"vm": _facts(kernel, accel)})
+        how = "under KVM" if accel.name == "kvm" else "EMULATED"
+        session.say("machine", f"Linux {kernel.name}, {cpus} CPUs {how}, {show_size(memory_bytes)}")
+        if accel.name != "kvm":
+            text = f"{accel.why}: its times and rates mean little, its counts, bytes and order do"
+            session.say("WARNING", text)  # every report says it too
+
     place = Path(os.environ.get("SEEKMETER_SCRATCH") or "/var/tmp")
     disks: list[VirtualDisk] = []
     try:
         for serial, size_bytes in plan.virtual_disks():
             disks.append(qemu.open_disk(serial, size_bytes, place))
         command = [sys.executable, "-B", "-m", "collectors", words.job]
-        ended = run_inside(Hardware(kernel, accel, cpus, memory_bytes, disks), run.path, command)
+        hardware = Hardware(kernel, accel, cpus, memory_bytes, disks)
+        ended = run_inside(hardware, run.path, command, tell, starts, session.warn)
         run.reload()
         if _is_full(place):
             session.warn(f"the machine's disks could not grow any more: {place} is full; make room there")
@@ -127,14 +134,17 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
 def doctor(words: Words) -> int:
     """Print what make doctor says inside a machine. Returns its exit code. Raises UserError."""
     kernel, accel = choose(words)
-    how = "under KVM" if accel.name == "kvm" else f"EMULATED ({accel.why}): times there mean little"
-    print(f"in a virtual machine, CPUs {how}", flush=True)
+
+    def starts(accel: Accelerator) -> None:
+        how = "under KVM" if accel.name == "kvm" else f"EMULATED ({accel.why}): times there mean little"
+        print(f"in a virtual machine, CPUs {how}", flush=True)
+
     with tempfile.TemporaryDirectory(prefix="seekmeter-") as place:
         run = Path(place)
         (run / "raw").mkdir()
         command = [sys.executable, "-B", "-m", "collectors.doctor"]
         hardware = Hardware(kernel, accel, os.cpu_count() or 1, DEFAULT_MEMORY_BYTES)
-        ended = run_inside(hardware, run, command, print)
+        ended = run_inside(hardware, run, command, print, starts)
     if ended.status is None:
         raise RunError(ended.why)
     return ended.status
@@ -145,28 +155,52 @@ def run_inside(
     run: Path,
     command: Sequence[str],
     heard: Callable[[str], None] = tell,
+    starts: Callable[[Accelerator], None] = lambda accel: None,
+    warn: Callable[[str], None] = tell,
 ) -> Ended:
     """Run one command in a machine to its end. run: a directory with raw/ in it, the same path inside.
 
     The command has our own variables (SEEKMETER_…); what it says is heard line by line. ^C is ^C inside.
+    A guest that does not come up under KVM is started again on emulated CPUs. starts is told of each start,
+    warn of what every reader of the results should know.
     """
+    starts(hardware.accel)
+    ended = _run_once(hardware, run, command, heard)
+    if hardware.accel.name != "kvm" or not ended.stuck:
+        return ended
+    console = run / "raw/console.log"
+    console.rename(console.with_name("console-kvm.log"))
+    why = f"/dev/kvm opens, but a guest did not come up within {_KVM_BOOT_SECONDS:.0f} s"
+    warn(f"{why} (see raw/console-kvm.log): started again on emulated CPUs")
+    emulated = Accelerator("tcg", why)
+    starts(emulated)
+    ended = _run_once(replace(hardware, accel=emulated), run, command, heard)
+    if ended.boot_s is not None:
+        kvm.refute(why)
+    return ended
+
+
+def _run_once(hardware: Hardware, run: Path, command: Sequence[str], heard: Callable[[str], None]) -> Ended:
     lines = [""]
 
     def hear(line: str) -> None:
         lines[0] = line
         heard(line)
 
+    under_kvm = hardware.accel.name == "kvm"
     environment = {name: text for name, text in os.environ.items() if name.startswith("SEEKMETER_")}
     environment |= {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"}
     environment |= {"HOME": "/root", "LC_ALL": "C.UTF-8", GUEST: str(run)}
-    if hardware.accel.name == "tcg":
+    if not under_kvm:
         environment["SEEKMETER_EMULATED_CPUS"] = "1"  # see recorder/recorder.h
     start = time.monotonic()
     machine = Machine(hardware, run, command, environment, hear)
     boot_s: float | None = None
+    stuck = False
     try:
         try:
-            why, boot_s = _watch(machine, start)
+            why, boot_s = _watch(machine, start, _KVM_BOOT_SECONDS if under_kvm else _BOOT_SECONDS)
+            stuck = why != "" and boot_s is None
         except KeyboardInterrupt:
             why = "interrupted, and the guest did not end by itself"
             machine.ask_to_stop()
@@ -179,10 +213,10 @@ def run_inside(
         why = lines[0].removeprefix("seekmeter: ")
     elif not why:
         why = _last_words(run / "raw/console.log", machine.process.returncode)
-    return Ended(status, why, boot_s, machine.argv)
+    return Ended(status, why, boot_s, machine.argv, stuck)
 
 
-def _watch(machine: Machine, start: float) -> tuple[str, float | None]:
+def _watch(machine: Machine, start: float, boot_seconds: float) -> tuple[str, float | None]:
     """Return when the machine has ended, or hangs: why (""; it ended by itself), and when it came up."""
     beat, beaten = 0, start
     boot_s: float | None = None
@@ -193,7 +227,7 @@ def _watch(machine: Machine, start: float) -> tuple[str, float | None]:
             beaten = now
             if boot_s is None:
                 boot_s = round(now - start, 3)
-        limit = _BOOT_SECONDS if boot_s is None else _HANG_SECONDS
+        limit = boot_seconds if boot_s is None else _HANG_SECONDS
         if now - beaten > limit:
             what = "did not come up" if boot_s is None else "hangs: it gave no sign of life"
             return f"the guest {what} for {limit:.0f} s and was ended (see raw/console.log)", boot_s

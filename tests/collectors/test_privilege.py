@@ -174,6 +174,8 @@ def test_without_sudo_it_is_said(user: User, without_sudo: str) -> None:
     assert (sorted((user.tree / "runs").iterdir()) if (user.tree / "runs").exists() else []) == before
 
 
+@pytest.mark.vm
+@pytest.mark.long
 def test_without_root_or_sudo_a_virtual_machine_will_do(user: User, without_sudo: str) -> None:
     """From nothing: the kernel is fetched into their own cache, and all that is made is theirs."""
     command = "id -u >who; uname -r"

@@ -17,6 +17,8 @@ import pytest
 from collectors import virtual
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import TREE, Job, make, needs_root, wait_for
+from workloads.machines import qemu
+from workloads.machines.kernels import Kernel
 
 # A boot takes some 15 s here, where CPUs are emulated; what tests share the machine with may double that.
 BOOT_SECONDS = 240
@@ -38,6 +40,22 @@ def qemu_of(job: Job) -> int:
     return found()[0]
 
 
+@pytest.mark.vm
+def test_a_small_run_on_another_kernel(tmp_path: Path) -> None:
+    """The shortest that proves VM=1 here: another kernel, its disk, one collector, what it recorded."""
+    words = {"CMD": "uname -r; head -c 300000 /dev/zero >known", "FS": "ext2", "SIZE": "64M", "VM": "1"}
+    job = Job("trace", tmp_path / "run", None, **words, COLLECT="calls", CPUS="2", MEM="512M")
+    assert job.end(BOOT_SECONDS) == 0, job.said
+    assert job.left_behind() == []
+    facts = job.run.facts
+    assert (facts["state"], facts["exit_status"]) == ("complete", 0)
+    assert job.run.output.split() == [facts["kernel"]["release"]] != [os.uname().release]
+    calls = job.run.losses["collectors"]["calls"]
+    assert (calls["state"], calls["recorded"] > 0) == ("on", True)
+
+
+@pytest.mark.vm
+@pytest.mark.long
 def test_a_run_on_another_kernel(tmp_path: Path) -> None:
     """A file system this kernel may lack, a machine of its own size, the same run directory and report."""
     job = Job(
@@ -93,6 +111,8 @@ def _kernel_has(name: str) -> bool:
     return f"\t{name}\n" in Path("/proc/filesystems").read_text()
 
 
+@pytest.mark.vm
+@pytest.mark.long
 def test_a_guest_that_panics_leaves_what_it_had(tmp_path: Path) -> None:
     command = "head -c 1000000 /dev/zero >a; sync; sleep 3; echo c >/proc/sysrq-trigger; sleep 60"
     job = Job("trace", tmp_path / "run", None, FS="ext4", CMD=command, SIZE="256M", VM="1")
@@ -110,40 +130,8 @@ def test_a_guest_that_panics_leaves_what_it_had(tmp_path: Path) -> None:
     assert table > 1000  # requests, not the header alone
 
 
-def test_a_guest_that_hangs_is_ended(tmp_path: Path) -> None:
-    """Stopped, it gives no sign of life. The limit is made short here, in the process that watches."""
-    shorter = (
-        "import sys; from collectors import virtual, __main__ as m; "
-        "virtual._HANG_SECONDS = 25.0; sys.exit(m.main('trace'))"
-    )
-    words = {"FS": "ext4", "CMD": "sleep 500", "SIZE": "256M", "VM": "1", "OUT": str(tmp_path / "run")}
-    with subprocess.Popen(
-        [sys.executable, "-c", shorter],
-        cwd=TREE,
-        env={**os.environ, **{f"SEEKMETER_{name}": text for name, text in words.items()}},
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
-        said = ""
-        for line in process.stderr:
-            said += line
-            if line.startswith("  workload"):
-                (qemu,) = _children(process.pid)
-                os.kill(qemu, signal.SIGSTOP)
-        assert process.wait(BOOT_SECONDS) == 1
-    assert "the guest hangs: it gave no sign of life for 25 s" in said
-    assert not Path(f"/proc/{qemu}").exists()
-    facts = json.loads((tmp_path / "run/run.json").read_text())
-    assert facts["state"] == "interrupted"
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
+@pytest.mark.vm
+@pytest.mark.long
 def test_interrupt_ends_the_guest_in_order(tmp_path: Path) -> None:
     job = Job(
         "trace", tmp_path / "run", None, FS="ext4", CMD="echo x >a; sync; sleep 500", SIZE="256M", VM="1"
@@ -161,6 +149,8 @@ def test_interrupt_ends_the_guest_in_order(tmp_path: Path) -> None:
     assert "interrupted" in job.run.report()
 
 
+@pytest.mark.vm
+@pytest.mark.long
 def test_killed_session_takes_its_machine_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job("trace", tmp_path / "run", None, FS="ext4", CMD="sleep 500", SIZE="256M", VM="1")
     job.until("machine")
@@ -182,6 +172,8 @@ def _is_zombie(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
+@pytest.mark.vm
+@pytest.mark.long
 @needs_root
 def test_a_disk_image_that_cannot_grow_is_an_error_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -217,6 +209,132 @@ def test_a_disk_image_that_cannot_grow_is_an_error_inside(
     assert code == 1, job.said
     assert f"could not grow any more: {small} is full" in job.said
     assert job.run.facts["exit_status"] == 1
+
+
+# A trace whose QEMU is tests/machines/fake_qemu.py, after a trial of KVM that says it works, or not.
+FAKED = """
+import sys
+from pathlib import Path
+from collectors import virtual, __main__ as m
+from workloads.machines import kernels, qemu
+fake, limits, accel, under_kvm, emulated, *lines = sys.argv[1:]
+behaviours = {"kvm": under_kvm, "tcg": emulated}
+qemu._arguments = lambda hardware, run, initramfs: [
+    sys.executable, fake, str(run), behaviours[hardware.accel.name], *lines
+]
+kernel = kernels.Kernel("6.1.0-fake", Path("/nowhere/vmlinuz"), None, None)
+virtual.choose = lambda words: (kernel, qemu.Accelerator(accel, ""))
+for limit in limits.split():
+    name, _, seconds = limit.partition("=")
+    assert hasattr(virtual, name)
+    setattr(virtual, name, float(seconds))
+sys.exit(m.main("trace"))
+"""
+
+
+def faked(run: Path, limits: str, accel: str, *behaviours: str) -> subprocess.CompletedProcess[str]:
+    """Trace in a guest. limits: other ones of virtual.py; behaviours: under KVM, on emulated CPUs, lines."""
+    words = {"FS": "ext4", "CMD": "true", "SIZE": "64M", "VM": "1", "OUT": str(run)}
+    return subprocess.run(
+        [sys.executable, "-c", FAKED, TREE / "tests/machines/fake_qemu.py", limits, accel, *behaviours],
+        cwd=TREE,
+        env={**os.environ, **{f"SEEKMETER_{name}": text for name, text in words.items()}},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def guests_of(run: Path) -> list[str]:
+    """The fake guests of this run that are still there."""
+    commands = [
+        path.read_bytes().split(b"\0") for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()
+    ]
+    return [str(command) for command in commands if str(run).encode() in command]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Probing EDD (edd=off to disable)... ok"],
+        ["Linux version 6.1.0-fake", "Booting paravirtualized kernel"],
+    ],
+)
+def test_a_guest_that_hangs_under_kvm_is_started_again_emulated(
+    tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    start = time.monotonic()
+    done = faked(tmp_path / "run", "_KVM_BOOT_SECONDS=2", "kvm", "stuck", "ends", *lines)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - start < 20
+    why = "/dev/kvm opens, but a guest did not come up within 2 s"
+    said = [line.split(maxsplit=1) for line in done.stderr.splitlines() if line.startswith("  ")]
+    machines = [text for what, text in said if what == "machine"]
+    assert [text.partition("CPUs ")[2].partition(",")[0] for text in machines] == ["under KVM", "EMULATED"]
+    warnings = [text for what, text in said if what == "WARNING"]
+    assert warnings[0] == f"{why} (see raw/console-kvm.log): started again on emulated CPUs"
+    assert warnings[1].startswith(f"{why}: its times and rates mean little")
+    assert done.stderr.count("said inside") == 1
+    facts = json.loads((tmp_path / "run/run.json").read_text())
+    assert facts["warnings"][0] == warnings[0]
+    assert (facts["machine"]["vm"]["accel"], facts["machine"]["vm"]["why_not_kvm"]) == ("tcg", why)
+    assert (tmp_path / "run/raw/console-kvm.log").read_text().splitlines() == lines
+    assert guests_of(tmp_path / "run") == []
+    # The next start of this boot does not try KVM again.
+    (kept,) = (tmp_path / "cache/seekmeter").glob("kvm-*")
+    assert kept.read_text() == why
+
+
+def test_a_guest_that_comes_up_under_kvm_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is what it does later KVM's fault."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = faked(tmp_path / "run", "", "kvm", "ends", "stuck")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run/run.json").read_text())["machine"]["vm"]["accel"] == "kvm"
+    done = faked(tmp_path / "again", "_HANG_SECONDS=3", "kvm", "hangs", "ends")
+    assert done.returncode == 1
+    assert "the guest hangs" in done.stderr
+    assert list((tmp_path / "cache").rglob("kvm-*")) == []
+
+
+def test_a_guest_that_does_not_come_up_emulated_either_says_nothing_about_kvm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = faked(tmp_path / "run", "_KVM_BOOT_SECONDS=2 _BOOT_SECONDS=3", "kvm", "stuck", "stuck")
+    assert done.returncode == 1
+    assert "the guest did not come up for 3 s and was ended" in done.stderr
+    assert list((tmp_path / "cache").rglob("kvm-*")) == []
+    assert guests_of(tmp_path / "run") == []
+
+
+def test_a_guest_that_hangs_is_ended(tmp_path: Path) -> None:
+    """It gives no sign of life any more. The limit is made short here, in the process that watches."""
+    done = faked(tmp_path / "run", "_HANG_SECONDS=3", "tcg", "", "hangs")
+    assert done.returncode == 1
+    assert "said inside" in done.stderr
+    assert "the guest hangs: it gave no sign of life for 3 s" in done.stderr
+    assert guests_of(tmp_path / "run") == []
+    assert json.loads((tmp_path / "run/run.json").read_text())["state"] == "interrupted"
+
+
+def test_virtme_run_where_its_own_python_is_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of .venv made by another user, whose programs begin with the path of a Python in /root."""
+    program = tmp_path / "virtme-run"
+    program.write_text("#!/nowhere/python\nprint('qemu -cpu host -append console')\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(qemu, "VIRTME", program)
+    kernel = Kernel("6.1.0-fake", Path("/nowhere/vmlinuz"), None, None)
+    hardware = qemu.Hardware(kernel, qemu.Accelerator("kvm", ""), 2, 1 << 30)
+    argv = qemu._arguments(hardware, tmp_path, tmp_path / "initramfs")
+    assert argv[:4] == ["qemu", "-cpu", "host", "-append"]
 
 
 @pytest.mark.parametrize(

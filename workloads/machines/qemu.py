@@ -187,8 +187,8 @@ def _arguments(hardware: Hardware, run: Path, initramfs: Path) -> list[str]:
         raise MachineError(f"{VIRTME} is missing: run make setup")
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin:{VIRTME.parent}"
     result = subprocess.run(
-        # Not by its first line, which names the place .venv was made in: the tree may have moved since.
-        [sys.executable, str(VIRTME), *words],
+        # Not as a program: its first line names the Python of where .venv was made, not of where it lies now.
+        [sys.executable, "-B", str(VIRTME), *words],
         capture_output=True,
         text=True,
         errors="replace",

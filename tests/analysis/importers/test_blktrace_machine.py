@@ -9,11 +9,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.analysis.importers.blktrace_files import Imported, run_reader
 from tests.analysis.importers.test_blktrace_real import by_request
 from tests.collectors.recording import read_table
 from tests.collectors.sessions import Job
 
+pytestmark = [pytest.mark.vm, pytest.mark.long]
 BOOT_SECONDS = 900  # of one that hangs: another machine may be running
 EDGE_NS = 200_000_000  # a request issued that near to the trace's ends may have begun before, or end after
 # blktrace maps its files into memory, which 9p can't: so into the guest's own memory first.
