@@ -27,7 +27,7 @@ def main(job: str) -> int:
             from workloads.machines import kernels
             from workloads.plan import make_plan
 
-            kernel = kernels.look(words.kernel) if words.vm else None
+            kernel = kernels.look(words.kernel, lambda text: tell(f"seekmeter: {text}")) if words.vm else None
             print("\n".join(make_plan(words, kernel=kernel).lines()))
             return 0
         return _record(job, words)

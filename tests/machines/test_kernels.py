@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from workloads.errors import MachineError, WordError
-from workloads.machines import kernels
+from workloads.machines import archive, kernels
 
 needs_apt = pytest.mark.skipif(shutil.which("apt-cache") is None, reason="not a Debian: no apt-cache to ask")
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own, and an apt that offers three kernels."""
+    """A cache of the test's own, and a machine whose apt knows three kernels; no archive answers."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(
-        kernels, "_offered", lambda: ["6.1.0-9-amd64", "6.1.0-10-amd64", "6.12.3+deb12-amd64"]
-    )
-    monkeypatch.setattr(kernels, "_newest_of_distribution", lambda: "6.1.0-10-amd64")
+    releases = ["6.1.0-9-amd64", "6.1.0-10-amd64", "6.12.3+deb12-amd64"]
+    monkeypatch.setattr(archive, "kernels_of_machine", lambda: dict.fromkeys(releases, ()))
+    monkeypatch.setattr(archive, "newest_of_machine", lambda: "6.1.0-10-amd64")
+    monkeypatch.setattr(archive.Lists, "offers", lambda lists, wanted, say: archive.Offers({}, None))
     return tmp_path / "cache/seekmeter/kernels"
 
 
@@ -49,10 +49,10 @@ def put(root: Path, release: str, modules: str = "lib/modules") -> Path:
     ],
 )
 def test_a_version_is_the_newest_that_begins_with_it(cache: Path, word: str | None, release: str) -> None:
-    found = kernels.look(word)
+    found = kernels.look(word, print)
     assert (found.name, found.image) == (release, None)
     image = put(cache / release, release)
-    found = kernels.look(word)
+    found = kernels.look(word, print)
     assert (found.image, found.config) == (image, image.with_name(f"config-{release}"))
     assert found.modules == cache / release / "lib/modules" / release
 
@@ -66,48 +66,61 @@ def test_half_a_kernel_is_not_one(cache: Path) -> None:
 
 def test_an_unknown_version_names_those_there_are(cache: Path) -> None:
     with pytest.raises(WordError, match=r"6\.1\.0-10-amd64"):
-        kernels.look("6.1.0-11-amd64")
+        kernels.look("6.1.0-11-amd64", print)
 
 
 def test_no_apt_and_nothing_installed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_offered", list)
-    monkeypatch.setattr(kernels, "_fill_lists", lambda: False)
-    with pytest.raises(MachineError, match="apt knows no kernels: name a kernel image"):
-        kernels.look("5.10")
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("PATH", "/nowhere")
+    archive.kernels_of_machine.cache_clear()
+    with pytest.raises(MachineError, match=r"KERNEL=5\.10 is not here, and .*: name a kernel image"):
+        kernels.look("5.10", print)
+    archive.kernels_of_machine.cache_clear()
+
+
+def test_an_image_beside_its_modules(cache: Path) -> None:
+    """As Debian has it from Linux 7.x on."""
+    modules = cache / "7.2.1-amd64/usr/lib/modules/7.2.1-amd64"
+    modules.mkdir(parents=True)
+    for name in ("vmlinuz", "config", "modules.dep"):
+        (modules / name).touch()
+    wanted = kernels.Kernel("7.2.1-amd64", modules / "vmlinuz", modules, modules / "config")
+    assert kernels.look("7.2", print) == wanted
 
 
 @pytest.mark.parametrize("modules", ["lib/modules", "usr/lib/modules"])
 def test_an_image_finds_its_modules(tmp_path: Path, modules: str) -> None:
     image = put(tmp_path / "root", "6.6.1", modules)
-    found = kernels.look(str(image))
+    found = kernels.look(str(image), print)
     assert (found.name, found.image, found.modules) == ("6.6.1", image, tmp_path / "root" / modules / "6.6.1")
 
 
 def test_an_image_without_modules_is_asked_when_it_has_booted(tmp_path: Path) -> None:
     image = tmp_path / "bzImage"
     image.write_bytes(b"kernel")
-    assert kernels.look(str(image)) == kernels.Kernel(str(image), image, None, None)
+    assert kernels.look(str(image), print) == kernels.Kernel(str(image), image, None, None)
 
 
 def test_a_built_tree(tmp_path: Path) -> None:
     with pytest.raises(WordError, match="not a built kernel tree: build it"):
-        kernels.look(f"{tmp_path}/")
+        kernels.look(f"{tmp_path}/", print)
     (tmp_path / ".config").touch()
     (tmp_path / "include/config").mkdir(parents=True)
     (tmp_path / "include/config/kernel.release").write_text("6.9.0-rc1\n")
-    found = kernels.look(f"{tmp_path}/")
+    found = kernels.look(f"{tmp_path}/", print)
     assert (found.name, found.is_tree, found.config) == ("6.9.0-rc1", True, tmp_path / ".config")
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(WordError, match="is not there: name a kernel image"):
-        kernels.look(str(tmp_path / "bzImage"))
+        kernels.look(str(tmp_path / "bzImage"), print)
 
 
 @needs_apt
 def test_the_distribution_is_asked_as_a_user_would() -> None:
     """Against apt's own account of what installing the kernel's package would bring."""
-    machine = kernels._architecture()
+    machine = archive.architecture()
     wanted = subprocess.run(
         ["apt-get", "install", "--simulate", "--no-install-recommends", f"linux-image-{machine}"],
         capture_output=True,
@@ -119,4 +132,4 @@ def test_the_distribution_is_asked_as_a_user_would() -> None:
         pytest.skip(
             "the distribution's kernel is installed, or apt's lists are empty: apt-get update fills them"
         )
-    assert kernels.look(None).name == brought[0]
+    assert kernels.look(None, print).name == brought[0]

@@ -2,9 +2,10 @@
 """KERNEL=: the kernel of the virtual machine, found, or fetched from the distribution.
 
 A word is a version (6.1, 6.1.0-50-amd64), a kernel image, or a built kernel tree; none is the kernel that the
-distribution would install today. A version that is not installed readably is downloaded as a package and
-unpacked into the user's cache: no root, and nothing changes in what this machine boots. Debian and its kin
-only, as other distributions' kernels come in other packages: there, KERNEL= names an image or a tree.
+distribution would install today. A version that is not installed readably is downloaded as packages
+(archive.py) and unpacked into the user's cache: no root, and nothing changes in what this machine boots.
+Debian and its kin only, as other distributions' kernels come in other packages: there, KERNEL= names an image
+or a tree.
 """
 
 import fcntl
@@ -13,19 +14,18 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.errors import MachineError, WordError
+from workloads.machines import archive
 from workloads.nearest import nearest
+from workloads.units import show_size
 
 # Where distributions put modules below the root (usr/lib: those without a /lib of its own).
 _MODULES = ("lib/modules", "usr/lib/modules")
-_NAME = re.compile(r"linux-image-(\d+\.\d+[\w.+~-]*)")
-# Variants of the plain kernel: not signed, for clouds (few drivers), real time, debugging symbols.
-_OTHER_FLAVOURS = re.compile(r"-(unsigned|cloud|rt|dbg|dbgsym|16k|bpo)\b")
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,14 @@ def cache_directory() -> Path:
     return Path(base) / "seekmeter"
 
 
-def look(word: str | None) -> Kernel:
-    """Return the kernel KERNEL= names (None: the distribution's newest), fetching nothing."""
+def look(word: str | None, say: Callable[[str], None]) -> Kernel:
+    """Return the kernel KERNEL= names (None: the distribution's newest), fetching lists of kernels at most.
+
+    say is told before that. Raises WordError, MachineError.
+    """
     if word is not None and "/" in word:
         return _at_path(Path(word).absolute())
-    release = _release_of(word)
+    release = _release_of(word, say)
     cached = cache_directory() / "kernels" / release
     return _installed(Path("/"), release) or _installed(cached, release) or Kernel(release, None, None, None)
 
@@ -63,7 +66,7 @@ def find(word: str | None, say: Callable[[str], None]) -> Kernel:
 
     say is told of a download before it begins.
     """
-    kernel = look(word)
+    kernel = look(word, say)
     return kernel if kernel.image is not None else _fetch(kernel.name, say)
 
 
@@ -88,91 +91,100 @@ def _at_path(path: Path) -> Kernel:
 
 def _installed(root: Path, release: str) -> Kernel | None:
     """Return the kernel of this release below root, if this user can read all of it."""
-    image = root / "boot" / f"vmlinuz-{release}"
     for place in _MODULES:
         modules = root / place / release
-        if os.access(image, os.R_OK) and os.access(modules / "modules.dep", os.R_OK):
-            config = root / "boot" / f"config-{release}"
-            return Kernel(release, image, modules, config if os.access(config, os.R_OK) else None)
+        if not os.access(modules / "modules.dep", os.R_OK):
+            continue
+        # Debian has image and configuration in /boot until Linux 6.x, beside the modules from 7.x on.
+        images = (root / "boot" / f"vmlinuz-{release}", modules / "vmlinuz")
+        configs = (root / "boot" / f"config-{release}", modules / "config")
+        image = next((path for path in images if os.access(path, os.R_OK)), None)
+        config = next((path for path in configs if os.access(path, os.R_OK)), None)
+        if image is not None:
+            return Kernel(release, image, modules, config)
     return None
 
 
-def _release_of(word: str | None) -> str:
-    """Return the release that a word stands for: itself, or the newest one that begins with it."""
+def _lists() -> archive.Lists:
+    return archive.Lists(cache_directory() / "archive")
+
+
+def _release_of(word: str | None, say: Callable[[str], None]) -> str:
+    """Return the release that a word stands for: itself, or the newest one that begins with it.
+
+    All suites of the archive are asked where neither this machine nor its own package lists have one.
+    """
     installed = [path.name.removeprefix("vmlinuz-") for path in Path("/boot").glob("vmlinuz-*")]
     cached = [path.name for path in cache_directory().glob("kernels/*") if not path.name.startswith(".")]
-    if word is None:
-        word = (
-            _newest_of_distribution() or (_fill_lists() and _newest_of_distribution()) or os.uname().release
-        )
     if word in installed or word in cached:
         return word
-    offered = _offered() or (_offered() if _fill_lists() else [])
-    known = {*installed, *cached, *offered}
-    fits = [name for name in known if name == word or re.match(re.escape(word) + r"[.-]", name)]
+    if word is None:
+        return archive.newest_of_machine() or _newest_of_archive(say) or os.uname().release
+    known = {*installed, *cached, *archive.kernels_of_machine()}
+    fits = _fitting(word, known)
     if not fits:
-        if not offered:
+        try:
+            known |= _offers_of_archive(word, say).kernels.keys()
+        except MachineError as error:
             raise MachineError(
-                f"KERNEL={word} is not installed, and apt knows no kernels: name a kernel image or a built "
-                f"tree (KERNEL=/boot/vmlinuz-…), or run apt-get update as root"
-            )
-        raise WordError(f"KERNEL={word} is no kernel that apt knows: {nearest(word, sorted(known))}")
+                f"KERNEL={word} is not here, and {error.message}: name a kernel image or a built tree "
+                f"(KERNEL=/boot/vmlinuz-…)"
+            ) from None
+        fits = _fitting(word, known)
+    if not fits:
+        series = {".".join(name.split(".")[:2]) for name in known}
+        hint = nearest(word, sorted(known if word.count(".") > 1 else series, key=_by_number))
+        raise WordError(f"KERNEL={word} is no kernel of the distribution's archive: {hint}")
     return max(fits, key=_by_number)
+
+
+def _newest_of_archive(say: Callable[[str], None]) -> str | None:
+    try:
+        return _offers_of_archive(None, say).newest
+    except MachineError:
+        return None
+
+
+def _fitting(word: str, releases: Iterable[str]) -> list[str]:
+    return [name for name in releases if name == word or re.match(re.escape(word) + r"[.-]", name)]
+
+
+def _offers_of_archive(word: str | None, say: Callable[[str], None]) -> archive.Offers:
+    """Return what every suite of the distribution's archive offers. Raises MachineError."""
+
+    def has_it(offers: archive.Offers) -> bool:
+        return bool(_fitting(word, offers.kernels)) if word is not None else offers.newest is not None
+
+    lists = _lists()
+    try:
+        with _only_one(lists.place):
+            return lists.offers(has_it, say)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise MachineError(f"{lists.place} cannot keep the archive's package lists ({why})") from None
 
 
 def _by_number(release: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", release)]
 
 
-def _apt(*words: str) -> str:
-    """Return what apt-cache says; "" where there is none."""
-    try:
-        result = subprocess.run(
-            ["apt-cache", *words], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-        )
-    except OSError:
-        return ""
-    return result.stdout
-
-
-def _offered() -> list[str]:
-    """Return the releases that apt could fetch for this architecture."""
-    architecture = _architecture()
-    names = (_NAME.fullmatch(line.strip()) for line in _apt("pkgnames", "linux-image-").splitlines())
-    releases = (found[1] for found in names if found and not _OTHER_FLAVOURS.search(found[1]))
-    # A release has three numbers; linux-image-6.12-amd64 is a package that stands for the newest of them.
-    return sorted(r for r in releases if r.endswith(f"-{architecture}") and r.count(".") >= 2)
-
-
-def _fill_lists() -> bool:
-    """Fill apt's lists, which a fresh container has none of; only root can. Returns whether that was done."""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return False
-    update = ["apt-get", "update", "-qq"]
-    return subprocess.run(update, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
-
-
-def _architecture() -> str:
-    return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
-
-
-def _newest_of_distribution() -> str | None:
-    found = re.search(rf"Depends: {_NAME.pattern}", _apt("depends", f"linux-image-{_architecture()}"))
-    return found[1] if found else None
-
-
 def _fetch(release: str, say: Callable[[str], None]) -> Kernel:
-    """Download the distribution's package of a release and unpack it into the cache. Raises MachineError."""
+    """Download the packages of a release and unpack them into the cache. Raises MachineError."""
     kernels = cache_directory() / "kernels"
     place = kernels / release
     try:
-        kernels.mkdir(parents=True, exist_ok=True)
         with _only_one(kernels):
             if not place.exists():
-                say(f"fetching Linux {release} for virtual machines into {place} (70 MB, 400 MB unpacked)")
+                packages, lists = _packages_of(release, say)
+                archive_bytes = sum(package.archive_bytes for package in packages)
+                unpacked_bytes = sum(package.unpacked_bytes for package in packages)
+                say(
+                    f"fetching Linux {release} for virtual machines into {place} "
+                    f"({show_size(archive_bytes)}, {show_size(unpacked_bytes)} unpacked)"
+                )
                 with tempfile.TemporaryDirectory(prefix=".new-", dir=kernels) as new:
+                    archive.download(packages, Path(new), lists)
                     _unpack(release, Path(new))
-                    os.chmod(new, 0o755)
                     (Path(new) / "tree").rename(place)
     except OSError as error:
         raise MachineError(
@@ -185,20 +197,32 @@ def _fetch(release: str, say: Callable[[str], None]) -> Kernel:
     return kernel
 
 
+def _packages_of(release: str, say: Callable[[str], None]) -> tuple[archive.Packages, archive.Lists | None]:
+    """Return a release's packages, and the lists that have them: this machine's (None), or the cache's."""
+    offered = archive.kernels_of_machine()
+    if release in offered:
+        return offered[release], None
+    offers = _offers_of_archive(release, say)
+    if release not in offers.kernels:
+        raise MachineError(
+            f"Linux {release} is in no suite of the distribution's archive: name another KERNEL="
+        )
+    return offers.kernels[release], _lists()
+
+
 @contextmanager
 def _only_one(directory: Path) -> Iterator[None]:
+    directory.mkdir(parents=True, exist_ok=True)
     with (directory / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _unpack(release: str, new: Path) -> None:
-    package = f"linux-image-{release}"
     tree = new / "tree"
-    # apt drops to its own user for a download if that user may write there; said to stderr if not, no fault.
-    _must(["apt-get", "download", "-qq", package], new, f"apt-get could not download {package}")
-    (archive,) = new.glob("*.deb")
-    _must(["dpkg-deb", "-x", str(archive), str(tree)], new, f"dpkg-deb could not unpack {archive.name}")
+    for package in sorted(new.glob("*.deb")):
+        _must(["dpkg-deb", "-x", str(package), str(tree)], new, f"dpkg-deb could not unpack {package.name}")
+    tree.chmod(0o755)
     if not (tree / "lib").exists():
         (tree / "lib").symlink_to("usr/lib")  # a Debian that has merged them
     _must(["depmod", "-b", str(tree), release], new, "depmod could not list the modules")
@@ -220,4 +244,4 @@ def _must(argv: list[str], cwd: Path, what: str) -> None:
     if result.returncode != 0:
         lines = [line for line in result.stderr.splitlines() if line.strip()]
         why = lines[-1].removeprefix("E: ").rstrip(".") if lines else f"exit status {result.returncode}"
-        raise MachineError(f"{what}: {why}; run apt-get update as root, or name a kernel image with KERNEL=")
+        raise MachineError(f"{what}: {why}; name a kernel image with KERNEL=")
