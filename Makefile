@@ -38,12 +38,12 @@ override THEN_REPORT = trap : INT; set +e; $(PYTHON) -m collectors $1 | { trap :
 	[ -z "$$run" ] || $(PYTHON) -m analysis report "$$run"; }; \
 	codes=("$${PIPESTATUS[@]}"); exit $$(( codes[0] ? codes[0] : codes[1] ))
 # What has to be installed: more where something is tested.
-override SETUP := $(if $(filter setup check test test-all lint bench,$(MAKECMDGOALS)),test,run) $(firstword $(MAKECMDGOALS))
+override SETUP := $(if $(filter setup check test test-all lint bench kernels,$(MAKECMDGOALS)),test,run) $(firstword $(MAKECMDGOALS))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch report movie compare import plan doctor list help check test test-all lint bench clean setup build
+.PHONY: trace watch report movie compare import plan doctor list help check test test-all lint bench clean setup build kernels
 
 # --- the jobs (a comment after ## is the job's line in `make help`) ------------------------------------
 trace: build ## run a workload on a file system, or CMD in DIR, under the probes; then report
@@ -94,6 +94,9 @@ lint: | setup ## check types, style and format of all code
 
 bench: build ## measure what the tracing costs, and how fast a report is
 	$(Q)$(PYTHON) -m tests.bench
+
+kernels: build ## boot each of Debian's kernels, ask doctor inside, write the table in collectors/README.md
+	$(Q)$(PYTHON) -m collectors.kernel_table
 
 setup: ## install what is missing for all of this, saying what first
 	$(Q)collectors/setup.sh $(SETUP)

@@ -80,6 +80,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "test-all": ("ARGS",),
     "lint": (),
     "bench": (),
+    "kernels": (),
     "clean": (),
     "setup": (),
     "build": (),
