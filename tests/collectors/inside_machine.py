@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run the truth tests on the distribution's kernel, in a virtual machine: a program of its own.
+"""Run some of the tests on another kernel, in a virtual machine: a program of its own.
 
-    python -m tests.collectors.inside_machine RUN
+    python -m tests.collectors.inside_machine RUN KERNEL|newest PYTEST-WORDS…
 
-It leaves RUN/raw/truth.xml (pytest's own) and says on its last line how the machine ended, as JSON.
-test_fio.py is not among the tests where CPUs are emulated: it asks for latencies that agree to microseconds.
+It leaves RUN/raw/truth.xml (pytest's own) and RUN/raw/answers.json (doctor's, of collectors/kernel_table.py),
+and says on its last line how the machine ended, as JSON.
 """
 
 from __future__ import annotations
@@ -12,37 +12,21 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 from collectors import interrupts
 from collectors.virtual import choose, run_inside
 from workloads.machines import qemu
 from workloads.words import Words
 
-FILES = (
-    "test_block",
-    "test_block_blkparse",
-    "test_block_pattern",
-    "test_block_faults",
-    "test_blktrace",
-    "test_calls",
-    "test_counters",
-    "test_locks",
-    "test_lock_names",
-    "test_holds",
-    "test_lock_samples",
-    "test_lock_truth",
-    "test_lock_storms",
-    "test_cpu_unplug",
-)
-# Of these only what lockdown may forbid outside: the way by the blktrace program.
-ONLY = {
-    "test_blktrace": (
-        "test_its_tools_read_it_and_all_agree[program]",
-        "test_order_names_and_time[program]",
-    ),
-}
+TREE = Path(__file__).resolve().parents[2]
 MEMORY_BYTES = 4 << 30
 DISK_BYTES = 8 << 30
 # Files of the tests lie on a disk, as most of them want direct I/O, which the guest's root does not have.
@@ -50,48 +34,90 @@ PREPARE = (
     "mkfs.ext4 -q /dev/vda; mkdir -p /mnt/tests; mount /dev/vda /mnt/tests;"
     " export TMPDIR=/mnt/tests SEEKMETER_SCRATCH=/mnt/tests"
 )
-# What these ask is our programs' doing more than the kernel's, and is asked outside.
-EXCEPT = (
-    "test_block_faults.py::test_every_way_to_stop_leaves_a_whole_table",
-    "test_block_faults.py::test_killed_recorder_leaves_whole_records",
-    "test_block_faults.py::test_a_full_disk_is_a_counted_loss",
-    "test_calls.py::test_a_full_disk_leaves_whole_records_and_lines",
-    "test_calls.py::test_a_recorder_that_is_late_counts_what_it_lost",
-    "test_locks.py::test_a_recorder_that_is_late_counts_what_it_lost",
-)
+# What the guest has to end in when it is asked to.
+_END_SECONDS = 120
 
 
-def words_inside(run: Path, tcg: bool) -> list[str]:
-    """Return the command that the guest runs."""
-    paths = []
-    for file in FILES if tcg else (*FILES, "test_fio"):
-        path = f"tests/collectors/{file}.py"
-        paths += [f"{path}::{test}" for test in ONLY[file]] if file in ONLY else [path]
-    words = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    words += [f"--junitxml={run / 'raw/truth.xml'}", *paths]
-    words += [f"--deselect=tests/collectors/{test}" for test in EXCEPT]
-    return ["/bin/sh", "-ec", f"{PREPARE}; exec {shlex.join(words)}"]
+@dataclass(frozen=True)
+class Case:
+    """One test inside."""
+
+    file: str  # test_block
+    name: str
+    outcome: str  # passed, failed, skipped
+    seconds: float
+    text: str
 
 
-def main(run: Path) -> None:
-    """Boot it, and once more if it hangs."""
+@dataclass
+class Inside:
+    """A machine in which tests run."""
+
+    process: subprocess.Popen[str]
+    run: Path
+
+    def wait(self, seconds: float) -> dict[str, Any]:
+        """Wait for its end; return how it ended. After so many seconds it hangs."""
+        printed, _ = self.process.communicate(timeout=seconds)
+        assert self.process.returncode == 0, (self.run / "stderr").read_text()
+        ended: dict[str, Any] = json.loads(printed.splitlines()[-1])
+        return ended
+
+    def cases(self) -> list[Case]:
+        """What pytest inside found."""
+        found = []
+        for case in ElementTree.parse(self.run / "raw/truth.xml").iter("testcase"):
+            bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
+            outcome = {"skipped": "skipped"}.get(bad[0].tag, "failed") if bad else "passed"
+            text = (bad[0].get("message") or "") + (bad[0].text or "") if bad else ""
+            file = case.get("classname", "").rpartition(".")[2]
+            name, seconds = case.get("name", ""), float(case.get("time", 0))
+            found.append(Case(file, name, outcome, seconds, text))
+        return found
+
+
+@contextmanager
+def inside(run: Path, kernel: str, words: Sequence[str]) -> Iterator[Inside]:
+    """Run the tests of these words in a machine; ended with the block, however that ends."""
+    with (run / "stderr").open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.collectors.inside_machine", run, kernel, *words],
+            cwd=TREE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        yield Inside(process, run)
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()  # and QEMU with it
+            process.communicate()
+
+
+def main(run: Path, word: str, tests: list[str]) -> None:
+    """Boot it, run the tests, say how it ended."""
     interrupts.catch()
     (run / "raw").mkdir()
-    kernel, accel = choose(Words("trace"))
-    tcg = accel.name == "tcg"
+    kernel, accel = choose(Words("trace", kernel=None if word == "newest" else word))
+    answers = [sys.executable, "-B", "-m", "collectors.kernel_table", "answers"]
+    pytest = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    pytest += [f"--junitxml={run / 'raw/truth.xml'}", *tests]
+    script = f"{shlex.join(answers)} >{shlex.quote(str(run / 'raw/answers.json'))}; exec {shlex.join(pytest)}"
     said: list[str] = []
-    # QEMU's emulated CPUs may hang (recorder/recorder.h tells of one way). QEMU is not what is tested here.
-    for _ in range(2 if tcg else 1):
-        disk = qemu.open_disk("disk0", DISK_BYTES, Path("/var/tmp"))
-        try:
-            hardware = qemu.Hardware(kernel, accel, 2, MEMORY_BYTES, [disk])
-            ended = run_inside(hardware, run, words_inside(run, tcg), said.append)
-        finally:
-            os.close(disk.file)
-        if "hangs" not in ended.why:
-            break
-    print(json.dumps({"status": ended.status, "why": ended.why, "said": said}))
+    disk = qemu.open_disk("disk0", DISK_BYTES, Path("/var/tmp"))
+    try:
+        hardware = qemu.Hardware(kernel, accel, 2, MEMORY_BYTES, [disk])
+        ended = run_inside(hardware, run, ["/bin/sh", "-ec", f"{PREPARE}; {script}"], said.append)
+    finally:
+        os.close(disk.file)
+    print(json.dumps({"kernel": kernel.name, "status": ended.status, "why": ended.why, "said": said}))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A short truth on every kernel of collectors/README.md's table, in virtual machines.
+
+What must be on is on, the table says so, and records equal what the kernel and the programs counted.
+The long truth, on one kernel, is in test_inside_machine.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from collectors import kernel_table
+from collectors.doctor import Answer
+from collectors.kernel_table import BEGIN, END, KERNELS, README
+from tests.collectors.inside_machine import Case, inside
+
+pytestmark = [pytest.mark.vm, pytest.mark.long]
+SECONDS = 600
+# The contention tracepoints came with Linux 5.19.
+LOCKS_SINCE = "5.19"
+# Requests and bytes beside /proc/diskstats; calls and bytes of a known program; waits for a mutex beside the
+# kernel's event tracer, and one wait of a known length for an rwsem.
+TRUTH = {
+    "block": ("test_block.py::test_a_mixed_workload[ext4]",),
+    "calls": ("test_calls.py::test_every_call_byte_and_error_is_exact",),
+    "counters": ("test_counters.py::test_disk_counters_are_exact_over_the_recording",),
+    "locks": (
+        "test_locks.py::test_pipe_storm_counts_every_wait_and_splits_it",
+        "test_lock_truth.py::test_a_file_held_by_a_sleeper[ext4]",
+    ),
+}
+
+
+def wanted(word: str) -> list[str]:
+    """The collectors that must be on in a kernel."""
+    numbers = [[int(number) for number in version.split(".")] for version in (word, LOCKS_SINCE)]
+    return [name for name in TRUTH if name != "locks" or numbers[0] >= numbers[1]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a kernel answered."""
+
+    word: str
+    release: str
+    answers: list[Answer]
+    cases: list[Case]
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    """All of it, in one boot of a kernel."""
+    word = request.param
+    run = tmp_path_factory.mktemp(f"linux-{word}-")
+    tests = [f"tests/collectors/{test}" for name in wanted(word) for test in TRUTH[name]]
+    with inside(run, word, tests) as machine:
+        ended = machine.wait(SECONDS)
+        assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
+        release, answers = kernel_table.read((run / "raw/answers.json").read_text())
+        assert release == ended["kernel"]
+        assert release.startswith(f"{word}.")
+        yield Asked(word, release, answers, machine.cases())
+
+
+def test_what_must_be_on_is_on(asked: Asked) -> None:
+    states = {answer.name: (answer.answer, answer.why) for answer in asked.answers}
+    off = {name: states[name] for name in wanted(asked.word) if states[name][0] != "yes"}
+    assert off == {}, asked.release
+
+
+def test_the_table_says_what_doctor_says(asked: Asked) -> None:
+    """By collector: on or off in the column of this kernel's series, and why."""
+    table = README.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    rows = [line.strip("| ").split(" | ") for line in table]
+    column = next(at for at, head in enumerate(rows[0]) if head.startswith(f"Linux {asked.word}."))
+    said = {row[0].strip("`"): row[column] for row in rows[2:]}
+    assert said == {answer.name: kernel_table.cell(answer) for answer in asked.answers}
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_the_short_truth(asked: Asked, name: str) -> None:
+    if name not in wanted(asked.word):
+        absent = next(answer for answer in asked.answers if answer.name == name)
+        assert (absent.answer, "contention_begin" in absent.why) == ("no", True)
+        return
+    files = {test.partition(".py::")[0] for test in TRUTH[name]}
+    cases = [case for case in asked.cases if case.file in files]
+    bad = [case for case in cases if case.outcome != "passed"]
+    assert not bad, "\n".join(f"{case.name} {case.outcome}: {case.text}" for case in bad)
+    assert len(cases) == len(TRUTH[name])
