@@ -42,24 +42,29 @@ def here() -> list[Mount]:
 
 
 def everywhere() -> Iterator[tuple[int | None, Mount]]:
-    """Yield (None, mount) for what we see, then (pid, mount) for each mount namespace a process lives in.
+    """Yield (pid, mount) for every view of mounts that a process has, each view once; ours first, pid None.
 
-    Ours is among those too: where a process sees it from another root, it has mounts that we do not see.
+    A view is a mount namespace and a root: the kernel shows a process only the mounts below its root, by
+    their paths from there. Of a mount that is in several views, ours has the path that the user can unmount.
     """
-    for mount in here():
-        yield None, mount
-    seen: set[str] = set()
+    yield from ((None, mount) for mount in here())
+    seen = {_view("self")}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
-            namespace = os.readlink(f"/proc/{pid}/ns/mnt")
-            if namespace in seen:
+            view = _view(str(pid))
+            if view in seen:
                 continue
-            seen.add(namespace)
+            seen.add(view)
             text = Path(f"/proc/{pid}/mountinfo").read_text()
         except OSError:  # gone meanwhile, or (not root) not ours to see
             continue
         for mount in parse(text):
             yield pid, mount
+
+
+def _view(process: str) -> tuple[str, str]:
+    """Return the mount namespace of a process, and its root directory. Raises OSError."""
+    return os.readlink(f"/proc/{process}/ns/mnt"), os.readlink(f"/proc/{process}/root")
 
 
 def at(target: Path) -> Mount | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.loop_disk import add_partition
+from tests.collectors.sessions import wait_for
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import disks, filesystems
 from workloads.disks import safety
@@ -97,6 +98,48 @@ def test_mounted_where_we_stand_in_a_namespace_of_our_own(loop: LoopDevice, tmp_
         cwd=TREE, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert f"{loop.path} is mounted on {tmp_path}: unmount it" in done.stderr, done.stderr
+def test_mounted_by_a_process_that_has_another_root(loop: LoopDevice, tmp_path: Path) -> None:
+    """The first process of that namespace does not see the mount: it lies outside its root."""
+    run("mkfs.ext2", "-q", loop.path)
+    for name in ("root", "m"):
+        (tmp_path / name).mkdir()
+    script = (
+        "mount --bind / root; (mount $0 m; exec sh -c 'echo $$; exec sleep 60') & exec chroot root sleep 60"
+    )
+    first = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, loop.path],
+        stdout=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert first.stdout is not None
+        second = int(first.stdout.readline())
+        root = Path(f"/proc/{first.pid}/root")
+        wait_for(lambda: os.readlink(root).endswith(f"{tmp_path}/root"))  # from the outermost root
+        assert first.pid < second
+        assert f"is mounted on {tmp_path}/m (seen by pid {second})" in refused(loop.path)
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.communicate()
+
+
+def test_the_path_of_a_mount_is_our_own(loop: LoopDevice, tmp_path: Path) -> None:
+    """Others see the mount under a longer path: what is said can be typed in the root of who asks."""
+    run("mkfs.ext2", "-q", loop.path)
+    for name in ("root", "m"):
+        (tmp_path / name).mkdir()
+    check = (
+        "import sys; from workloads.disks import safety; from workloads.errors import UserError\n"
+        "try: safety.check_device(sys.argv[1], (sys.argv[1],))\n"
+        "except UserError as error: print(error.message)"
+    )
+    # The shell's root stays as it is, and its process is the older one.
+    script = 'mount --rbind / root; mount $2 root/$PWD/m; chroot root env -C $0 $1 -c "$3" $2; exit'
+    tree = Path(__file__).parents[2]
+    done = run(
+        "unshare", "--mount", "--propagation", "private", "sh", "-ec", script,
+        str(tree), sys.executable, loop.path, check, cwd=str(tmp_path),
+    )  # fmt: skip
+    assert f"is mounted on {tmp_path}/m: unmount it" in done
 
 
 def test_swap(loop: LoopDevice) -> None:
