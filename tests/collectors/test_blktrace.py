@@ -32,6 +32,7 @@ pytestmark = [needs_root, needs_btf]
 
 TRACEFS = Path("/sys/kernel/tracing")
 SETTINGS = ("current_tracer", "trace_clock", "buffer_size_kb", "tracing_on", "set_event", "trace_options")
+SPLIT = 13  # linux/blktrace_api.h: __BLK_TA_SPLIT
 NOTE_PROCESS, NOTE_TIME = 0x04000000, 0x04000001  # linux/blktrace_api.h: BLK_TN_PROCESS, BLK_TN_TIMESTAMP
 # Three programs with names of their own; direct writes, cached ones, reads and flushes.
 COMMAND = (
@@ -88,6 +89,17 @@ def parse(raw: Path, disk: str) -> str:
     ]
     assert complaints == []
     return done.stdout
+
+
+def without_splits(raw: Path, disk: str, folder: Path) -> Path:
+    """The files without splits (X), for totals: where they were, blkparse 1.3 shows longer completions."""
+    folder.mkdir()
+    for file in raw.glob(f"{disk}.blktrace.*"):
+        kept = b"".join(
+            BLK_IO_TRACE.pack(*fields) + pdu for fields, pdu in records(file) if fields[5] & 0xFF != SPLIT
+        )
+        (folder / file.name).write_bytes(kept)
+    return folder
 
 
 def records(file: Path) -> Iterator[tuple[tuple[int, ...], bytes]]:
@@ -182,6 +194,7 @@ def test_its_tools_read_it_and_all_agree(traced: Job, tmp_path: Path) -> None:
 
     # blkparse's totals are our table's and the early ones. It takes a flush for a read of nothing when it is
     # issued, and when it is done now and then for a write.
+    text = parse(without_splits(raw, disk, tmp_path / "totals"), disk)
     few = (issued - mine).total()
     few_kib = sum(size * number for (_, size), number in (issued - mine).items()) // 1024
     for op, issues, ends, flushes in (

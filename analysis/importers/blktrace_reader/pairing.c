@@ -166,6 +166,8 @@ static void on_split(struct requests *requests, const struct event *event)
 
 	memcpy(&at, event->pdu, sizeof(at));
 	at = be64toh(at);
+	if (splits_add(&requests->splits, event->device, event->sector, at))
+		requests->error = ENOMEM;
 	if (!piece || at <= piece->sector || at >= after(piece->sector, piece->bytes))
 		return;
 	rest = rest_of(piece, (at - piece->sector) * SECTOR_BYTES);
@@ -273,6 +275,47 @@ static void flush_submitter(struct requests *requests, struct device *device, st
 	memcpy(flush->comm, waiter->comm, COMM_BYTES);
 }
 
+/* Notes where a request ends that begins where a bio was split: its completion may be found by that alone. */
+static void add_end(struct requests *requests, const struct piece *request)
+{
+	struct piece end = *request;
+
+	end.sector = after(request->sector, request->bytes);
+	end.state = PIECE_END;
+	add(requests, &end);
+}
+
+static void remove_end(struct requests *requests, const struct event *event, struct piece *request)
+{
+	struct piece *end;
+
+	if (!request->has_end)
+		return;
+	request->has_end = false;
+	end = find(requests, event, after(request->sector, request->bytes), PIECE_END, 0,
+		   request->bytes);
+	if (end)
+		pieces_remove(&requests->pieces, end);
+}
+
+/* The request that has completed, if blkparse moved the start of its completion back to where a bio began. */
+static struct piece *find_longer(struct requests *requests, const struct event *event)
+{
+	struct piece *end, *piece;
+	uint64_t sector;
+
+	if (!requests->splits.count)
+		return NULL;
+	end = find(requests, event, after(event->sector, event->bytes), PIECE_END, 0, 0);
+	if (!end || end->bytes >= event->bytes)
+		return NULL;
+	sector = end->sector - end->bytes / SECTOR_BYTES;
+	if (splits_root(&requests->splits, event->device, sector) != event->sector)
+		return NULL;
+	piece = find(requests, event, sector, PIECE_IN_FLIGHT, 0, end->bytes);
+	return piece && piece->bytes == end->bytes ? piece : NULL;
+}
+
 static void on_issue(struct requests *requests, struct device *device, const struct event *event)
 {
 	struct piece *stale = find(requests, event, event->sector, PIECE_IN_FLIGHT, 0, 0);
@@ -281,6 +324,7 @@ static void on_issue(struct requests *requests, struct device *device, const str
 
 	device->takes_requests = true;
 	if (stale && event->time > stale->issue_ns + STALE_NS) {
+		remove_end(requests, event, stale);
 		write_unended(requests, stale);
 		pieces_remove(&requests->pieces, stale);
 	}
@@ -305,7 +349,11 @@ static void on_issue(struct requests *requests, struct device *device, const str
 	request.issue_ns = event->time;
 	request.state = PIECE_IN_FLIGHT;
 	request.rest = false;
+	request.has_end = splits_root(&requests->splits, event->device, event->sector) !=
+			  event->sector;
 	add(requests, &request);
+	if (request.has_end)
+		add_end(requests, &request);
 }
 
 /* A completion of something that was not issued. */
@@ -339,13 +387,21 @@ static void on_complete(struct requests *requests, struct device *device, const 
 {
 	struct piece *piece =
 		find(requests, event, event->sector, PIECE_IN_FLIGHT, 0, event->bytes);
-	struct piece left;
+	struct piece left, *other;
 
+	if (!piece || piece->bytes != event->bytes) {
+		other = find_longer(requests, event);
+		if (other) {
+			requests->counts.longer++;
+			piece = other;
+		}
+	}
 	if (!piece) {
 		complete_unissued(requests, device, event);
 		return;
 	}
 	if (event->bytes >= piece->bytes) {
+		remove_end(requests, event, piece);
 		write_row(requests, device, piece, event->time, event->error);
 		pieces_remove(&requests->pieces, piece);
 		return;
@@ -371,6 +427,7 @@ static void on_requeue(struct requests *requests, const struct event *event)
 		requests->counts.requeue_unknown++;
 		return;
 	}
+	remove_end(requests, event, piece);
 	piece->state = PIECE_QUEUED;
 	if (piece->requeues < UINT16_MAX)
 		piece->requeues++;

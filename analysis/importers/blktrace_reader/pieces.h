@@ -15,7 +15,12 @@
 #define MAX_ALIKE  64
 #define COMM_BYTES 16
 
-enum piece_state { PIECE_FREE, PIECE_QUEUED, PIECE_IN_FLIGHT };
+enum piece_state {
+	PIECE_FREE,
+	PIECE_QUEUED,
+	PIECE_IN_FLIGHT,
+	PIECE_END, /* no piece: at this sector one in flight ends, which begins where a bio was split */
+};
 
 struct piece {
 	uint64_t sector; /* where what is left of it begins */
@@ -34,6 +39,7 @@ struct piece {
 	uint8_t state;	   /* enum piece_state */
 	bool from_request; /* its bio was not seen */
 	bool rest;	   /* of a bio that was split */
+	bool has_end;	   /* there is a PIECE_END of it */
 	bool merged;	   /* a discard that went into a request of several places */
 	char comm[COMM_BYTES];
 };

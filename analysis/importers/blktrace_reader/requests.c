@@ -110,5 +110,6 @@ void requests_free(struct requests *requests)
 {
 	pieces_free(&requests->pieces);
 	devices_free(&requests->devices);
+	splits_free(&requests->splits);
 	free(requests->names.sets);
 }

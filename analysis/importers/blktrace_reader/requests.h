@@ -10,6 +10,7 @@
 #include "output.h"
 #include "pieces.h"
 #include "plugs.h"
+#include "splits.h"
 
 /* What could not be made a row, or only in part. */
 struct request_counts {
@@ -24,7 +25,8 @@ struct request_counts {
 	uint64_t queue_unseen;	/* requests whose bio was not seen: their own first event instead */
 	uint64_t complete_unseen; /* rows without an end */
 	uint64_t partial;	  /* completions of a part */
-	uint64_t empty_flushes;	  /* flush-only bios, and ends of requests around a flush */
+	uint64_t longer;	/* completions that blkparse had made longer: made what they were */
+	uint64_t empty_flushes; /* flush-only bios, and ends of requests around a flush */
 	uint64_t failed_unissued; /* bios that failed before there was a request */
 	uint64_t bio_rows;	  /* rows made of bios: the device takes no requests */
 	uint64_t merges_unseen;	  /* requests of several bios whose merges were not all seen */
@@ -38,6 +40,7 @@ struct requests {
 	struct devices devices;
 	struct names names;
 	struct plugs plugs;
+	struct splits splits;
 	struct output *output;
 	struct request_counts counts;
 	uint64_t events, first_ns, last_ns; /* of events that are no notes */

@@ -28,8 +28,11 @@ CPUS = 3
 class Requests:
     """Requests to one device: `events` in no order, `rows` as blktrace_files.ROW has them."""
 
-    def __init__(self, seed: int, device: int, start_ns: int = 10**12, count: int = 60) -> None:
+    def __init__(
+        self, seed: int, device: int, start_ns: int = 10**12, count: int = 60, in_parts: bool = True
+    ) -> None:
         self.random = random.Random(seed)
+        self.in_parts = in_parts  # whether requests also complete in parts
         self.device = device
         self.events: list[Event] = []
         self.rows: list[tuple[Any, ...]] = []
@@ -118,7 +121,7 @@ class Requests:
         self.event(issued, "D", start, size, what, 7)
         error = pick.choice([0, 0, 0, 5, 28])
         done = 0
-        while size - done > SECTOR and pick.random() < 0.3:
+        while self.in_parts and size - done > SECTOR and pick.random() < 0.3:
             part = pick.randrange(1, (size - done) // SECTOR) * SECTOR
             self.event(later(), "C", start + done // SECTOR, part, what, 0)
             done += part
