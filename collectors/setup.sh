@@ -174,6 +174,17 @@ without_cluster() (
 	apt_install "$@"
 )
 
+# link_mtab WHAT: mkfs.nilfs2 of nilfs-utils 2.2.11 fails where there is no /etc/mtab. A system that booted has this link
+# (systemd makes it); a minimal root, as of a container, has none.
+link_mtab() {
+	if [ -e /etc/mtab ] || ! have mkfs.nilfs2 || [[ $1 != test && ${SEEKMETER_FS-} != nilfs2* ]]; then
+		return
+	fi
+	say "linking /etc/mtab to /proc/self/mounts, as mkfs.nilfs2 looks there for what is mounted"
+	as_root ln -s ../proc/self/mounts /etc/mtab ||
+		say "that failed (above is why): run \`ln -s ../proc/self/mounts /etc/mtab\` as root"
+}
+
 # check_words PYTHON JOB: exits 2 if the words are wrong; prints "vm" if the job runs in a virtual machine
 check_words() {
 	[ -z "${SEEKMETER_WORDS:-}" ] || "$1" -B -m collectors.check_words "$2"
@@ -237,6 +248,7 @@ setup() {
 	else
 		collectors/setup_venv.sh "$python" "$1"
 	fi
+	link_mtab "$1"
 }
 
 case ${1:-} in

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""/etc/mtab, which mkfs.nilfs2 wants, is linked by set-up where a root has none, as a container's."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).resolve().parents[2]
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root: run make test as root or with sudo"),
+    pytest.mark.skipif(not shutil.which("mkfs.nilfs2"), reason="mkfs.nilfs2 is not installed: make setup"),
+]
+
+
+def in_bare_root(etc: Path, script: str, fs: str) -> str:
+    """What a script says in a mount namespace with this /etc; it must end well."""
+    words = {"SEEKMETER_FS": fs, "SEEKMETER_CMD": "true", "SEEKMETER_WORDS": "FS CMD"}
+    script = f'mount --bind "$0" /etc; {script}'
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, str(etc)],
+        cwd=TREE, env=os.environ | words, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_it_is_linked_for_nilfs2_alone_and_once(tmp_path: Path) -> None:
+    etc, image = tmp_path / "etc", tmp_path / "image"
+    shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("mtab"))
+    with image.open("wb") as file:
+        file.truncate(256 << 20)
+    setup = "collectors/setup.sh run trace"
+    assert "mtab" not in in_bare_root(etc, setup, "ext4")
+    assert not (etc / "mtab").is_symlink()
+    said = in_bare_root(etc, setup, "nilfs2")
+    assert "linking /etc/mtab to /proc/self/mounts, as mkfs.nilfs2 looks there" in said
+    assert os.readlink(etc / "mtab") == "../proc/self/mounts"
+    said = in_bare_root(etc, f"{setup}; mkfs.nilfs2 -q -f {image}; cmp /etc/mtab /proc/self/mounts", "nilfs2")
+    assert "linking" not in said
