@@ -14,14 +14,10 @@ import pytest
 
 from tests.collectors.blk_tracer import BlkTracer, Event, blk_tracer
 from tests.collectors.loop_disk import MIB, SECTOR_BYTES, assert_equals_diskstats, loop_disk
-from tests.collectors.recording import SLOWER, Recording, needs_btf, needs_root, read_table, recording
+from tests.collectors.recording import Recording, needs_btf, needs_root, read_table, recording
+from tests.collectors.same_moments import Moments
 
-pytestmark = [needs_root, needs_btf]
-
-# Both tracers hook the same tracepoints, one after the other, and each reads the clock for itself. In between
-# is the other's work, some µs, and once in 100 or more rarely an interrupt or a CPU taken away by the host.
-MEDIAN_NS = 10_000 * SLOWER
-P99_NS = 50_000 * SLOWER
+pytestmark = [pytest.mark.root, needs_root, needs_btf]
 
 Key = tuple[str, int, int]
 
@@ -41,17 +37,8 @@ def by_request(events: list[Event], action: str) -> dict[Key, list[int]]:
     return result
 
 
-def assert_close(what: str, differences: list[int]) -> None:
-    """Nearly all times within P99_NS of each other; of few, chance may have more than one in 100 beyond."""
-    sizes = np.abs(np.array(differences))
-    median, p99 = np.percentile(sizes, [50, 99])
-    print(f"{what}: {len(sizes)} compared, median {median:.0f} ns, p99 {p99:.0f} ns, max {sizes.max()} ns")
-    assert median <= MEDIAN_NS, what
-    expected = len(sizes) / 100
-    assert (sizes > P99_NS).sum() <= expected + 4 * expected**0.5, what
-
-
 def compare(run: Recording, tracer: BlkTracer, inserted: bool) -> None:
+    moments = Moments([tracer.stream])
     header, table = read_table(run.out / "block.rec")
     table = table[np.argsort(table["issue_ns"], kind="stable")]
     names = header["enums"]["block_op"]
@@ -65,60 +52,60 @@ def compare(run: Recording, tracer: BlkTracer, inserted: bool) -> None:
     assert {key: len(rows) for key, rows in mine.items()} == {key: len(at) for key, at in issued.items()}
     assert {key: len(at) for key, at in completed.items()} == {key: len(at) for key, at in issued.items()}
 
-    # The same times: k-th time of the same request.
+    # The same times: k-th time of the same request. Of some the recorder says that it did not see the end.
     pairs = [(row, t_ns) for key, rows in mine.items() for row, t_ns in zip(rows, issued[key], strict=True)]
-    assert_close("D", [int(row["issue_ns"]) - t_ns for row, t_ns in pairs])
-    ends = []
-    for key, rows in mine.items():
-        for row, t_ns in zip(rows, completed[key], strict=True):
-            if row["complete_ns"]:
-                ends.append(int(row["complete_ns"]) - t_ns)
-    assert len(ends) > 0.99 * len(pairs)
-    assert_close("C", ends)
-
-    # The same order of issue, but for those at the same moment on two CPUs. Where a CPU was taken away
-    # between the tracers (fewer than one in 100, see above), all that the other issued then is in between.
-    near = [(row, t_ns) for row, t_ns in pairs if abs(int(row["issue_ns"]) - t_ns) <= P99_NS]
-    ordered = np.array([int(row["issue_ns"]) for row, _ in sorted(near, key=lambda pair: pair[1])])
-    behind = np.maximum.accumulate(ordered) - ordered
-    assert (behind > 0).mean() < 0.01
-    assert (behind > P99_NS).mean() < 0.001
+    moments.assert_same("D", [(int(row["issue_ns"]), t_ns) for row, t_ns in pairs])
+    ends = [
+        (int(row["complete_ns"]), t_ns)
+        for key, rows in mine.items()
+        for row, t_ns in zip(rows, completed[key], strict=True)
+        if row["complete_ns"]
+    ]
+    unseen = run.source("block")["notes"]["end not seen (no latency)"]
+    assert (table["complete_ns"] == 0).sum() == unseen
+    assert len(ends) + unseen >= len(pairs)
+    moments.assert_same("C", ends)
 
     # Q is a bio's: the last one before the issue that holds the request's first sector (a large one is cut).
     bios = [event for event in tracer.events if event.action == "Q" and event.size]
     ops = np.array([op_of(bio.rwbs) for bio in bios])
     starts, times = (np.array([getattr(bio, name) for bio in bios]) for name in ("sector", "t_ns"))
     ends_at = starts + np.array([bio.size for bio in bios]) // SECTOR_BYTES
-    differences = []
+    queued = []
     for row, t_ns in pairs:
         sector = int(row["sector"])
         holding = (ops == names[str(row["op"])]) & (starts <= sector) & (sector < ends_at) & (times <= t_ns)
         bio = bios[np.flatnonzero(holding)[-1]]
-        differences.append(int(row["queue_ns"]) - bio.t_ns)
+        queued.append((int(row["queue_ns"]), bio.t_ns))
         assert row["pid"] == bio.pid
-    assert_close("Q", differences)
+    moments.assert_same("Q", queued)
 
-    # I, where there is a scheduler to insert into.
-    inserts = by_request(tracer.events, "I")
+    # I: a request was inserted where and only where the tracer says so. One that was merged in the scheduler
+    # was inserted with another size.
+    inserts: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for event in tracer.events:
+        if event.action == "I" and event.size:
+            inserts[op_of(event.rwbs), event.sector].append(event.t_ns)
     entered = []
     for row, t_ns in pairs:
+        inserted_at = inserts[names[str(row["op"])], int(row["sector"])]
+        before = bisect_right(inserted_at, t_ns)
+        last_ns = inserted_at[before - 1] if before else 0
+        assert (row["insert_ns"] > 0) == (last_ns >= row["queue_ns"]), row
         if row["insert_ns"]:
-            inserted_at = inserts[names[str(row["op"])], int(row["sector"]), int(row["bytes"])]
-            before = bisect_right(inserted_at, t_ns)
-            if before:  # one that was merged in the scheduler was inserted with another size
-                entered.append(int(row["insert_ns"]) - inserted_at[before - 1])
-    if inserted:
-        assert len(entered) > 0.9 * len(pairs)
-        assert_close("I", entered)
+            entered.append((int(row["insert_ns"]), last_ns))
+    assert len(entered) == len(pairs) if inserted else len(entered) < len(pairs)
+    if entered:
+        moments.assert_same("I", entered)
 
     # Flushes: as many, and at the same times.
     flushes = [event.t_ns for event in tracer.events if event.action == "D" and not event.size]
     ours = [int(row["issue_ns"]) for row in table if names[str(row["op"])] == "flush"]
     assert len(ours) == len(flushes) > 10
-    assert_close("D of flushes", [a - b for a, b in zip(ours, flushes, strict=True)])
+    moments.assert_same("D of flushes", list(zip(ours, flushes, strict=True)))
 
 
-@pytest.mark.parametrize("scheduler", ["none", "mq-deadline", "bfq"])
+@pytest.mark.parametrize("scheduler", ["none", "mq-deadline", pytest.param("bfq", marks=pytest.mark.long)])
 def test_same_as_blkparse(tmp_path: Path, scheduler: str) -> None:
     with loop_disk(tmp_path / "image", 256 * MIB, "--direct-io=on") as disk:
         if scheduler not in disk.schedulers():
@@ -132,12 +119,12 @@ def test_same_as_blkparse(tmp_path: Path, scheduler: str) -> None:
             common = ["fio", "--name=io", f"--filename={disk.path}", "--ioengine=libaio", "--direct=1",
                       "--allow_file_create=0", "--iodepth=16"]  # fmt: skip
             for words in (
-                ["--rw=randrw", "--bsrange=4k-256k", "--number_ios=2000", "--fsync=32"],
+                ["--rw=randrw", "--bsrange=4k-256k", "--number_ios=1000", "--fsync=32"],
                 ["--rw=write", "--bs=4k", "--io_size=4M", "--iodepth_batch_submit=16"],
                 ["--rw=randtrim", "--bs=64k", "--number_ios=100", "--iodepth=1"],
             ):
                 subprocess.run([*common, *words], check=True, capture_output=True)
             after = disk.idle_stat()
     assert_equals_diskstats(run, before, after)
-    assert len(run.table("block")) > 2000
+    assert len(run.table("block")) > 1000
     compare(run, tracer, inserted=scheduler != "none")

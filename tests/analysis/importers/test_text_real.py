@@ -27,9 +27,9 @@ from tests.analysis.importers.text_traces import TIMES, read_text, without_times
 from tests.collectors.blk_tracer import blk_tracer, drain
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import needs_root, read_table
-from tests.collectors.test_block_blkparse import assert_close
+from tests.collectors.same_moments import Moments
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.root, needs_root]
 TRACEFS = Path("/sys/kernel/tracing")
 EVENTS = [
     "block_bio_queue", "block_getrq", "block_rq_insert", "block_rq_issue", "block_rq_complete",
@@ -37,7 +37,6 @@ EVENTS = [
     "block_bio_remap", "block_plug", "block_unplug",
 ]  # fmt: skip
 MICROSECOND = 1000
-EDGE_NS = 50_000_000
 # A name with blanks, brackets and what looks like a time and an event.
 SCRIPT = """
 cp $(command -v fio) "{folder}/a b] 1.2: x"
@@ -50,7 +49,8 @@ fio --rw=write --bs=4M --io_size=16M
 fio --rw=randtrim --bs=64k --number_ios=50 --iodepth=1
 mkfs.ext4 -q {disk}
 blkdiscard -z -o 1M -l 2M {disk}
-sleep 1.5 # others look at a disk that was written
+# others look at a disk that was written
+! command -v udevadm >&- || udevadm settle || true
 """
 
 
@@ -62,6 +62,7 @@ class Recorded:
     device: int
     binary: Imported  # the blk tracer's stream, through the reader of blktrace's files
     actions: Counter[str]  # of the stream, by blkparse
+    moments: Moments
     texts: dict[str, str] = field(default_factory=dict)
 
     def expected(self) -> list[dict[str, Any]]:
@@ -89,11 +90,13 @@ def as_text(disk: str) -> Iterator[None]:
     """The blk tracer has ended, and what is in the buffers, also of instances, reads as text."""
     (Path("/sys/block") / disk / "trace/enable").write_text("0")
     options = TRACEFS / "options"
-    (options / "bin").write_text("0")
-    (options / "context-info").write_text("1")
-    yield
-    (options / "bin").write_text("1")
-    (options / "context-info").write_text("0")
+    try:
+        (options / "bin").write_text("0")
+        (options / "context-info").write_text("1")
+        yield
+    finally:
+        (options / "bin").write_text("1")
+        (options / "context-info").write_text("0")
 
 
 def trace_dat(events: Path, folder: Path) -> Path:
@@ -134,7 +137,10 @@ def recorded(reader: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded
         device = os.major(number) << 20 | os.minor(number)
         (folder / "script").write_text(SCRIPT.format(folder=folder, disk=disk.path))
         # An instance begins with the options of the top one, which the blk tracer sets to binary.
-        with instance("seekmeter-test-text") as events, blk_tracer(disk.name, folder) as tracer:
+        with (
+            instance(f"seekmeter-test-text-{os.getpid()}") as events,
+            blk_tracer(disk.name, folder) as tracer,
+        ):
             disk.idle_stat()
             words = [
                 "perf",
@@ -183,7 +189,8 @@ def recorded(reader: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded
             ["perf", "script", *options, "-i", "perf.data"], capture_output=True, check=True, cwd=folder
         ).stdout.decode(errors="replace")  # fmt: skip
     binary = run_reader(reader, folder / "binary", [stream])
-    return Recorded(folder, device, binary, Counter(event.action for event in tracer.events), texts)
+    actions = Counter(event.action for event in tracer.events)
+    return Recorded(folder, device, binary, actions, Moments([tracer.stream]), texts)
 
 
 @pytest.mark.parametrize("name", ["blk tracer", "blkparse"])
@@ -244,7 +251,13 @@ FTRACE = ["ftrace", "ftrace, other columns", "trace-cmd", "trace-cmd -t"]
 NO_TRACE_CMD = "trace-cmd is not installed: make setup installs it"
 
 
-@pytest.mark.parametrize("name", [*PERF, *FTRACE])
+QUICK = ("perf", "perf --ns", "ftrace", "trace-cmd")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in (*PERF, *FTRACE)],
+)
 def test_events_in_text(
     translator: Path, reader: Path, tmp_path: Path, recorded: Recorded, name: str
 ) -> None:
@@ -266,8 +279,10 @@ def test_events_in_text(
     assert missing.total() <= (stream.total() / 100 if name in PERF else 0)
     pairs = same_requests(got.of(recorded.device), recorded.expected(), Doubt(missing, stream))
     assert len(pairs) > 250
+    rounded_ns = 10 ** (9 - got.said["time_digits"])
     for stage in ("queue_ns", "insert_ns", "issue_ns", "complete_ns"):
-        assert_close(stage, [row[stage] - other[stage] for row, other in pairs if other[stage]])
+        times = [(row[stage], other[stage]) for row, other in pairs if row[stage] and other[stage]]
+        recorded.moments.assert_same(stage, times, rounded_ns, 0)
     assert_same_otherwise(pairs)
     # The letters that blkparse counts; these events are not only of this disk, whose share the device tells.
     assert {about["dev"] for about in got.imported.facts["devices"]} >= {
@@ -370,7 +385,7 @@ def test_lost_events_are_counted(translator: Path, reader: Path, tmp_path: Path)
     """trace_pipe of a buffer that is too small: as many as the kernel counted."""
     with (
         loop_disk(tmp_path / "image", 16 * MIB) as disk,
-        instance("seekmeter-test-lost", buffer_kb=4) as events,
+        instance(f"skm-lost-{os.getpid()}", buffer_kb=4) as events,
     ):
         subprocess.run(["dd", f"if={disk.path}", "of=/dev/null", "bs=4k", "iflag=direct"], check=True,
                        capture_output=True)  # fmt: skip
