@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.collectors.loop_disk import mounted
+
 BLK_IO_TRACE = struct.Struct("=IIQQIIIIIHH")  # linux/blktrace_api.h: magic, sequence, time, …, pdu_len
 BLK_IO_TRACE_MAGIC = 0x65617400
 LOCK = Path("/run/seekmeter-tests/tracefs.lock")
@@ -64,10 +66,9 @@ class BlkTracer:
         self.events.sort(key=lambda event: event.t_ns)
 
 
-def swap(path: Path, value: str) -> str:
-    """Write a setting; returns what to write to restore it."""
+def setting(path: Path) -> str:
+    """What to write to restore a setting."""
     old = path.read_text().strip()
-    path.write_text(value)
     if "[" in old:  # trace_clock shows all, the one in use in brackets
         old = old[old.index("[") + 1 : old.index("]")]
     return old
@@ -83,9 +84,7 @@ def blk_tracer(disk: str, folder: Path) -> Iterator[BlkTracer]:
         tracefs = Path("/sys/kernel/tracing")
         if not (tracefs / "trace_pipe").exists():
             tracefs = folder / "tracefs"
-            tracefs.mkdir()
-            subprocess.run(["mount", "-t", "tracefs", "none", tracefs], check=True)
-            stack.callback(lambda: subprocess.run(["umount", tracefs], check=True))
+            stack.enter_context(mounted("none", tracefs, "-t", "tracefs"))
         enable = Path("/sys/block") / disk / "trace" / "enable"
         if "blk" not in (tracefs / "available_tracers").read_text().split() or not enable.exists():
             pytest.skip("the kernel has no blk tracer: use one with CONFIG_BLK_DEV_IO_TRACE")
@@ -93,12 +92,13 @@ def blk_tracer(disk: str, folder: Path) -> Iterator[BlkTracer]:
             pytest.fail(f"another program uses the tracer: end it, or echo nop >{tracefs}/current_tracer")
 
         def set_until_exit(path: Path, value: str) -> None:
-            stack.callback(path.write_text, swap(path, value))
+            stack.callback(path.write_text, setting(path))
+            path.write_text(value)
 
         set_until_exit(tracefs / "trace_clock", "mono")
         size = (tracefs / "buffer_size_kb").read_text().split()[0]
-        (tracefs / "buffer_size_kb").write_text("20000")
         stack.callback((tracefs / "buffer_size_kb").write_text, size)
+        (tracefs / "buffer_size_kb").write_text("20000")
         set_until_exit(tracefs / "tracing_on", "1")
         set_until_exit(tracefs / "current_tracer", "blk")
         set_until_exit(tracefs / "options" / "bin", "1")

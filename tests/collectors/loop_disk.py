@@ -84,24 +84,35 @@ def loop_disk(backing: Path, size_bytes: int, *options: str) -> Iterator[LoopDis
     """A loop device on a new sparse file."""
     with backing.open("wb") as file:
         file.truncate(size_bytes)
-    words = ["losetup", "--find", "--show", *options, str(backing)]
-    path = Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
     try:
-        yield LoopDisk(path, backing)
+        with attached(backing, *options) as path:
+            yield LoopDisk(path, backing)
     finally:
-        subprocess.run(["losetup", "--detach", path], check=True)
         backing.unlink()
+
+
+@contextmanager
+def attached(image: Path, *options: str) -> Iterator[Path]:
+    """A loop device on a file."""
+    try:
+        words = ["losetup", "--find", "--show", *options, str(image)]
+        yield Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
+    finally:
+        words = ["losetup", "--list", "--noheadings", "--output", "NAME", "--associated", str(image)]
+        for path in subprocess.run(words, check=True, capture_output=True, text=True).stdout.split():
+            subprocess.run(["losetup", "--detach", path], check=True)
 
 
 @contextmanager
 def mounted(device: str | Path, folder: Path, *options: str) -> Iterator[Path]:
     """The device mounted on the folder."""
     folder.mkdir(exist_ok=True)
-    subprocess.run(["mount", *options, device, folder], check=True)
     try:
+        subprocess.run(["mount", *options, device, folder], check=True)
         yield folder
     finally:
-        subprocess.run(["umount", folder], check=True)
+        if os.path.ismount(folder):
+            subprocess.run(["umount", folder], check=True)
 
 
 @contextmanager

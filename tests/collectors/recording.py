@@ -33,11 +33,11 @@ needs_btf = pytest.mark.skipif(
 )
 
 
-def compile_program(name: str, folder: Path) -> Path:
+def compile_program(name: str, folder: Path, *more: str) -> Path:
     """Compile programs/NAME.c into the folder."""
     program = folder / name
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(["gcc", *flags, PROGRAMS / f"{name}.c", "-o", program, "-lpthread"], check=True)
+    subprocess.run(["gcc", *flags, PROGRAMS / f"{name}.c", "-o", program, *more, "-lpthread"], check=True)
     return program
 
 
@@ -153,7 +153,7 @@ def cgroup() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while True:
             try:
                 folder.rmdir()
