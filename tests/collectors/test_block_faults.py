@@ -16,7 +16,6 @@ import pytest
 
 from tests.collectors.loop_disk import MIB, LoopDisk, assert_equals_diskstats, loop_disk, rows_of, tmpfs
 from tests.collectors.recording import (
-    INSIDE,
     RECORDER,
     Recording,
     needs_btf,
@@ -27,7 +26,7 @@ from tests.collectors.recording import (
 )
 from tests.collectors.sessions import wait_for
 
-pytestmark = [needs_root, needs_btf]
+pytestmark = [pytest.mark.root, needs_root, needs_btf]
 
 PIECE_BYTES = 64 * 1024
 
@@ -46,12 +45,12 @@ def direct(disk: LoopDisk, write: bool, offset: int) -> int:
         os.close(file)
 
 
+FIO = ["fio", "--name=load", "--direct=1", "--allow_file_create=0"]
+
+
 def load(disk: LoopDisk, *words: str) -> None:
     """fio on the raw device."""
-    subprocess.run(
-        ["fio", "--name=load", f"--filename={disk.path}", "--direct=1", "--allow_file_create=0", *words],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    subprocess.run([*FIO, f"--filename={disk.path}", *words], check=True, capture_output=True)
 
 
 def test_errors_are_what_the_program_got(tmp_path: Path) -> None:
@@ -68,8 +67,15 @@ def test_errors_are_what_the_program_got(tmp_path: Path) -> None:
         assert_equals_diskstats(run, before, after)
 
 
-@pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
-@pytest.mark.parametrize("there_bytes", [0, 20480])
+@pytest.mark.parametrize(
+    ("scheduler", "there_bytes"),
+    [
+        ("none", 0),
+        ("mq-deadline", 20480),
+        pytest.param("mq-deadline", 0, marks=pytest.mark.long),
+        pytest.param("none", 20480, marks=pytest.mark.long),
+    ],
+)
 def test_a_request_of_which_only_a_part_is_there(tmp_path: Path, scheduler: str, there_bytes: int) -> None:
     """The loop driver completes what it could read, asks again for the rest, and fails."""
     with loop_disk(tmp_path / "image", 16 * MIB, "--direct-io=on") as disk:
@@ -98,29 +104,35 @@ def test_overload_loses_nothing(tmp_path: Path) -> None:
     """As many requests as the machine can do, more at once than there are tags."""
     with tmpfs(tmp_path / "ram", "80M") as ram, loop_disk(ram / "image", 64 * MIB) as disk:
         load(disk, "--rw=write", "--bs=1M")
+        most = 0
         with recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run:
             before = disk.idle_stat()
-            load(disk, "--rw=randrw", "--rwmixread=90", "--bs=4k", "--ioengine=io_uring", "--iodepth=256",
-                 "--iodepth_batch_submit=32", "--time_based", "--runtime=3", "--norandommap",
-                 "--randrepeat=0")  # fmt: skip
+            words = [*FIO, f"--filename={disk.path}", "--rw=randrw", "--rwmixread=90", "--bs=4k",
+                     "--ioengine=io_uring", "--iodepth=256", "--iodepth_batch_submit=32", "--io_size=240M",
+                     "--norandommap", "--randrepeat=0"]  # fmt: skip
+            with subprocess.Popen(words, stdout=subprocess.DEVNULL) as fio:
+                while fio.poll() is None:
+                    most = max(most, sum(map(int, (disk.sysfs / "inflight").read_text().split())))
+                    time.sleep(0.01)
+            assert fio.returncode == 0
             after = disk.idle_stat()
         tags = int((disk.sysfs / "mq" / "0" / "nr_tags").read_text())
     assert_equals_diskstats(run, before, after)
     table = run.table("block")
+    assert len(table) >= 60_000
     seen = table[table["complete_ns"] > 0]
     # The kernel sometimes runs no BPF programs under interrupt load: such rows are there, without an end.
     unseen = len(table) - len(seen)
     assert unseen == run.source("block")["notes"]["end not seen (no latency)"]
-    assert unseen < 0.01 * len(table)
-    seconds = (int(table["issue_ns"].max()) - int(table["issue_ns"].min())) / 1e9
-    print(f"{len(table) / seconds:.0f} requests/s, {unseen} without an end")
-    assert len(table) > 5_000, "no load: nothing was tested"
-    # Never more in flight than the disk has tags, and nearly as many at some time.
+    # Never more in flight than the disk has tags, and as many as the kernel said. A tag is free, and the
+    # kernel counts one less, a moment after the tracer reads the clock: on each CPU one may be just there.
     times = np.concatenate([seen["issue_ns"], seen["complete_ns"]]).astype(np.int64)
     steps = np.repeat([1, -1], len(seen))
     at_once = int(np.cumsum(steps[np.lexsort((steps, times))]).max())
-    # A tag is free a moment before or after the tracer reads the clock.
-    assert tags // (16 if INSIDE else 2) < at_once <= tags + len(os.sched_getaffinity(0))
+    cpus = len(os.sched_getaffinity(0))
+    print(f"{most} in flight by the kernel, {at_once} by the table, {unseen} of {len(table)} without an end")
+    assert cpus + 1 < most <= at_once + unseen + cpus
+    assert at_once <= tags + cpus
 
 
 def test_killed_recorder_leaves_whole_records(tmp_path: Path) -> None:
@@ -151,7 +163,10 @@ def test_killed_recorder_leaves_whole_records(tmp_path: Path) -> None:
         assert_equals_diskstats(run, before, after)
 
 
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGHUP", "end of input"])
+@pytest.mark.parametrize(
+    "how",
+    ["SIGTERM", "end of input", *(pytest.param(how, marks=pytest.mark.long) for how in ("SIGINT", "SIGHUP"))],
+)
 def test_every_way_to_stop_leaves_a_whole_table(tmp_path: Path, how: str) -> None:
     with loop_disk(tmp_path / "image", 64 * MIB) as disk, tmpfs(tmp_path / "ram", "8M") as out:
         with recording(out / "out", "--collect", "block", "--disk", disk.name) as run:

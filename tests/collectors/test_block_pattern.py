@@ -31,7 +31,7 @@ from tests.collectors.recording import (
     same_pids,
 )
 
-pytestmark = [needs_root, needs_btf]
+pytestmark = [pytest.mark.root, needs_root, needs_btf]
 
 GIB = 1 << 30
 OP_OF = {"read": "read", "write": "write", "dsync": "write", "discard": "discard", "fsync": "flush"}
@@ -127,8 +127,17 @@ def count_bios(run: Recording, op: str, bio_bytes: int) -> Any:
     return rows
 
 
-@pytest.mark.parametrize("scheduler", ["none", "mq-deadline", "bfq"])
-@pytest.mark.parametrize("step", ["write", "write:-8k"])
+@pytest.mark.parametrize(
+    ("scheduler", "step"),
+    [
+        ("none", "write"),
+        ("mq-deadline", "write:-8k"),
+        pytest.param("none", "write:-8k", marks=pytest.mark.long),
+        pytest.param("mq-deadline", "write", marks=pytest.mark.long),
+        pytest.param("bfq", "write", marks=pytest.mark.long),
+        pytest.param("bfq", "write:-8k", marks=pytest.mark.long),
+    ],
+)
 def test_merges(tmp_path: Path, scheduler: str, step: str) -> None:
     with loop_disk(tmp_path / "image", GIB, "--direct-io=on") as disk:
         if scheduler not in disk.schedulers():

@@ -22,7 +22,7 @@ from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import Job, Run, make, needs_root
 from workloads import filesystems
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.root, needs_root]
 
 SMALL = {"ext4": "64M", "xfs": "300M", "btrfs": "128M"}
 # ext2 and ext3 have the driver, the mkfs and the fsck of ext4.
@@ -56,7 +56,9 @@ def compared(one: Path, folder: Path) -> None:
 
 
 @needs_btf
-@pytest.mark.parametrize("fs", HERE)
+@pytest.mark.parametrize(
+    "fs", [fs if fs in ("ext4", "xfs") else pytest.param(fs, marks=pytest.mark.long) for fs in HERE]
+)
 def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
     """A loop device is new: what the kernel counted of it is mkfs's and what came after."""
     if fs == "btrfs":

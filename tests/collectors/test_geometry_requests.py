@@ -36,11 +36,12 @@ from tests.collectors.test_block import LAZY_OFF, LOG_STRUCTURED, MOUNT, write_t
 from tests.collectors.test_block import MKFS as MKFS_ALL
 from workloads import filesystems
 
-pytestmark = [needs_root, needs_btf]
+pytestmark = [pytest.mark.root, needs_root, needs_btf]
 
 META, FUA, PREFLUSH = 2, 4, 8
 MKFS = {**MKFS_ALL, "ext4": ["mkfs.ext4", "-q", "-F", "-b", "4096", "-g", "8192", "-E", LAZY_OFF]}
 HERE = sorted(fs for fs in MKFS if filesystems.kernel_has(fs))
+QUICK = ("btrfs", "ext4", "xfs")
 Mask = npt.NDArray[np.bool_]
 
 
@@ -183,7 +184,9 @@ def check_others(traced: Traced) -> None:
         assert traced.inside(kind="journal").sum() > 3
 
 
-@pytest.mark.parametrize("fs", HERE)
+@pytest.mark.parametrize(
+    "fs", [fs if fs in QUICK else pytest.param(fs, marks=pytest.mark.long) for fs in HERE]
+)
 def test_requests_go_where_the_geometry_says(fs: str, tmp_path: Path) -> None:
     traced = Traced(tmp_path, fs)
     assert traced.warnings == []

@@ -24,13 +24,17 @@ from tests.collectors.blk_tracer import BlkTracer, blk_tracer
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import needs_root
 
+pytestmark = [pytest.mark.root, needs_root]
 LINE = r"^{} +([\d.]+) +([\d.]+) +([\d.]+) +(\d+)$"
 
 
-@pytest.fixture(params=["none", "mq-deadline", "bfq"])
-def traced(request: pytest.FixtureRequest, reader: Path, tmp_path: Path) -> tuple[BlkTracer, Imported, Path]:
+@pytest.fixture(scope="module", params=["none", "mq-deadline", pytest.param("bfq", marks=pytest.mark.long)])
+def traced(
+    request: pytest.FixtureRequest, reader: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[BlkTracer, Imported, Path]:
     """A disk's trace: reads and writes of up to 64 KiB, which nobody has to split, and merges."""
     scheduler: str = request.param
+    tmp_path = tmp_path_factory.mktemp("traced")
     folder = tmp_path / "trace"
     folder.mkdir()
     with loop_disk(tmp_path / "image", 128 * MIB, "--direct-io=on") as disk:
@@ -80,7 +84,6 @@ def sums(btt: str, stage: str) -> tuple[int, int, int, int]:
     return least, mean, most, int(found[4])
 
 
-@needs_root
 def test_stages_merges_and_plugs_are_btts(traced: tuple[BlkTracer, Imported, Path]) -> None:
     tracer, got, folder = traced
     btt = btt_of(folder)
@@ -127,7 +130,6 @@ def test_stages_merges_and_plugs_are_btts(traced: tuple[BlkTracer, Imported, Pat
     assert each and float(each[1]) == pytest.approx(sum(explicit) / len(explicit), abs=0.06)
 
 
-@needs_root
 def test_every_request_is_the_third_accounts(traced: tuple[BlkTracer, Imported, Path]) -> None:
     tracer, got, _ = traced
     truth = sorted(tuple(getattr(one, name) for name in PAIRED) for one in pair(tracer.events))
@@ -143,7 +145,6 @@ def test_every_request_is_the_third_accounts(traced: tuple[BlkTracer, Imported, 
     assert [(plug["plug_ns"], plug["unplug_ns"], plug["pid"]) for plug in got.plugs] == starts
 
 
-@needs_root
 def test_distances_are_btts_but_not_its_median(
     traced: tuple[BlkTracer, Imported, Path], tmp_path: Path
 ) -> None:
@@ -172,7 +173,6 @@ def test_distances_are_btts_but_not_its_median(
     assert summary.absolute_bytes[at] == truth[(len(truth) + 1) // 2 - 1] > 0
 
 
-@needs_root
 def test_without_a_scheduler_nothing_waits_in_one(
     traced: tuple[BlkTracer, Imported, Path], tmp_path: Path
 ) -> None:

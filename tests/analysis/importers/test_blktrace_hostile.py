@@ -144,7 +144,14 @@ def of_one_hash() -> npt.NDArray[np.uint64]:
     return chosen
 
 
-@pytest.mark.parametrize("what", ["elsewhere", "at one place", "of one hash", "many pids", "backwards"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "elsewhere",
+        "of one hash",
+        *(pytest.param(what, marks=pytest.mark.long) for what in ("at one place", "many pids", "backwards")),
+    ],
+)
 def test_memory_is_bounded(tmp_path: Path, what: str) -> None:
     """Two million bios that are never issued, in the ways that could fill a table or make a chain long."""
     count = 2_000_000

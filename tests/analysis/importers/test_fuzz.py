@@ -14,7 +14,7 @@ from tests.analysis.importers.blktrace_requests import Requests
 from tests.analysis.importers.test_text_formats import snoop_rows
 from tests.analysis.importers.text_seeds import EVENTS
 
-SECONDS = 15
+SECONDS = [2, pytest.param(15, marks=pytest.mark.long)]
 MEMORY_MB = 1024  # the checks alone take some hundred
 TREE = Path(__file__).resolve().parents[3]
 SOURCES = TREE / "analysis/importers"
@@ -34,16 +34,16 @@ def fuzzer(folder: Path, reader: Path, *flags: str) -> Path:
     return program
 
 
-def assert_no_fault_found(program: Path, folder: Path, seeds: list[bytes]) -> None:
+def assert_no_fault_found(program: Path, folder: Path, seeds: list[bytes], seconds: int) -> None:
     corpus = folder / "corpus"
     corpus.mkdir()
     for number, seed in enumerate(seeds):
         (corpus / str(number)).write_bytes(seed)
     done = subprocess.run(
-        [program, f"-max_total_time={SECONDS}", "-seed=1", "-timeout=20", f"-rss_limit_mb={MEMORY_MB}",
+        [program, f"-max_total_time={seconds}", "-seed=1", "-timeout=20", f"-rss_limit_mb={MEMORY_MB}",
          "-max_len=8192", "-close_fd_mask=1", f"-artifact_prefix={folder}/", corpus],
         env=os.environ | {"FUZZ_OUT": str(folder)}, cwd=folder, stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE, timeout=SECONDS * 20, check=False,
+        stderr=subprocess.PIPE, timeout=300, check=False,
     )  # fmt: skip
     said = "\n".join(
         line
@@ -56,22 +56,25 @@ def assert_no_fault_found(program: Path, folder: Path, seeds: list[bytes]) -> No
     print(said.splitlines()[-1])
 
 
-def test_blktrace_reader(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", SECONDS)
+def test_blktrace_reader(tmp_path: Path, seconds: int) -> None:
     notes = [process_note(1, 100, "a name"), timestamp_note(2, 1, 2, "<"), message_note(3, b"words")]
     seeds = []
     for seed, order in ((1, "<"), (2, ">"), (3, "<")):
         events = [*notes, *numbered(Requests(seed, dev(8, seed), count=6).events)]
         seeds.append(b"".join(event.pack(order) for event in events))
     seeds.append(b"CPU:1 [LOST 5 EVENTS]\n" + seeds[0][:500] + b"CPU:0 [LOST EVENTS]\n" + seeds[0][500:-3])
-    assert_no_fault_found(fuzzer(tmp_path, SOURCES / "blktrace_reader", "-DOF_FILE"), tmp_path, seeds)
+    program = fuzzer(tmp_path, SOURCES / "blktrace_reader", "-DOF_FILE")
+    assert_no_fault_found(program, tmp_path, seeds, seconds)
 
 
-def test_text_reader(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", SECONDS)
+def test_text_reader(tmp_path: Path, seconds: int) -> None:
     snoops = [
         snoop_rows(kind, queued, 5)[0] for kind in ("bcc -P", "libbpf-tools") for queued in (False, True)
     ]
     seeds = [text.encode() for text in [EVENTS, *snoops]]
-    assert_no_fault_found(fuzzer(tmp_path, SOURCES / "text_reader"), tmp_path, seeds)
+    assert_no_fault_found(fuzzer(tmp_path, SOURCES / "text_reader"), tmp_path, seeds, seconds)
 
 
 def test_the_fuzzer_finds_a_fault(tmp_path: Path) -> None:
@@ -86,5 +89,5 @@ def test_the_fuzzer_finds_a_fault(tmp_path: Path) -> None:
     (folder / "payload.c").write_text(source.replace(check, "i < text_left(text)"))
     with pytest.raises(AssertionError, match="crash-"):
         assert_no_fault_found(
-            fuzzer(tmp_path, folder), tmp_path, [b" dd-1 [0] 1.000: block_plug: [" + b"]" * 300 + b"\n"]
+            fuzzer(tmp_path, folder), tmp_path, [b" dd-1 [0] 1.000: block_plug: [" + b"]" * 300 + b"\n"], 2
         )

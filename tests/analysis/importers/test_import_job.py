@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -10,11 +11,20 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from analysis.__main__ import main
 from analysis.importers.blktrace import find_files
+from analysis.importers.trace import import_trace
+from analysis.measures.measured import measure
+from analysis.reports import text
+from analysis.reports.content import make_document
+from analysis.run import open_run
+from analysis.tables.load import load_tables
 from tests.analysis.importers.blktrace_files import (
     AHEAD,
     FLUSH,
@@ -36,12 +46,19 @@ START_NS = 10**12
 TRACES = ["sda", "sda.blktrace.0", "sda.blktrace", "sda.blktrace.2", "."]
 
 
-def run_job(cwd: Path, tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """python -m analysis, from a folder of the test's own."""
-    return subprocess.run(
-        [sys.executable, "-m", "analysis", *words],
-        cwd=cwd, env=os.environ | {"PYTHONPATH": str(tree)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def run_job(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What python -m analysis does, from a folder of the test's own; without a second's start each time."""
+    with contextlib.chdir(cwd), redirect_stdout(StringIO()) as said, redirect_stderr(StringIO()) as errors:
+        code = main(list(words))
+    return subprocess.CompletedProcess(words, code, said.getvalue(), errors.getvalue())
+
+
+def imported(cwd: Path, trace: str) -> str:
+    """Import a trace as `run`; return the report's text alone, without its figures."""
+    with contextlib.chdir(cwd):
+        run = open_run(import_trace(Path(trace), Path("run")))
+        tables = load_tables(run)
+        return text.render(make_document(run, tables, measure(run, tables)))
 
 
 def events() -> list[Event]:
@@ -60,9 +77,9 @@ def test_all_files_of_a_trace_are_found(tmp_path: Path, name: str) -> None:
     assert found == ("traces" if name == "." else "sda")
 
 
-def test_a_trace_becomes_a_run(tmp_path: Path, tree: Path) -> None:
+def test_a_trace_becomes_a_run(tmp_path: Path) -> None:
     write_cpus(tmp_path / "traces", "sda", events())
-    done = run_job(tmp_path, tree, "import", "traces/sda")
+    done = run_job(tmp_path, "import", "traces/sda")
     assert done.returncode == 0, done.stderr
     run = (tmp_path / "runs" / "latest").resolve()
     assert run.parent == (tmp_path / "runs").resolve() and "import" in run.name
@@ -72,7 +89,7 @@ def test_a_trace_becomes_a_run(tmp_path: Path, tree: Path) -> None:
     assert facts["start_realtime"] == "2023-11-14T22:13:20Z"
     assert facts["imported"]["file_count"] == 4
     assert not {"filesystem", "workload", "kernel", "machine"} & facts.keys()  # nobody knows them
-    text = " ".join((run / "report.txt").read_text().split())
+    said = " ".join((run / "report.txt").read_text().split())
     for words in (
         "imported from blktrace",
         "a block trace has no lock waits (remedy: record with make trace or make watch)",
@@ -80,17 +97,17 @@ def test_a_trace_becomes_a_run(tmp_path: Path, tree: Path) -> None:
         "a block trace has no system counters",
         "class is unknown",
     ):
-        assert words in text
+        assert words in said
     for words in ("is not known, all figures are marked", "no phase table", "no lock table", "not readable"):
-        assert words not in text
+        assert words not in said
     for file in ("report.html", "iograph.png", "iograph.svg", "tables/block.parquet", "losses.json"):
         assert (run / file).stat().st_size > 0
-    again = run_job(tmp_path, tree, "report", "runs/latest")
+    again = run_job(tmp_path, "report", "runs/latest")
     assert again.returncode == 0, again.stderr
     assert "Seekmeter" in again.stdout
 
 
-def test_several_devices_are_named_by_their_files(tmp_path: Path, tree: Path) -> None:
+def test_several_devices_are_named_by_their_files(tmp_path: Path) -> None:
     """A volume on a disk, both traced: the report says that bytes count on each."""
     pdu = dev(253, 0).to_bytes(4, "big") + dev(8, 0).to_bytes(4, "big") + bytes(8)
     upper = [
@@ -112,25 +129,22 @@ def test_several_devices_are_named_by_their_files(tmp_path: Path, tree: Path) ->
     ]
     write_cpus(tmp_path, "dm-0", numbered(upper))
     write_cpus(tmp_path, "sda", numbered(lower))
-    done = run_job(tmp_path, tree, "import", "--out=run", ".")
-    assert done.returncode == 0, done.stderr
+    report = imported(tmp_path, ".")
     assert not (tmp_path / "runs").exists()
     facts = json.loads((tmp_path / "run/run.json").read_text())
     devices = [facts["device"], *facts["more_devices"]]
     assert {device["dev"]: device["name"] for device in devices} == {"253:0": "dm-0", "8:0": "sda"}
-    text = " ".join((tmp_path / "run/report.txt").read_text().split())
-    assert "253:0 lies on 8:0 and both were traced" in text
-    assert "253:0 takes bios, not requests" in text
+    words = " ".join(report.split())
+    assert "253:0 lies on 8:0 and both were traced" in words
+    assert "253:0 takes bios, not requests" in words
 
 
-def test_what_was_lost_is_marked(tmp_path: Path, tree: Path) -> None:
+def test_what_was_lost_is_marked(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     write_dump(path, events())
     path.write_bytes(path.read_bytes()[:-20])
-    done = run_job(tmp_path, tree, "import", "--out=run", "trace")
-    assert done.returncode == 0, done.stderr
-    text = " ".join((tmp_path / "run/report.txt").read_text().split())
-    assert "block: 1 lost" in text and "events cut off by the end of a file" in text
+    words = " ".join(imported(tmp_path, "trace").split())
+    assert "block: 1 lost" in words and "events cut off by the end of a file" in words
 
 
 @pytest.mark.parametrize(
@@ -152,7 +166,7 @@ def test_what_was_lost_is_marked(tmp_path: Path, tree: Path) -> None:
         ("x" * 300, ""),
     ],
 )
-def test_what_is_no_trace(tmp_path: Path, tree: Path, trace: str, says: str) -> None:
+def test_what_is_no_trace(tmp_path: Path, trace: str, says: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").write_text("hello\n")
     (tmp_path / "zero").write_bytes(b"")
@@ -164,7 +178,7 @@ def test_what_is_no_trace(tmp_path: Path, tree: Path, trace: str, says: str) -> 
     (tmp_path / "untimed").write_text(" dd-1 [000] 12345: block_rq_issue: 8,0 R 4096 () 0 + 8 [dd]\n")
     (tmp_path / "others").write_text(" dd-1 [000] 1.000001: sched_switch: prev_comm=dd\n")
     (tmp_path / "broken").write_text(" dd-1 [000] 1.000001: block_rq_issue: 8,0 R\n")
-    done = run_job(tmp_path, tree, "import", trace)
+    done = run_job(tmp_path, "import", trace)
     assert done.returncode == 2, done.stderr
     assert says in done.stderr and "Traceback" not in done.stderr
     assert all(line.startswith("seekmeter: ") for line in done.stderr.splitlines())
@@ -185,12 +199,11 @@ def test_a_program_that_is_not_there(tmp_path: Path, tree: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_text_without_queueing_becomes_a_run(tmp_path: Path, tree: Path) -> None:
+def test_text_without_queueing_becomes_a_run(tmp_path: Path) -> None:
     """biosnoop: the report has its latencies, no stage that nobody measured, and says what is not known."""
-    text, rows = snoop_rows("bcc", False)
-    (tmp_path / "snoop.txt").write_text(text + "hello\n0.1 dd 1 sda R")
-    done = run_job(tmp_path, tree, "import", "--out=run", "snoop.txt")
-    assert done.returncode == 0, done.stderr
+    trace, rows = snoop_rows("bcc", False)
+    (tmp_path / "snoop.txt").write_text(trace + "hello\n0.1 dd 1 sda R")
+    report = imported(tmp_path, "snoop.txt")
     facts = json.loads((tmp_path / "run/run.json").read_text())
     assert facts["imported"]["format"] == "biosnoop" and facts["imported"]["lines"] == len(rows) + 2
     assert {facts["device"]["name"], facts["more_devices"][0]["name"]} == {"sda", "nvme0n1"}
@@ -198,25 +211,24 @@ def test_text_without_queueing_becomes_a_run(tmp_path: Path, tree: Path) -> None
     assert losses["lost"] == {"events cut off by the end of a file": 1}
     assert losses["notes"]["lines that are no events"] == 1
     assert not (tmp_path / "run/raw/translated").exists()
-    text = (tmp_path / "run/report.txt").read_text()
     reads = sorted(row[5] - row[4] for row in rows if row[1] == "read")  # type: ignore[operator]
     slowest = f"{reads[-1] / 1e6:.3g} ms"
     assert any(
         line.split()[:3] == ["read", "D2C", str(len(reads))] and line.endswith(slowest)
-        for line in text.splitlines()
+        for line in report.splitlines()
     ), slowest
-    figures = text[: text.index("[Q2D: queue to issue")]
+    figures = report[: report.index("[Q2D: queue to issue")]
     assert "Q2D" not in figures
-    words = " ".join(text.split())
+    words = " ".join(report.split())
     assert "when requests were queued is not known: there is no Q2D, and Q2C is D2C" in words
     assert "times count from biosnoop's first row" in words and "imported from biosnoop" in words
 
 
-def test_a_taken_place_is_refused(tmp_path: Path, tree: Path) -> None:
+def test_a_taken_place_is_refused(tmp_path: Path) -> None:
     write_dump(tmp_path / "trace", events())
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
-    done = run_job(tmp_path, tree, "import", "--out=taken", "trace")
+    done = run_job(tmp_path, "import", "--out=taken", "trace")
     assert done.returncode == 2 and "taken is there already" in done.stderr
 
 
@@ -225,8 +237,8 @@ def test_an_interrupted_import_says_so(tmp_path: Path, tree: Path) -> None:
     write_dump(tmp_path / "part", events())
     data = (tmp_path / "part").read_bytes()
     with (tmp_path / "trace").open("wb") as file:
-        for _ in range(8_000):  # some hundred MB
-            file.write(data)
+        file.write(data)
+        file.truncate(1 << 40)  # a hole that takes an hour to read
     started = subprocess.Popen(
         [sys.executable, "-m", "analysis", "import", "--out=run", "trace"],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tree)}, stderr=subprocess.PIPE, text=True,
@@ -235,24 +247,24 @@ def test_an_interrupted_import_says_so(tmp_path: Path, tree: Path) -> None:
     while not (tmp_path / "run/raw/recorder/block.rec").exists():
         assert started.poll() is None
     os.killpg(started.pid, signal.SIGINT)
-    _, said = started.communicate(timeout=60)
+    _, said = started.communicate(timeout=300)
     assert started.returncode == 1 and "Traceback" not in said, said
     facts = json.loads((tmp_path / "run/run.json").read_text())
     assert facts["state"] == "interrupted"
     assert any("interrupted" in warning for warning in facts["warnings"])
     (tmp_path / "trace").unlink()
-    report = run_job(tmp_path, tree, "report", "run")
+    report = run_job(tmp_path, "report", "run")
     assert report.returncode == 0, report.stderr
     assert "this run's state is 'interrupted'" in (tmp_path / "run/report.txt").read_text()
 
 
-def test_a_trace_of_flushes_alone(tmp_path: Path, tree: Path) -> None:
+def test_a_trace_of_flushes_alone(tmp_path: Path) -> None:
     """iowatcher crashes on it. No data, so no seeks and no throughput, but the flushes' lives."""
     flush = [Event(START_NS + 10**7 * i, "Q", 0, 0, WRITE | FLUSH, 50) for i in range(20)]
     flush += [Event(e.t_ns + 100, "D", 0, 0, READ | FLUSH | FS, 7) for e in flush]
     flush += [Event(e.t_ns + 5000, "C", 0, 0, READ | FLUSH | FS, 0) for e in flush[20:]]
     write_dump(tmp_path / "dump", numbered(flush))
-    done = run_job(tmp_path, tree, "import", "--out=run", "dump")
+    done = run_job(tmp_path, "import", "--out=run", "dump")
     assert done.returncode == 0, done.stderr
     report = (tmp_path / "run/report.txt").read_text()
     assert re.search(r"^ *(flush +)?D2C +5\.00 us", report, re.MULTILINE)

@@ -76,7 +76,14 @@ def test_lines_changed(translator: Path, reader: Path, tmp_path: Path, data: st.
     translates(translator, reader, tmp_path, bytes(text[: len(text) - data.draw(st.integers(0, 60))]))
 
 
-@pytest.mark.parametrize("what", ["lines", "one line", "disks", "threads", "zeros"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "one line",
+        "threads",
+        *(pytest.param(what, marks=pytest.mark.long) for what in ("lines", "disks", "zeros")),
+    ],
+)
 def test_memory_does_not_grow(tmp_path: Path, what: str) -> None:
     """Some 60 MB of what could fill a table or a buffer."""
     path = tmp_path / "text"
