@@ -162,6 +162,8 @@ def test_what_was_not_asked_for_is_no_gap_in_the_report(traced: Job) -> None:
     assert report.endswith(f"WARNINGS AND GAPS {'-' * 62}\n  - none\n"), report[-1000:]
     assert not [line for line in report.splitlines() if line.startswith("!!") and "emulated" not in line]
     assert "not available: locks was not asked for (name it in COLLECT)" in report
+
+
 def surely_recorded(run: Run) -> tuple[int, int]:
     """When the recorder was at work for sure: it starts after the blk tracer and stops before it."""
     start_ns: int = run.facts["clock"]["record_start_ns"]

@@ -98,6 +98,8 @@ def test_mounted_where_we_stand_in_a_namespace_of_our_own(loop: LoopDevice, tmp_
         cwd=TREE, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert f"{loop.path} is mounted on {tmp_path}: unmount it" in done.stderr, done.stderr
+
+
 def test_mounted_by_a_process_that_has_another_root(loop: LoopDevice, tmp_path: Path) -> None:
     """The first process of that namespace does not see the mount: it lies outside its root."""
     run("mkfs.ext2", "-q", loop.path)
