@@ -23,7 +23,7 @@ from tests.collectors.test_block import LAZY_OFF
 from workloads.filesystems import kernel_has
 from workloads.with_words import SCRIPTS, of_script, our_scripts
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.root, needs_root]
 TRACEFS = Path("/sys/kernel/tracing")
 SECONDS = 60 * (10 if EMULATED else 1)
 
@@ -50,10 +50,28 @@ class Traced:
 
 
 @contextmanager
+def tracefs() -> Iterator[None]:
+    """It is mounted."""
+    mine = not any(TRACEFS.iterdir())
+    try:
+        if mine:
+            subprocess.run(["mount", "-t", "tracefs", "none", TRACEFS], check=True)
+        yield
+    finally:
+        if mine:  # unless somebody else uses it by now
+            subprocess.run(["umount", TRACEFS], check=False, capture_output=True)
+
+
+@contextmanager
 def traced(name: str, folder: Path, module: str | None = None) -> Iterator[Traced]:
     """Run a script of ours while the block runs. module: what brings its tracepoints, if not there yet."""
-    if not any(TRACEFS.iterdir()):
-        subprocess.run(["mount", "-t", "tracefs", "none", TRACEFS], check=True)
+    with tracefs(), traced_there(name, folder, module) as said:
+        yield said
+
+
+@contextmanager
+def traced_there(name: str, folder: Path, module: str | None) -> Iterator[Traced]:
+    """The same, where tracefs is mounted."""
     if module is not None:
         if not kernel_has(module):
             pytest.skip(f"this kernel has no {module}: use one that has it")
@@ -152,7 +170,7 @@ def test_journal_commits(tmp_path: Path) -> None:
 
 def test_writeback_reasons(tmp_path: Path) -> None:
     with (
-        formatted(tmp_path, 256 * MIB, "mkfs.ext4", "-q", "-F") as disk,
+        formatted(tmp_path, 256 * MIB, "mkfs.ext4", "-q", "-F", "-E", LAZY_OFF) as disk,
         mounted(disk.path, tmp_path / "mnt") as place,
     ):
         os.sync()
@@ -164,9 +182,12 @@ def test_writeback_reasons(tmp_path: Path) -> None:
     assert 8 * MIB // 4096 <= pages < 8 * MIB // 4096 + 300  # and some of metadata
     by_sync = said.value(f"@pages[{number(disk)}, sync]")
     assert by_sync == sum(int(line["pages"]) for line in rounds if line["reason"] == "sync")
-    assert by_sync > 0.9 * pages  # the flusher's five seconds may have been over
+    assert by_sync > 0  # some may have been written by the flusher before
+    summed = re.findall(rf"^@pages\[{number(disk)}, \w+\]: (\d+)$", said.text, re.MULTILINE)
+    assert sum(map(int, summed)) == pages
     # The names that the script has for the kernel's numbers are the kernel's.
-    form = (TRACEFS / "events/writeback/writeback_start/format").read_text()
+    with tracefs():
+        form = (TRACEFS / "events/writeback/writeback_start/format").read_text()
     names = dict(re.findall(r'\{ (\d+), "(\w+)" \}', form))
     ours = dict(re.findall(r'@name\[(\d+)\] = "(\w+)"', (SCRIPTS / "writeback_reasons.bt").read_text()))
     assert len(names) > 5
@@ -187,9 +208,14 @@ def test_xfs_log(tmp_path: Path) -> None:
                 return [int(word) for word in line.split()[1:]]
 
             write_and_sync(place, 12)
-            time.sleep(0.5)  # what is on its way arrives
-            at_end = counted()
-            noted_ns = time.monotonic_ns()
+            deadline = time.monotonic() + SECONDS
+            while True:  # until what is on its way has arrived, and nothing new has come
+                at_end = counted()
+                time.sleep(0.1)
+                noted_ns = time.monotonic_ns()
+                if counted() == at_end:
+                    break
+                assert time.monotonic() < deadline, "the log does not come to rest"
     then = [line for line in said.lines("write", dev) if int(line["ns"]) < noted_ns]
     assert len(then) == at_end[0] >= 12
     # The kernel counts whole blocks, and the header of each write.
@@ -228,8 +254,9 @@ def test_btrfs_transactions(tmp_path: Path) -> None:
     assert len(then) == int(found[1]) >= 7
     assert len([line for line in then if line["comm"] == "sync"]) == 7
     assert sum(int(line["fsyncs"]) for line in every) == 5
-    generations = [int(line["generation"]) for line in every]
-    assert generations == sorted(set(generations))
+    # Each commit has the number after the last one's; the next transaction may have begun before its end.
+    ahead = [int(line["generation"]) - at for at, line in enumerate(every)]
+    assert max(ahead) - min(ahead) <= 1
     assert all(int(line["cowed"]) > 0 for line in then[-6:])
 
 
