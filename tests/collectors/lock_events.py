@@ -3,6 +3,10 @@
 
 Every event goes to a ring buffer of a private tracefs instance and is paired here by the rules of the
 tracepoints (a new begin of the same lock by the same thread changes between spinning and sleeping).
+
+Probes of a tracepoint run in the order in which they were attached. So at each event a tracer attached before
+the recorder reads the clock before it, and a tracer attached after the recorder reads the clock after it: the
+recorder's time lies between the two, however long an interrupt or a hypervisor stops the CPU meanwhile.
 """
 
 from __future__ import annotations
@@ -10,14 +14,18 @@ from __future__ import annotations
 import os
 import re
 import struct
-import subprocess
 import sys
+import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from tests.collectors.loop_disk import mounted
 
 BUFFER_KB = 40960
 PAGE_BYTES = 65536  # at least a page of any kernel
@@ -39,6 +47,8 @@ class Event:
     begin: bool
     flags: frozenset[str]
     ret: int
+    cpu: int
+    until_ns: int = 0  # the same event by the tracer that was attached last; 0: it was not there
 
 
 @dataclass
@@ -48,10 +58,8 @@ class Waits:
     kinds: set[str] = field(default_factory=set)
     count: int = 0
     failed: int = 0
-    spin_ns: int = 0
-    sleep_ns: int = 0
-    max_ns: int = 0
-    phases: int = 0
+    spin_ns: tuple[int, int] = (0, 0)  # at least, at most
+    sleep_ns: tuple[int, int] = (0, 0)
     maybe_unseen: int = 0  # of the count: where the kernel may run no BPF program
 
 
@@ -75,20 +83,34 @@ class LockEvents:
     def _write(self, name: str, value: str) -> None:
         (self.instance / name).write_text(value)
 
-    def start(self) -> None:
+    def start(self, chosen: str) -> None:
         self._write("trace_clock", "mono")
         self._write("buffer_size_kb", str(BUFFER_KB))
+        if chosen:
+            self._write("events/lock/contention_begin/filter", chosen)
+            self._write("events/lock/contention_begin/enable", "1")
+            return
         self._write("events/task/enable", "1")
         self._write("events/lock/enable", "1")
         self.unseen = maybe_unseen()
 
+    def _stats(self) -> list[dict[str, str]]:
+        """What each CPU's buffer says of itself."""
+        return [
+            dict(line.split(": ") for line in stats.read_text().splitlines())
+            for stats in self.instance.glob("per_cpu/cpu*/stats")
+        ]
+
+    def entries(self) -> int:
+        """Events so far."""
+        return sum(int(stats["entries"]) for stats in self._stats())
+
     def finish(self) -> None:
         self._write("events/lock/enable", "0")
         self._write("events/task/enable", "0")
-        for stats in self.instance.glob("per_cpu/cpu*/stats"):
-            lost = dict(line.split(": ") for line in stats.read_text().splitlines())
-            assert int(lost["overrun"]) == 0, "the tracer's own buffer is too small for this test"
-            assert int(lost["dropped events"]) == 0
+        for stats in self._stats():
+            assert int(stats["overrun"]) == 0, "the tracer's own buffer is too small for this test"
+            assert int(stats["dropped events"]) == 0
         layouts = {
             layout.number: layout
             for path in (
@@ -100,14 +122,14 @@ class LockEvents:
             for layout in [Layout.read(self.instance / "events" / path)]
         }
         records = [
-            record
+            (t_ns, int(cpu.parent.name.removeprefix("cpu")), data)
             for cpu in self.instance.glob("per_cpu/cpu*/trace_pipe_raw")
             for page in _pages(cpu)
-            for record in _records(page)
+            for t_ns, data in _records(page)
         ]
         self.unseen |= maybe_unseen()
         names: dict[int, str] = {}  # a thread has its maker's name until it is renamed
-        for t_ns, data in sorted(records, key=lambda record: record[0]):
+        for t_ns, cpu_number, data in sorted(records, key=lambda record: record[0]):
             layout = layouts.get(int.from_bytes(data[:2], sys.byteorder))
             if layout is None:
                 continue
@@ -130,6 +152,7 @@ class LockEvents:
                         begin=begin,
                         flags=frozenset(name for name, bit in FLAGS.items() if flags & bit),
                         ret=0 if begin else layout.number_in(data, "ret"),
+                        cpu=cpu_number,
                     )
                 )
 
@@ -210,58 +233,82 @@ def kind_of(flags: frozenset[str]) -> str:
     return "rwsem" if flags & {"READ", "WRITE"} else "semaphore"
 
 
+def between(first: list[Event], last: list[Event]) -> list[Event]:
+    """The first tracer's events, each with the last tracer's clock where that one was there."""
+    times: dict[tuple[int, int, int, bool], list[int]] = {}
+    places: dict[tuple[int, int, int, bool], list[int]] = {}
+    both = list(first)
+    for place, event in enumerate(first):
+        key = (event.cpu, event.pid, event.lock, event.begin)
+        times.setdefault(key, []).append(event.t_ns)
+        places.setdefault(key, []).append(place)
+    for event in last:
+        key = (event.cpu, event.pid, event.lock, event.begin)
+        at = bisect_right(times.get(key, []), event.t_ns) - 1
+        if at >= 0:
+            place = places[key][at]
+            both[place] = replace(first[place], until_ns=event.t_ns)
+    return both
+
+
+def _add(sum_ns: tuple[int, int], since: Event, until: Event) -> tuple[int, int]:
+    """The sum and one phase more: at least from after its begin to before its end."""
+    return (
+        sum_ns[0] + max(0, until.t_ns - since.until_ns),
+        sum_ns[1] + until.until_ns - since.t_ns,
+    )
+
+
 def pair(events: list[Event], unseen: set[int]) -> dict[int, Waits]:
     """Waits by lock; ends without begin and begins without end are left out."""
     waits: dict[int, Waits] = {}
-    open_waits: dict[tuple[int, int], tuple[bool, int, int, int]] = {}  # spinning, since, spin, sleep
+    open_waits: dict[tuple[int, int], list[Event]] = {}  # the begins of its phases
     for event in events:
         key = (event.pid, event.lock)
-        spinning = "SPIN" in event.flags
-        if event.begin and key not in open_waits:
-            open_waits[key] = (spinning, event.t_ns, 0, 0)
+        if event.begin:
+            open_waits.setdefault(key, []).append(event)
             waits.setdefault(event.lock, Waits()).kinds.add(kind_of(event.flags))
-            waits[event.lock].phases += 1
             continue
         if key not in open_waits:
             continue
-        was_spinning, since, spin, sleep = open_waits[key]
-        spin += (event.t_ns - since) * was_spinning
-        sleep += (event.t_ns - since) * (not was_spinning)
         lock = waits[event.lock]
-        if event.begin:
-            open_waits[key] = (spinning, event.t_ns, spin, sleep)
-            lock.phases += 1
-            continue
-        del open_waits[key]
+        begins = open_waits.pop(key)
+        for since, until in pairwise([*begins, event]):
+            if "SPIN" in since.flags:
+                lock.spin_ns = _add(lock.spin_ns, since, until)
+            else:
+                lock.sleep_ns = _add(lock.sleep_ns, since, until)
         lock.count += 1
         lock.maybe_unseen += event.pid in unseen
         lock.failed += event.ret < 0
-        lock.spin_ns += spin
-        lock.sleep_ns += sleep
-        lock.max_ns = max(lock.max_ns, spin + sleep)
     return waits
 
 
 @contextmanager
-def lock_events(folder: Path) -> Iterator[LockEvents]:
-    """Record the lock tracepoints of the whole system while the block runs."""
-    tracefs, mounted = Path("/sys/kernel/tracing"), False
-    if not (tracefs / "instances").is_dir():
-        tracefs = folder / "tracefs"
-        tracefs.mkdir()
-        subprocess.run(["mount", "-t", "tracefs", "none", tracefs], check=True)
-        mounted = True
-    instance = tracefs / "instances" / f"seekmeter-test-{os.getpid()}"
-    instance.mkdir()
-    try:
-        if not (instance / "events" / "lock" / "contention_begin").is_dir():
-            pytest.skip("the kernel has no lock:contention_begin: use Linux 5.19 or newer")
-        stream = LockEvents(instance)
-        stream.start()
-        yield stream
-        stream.finish()
-    finally:
-        (instance / "events" / "enable").write_text("0")
-        instance.rmdir()
-        if mounted:
-            subprocess.run(["umount", tracefs], check=True)
+def _tracefs(folder: Path) -> Iterator[Path]:
+    """Where it is mounted, or mounted for as long as the block runs."""
+    tracefs = Path("/sys/kernel/tracing")
+    if (tracefs / "instances").is_dir():
+        yield tracefs
+        return
+    with mounted("none", folder / "tracefs", "-t", "tracefs") as tracefs:
+        yield tracefs
+
+
+@contextmanager
+def lock_events(folder: Path, chosen: str = "") -> Iterator[LockEvents]:
+    """Record the lock tracepoints while the block runs: all, or the begins that a kernel's filter chooses."""
+    with _tracefs(folder) as tracefs:
+        instance = tracefs / "instances" / f"seekmeter-test-{os.getpid()}-{time.monotonic_ns()}"
+        try:
+            instance.mkdir()
+            if not (instance / "events" / "lock" / "contention_begin").is_dir():
+                pytest.skip("the kernel has no lock:contention_begin: use Linux 5.19 or newer")
+            stream = LockEvents(instance)
+            stream.start(chosen)
+            yield stream
+            stream.finish()
+        finally:
+            if instance.is_dir():
+                (instance / "events" / "enable").write_text("0")
+                instance.rmdir()

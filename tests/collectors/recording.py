@@ -24,6 +24,7 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of linux/proc_ns.h
 INSIDE = "SEEKMETER_GUEST" in os.environ
 EMULATED = "SEEKMETER_EMULATED_CPUS" in os.environ
 SLOWER = 20 if INSIDE else 1
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 needs_root = pytest.mark.root
@@ -149,16 +150,15 @@ def cgroup() -> Iterator[Path]:
     if not roots:
         pytest.skip("no cgroup2 is mounted: mount -t cgroup2 none /mnt")
     folder = Path(roots[0]) / f"seekmeter-test-{os.getpid()}-{time.monotonic_ns()}"
-    folder.mkdir()
     try:
+        folder.mkdir()
         yield folder
     finally:
         deadline = time.monotonic() + 60
-        while True:
+        while folder.is_dir():
             try:
                 folder.rmdir()
-                break
-            except OSError:
+            except OSError:  # those who ended are still in it
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
@@ -182,6 +182,19 @@ def let_go(child: subprocess.Popen[str]) -> None:
     """Let it end, and wait for that."""
     child.send_signal(signal.SIGUSR1)
     child.communicate(timeout=120)
+
+
+def stolen_ns() -> int:
+    """CPU time of all CPUs since the boot that the hypervisor took; a tick of each may be missing."""
+    return int(Path("/proc/stat").read_text().split()[8]) * TICK_NS
+
+
+def until_stopped(pid: int) -> None:
+    """Until SIGSTOP has stopped all of its threads."""
+    deadline = time.monotonic() + 60
+    while any(") T " not in stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")):
+        assert time.monotonic() < deadline, "it does not stop"
+        time.sleep(0.001)
 
 
 def run_inside(folder: Path, words: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:

@@ -5,7 +5,8 @@
  *
  *   append_storm FILE THREADS APPENDS     each thread makes APPENDS of 4 KiB
  *
- * Prints one JSON object: appends made, each thread's wall time added up, and that of the whole.
+ * Prints one JSON object: appends made, each thread's wall time added up, that of the whole, and the time that the
+ * threads ran or were kept from running, by the kernel's account.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,7 +21,7 @@
 
 static int appends;
 static const char *path;
-static unsigned long long wall_ns;
+static unsigned long long wall_ns, run_ns;
 
 static unsigned long long now_ns(void)
 {
@@ -30,10 +31,24 @@ static unsigned long long now_ns(void)
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
+/* Of this thread: on a CPU and waiting for one (Documentation/scheduler/sched-stats.rst). */
+static unsigned long long ran_ns(void)
+{
+	unsigned long long on_ns, queued_ns;
+	FILE *in = fopen("/proc/thread-self/schedstat", "r");
+
+	if (!in || fscanf(in, "%llu %llu", &on_ns, &queued_ns) != 2) {
+		perror("append_storm: schedstat");
+		exit(1);
+	}
+	fclose(in);
+	return on_ns + queued_ns;
+}
+
 static void *storm(void *block)
 {
 	int file = open(path, O_CREAT | O_WRONLY | O_APPEND | O_DIRECT, 0644);
-	unsigned long long begin_ns = now_ns();
+	unsigned long long ran_before_ns = ran_ns(), begin_ns = now_ns();
 
 	for (int i = 0; i < appends; i++)
 		if (write(file, block, BLOCK) != BLOCK) {
@@ -41,6 +56,7 @@ static void *storm(void *block)
 			exit(1);
 		}
 	__atomic_fetch_add(&wall_ns, now_ns() - begin_ns, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&run_ns, ran_ns() - ran_before_ns, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -67,7 +83,7 @@ int main(int argc, char **argv)
 			return 1;
 	for (int i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
-	printf("{\"appends\":%d,\"thread_wall_ns\":%llu,\"wall_ns\":%llu}\n", count * appends,
-	       wall_ns, now_ns() - begin_ns);
+	printf("{\"appends\":%d,\"thread_wall_ns\":%llu,\"wall_ns\":%llu,\"run_ns\":%llu}\n",
+	       count * appends, wall_ns, now_ns() - begin_ns, run_ns);
 	return 0;
 }

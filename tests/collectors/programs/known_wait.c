@@ -53,14 +53,29 @@ static void put_back(void)
 	/* nothing outlives the process */
 }
 
-/* The holder is in the fault, its lock taken, when this returns. */
+/* Until it has left its CPU, whatever wakes it. */
+static void until_it_sleeps(int tid)
+{
+	unsigned long long end_ns = now_ns() + PATIENCE_S * 1000000000ULL;
+
+	while (sleeps_in_call(tid) < 0) {
+		if (now_ns() > end_ns) {
+			errno = ETIMEDOUT;
+			die("it does not sleep");
+		}
+		usleep(1000);
+	}
+}
+
+/* The holder sleeps in the fault, its lock taken, when this returns. */
 static void start_holding(long (*call)(void), int cpu)
 {
+	struct actor *holder = start("holder", call, cpu);
 	struct uffd_msg message;
 
-	start("holder", call, cpu);
 	if (read(uffd, &message, sizeof(message)) != sizeof(message))
 		die("no fault");
+	until_it_sleeps(holder->tid);
 }
 
 static void withhold(void)

@@ -3,7 +3,7 @@
  * Spinlock waits inside spinlock waits: two threads on two CPUs fight for one page table's lock, and timers that
  * expire on both CPUs at the same moment fight for their process's signal lock, in the interrupt.
  *
- *   nested_storm SECONDS
+ *   nested_storm MS
  *
  * Prints one JSON object: the calls that take the first lock, and the signals.
  */
@@ -24,7 +24,7 @@
 
 static char *pages;
 static struct timespec first;
-static unsigned long long calls, signals, end_s;
+static unsigned long long calls, signals, end_ns;
 static pthread_barrier_t ready;
 
 static void count_signal(int number)
@@ -62,7 +62,7 @@ static void *fight(void *cpu)
 			check(mincore(pages, TABLE, resident), "mincore");
 		__atomic_fetch_add(&calls, 100, __ATOMIC_RELAXED);
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((unsigned long long)now.tv_sec < end_s);
+	} while (now.tv_sec * 1000000000ULL + now.tv_nsec < end_ns);
 	timer_delete(timer);
 	return NULL;
 }
@@ -82,9 +82,7 @@ int main(int argc, char **argv)
 		pages[i] = 1;
 	check(sigaction(SIGRTMIN, &action, NULL), "sigaction");
 	clock_gettime(CLOCK_MONOTONIC, &first);
-	end_s = first.tv_sec + 1 + atoi(argv[1]);
-	first.tv_sec += 1;
-	first.tv_nsec = 0;
+	end_ns = first.tv_sec * 1000000000ULL + first.tv_nsec + atoi(argv[1]) * 1000000ULL;
 	pthread_barrier_init(&ready, NULL, CPUS);
 	for (long i = 0; i < CPUS; i++)
 		check(pthread_create(&threads[i], NULL, fight, (void *)i), "pthread_create");

@@ -2,10 +2,11 @@
 /*
  * Threads renaming files between directories of one file system: sleeping waits for directory and rename locks.
  *
- *   rename_storm DIR THREADS RENAMES      each thread makes RENAMES renames of its own file
+ *   rename_storm DIR THREADS RENAMES      each thread makes RENAMES renames (an even number) of its own file
  *
  * Prints one JSON object: renames made, and each thread's wall time added up.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,6 +26,12 @@ static unsigned long long now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+/* It may be there from the run before. */
+static int make_dir(const char *name)
+{
+	return mkdir(name, 0755) && errno != EEXIST;
 }
 
 static void *storm(void *argument)
@@ -54,8 +61,8 @@ int main(int argc, char **argv)
 	}
 	count = atoi(argv[2]);
 	renames = atoi(argv[3]);
-	if (count < 1 || count > MAX_THREADS || chdir(argv[1]) || mkdir("d0", 0755) ||
-	    mkdir("d1", 0755)) {
+	if (count < 1 || count > MAX_THREADS || chdir(argv[1]) || make_dir("d0") ||
+	    make_dir("d1")) {
 		perror("rename_storm");
 		return 1;
 	}
