@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The locks source's CPU samples against perf's, taken at the same time, and against the tracepoints' times.
 
-Samples are few, so figures agree within what chance allows: SIGMAS standard deviations of a count, and on top
-of that the share of it that the two ways of looking differ by for known reasons (said where it is used).
+Samples are few, so figures agree within what chance allows: SIGMAS standard deviations of a count (once in a
+million more), the time in which the threads or their CPUs did not run, and the share by which the two ways of
+looking differ for known reasons (said where it is used).
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.stats import poisson
 
 from tests.collectors.recording import (
     INSIDE,
     RECORDER,
+    TICK_NS,
     Recording,
     cgroup,
     compile_program,
@@ -34,14 +37,15 @@ from tests.collectors.recording import (
     read_table,
     recording,
     run_inside,
+    stolen_ns,
 )
 
-pytestmark = [needs_root, needs_btf]
-SIGMAS = 4
+pytestmark = [pytest.mark.root, needs_root, needs_btf]
+SIGMAS = 5
 SAMPLE_HZ = 997
-ENOUGH = 50 if INSIDE else 200
+ENOUGH = 50 if INSIDE else 100
 PERF_HZ = 1499  # not ours: two timers of one length would stay at one distance
-SECONDS = "4"
+SECONDS = "4" if INSIDE else "2"
 BINS = ("--bin-ms", "500")  # a recorder that gets no CPU for a while is not late with these
 RWSEM_SPIN = ("osq_lock", "rwsem_spin_on_owner", "rwsem_optimistic_spin")
 # An interrupt in the middle of a spin belongs to the wait, but is no spinning; long on emulated CPUs.
@@ -56,7 +60,7 @@ class Samples:
     begin_ns: int
     end_ns: int
     off_ns: (
-        int  # time the program's threads had no CPU: a spinning wait goes on meanwhile, the spinning does not
+        int  # the program's threads had no CPU, or it was stolen: waits go on meanwhile, spinning does not
     )
     samples: npt.NDArray[np.void]
     waits: npt.NDArray[np.void]
@@ -114,6 +118,7 @@ def take_once(tmp_path: Path, mode: str) -> Samples:
         SECONDS,
         str(tmp_path / "file"),
     ]
+    stolen = -stolen_ns()
     with (
         cgroup() as group,
         recording(tmp_path / "out", "--collect", "locks", "--cgroup", str(group), *BINS) as run,
@@ -123,6 +128,7 @@ def take_once(tmp_path: Path, mode: str) -> Samples:
         child = run_inside(group, perf)
         facts = json.loads(child.communicate(timeout=300)[0])
         assert child.returncode == 0
+    stolen += stolen_ns() + TICK_NS * (os.cpu_count() or 1)
     header, samples = read_table(run.out / "lock_sample.rec")
     bin_ns = header["bin_ns"]
     begin_ns = (facts["begin_ns"] // bin_ns + 1) * bin_ns
@@ -132,7 +138,7 @@ def take_once(tmp_path: Path, mode: str) -> Samples:
         run,
         begin_ns,
         end_ns,
-        facts["off_ns"],
+        facts["off_ns"] + stolen,
         samples[(samples["bin_ns"] >= begin_ns) & (samples["bin_ns"] < end_ns)],
         waits[(waits["bin_ns"] >= begin_ns) & (waits["bin_ns"] < end_ns)],
         {-1: [""]} | {stack["stack_id"]: functions(stack["frames"]) for stack in run.lines("stack")},
@@ -161,17 +167,25 @@ def assert_same_share(mine: int, perfs: int, seconds: float) -> None:
     assert abs(p - q) < SIGMAS * sigma + (0.02 if INSIDE else 0.005), (mine, perfs, p, q, sigma)
 
 
+def assert_same_time(samples: int, spin_ns: int, off_ns: int) -> None:
+    """So many samples are of a time that the tracepoints say, but for what of it was no spinning."""
+    chance_ns = SIGMAS * math.sqrt(samples) / SAMPLE_HZ * 1e9
+    sampled_ns = samples / SAMPLE_HZ * 1e9
+    assert sampled_ns <= 1.02 * spin_ns + chance_ns, (sampled_ns, spin_ns)
+    assert sampled_ns >= (1 - INTERRUPTED) * spin_ns - off_ns - chance_ns, (sampled_ns, spin_ns, off_ns)
+
+
 def test_rwsem_spinning_that_no_tracepoint_shows(tmp_path: Path) -> None:
     taken = take(tmp_path, "file", "spin_unseen")
     seconds = (taken.end_ns - taken.begin_ns) / 1e9
     mine, perfs = taken.innermost(taken.doing("spin_unseen")), Counter(taken.perf)
     for name in RWSEM_SPIN:
         assert_same_share(mine[name], perfs[name], seconds)
-    assert sum(mine[name] for name in RWSEM_SPIN) > ENOUGH / 2
+    assert sum(mine[name] for name in RWSEM_SPIN) > 0
     # The loop around them may be part of the slow path, which does other things too, with its wait open.
     spun = mine["rwsem_down_write_slowpath"]
     limit = perfs["rwsem_down_write_slowpath"] * SAMPLE_HZ / PERF_HZ
-    assert spun <= limit + SIGMAS * math.sqrt(limit + spun) + 3
+    assert spun <= limit + SIGMAS * math.sqrt(limit + spun + 1)
     # None of it is in a spin that the tracepoints show, and all of it is the workload's.
     for row in taken.doing("spin_seen"):
         assert "rwsem_down_write_slowpath" not in taken.stacks[int(row["stack_id"])]
@@ -184,8 +198,14 @@ def test_rwsem_spinning_that_no_tracepoint_shows(tmp_path: Path) -> None:
     assert taken.waits["spin_ns"][taken.waits["kind"] == rwsem].sum() == 0
 
 
-def test_mutex_spinning_is_seen_for_as_long_as_the_tracepoints_say(tmp_path: Path) -> None:
-    taken = take(tmp_path, "pipe", "spin_seen")
+@pytest.fixture(scope="module")
+def pipe(tmp_path_factory: pytest.TempPathFactory) -> Samples:
+    """Of a writer and a reader of one pipe."""
+    return take(tmp_path_factory.mktemp("pipe"), "pipe", "spin_seen")
+
+
+def test_mutex_spinning_is_seen_for_as_long_as_the_tracepoints_say(pipe: Samples) -> None:
+    taken = pipe
     seconds = (taken.end_ns - taken.begin_ns) / 1e9
     seen, unseen = taken.doing("spin_seen"), taken.doing("spin_unseen")
     mine = taken.innermost(seen)
@@ -195,18 +215,17 @@ def test_mutex_spinning_is_seen_for_as_long_as_the_tracepoints_say(tmp_path: Pat
 
     count = pipe_samples(taken, seen)
     assert count > ENOUGH / 2
-    # None of a mutex's spinning is out of the tracepoints' sight.
-    assert pipe_samples(taken, unseen) <= 0.01 * count + 2
+    # None of a mutex's spinning is out of the tracepoints' sight, but for a hundredth before and after them.
+    assert pipe_samples(taken, unseen) <= poisson.isf(1e-6, 0.01 * count)
 
     period_ns = int(seen["period_ns"][0])
     assert period_ns == 1_000_000_000 // SAMPLE_HZ
     spin_ns = int(pipe_waits(taken)["spin_ns"].sum())
-    slack = SIGMAS * math.sqrt(count) * period_ns + INTERRUPTED * spin_ns + taken.off_ns
-    assert abs(count * period_ns - spin_ns) < slack, (count * period_ns, spin_ns, taken.off_ns)
+    assert_same_time(count, spin_ns, taken.off_ns)
 
 
-def test_a_running_holder_is_found_with_its_stack(tmp_path: Path) -> None:
-    taken = take(tmp_path, "pipe", "holding")
+def test_a_running_holder_is_found_with_its_stack(pipe: Samples) -> None:
+    taken = pipe
     waits = pipe_waits(taken)
     lock = np.unique(waits["lock_id"][waits["count"] == waits["count"].max()])
     holding = taken.doing("holding")
@@ -217,8 +236,7 @@ def test_a_running_holder_is_found_with_its_stack(tmp_path: Path) -> None:
     assert np.all(mine["in_workload"] == 1)
     # Two threads, two CPUs: while one spins the other holds the lock, and runs.
     spin_ns = int(waits["spin_ns"][np.isin(waits["lock_id"], lock)].sum())
-    slack = SIGMAS * math.sqrt(count) / SAMPLE_HZ * 1e9 + INTERRUPTED * spin_ns + taken.off_ns
-    assert abs(count * int(mine["period_ns"][0]) - spin_ns) < slack, (count, spin_ns, taken.off_ns)
+    assert_same_time(count, spin_ns, taken.off_ns)
 
 
 def is_pipe(frames: list[str]) -> bool:
@@ -242,39 +260,36 @@ def pipe_waits(taken: Samples) -> npt.NDArray[np.void]:
 @contextmanager
 def busy_cpus() -> Iterator[None]:
     """No CPU is idle in the block: an idle CPU's timers may be late by what its hypervisor likes."""
-    burn = "import os,sys\nos.sched_setaffinity(0,{int(sys.argv[1])})\nos.nice(19)\nwhile True: pass"
-    burners = [subprocess.Popen(["python3", "-c", burn, str(cpu)]) for cpu in sorted(os.sched_getaffinity(0))]
-    try:
-        time.sleep(0.5)
+    burn = "import os,sys\nos.sched_setaffinity(0,{int(sys.argv[1])})\nos.nice(19)\nprint(flush=True)\n"
+    burn += "while True: pass"
+    with ExitStack() as burners:
+        for cpu in sorted(os.sched_getaffinity(0)):
+            words = ["python3", "-c", burn, str(cpu)]
+            burner = burners.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE))
+            burners.callback(burner.kill)
+            assert burner.stdout is not None
+            burner.stdout.readline()
         yield
-    finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
-
-
-def stolen_seconds() -> float:
-    """CPU time that the hypervisor gave to others, of all CPUs, since the boot."""
-    ticks = int(Path("/proc/stat").read_text().split()[8])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def test_every_cpu_is_sampled_at_the_rate(tmp_path: Path) -> None:
-    with busy_cpus(), recording(tmp_path / "out", "--collect", "locks") as run:
-        stolen = -stolen_seconds()
-        time.sleep(4)
+    begin_ns = time.monotonic_ns()
+    with busy_cpus(), recording(tmp_path / "out", "--collect", "locks", *BINS) as run:
+        stolen = -stolen_ns()
+        time.sleep(2)
         run.stop()
-        stolen += stolen_seconds()
+        over_ns = time.monotonic_ns()
+        stolen += stolen_ns()
     notes = run.source("locks")["notes"]
-    seconds = (run.stopped_ns - run.ready["monotonic_ns"]) / 1e9
-    expected = SAMPLE_HZ * seconds * (os.cpu_count() or 1)
-    # Emulated CPUs are not run at times, and their timers late by as much: what they leave out is counted.
-    # A CPU that the hypervisor has stopped takes no samples: at most as many as would have come in that time.
-    missing = SAMPLE_HZ * stolen
-    assert (0.02 if INSIDE else 0.93) * expected - missing < notes["CPU samples"] < 1.03 * expected
+    per_ns = SAMPLE_HZ * (os.cpu_count() or 1) / 1e9
+    least, most = (run.stopped_ns - run.ready["monotonic_ns"]) * per_ns, (over_ns - begin_ns) * per_ns
+    # The timers were there from when the recorder was ready until told to stop: they rang or were late.
     left_out = notes["CPU samples left out (idle CPU, interrupts off)"]
-    allowed = (0.15 if INSIDE else 0.03) * expected
-    assert expected - allowed - missing < notes["CPU samples"] + left_out < expected + allowed
+    rounding = 1 + (os.cpu_count() or 1)
+    assert least - rounding <= notes["CPU samples"] + left_out <= most + rounding
+    # On a busy CPU few are late, but for emulated CPUs, and for those that the hypervisor has stopped.
+    stolen += TICK_NS * (os.cpu_count() or 1)
+    assert left_out <= (0.98 if INSIDE else 0.1) * least + SAMPLE_HZ * stolen / 1e9
     # What is in the table is what was counted.
     table = run.table("lock_sample")
     kept = notes["CPU samples in spinning functions"] + notes["CPU samples holding what others wait for"]
@@ -284,14 +299,15 @@ def test_every_cpu_is_sampled_at_the_rate(tmp_path: Path) -> None:
 
 def test_without_perf_events_the_waits_are_recorded_all_the_same(tmp_path: Path) -> None:
     wrapper = compile_program("no_perf_events", tmp_path)
-    storm = compile_program("pipe_storm", tmp_path)
+    holder = compile_program("pipe_holder", tmp_path)
     out = tmp_path / "out"
     out.mkdir()
     words = [str(word) for word in (wrapper, RECORDER, "--out", out, "--collect", "locks")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["collectors"]["locks"]["state"] == "on"
-        subprocess.run([storm, "2", "2", "2" if INSIDE else "1"], check=True, capture_output=True)
+        # A wait of a known length.
+        subprocess.run([holder, "1", "10"], check=True, capture_output=True)
         process.communicate(timeout=60)
     locks = json.loads((out / "losses.json").read_text())["collectors"]["locks"]
     assert (
