@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import (
     Recording,
     cgroup,
@@ -30,24 +31,26 @@ from tests.collectors.recording import (
     read_table,
     recording,
     run_inside,
+    until_stopped,
 )
 
-pytestmark = [needs_root, needs_btf]
+pytestmark = [pytest.mark.root, needs_root, needs_btf]
+# Bins so long that a recorder which gets no CPU for a while is not late with them.
+BINS = ("--collect", "calls", "--bin-ms", "2000")
 
 NO_PATH = {"sync", "msync", "io_uring", "aio"}  # calls that name no file: their target is unknown
 OFFSET_NS = 3_000  # entering and leaving the kernel, and the tracing itself: only in the caller's time
+# So many of some 350 reads may be much longer for the caller alone, by an interrupt between its clock and the
+# call. That is about a microsecond of each read: 5,000 interrupts a second hit two; 20, once in 10^12.
+INTERRUPTED = 20
 
 
 @contextmanager
 def file_system(folder: Path) -> Iterator[tuple[Path, str]]:
     """A tmpfs of its own, and its device number as the kernel's mountinfo gives it."""
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
-    try:
+    with tmpfs(folder, "100%"):
         mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
         yield folder, next(mount[2] for mount in mounts if mount[4] == str(folder))
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 def totals(run: Recording) -> dict[tuple[str, str], dict[str, int]]:
@@ -94,12 +97,8 @@ def run_known(tmp_path: Path, inside: bool, *words: str) -> tuple[Recording, dic
     with (
         file_system(tmp_path / "fs") as (folder, device),
         cgroup() as group,
-        # A recorder that gets no CPU for a while is not late with such bins.
-        recording(
-            tmp_path / "out", "--collect", "calls", "--target-dev", device, "--cgroup", str(group),
-            "--bin-ms", "500",
-        ) as run,
-    ):  # fmt: skip
+        recording(tmp_path / "out", *BINS, "--target-dev", device, "--cgroup", str(group)) as run,
+    ):
         if inside:
             output = run_inside(group, [program, folder]).communicate(timeout=60)[0]
         else:
@@ -108,8 +107,14 @@ def run_known(tmp_path: Path, inside: bool, *words: str) -> tuple[Recording, dic
     return run, facts
 
 
-def test_every_call_byte_and_error_is_exact(tmp_path: Path) -> None:
-    run, facts = run_known(tmp_path, inside=True)
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, dict[str, Any]]:
+    """known_calls as the workload."""
+    return run_known(tmp_path_factory.mktemp("known"), inside=True)
+
+
+def test_every_call_byte_and_error_is_exact(known: tuple[Recording, dict[str, Any]]) -> None:
+    run, facts = known
     mine = totals(run)
     for name, expected in facts["families"].items():
         target = "unknown" if name in NO_PATH else "target"
@@ -128,15 +133,15 @@ def test_every_call_byte_and_error_is_exact(tmp_path: Path) -> None:
     assert_balanced(run)
 
 
-def test_latency_percentiles_match_the_callers_clock(tmp_path: Path) -> None:
-    run, facts = run_known(tmp_path, inside=True)
+def test_latency_percentiles_match_the_callers_clock(known: tuple[Recording, dict[str, Any]]) -> None:
+    run, facts = known
     reads = reads_on_target(run)
     hist = reads["hist"].sum(axis=0)
     own = np.sort(np.array([took for took, _ in facts["read_ns"]]))
     assert len(own) == hist.sum()
     # Each call is within what the program measured. It may be much shorter where the thread lost its CPU on
     # the way back from the kernel: so many of the program's may be longer than the calls of their rank.
-    switched = sum(lost for _, lost in facts["read_ns"])
+    switched = sum(lost for _, lost in facts["read_ns"]) + INTERRUPTED
     for share in (0.5, 0.9):
         rank = int(share * (len(own) - 1))
         bucket = int(np.searchsorted(np.cumsum(hist), rank + 1))
@@ -155,18 +160,16 @@ def test_a_call_of_known_length_and_its_bin(tmp_path: Path) -> None:
     with (
         file_system(tmp_path / "fs") as (folder, device),
         cgroup() as group,
-        recording(
-            tmp_path / "out", "--collect", "calls", "--target-dev", device, "--cgroup", str(group)
-        ) as run,
+        recording(tmp_path / "out", *BINS, "--target-dev", device, "--cgroup", str(group)) as run,
     ):
         (folder / "file").write_bytes(bytes(1000))
-        child = run_inside(group, [program, folder / "file", "350"])
-        facts = json.loads(child.communicate(timeout=30)[0])
+        child = run_inside(group, [program, folder / "file", "150"])
+        facts = json.loads(child.communicate(timeout=120)[0])
         if child.returncode == 77:
             pytest.skip("the kernel has no userfaultfd: use one with CONFIG_USERFAULTFD")
     slow = reads_on_target(run)
     assert len(slow) == 1
-    assert facts["given_ns"] - facts["fault_ns"] >= 350_000_000
+    assert facts["given_ns"] - facts["fault_ns"] >= 150_000_000
     assert facts["given_ns"] - facts["fault_ns"] < slow["max_ns"][0] <= facts["end_ns"] - facts["begin_ns"]
     bucket = int(np.flatnonzero(slow["hist"][0])[-1])
     assert lower_edge(bucket) <= slow["max_ns"][0] < lower_edge(bucket + 1)
@@ -188,8 +191,14 @@ def test_watching_everything_leaves_the_recorder_out(tmp_path: Path) -> None:
     with file_system(tmp_path / "fs") as (folder, device):
         # The recorder's own tables are on the file system it watches.
         (folder / "work").mkdir()
-        with recording(folder / "out", "--collect", "calls,counters", "--target-dev", device) as run:
-            time.sleep(1)
+        words = ["--collect", "calls,counters", "--target-dev", device, "--bin-ms", "300"]
+        with recording(folder / "out", *words) as run:
+            # It has written.
+            deadline = time.monotonic() + 60
+            size = (folder / "out/counter.rec").stat().st_size
+            while (folder / "out/counter.rec").stat().st_size == size:
+                assert time.monotonic() < deadline, "no counters are written"
+                time.sleep(0.02)
             output = subprocess.run(
                 [program, folder / "work"], check=True, capture_output=True, text=True
             ).stdout
@@ -240,10 +249,10 @@ def test_a_recorder_that_is_late_counts_what_it_lost(tmp_path: Path) -> None:
         ) as run,
     ):
         run.process.send_signal(signal.SIGSTOP)
-        time.sleep(0.3)
+        until_stopped(run.process.pid)
+        time.sleep(0.1)  # more bins than there is room for
         facts = json.loads(run_inside(group, [program, folder]).communicate(timeout=60)[0])
         run.process.send_signal(signal.SIGCONT)
-        time.sleep(0.2)
     state = run.source("calls")
     assert state["seen"] >= sum(family["count"] for family in facts["families"].values())
     assert state["lost"]["recorder late"] > 0
@@ -269,7 +278,7 @@ def test_a_full_disk_leaves_whole_records_and_lines(tmp_path: Path) -> None:
         subprocess.run(["mount", "-o", "remount,size=192k", small], check=True)
         words = ["--collect", "locks,calls,counters", "--target-dev", device]
         with recording(small / "out", *words) as run:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while small_space(small) and time.monotonic() < deadline:
                 subprocess.run([program, folder], check=True, capture_output=True)
             assert small_space(small) == 0, "the disk did not fill up: nothing was tested"
