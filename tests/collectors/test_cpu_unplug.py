@@ -19,6 +19,7 @@ from tests.collectors.recording import INSIDE, compile_program, needs_btf, needs
 
 ONLINE = Path("/sys/devices/system/cpu/cpu1/online")
 pytestmark = [
+    pytest.mark.root,
     needs_root,
     needs_btf,
     pytest.mark.skipif(not INSIDE, reason="takes a CPU away: in a virtual machine, test_inside_machine.py"),

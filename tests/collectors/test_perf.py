@@ -18,13 +18,20 @@ import numpy.typing as npt
 import pytest
 
 from collectors import perf, perf_samples
-from tests.collectors.recording import EMULATED, compile_program, needs_root, read_table
+from tests.collectors.recording import (
+    EMULATED,
+    TICK_NS,
+    compile_program,
+    needs_root,
+    read_table,
+    stolen_ns,
+)
 from tests.collectors.sessions import Job, Run, wait_for
 from workloads.machines.choice import GUEST
 
-pytestmark = needs_root
 SECONDS = 60 * (15 if EMULATED else 1)
-PHASE_MS = 2000
+PHASE_MS = 1000
+SIGMAS = 5  # of a count of samples: by chance more once in a million
 HERTZ = perf.hertz(os.cpu_count() or 1)
 PERIOD_NS = 10**9 // HERTZ
 
@@ -50,6 +57,13 @@ def samples_of(run: Run) -> tuple[npt.NDArray[np.void], dict[int, list[str]]]:
     return table, {line["stack_id"]: line["frames"] for line in map(json.loads, lines)}
 
 
+def cpu_ns_at_the_end_of(child: subprocess.Popen[bytes]) -> int:
+    """Wait for it; the CPU time that it used."""
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return int((used.ru_utime + used.ru_stime) * 1e9)
+
+
 def statistics(run: Run) -> int:
     """Samples in perf.data by perf report, which must not mind whose file it is."""
     data = run.path / "raw/perf.data"
@@ -61,6 +75,8 @@ def statistics(run: Run) -> int:
     return int(found[1])
 
 
+@pytest.mark.root
+@needs_root
 def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
     program = compile_program("seventy_thirty", tmp_path)
     command = f"(nice {program} 1 >other; true); exec {program} {PHASE_MS}"
@@ -72,10 +88,12 @@ def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL,
     )
     try:
+        stolen_s = -stolen_ns() / 1e9
         run = run_job(tmp_path / "run", DIR=str(tmp_path), COLLECT="counters perf", CMD=command)
+        stolen_s += (stolen_ns() + TICK_NS * (os.cpu_count() or 1)) / 1e9
     finally:
         noise.kill()
-        noise.wait()
+        noise_ns = cpu_ns_at_the_end_of(noise)
     table, stacks = samples_of(run)
     source = run.losses["collectors"]["perf"]
     assert source["state"] == "on"
@@ -85,20 +103,23 @@ def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
     assert (np.diff(table["t_ns"].astype(np.int64)) >= 0).all()
     assert (table["period_ns"] == PERIOD_NS).all()
 
-    # All CPUs, idle or not, so often a second as it should be.
-    facts = run.facts["perf"]
-    wanted = (facts["stop_ns"] - facts["start_ns"]) / 1e9 * HERTZ * (os.cpu_count() or 1)
-    assert abs(len(table) - wanted) < 0.05 * wanted + 20
+    # All CPUs, idle or not, so often a second as it should be: never oftener from first to last sample,
+    # and nearly as often from when it had begun until it was told to end, but when the CPUs were stolen.
+    facts, cpus = run.facts["perf"], os.cpu_count() or 1
+    assert len(table) <= (int(table["t_ns"][-1] - table["t_ns"][0]) / PERIOD_NS + 1) * cpus
+    wanted = (facts["stop_ns"] - facts["start_ns"]) / PERIOD_NS * cpus
+    assert len(table) > 0.9 * wanted - cpus - stolen_s * HERTZ
 
     # The workload's CPU time is what its own clock says; the other one's is none of it.
     inside = table[table["in_workload"] == 1]
     own_ns = int(run.output.split()[-1])
     mine = inside[np.char.startswith(inside["comm"], b"seventy_thirty")]
     expected = own_ns / PERIOD_NS
-    assert abs(len(mine) - expected) < 4 * sqrt(expected) + 0.03 * expected
+    assert abs(len(mine) - expected) < SIGMAS * sqrt(expected) + 0.03 * expected + stolen_s * HERTZ
     others = table[(table["in_workload"] == 0) & np.char.startswith(table["comm"], b"seventy_thirty")]
     assert set(np.unique(others["pid"])) == {noise.pid}
-    assert len(others) > 100
+    expected = noise_ns / PERIOD_NS  # also before and after the recording
+    assert 0 < len(others) < 1.03 * expected + SIGMAS * sqrt(expected) + stolen_s * HERTZ
     assert noise.pid not in inside["pid"]
 
     # 7 to 3 in one phase, one function alone in the other.
@@ -110,9 +131,9 @@ def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
         seventy, thirty = user.count("spend_seventy"), user.count("spend_thirty")
         both = seventy + thirty
         if phase["name"] == "mixed":
-            assert abs(seventy / both - 0.7) < 4 * sqrt(0.7 * 0.3 / both)
+            assert abs(seventy / both - 0.7) < SIGMAS * sqrt(0.7 * 0.3 / both)
         else:
-            assert seventy > 50
+            assert seventy > 0
             assert thirty == 0
 
     report = run.report()
@@ -121,7 +142,7 @@ def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
     assert found, told
     counted, sampled = float(found[1]), float(found[3])
     assert found[2] == found[4] == "s"
-    assert sampled == pytest.approx(counted, rel=0.1)
+    assert abs(sampled - counted) <= 0.1 * counted + stolen_s
     assert re.search(r"^  mixed .*\n", told, re.MULTILINE)
     # The folded stacks are all busy time, to rounding.
     folded = (run.path / "on_cpu.folded").read_text().splitlines()
@@ -132,8 +153,10 @@ def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
     assert "<svg" in (run.path / "on_cpu.svg").read_text()[:200]
 
 
+@pytest.mark.root
+@needs_root
 def test_kernel_functions_and_the_file_system(tmp_path: Path) -> None:
-    command = "dd if=/dev/zero of=f bs=64k count=6000 conv=fsync status=none"
+    command = "dd if=/dev/zero of=f bs=64k count=2000 conv=fsync status=none"
     run = run_job(tmp_path / "run", FS="ext4", SIZE="1G", COLLECT="block perf", CMD=command)
     table, stacks = samples_of(run)
     mine = table[(table["in_workload"] == 1) & (table["comm"] == b"dd")]
@@ -144,6 +167,8 @@ def test_kernel_functions_and_the_file_system(tmp_path: Path) -> None:
     assert kernel > 0.5 * len(mine)  # all that it does is system calls
 
 
+@pytest.mark.root
+@needs_root
 def test_it_cannot_sample(tmp_path: Path) -> None:
     """The run goes on, and says why there are no samples, and what to do."""
     place = tmp_path / "bin"
@@ -165,6 +190,8 @@ def test_it_cannot_sample(tmp_path: Path) -> None:
     assert not (job.run.path / "on_cpu.svg").exists()
 
 
+@pytest.mark.root
+@needs_root
 @pytest.mark.parametrize("who", ["perf", "session"])
 def test_killed(who: str, tmp_path: Path) -> None:
     job = Job("trace", tmp_path / "run", None, DIR=str(tmp_path), COLLECT="perf", CMD="sleep 600")
@@ -194,6 +221,8 @@ def test_killed(who: str, tmp_path: Path) -> None:
     wait_for(lambda: job.left_behind() == [], SECONDS)
 
 
+@pytest.mark.root
+@needs_root
 def test_samples_that_are_lost_are_counted(tmp_path: Path) -> None:
     """perf record with hardly any room, and then as many lost as perf's own warning says."""
     data = tmp_path / "perf.data"
@@ -212,17 +241,25 @@ def test_samples_that_are_lost_are_counted(tmp_path: Path) -> None:
         "-o",
         data,
     ]
-    done = subprocess.run([*argv, "--", "sleep", "1"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*argv, "--", "sleep", "0.3"], capture_output=True, text=True, check=True)
     counts = perf_samples.convert(data, tmp_path / "perf", 50_000, None)
     rows = len(read_table(tmp_path / "perf/cpu_sample.rec")[1])
     assert counts.samples == rows > 100
     assert counts.not_read == 0
     said = re.search(r"Processed (\d+) .* lost ([\d.]+)%", done.stderr)
     if said:
-        processed, share = int(said[1]), float(said[2]) / 100
-        assert counts.lost == pytest.approx(share * processed, rel=0.05, abs=0.0001 * processed)
+        # Of all its events: our samples, and notes of what programs map, which its statistics have apart.
+        processed, lost = int(said[1]), float(said[2]) / 100 * int(said[1])
+        words: list[str | Path] = ["perf", "report", "--stats", "-i", data]
+        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        _, _, _, *parts = re.split(r"^(.+) stats:$", told, flags=re.MULTILINE)  # the first is of all
+        notes = [text for name, text in zip(parts[::2], parts[1::2], strict=True) if name != "cpu-clock"]
+        found = re.findall(r"LOST_SAMPLES events:\s+(\d+)", "".join(notes))
+        lost_notes = sum(map(int, found))
+        rounding = 0.00005 * processed + 1
+        assert lost - lost_notes - rounding <= counts.lost <= lost + rounding
     else:
-        assert counts.lost < 0.02 * counts.samples
+        assert counts.lost <= 0.05 * (counts.lost + counts.samples)  # what perf warns of is more
 
 
 def test_odd_names_and_frames() -> None:

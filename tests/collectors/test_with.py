@@ -51,6 +51,7 @@ def run_job(out: Path, place: Path | None = None, **words: str) -> Job:
     return job
 
 
+@pytest.mark.root
 @needs_root
 def test_ours_the_users_and_a_missing_one(tmp_path: Path) -> None:
     own = script(
@@ -105,8 +106,9 @@ def test_ours_the_users_and_a_missing_one(tmp_path: Path) -> None:
     assert max(map(len, report.splitlines())) <= 80
 
 
+@pytest.mark.root
 @needs_root
-def test_what_ends_by_itself_fails_or_will_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ends_by_itself_or_fails(tmp_path: Path) -> None:
     """Tools that are none of bcc's, so that they do what the test wants: their programs are tried below."""
     place = tmp_path / "bin"
     tool(place, "brief", "#!/bin/sh\necho one line\n")
@@ -132,6 +134,13 @@ def test_what_ends_by_itself_fails_or_will_not_end(tmp_path: Path, monkeypatch: 
     report = " ".join(job.run.report().split())
     assert "it ended at once with status 7 (no luck today)" in report
 
+
+@pytest.mark.root
+@needs_root
+@pytest.mark.long  # the session waits for half a minute
+def test_what_will_not_end(tmp_path: Path) -> None:
+    place = tmp_path / "bin"
+    place.mkdir()
     own = script(tmp_path, "stubborn.bt", 'BEGIN { printf("here\\n"); } interval:s:1 { @n = count(); }')
     deaf = place / "bpftrace"  # bpftrace, but what is sent to it goes nowhere
     deaf.write_text(
@@ -157,6 +166,7 @@ def test_what_ends_by_itself_fails_or_will_not_end(tmp_path: Path, monkeypatch: 
     assert "stubborn: 1 lost (its last output)" in job.said
 
 
+@pytest.mark.root
 @needs_root
 def test_one_that_dies_during_the_run_and_one_that_is_off_are_said_first(tmp_path: Path) -> None:
     place = tmp_path / "bin"
@@ -217,6 +227,7 @@ def test_nothing_is_left(number: signal.Signals, tmp_path: Path) -> None:
     wait_for(lambda: job.left_behind() == [])
 
 
+@pytest.mark.root
 @needs_root
 def test_a_tool_of_bcc(tmp_path: Path) -> None:
     """Where the kernel's headers are, it works; elsewhere the run says that they are missing."""
@@ -227,7 +238,7 @@ def test_a_tool_of_bcc(tmp_path: Path) -> None:
         SIZE="128M",
         COLLECT="block",
         WITH="bcc:vfsstat",
-        CMD="dd if=/dev/zero of=f bs=4k count=3000 status=none; sleep 3",
+        CMD="dd if=/dev/zero of=f bs=4k count=3000 status=none; sleep 3",  # it prints once a second
     )
     entry = job.run.facts["with"][0]
     if entry["state"] == "on":
@@ -239,6 +250,7 @@ def test_a_tool_of_bcc(tmp_path: Path) -> None:
         assert entry["why"].startswith("it ended at once")
 
 
+@pytest.mark.root
 @needs_root
 def test_watch_too(tmp_path: Path) -> None:
     disk = next(path.name for path in sorted(Path("/sys/block").iterdir()) if not path.name.startswith("ram"))
