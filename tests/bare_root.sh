@@ -28,13 +28,13 @@ cannot() {
 
 # make_root: SUITE's base root, from the mirror and with the sources that this machine's own release has
 make_root() {
-	local name=$1 mirror uri release own
+	local name=$1 mirror uri release own lists
 	# shellcheck source=/dev/null
 	own=$(. /etc/os-release && echo "$VERSION_CODENAME")
 	# One line for each of main's lists: where it is, its release, its archive's label.
 	# shellcheck disable=SC2016 # apt's own words
-	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' | grep ' main$' | sort -u >"$place/lists"
-	mirror=${MIRROR:-$(sed -n "s/ $own main\$//p" "$place/lists" | head -n 1)}
+	lists=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' | grep ' main$' | sort -u)
+	mirror=${MIRROR:-$(sed -n "s/ $own main\$//p" <<<"$lists" | head -n 1)}
 	[ -n "$mirror" ] || cannot "apt has no source of $own here: say the archive of $name with MIRROR=URL"
 	say "making $place/$name from $mirror"
 	rm -rf "$place/$name.part"
@@ -43,7 +43,7 @@ make_root() {
 	if [ -z "${MIRROR:-}" ]; then # its updates too, as they are named here
 		while read -r uri release _; do
 			echo "deb $uri ${release/#"$own"/"$name"} main"
-		done <"$place/lists" >"$place/$name.part/etc/apt/sources.list"
+		done <<<"$lists" >"$place/$name.part/etc/apt/sources.list"
 	fi
 	rm -f "$place/$name.part"/var/cache/apt/archives/*.deb
 	mv "$place/$name.part" "$place/$name"
@@ -134,4 +134,4 @@ export -f inside
 export place suite
 unshare --mount setpriv --pdeathsig KILL bash -euc 'inside "$@"' inside "$copy" \
 	env -i HOME=/root USER=root TERM="${TERM:-dumb}" "${network[@]}" \
-	PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+	PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@" 8>&- # the lock is this script's alone
