@@ -22,7 +22,7 @@ SECONDS = 600
 # The contention tracepoints came with Linux 5.19.
 LOCKS_SINCE = "5.19"
 # Requests and bytes beside /proc/diskstats; calls and bytes of a known program; waits for a mutex beside the
-# kernel's event tracer, and one wait of a known length for an rwsem.
+# kernel's event tracer, and by name; one wait of a known length for an rwsem.
 TRUTH = {
     "block": ("test_block.py::test_a_mixed_workload[ext4]",),
     "calls": ("test_calls.py::test_every_call_byte_and_error_is_exact",),
@@ -30,6 +30,7 @@ TRUTH = {
     "locks": (
         "test_locks.py::test_pipe_storm_counts_every_wait_and_splits_it",
         "test_lock_truth.py::test_a_file_held_by_a_sleeper[ext4]",
+        "test_lock_names.py::test_the_mutex_of_a_pipe",
     ),
 }
 

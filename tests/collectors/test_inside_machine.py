@@ -16,7 +16,8 @@ from tests.collectors.inside_machine import TREE, Case, Inside, inside
 
 pytestmark = [pytest.mark.vm, pytest.mark.long]
 SECONDS = 1800
-# test_fio.py is not among them: it asks for latencies that agree to microseconds, and most CPUs are emulated.
+# Not test_fio.py, which asks for latencies that agree to microseconds, as most CPUs are emulated; nor
+# test_counters.py, which asks what a program reads in /proc, but for what test_each_kernel.py has of it.
 FILES = (
     "test_block",
     "test_block_blkparse",
@@ -24,7 +25,6 @@ FILES = (
     "test_block_faults",
     "test_blktrace",
     "test_calls",
-    "test_counters",
     "test_locks",
     "test_lock_names",
     "test_holds",
@@ -40,14 +40,28 @@ ONLY = {
         "test_order_names_and_time[program]",
     ),
 }
-# What these ask is our programs' doing more than the kernel's, and is asked outside.
 EXCEPT = (
+    # What these ask is our programs' doing more than the kernel's, and is asked outside.
     "test_block_faults.py::test_every_way_to_stop_leaves_a_whole_table",
     "test_block_faults.py::test_killed_recorder_leaves_whole_records",
     "test_block_faults.py::test_a_full_disk_is_a_counted_loss",
+    "test_block_faults.py::test_overload_loses_nothing",
     "test_calls.py::test_a_full_disk_leaves_whole_records_and_lines",
     "test_calls.py::test_a_recorder_that_is_late_counts_what_it_lost",
     "test_locks.py::test_a_recorder_that_is_late_counts_what_it_lost",
+    "test_locks.py::test_a_full_map_is_a_counted_loss",
+    "test_lock_samples.py::test_without_perf_events_the_waits_are_recorded_all_the_same",
+    # The same of the kernel's code is asked by what stays: ext4's driver serves ext2 and ext3; a wait of a
+    # known length and the counts of a storm are the lock's doing, not the file system's.
+    "test_block.py::test_a_mixed_workload[ext2]",
+    "test_block.py::test_a_mixed_workload[ext3]",
+    "test_block.py::test_a_mixed_workload_in_memory",
+    "test_block_blkparse.py::test_same_as_blkparse[mq-deadline]",
+    "test_locks.py::test_a_wait_of_known_length",
+    "test_lock_truth.py::test_a_file_held_by_a_sleeper[xfs]",
+    "test_lock_truth.py::test_a_file_held_by_a_sleeper[btrfs]",
+    "test_lock_storms.py::test_fsync_storm_counts_the_waits_for_the_journal[xfs]",
+    "test_lock_storms.py::test_fsync_storm_counts_the_waits_for_the_journal[btrfs]",
 )
 
 
@@ -78,13 +92,21 @@ def cases(started: Inside) -> dict[str, list[Case]]:
     return found
 
 
+def test_what_is_left_out_is_there() -> None:
+    """A test that has another name now would run inside, or not at all, unnoticed."""
+    only = [f"{file}.py::{test}" for file, tests in ONLY.items() for test in tests]
+    for test in (*EXCEPT, *only):
+        file, _, name = test.partition("::")
+        source = (TREE / "tests/collectors" / file).read_text()
+        assert f"def {name.partition('[')[0]}(" in source, test
+
+
 def test_the_machine_is_started(started: Inside) -> None:
     assert started.process.poll() is None
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_the_truth_on_another_kernel(cases: dict[str, list[Case]], file: str) -> None:
-    assert (TREE / f"tests/collectors/{file}.py").exists()
     bad = [case for case in cases[file] if case.outcome != "passed"]
     assert not bad, "\n".join(f"{case.name} {case.outcome}: {case.text}" for case in bad)
     assert cases[file], "nothing ran"
