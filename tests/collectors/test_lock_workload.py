@@ -16,7 +16,9 @@ from tests.collectors.sessions import Run, finished, needs_root
 from tests.collectors.test_lock_truth import FILESYSTEMS
 from workloads import catalog, filesystems
 
-OPERATIONS = 2000
+OPERATIONS = 5000
+ENOUGH = 20  # waits asleep for one lock
+TRIES = 5
 ARGS = f"-n {OPERATIONS} -o {OPERATIONS}"
 pytestmark = [pytest.mark.root, needs_root, needs_btf]
 
@@ -25,16 +27,19 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def most_waited_for(run: Run) -> tuple[dict[str, Any], float]:
-    """The lock that the workload's tasks slept for longest, and its part of all their sleeping."""
+def most_waited_for(run: Run) -> tuple[int, dict[str, Any], float]:
+    """The lock that the workload's tasks slept for longest: waits for it, itself, its part of all."""
     table = read_table(run.path / "raw/recorder/lock_wait.rec")[1]
-    table = table[table["in_workload"] == 1]
+    table = table[(table["in_workload"] == 1) & (table["sleep_ns"] > 0)]
+    if not len(table):
+        return 0, {}, 0.0
     locks, at = np.unique(table["lock_id"], return_inverse=True)
     sleep_ns = np.bincount(at, weights=table["sleep_ns"].astype(float))
     top = int(locks[sleep_ns.argmax()])
     # A lock's last line is what is known of it in the end.
     (lock,) = [line for line in lines(run.path / "raw/recorder/lock.jsonl") if line["lock_id"] == top][-1:]
-    return lock, float(sleep_ns.max() / sleep_ns.sum())
+    slept = int(table["count"][table["lock_id"] == top].sum())
+    return slept, lock, float(sleep_ns.max() / sleep_ns.sum())
 
 
 def counted(run: Run, call: str, column: str) -> int:
@@ -70,14 +75,17 @@ def all_is_counted(run: Run) -> None:
 def test_threads_in_one_directory_wait_for_it(tmp_path: Path, fs: str) -> None:
     if not filesystems.kernel_has(fs):
         pytest.skip(f"the kernel has no {fs}: use one that has")
-    job = finished(
-        tmp_path / "run", FS=fs, WL="createdelete:nosync", SCALE="quick", ARGS=ARGS,
-        THREADS="16", DISK="ram", SIZE="1G",
-    )  # fmt: skip
-    run = job.run
+    for attempt in range(TRIES):  # threads that a busy machine runs in turns may not meet
+        run = finished(
+            tmp_path / f"run{attempt}", FS=fs, WL="createdelete:nosync", SCALE="quick", ARGS=ARGS,
+            THREADS="16", DISK="ram", SIZE="1G",
+        ).run  # fmt: skip
+        slept, lock, part = most_waited_for(run)
+        if slept >= ENOUGH:
+            break
+    assert slept >= ENOUGH, "hardly anybody waited: nothing was tested"
     assert [phase["name"] for phase in run.phases][:4] == list(catalog.load("createdelete").phases)
     assert "all as they were written" in run.output
-    lock, part = most_waited_for(run)
     assert lock["name"] == "inode.i_rwsem"
     assert lock["kind"] == "rwsem"
     assert part > 0.5
