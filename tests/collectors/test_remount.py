@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,15 @@ def test_caches_are_cold(tmp_path: Path, fs: str) -> None:
 
 @needs_btf
 def test_a_new_number_of_btrfs_is_followed(tmp_path: Path) -> None:
-    """Others' anonymous numbers come free meanwhile: what is mounted next gets the lowest."""
-    places = [tmp_path / f"ram{i}" for i in range(3)]
+    """Others' anonymous numbers come free meanwhile: what is mounted next gets the lowest.
+
+    So many of them that other programs of this machine cannot take all.
+    """
+    places = [tmp_path / f"ram{i}" for i in range(20)]
     ends = " ".join(str(place) for place in places)
-    with tmpfs(places[0], "1m"), tmpfs(places[1], "1m"), tmpfs(places[2], "1m"):
+    with ExitStack() as stack:
+        for place in places:
+            stack.enter_context(tmpfs(place, "1m"))
         job = Job(
             "trace", tmp_path / "run", FS="btrfs", SIZE="512M", COLLECT="block,calls",
             CMD=f"head -c 5M /dev/urandom >f; grep $SEEKMETER_DIR /proc/self/mountinfo; umount {ends}; cd /; "

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.sessions import let_others_in
+from tests.collectors.sessions import in_own_mount_namespace, let_others_in
 from workloads.words import JOB_VARIABLES, VARIABLES
 
 TREE = Path(__file__).parents[2]
@@ -170,7 +170,12 @@ def test_what_cannot_be_installed_is_named_and_ends_with_3(
     hide = "; ".join(f"[ ! -e {place} ] || mount --bind /dev/null {place}" for place in places)
     as_nobody = f"exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", f"{hide}; {as_nobody} make trace FS=ext3 WL=fio-randread"],
+        [
+            *in_own_mount_namespace(clone),
+            "sh",
+            "-c",
+            f"{hide}; {as_nobody} make trace FS=ext3 WL=fio-randread",
+        ],
         cwd=clone,
         capture_output=True,
         text=True,

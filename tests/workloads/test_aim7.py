@@ -13,7 +13,7 @@ import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import needs_btf
-from tests.collectors.sessions import finished, wait_for
+from tests.collectors.sessions import finished, in_own_mount_namespace, wait_for
 from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
@@ -201,7 +201,7 @@ def test_it_reaches_nothing_but_its_directory_and_lo(
     )
     tasks = "64" if before else "2"
     words = [*before, "env", f"LD_PRELOAD={library}", str(aim7), "-m", str(MIX), "-n", tasks, "-N", tasks]
-    namespaces = ["unshare", "--net", "--ipc", "--mount", "--propagation", "private"]
+    namespaces = ["unshare", "--net", "--ipc", *in_own_mount_namespace(ram)]
     done = subprocess.run(
         [*namespaces, "sh", "-c", ALONE, "sh", ram, lo, *words],
         check=False,

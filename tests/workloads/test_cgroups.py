@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.collectors.sessions import in_own_mount_namespace
 from tests.workloads.conftest import needs_root, run
 from workloads import mounts
 from workloads.cgroups import Layout, WorkloadCgroup, check_controllers, find_layout
@@ -215,7 +216,7 @@ with Janitor(Path(sys.argv[1])) as janitor:
 assert not [mount for mount in mounts.here() if mount.kind == "cgroup2"]
 """
     said = run(
-        *("unshare", "--mount", "--propagation", "private"),
+        *in_own_mount_namespace(tmp_path),
         *(sys.executable, "-c", program, str(tmp_path / "state")),
         cwd=str(TREE),
     )  # fmt: skip

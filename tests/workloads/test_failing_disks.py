@@ -33,7 +33,10 @@ def fill(place: Path, but_bytes: int) -> None:
     with (place / "filler").open("wb") as file:
         size = 0
         while (room := os.statvfs(place)).f_bavail * room.f_frsize > but_bytes + piece:
-            os.posix_fallocate(file.fileno(), size, piece)
+            try:
+                os.posix_fallocate(file.fileno(), size, piece)
+            except OSError:  # others took it first
+                return
             size += piece
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.loop_disk import add_partition
-from tests.collectors.sessions import wait_for
+from tests.collectors.sessions import in_own_mount_namespace, wait_for
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import disks, filesystems
 from workloads.disks import safety
@@ -75,7 +75,7 @@ def test_mounted_in_another_namespace(loop: LoopDevice, tmp_path: Path) -> None:
     run("mkfs.ext2", "-q", loop.path)
     script = f"mount {loop.path} {tmp_path} && echo ready && exec sleep 60"
     other = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        [*in_own_mount_namespace(tmp_path), "sh", "-c", script],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -94,7 +94,7 @@ def test_mounted_where_we_stand_in_a_namespace_of_our_own(loop: LoopDevice, tmp_
     check = f"from workloads.disks.safety import check_device; check_device({loop.path!r}, ({loop.path!r},))"
     script = f'mount {loop.path} {tmp_path} && exec "$0" -c "$1"'
     done = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, sys.executable, check],
+        [*in_own_mount_namespace(tmp_path), "sh", "-c", script, sys.executable, check],
         cwd=TREE, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert f"{loop.path} is mounted on {tmp_path}: unmount it" in done.stderr, done.stderr
@@ -109,7 +109,7 @@ def test_mounted_by_a_process_that_has_another_root(loop: LoopDevice, tmp_path: 
         "mount --bind / root; (mount $0 m; exec sh -c 'echo $$; exec sleep 60') & exec chroot root sleep 60"
     )
     first = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, loop.path],
+        [*in_own_mount_namespace(tmp_path), "sh", "-ec", script, loop.path],
         stdout=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True,
     )  # fmt: skip
     try:
@@ -138,7 +138,7 @@ def test_the_path_of_a_mount_is_our_own(loop: LoopDevice, tmp_path: Path) -> Non
     script = 'mount --rbind / root; mount $2 root/$PWD/m; chroot root env -C $0 $1 -c "$3" $2; exit'
     tree = Path(__file__).parents[2]
     done = run(
-        "unshare", "--mount", "--propagation", "private", "sh", "-ec", script,
+        *in_own_mount_namespace(tmp_path), "sh", "-ec", script,
         str(tree), sys.executable, loop.path, check, cwd=str(tmp_path),
     )  # fmt: skip
     assert f"is mounted on {tmp_path}/m: unmount it" in done

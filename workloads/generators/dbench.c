@@ -5,7 +5,7 @@
  *
  *   dbench -D DIR [-t PROCESSES] [-T SECONDS] [-c LOADFILE] [-- OPTION…]
  *
- * dbench (version 4) lets its processes go, warms up for a fifth of SECONDS at least, then measures for
+ * dbench (version 4) lets its processes go, warms up for a fifth of SECONDS (in whole seconds), then measures for
  * SECONDS, and cleans up. It prints a line a second: "execute N sec" is N seconds after the beginning of the
  * measured part, which is how that is found here, to a few milliseconds; "cleanup" is printed at its end.
  */
@@ -43,6 +43,7 @@ struct settings {
 
 /* What its lines told so far. */
 struct heard {
+	bool no_warm_up; /* dbench measures from the release: a fifth of less than 5 s is none */
 	int64_t released_ns; /* 0: not yet */
 	int64_t measured_ns; /* beginning of the measured part */
 	int64_t cleanup_ns;
@@ -127,11 +128,9 @@ static void hear(struct heard *heard, const char *line, int64_t at_ns)
 	else if (sscanf(line, "%d %d %lf MB/sec execute %lf sec", &clients, &lines, &mb_per_s,
 			&seconds) == 4) {
 		if (heard->measured_ns == 0)
-			heard->measured_ns = at_ns - (int64_t)(seconds * SECOND_NS);
-		/* A fifth of less than 5 s is no warm-up: the two are one moment, found to milliseconds. */
-		if (heard->measured_ns < heard->released_ns &&
-		    heard->released_ns - heard->measured_ns < SECOND_NS / 2)
-			heard->measured_ns = heard->released_ns;
+			heard->measured_ns = heard->no_warm_up
+						     ? heard->released_ns
+						     : at_ns - (int64_t)(seconds * SECOND_NS);
 	} else if (sscanf(line, "%d cleanup %lf sec", &clients, &seconds) == 2) {
 		if (heard->cleanup_ns == 0)
 			heard->cleanup_ns = at_ns;
@@ -173,7 +172,7 @@ static void report(const struct settings *set, const struct heard *heard, int64_
 
 static int run(const struct settings *set, const struct behind *options)
 {
-	struct heard heard = { .error = "" };
+	struct heard heard = { .no_warm_up = set->seconds < 5 };
 	FILE *lines;
 	char *line = NULL;
 	size_t room = 0;
