@@ -25,6 +25,7 @@ from workloads.with_words import With
 _SLOWER = 5 if os.environ.get("SEEKMETER_EMULATED_CPUS") else 1
 _READY_SECONDS = 60.0 * _SLOWER  # to compile, load and attach
 _STOP_SECONDS = 30.0 * _SLOWER  # to print what it gathered
+_DEAF_SECONDS = 2.0 * _SLOWER  # who still catches SIGINT so long after one did not hear it
 _LOOK_SECONDS = 0.02
 # Of the output, what every report shows of it.
 _SHOWN_LINES, _SHOWN_CHARACTERS, _SHOWN_BYTES = 20, 200, 64 << 10
@@ -101,7 +102,7 @@ class _Program:
 
     def ask_to_end(self) -> None:
         self.look()
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None and "stop_ns" not in self.facts:  # a second SIGINT could end its printing
             self.facts |= {"stop_ns": time.monotonic_ns(), "ended": "when told to"}
             self._signal(signal.SIGINT)
 
@@ -111,9 +112,16 @@ class _Program:
             return
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         lost = 0
-        try:
-            self.process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+        end = time.monotonic() + _STOP_SECONDS
+        while self.process.poll() is None and time.monotonic() < end:
+            try:
+                self.process.wait(_DEAF_SECONDS)
+            except subprocess.TimeoutExpired:
+                # bpftrace 0.17 forgets a SIGINT that comes while it does not wait for events. One that has
+                # heard it does not catch SIGINT any more while it prints, and must not be sent another.
+                if self._catches_interrupts():
+                    self._signal(signal.SIGINT)
+        if self.process.poll() is None:
             self.kill()
             lost = 1
             self.facts["ended"] = f"by force: it had not ended {_STOP_SECONDS:.0f} s after it was told to"
@@ -131,6 +139,12 @@ class _Program:
             }
             self.facts |= _shown(self.out)
         self.facts["complaints"] = _lines(_text(self.err))[-10:]
+
+    def _catches_interrupts(self) -> bool:
+        assert self.process is not None
+        status = read(f"/proc/{self.process.pid}/status") or ""
+        caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
+        return bool(int(caught, 16) & 1 << signal.SIGINT - 1)
 
     def kill(self) -> None:
         if self.process is not None and self.process.poll() is None:
