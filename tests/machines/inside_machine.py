@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Run some of the tests on another kernel, in a virtual machine: a program of its own.
 
-    python -m tests.collectors.inside_machine RUN KERNEL|newest PYTEST-WORDS…
+    python -m tests.machines.inside_machine RUN KERNEL|newest PYTEST-WORDS…
 
 It leaves RUN/raw/truth.xml (pytest's own) and RUN/raw/answers.json (doctor's, of collectors/kernel_table.py),
 and says on its last line how the machine ended, as JSON.
@@ -81,7 +81,7 @@ def inside(run: Path, kernel: str, words: Sequence[str]) -> Iterator[Inside]:
     """Run the tests of these words in a machine; ended with the block, however that ends."""
     with (run / "stderr").open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.collectors.inside_machine", run, kernel, *words],
+            [sys.executable, "-m", "tests.machines.inside_machine", run, kernel, *words],
             cwd=TREE,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.collectors.inside_machine import TREE, Case, Inside, inside
+from tests.machines.inside_machine import TREE, Case, Inside, inside
 
 pytestmark = [pytest.mark.vm, pytest.mark.long]
 SECONDS = 1800

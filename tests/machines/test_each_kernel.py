@@ -15,7 +15,7 @@ import pytest
 from collectors import kernel_table
 from collectors.doctor import Answer
 from collectors.kernel_table import BEGIN, END, KERNELS, README
-from tests.collectors.inside_machine import Case, inside
+from tests.machines.inside_machine import Case, inside
 
 pytestmark = [pytest.mark.vm, pytest.mark.long]
 SECONDS = 600
