@@ -250,7 +250,8 @@ def test_semaphores_of_xfs_buffers(tmp_path: Path) -> None:
     # The recorder was there before the probes, and after them; XFS and its buffers were not.
     buffers = {lock["lock_id"] for lock in run.lines("lock") if lock["slab"] == "xfs_buf"}
     of_buffers = sum(acquired[lock] for lock in buffers)
-    assert waited + tried.get(0, 0) - missed <= sum(acquired.values())
+    late = state["lost"]["recorder late"]  # takings, and ends of holds, that are in no sum
+    assert waited + tried.get(0, 0) - missed - late <= sum(acquired.values())
     assert 200 < of_buffers <= waited + tried.get(0, 0)
     # Nearly all end, whoever ends them.
     assert sum(holds.values()) >= 0.95 * sum(acquired.values())
