@@ -110,7 +110,8 @@ static __always_inline enum lock_holder_state state_of(u64 address, struct sleep
 	struct sleeper *sleeper;
 
 	next->lock = 0;
-	if (BPF_CORE_READ(task, on_cpu))
+	/* By its size: an int, but a u8 beside others in 7.2. */
+	if (BPF_CORE_READ_BITFIELD_PROBED(task, on_cpu))
 		return LOCK_HOLDER_RUNNING;
 	if (BPF_CORE_READ(task, __state) == 0)
 		return LOCK_HOLDER_RUNNABLE;

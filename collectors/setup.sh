@@ -55,6 +55,7 @@ git            git
 procps         ps
 passwd         useradd
 iproute2       ip
+gpg            gpg
 util-linux-extra fincore
 sudo           sudo
 xz-utils       xz

@@ -13,6 +13,8 @@ from xdist.scheduler import LoadScopeScheduling
 TREE = Path(__file__).parent.parent
 # The rooms whose tests trace this kernel.
 TRACING = ("tests/collectors/", "tests/analysis/importers/")
+# Fixtures that mount, or make a loop device: a test with one of these needs root.
+MOUNTING = {"ram", "loop"}
 # Assertions of what tests share say their values, as the tests' own do.
 for room in (TREE / "tests").rglob("*.py"):
     if not room.name.startswith("test_"):
@@ -69,7 +71,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneAtAT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest chains of tests: virtual machines, and what runs one at a time."""
+    """Mark what mounts, and begin with the longest chains: virtual machines, and what runs one at a time."""
+    for item in items:
+        if MOUNTING & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.root)
 
     def turn(item: pytest.Item) -> int:
         return 0 if item.get_closest_marker("vm") else 1 if item.nodeid.startswith(TRACING) else 2
