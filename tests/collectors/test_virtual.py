@@ -41,6 +41,7 @@ def qemu_of(job: Job) -> int:
 
 
 @pytest.mark.vm
+@pytest.mark.long
 def test_a_small_run_on_another_kernel(tmp_path: Path) -> None:
     """The shortest that proves VM=1 here: another kernel, its disk, one collector, what it recorded."""
     words = {"CMD": "uname -r; head -c 300000 /dev/zero >known", "FS": "ext2", "SIZE": "64M", "VM": "1"}

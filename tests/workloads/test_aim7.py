@@ -199,8 +199,8 @@ def test_it_reaches_nothing_but_its_directory_and_lo(
             errno = EACCES; return -1; }
         """,
     )
-    tasks = "64" if before else "2"
-    words = [*before, "env", f"LD_PRELOAD={library}", str(aim7), "-m", str(MIX), "-n", tasks, "-N", tasks]
+    steps = ["-n", "64", "-l", "600"] if before else ["-n", "2", "-N", "2"]
+    words = [*before, "env", f"LD_PRELOAD={library}", str(aim7), "-m", str(MIX), *steps]
     namespaces = ["unshare", "--net", "--ipc", *in_own_mount_namespace(ram)]
     done = subprocess.run(
         [*namespaces, "sh", "-c", ALONE, "sh", ram, lo, *words],
