@@ -108,7 +108,8 @@ WAIT = (
     "mkdir -p a/b; {program} keep a/b 0 2>said & holder=$!;"
     " until grep -q held said; do [ -e /proc/$holder/cwd ] || exit; sleep 0.02; done;"
     " dd if=/dev/zero of=a/b/held bs=16 count=1 conv=notrunc status=none & waiter=$!;"
-    " until grep -q rwsem_down /proc/$waiter/stack; do sleep 0.02; done;"
+    " until grep -q vfs_write /proc/$waiter/stack && grep -q 'State:.D' /proc/$waiter/status;"
+    " do sleep 0.02; done;"
     " kill -USR1 $holder; wait; ls -i a/b/held"
 )
 
