@@ -22,7 +22,7 @@ const volatile bool have_cgroup;
  * Which argument of a tracepoint the bio or request is: the first, but behind its queue (and, of a front merge, its
  * request) before Linux kernel commits a54895fa057c ("block: remove the request_queue to argument request based tracepoints"),
  * e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") and eb6f7f7cd3af ("block: remove the
- * request_queue argument from the block_split tracepoint") (all in v5.11; the first also in stable kernels).
+ * request_queue argument to the block_split tracepoint") (all in v5.11; the first also in stable kernels).
  */
 const volatile u32 queue_bio_at, split_bio_at, frontmerge_bio_at;
 const volatile u32 insert_rq_at, requeue_rq_at, issue_rq_at;
