@@ -95,6 +95,7 @@ def test_a_run_on_another_kernel(tmp_path: Path) -> None:
     assert "Linux version" in (job.run.path / "raw/console.log").read_text() or vm["accel"] == "tcg"
 
 
+@pytest.mark.root
 def test_a_file_system_this_kernel_lacks_takes_a_machine_by_itself(tmp_path: Path) -> None:
     lacking = [name for name in ("reiserfs", "jfs", "nilfs2", "f2fs") if not _kernel_has(name)]
     if not lacking:

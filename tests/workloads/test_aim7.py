@@ -144,6 +144,7 @@ def test_its_check_finds_what_is_wrong(aim7: Path, ram: Path, tmp_path: Path) ->
     assert done.stderr.startswith("seekmeter: ") and done.stderr.count("\n") == 1
 
 
+@pytest.mark.root
 def test_a_full_disk_an_io_error_and_a_read_only_disk(aim7: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "2m") as place:
         done = run(aim7, "-D", place, "-m", MIX, "-n", 32, MARK=str(tmp_path))

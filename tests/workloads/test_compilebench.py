@@ -243,6 +243,7 @@ def test_kernel_trees_on_tmpfs(compilebench: Path, kernel: dict[str, Row], ram: 
     assert operations[0][2] == len(expected(kernel, "unpatched"))
 
 
+@pytest.mark.root
 def test_kernel_trees_on_ext4(compilebench: Path, kernel: dict[str, Row], tmp_path: Path) -> None:
     """Hashed directories: another order, the same trees; patched, compiled and cleaned; fsck agrees."""
     image = tmp_path / "ext4.img"
@@ -299,6 +300,7 @@ def test_same_seed_same_operations(compilebench: Path, small: Path, ram: Path, t
     assert here != done(run(compilebench, "-D", ram / "c", *words, "-s", "12"))
 
 
+@pytest.mark.root
 def test_trees_are_made_in_readdir_order(compilebench: Path, small: Path, tmp_path: Path) -> None:
     """Creates follow what readdir said of sorted names: on tmpfs (newest listed first) that is reversed."""
     many = write_dataset(
@@ -326,6 +328,7 @@ def test_makej_does_every_tree_three_times(compilebench: Path, small: Path, tmp_
     check_trees(tmp_path / "t", load(small), replay(operations))
 
 
+@pytest.mark.root
 def test_makej_writes_over_all_directories_at_once(compilebench: Path, tmp_path: Path) -> None:
     """The disk fills up after one object in each of four directories: so those were written first."""
     object_bytes = 256 << 10
@@ -400,6 +403,7 @@ def test_contents_compress_like_source_code(compilebench: Path, ram: Path) -> No
         assert 1.8 < ratio < 5
 
 
+@pytest.mark.root
 def test_full_disk_is_a_clear_error(compilebench: Path) -> None:
     with mounted("full", ["-t", "tmpfs", "-o", "size=100m,nr_inodes=400k", "seekmeter-test"]) as place:
         result = run(compilebench, "-D", place, "-i", "1", "-r", "0")
@@ -409,6 +413,7 @@ def test_full_disk_is_a_clear_error(compilebench: Path) -> None:
     )
 
 
+@pytest.mark.root
 def test_no_inodes_left_is_a_clear_error(compilebench: Path) -> None:
     with mounted("inodes", ["-t", "tmpfs", "-o", "nr_inodes=5000", "seekmeter-test"]) as place:
         result = run(compilebench, "-D", place, "-i", "1", "-r", "0")

@@ -163,6 +163,7 @@ def test_its_check_finds_what_is_wrong(
     assert "as they were written" not in result.stdout
 
 
+@pytest.mark.root
 def test_a_full_disk_is_one_clear_error(createdelete: Path, tmp_path: Path) -> None:
     for attempt in range(5):  # sixteen threads find it full at once
         with tmpfs(tmp_path / f"full{attempt}", "4m") as place:

@@ -111,6 +111,7 @@ def test_every_filesystem(dbench: Path, fs: str, janitor: Janitor, tmp_path: Pat
         assert clean, said
 
 
+@pytest.mark.root
 def test_a_full_disk_is_one_clear_error_and_nothing_runs_on(dbench: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "8m") as place:
         begin = time.monotonic()
@@ -122,6 +123,7 @@ def test_a_full_disk_is_one_clear_error_and_nothing_runs_on(dbench: Path, tmp_pa
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.root
 def test_an_io_error_and_a_read_only_disk(dbench: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "bad", "64m") as place:
         lies = lying_library(tmp_path, FAILING_WRITES)

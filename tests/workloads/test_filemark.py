@@ -202,6 +202,7 @@ def test_its_check_finds_what_is_wrong(
         ("4m,ro", "filemark: cannot make the directory: read-only file system; look in dmesg for why .*"),
     ],
 )
+@pytest.mark.root
 def test_a_full_or_read_only_disk_is_one_clear_error(
     filemark: Path, tmp_path: Path, options: str, says: str
 ) -> None:

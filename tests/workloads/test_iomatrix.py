@@ -160,6 +160,7 @@ def test_its_check_finds_what_is_wrong(iomatrix: Path, ram: Path, tmp_path: Path
     assert "Verified" not in done.stdout
 
 
+@pytest.mark.root
 def test_an_io_error_and_a_read_only_disk(iomatrix: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "bad", "16m") as place:
         lies = lying_library(tmp_path, FAILING_WRITES)
@@ -170,6 +171,7 @@ def test_an_io_error_and_a_read_only_disk(iomatrix: Path, tmp_path: Path) -> Non
         assert "read-only file system" in clear_error(run(iomatrix, "-D", place))
 
 
+@pytest.mark.root
 def test_a_full_disk_is_one_clear_error(iomatrix: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "1m") as place:
         done = run(iomatrix, "-D", place, "-F", 4096, "-r", 64, "-m", 0)

@@ -285,6 +285,7 @@ def test_a_program_that_is_missing(manyfiles: Path, ram: Path) -> None:
     assert (result.returncode, result.stderr) == (1, "seekmeter: find: cannot be run; install it\n")
 
 
+@pytest.mark.root
 def test_a_full_disk_is_one_clear_error(manyfiles: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "2m") as place:
         result = run_generator(manyfiles, "-D", place, "-n", 20000)

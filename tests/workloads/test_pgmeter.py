@@ -250,6 +250,7 @@ def test_no_memory_errors_and_no_races(ram: Path, tmp_path: Path, sanitizer: str
     done(run(program, "-D", ram, *words, "-x", "seqwrite8,web", "-q", 3))
 
 
+@pytest.mark.root
 def test_a_full_disk_an_io_error_and_a_read_only_disk(pgmeter: Path, tmp_path: Path) -> None:
     def trouble(place: Path, *words: str | int, **more: str | Path) -> str:
         always = ("-M", MIXES, "-J", tmp_path, "-w", 0, "-l", 1, "-a", 1, "-q", 2)

@@ -223,6 +223,7 @@ def test_no_memory_errors(ram: Path, tmp_path: Path) -> None:
      ("100m,nr_inodes=300", "the disk is full; give a larger disk (SIZE=) or a smaller SCALE="),
      ("100m,ro", "postmark: cannot make the directory: read-only file system; look in dmesg")],
 )  # fmt: skip
+@pytest.mark.root
 def test_a_full_or_read_only_disk_is_one_clear_error(
     postmark: Path, tmp_path: Path, limit: str, says: str
 ) -> None:
