@@ -10,8 +10,6 @@ import struct
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.bench import block, locks, tracers
 from tests.bench.paired import CONTROL, Counts, Result, pairs
 from tests.collectors.blk_tracer import LOCK
@@ -29,7 +27,6 @@ def check(result: Result, *names: str) -> None:
         assert 0 <= result.counts[name].lost < result.counts[name].seen, name
 
 
-@pytest.mark.root
 @needs_root
 @needs_btf
 def test_block_tracers_run_beside_fio() -> None:
@@ -40,14 +37,12 @@ def test_block_tracers_run_beside_fio() -> None:
     check(result, *block.modes("loop0"))
 
 
-@pytest.mark.root
 @needs_root
 @needs_btf
 def test_lock_tracers_run_beside_storm() -> None:
     check(locks.run(rounds=1, window_s=0.2), *locks.MODES)
 
 
-@pytest.mark.root
 @needs_root
 def test_storm_operations_are_those_it_counts_itself(tmp_path: Path) -> None:
     program = compile_program("pipe_storm", tmp_path)
@@ -69,7 +64,6 @@ def test_samples_and_losses_of_perf_data(tmp_path: Path) -> None:
     assert tracers.samples(tmp_path / "perf.data") == Counts(2 + 14, 14)
 
 
-@pytest.mark.root
 @needs_root
 def test_samples_are_those_of_perf(tmp_path: Path) -> None:
     data = tmp_path / "perf.data"

@@ -30,7 +30,7 @@ from tests.collectors.same_moments import Moments
 from tests.collectors.sessions import TREE, Job, Run, finished, wait_for
 from workloads.machines.choice import GUEST
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 
 TRACEFS = Path("/sys/kernel/tracing")
 SETTINGS = ("current_tracer", "trace_clock", "buffer_size_kb", "tracing_on", "set_event", "trace_options")

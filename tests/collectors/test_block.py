@@ -31,7 +31,7 @@ from tests.collectors.recording import needs_btf, needs_root, read_table, record
 from workloads import filesystems
 from workloads.filesystems import geometry
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 
 BLOCK_BYTES = 4096
 KNOWN_BYTES = 3 * MIB + 1000  # its last block is written whole

@@ -17,7 +17,7 @@ from tests.collectors.loop_disk import MIB, SECTOR_BYTES, assert_equals_diskstat
 from tests.collectors.recording import Recording, needs_btf, needs_root, read_table, recording
 from tests.collectors.same_moments import Moments
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 
 Key = tuple[str, int, int]
 

@@ -26,7 +26,7 @@ from tests.collectors.recording import (
 )
 from tests.collectors.sessions import wait_for
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 
 PIECE_BYTES = 64 * 1024
 

@@ -31,7 +31,7 @@ from tests.collectors.recording import (
     same_pids,
 )
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 
 GIB = 1 << 30
 OP_OF = {"read": "read", "write": "write", "dsync": "write", "discard": "discard", "fsync": "flush"}

@@ -23,7 +23,7 @@ from tests.collectors.test_block import LAZY_OFF
 from workloads.filesystems import kernel_has
 from workloads.with_words import SCRIPTS, of_script, our_scripts
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [needs_root]
 TRACEFS = Path("/sys/kernel/tracing")
 SECONDS = 60 * (10 if EMULATED else 1)
 

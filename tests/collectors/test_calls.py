@@ -34,7 +34,7 @@ from tests.collectors.recording import (
     until_stopped,
 )
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 # Bins so long that a recorder which gets no CPU for a while is not late with them.
 BINS = ("--collect", "calls", "--bin-ms", "2000")
 

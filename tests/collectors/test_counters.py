@@ -13,7 +13,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.collectors.loop_disk import MIB, loop_disk, tmpfs
 from tests.collectors.recording import (
@@ -26,7 +25,7 @@ from tests.collectors.recording import (
     until_stopped,
 )
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [needs_root]
 
 MOMENTARY = {"mem.dirty_bytes", "mem.writeback_bytes", "mem.cached_bytes", "mem.free_bytes", "disk.in_flight"}
 GROWN = 64 << 20

@@ -18,7 +18,7 @@ import pytest
 from tests.collectors.loop_disk import MIB, SECTOR_BYTES, extents, loop_disk, mounted, rows_of
 from tests.collectors.recording import SLOWER, Recording, needs_btf, needs_root, read_table, recording
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 
 FILE_BYTES = 64 * MIB
 BLOCK_BYTES = 4096

@@ -22,7 +22,7 @@ from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import Job, Run, make, needs_root
 from workloads import filesystems
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [needs_root]
 
 SMALL = {"ext4": "64M", "xfs": "300M", "btrfs": "128M"}
 # ext2 and ext3 have the driver, the mkfs and the fsck of ext4.

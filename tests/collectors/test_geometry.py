@@ -111,7 +111,6 @@ def merged(extents: Extents) -> Extents:
 _EXT = ["mkfs.ext4", "-q", "-F"]
 
 
-@pytest.mark.root
 @needs_root
 @pytest.mark.parametrize(
     "mkfs",
@@ -162,7 +161,6 @@ def test_ext_against_dumpe2fs(mkfs: list[str], tmp_path: Path) -> None:
         assert min(start + span["group_sectors"], span["end_sector"]) == (int(last) + 1) * block
 
 
-@pytest.mark.root
 @needs_root
 @pytest.mark.parametrize("options", [[], ["-d", "agcount=7"], ["-s", "size=4096"], ["-b", "size=1024"]])
 def test_xfs_against_xfs_db_and_the_kernel(options: list[str], tmp_path: Path) -> None:
@@ -199,7 +197,6 @@ def test_xfs_against_xfs_db_and_the_kernel(options: list[str], tmp_path: Path) -
     assert span["end_sector"] == sb["dblocks"] * block // SECTOR
 
 
-@pytest.mark.root
 @needs_root
 @pytest.mark.parametrize(
     ("disks", "options"),
@@ -313,7 +310,6 @@ CHECKS: dict[str, Callable[[str, dict[str, Any]], None]] = {
 }
 
 
-@pytest.mark.root
 @needs_root
 @pytest.mark.parametrize("kind", OTHERS)
 def test_others_against_their_tools(kind: str, tmp_path: Path) -> None:
@@ -327,7 +323,6 @@ def cpu_seconds() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
-@pytest.mark.root
 @needs_root
 @pytest.mark.parametrize("kind", ALL)
 def test_a_broken_one_is_a_warning(kind: str, tmp_path: Path) -> None:
@@ -362,7 +357,6 @@ def test_a_broken_one_is_a_warning(kind: str, tmp_path: Path) -> None:
     assert cpu_seconds() - began_s < 60
 
 
-@pytest.mark.root
 @needs_root
 def test_no_device_and_no_known_kind(tmp_path: Path) -> None:
     got, warnings = geometry.find("ext4", ["/dev/nosuch"])
@@ -393,7 +387,6 @@ def test_too_many_areas_are_cut_and_said() -> None:
     assert kept[:3] == expected
 
 
-@pytest.mark.root
 @needs_root
 def test_of_a_partition_that_stays_mounted(tmp_path: Path) -> None:
     image = tmp_path / "image"

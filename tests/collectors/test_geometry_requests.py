@@ -36,7 +36,7 @@ from tests.collectors.test_block import LAZY_OFF, LOG_STRUCTURED, MOUNT, write_t
 from tests.collectors.test_block import MKFS as MKFS_ALL
 from workloads import filesystems
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 
 META, FUA, PREFLUSH = 2, 4, 8
 MKFS = {**MKFS_ALL, "ext4": ["mkfs.ext4", "-q", "-F", "-b", "4096", "-g", "8192", "-E", LAZY_OFF]}

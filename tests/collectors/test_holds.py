@@ -34,7 +34,7 @@ from tests.collectors.recording import (
     run_inside,
 )
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 OPERATIONS = 500
 EDGE_NS = 2_000_000_000  # a hold that is open at an edge of the recording goes on for longer in it
 MUTEX = ("mutex_lock", "mutex_lock_killable", "mutex_lock_interruptible")

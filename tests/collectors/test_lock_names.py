@@ -29,7 +29,7 @@ from tests.collectors.recording import (
 )
 from tests.collectors.recording import cgroup as fresh_cgroup
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 ENOUGH = 10  # waits of a fight
 # By file system: how to make it, the class of the lock most specific to it, where its kernel has it.
 MAKE = {

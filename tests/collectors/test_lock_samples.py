@@ -40,7 +40,7 @@ from tests.collectors.recording import (
     stolen_ns,
 )
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 SIGMAS = 5
 SAMPLE_HZ = 997
 ENOUGH = 50 if INSIDE else 100

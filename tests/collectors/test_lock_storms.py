@@ -15,7 +15,7 @@ from tests.collectors.lock_waits import SPINNING, assert_balanced, assert_same, 
 from tests.collectors.recording import INSIDE, needs_btf, needs_root
 from tests.collectors.test_lock_truth import FILESYSTEMS, disk_of
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 KINDS = ("mutex", "rwsem", "spinlock", "rwlock", "semaphore", "percpu_rwsem")
 
 

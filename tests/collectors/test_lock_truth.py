@@ -34,7 +34,7 @@ from tests.collectors.recording import (
 )
 from workloads import filesystems
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 HOLD_MS = 600 if INSIDE else 100
 # Bins so long that a recorder which gets no CPU for a while is not late with them.
 BINS = ("--collect", "locks", "--bin-ms", "2000")

@@ -20,7 +20,7 @@ OPERATIONS = 5000
 ENOUGH = 20  # waits asleep for one lock
 TRIES = 5
 ARGS = f"-n {OPERATIONS} -o {OPERATIONS}"
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

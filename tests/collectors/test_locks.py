@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from tests.collectors.lock_events import LockEvents, lock_events
 from tests.collectors.lock_waits import (
@@ -40,7 +39,7 @@ from tests.collectors.recording import (
     until_stopped,
 )
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 HOLD_NS = 100_000_000
 # Bins so long that a recorder which gets no CPU for a while is not late with them.
 BINS = ("--collect", "locks", "--bin-ms", "2000")

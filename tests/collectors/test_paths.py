@@ -17,7 +17,7 @@ from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import compile_program, needs_btf, needs_root, read_table
 from tests.collectors.sessions import Run, finished
 
-pytestmark = [pytest.mark.root, needs_root, needs_btf]
+pytestmark = [needs_root, needs_btf]
 
 
 def test_paths_are_found_in_bounds(tmp_path: Path) -> None:

@@ -75,7 +75,6 @@ def statistics(run: Run) -> int:
     return int(found[1])
 
 
-@pytest.mark.root
 @needs_root
 def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
     program = compile_program("seventy_thirty", tmp_path)
@@ -153,7 +152,6 @@ def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
     assert "<svg" in (run.path / "on_cpu.svg").read_text()[:200]
 
 
-@pytest.mark.root
 @needs_root
 def test_kernel_functions_and_the_file_system(tmp_path: Path) -> None:
     command = "dd if=/dev/zero of=f bs=64k count=2000 conv=fsync status=none"
@@ -167,7 +165,6 @@ def test_kernel_functions_and_the_file_system(tmp_path: Path) -> None:
     assert kernel > 0.5 * len(mine)  # all that it does is system calls
 
 
-@pytest.mark.root
 @needs_root
 def test_it_cannot_sample(tmp_path: Path) -> None:
     """The run goes on, and says why there are no samples, and what to do."""
@@ -190,7 +187,6 @@ def test_it_cannot_sample(tmp_path: Path) -> None:
     assert not (job.run.path / "on_cpu.svg").exists()
 
 
-@pytest.mark.root
 @needs_root
 @pytest.mark.parametrize("who", ["perf", "session"])
 def test_killed(who: str, tmp_path: Path) -> None:
@@ -221,7 +217,6 @@ def test_killed(who: str, tmp_path: Path) -> None:
     wait_for(lambda: job.left_behind() == [], SECONDS)
 
 
-@pytest.mark.root
 @needs_root
 def test_samples_that_are_lost_are_counted(tmp_path: Path) -> None:
     """perf record with hardly any room, and then as many lost as perf's own warning says."""

@@ -118,7 +118,6 @@ def test_a_long_line_is_cut_and_says_so(tmp_path: Path, program: Path) -> None:
     assert len(result.stdout) == 200
 
 
-@pytest.mark.root
 @needs_root
 @needs_btf
 def test_a_probe_without_rights_names_what_was_refused() -> None:

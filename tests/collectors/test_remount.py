@@ -19,7 +19,7 @@ from tests.collectors.recording import compile_program, enum_value, needs_btf, r
 from tests.collectors.sessions import TREE, Job, Run, finished, needs_root, wait_for
 from workloads import filesystems
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [needs_root]
 
 REMOUNT = TREE / "build/generators/remount"
 FILE_BYTES = 20_000_000

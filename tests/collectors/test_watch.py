@@ -16,7 +16,7 @@ from tests.collectors.loop_disk import attached
 from tests.collectors.recording import enum_value, read_table
 from tests.collectors.sessions import TREE, Job, Run, listen_to_interrupts, needs_root, wait_for
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [needs_root]
 
 
 @pytest.fixture

@@ -53,7 +53,6 @@ def run_job(out: Path, place: Path | None = None, **words: str) -> Job:
     return job
 
 
-@pytest.mark.root
 @needs_root
 def test_ours_the_users_and_a_missing_one(tmp_path: Path) -> None:
     own = script(
@@ -108,7 +107,6 @@ def test_ours_the_users_and_a_missing_one(tmp_path: Path) -> None:
     assert max(map(len, report.splitlines())) <= 80
 
 
-@pytest.mark.root
 @needs_root
 def test_what_ends_by_itself_or_fails(tmp_path: Path) -> None:
     """Tools that are none of bcc's, so that they do what the test wants: their programs are tried below."""
@@ -137,7 +135,6 @@ def test_what_ends_by_itself_or_fails(tmp_path: Path) -> None:
     assert "it ended at once with status 7 (no luck today)" in report
 
 
-@pytest.mark.root
 @needs_root
 @pytest.mark.long  # the session waits for half a minute
 def test_what_will_not_end(tmp_path: Path) -> None:
@@ -168,7 +165,6 @@ def test_what_will_not_end(tmp_path: Path) -> None:
     assert "stubborn: 1 lost (its last output)" in job.said
 
 
-@pytest.mark.root
 @needs_root
 def test_one_that_misses_the_first_sigint_is_sent_another(tmp_path: Path) -> None:
     place = tmp_path / "bin"
@@ -189,7 +185,6 @@ def test_one_that_misses_the_first_sigint_is_sent_another(tmp_path: Path) -> Non
     assert job.run.losses["collectors"]["bpftrace:own"]["lost"]["its last output"] == 0
 
 
-@pytest.mark.root
 @needs_root
 def test_one_that_dies_during_the_run_and_one_that_is_off_are_said_first(tmp_path: Path) -> None:
     place = tmp_path / "bin"
@@ -253,7 +248,6 @@ def test_nothing_is_left(number: signal.Signals, tmp_path: Path) -> None:
     wait_for(lambda: job.left_behind() == [])
 
 
-@pytest.mark.root
 @needs_root
 def test_a_tool_of_bcc(tmp_path: Path) -> None:
     """Where the kernel's headers are, it works; elsewhere the run says that they are missing."""
@@ -276,7 +270,6 @@ def test_a_tool_of_bcc(tmp_path: Path) -> None:
         assert entry["why"].startswith("it ended at once")
 
 
-@pytest.mark.root
 @needs_root
 def test_watch_too(tmp_path: Path) -> None:
     disk = next(path.name for path in sorted(Path("/sys/block").iterdir()) if not path.name.startswith("ram"))

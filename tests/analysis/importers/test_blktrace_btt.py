@@ -24,7 +24,7 @@ from tests.collectors.blk_tracer import BlkTracer, blk_tracer
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import needs_root
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [needs_root]
 LINE = r"^{} +([\d.]+) +([\d.]+) +([\d.]+) +(\d+)$"
 
 

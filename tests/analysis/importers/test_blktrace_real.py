@@ -124,7 +124,6 @@ def assert_same_as_bpf(got: Imported, recorded: list[dict[str, Any]], moments: M
         assert bool(a["insert_ns"]) == bool(b["insert_ns"])
 
 
-@pytest.mark.root
 @needs_root
 @needs_btf
 @pytest.mark.parametrize("scheduler", [pytest.param("none", marks=pytest.mark.long), "mq-deadline"])

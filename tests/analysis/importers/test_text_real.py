@@ -29,7 +29,7 @@ from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import needs_root, read_table
 from tests.collectors.same_moments import Moments
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [needs_root]
 TRACEFS = Path("/sys/kernel/tracing")
 EVENTS = [
     "block_bio_queue", "block_getrq", "block_rq_insert", "block_rq_issue", "block_rq_complete",
