@@ -103,8 +103,11 @@ static __always_inline u64 owner_of(u64 lock, enum lock_kind kind, enum lock_hol
 	return owner;
 }
 
-/* *next: the lock it sleeps for. */
-static __always_inline enum lock_holder_state state_of(u64 address, struct sleeper *next)
+/*
+ * What the owner of the lock is doing; *next: the lock it sleeps for. Where that is the same lock, the owner let go
+ * and waits anew, or was given the lock (__mutex_handoff() in kernel/locking/mutex.c) and still sleeps.
+ */
+static __always_inline enum lock_holder_state state_of(u64 address, u64 lock, struct sleeper *next)
 {
 	struct task_struct *task = (void *)address;
 	struct sleeper *sleeper;
@@ -118,7 +121,7 @@ static __always_inline enum lock_holder_state state_of(u64 address, struct sleep
 	sleeper = bpf_map_lookup_elem(&sleepers, &address);
 	if (sleeper) {
 		*next = *sleeper;
-		return LOCK_HOLDER_LOCK;
+		return next->lock == lock ? LOCK_HOLDER_NOBODY : LOCK_HOLDER_LOCK;
 	}
 	return BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? LOCK_HOLDER_IO
 							      : LOCK_HOLDER_SLEEPING;
@@ -204,9 +207,11 @@ static __always_inline void look_at_holder(struct open_wait *wait, struct lock_c
 	key->holder_state = key->root_state = state;
 	if (!holder)
 		return;
+	state = state_of(holder, key->lock, &next);
+	key->holder_state = key->root_state = state;
+	if (state == LOCK_HOLDER_NOBODY)
+		return;
 	count->holders++;
-	state = state_of(holder, &next);
-	key->holder_state = state;
 	key->chain = 1;
 	BPF_CORE_READ_STR_INTO(&key->holder_comm, (struct task_struct *)holder, comm);
 	if (off_cpu(state))
@@ -214,7 +219,6 @@ static __always_inline void look_at_holder(struct open_wait *wait, struct lock_c
 	if (state == LOCK_HOLDER_RUNNING)
 		note_running_holder(holder, key->lock, key->kind);
 	if (state != LOCK_HOLDER_LOCK) {
-		key->root_state = state;
 		key->root_stack_id = key->holder_stack_id;
 		return;
 	}
@@ -225,7 +229,7 @@ static __always_inline void look_at_holder(struct open_wait *wait, struct lock_c
 		key->chain = i + 1;
 		task = owner_of(held.lock, held.kind, &state);
 		if (task)
-			state = state_of(task, &next);
+			state = state_of(task, held.lock, &next);
 	}
 	key->root_lock = held.lock;
 	key->root_state = state;
