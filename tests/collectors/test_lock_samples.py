@@ -14,7 +14,7 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +47,7 @@ ENOUGH = 50 if INSIDE else 100
 PERF_HZ = 1499  # not ours: two timers of one length would stay at one distance
 SECONDS = "4" if INSIDE else "2"
 BINS = ("--bin-ms", "500")  # a recorder that gets no CPU for a while is not late with these
+MUTEX_SPIN = ("mutex_spin_on_owner", "osq_lock")
 RWSEM_SPIN = ("osq_lock", "rwsem_spin_on_owner", "rwsem_optimistic_spin")
 # An interrupt in the middle of a spin belongs to the wait, but is no spinning; long on emulated CPUs.
 INTERRUPTED = 0.3 if INSIDE else 0.12
@@ -85,20 +86,19 @@ def functions(frames: list[str]) -> list[str]:
     return [frame.split("+")[0].split(".")[0] for frame in frames]
 
 
-def take(tmp_path: Path, mode: str, enough: str) -> Samples:
-    """Record long_holds, perf beside it, until it has at least ENOUGH samples of one kind.
+def take(tmp_path: Path, mode: str, spinning: Sequence[str]) -> Samples:
+    """Record long_holds, perf beside it, until perf has found it spinning in these functions often enough.
 
-    Threads that a busy machine runs in turns seldom meet at a lock: then again.
+    Threads that a busy machine runs in turns seldom meet at a lock.
     """
     for attempt in range(4):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         taken = take_once(folder, mode)
-        rows = taken.doing(enough)
-        count = int(rows["count"][rows["in_workload"] == 1].sum())
-        if count >= ENOUGH:
+        found = sum(name in spinning for name in taken.perf)
+        if found * SAMPLE_HZ >= ENOUGH * PERF_HZ:
             return taken
-    pytest.fail(f"{count} samples {enough}: there was not enough of a fight to test anything")
+    pytest.fail(f"perf found {spinning} {found} times: there was not enough of a fight to test anything")
 
 
 def take_once(tmp_path: Path, mode: str) -> Samples:
@@ -176,7 +176,7 @@ def assert_same_time(samples: int, spin_ns: int, off_ns: int) -> None:
 
 
 def test_rwsem_spinning_that_no_tracepoint_shows(tmp_path: Path) -> None:
-    taken = take(tmp_path, "file", "spin_unseen")
+    taken = take(tmp_path, "file", RWSEM_SPIN)
     seconds = (taken.end_ns - taken.begin_ns) / 1e9
     mine, perfs = taken.innermost(taken.doing("spin_unseen")), Counter(taken.perf)
     for name in RWSEM_SPIN:
@@ -201,7 +201,7 @@ def test_rwsem_spinning_that_no_tracepoint_shows(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def pipe(tmp_path_factory: pytest.TempPathFactory) -> Samples:
     """Of a writer and a reader of one pipe."""
-    return take(tmp_path_factory.mktemp("pipe"), "pipe", "spin_seen")
+    return take(tmp_path_factory.mktemp("pipe"), "pipe", MUTEX_SPIN)
 
 
 def test_mutex_spinning_is_seen_for_as_long_as_the_tracepoints_say(pipe: Samples) -> None:
@@ -209,7 +209,7 @@ def test_mutex_spinning_is_seen_for_as_long_as_the_tracepoints_say(pipe: Samples
     seconds = (taken.end_ns - taken.begin_ns) / 1e9
     seen, unseen = taken.doing("spin_seen"), taken.doing("spin_unseen")
     mine = taken.innermost(seen)
-    for name in ("mutex_spin_on_owner", "osq_lock"):
+    for name in MUTEX_SPIN:
         count = mine[name] + taken.innermost(unseen)[name]
         assert_same_share(count, Counter(taken.perf)[name], seconds)
 
