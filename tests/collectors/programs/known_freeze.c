@@ -57,7 +57,8 @@ int main(int argc, char **argv)
 	memset(block, 'x', BLOCK);
 	if (argc == 4)
 		file = open("x", O_CREAT | O_RDWR | O_DIRECT, 0644);
-	if (file < 0)
+	/* The maps of free blocks are read now: the holder is to wait for one write, nothing before. */
+	if (file < 0 || (argc == 4 && (pwrite(file, block, BLOCK, 0) != BLOCK || fsync(file))))
 		die("x");
 	signal(SIGTERM, put_back_and_die);
 	signal(SIGINT, put_back_and_die);
