@@ -70,6 +70,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneAtAT
     return OneAtATime(config, log)
 
 
+class SaidAtOnce:
+    """Names what fails as it fails: the summary comes after minutes, in the longest tier after an hour."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self.reporter = reporter
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = crash.message.partition("\n")[0] if crash else ""
+            self.reporter.ensure_newline()
+            self.reporter.write_line(f"FAILED {report.nodeid} {why}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Say failures at once, in the process that has the terminal."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter:
+        config.pluginmanager.register(SaidAtOnce(reporter))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what mounts, and begin with the longest chains: virtual machines, and what runs one at a time."""
     for item in items:
