@@ -21,6 +21,7 @@ from tests.collectors.loop_disk import mounted
 
 BLK_IO_TRACE = struct.Struct("=IIQQIIIIIHH")  # linux/blktrace_api.h: magic, sequence, time, …, pdu_len
 BLK_IO_TRACE_MAGIC = 0x65617400
+SPLIT = 13  # __BLK_TA_SPLIT there
 LOCK = Path("/run/seekmeter-tests/tracefs.lock")
 
 
@@ -44,26 +45,47 @@ class BlkTracer:
         self.stream = b""  # as the kernel gave it
 
     def parse(self, stream: bytes) -> None:
+        """Keep the stream, and its events as blkparse says them."""
         self.stream = stream
-        # blkparse counts from the first event; the stream has the clock's own time.
-        at, times = 0, []
-        while at < len(stream):
-            fields = BLK_IO_TRACE.unpack_from(stream, at)
-            assert fields[0] & 0xFFFFFF00 == BLK_IO_TRACE_MAGIC, f"no blk_io_trace at byte {at}"
-            times.append(fields[2])
-            at += BLK_IO_TRACE.size + fields[10]
-        text = subprocess.run(
-            ["blkparse", "-q", "-i", "-", "-f", "EVENT %a %d %S %N %p %T %t\n"],
-            input=stream, capture_output=True, check=True,
-        ).stdout.decode(errors="replace")  # fmt: skip
-        first_ns = min(times)
-        for line in text.splitlines():
-            words = line.split()
-            if len(words) == 8 and words[0] == "EVENT":
-                sector, size, pid, seconds, nanoseconds = map(int, words[3:])
-                t_ns = first_ns + seconds * 1_000_000_000 + nanoseconds
-                self.events.append(Event(words[1], words[2], sector, size, pid, t_ns))
+        self.events = [event for event in blkparse(stream) if event.action != "C"]
+        self.events += [event for event in blkparse(without_splits(stream)) if event.action == "C"]
         self.events.sort(key=lambda event: event.t_ns)
+
+
+def records(stream: bytes) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    """Each record, by its fields, and what hangs on it."""
+    at = 0
+    while at < len(stream):
+        fields = BLK_IO_TRACE.unpack_from(stream, at)
+        assert fields[0] & 0xFFFFFF00 == BLK_IO_TRACE_MAGIC, f"no blk_io_trace at byte {at}"
+        end = at + BLK_IO_TRACE.size + fields[10]
+        assert end <= len(stream), f"the record at byte {at} is cut"
+        yield fields, stream[at + BLK_IO_TRACE.size : end]
+        at = end
+
+
+def without_splits(stream: bytes) -> bytes:
+    """All but the splits (X): where a bio was split, blkparse 1.3 makes later completions longer."""
+    kept = [(fields, pdu) for fields, pdu in records(stream) if fields[5] & 0xFF != SPLIT]
+    return b"".join(BLK_IO_TRACE.pack(*fields) + pdu for fields, pdu in kept)
+
+
+def blkparse(stream: bytes) -> list[Event]:
+    """What blkparse makes of a stream."""
+    # It counts from the first event; the stream has the clock's own time.
+    first_ns = min(fields[2] for fields, _ in records(stream))
+    text = subprocess.run(
+        ["blkparse", "-q", "-i", "-", "-f", "EVENT %a %d %S %N %p %T %t\n"],
+        input=stream, capture_output=True, check=True,
+    ).stdout.decode(errors="replace")  # fmt: skip
+    events = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 8 and words[0] == "EVENT":
+            sector, size, pid, seconds, nanoseconds = map(int, words[3:])
+            t_ns = first_ns + seconds * 1_000_000_000 + nanoseconds
+            events.append(Event(words[1], words[2], sector, size, pid, t_ns))
+    return events
 
 
 def setting(path: Path) -> str:

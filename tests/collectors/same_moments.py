@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tests.collectors.blk_tracer import BLK_IO_TRACE, BLK_IO_TRACE_MAGIC
+from tests.collectors.blk_tracer import records
 from tests.collectors.recording import SLOWER
 
 # Of one half of all events: the first tracer's work, 50 to 1000 ns here. No chance takes the CPU so often.
@@ -71,10 +71,6 @@ class Moments:
 
 def _events(stream: bytes) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
     """Time, action, sector, and (CPU, thread) of each event."""
-    at = 0
-    while at < len(stream):
-        fields = BLK_IO_TRACE.unpack_from(stream, at)
-        assert fields[0] & 0xFFFFFF00 == BLK_IO_TRACE_MAGIC, f"no blk_io_trace at byte {at}"
+    for fields, _ in records(stream):
         if not fields[5] & NOTE:
             yield fields[2], fields[5] & 0xFF, fields[3], (fields[8], fields[6])
-        at += BLK_IO_TRACE.size + fields[10]

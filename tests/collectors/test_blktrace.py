@@ -23,7 +23,7 @@ import pytest
 from collectors import tracefs as settings
 from tests.analysis.importers.blktrace_files import run_reader
 from tests.analysis.importers.test_blktrace_real import by_request
-from tests.collectors.blk_tracer import BLK_IO_TRACE, BLK_IO_TRACE_MAGIC, LOCK
+from tests.collectors.blk_tracer import LOCK, records, without_splits
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import EMULATED, INSIDE, needs_btf, needs_root, read_table
 from tests.collectors.same_moments import Moments
@@ -34,7 +34,6 @@ pytestmark = [needs_root, needs_btf]
 
 TRACEFS = Path("/sys/kernel/tracing")
 SETTINGS = ("current_tracer", "trace_clock", "buffer_size_kb", "tracing_on", "set_event", "trace_options")
-SPLIT = 13  # linux/blktrace_api.h: __BLK_TA_SPLIT
 NOTE_PROCESS, NOTE_TIME = 0x04000000, 0x04000001  # linux/blktrace_api.h: BLK_TN_PROCESS, BLK_TN_TIMESTAMP
 # Three programs with names of their own; direct writes, cached ones, reads and flushes.
 COMMAND = (
@@ -93,27 +92,12 @@ def parse(raw: Path, disk: str) -> str:
     return done.stdout
 
 
-def without_splits(raw: Path, disk: str, folder: Path) -> Path:
-    """The files without splits (X), for totals: where they were, blkparse 1.3 shows longer completions."""
+def copy_without_splits(raw: Path, disk: str, folder: Path) -> Path:
+    """The files without splits, for totals."""
     folder.mkdir()
     for file in raw.glob(f"{disk}.blktrace.*"):
-        kept = b"".join(
-            BLK_IO_TRACE.pack(*fields) + pdu for fields, pdu in records(file) if fields[5] & 0xFF != SPLIT
-        )
-        (folder / file.name).write_bytes(kept)
+        (folder / file.name).write_bytes(without_splits(file.read_bytes()))
     return folder
-
-
-def records(file: Path) -> Iterator[tuple[tuple[int, ...], bytes]]:
-    """Each record of a file, and what hangs on it."""
-    data, at = file.read_bytes(), 0
-    while at < len(data):
-        fields = BLK_IO_TRACE.unpack_from(data, at)
-        assert fields[0] & 0xFFFFFF00 == BLK_IO_TRACE_MAGIC
-        end = at + BLK_IO_TRACE.size + fields[10]
-        assert end <= len(data)
-        yield fields, data[at + BLK_IO_TRACE.size : end]
-        at = end
 
 
 def noted_names(files: Iterable[Path]) -> set[tuple[int, str]]:
@@ -121,7 +105,7 @@ def noted_names(files: Iterable[Path]) -> set[tuple[int, str]]:
     return {
         (fields[6], pdu.split(b"\0")[0].decode())
         for file in files
-        for fields, pdu in records(file)
+        for fields, pdu in records(file.read_bytes())
         if fields[5] & 0x0FFFFFFF == NOTE_PROCESS
     }
 
@@ -191,7 +175,7 @@ def test_its_tools_read_it_and_all_agree(traced: Job, tmp_path: Path) -> None:
     issued: Counter[tuple[int, int]] = Counter()
     outside: Counter[tuple[int, int]] = Counter()
     for file in raw.glob(f"{disk}.blktrace.*"):
-        for fields, _ in records(file):
+        for fields, _ in records(file.read_bytes()):
             if fields[5] & 0xFFFF == 7 and not fields[5] & 0x04000000:
                 issued[fields[3] if fields[4] else 0, fields[4]] += 1
                 if not start_ns <= fields[2] <= end_ns:
@@ -201,7 +185,7 @@ def test_its_tools_read_it_and_all_agree(traced: Job, tmp_path: Path) -> None:
 
     # blkparse's totals are our table's and those. It takes a flush for a read of nothing when it is
     # issued, and when it is done now and then for a write.
-    text = parse(without_splits(raw, disk, tmp_path / "totals"), disk)
+    text = parse(copy_without_splits(raw, disk, tmp_path / "totals"), disk)
     few = (issued - mine).total()
     few_kib = sum(size * number for (_, size), number in (issued - mine).items()) // 1024
     for op, issues, ends, flushes in (
@@ -290,7 +274,7 @@ def test_order_names_and_time(traced: Job) -> None:
     notes_of_time = 0
     for cpu, file in enumerate(files):
         before = sequence = 0
-        for fields, pdu in records(file):
+        for fields, pdu in records(file.read_bytes()):
             if fields[5] & 0x0FFFFFFF == NOTE_TIME:
                 seconds = int.from_bytes(pdu[:4], "little") + int.from_bytes(pdu[4:8], "little") / 1e9
                 assert abs(seconds - (fields[2] + clock["realtime_offset_ns"]) / 1e9) < 1
@@ -349,7 +333,7 @@ def test_a_busy_disk_beside_it_is_not_in_it(tmp_path: Path, monkeypatch: pytest.
         of = {
             fields[7]
             for file in (job.run.path / "raw").glob(f"{disk['name']}.blktrace.*")
-            for fields, _ in records(file)
+            for fields, _ in records(file.read_bytes())
         }
         assert of == {major << 20 | minor}
         assert kib(parse(job.run.path / "raw", disk["name"]), "Writes Completed")[0] > 10
@@ -385,7 +369,7 @@ def test_killed_outright_and_put_back_at_the_next_start(
     written = sum(
         not fields[5] & 0x04000000
         for file in (job.run.path / "raw").glob("*.blktrace.*")
-        for fields, _ in records(file)
+        for fields, _ in records(file.read_bytes())
     )
     assert source["seen"] == source["recorded"] == written > 100
     assert any("was killed" in note for note in source["notes"])
@@ -507,6 +491,6 @@ def test_a_full_ring_is_counted_and_seen(tmp_path: Path, monkeypatch: pytest.Mon
     parse(job.run.path / "raw", disk)
     missing = 0
     for file in (job.run.path / "raw").glob(f"{disk}.blktrace.*"):
-        numbers = [fields[1] for fields, _ in records(file) if not fields[5] & 0x04000000]
+        numbers = [fields[1] for fields, _ in records(file.read_bytes()) if not fields[5] & 0x04000000]
         missing += numbers[-1] - len(numbers) if numbers else 0
     assert 1 <= missing <= source["lost"]["ring full"]  # a page may be too full to say how many

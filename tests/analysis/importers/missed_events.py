@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from tests.collectors.blk_tracer import BLK_IO_TRACE
+from tests.collectors.blk_tracer import records
 
 SECTOR_BYTES = 512
 WRITE, NOTE, DISCARD = 1 << 17, 1 << 26, 1 << 29  # linux/blktrace_api.h: BLK_TC_ACT(BLK_TC_…)
@@ -34,14 +34,11 @@ def place(kind: str, first: int, sectors: int) -> Place:
 def in_stream(stream: bytes) -> Seen:
     """Each event's letter and place; of a split (X), the place of its first part."""
     seen: Seen = Counter()
-    at = 0
-    while at < len(stream):
-        fields = BLK_IO_TRACE.unpack_from(stream, at)
+    for fields, _ in records(stream):
         letter = LETTERS.get(fields[5] & 0xFF)
         if letter and not fields[5] & NOTE:
             kind = "D" if fields[5] & DISCARD else "W" if fields[5] & WRITE else "R"
             seen[letter, place(kind, fields[3], fields[4] // SECTOR_BYTES)] += 1
-        at += BLK_IO_TRACE.size + fields[10]
     return seen
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.analysis.importers.blktrace_files import NOTIFY, Imported, process_note, run_reader
 from tests.analysis.importers.naive_pairing import PAIRED, pair
 from tests.bench.big_trace import write_trace
-from tests.collectors.blk_tracer import BLK_IO_TRACE, BlkTracer, blk_tracer
+from tests.collectors.blk_tracer import BLK_IO_TRACE, BlkTracer, blk_tracer, records
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import needs_btf, needs_root, read_table, recording
 from tests.collectors.same_moments import Moments
@@ -30,18 +30,14 @@ def write_as_blktrace(stream: bytes, folder: Path, names: dict[int, str]) -> lis
     """The tracer's stream as blktrace leaves it: a file of each CPU, numbered, names of threads in front."""
     files: dict[int, bytearray] = {}
     numbers: Counter[int] = Counter()
-    at, first_ns = 0, 0
-    while at < len(stream):
-        fields = list(BLK_IO_TRACE.unpack_from(stream, at))
-        end = at + BLK_IO_TRACE.size + fields[10]
+    first_ns = 0
+    for was, pdu in records(stream):
+        fields = list(was)
         cpu = fields[8]
         numbers[cpu] += not fields[5] & NOTIFY
         fields[1] = 0 if fields[5] & NOTIFY else numbers[cpu]
         first_ns = first_ns or fields[2]
-        files.setdefault(cpu, bytearray()).extend(
-            BLK_IO_TRACE.pack(*fields) + stream[at + BLK_IO_TRACE.size : end]
-        )
-        at = end
+        files.setdefault(cpu, bytearray()).extend(BLK_IO_TRACE.pack(*fields) + pdu)
     notes = b"".join(process_note(first_ns, pid, name, min(files)).pack("<") for pid, name in names.items())
     paths = [folder / f"disk.blktrace.{cpu}" for cpu in range(max(files) + 1)]
     for cpu, path in enumerate(paths):
