@@ -70,6 +70,14 @@ def without_splits(stream: bytes) -> bytes:
     return b"".join(BLK_IO_TRACE.pack(*fields) + pdu for fields, pdu in kept)
 
 
+def copy_without_splits(folder: Path, disk: str, to: Path) -> Path:
+    """A disk's files of blktrace, but without splits: for blkparse's totals."""
+    to.mkdir()
+    for file in folder.glob(f"{disk}.blktrace.*"):
+        (to / file.name).write_bytes(without_splits(file.read_bytes()))
+    return to
+
+
 def blkparse(stream: bytes) -> list[Event]:
     """What blkparse makes of a stream."""
     # It counts from the first event; the stream has the clock's own time.

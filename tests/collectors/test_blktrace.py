@@ -23,7 +23,7 @@ import pytest
 from collectors import tracefs as settings
 from tests.analysis.importers.blktrace_files import run_reader
 from tests.analysis.importers.test_blktrace_real import by_request
-from tests.collectors.blk_tracer import LOCK, records, without_splits
+from tests.collectors.blk_tracer import LOCK, copy_without_splits, records
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import EMULATED, INSIDE, needs_btf, needs_root, read_table
 from tests.collectors.same_moments import Moments
@@ -90,14 +90,6 @@ def parse(raw: Path, disk: str) -> str:
     ]
     assert complaints == []
     return done.stdout
-
-
-def copy_without_splits(raw: Path, disk: str, folder: Path) -> Path:
-    """The files without splits, for totals."""
-    folder.mkdir()
-    for file in raw.glob(f"{disk}.blktrace.*"):
-        (folder / file.name).write_bytes(without_splits(file.read_bytes()))
-    return folder
 
 
 def noted_names(files: Iterable[Path]) -> set[tuple[int, str]]:

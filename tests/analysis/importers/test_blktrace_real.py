@@ -17,7 +17,7 @@ import pytest
 from tests.analysis.importers.blktrace_files import NOTIFY, Imported, process_note, run_reader
 from tests.analysis.importers.naive_pairing import PAIRED, pair
 from tests.bench.big_trace import write_trace
-from tests.collectors.blk_tracer import BLK_IO_TRACE, BlkTracer, blk_tracer, records
+from tests.collectors.blk_tracer import BLK_IO_TRACE, BlkTracer, blk_tracer, copy_without_splits, records
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import needs_btf, needs_root, read_table, recording
 from tests.collectors.same_moments import Moments
@@ -62,7 +62,8 @@ def assert_same_as_blkparse(got: Imported, tracer: BlkTracer, folder: Path) -> N
     assert mine == truth
 
     # blkparse's sums, by its own arithmetic
-    words: list[str | Path] = ["blkparse", "-i", "disk", "-D", folder, "-f", ""]
+    unsplit = copy_without_splits(folder, "disk", folder / "unsplit")
+    words: list[str | Path] = ["blkparse", "-i", "disk", "-D", unsplit, "-f", ""]
     summary = subprocess.run(words, capture_output=True, text=True, check=True, cwd=folder).stdout
     total = summary[summary.index("Total (disk)") :]
 
