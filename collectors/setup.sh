@@ -56,6 +56,7 @@ procps         ps
 passwd         useradd
 iproute2       ip
 gpg            gpg
+gpg-agent      gpg-agent
 util-linux-extra fincore
 sudo           sudo
 xz-utils       xz

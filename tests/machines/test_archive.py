@@ -22,7 +22,8 @@ from workloads.units import show_size
 pytestmark = [
     pytest.mark.skipif(shutil.which("apt-get") is None, reason="not a Debian: no apt-get to ask"),
     pytest.mark.skipif(
-        shutil.which("gpg") is None, reason="no gpg to sign an archive with: apt-get install gpg"
+        None in (shutil.which("gpg"), shutil.which("gpg-agent")),
+        reason="no gpg and gpg-agent to sign an archive with: apt-get install gpg gpg-agent",
     ),
 ]
 CODENAME = "fakeworm"
