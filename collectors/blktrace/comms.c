@@ -4,13 +4,15 @@
  * otherwise (perf_event_open(2): PERF_RECORD_FORK, PERF_RECORD_COMM).
  *
  * Who lives for a millisecond is gone before its events are read. The last name under each id is kept here, in a
- * table of a fixed size: where two ids meet, the later one stays. The tracer's own list of recent names would not
+ * table of a fixed size: where two ids meet, the later one stays. It begins with the names that /proc has. The tracer's own list of recent names would not
  * do: it cannot take a name while it is read, and all of it is read at once (kernel/trace/trace_sched_switch.c).
  * Where perf is not allowed there are no names here.
  */
 #include "blktrace.h"
 
+#include <dirent.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -75,16 +77,6 @@ static bool open_ring(int cpu, struct ring *ring)
 	return true;
 }
 
-int comms_open(int cpus)
-{
-	rings = calloc(cpus, sizeof(*rings));
-	if (!rings)
-		return -1;
-	for (int cpu = 0; cpu < cpus; cpu++)
-		ring_count += open_ring(cpu, &rings[ring_count]);
-	return 0;
-}
-
 static struct slot *slot_of(uint32_t tid)
 {
 	return &slots[tid & (SLOTS - 1)];
@@ -99,6 +91,53 @@ static void keep(uint32_t tid, uint64_t t_ns, const char comm[COMM_BYTES])
 	slot->t_ns = t_ns;
 	slot->tid = tid;
 	memcpy(slot->comm, comm, COMM_BYTES);
+}
+
+/* The threads of one process, or all processes: the entries of DIRECTORY that are numbers. */
+static void each_number(const char *directory, void (*visit)(const char *directory, uint32_t number))
+{
+	DIR *dir = opendir(directory);
+	struct dirent *entry;
+
+	if (!dir) /* gone meanwhile */
+		return;
+	while ((entry = readdir(dir))) {
+		char *end;
+		unsigned long number = strtoul(entry->d_name, &end, 10);
+
+		if (number && !*end)
+			visit(directory, number);
+	}
+	closedir(dir);
+}
+
+static void keep_running(const char *directory, uint32_t tid)
+{
+	char path[64], comm[COMM_BYTES + 1];
+
+	snprintf(path, sizeof(path), "%s/%u/comm", directory, tid);
+	if (read_comm(path, comm))
+		keep(tid, 0, comm);
+}
+
+static void keep_threads(const char *directory, uint32_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "%s/%u/task", directory, pid);
+	each_number(path, keep_running);
+}
+
+int comms_open(int cpus)
+{
+	rings = calloc(cpus, sizeof(*rings));
+	if (!rings)
+		return -1;
+	for (int cpu = 0; cpu < cpus; cpu++)
+		ring_count += open_ring(cpu, &rings[ring_count]);
+	/* Who runs already may fork somebody who takes no name of its own, and is gone as soon. */
+	each_number("/proc", keep_threads);
+	return 0;
 }
 
 static void take(uint32_t type, const unsigned char *data, size_t bytes)

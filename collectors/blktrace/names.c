@@ -49,18 +49,23 @@ static ssize_t read_text(const char *path, char *text, size_t bytes)
 	return done;
 }
 
-static bool ask_proc(uint32_t pid, char *comm)
+bool read_comm(const char *path, char *comm)
 {
-	char path[64];
-	ssize_t bytes;
+	ssize_t bytes = read_text(path, comm, COMM_BYTES + 1);
 
-	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-	bytes = read_text(path, comm, COMM_BYTES + 1);
 	if (bytes <= 0)
 		return false;
 	if (comm[bytes - 1] == '\n')
 		comm[bytes - 1] = '\0';
 	return true;
+}
+
+static bool ask_proc(uint32_t pid, char *comm)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	return read_comm(path, comm);
 }
 
 /* A fork or an exec before the events that were read is in perf's buffers by now. */

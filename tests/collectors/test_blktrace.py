@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -307,6 +308,45 @@ def test_programs_of_a_millisecond_have_their_names(tmp_path: Path, monkeypatch:
     writers = {int(row["pid"]) for row in table if row["comm"] == b"dd"}
     assert len(writers) == 150
     assert {(pid, "dd") for pid in writers} <= names
+    assert gone(job.run) == 0
+
+
+# Children that write one block each and are gone.
+FORKS = """
+import mmap, os, sys
+file, block = os.open(sys.argv[1], os.O_WRONLY | os.O_DIRECT), mmap.mmap(-1, 4096)
+sys.stdin.readline()
+for turn in range(50):
+    child = os.fork()
+    if not child:
+        os.pwrite(file, block, 4096 * turn)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(child)
+"""
+
+
+def test_children_of_a_program_from_before_have_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a fork is told of them; their parent's name is from before."""
+    monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
+    with (
+        loop_disk(tmp_path / "image", 64 * MIB, "--direct-io=on") as disk,
+        subprocess.Popen(
+            [sys.executable, "-c", FORKS, disk.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as parent,
+    ):
+        comm = Path(f"/proc/{parent.pid}/comm").read_text().strip()
+        job = Job("watch", tmp_path / "run", None, DEV=disk.name, SECS="300", COLLECT="block blktrace")
+        job.until("watch")
+        children = [int(line) for line in parent.communicate("go\n", timeout=60)[0].split()]
+        disk.idle_stat()
+        os.kill(job.process.pid, signal.SIGINT)
+        assert job.end() == 0, job.said
+    assert len(children) == 50
+    names = noted_names((job.run.path / "raw").glob("*.blktrace.*"))
+    assert {(child, comm) for child in children} <= names
     assert gone(job.run) == 0
 
 
