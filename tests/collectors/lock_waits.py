@@ -139,7 +139,8 @@ def fight(
             child = run_inside(group, [program, *words])
             said.append(child.communicate(timeout=300)[0])
             assert child.returncode == 0
-        assert own.entries() >= enough, "the storm made no contention: nothing can be tested"
+        met = own.entries()
+        assert met >= enough, f"the storm waited {met} times, not {enough}: nothing can be tested"
     return said
 
 

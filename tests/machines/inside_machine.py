@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Run some of the tests on another kernel, in a virtual machine: a program of its own.
 
-    python -m tests.machines.inside_machine RUN KERNEL|newest PYTEST-WORDS…
+    python -m tests.machines.inside_machine RUN KERNEL PYTEST-WORDS…
 
 It leaves RUN/raw/truth.xml (pytest's own) and RUN/raw/answers.json (doctor's, of collectors/kernel_table.py),
 and says on its last line how the machine ended, as JSON.
@@ -104,7 +104,7 @@ def main(run: Path, word: str, tests: list[str]) -> None:
     """Boot it, run the tests, say how it ended."""
     interrupts.catch()
     (run / "raw").mkdir()
-    kernel, accel = choose(Words("trace", kernel=None if word == "newest" else word))
+    kernel, accel = choose(Words("trace", kernel=word))
     answers = [sys.executable, "-B", "-m", "collectors.kernel_table", "answers"]
     pytest = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     pytest += [f"--junitxml={run / 'raw/truth.xml'}", *tests]
