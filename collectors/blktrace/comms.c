@@ -94,7 +94,8 @@ static void keep(uint32_t tid, uint64_t t_ns, const char comm[COMM_BYTES])
 }
 
 /* The threads of one process, or all processes: the entries of DIRECTORY that are numbers. */
-static void each_number(const char *directory, void (*visit)(const char *directory, uint32_t number))
+static void each_number(const char *directory,
+			void (*visit)(const char *directory, uint32_t number))
 {
 	DIR *dir = opendir(directory);
 	struct dirent *entry;

@@ -97,9 +97,7 @@ def test_waits_in_interrupts_inside_waits(tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU: use a machine with two")
     if kernel.spinlock_mode() == "virt":
-        pytest.skip(
-            "a guest's test-and-set spinlocks wait before the tracepoint: a host with PV spinlocks, or bare metal"
-        )
+        pytest.skip("a guest's test-and-set spinlocks wait before the tracepoint: use bare metal")
     result = storm(tmp_path, "nested_storm", ["500"], enough=1000, wanted=SPINNING)
     run = result.run
     assert_balanced(run)
