@@ -31,6 +31,7 @@ from tests.collectors.recording import (
 
 # The kernel's filters: begins of waits for locks that put their waiters to sleep, and for the others.
 SLEEPING = f"(flags & {FLAGS['MUTEX']} || !(flags & {FLAGS['SPIN']}))"
+ASLEEP = f"!(flags & {FLAGS['SPIN']})"  # of those, the ones that went to sleep
 SPINNING = f"(flags & {FLAGS['SPIN']} && !(flags & {FLAGS['MUTEX']}))"
 MEET_S = 20 * SLOWER  # for so long a storm is started again, until its threads meet at a lock
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tests.collectors.lock_events import LockEvents, lock_events
 from tests.collectors.lock_waits import (
+    ASLEEP,
     assert_balanced,
     assert_same,
     lost_waits,
@@ -76,7 +77,7 @@ def test_pipe_storm_counts_every_wait_and_splits_it(tmp_path: Path) -> None:
 
 def test_rename_storm_sleeping_locks(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
-    result = storm(tmp_path, "rename_storm", [tmp_path / "files", "6", "600"], enough=100)
+    result = storm(tmp_path, "rename_storm", [tmp_path / "files", "6", "600"], enough=50, wanted=ASLEEP)
     run, truth = result.run, result.truth
     assert_balanced(run)
     lost = lost_waits(run)

@@ -212,6 +212,9 @@ def _arguments(hardware: Hardware, run: Path, initramfs: Path) -> list[str]:
         argv[kernel_line] += " mitigations=off"
         model = argv.index("-cpu") + 1
         argv[model] = "Nehalem"
+        # One thread for all CPUs: with one each, a CPU may run a stale translation of what another has patched,
+        # as the kernel does where a tracepoint is switched on (QEMU 7.2: the guest panics, "Oops: int3").
+        argv += ["-accel", "tcg,thread=single"]
     for disk in hardware.disks:
         cache = "none" if disk.direct else "writeback"
         drive = f"if=none,id={disk.serial},file=/proc/self/fd/{disk.file},format=raw,cache={cache}"
