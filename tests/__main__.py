@@ -30,7 +30,7 @@ class Tier:
 TIERS = {
     "check": Tier("root or vm or long", 2, False),
     "test": Tier("long", 10, True),
-    "test-all": Tier("", 50, True),
+    "test-all": Tier("", 45, True),
 }
 PROCESSES = 2
 

@@ -212,7 +212,7 @@ def _arguments(hardware: Hardware, run: Path, initramfs: Path) -> list[str]:
         argv[kernel_line] += " mitigations=off"
         model = argv.index("-cpu") + 1
         argv[model] = "Nehalem"
-        # One thread for all CPUs: with one each, a CPU may run a stale translation of what another has patched,
+        # One thread for all CPUs: with one each, a CPU may run a stale translation of what another patched,
         # as the kernel does where a tracepoint is switched on (QEMU 7.2: the guest panics, "Oops: int3").
         argv += ["-accel", "tcg,thread=single"]
     for disk in hardware.disks:
