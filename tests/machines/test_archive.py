@@ -232,7 +232,8 @@ def test_a_package_that_is_not_what_the_list_says(made: Archive) -> None:
     with (made.place / f"main/pool/linux-binary-{NEW}.deb").open("r+b") as file:
         file.seek(100)
         file.write(b"other")
-    with pytest.raises(MachineError, match=r"apt-get could not download .*[Hh]ash"):
+    # Of a file that lies here apt 3.0 says no more than that it has an error; apt 2.6 names its hash.
+    with pytest.raises(MachineError, match=r"apt-get could not download .*([Hh]ash|Undetermined Error)"):
         kernels.find("7.2", lambda text: None)
     assert not (made.cache / f"kernels/{NEW}").exists()
 
