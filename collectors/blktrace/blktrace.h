@@ -39,8 +39,8 @@ int names_open(int cpus, int files);
 /* NULL: no memory. A name that is not known (the process is gone) has known false. */
 struct name *name_of(uint32_t pid, int cpu, uint64_t t_ns);
 uint64_t names_gone(void);
-/* The name in a file of /proc; comm: of COMM_BYTES + 1. */
-bool read_comm(const char *path, char *comm);
+/* The name of a thread in /proc; comm: of COMM_BYTES + 1. */
+bool ask_proc(uint32_t pid, char *comm);
 
 /* comms.c: names by perf. Returns -1: no memory. */
 int comms_open(int cpus);

@@ -4,9 +4,10 @@
  * otherwise (perf_event_open(2): PERF_RECORD_FORK, PERF_RECORD_COMM).
  *
  * Who lives for a millisecond is gone before its events are read. The last name under each id is kept here, in a
- * table of a fixed size: where two ids meet, the later one stays. It begins with the names that /proc has. The tracer's own list of recent names would not
- * do: it cannot take a name while it is read, and all of it is read at once (kernel/trace/trace_sched_switch.c).
- * Where perf is not allowed there are no names here.
+ * table of a fixed size: where two ids meet, the later one stays. It begins with the names that /proc has.
+ *
+ * The tracer's own list of recent names would not do: it cannot take a name while it is read, and all of it is read
+ * at once (kernel/trace/trace_sched_switch.c). Where perf is not allowed no later names are here.
  */
 #include "blktrace.h"
 
@@ -114,10 +115,10 @@ static void each_number(const char *directory,
 
 static void keep_running(const char *directory, uint32_t tid)
 {
-	char path[64], comm[COMM_BYTES + 1];
+	char comm[COMM_BYTES + 1];
 
-	snprintf(path, sizeof(path), "%s/%u/comm", directory, tid);
-	if (read_comm(path, comm))
+	(void)directory; /* /proc/TID is there too */
+	if (ask_proc(tid, comm))
 		keep(tid, 0, comm);
 }
 

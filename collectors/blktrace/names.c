@@ -49,23 +49,18 @@ static ssize_t read_text(const char *path, char *text, size_t bytes)
 	return done;
 }
 
-bool read_comm(const char *path, char *comm)
+bool ask_proc(uint32_t pid, char *comm)
 {
-	ssize_t bytes = read_text(path, comm, COMM_BYTES + 1);
+	char path[64];
+	ssize_t bytes;
 
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	bytes = read_text(path, comm, COMM_BYTES + 1);
 	if (bytes <= 0)
 		return false;
 	if (comm[bytes - 1] == '\n')
 		comm[bytes - 1] = '\0';
 	return true;
-}
-
-static bool ask_proc(uint32_t pid, char *comm)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-	return read_comm(path, comm);
 }
 
 /* A fork or an exec before the events that were read is in perf's buffers by now. */

@@ -48,8 +48,7 @@ def most_waited_for(run: Run) -> tuple[int, dict[str, Any], float]:
 
 def lost_waits(run: Run) -> int:
     """Waits that the recorder says it lost, of whichever lock."""
-    losses = json.loads((run.path / "raw/recorder/losses.json").read_text())
-    return int(sum(losses["collectors"]["locks"]["lost"].values()))
+    return int(sum(run.losses["collectors"]["locks"]["lost"].values()))
 
 
 def counted(run: Run, call: str, column: str) -> int:
