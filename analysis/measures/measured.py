@@ -258,7 +258,13 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         spin_pct=locks.spin_share_pct(waits, timeline, run.cpus) if waits and run.cpus else None,
         call_rows=calls.by_call(call) if call else None,
         on_cpu=on_cpu.measure_on_cpu(
-            tables.cpu_sample, tables.cpu_stacks, tables.phases, counter, window.start_ns, window.end_ns
+            tables.cpu_sample,
+            tables.cpu_stacks,
+            tables.phases,
+            counter,
+            window.start_ns,
+            window.end_ns,
+            run.cpus,
         )
         if tables.cpu_sample is not None
         else None,
