@@ -248,15 +248,17 @@ int rq_issue(u64 *ctx)
 		/*
 		 * The request that had this tag before has completed, or the tag would not be free, but the kernel
 		 * did not run our program then. Seen on 6.18 under heavy interrupt load, a few in 100,000 in batches,
-		 * and not in recursion_misses. The request is known, only its end is not.
+		 * and not in recursion_misses. The request is known, of its end only that it is before this.
 		 */
 		COUNT(complete_unseen);
 		record->complete_ns = 0;
+		record->end_by_ns = now;
 		record->error = 0;
 		write_record(record, RING_ISSUE);
 	}
 	slot->request = 0; /* not whole until the end of this program */
 	slot->done_bytes = 0;
+	record->end_by_ns = 0;
 	record->sector = rq->__sector;
 	record->bytes = rq->__data_len;
 	record->dev = dev_major[index & (MAX_DEVS - 1)] << 20 | dev_minor[index & (MAX_DEVS - 1)];

@@ -45,6 +45,7 @@ struct block_record {
 	u64 insert_ns;	 /* put into the scheduler (I); 0: never */
 	u64 issue_ns;	 /* handed to the driver (D), the last time if it was requeued */
 	u64 complete_ns; /* whole (C); 0: it did complete, but the kernel did not say when */
+	u64 end_by_ns; /* complete_ns is 0: it had completed by then (tag free, or disk idle); 0: not known */
 	u64 sector;
 	u64 ino; /* of the file whose pages it carries first; 0: none or not known */
 	u32 bytes;

@@ -37,6 +37,7 @@ from analysis.measures.steps import Step
 from analysis.measures.timeline import F64, Timeline, make_timeline, nice_width_ns
 from analysis.measures.window import QUANTUM_NS, Window, find_window
 from analysis.run import Run
+from analysis.tables.block import Block
 from analysis.tables.load import Tables
 from analysis.tables.store import I64
 
@@ -66,6 +67,8 @@ class Measured:
     latency_series: dict[str, latency.LatencySeries]
     distributions: distribution.Distributions | None
     untimed: int
+    bounded: int  # of these: requests whose end is known by a bound only
+    bounded_ns: int  # from their issue to that bound, together
     depth_device: queue_depth.Depth | None
     depth_all: queue_depth.Depth | None
     lock_waits: locks.LockWaits | None  # holds the waits by call path
@@ -105,6 +108,12 @@ def _metadata_share(tables: Tables, timeline: Timeline) -> F64 | None:
     whole = timeline.sums(block.complete_ns[known], block.bytes[known])
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(whole > 0, part / whole, np.nan)
+
+
+def _bounded(block: Block) -> tuple[int, int]:
+    """How many requests' ends are known by a bound only, and the time from their issue to it."""
+    rows = np.flatnonzero(block.lasting & ~block.timed)
+    return int(rows.size), int((block.complete_ns[rows] - block.issue_ns[rows]).sum())
 
 
 def _correlations(
@@ -228,6 +237,7 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
             waits, tables.lock_names, tables.stacks, tables.paths.names if tables.paths else {}, timeline
         )
     correlations, grid, why_not = _correlations(tables, window, found)
+    bounded, bounded_ns = _bounded(block) if block else (0, 0)
     whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
     return Measured(
         window=window,
@@ -246,6 +256,8 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         latency_series=times.latency_series if times else {},
         distributions=distributions,
         untimed=int((~block.timed).sum()) if block else 0,
+        bounded=bounded,
+        bounded_ns=bounded_ns,
         depth_device=times.depth_device if times else None,
         depth_all=times.depth_all if times else None,
         lock_waits=lock_waits,

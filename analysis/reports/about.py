@@ -206,6 +206,16 @@ def tracing_cpu_ns(loss: CollectorLoss) -> tuple[float | None, float | None]:
     return per_event, cpu
 
 
+def bounded_ends(measured: Measured) -> list[str]:
+    """What is said where requests count until a bound of their end."""
+    if not measured.bounded:
+        return []
+    return [
+        f"{measured.bounded:,} requests whose end was not seen count until their tag was issued again or"
+        f" the disk was found idle: together {units.ns(measured.bounded_ns)}, of which some is too much"
+    ]
+
+
 def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     """Events seen, kept and lost per collector, and what recording cost."""
     section = Section("Losses and tracing cost")
@@ -253,7 +263,9 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     if measured.untimed:
         section.notes.append(
             f"block: {measured.untimed:,} rows have missing or disordered times: no latency counts them"
+            " (such ends come in batches: tails may be short)"
         )
+    section.notes += bounded_ends(measured)
     section.definition = (
         "each: mean BPF run time of the sampled runs; CPU %: that times all runs, and the collector's"
         " own time, over CPUs x elapsed. What tracing slows in the workload itself"

@@ -211,6 +211,11 @@ def latency_section(run: Run, m: Measured) -> Section:
         section.tables.append(Table(heads, rows))
     else:
         section.notes.append("no request completed")
+    if m.untimed:
+        section.notes.append(
+            f"{m.untimed:,} requests are in no percentile, as their end was not seen or their times are not"
+            " in order: tails may be short"
+        )
     section.definition = latency.DEFINITION
     return section
 
@@ -225,6 +230,7 @@ def queue_section(run: Run, m: Measured) -> Section:
     for name, depth in (("at the device", m.depth_device), ("in all", m.depth_all)):
         mean = float(np.average(depth.mean, weights=weights))
         section.facts.append((name, f"mean {units.figures(mean)}, highest {int(depth.highest.max()):,}"))
+    section.notes += about.bounded_ends(m)
     section.definition = (
         "requests issued and not completed (in all: queued and not completed); mean over time."
     )

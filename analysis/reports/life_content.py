@@ -174,6 +174,7 @@ def busy_section(run: Run, m: Measured) -> Section:
     for low, high in zip(busy.DEPTHS, (*busy.DEPTHS[1:], None), strict=True):
         names.append(f"{low}+" if high is None else str(low) if high == low + 1 else f"{low}-{high - 1}")
     section.tables.append(Table(("<% of time at depth", "mean", *names[: shown + 1]), depths))
+    section.notes += about.bounded_ends(m)
     section.definition = busy.DEFINITION
     return section
 

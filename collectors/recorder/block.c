@@ -301,7 +301,7 @@ static void write_open_requests(void)
 {
 	size_t slots = bpf_map__max_entries(skel->maps.inflight);
 	bool idle = disks_idle();
-	uint64_t open = 0;
+	uint64_t open = 0, now = monotonic_ns();
 
 	for (size_t i = 0; i < slots; i++) {
 		if (!inflight[i].request)
@@ -312,6 +312,7 @@ static void write_open_requests(void)
 		struct block_record record = inflight[i].record;
 
 		record.complete_ns = 0;
+		record.end_by_ns = now;
 		record.error = 0;
 		state.recorded += rec_file_write(file, &state, &record, 1);
 		ended_unseen++;

@@ -28,6 +28,7 @@ BLOCK: Sequence[Field] = (
     ("insert_ns", "Q", "u64", 1, None),
     ("issue_ns", "Q", "u64", 1, None),
     ("complete_ns", "Q", "u64", 1, None),
+    ("end_by_ns", "Q", "u64", 1, None),
     ("sector", "Q", "u64", 1, None),
     ("ino", "Q", "u64", 1, None),
     ("bytes", "I", "u32", 1, None),
@@ -44,6 +45,7 @@ BLOCK: Sequence[Field] = (
     ("queue_source", "B", "u8", 1, "block_queue_source"),
     ("comm", "16s", "char", 16, None),
 )
+OLD_BLOCK = tuple(column for column in BLOCK if column[0] != "end_by_ns")  # before ends had bounds
 TRACED_BLOCK = (  # as the reader of block traces writes it
     *BLOCK,
     ("get_request_ns", "Q", "u64", 1, None),

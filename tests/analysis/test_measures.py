@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 from pathlib import Path
 
@@ -17,12 +18,22 @@ from analysis.measures import calls, correlation, disk_map, latency, lock_names,
 from analysis.measures.measured import Measured, measure
 from analysis.measures.statistics import mean_ci, percentiles, t_975
 from analysis.measures.timeline import Timeline, make_timeline, nice_width_ns
+from analysis.report import make_report
 from analysis.run import open_run
 from analysis.tables.block import Block
 from analysis.tables.call import bucket_edges_ns
 from analysis.tables.load import Tables, load_tables
 from analysis.tables.store import Words
-from tests.analysis.synthetic import BIN_NS, START_NS, Spec, hist_bucket, request
+from tests.analysis.synthetic import (
+    BIN_NS,
+    OLD_BLOCK,
+    START_NS,
+    Spec,
+    hist_bucket,
+    rec_bytes,
+    request,
+    run_json,
+)
 
 SECOND = 1_000_000_000
 times = st.integers(0, 10_000)
@@ -51,6 +62,7 @@ def block_of(begin: list[int], end: list[int], sector: list[int], nbytes: list[i
         in_workload=np.ones(n, dtype=np.bool_),
         failed=np.zeros(n, dtype=np.bool_),
         timed=np.ones(n, dtype=np.bool_),
+        lasting=np.ones(n, dtype=np.bool_),
         read=lambda _: None,
     )
 
@@ -112,6 +124,64 @@ def test_the_interval_is_students_with_root_n() -> None:
 @given(st.integers(1, 5000))
 def test_students_t_against_scipy(freedom: int) -> None:
     assert t_975(freedom) == pytest.approx(float(stdtrit(freedom, 0.975)), rel=2e-6)
+
+
+@pytest.mark.usefixtures("words_only")
+def test_an_end_that_was_not_seen_counts_at_its_bound_but_in_no_latency(tmp_path: Path) -> None:
+    """Against sums over the requests by hand; without bounds, as older recordings are, it counts nowhere."""
+    rng = random.Random(12)
+    rows, begins, ends = [], [], []
+    for i in range(400):
+        begin = START_NS + i * 1_000_000
+        end = begin + rng.randrange(1, 5_000_000)
+        unseen = rng.random() < 0.3
+        bound = {"complete_ns": 0, "end_by_ns": end} if unseen else {"complete_ns": end}
+        rows.append(request(begin, 8 * i) | bound)
+        begins.append(begin)
+        ends.append((end, unseen))
+    phases = [
+        {
+            "name": name,
+            "start_ns": START_NS + a * 1_000_000,
+            "end_ns": START_NS + b * 1_000_000,
+            "ops": 0,
+            "bytes": 0,
+        }
+        for name, a, b in (("a", 0, 137), ("b", 137, 420))
+    ]
+    facts = run_json(seconds=1.0)
+    spec = Spec(block=rows, phases=phases, run=facts)
+    tables, m = load(spec, tmp_path / "r")
+    assert tables.block is not None and m.depth_device is not None and m.block_life is not None
+    unseen_ns = [end - begin for begin, (end, unseen) in zip(begins, ends, strict=True) if unseen]
+    assert (m.untimed, m.bounded, m.bounded_ns) == (len(unseen_ns), len(unseen_ns), sum(unseen_ns))
+    assert m.latency_rows["write", ""][1].count == 400 - len(unseen_ns)
+    total_ns = sum(end - begin for begin, (end, _) in zip(begins, ends, strict=True))
+    assert (m.depth_device.mean * m.timeline.lengths_s).sum() * 1e9 == pytest.approx(total_ns)
+    # a moment is active if any request is open in it
+    open_at = np.zeros(425_000_000 // 1000 + 1)
+    for begin, (end, _) in zip(begins, ends, strict=True):
+        open_at[(begin - START_NS) // 1000 : -(-(end - START_NS) // 1000)] = 1
+    (at_work,) = m.block_life.busy.values()
+    assert at_work.active.total_ns == pytest.approx(open_at.sum() * 1000, rel=0.001)
+    assert m.phase_rows is not None
+    for row, phase in zip(m.phase_rows, phases, strict=False):
+        start_ns, end_ns = int(str(phase["start_ns"])), int(str(phase["end_ns"]))
+        assert row.device_bytes == 4096 * sum(start_ns <= end < end_ns for end, _ in ends)
+    make_report(tmp_path / "r")
+    text = (tmp_path / "r/report.txt").read_text().replace("\n", " ")
+    text = " ".join(text.split())
+    assert f"{len(unseen_ns)} requests are in no percentile" in text
+    assert text.count("count until their tag was issued again") == 3
+
+    old = Spec(block=rows, phases=phases, run=facts).write(tmp_path / "old")
+    (old / "raw/recorder/block.rec").write_bytes(rec_bytes("block", rows, OLD_BLOCK))
+    run = open_run(old)
+    m = measure(run, load_tables(run))
+    assert (m.untimed, m.bounded, m.bounded_ns) == (len(unseen_ns), 0, 0)
+    assert m.depth_device is not None
+    seen_ns = total_ns - sum(unseen_ns)
+    assert (m.depth_device.mean * m.timeline.lengths_s).sum() * 1e9 == pytest.approx(seen_ns)
 
 
 def test_latency_stages_by_hand(tmp_path: Path) -> None:

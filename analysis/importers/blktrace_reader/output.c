@@ -33,6 +33,7 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(insert_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(issue_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(complete_ns, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(end_by_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(sector, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(ino, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(bytes, "u32"), "", ",");
