@@ -25,6 +25,7 @@ from analysis.tables.store import I64
 
 OUTSIDE = "(no phase)"
 Intervals = list[tuple[int, int]]
+SHORTEST_RATE_S = 0.01  # of a shorter phase starting its program is a large part: it has sums, but no rate
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,18 @@ class PhaseRow:
     times: int
     elapsed_s: float
     ops: int
-    own_mb_s: Mean | None  # what the workload itself reports, one value a phase
+    own_bytes: int  # what the workload itself says it moved
+    own_mb_s: Mean | None  # the same as rates, one value a phase
     app_bytes: float | None
     device_bytes: float | None
     metadata_bytes: float | None
     known_bytes: float | None
     seeks: int | None
     lock_wait_ns: float | None
+
+    def rate(self, amount: float | None) -> float | None:
+        """That much of it per second of these phases together; None: too short for a rate."""
+        return amount / self.elapsed_s if amount is not None and self.elapsed_s >= SHORTEST_RATE_S else None
 
 
 def group(phases: Phases) -> dict[str, list[int]]:
@@ -165,12 +171,13 @@ def by_phase(
     if waits is not None:
         lock = _Bins(waits.bin_ns, waits.bin_length_ns, waits.spin_ns + waits.sleep_ns)
 
-    def row(name: str, times: int, intervals: Intervals, ops: int, own: Mean | None) -> PhaseRow:
+    def row(name: str, times: int, intervals: Intervals, ops: int, moved: int, own: Mean | None) -> PhaseRow:
         return PhaseRow(
             name=name,
             times=times,
             elapsed_s=sum(b - a for a, b in intervals) / 1e9,
             ops=ops,
+            own_bytes=moved,
             own_mb_s=own,
             app_bytes=app.over(intervals) if app else None,
             device_bytes=device.over(DEVICE, intervals) if device else None,
@@ -185,9 +192,10 @@ def by_phase(
         intervals = [(int(phases.start_ns[i]), int(phases.end_ns[i])) for i in members]
         length_s = (phases.end_ns[members] - phases.start_ns[members]) / 1e9
         moved = phases.bytes[members]
-        real = (length_s > 0) & (moved > 0)
+        real = (length_s >= SHORTEST_RATE_S) & (moved > 0)
         own = mean_ci(moved[real] / 1e6 / length_s[real])
-        rows_out.append(row(name, len(members), union(intervals), int(phases.ops[members].sum()), own))
+        ops = int(phases.ops[members].sum())
+        rows_out.append(row(name, len(members), union(intervals), ops, int(moved.sum()), own))
     if sum(b - a for a, b in rest) > 1_000_000:
-        rows_out.append(row(OUTSIDE, len(rest), rest, 0, None))
+        rows_out.append(row(OUTSIDE, len(rest), rest, 0, 0, None))
     return rows_out

@@ -30,12 +30,8 @@ def _phase_values(runs: Runs, name: str, get: Callable[[phases.PhaseRow], Value]
     return found
 
 
-def _per_s(amount: float | None, row: phases.PhaseRow) -> float | None:
-    return amount / row.elapsed_s if amount is not None and row.elapsed_s > 0 else None
-
-
 def _megabytes_per_s(amount: float | None, row: phases.PhaseRow) -> float | None:
-    return _per_s(None if amount is None else amount / 1e6, row)
+    return row.rate(None if amount is None else amount / 1e6)
 
 
 def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
@@ -49,7 +45,11 @@ def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
     for name in names:
         of = [
             Row((name, "s"), _phase_values(runs, name, lambda r: r.elapsed_s), units.seconds),
-            Row((name, "own MB/s"), _phase_values(runs, name, lambda r: r.own_mb_s), units.rate),
+            Row(
+                (name, "own MB/s, mean"),
+                _phase_values(runs, name, lambda r: r.own_mb_s),
+                units.rate,
+            ),
             Row(
                 (name, "app MB/s"),
                 _phase_values(runs, name, lambda r: _megabytes_per_s(r.app_bytes, r)),
@@ -60,7 +60,7 @@ def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
                 _phase_values(runs, name, lambda r: _megabytes_per_s(r.device_bytes, r)),
                 units.rate,
             ),
-            Row((name, "seeks/s"), _phase_values(runs, name, lambda r: _per_s(r.seeks, r)), units.rate),
+            Row((name, "seeks/s"), _phase_values(runs, name, lambda r: r.rate(r.seeks)), units.rate),
         ]
         timed += [row for row in of if any(value is not None for value in row.values)]
         of = [

@@ -26,6 +26,10 @@ from analysis.tables.load import Tables
 TOP = 12
 
 
+def _mb_s(row: phases.PhaseRow, moved: float | None) -> str:
+    return units.rate(row.rate(None if moved is None else moved / 1e6))
+
+
 def where_time_went(run: Run, m: Measured) -> Section:
     """One row per phase name: time, operations, throughput, metadata share, seeks."""
     section = Section("Where the time went", mark=about.mark(run, "block", "calls"))
@@ -34,7 +38,6 @@ def where_time_went(run: Run, m: Measured) -> Section:
         return section
     rows = []
     for row in m.phase_rows:
-        t = row.elapsed_s
         share = (
             row.metadata_bytes / row.known_bytes
             if row.known_bytes and row.metadata_bytes is not None
@@ -44,20 +47,27 @@ def where_time_went(run: Run, m: Measured) -> Section:
             (
                 row.name,
                 str(row.times) if row.name != phases.OUTSIDE else "",
-                units.seconds(t),
-                units.rate(row.ops / t) if t > 0 and row.ops else "-",
-                units.mean(row.own_mb_s),
-                units.rate(row.app_bytes / 1e6 / t) if t > 0 and row.app_bytes is not None else "-",
-                units.rate(row.device_bytes / 1e6 / t) if t > 0 and row.device_bytes is not None else "-",
+                units.seconds(row.elapsed_s),
+                units.rate(row.rate(row.ops or None)),
+                _mb_s(row, row.own_bytes or None),
+                _mb_s(row, row.app_bytes),
+                _mb_s(row, row.device_bytes),
                 units.percent(share),
-                units.rate(row.seeks / t) if t > 0 and row.seeks is not None else "-",
+                units.rate(row.rate(row.seeks)),
             )
         )
     heads = ("<phase", "n", "s", "ops/s", "own MB/s", "app MB/s", "dev MB/s", "meta %", "seeks/s")
     section.tables.append(Table(heads, rows))
+    section.notes += [
+        f"{row.name}: each phase's own rate, {units.mean(row.own_mb_s)} MB/s"
+        for row in m.phase_rows
+        if row.own_mb_s is not None and row.own_mb_s.n > 1
+    ]
     section.definition = (
-        "own: file data the workload says it moved per second of its phase, mean over the n phases"
-        " +- 95 % confidence interval (t, s/sqrt n), or a single observation. app, dev, meta: see throughput."
+        "rates: all of the n phases together by their time, none below"
+        f" {phases.SHORTEST_RATE_S * 1e3:g} ms. own: file data the workload says it moved. each phase's own"
+        " rate: the mean of the n rates, which a short phase moves as much as a long one, +- 95 % confidence"
+        " interval (t, s/sqrt n). app, dev, meta: see throughput."
     )
     return section
 

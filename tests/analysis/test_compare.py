@@ -136,7 +136,7 @@ def test_ratios_by_hand(two: tuple[Path, str]) -> None:
     times = section(two[1], "WHERE THE TIME WENT")
     assert row(times, "create", "s") == ["4.00", "4.00", "1.00"]
     # 100, 101, 102, 103 MB a second: s = 1.29, and t(0.975, 3) = 3.182, so +-2.1; xfs twice that
-    assert row(times, "own MB/s") == ["102", "+-2.1", "203", "+-4.1", "2.00!"]
+    assert row(times, "own MB/s, mean") == ["102", "+-2.1", "203", "+-4.1", "2.00!"]
     assert row(times, "app MB/s") == ["10.0", "20.0", "2.00"]
     assert row(times, "dev MB/s") == ["0.102", "0.205", "2.00"]
     assert row(times, "seeks/s") == ["24.8", "0", "0"]  # 99 in 4 s, and none
@@ -252,7 +252,7 @@ def test_emulated_cpus_are_said_and_marked_and_not_judged(tmp_path: Path) -> Non
     assert len(marked) >= 4 and len(heads) - len(marked) >= 3
     assert "in B (n=3), ratio 0.20: not judged, CPUs were emulated" in folded(found)
     assert "in C (n=3), ratio 0.20: they differ" in folded(found)
-    own = row(section(found, "WHERE THE TIME WENT"), "own MB/s")
+    own = row(section(found, "WHERE THE TIME WENT"), "own MB/s, mean")
     assert own.count("0.20!") == 1 and own.count("0.20") == 1
 
 

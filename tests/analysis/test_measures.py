@@ -184,6 +184,29 @@ def test_an_end_that_was_not_seen_counts_at_its_bound_but_in_no_latency(tmp_path
     assert (m.depth_device.mean * m.timeline.lengths_s).sum() * 1e9 == pytest.approx(seen_ns)
 
 
+@pytest.mark.usefixtures("words_only")
+def test_rates_of_a_phase_are_of_all_its_time_and_none_of_a_moment(tmp_path: Path) -> None:
+    """Two phases of one name: 300 MB in 0.1 s and 400 MB in 0.4 s; and one of 0.36 ms."""
+    marks = (
+        ("a", 0, 100_000_000, 300),
+        ("a", 100_000_000, 500_000_000, 400),
+        ("b", 500_000_000, 500_360_000, 5),
+    )
+    phases = [
+        {"name": name, "start_ns": START_NS + a, "end_ns": START_NS + b, "ops": 7, "bytes": mb * 1_000_000}
+        for name, a, b, mb in marks
+    ]
+    rows = [request(START_NS + 1_000_000 * i, 8 * i) for i in range(505)]
+    make_report(Spec(block=rows, phases=phases, run=run_json(seconds=1.0)).write(tmp_path / "r"))
+    text = (tmp_path / "r/report.txt").read_text()
+    text = text[text.index("WHERE THE TIME WENT") :]
+    lines = {line.split()[0]: line.split() for line in text.splitlines()[2:5]}
+    # n, s, ops/s: 14 in 0.5 s; own: 700 MB in 0.5 s, not the mean of 3000 and 1000
+    assert lines["a"][1:5] == ["2", "0.50", "28.0", "1,400"]
+    assert lines["b"] == ["b", "1", "0.00", "-", "-", "-", "-", "0.0", "-"]
+    assert "a: each phase's own rate, 2,000" in text
+
+
 def test_latency_stages_by_hand(tmp_path: Path) -> None:
     rows = [
         request(START_NS + i * 10_000, i * 8, queue_ns=START_NS + i * 10_000 - 100 * (i + 1))
