@@ -150,7 +150,7 @@ def _correlations(
         others.append(("lock wait", None))
     others.append(("dirty pages", memory.level(counter, "mem.dirty_bytes", grid) if counter else None))
     return (
-        correlation.holm(
+        correlation.meaningful(
             [
                 correlation.correlate(name, app, other)
                 if other is not None

@@ -300,14 +300,17 @@ def correlation_section(run: Run, m: Measured) -> Section:
                 f"{c.low:+.2f}..{c.high:+.2f}",
                 f"{c.lag_bins * width:+g} s" if c.lag_bins else "0 s",
                 f"{c.rho_now:+.2f}",
-                f"{c.p:.3f}" if c.p >= 0.001 else "<0.001",
+                ("<=" if c.at_floor else "") + f"{c.p:.3f}" if c.p >= 0.001 else "<0.001",
+                "yes" if c.sure else "no",
                 f"{c.bins:,}",
                 f"{c.effective_bins:,.0f}",
             )
         )
     if rows:
         section.tables.append(
-            Table(("<series", "rho", "95 % interval", "lag", "rho(0)", "p", "bins", "eff."), rows)
+            Table(
+                ("<series", "rho", "95 % interval", "lag", "rho(0)", "p", "goes with", "bins", "eff."), rows
+            )
         )
     section.definition = (
         f"bins of {width:g} s of the workload's time, lags searched to +-{correlation.LAGS * width:g} s. "

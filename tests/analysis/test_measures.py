@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -504,9 +505,39 @@ def test_holm_by_hand() -> None:
     assert [c.p for c in found] == pytest.approx([0.03, 0.06, 0.06])
 
 
+def test_a_p_that_could_never_be_small_is_not_printed() -> None:
+    """With n bins and lags to 5 there are n - 21 shifts: 56 bins give 1/36 at best, five series 0.139."""
+    x = np.random.default_rng(3).normal(size=300)
+    for bins, series, has in ((56, 1, True), (56, 2, False), (119, 5, False), (120, 5, True), (300, 5, True)):
+        each = [correlation.correlate(str(i), x[:bins], x[:bins] + i) for i in range(series)]
+        for c in correlation.meaningful(each):
+            assert (c.rho is not None) == has
+            if has:
+                assert c.p == pytest.approx(series / (bins - 20)) and c.at_floor and c.sure
+            else:
+                assert c.why_not == f"too few bins ({bins}: p could not be below {series / (bins - 20):.2g})"
+
+
+def test_interval_and_p_make_one_verdict() -> None:
+    c = correlation.Correlation("s", 100, rho=0.5, p=0.01, low=-0.1, high=0.9)
+    assert not c.sure
+    assert replace(c, low=0.1).sure and replace(c, low=-0.9, high=-0.1).sure
+    assert not replace(c, low=0.1, p=0.06).sure
+
+
 @pytest.mark.parametrize(
     ("x", "y", "says"),
     [
+        (
+            np.r_[np.zeros(286), np.arange(72.0) + 1],
+            np.arange(358.0),
+            "the application has the same value in 286 of 358 bins",
+        ),
+        (
+            np.arange(100.0),
+            np.r_[np.zeros(51), np.arange(49.0) + 1],
+            "it has the same value in 51 of 100 bins",
+        ),
         (np.arange(10.0), np.arange(10.0), "too few bins (10, at least 30 are needed)"),
         (np.arange(50.0), np.full(50, 3.0), "does not vary"),
         (np.arange(50.0), np.full(50, np.nan), "no data"),

@@ -84,7 +84,7 @@ def folded(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = decaying_ext3(12, 400).write(tmp_path_factory.mktemp("runs") / "20261121-ext3-compilebench")
+    path = decaying_ext3(13, 400).write(tmp_path_factory.mktemp("runs") / "20261121-ext3-compilebench")
     good_report(path)
     return path
 
@@ -108,8 +108,8 @@ def test_the_text_says_what_was_run_and_measured(whole_run: Path) -> None:
     ):
         assert words in text, words
     assert " *" not in re.sub(r"\(.*?\)", "", text.split("WARNINGS")[0]) or "!!" not in text
-    # 12 s make 119 bins of 0.1 s, and each correlation says so
-    assert re.search(r"seeks/s [+-]\d\.\d\d .* 119 ", text)
+    # 13 s make 129 bins of 0.1 s, and each correlation says so
+    assert re.search(r"seeks/s [+-]\d\.\d\d .* (yes|no) +129 ", text)
 
 
 @pytest.mark.usefixtures("words_only")
