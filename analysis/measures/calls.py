@@ -14,7 +14,8 @@ import numpy as np
 from analysis.tables.call import Call, bucket_edges_ns
 
 DEFINITION = (
-    "calls of the workload's cgroup; io_uring and mmap do no calls and are not seen."
+    "calls of the workload's cgroup; I/O by io_uring and of mapped files is no call and not"
+    " in here, but the calls that set it up are (io_uring, mmap)."
     " Percentiles from histograms of 8 buckets an octave: within 6 %."
 )
 

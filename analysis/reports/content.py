@@ -198,7 +198,10 @@ def seeks_section(run: Run, m: Measured) -> Section:
             f"seeks/s over bins of {m.timeline.width_ns / 1e9:g} s: {units.mean(m.seeks_mean)} (mean, 95 %"
             f" confidence interval over {m.seeks_mean.n} bins, as if they were independent)"
         )
-    section.definition = seeks.DEFINITION + " |p|: of the distance without its sign. near: within 64 KiB."
+    section.definition = (
+        seeks.DEFINITION + " |p|: of the distance without its sign. near: within 64 KiB. seek %,"
+        " sequential %, near %: of the requests with one before them; a device's first has none."
+    )
     return section
 
 

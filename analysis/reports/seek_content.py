@@ -160,9 +160,10 @@ def files_section(run: Run, tables: Tables, m: Measured) -> Section:
                 f"which had its number before"
             )
     if found.files > len(found.rows):
-        section.notes.append(f"{found.files - len(found.rows):,} more files")
+        section.notes.append(f"{found.files - len(found.rows):,} more inode numbers")
     section.notes.append(
-        f"{found.requests:,} reads and writes were of {found.files:,} files, {units.bytes_(found.bytes)};"
+        f"{found.requests:,} reads and writes were of {found.files:,} inode numbers (a deleted"
+        f" file's may be another's later), {units.bytes_(found.bytes)};"
         f" {found.without:,} of none that is known (metadata, journal, direct)"
     )
     if tables.paths is None:

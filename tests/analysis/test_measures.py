@@ -122,8 +122,8 @@ def test_the_interval_is_students_with_root_n() -> None:
     assert mean_ci([]) is None
 
 
-@given(st.integers(1, 5000))
-def test_students_t_against_scipy(freedom: int) -> None:
+@given(st.integers(1, 5000) | st.floats(1, 5000))
+def test_students_t_against_scipy(freedom: float) -> None:
     assert t_975(freedom) == pytest.approx(float(stdtrit(freedom, 0.975)), rel=2e-6)
 
 

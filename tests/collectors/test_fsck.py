@@ -118,7 +118,8 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
 
     report = (run.path / "report.txt").read_text()
     # the figures are of the run alone: those of the tables that completed in it
-    ended = np.maximum(rows["complete_ns"], rows["issue_ns"])  # the end of some may be unseen
+    # the end of some may be unseen
+    ended = np.maximum(np.maximum(rows["complete_ns"], rows["end_by_ns"]), rows["issue_ns"])
     mine = rows[(ended >= clock["run_start_ns"]) & (ended < clock["run_end_ns"])]
     assert f"{rows.size - mine.size:,} requests of these steps" in report
     shown = re.findall(r"^  (read|write) +(?:data|metadata|journal|unknown) +([\d,]+) ", report, re.MULTILINE)
@@ -130,6 +131,7 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
             line.split() for line in report.splitlines() if re.match(rf"  {step} +[\d.]+ +[\d,]+ ", line)
         )
         assert int(row[2].replace(",", "")) == of.size, row
+        assert re.search(rf"^  {step} +{re.escape(row[1])} s", report, re.MULTILINE)  # one time in both lines
     assert report.count("as traced") == 2
     if fs == "xfs":
         compared(run.path, tmp_path)
