@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from analysis import units
 from analysis.measures import lock_samples, locks
+from analysis.measures.lock_samples import Estimate
 from analysis.measures.locks import LockRow
 from analysis.measures.measured import Measured
 from analysis.reports import about, lockmeter
@@ -163,7 +164,7 @@ def spin_section(run: Run, m: Measured) -> Section:
             )
     shown.sort(key=lambda item: -item[0])
     if shown:
-        heads = ("<type", "<lock, or first caller", "spin", "CPU %", "own %", "unseen", "95 % interval")
+        heads = ("<type", "<lock, or first caller", "spin", "CPU %", "own %", "unseen >=", "samples' 95 %")
         body = [row for _, row in shown[:TOP]]
         columns = 7 if samples and samples.spins else 5
         section.tables.append(Table(heads[:columns], [row[:columns] for row in body]))
@@ -179,20 +180,28 @@ def spin_section(run: Run, m: Measured) -> Section:
     else:
         traced = sum(r.spin_ns for r in rows)
         section.notes.append(
-            f"unseen by tracepoints, estimated: {units.ns(samples.unseen.ns)} of CPU"
+            f"unseen by tracepoints, at least: {units.ns(samples.unseen.ns)} of CPU"
             f" ({interval(samples.unseen)}, {samples.unseen.samples:,} samples of"
             f" {units.ns(samples.period_ns)}), {of_cpus(samples.unseen.ns)} % of the CPUs;"
             f" {samples.unseen_workload.samples:,} samples in the workload's tasks"
         )
-        section.notes.append(
-            f"as a check, traced spinning by samples: {units.ns(samples.also_traced.ns)}"
-            f" ({interval(samples.also_traced)}); by the tracepoints {units.ns(traced)}"
-        )
+        section.notes.append(_check(samples.also_traced, traced))
     section.definition = (
         "CPU %: time spinning / (CPUs x elapsed), all tasks and interrupts; own: the workload's tasks. "
         + lock_samples.DEFINITION
     )
     return section
+
+
+def _check(sampled: Estimate, traced_ns: int) -> str:
+    """How well the samples do where the tracepoints know better."""
+    said = (
+        f"as a check, traced spinning by samples: {units.ns(sampled.ns)} ({interval(sampled)}); by the"
+        f" tracepoints {units.ns(traced_ns)}"
+    )
+    if sampled.high_ns < traced_ns:
+        said += f": samples missed {units.percent(1 - sampled.ns / traced_ns)} % of it, and so of the unseen"
+    return said
 
 
 def _where(run: Run, tables: Tables, found: locks.Instance) -> str:
