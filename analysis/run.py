@@ -35,6 +35,9 @@ COLLECTOR_OF = {
 
 # what COLLECT was by default in the versions that did not write down what was asked for
 OLD_DEFAULT = ("block", "locks", "calls", "counters")
+# From this share of what was seen on, a loss is marked where its figures stand. A smaller one is less than
+# the three figures that are printed show; the losses section has it. A maximum may be among it: nobody knows.
+LEAST_MARKED_SHARE = 0.001
 MOST_ASKED = 64  # names taken from a run.json that may be anybody's
 
 
@@ -99,6 +102,13 @@ class CollectorLoss:
     def lost_total(self) -> int:
         """Events lost, for whatever reason."""
         return sum(self.lost.values())
+
+    @property
+    def is_marked(self) -> bool:
+        """Is so much lost that its figures are marked? Yes, if it is not known of how much."""
+        whole = max(self.seen or 0, (self.recorded or 0) + self.lost_total)
+        known = self.seen is not None or self.recorded is not None
+        return self.lost_total > 0 and (not known or self.lost_total >= LEAST_MARKED_SHARE * whole)
 
     @property
     def is_on(self) -> bool:
@@ -202,10 +212,15 @@ class Run:
         of = f" of {loss.seen:,} seen" if loss.seen else ""
         return f"{collector}: {loss.lost_total:,} lost{of}" if loss.lost_total else ""
 
+    def marked_loss(self, collector: str) -> str:
+        """What it lost, in words, if that is marked or nobody knows; an empty string if not."""
+        loss = self.losses.get(collector)
+        return self.lost(collector) if loss is None or loss.is_marked else ""
+
     def lossy(self, collector: str) -> str:
-        """Why figures from this collector may be short, or an empty string when nothing was lost."""
+        """Why figures from this collector are marked, or an empty string when they are not."""
         early = f"{collector}: it ended early" if self.ended_early(collector) else ""
-        return self.lost(collector) or early
+        return self.marked_loss(collector) or early
 
     def off(self, collector: str) -> str:
         """Why this collector is off, with the remedy; an empty string if it was on or nobody said."""

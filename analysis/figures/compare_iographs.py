@@ -392,7 +392,7 @@ def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
         "\nRates: count / real length of the bin. Exact definitions and losses: compare.txt."
     )
     if any(one.run.lossy(c) for one in runs for c in ("block", "calls")):
-        foot += "  * a source lost events."
+        foot += f"  {style.MARKED}"
     return foot
 
 

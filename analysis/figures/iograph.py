@@ -233,7 +233,7 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
         )
     foot += "Exact definitions and losses: report.txt."
     if any(run.lossy(c) for c in ("block", "calls", "locks", "counters")):
-        foot += "  * its source lost events."
+        foot += f"  {style.MARKED}"
     figure.text(left, 0.1 / height, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
     return figure
 

@@ -117,14 +117,14 @@ def _bounded(block: Block) -> tuple[int, int]:
 
 
 def _correlations(
-    tables: Tables, window: Window, found: seeks.Moves | None
+    run: Run, tables: Tables, window: Window, found: seeks.Moves | None
 ) -> tuple[list[correlation.Correlation], Timeline, str]:
     span = window.work_end_ns - window.work_start_ns
     width = min(nice_width_ns(span, CORRELATION_BINS, QUANTUM_NS), LONGEST_CORRELATION_BIN_NS)
     width = max(width, nice_width_ns(span, MOST_CORRELATION_BINS, QUANTUM_NS))
     grid = make_timeline(window.work_start_ns, window.work_end_ns, window.start_ns, width, QUANTUM_NS)
     if tables.call is None:
-        return [], grid, "no application throughput: the calls collector has nothing"
+        return [], grid, f"no application throughput: {run.absent('calls')}"
 
     def inside(t: I64) -> np.ndarray:
         return np.asarray((t >= window.work_start_ns) & (t < window.work_end_ns))
@@ -140,15 +140,16 @@ def _correlations(
         times = seeks.seek_times(block, found)
         others.append(("seeks/s", grid.rates(times[inside(times)])))
         others.append(("metadata share of device bytes", _metadata_share(tables, grid)))
-    else:
+    elif "block" in run.asked:  # what was not asked for is no gap
         others += [("device throughput", None), ("seeks/s", None), ("metadata share of device bytes", None)]
     if waits is not None:
         middle = waits.bin_ns + waits.bin_length_ns // 2
         w = inside(middle)
         others.append(("lock wait", grid.rates(middle[w], (waits.spin_ns + waits.sleep_ns)[w])))
-    else:
+    elif "locks" in run.asked:
         others.append(("lock wait", None))
-    others.append(("dirty pages", memory.level(counter, "mem.dirty_bytes", grid) if counter else None))
+    if counter is not None or "counters" in run.asked:
+        others.append(("dirty pages", memory.level(counter, "mem.dirty_bytes", grid) if counter else None))
     return (
         correlation.meaningful(
             [
@@ -236,7 +237,7 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         lock_waits = locks.measure_locks(
             waits, tables.lock_names, tables.stacks, tables.paths.names if tables.paths else {}, timeline
         )
-    correlations, grid, why_not = _correlations(tables, window, found)
+    correlations, grid, why_not = _correlations(run, tables, window, found)
     bounded, bounded_ns = _bounded(block) if block else (0, 0)
     whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
     return Measured(

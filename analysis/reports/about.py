@@ -11,15 +11,20 @@ from analysis.measures.measured import Measured
 from analysis.reports import filesystem_content
 from analysis.reports.document import Section, Table
 from analysis.reports.missing import missing
-from analysis.run import CollectorLoss, Run, as_int, clean, dig
+from analysis.run import LEAST_MARKED_SHARE, CollectorLoss, Run, as_int, clean, dig
 from analysis.tables.load import Tables
 
 MARK = "*"
+FROM = f"from {units.percent(LEAST_MARKED_SHARE)} % lost on"  # what stands beside a mark
+MARKING = (
+    f"Figures are marked {MARK}, here and in the pictures, {FROM}, if nobody knows how much, and where a"
+    " collector ended early. A smaller loss is told in this section only; a maximum may be among it."
+)
 EMULATED = "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order do mean something"
 
 
 def mark(run: Run, *collectors: str) -> str:
-    """ "*" if one of these collectors lost something or nobody knows whether it did."""
+    """ "*" if one of these collectors lost enough to be marked, or nobody knows whether it did."""
     return MARK if any(run.lossy(c) for c in collectors) else ""
 
 
@@ -96,8 +101,6 @@ def banners(
     if run.emulated:
         said.append(EMULATED)
     said += [_cut(words) for words in missing(run, collectors)]
-    if not run.asked:
-        said.append("nothing was recorded: no collector was asked for (COLLECT=none)")
     if run.state != "complete":
         said.append(f"this run's state is '{run.state}': figures cover what was recorded until it ended")
         # why it ended (a guest's panic, a hang, a full disk) is the first thing to know
@@ -111,13 +114,16 @@ def banners(
         said.append(f"the workload failed with exit status {exit_status}")
     for table, size in truncated_bytes.items():
         said.append(f"{table}: the recording ends in half a record ({size} bytes left out)")
-    for name in run.losses:
-        reason = run.lost(name)
-        if reason and (collectors is None or name in collectors):
-            said.append(f"{reason}: figures marked {MARK} may be short")
+    return said + marked_losses(run, collectors)
+
+
+def marked_losses(run: Run, collectors: Collection[str] | None = None) -> list[str]:
+    """Why figures are marked, a sentence for each collector that lost that much."""
     if run.asked and not run.losses:
-        said.append(f"losses.json says nothing: what was lost is not known, all figures are marked {MARK}")
-    return said
+        return [f"losses.json says nothing: what was lost is not known, all figures are marked {MARK}"]
+    names = [name for name in run.losses if collectors is None or name in collectors]
+    reasons = [reason for name in names if (reason := run.marked_loss(name))]
+    return [f"{reason}: figures marked {MARK} ({FROM}) may be short" for reason in reasons]
 
 
 def what_was_run(run: Run, measured: Measured) -> Section:
@@ -177,7 +183,8 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     if isinstance(tools, dict):
         fact("tools", join(*(f"{clean(k, 40)} {run.text('tools', k)}" for k in sorted(tools)[:20])))
     ran = "" if run.imported else f", of which the workload ran {units.seconds(measured.window.work_s)} s"
-    fact("recorded", f"{units.seconds(measured.recorded_s)} s{ran}")
+    nothing = f"nothing, as no collector was asked for (COLLECT=none){ran}"
+    fact("recorded", f"{units.seconds(measured.recorded_s)} s{ran}" if run.asked else nothing)
     timing = dig(run.facts, "timing")
     if isinstance(timing, dict):
         known = ((k, run.float_("timing", k)) for k in timing)
@@ -269,15 +276,21 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     section.definition = (
         "each: mean BPF run time of the sampled runs; CPU %: that times all runs, and the collector's"
         " own time, over CPUs x elapsed. What tracing slows in the workload itself"
-        " takes a run without it to know."
+        f" takes a run without it to know. {MARKING}"
     )
     return section
 
 
 def warnings(run: Run) -> Section:
-    """Which collectors have nothing, what the session warned of, and what else this report lacks."""
+    """Which collectors have nothing, why figures are marked, what the session warned of, and what else this
+    report lacks."""
     section = Section("Warnings and gaps")
-    section.notes = [*missing(run), *run.words("warnings"), *run.gaps]
-    if not section.notes:
-        section.notes = ["none"]
+    section.notes = warning_words(run) or ["none"]
     return section
+
+
+def warning_words(run: Run) -> list[str]:
+    """All of them; empty only if nothing is marked."""
+    is_gap = any(words.startswith("losses.json") for words in run.gaps)  # the file itself could not be read
+    marked = [] if is_gap and not run.losses else marked_losses(run)
+    return [*missing(run), *marked, *run.words("warnings"), *run.gaps]

@@ -22,7 +22,6 @@ from analysis.reports.compare_table import (
     without_repeats,
 )
 from analysis.reports.document import Section, Table
-from analysis.reports.missing import missing
 from analysis.run import clean
 
 Runs = Sequence[Compared]
@@ -136,16 +135,18 @@ def losses_section(runs: Runs, named: Sequence[str]) -> Section:
         section.tables.append(make_table(("collector", ""), runs, named, rows, False))
     else:
         section.absent = "no losses.json says anything"
-    section.definition = "CPU %: of the BPF programs and the collector itself, over CPUs x elapsed."
+    section.definition = (
+        f"CPU %: of the BPF programs and the collector itself, over CPUs x elapsed. {about.MARKING}"
+    )
     return section
 
 
 def warnings(runs: Runs) -> Section:
-    """Which collectors have nothing, what the sessions warned of, and what else this comparison lacks."""
+    """Which collectors have nothing, why figures are marked, what the sessions warned of, and what else this
+    comparison lacks."""
     section = Section("Warnings and gaps")
     for one in runs:
-        all_words = (*missing(one.run), *one.run.words("warnings"), *one.run.gaps)
-        section.notes += [f"{one.letter}: {words}" for words in all_words]
+        section.notes += [f"{one.letter}: {words}" for words in about.warning_words(one.run)]
     if not section.notes:
         section.notes = ["none"]
     return section
