@@ -150,7 +150,10 @@ def _seeks(runs: Runs) -> Iterable[Measure]:
         return [get(found) if found is not None and found.requests else None for found in some]
 
     block = ("block",)
-    shares = of(lambda s: _over(s.seeks, s.with_previous))
+    back = of(lambda s: s.share(s.near_back))
+    if any(share is not None and share >= LEAST_SHARE for share in back):
+        yield Measure("moves back by less than 64 KiB", "share", back, False, block)
+    shares = of(lambda s: s.share(s.seeks))
     if not any(share is not None and share >= LEAST_SHARE for share in shares):
         return
     total = of(lambda s: s.seeks)

@@ -155,8 +155,9 @@ def seeks_section(runs: Runs, named: Sequence[str]) -> Section:
     for name in names:
         rows += [
             Row((name, "seeks"), over(name, lambda s: s.seeks), integer),
-            Row((name, "seek %"), over(name, _seek_share), units.percent, ratio=False),
-            Row((name, "sequential %"), over(name, lambda s: s.sequential_share), units.percent, ratio=False),
+            Row((name, "seek %"), over(name, lambda s: s.share(s.seeks)), units.percent, ratio=False),
+            Row((name, "sequential %"), over(name, lambda s: s.share(s.sequential)), units.percent, False),
+            Row((name, "near back %"), over(name, lambda s: s.share(s.near_back)), units.percent, False),
             Row((name, "median distance"), over(name, _median_distance), units.bytes_),
         ]
     section.tables.append(make_table(("of", ""), runs, named, rows, False, ("block",)))
@@ -166,10 +167,6 @@ def seeks_section(runs: Runs, named: Sequence[str]) -> Section:
     section.tables.append(make_table(("",), runs, named, rows, True, ("block",)))
     section.definition = seeks.DEFINITION + " Median distance: without its sign, of the seeks."
     return section
-
-
-def _seek_share(found: seeks.SeekSummary) -> float | None:
-    return found.seeks / found.with_previous if found.with_previous else None
 
 
 def _median_distance(found: seeks.SeekSummary) -> float | None:

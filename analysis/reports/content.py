@@ -164,16 +164,16 @@ def seeks_section(run: Run, m: Measured) -> Section:
     counts, distances = [], []
     for name in names:
         s = m.seek_summaries[name]
-        near = s.near / s.with_previous if s.with_previous else None
         counts.append(
             (
                 name,
                 units.count(s.requests),
                 units.count(s.seeks),
                 units.rate(s.seeks / elapsed),
-                units.percent(s.seeks / s.with_previous if s.with_previous else None),
-                units.percent(s.sequential_share),
-                units.percent(near),
+                units.percent(s.share(s.seeks)),
+                units.percent(s.share(s.sequential)),
+                units.percent(s.share(s.near_ahead)),
+                units.percent(s.share(s.near_back)),
             )
         )
         if s.seeks:
@@ -182,9 +182,9 @@ def seeks_section(run: Run, m: Measured) -> Section:
         section.notes.append("no reads or writes with data: nothing can seek")
         section.definition = seeks.DEFINITION
         return section
-    section.tables.append(
-        Table(("<of", "requests", "seeks", "seeks/s", "seek %", "sequential %", "near %"), counts)
-    )
+    near = ("near ahead %", "near back %")
+    heads = ("<of", "requests", "seeks", "seeks/s", "seek %", "sequential %", *near)
+    section.tables.append(Table(heads, counts))
     if distances:
         signed = [f"p{p:g}" for p in seeks.SIGNED_PERCENTS]
         absolute = [f"|p{p:g}|" if p < 100 else "|max|" for p in seeks.ABSOLUTE_PERCENTS]
@@ -199,8 +199,8 @@ def seeks_section(run: Run, m: Measured) -> Section:
             f" confidence interval over {m.seeks_mean.n} bins, as if they were independent)"
         )
     section.definition = (
-        seeks.DEFINITION + " |p|: of the distance without its sign. near: within 64 KiB. seek %,"
-        " sequential %, near %: of the requests with one before them; a device's first has none."
+        seeks.DEFINITION + " |p|: of the distance without its sign. %: of the requests with one before"
+        " them; a device's first has none."
     )
     return section
 
