@@ -11,6 +11,7 @@ Exit codes: 0 done, 1 the report failed, 2 wrong words.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -63,7 +64,10 @@ def main(words: list[str]) -> int:
         print(USAGE)
         return 0
     try:
-        sys.stdout.write(_make(words))
+        said = _make(words)
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
+            sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.write(said)
         sys.stdout.flush()
     except ReportError as error:
         _complain(str(error))

@@ -126,7 +126,7 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     differences = as_csv(runs).encode("utf-8", "backslashreplace")
     runs_said = json.dumps(_about(runs, now), indent=1) + "\n"
     directory = _make_directory(out, now)
-    write_atomic(directory / "compare.txt", text.render(document).encode("ascii"))
+    write_atomic(directory / "compare.txt", text.encoded(text.render(document)))
     write_atomic(directory / "compare.html", page.encode("utf-8", "backslashreplace"))
     for name, (_, png, svg) in pictures.items():
         write_atomic(directory / f"{name}.png", png)

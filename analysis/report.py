@@ -66,7 +66,7 @@ def make_report(path: Path) -> str:
     if (run.path / CONSOLE).is_file():
         files.append(CONSOLE)
         shown.append(CONSOLE)
-    write_atomic(run.path / "report.txt", text.render(document).encode("ascii"))
+    write_atomic(run.path / "report.txt", text.encoded(text.render(document)))
     write_atomic(run.path / "iograph.png", png)
     write_atomic(run.path / "iograph.svg", svg)
     shapes = drawing.result()

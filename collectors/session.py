@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from collectors import blockdev, facts, fsck, geometry, interrupts, paths, process, remount
+from collectors import blockdev, ending, facts, fsck, geometry, interrupts, paths, process, remount
 from collectors.geometry import mounted
 from collectors.privilege import TREE, caller_environment, owner
 from collectors.recording import Session, first_facts, kept, sweep
@@ -154,9 +154,8 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     run.facts["state"] = "complete"
     run.facts["exit_status"] = 1
     if ended.status != 0:
-        raise RunError(
-            f"the workload failed ({_why(ended.status, session)}); what it did until then is recorded"
-        )
+        why = ending.why(ended.status, run.raw / "workload.out")
+        raise RunError(f"the workload failed ({why}); what it did until then is recorded")
     if unsynced is not None:
         raise RunError(unsynced)
     if damaged is not None:
@@ -382,9 +381,3 @@ def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: P
         session.warn(text)
     run.facts["filesystem"]["geometry"].update(found)
     run.write()
-
-
-def _why(status: int, session: Session) -> str:
-    ending = f"signal {-status}" if status < 0 else f"exit status {status}"
-    lines = (session.run.raw / "workload.out").read_text(errors="replace").strip().splitlines()
-    return f"{ending}: {lines[-1][:200]}" if lines else ending

@@ -18,6 +18,7 @@ from analysis.reports.compare_table import DIFFERS, LITTLE, show_ratio
 from analysis.reports.document import Section, Table
 
 MOST_ROWS = 30
+LEAST_NAME = 20  # characters of a measure's name in a line, before the table is continued below
 CSV_COLUMNS = (
     *("measure", "unit", "is_outcome", "side", "n", "value", "half_width_95", "first_side", "first_value"),
     *("difference", "difference_low_95", "difference_high_95", "ratio", "ratio_low_95", "ratio_high_95"),
@@ -31,6 +32,11 @@ SHOW: dict[str, Callable[[float], str]] = {
     "ns": units.ns,
     "share": units.percent,
     "": lambda v: units.count(int(v)) if float(v).is_integer() else units.rate(v),
+}
+# of the units and prefixes that the figures are shown with
+FACTORS = {
+    **{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12},
+    **{"PB": 1e15, "EB": 1e18, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18},
 }
 UNITS = {
     "share": "%",
@@ -48,18 +54,24 @@ def _name(measure: Measure) -> str:
     return f"{measure.name}, {UNITS[measure.unit]}" if measure.unit in UNITS else measure.name
 
 
-def _with_half(text: str, half: str) -> str:
-    """226 +-169 ms, or 1.13 GB +-10.8 MB."""
+def _with_half(value: float, half: float, show: Callable[[float], str]) -> str:
+    """226 +-169 ms; 1.13 +-0.0108 GB: both in the unit of the larger."""
+    text, wide = show(value), show(half)
     number, space, unit = text.rpartition(" ")
-    return f"{number if space and half.endswith(' ' + unit) else text} +-{half}"
+    _, half_space, half_unit = wide.rpartition(" ")
+    if unit == half_unit or not (space or half_space):
+        return f"{number} +-{wide}" if space else f"{text} +-{wide}"
+    unit = unit if value >= half else half_unit
+    by = FACTORS.get(unit, 1)
+    if show is units.ns:  # its numbers are in nanoseconds, whatever unit they are shown in
+        by /= FACTORS["ns"]
+    return f"{units.figures(value / by)} +-{units.figures(half / by)} {unit}"
 
 
 def _value(mean: Mean | None, show: Callable[[float], str]) -> str:
     if mean is None:
         return "-"
-    return (
-        show(mean.value) if mean.half_width is None else _with_half(show(mean.value), show(mean.half_width))
-    )
+    return show(mean.value) if mean.half_width is None else _with_half(mean.value, mean.half_width, show)
 
 
 def _change(value: float | None, interval: Interval | None, show: Callable[[float], str]) -> str:
@@ -67,8 +79,9 @@ def _change(value: float | None, interval: Interval | None, show: Callable[[floa
     if value is None:
         return "-"
     sign = "+" if value > 0 else "-" if value < 0 else ""
-    text = sign + show(abs(value))
-    return text if interval is None else _with_half(text, show((interval.high - interval.low) / 2))
+    if interval is None:
+        return sign + show(abs(value))
+    return sign + _with_half(abs(value), (interval.high - interval.low) / 2, show)
 
 
 def _heads(runs: Sequence[Compared], tags: Sequence[str], found: Sequence[Side]) -> list[str]:
@@ -123,9 +136,9 @@ def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     measures = by_weight(causes(runs), runs, found)
     rest = [_row(measure, runs, found) for measure in measures[:MOST_ROWS]]
     heads[0] = "<to be explained"
-    section.tables.append(Table(heads, first))
+    section.tables.append(Table(heads, first, LEAST_NAME))
     if rest:
-        section.tables.append(Table(["<what may explain it", *heads[1:]], rest))
+        section.tables.append(Table(["<what may explain it", *heads[1:]], rest, LEAST_NAME))
     if len(measures) > MOST_ROWS:
         section.notes.append(f"{len(measures) - MOST_ROWS} more, less far apart, in compare.csv")
     section.notes.append(_repetitions(runs, found))

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from analysis import units
-from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput
+from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput, zeroes
 from analysis.measures.measured import Measured
 from analysis.reports import (
     about,
@@ -72,7 +74,7 @@ def where_time_went(run: Run, m: Measured) -> Section:
     return section
 
 
-def throughput_section(run: Run, m: Measured) -> Section:
+def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
     """Bytes and requests of application and device, by op and class."""
     section = Section("Throughput", mark=about.mark(run, "block", "calls"))
     elapsed = m.window.elapsed_s
@@ -120,13 +122,25 @@ def throughput_section(run: Run, m: Measured) -> Section:
         told = m.disk_counters.get(f"{op}_bytes")
         if told is not None and m.disk_bytes is not None:
             seen = m.disk_bytes[op]
-            how = (
-                "as traced" if told == seen else f"traced {units.bytes_(seen)}, difference {seen - told:+,} B"
-            )
+            how = "as traced" if told == seen else f"traced {seen:,} B, difference {seen - told:+,} B"
             whose = "the first disk's" if m.devices else "the device's"
             section.notes.append(f"{whose} own counter, {op}: {told:,} B; {how}")
     section.definition = throughput.DEFINITION + " own: submitted from the workload's cgroup."
+    if (block := tables.block) is not None and (found := zeroes.zeroers(block)):
+        section.notes.append(_zeroes_words(found))
+        section.definition += f" {zeroes.DEFINITION}."
     return section
+
+
+def _zeroes_words(found: Sequence[zeroes.Zeroer]) -> str:
+    """Who zeroed how much, and what for where that is known."""
+    said = [
+        f"{one.comm} {units.bytes_(one.bytes)} in {one.requests:,} requests"
+        + (f" ({one.purpose})" if one.purpose else "")
+        for one in found[: zeroes.TOP]
+    ]
+    more = [f"{len(found) - zeroes.TOP:,} more names"] if len(found) > zeroes.TOP else []
+    return f"write_zeroes by {'; '.join([*said, *more])}"
 
 
 def devices_section(run: Run, m: Measured) -> Section:
@@ -341,7 +355,7 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
             where_time_went(run, m),
             *filesystem_content.sections(run, m),
             *figure_content.sections(run, tables, m.matrix),
-            throughput_section(run, m),
+            throughput_section(run, tables, m),
             *([devices_section(run, m)] if m.devices else []),
             seeks_section(run, m),
             *seek_content.sections(run, tables, m),

@@ -62,7 +62,7 @@ def good_compare(out: Path, *runs: Path) -> str:
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     there = sorted(p.name for p in out.iterdir())
     assert there in (sorted(FILES), sorted([*FILES, *HEATMAP]))
-    found = (out / "compare.txt").read_text("ascii")
+    found = (out / "compare.txt").read_text("utf-8")
     assert max(len(line) for line in found.splitlines()) <= 80
     ET.fromstring((out / "compare.svg").read_bytes())
     return found

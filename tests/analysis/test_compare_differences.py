@@ -17,8 +17,8 @@ from scipy import stats
 
 from analysis.measures.compared import LETTERS, Compared, load_compared
 from analysis.measures.compared_differences import sides
-from analysis.measures.statistics import difference_interval, mean_ci, ratio_interval
-from analysis.reports.compare_differences import CSV_COLUMNS, as_csv, table_section
+from analysis.measures.statistics import Mean, difference_interval, mean_ci, ratio_interval
+from analysis.reports.compare_differences import CSV_COLUMNS, SHOW, _value, as_csv, table_section
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, request, run_json
 from tests.analysis.test_compare import good_compare, section
 
@@ -248,3 +248,22 @@ def test_a_lossy_source_is_marked(tmp_path: Path) -> None:
     assert rows["workload", "s", "B"]["lost_events"] == "0"
     cells = [row[0] for table in table_section(runs, ["", ""]).tables for row in table.rows]
     assert "disk write: requests *" in cells and "workload" in cells
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "half", "shown"),
+    [
+        ("B", 1.13e9, 10.8e6, "1.13 +-0.0108 GB"),
+        ("B", 24.6e6, 0, "24.6 +-0 MB"),
+        ("ns", 2.99e6, 38e6, "2.99 +-38.0 ms"),
+        ("ns", 467e6, 5.93e9, "0.467 +-5.93 s"),
+        ("ns", 181e6, 846e3, "181 +-0.846 ms"),
+        ("s", 1.64, 0.07, "1.64 +-0.07 s"),
+        ("MB/s", 172, 124, "172 +-124"),
+        ("/s", 2_500_000, 900, "2.50 +-0.000900 M"),
+        ("share", 0.1, 0.02, "10.0 +-2.0"),
+        ("", 59, 0, "59 +-0"),
+    ],
+)
+def test_a_mean_and_its_half_are_in_one_unit(unit: str, value: float, half: float, shown: str) -> None:
+    assert _value(Mean(value, half, 3), SHOW[unit]) == shown

@@ -582,7 +582,7 @@ def test_hostile_names_in_all_of_it(tmp_path: Path) -> None:
         one.spec.write(tmp_path / name)
     done = compare(f"--out={tmp_path / 'out'}", tmp_path / "a", tmp_path / "b")
     assert (done.returncode, done.stderr) == (0, "")
-    found = (tmp_path / "out" / "compare.txt").read_text("ascii")
+    found = (tmp_path / "out" / "compare.txt").read_text("utf-8")
     assert "\x1b" not in found and max(map(len, found.splitlines())) <= 80
     page = (tmp_path / "out" / "compare.html").read_text("utf-8")
     assert "<b>" not in page and page.count('<img alt="Heat map of locks') == 1

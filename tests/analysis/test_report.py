@@ -71,7 +71,7 @@ def good_report(path: Path) -> str:
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     for name in FILES:
         assert (path / name).stat().st_size > 0
-    text = (path / "report.txt").read_text("ascii")
+    text = (path / "report.txt").read_text("utf-8")
     assert max(len(line) for line in text.splitlines()) <= 80
     ET.fromstring((path / "iograph.svg").read_bytes())  # well-formed XML
     return text
@@ -323,6 +323,38 @@ def test_a_collector_that_was_off_is_named_with_its_remedy(tmp_path: Path) -> No
     assert "not available: no tracepoint (remedy: a newer kernel)" in text
     assert "lock wait: no figure, its collector has nothing" in text
     assert "no lock_wait table" not in text
+
+
+@pytest.mark.usefixtures("words_only")
+def test_a_command_stands_in_the_text_as_it_was_typed(tmp_path: Path) -> None:
+    """Somebody pastes it back: \xfc for a letter is another command."""
+    spec = decaying_ext3(3, 100)
+    spec.run["command"] = "make trace CMD='cp /srv/Bücher/Ж…'"
+    path = spec.write(tmp_path / "r")
+    assert "CMD='cp /srv/Bücher/Ж…'" in good_report(path)
+    words = [sys.executable, "-m", "analysis", "report", str(path)]
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words, env=plain, capture_output=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr  # a terminal without these letters
+    text = (path / "report.txt").read_bytes()
+    assert "Bücher/Ж…".encode() in text
+    assert b"\\xfc" not in text and b"\\u" not in text
+
+
+@pytest.mark.usefixtures("words_only")
+def test_who_zeroed_ranges_is_said(tmp_path: Path) -> None:
+    rows = [request(START_NS + i * 1_000_000, i * 8) for i in range(20)]
+    lazy = {"op": "write_zeroes", "comm": b"ext4lazyinit"}
+    rows += [request(START_NS + (30 + i) * 1_000_000, 8000 + i * 4096, 2 << 20, **lazy) for i in range(3)]
+    rows.append(request(START_NS + 40_000_000, 99_000, 4096, op="write_zeroes", comm=b"fallocate"))
+    text = folded(good_report(Spec(block=rows).write(tmp_path / "r")))
+    assert (
+        "write_zeroes by ext4lazyinit 6.29 MB in 3 requests (ext4's lazy initialisation: inode tables that"
+        " mkfs left unwritten); fallocate 4.10 kB in 1 requests" in text
+    )
+    assert "write_zeroes: the device is told that a range is zero; no data is sent to it" in text
+    without = folded(good_report(Spec(block=rows[:20]).write(tmp_path / "without")))
+    assert "write_zeroes" not in without
 
 
 def test_a_flush_only_run_is_reported(tmp_path: Path) -> None:
