@@ -26,6 +26,8 @@ from analysis.measures.statistics import (
 from analysis.run import dig
 
 Side = list[int]  # indexes of the runs
+THEY_DIFFER = "they differ"
+ALIKE = "no difference by the rule"
 NOT_ASKED = ("OUT", "SEED")  # words that repetitions may differ in
 
 
@@ -44,7 +46,8 @@ def _identity(one: Compared) -> str | None:
     facts = ("release", "version", "build_id")
     machine = ("cpus", "memory_bytes", "cpu_model", "virtualization")
     known = [run.text("kernel", key) for key in facts] + [run.text("machine", key) for key in machine]
-    own = [run.text("workload", "name"), run.text("filesystem", "name"), run.text("device", "kind")]
+    own = [run.text("workload", key) for key in ("name", "variant", "scale", "threads")]
+    own += [run.text("filesystem", "name"), run.text("device", "kind")]
     vm = [run.text("machine", "vm", key) for key in ("accel", "qemu")]
     return json.dumps([asked, known, own, vm], sort_keys=True, default=str)
 
@@ -111,7 +114,7 @@ class Difference:
         found = differ(self.first, self.other)
         if found is None:
             return "single observation"
-        return "they differ" if found else "no difference by the rule"
+        return THEY_DIFFER if found else ALIKE
 
 
 def difference(measure: Measure, runs: Sequence[Compared], first: Side, other: Side) -> Difference:

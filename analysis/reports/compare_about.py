@@ -8,10 +8,13 @@ from collections.abc import Sequence
 
 from analysis import units
 from analysis.measures.compared import Compared, meaningless
+from analysis.measures.compared_differences import sides
 from analysis.measures.statistics import DIFFERENCE, Mean, differ
 from analysis.reports import about
+from analysis.reports.compare_differences import judged
 from analysis.reports.compare_facts import same_and_different, tags
 from analysis.reports.compare_table import (
+    DIFFERS,
     LITTLE,
     Row,
     Value,
@@ -65,7 +68,8 @@ def what_is_compared(runs: Runs) -> Section:
     section.notes.append("the same: " + ("; ".join(f"{name} {value}" for name, value in same) or "nothing"))
     section.definition = (
         "DISK, JOURNAL and MNT stand for the device's and the mount point's names, new in every run."
-        " A ratio is over the first run."
+        f" A ratio is over the first column. {DIFFERS}: the means differ by the rule (see differences)."
+        " Repetitions (same words, kernel and machine) are one column, A+B n=2: mean +- 95 % interval."
     )
     return section
 
@@ -78,6 +82,10 @@ def _own(one: Compared, name: str) -> Mean | None:
 def differences(runs: Runs) -> Section:
     """Which means differ, by the rule; the rest is single observations."""
     section = Section("Differences")
+    if any(len(side) > 1 for side in sides(runs)):
+        section.notes = judged(runs)
+        section.definition = DIFFERENCE + " n: runs that are repetitions. compare.csv has all verdicts."
+        return section
     names = union([[row.name for row in one.measured.phase_rows or []] for one in runs])
     first = runs[0]
     for name in names:
@@ -96,7 +104,10 @@ def differences(runs: Runs) -> Section:
                 words += "they differ" if verdict else "no difference by the rule"
             section.notes.append(words)
     if not section.notes:
-        section.notes.append("no phase has several observations in both runs: nothing is called a difference")
+        section.notes.append(
+            "no runs are repetitions, and no phase has several observations in both: nothing is called a"
+            " difference"
+        )
     section.notes.append(
         "all other figures of one run are single observations; of runs that are repetitions, see what differs"
         " most"
@@ -122,8 +133,8 @@ def losses_section(runs: Runs, named: Sequence[str]) -> Section:
             elapsed_ns = one.measured.recorded_s * 1e9 * (one.run.cpus or 1)
             cpu.append(used / elapsed_ns if used is not None and one.run.cpus else None)
         rows += [
-            Row((name, "recorded"), recorded, integer, ratio=False),
-            Row((name, "lost"), lost, integer, ratio=False),
+            Row((name, "recorded"), recorded, integer, ratio=False, is_sum=True),
+            Row((name, "lost"), lost, integer, ratio=False, is_sum=True),
             Row((name, "CPU %"), cpu, units.percent, ratio=False),
         ]
         section.notes += [
@@ -132,11 +143,12 @@ def losses_section(runs: Runs, named: Sequence[str]) -> Section:
             if name in one.run.losses and name not in one.run.asked  # else "Warnings and gaps" says it
         ]
     if rows:
-        section.tables.append(make_table(("collector", ""), runs, named, rows, False))
+        section.tables.append(make_table(("collector", ""), runs, named, rows, False, is_judged=False))
     else:
         section.absent = "no losses.json says anything"
     section.definition = (
-        f"CPU %: of the BPF programs and the collector itself, over CPUs x elapsed. {about.MARKING}"
+        f"CPU %: of the BPF programs and the collector itself, over CPUs x elapsed. Of repetitions recorded"
+        f" and lost are sums. {about.MARKING}"
     )
     return section
 

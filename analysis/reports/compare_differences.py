@@ -10,11 +10,27 @@ from collections.abc import Callable, Sequence
 
 from analysis import units
 from analysis.measures.compared import Compared
-from analysis.measures.compared_differences import Side, by_weight, difference, mean_of, sides
+from analysis.measures.compared_differences import (
+    ALIKE,
+    THEY_DIFFER,
+    Side,
+    by_weight,
+    difference,
+    mean_of,
+    sides,
+)
 from analysis.measures.compared_measures import Measure, causes, outcomes
 from analysis.measures.statistics import DIFFERENCE, Interval, Mean
 from analysis.reports import about
-from analysis.reports.compare_table import DIFFERS, LITTLE, show_ratio
+from analysis.reports.compare_table import (
+    DIFFERS,
+    LITTLE,
+    ComparedTable,
+    integer,
+    letters,
+    show_ratio,
+    with_half,
+)
 from analysis.reports.document import Section, Table
 
 MOST_ROWS = 30
@@ -31,12 +47,7 @@ SHOW: dict[str, Callable[[float], str]] = {
     "B": units.bytes_,
     "ns": units.ns,
     "share": units.percent,
-    "": lambda v: units.count(int(v)) if float(v).is_integer() else units.rate(v),
-}
-# of the units and prefixes that the figures are shown with
-FACTORS = {
-    **{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12},
-    **{"PB": 1e15, "EB": 1e18, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18},
+    "": integer,
 }
 UNITS = {
     "share": "%",
@@ -45,33 +56,14 @@ UNITS = {
 }  # shown with the name; of the others, with the number
 
 
-def letters(side: Side, runs: Sequence[Compared]) -> str:
-    """The runs of a side: A+C."""
-    return "+".join(runs[i].letter for i in side)
-
-
 def _name(measure: Measure) -> str:
     return f"{measure.name}, {UNITS[measure.unit]}" if measure.unit in UNITS else measure.name
-
-
-def _with_half(value: float, half: float, show: Callable[[float], str]) -> str:
-    """226 +-169 ms; 1.13 +-0.0108 GB: both in the unit of the larger."""
-    text, wide = show(value), show(half)
-    number, space, unit = text.rpartition(" ")
-    _, half_space, half_unit = wide.rpartition(" ")
-    if unit == half_unit or not (space or half_space):
-        return f"{number} +-{wide}" if space else f"{text} +-{wide}"
-    unit = unit if value >= half else half_unit
-    by = FACTORS.get(unit, 1)
-    if show is units.ns:  # its numbers are in nanoseconds, whatever unit they are shown in
-        by /= FACTORS["ns"]
-    return f"{units.figures(value / by)} +-{units.figures(half / by)} {unit}"
 
 
 def _value(mean: Mean | None, show: Callable[[float], str]) -> str:
     if mean is None:
         return "-"
-    return show(mean.value) if mean.half_width is None else _with_half(mean.value, mean.half_width, show)
+    return show(mean.value) if mean.half_width is None else with_half(mean.value, mean.half_width, show)
 
 
 def _change(value: float | None, interval: Interval | None, show: Callable[[float], str]) -> str:
@@ -81,7 +73,7 @@ def _change(value: float | None, interval: Interval | None, show: Callable[[floa
     sign = "+" if value > 0 else "-" if value < 0 else ""
     if interval is None:
         return sign + show(abs(value))
-    return sign + _with_half(abs(value), (interval.high - interval.low) / 2, show)
+    return sign + with_half(abs(value), (interval.high - interval.low) / 2, show)
 
 
 def _heads(runs: Sequence[Compared], tags: Sequence[str], found: Sequence[Side]) -> list[str]:
@@ -102,7 +94,7 @@ def _row(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> l
         cells.append(_value(mean_of(measure, side), show))
         if k:
             d = difference(measure, runs, found[0], side)
-            mark = DIFFERS if d.verdict == "they differ" else "" if d.is_judged else LITTLE
+            mark = DIFFERS if d.verdict == THEY_DIFFER else "" if d.is_judged else LITTLE
             cells += [_change(d.value, d.interval, show), show_ratio(d.first, d.other, False) + mark]
     return cells
 
@@ -124,6 +116,37 @@ def _repetitions(runs: Sequence[Compared], found: Sequence[Side]) -> str:
     return "; ".join(said)
 
 
+def _is_alike(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> bool:
+    """May it be said of all sides that they do not differ from the first?"""
+    every = [difference(measure, runs, found[0], side) for side in found[1:]]
+    return all(one.verdict == ALIKE for one in every)
+
+
+def _counted(runs: Sequence[Compared], found: Sequence[Side]) -> str:
+    """What the mark means, and of how many figures it stands behind how many."""
+    measures = [*outcomes(runs), *causes(runs)]
+    every = [[difference(one, runs, found[0], side) for side in found[1:]] for one in measures]
+    differing = sum(any(one.verdict == THEY_DIFFER for one in some) for some in every)
+    return f"{DIFFERS}: differs by the rule; {differing} of {len(measures)} figures do"
+
+
+def judged(runs: Sequence[Compared]) -> list[str]:
+    """Where runs are repetitions: which figures differ by the rule, a sentence for each side."""
+    found = sides(runs)
+    measures = [*outcomes(runs), *causes(runs)]
+    said = []
+    for side in found[1:]:
+        which = f"{letters(side, runs)} against {letters(found[0], runs)}"
+        if min(len(side), len(found[0])) < 2:
+            said.append(f"{which}: single observations, nothing is called a difference")
+            continue
+        verdicts = [difference(one, runs, found[0], side).verdict for one in measures]
+        names = [_name(m) for m, verdict in zip(measures, verdicts, strict=True) if verdict == THEY_DIFFER]
+        named = f": {'; '.join(names)}" if names else ""
+        said.append(f"{which}: {len(names)} of {len(measures)} figures differ by the rule{named}")
+    return said or [f"all runs are repetitions of the same words: {letters(found[0], runs)}"]
+
+
 def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     """The table, as far as there is room, and how it is to be read."""
     section = Section("What differs most")
@@ -134,11 +157,17 @@ def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     heads = _heads(runs, named, found)
     first = [_row(measure, runs, found) for measure in outcomes(runs)]
     measures = by_weight(causes(runs), runs, found)
+    is_alike = [_is_alike(measure, runs, found) for measure in measures]
+    # what does not differ comes last, and is left out of the short text
     rest = [_row(measure, runs, found) for measure in measures[:MOST_ROWS]]
+    alike = frozenset(i for i in range(len(rest)) if is_alike[i])
     heads[0] = "<to be explained"
     section.tables.append(Table(heads, first, LEAST_NAME))
     if rest:
-        section.tables.append(Table(["<what may explain it", *heads[1:]], rest, LEAST_NAME))
+        explaining = ["<what may explain it", *heads[1:]]
+        section.tables.append(ComparedTable(explaining, rest, LEAST_NAME, rest, 1, alike))
+    if any(len(side) > 1 for side in found):
+        section.notes.append(_counted(runs, found))
     if len(measures) > MOST_ROWS:
         section.notes.append(f"{len(measures) - MOST_ROWS} more, less far apart, in compare.csv")
     section.notes.append(_repetitions(runs, found))

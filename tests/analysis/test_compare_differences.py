@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from scipy import stats
 from analysis.measures.compared import LETTERS, Compared, load_compared
 from analysis.measures.compared_differences import sides
 from analysis.measures.statistics import Mean, difference_interval, mean_ci, ratio_interval
+from analysis.reports.compare_brief import FULL
 from analysis.reports.compare_differences import CSV_COLUMNS, SHOW, _value, as_csv, table_section
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, request, run_json
-from tests.analysis.test_compare import good_compare, section
+from tests.analysis.test_compare import compare, good_compare, section
 
 SECOND = 1_000_000_000
 TCG = {"by": "virtme-ng 1.42", "accel": "tcg", "qemu": "QEMU emulator version 7.2.22"}
@@ -267,3 +269,50 @@ def test_a_lossy_source_is_marked(tmp_path: Path) -> None:
 )
 def test_a_mean_and_its_half_are_in_one_unit(unit: str, value: float, half: float, shown: str) -> None:
     assert _value(Mean(value, half, 3), SHOW[unit]) == shown
+
+
+@pytest.mark.usefixtures("words_only")
+def test_repetitions_stay_one_column_in_every_table(tmp_path: Path) -> None:
+    specs = [
+        run_of(fs, requests + i, 1000) for fs, requests in (("ext3", 1000), ("xfs", 250)) for i in range(3)
+    ]
+    paths = [spec.write(tmp_path / f"r{i}") for i, spec in enumerate(specs)]
+    found = good_compare(tmp_path / "out", *paths)
+    full = (tmp_path / "out" / FULL).read_text("utf-8")
+    heads = [line.split() for line in full.splitlines() if re.search(r"\bn=3\b", line)]
+    columns = {word for line in heads for word in line if re.fullmatch(r"[A-F](\+[A-F])*", word)}
+    assert columns == {"A+B+C", "D+E+F"}
+    assert not re.search(r"\bB/A\b|\bD/A\b", full)
+    # 1000, 1001, 1002 against 250, 251, 252: t(0.975, 2) s / sqrt 3 = 4.303 * 1 / 1.732
+    lines = [" ".join(line.split()) for line in full.splitlines()]
+    assert any(line.endswith("1,001 +-2.48 251 +-2.48 0.25!") for line in lines)
+    # what differs is in both, what does not in the full text alone, and one line says how much
+    assert len(found.splitlines()) < len(full.splitlines())
+    latency = section(found, "REQUEST LATENCY").split()
+    assert " ".join(latency).endswith(f"more figures do not differ by the rule; {FULL} has them")
+    assert "write" not in latency and "write" in section(full, "REQUEST LATENCY").split()
+
+
+@pytest.mark.usefixtures("words_only")
+def test_the_mark_is_explained_where_it_stands_and_contradicts_nothing(tmp_path: Path) -> None:
+    """On the terminal, which shows no definitions, and in the text."""
+    specs = [run_of("ext3", 1000), run_of("ext3", 1001), run_of("xfs", 250, 1000), run_of("xfs", 251, 1000)]
+    paths = [spec.write(tmp_path / f"r{i}") for i, spec in enumerate(specs)]
+    done = compare(f"--out={tmp_path / 'out'}", *paths)
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    said = re.search(r"!: differs by the rule; (\d+) of (\d+) figures do", words)
+    assert said is not None and int(said[1]) > 3
+    assert f"C+D against A+B: {said[1]} of {said[2]} figures differ by the rule: " in words
+    assert "nothing is called a difference" not in words
+    runs = [load_compared(letter, path) for letter, path in zip(LETTERS, paths, strict=False)]
+    differing = [row for row in csv.DictReader(io.StringIO(as_csv(runs))) if row["verdict"] == "they differ"]
+    assert len(differing) == int(said[1])
+
+
+@pytest.mark.usefixtures("words_only")
+def test_single_observations_lose_no_row(tmp_path: Path) -> None:
+    paths = [run_of(fs, 1000).write(tmp_path / fs) for fs in ("ext3", "xfs")]
+    found = good_compare(tmp_path / "out", *paths)
+    assert not (tmp_path / "out" / FULL).exists()
+    assert "do not differ" not in found

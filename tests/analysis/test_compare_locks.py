@@ -554,6 +554,7 @@ def test_spinning_unseen_stands_on_lines_of_its_own(tmp_path: Path) -> None:
     }
     for letter, one in zip("ABCD", runs, strict=True):
         one.wait("spinlock", "a.lock", SECOND, 0)
+        one.spec.run["words"] = {"ARGS": letter}  # no repetitions
         one.spec.write(tmp_path / letter)
         (tmp_path / letter / "raw" / "recorder" / "lock_sample.rec").unlink(missing_ok=True)
         if letter in recorded:
