@@ -607,6 +607,19 @@ def test_sixteen_runs_fit_and_all_their_columns_are_there(tmp_path: Path) -> Non
     assert len(section(loaded, "Growth with threads").tables) == 4
 
 
+def test_the_next_lock_of_repetitions_is_that_of_their_sum(tmp_path: Path) -> None:
+    """Each alone would have another first lock: a 5 and 1, b 3 and 4."""
+    runs = [made("ext3", ops=10) for _ in range(2)]
+    for one, waits in zip(runs, ((5, 3), (1, 4)), strict=True):
+        for name, tenths in zip("ab", waits, strict=True):
+            one.wait("mutex", name, 0, tenths * 10**8)
+    (table,) = section(load(tmp_path, runs), "Which lock next").tables
+    assert [list(row[:4]) for row in table.rows] == [
+        ["A+B", "1", "mutex b", "53.8"],
+        ["", "2", "mutex a", "46.2"],
+    ]
+
+
 def test_headings_of_several_lines() -> None:
     lines = text.table_lines(Table(("<lock", "A ext3\n1 thr", "B xfs\n16 thr*"), [["a", "1.0", "<0.1"]]))
     assert lines == ["  lock  A ext3    B xfs", "         1 thr  16 thr*", "  a        1.0     <0.1"]
