@@ -166,7 +166,7 @@ def test_the_counters_are_not_compared_with_an_unknown_disk(tmp_path: Path) -> N
     assert "own counter" not in (tmp_path / "r" / "report.txt").read_text()
     spec.block.pop()  # the only disk there is
     make_report(spec.write(tmp_path / "s"))
-    assert "the device's own counter, write: 1 B; traced 4.10 kB" in " ".join(
+    assert "the device's own counter, write: 1 B; traced 4,096 B" in " ".join(
         (tmp_path / "s" / "report.txt").read_text().split()
     )
 
