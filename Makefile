@@ -53,7 +53,7 @@ watch: build ## observe the block device DEV for SECS seconds, writing nothing t
 	$(Q)$(call THEN_REPORT,watch)
 
 report: | setup ## report a finished run again: RUN=runs/… (default runs/latest)
-	$(Q)$(PYTHON) -m analysis report "$${SEEKMETER_RUN:-runs/latest}"
+	$(Q)$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} "$${SEEKMETER_RUN:-runs/latest}"
 
 movie: | setup ## RUN/movie.html: the disk as a grid, requests lighting up in their time: RUN=runs/… (default runs/latest)
 	$(Q)$(PYTHON) -m analysis movie "$${SEEKMETER_RUN:-runs/latest}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reports of finished runs.
 
-    python -m analysis report RUN                      all reports of a run, in its directory
+    python -m analysis report [--locks=all] RUN        all reports of a run; all: of everybody's locks
     python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
     python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
@@ -19,7 +19,7 @@ from pathlib import Path
 from analysis.errors import ReportError, WordError
 
 USAGE = (
-    "usage: python -m analysis report RUN | movie RUN | compare [--out=DIR] RUN RUN..."
+    "usage: python -m analysis report [--locks=all] RUN | movie RUN | compare [--out=DIR] RUN RUN..."
     " | import [--out=DIR] TRACE"
 )
 
@@ -30,10 +30,10 @@ def _complain(message: str) -> None:
 
 def _make(words: list[str]) -> str:
     """Do what the words say; returns what to print. Heavy imports only once the words are right."""
-    if len(words) == 2 and words[0] == "report":
+    if words[:1] == ["report"] and (len(words) == 2 or words[1:-1] == ["--locks=all"]):
         from analysis.report import make_report
 
-        return make_report(Path(words[1]))
+        return make_report(Path(words[-1]), everyones_locks=len(words) == 3)
     if len(words) == 2 and words[0] == "movie":
         from analysis.movie import make_movie
 

@@ -50,12 +50,15 @@ def subtitle(run: Run, m: Measured) -> str:
     return line if len(line) <= 120 else line[:117] + "..."
 
 
-def make_report(path: Path) -> str:
-    """Write the reports into RUN; returns what to print: the text's essence and where the files are."""
+def make_report(path: Path, everyones_locks: bool = False) -> str:
+    """Write the reports into RUN; returns what to print: the text's essence and where the files are.
+
+    everyones_locks: with the waits for locks of all that ran on the machine.
+    """
     run = open_run(path)
     tables = load_tables(run)
-    whole = measure(run, tables)
-    recorded, (tables, measured) = tables, measure_proper(run, tables, whole)
+    whole = measure(run, tables, everyones_locks=everyones_locks)
+    recorded, (tables, measured) = tables, measure_proper(run, tables, whole, everyones_locks)
     document = make_document(run, tables, measured)
     title = f"{about.run_title(run)} · {units.seconds(measured.window.work_s)} s"
     drawing = Beside(lambda: distributions.render(measured))

@@ -24,6 +24,7 @@
 #define SEEKMETER_LOCK_SAMPLES_H
 
 #include "lock_state.h"
+#include "lock_waiter.h"
 
 #define CALLERS		   4 /* frames looked at to find who called a helper */
 #define HELD_LOCKS	   4096
@@ -223,7 +224,7 @@ static __always_inline void sample(struct sampled *ctx)
 	struct lock_sample_counts *count;
 	struct lock_sample_key key = {};
 	u32 zero = 0;
-	bool mine, interrupt;
+	bool interrupt;
 	u64 held;
 	int spin;
 
@@ -244,20 +245,20 @@ static __always_inline void sample(struct sampled *ctx)
 		key.stack_id = LOCK_STACK_NONE;
 		count->no_stack++;
 	}
-	mine = !have_cgroup || bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
 	/* An interrupt's spinning is not the task's; but what the task holds, it holds for as long. */
 	interrupt = ctx->registers[REGISTER_SP] - (u64)task->stack >= KERNEL_STACK_BYTES;
 	if (spin >= 0) {
 		count->spinning++;
 		key.doing = spin;
-		key.in_workload = mine && !interrupt;
+		note_waiter(&key.task, interrupt);
 		add_sample(&key, count);
 	}
 	if (held) {
 		count->holding++;
 		key.doing = LOCK_DOING_HOLDING;
 		key.lock = held;
-		key.in_workload = mine;
+		if (interrupt || spin < 0)
+			note_waiter(&key.task, false);
 		add_sample(&key, count);
 	}
 }

@@ -3,10 +3,11 @@
 
 import ctypes
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads import mounts
+from workloads import loopdev, mounts
 from workloads.errors import MachineError, RunError
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -17,6 +18,7 @@ class Place:
     """What a directory lies on."""
 
     disk: str | None  # the whole disk, as in /sys/block; None: no block device
+    device: str | None  # the block device itself, a partition perhaps, as in /sys/class/block
     dev: str  # "major:minor" of the file system (for btrfs a number of its own)
     kind: str  # ext4
     source: str  # /dev/vda1
@@ -32,6 +34,18 @@ def whole_disk(name: str) -> str:
     return real.parent.name if (real / "partition").exists() else real.name
 
 
+def below_loop(name: str) -> dict[str, str] | None:
+    """Return run.json's "below" of a loop device: the file system its file lies on, {"dev": …, "name": …}.
+
+    dev: the file system's number; name: its block device's, if it has one. None: no loop device, or no file.
+    """
+    path = loopdev.backing_path(int(name[4:])) if re.fullmatch(r"loop\d+", name) else None
+    if path is None:
+        return None
+    place = under(Path(path).parent)
+    return {"dev": place.dev, **({"name": place.device} if place.device else {})}
+
+
 def filesystem_number(directory: Path) -> str:
     """Return "major:minor" of the file system (its super block's, which btrfs's stat(2) does not give)."""
     return _mount_of(directory).dev
@@ -40,15 +54,41 @@ def filesystem_number(directory: Path) -> str:
 def under(directory: Path) -> Place:
     """Return what a directory lies on."""
     mount = _mount_of(directory)
-    disk = None
+    device = None
     if mount.source.startswith("/dev/"):
         name = os.path.basename(os.path.realpath(mount.source))
         if (Path("/sys/class/block") / name).exists():
-            disk = whole_disk(name)
-    if disk is None and (Path("/sys/dev/block") / mount.dev).exists():  # "/dev/root" and the like
-        disk = whole_disk((Path("/sys/dev/block") / mount.dev).resolve().name)
+            device = name
+    if device is None and (Path("/sys/dev/block") / mount.dev).exists():  # "/dev/root" and the like
+        device = (Path("/sys/dev/block") / mount.dev).resolve().name
+    disk = whole_disk(device) if device is not None else None
     line = f"{mount.source} {mount.target} {mount.kind} {mount.options},{mount.super_options}"
-    return Place(disk, mount.dev, mount.kind, mount.source, line)
+    return Place(disk, device, mount.dev, mount.kind, mount.source, line)
+
+
+def served_by(place: Place) -> dict[str, object]:
+    """Return what tells a file system's own kernel threads, for run.json's "filesystem".
+
+    numbers: of its super block; block_device: the one it is mounted from; bdi: what its writeback threads are
+    called after (flush-7:9, flush-btrfs-1); others_of_kind: how many others of its kind are mounted, whose
+    threads may have the same names.
+    """
+    of_kind = {mount.dev for _, mount in mounts.everywhere() if mount.kind == place.kind}
+    return {
+        "numbers": [place.dev],
+        "block_device": place.device,
+        "bdi": _bdi_of_btrfs(place) if place.kind == "btrfs" else place.dev,
+        "others_of_kind": len(of_kind - {place.dev}),
+    }
+
+
+def _bdi_of_btrfs(place: Place) -> str | None:
+    """Its name is of the file system's own making; /sys/fs/btrfs leads from its devices to it."""
+    for devices in Path("/sys/fs/btrfs").glob("*/devices"):
+        bdi = devices.parent / "bdi"
+        if place.device is not None and (devices / place.device).exists() and bdi.exists():
+            return bdi.resolve().name
+    return None
 
 
 def _mount_of(directory: Path) -> mounts.Mount:

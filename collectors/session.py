@@ -105,6 +105,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
 
     def moved(dev: str) -> None:
         numbers.append(dev)
+        run.facts["filesystem"]["numbers"] = list(dict.fromkeys(numbers))
         session.retarget(dev)
 
     def put_away(why_not: str | None) -> str | None:
@@ -204,6 +205,7 @@ def _make_filesystem(
             "proc_mounts": line,
             "fsck": None,
             "geometry": _journal(run, plan.filesystem.geometry, disk),
+            **blockdev.served_by(blockdev.under(mountpoint)),
         },
     )
     fsck.look_at_space(session, mountpoint, "after_mkfs")
@@ -230,7 +232,12 @@ def _said(plan: Plan) -> str:
 
 
 def _facts(disk: Disk) -> dict[str, object]:
-    return {**disk.facts, "dev": f"{disk.dev[0]}:{disk.dev[1]}"}
+    below = blockdev.below_loop(Path(disk.path).name)
+    return {
+        **disk.facts,
+        "dev": f"{disk.dev[0]}:{disk.dev[1]}",
+        **({"below": below} if below is not None else {}),
+    }
 
 
 def _unmount_if_mounted(mountpoint: Path, janitor: Janitor) -> None:
@@ -264,7 +271,13 @@ def _look_at_directory(session: Session, directory: Path) -> tuple[list[str], st
             f"{directory} is on {place.source} ({place.kind}), which is no disk: no block requests"
         )
     session.run.add(
-        device=device, filesystem={"name": place.kind, "proc_mounts": place.line, "geometry": {"journal": []}}
+        device=device,
+        filesystem={
+            "name": place.kind,
+            "proc_mounts": place.line,
+            "geometry": {"journal": []},
+            **blockdev.served_by(place),
+        },
     )
     return [place.disk] if place.disk else [], place.dev
 

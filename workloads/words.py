@@ -46,6 +46,7 @@ VARIABLES = {
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report or show (default runs/latest)",
+    "LOCKS": "all: the report shows everybody's lock waits, not only the workload's and its file system's",
     "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
     "RUNS": "run directories to compare, 2 to 16 of them, separated by blanks",
 }
@@ -68,7 +69,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
     "plan": _TRACE,
     "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT"),
-    "report": ("RUN",),
+    "report": ("RUN", "LOCKS"),
     "movie": ("RUN",),
     "compare": ("RUNS", "OUT"),
     "import": ("TRACE", "OUT"),
@@ -136,6 +137,7 @@ class Words:
     out: str | None = None
     seed: int = SEED
     run: str | None = None
+    locks: str | None = None
     vm: bool = False
     vm_why: str = ""  # why in a virtual machine, if VM=1 was not said
     kernel: str | None = None
@@ -400,6 +402,12 @@ def _as_is(key: str) -> Callable[[str], dict[str, object]]:
     return lambda text: {key: text}
 
 
+def _locks(text: str) -> dict[str, object]:
+    if text != "all":
+        raise WordError(f"LOCKS={text!r} is not all: leave it out, or say LOCKS=all")
+    return {"locks": text}
+
+
 _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "FS": _fs,
     "WL": _wl,
@@ -426,6 +434,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "RUN": _as_is("run"),
     "RUNS": _runs,
     "TRACE": _as_is("trace"),
+    "LOCKS": _locks,
     "VM": lambda text: {},  # choice.py has read it
     "KERNEL": _as_is("kernel"),
 }

@@ -21,6 +21,7 @@ from analysis.measures import (
     latency,
     lock_holders,
     lock_samples,
+    lock_waiters,
     locks,
     memory,
     on_cpu,
@@ -71,7 +72,9 @@ class Measured:
     bounded_ns: int  # from their issue to that bound, together
     depth_device: queue_depth.Depth | None
     depth_all: queue_depth.Depth | None
-    lock_waits: locks.LockWaits | None  # holds the waits by call path
+    lock_waiters: lock_waiters.Waiters | None  # whose they are, all of them
+    everyones_locks: bool  # are all of them shown?
+    lock_waits: locks.LockWaits | None  # of those that are shown; holds the waits by call path
     lock_holders: lock_holders.Holders | None
     lock_samples: lock_samples.Samples | None
     lock_rows: list[locks.LockRow] | None  # a class of locks each, longest wait first
@@ -164,9 +167,18 @@ def _correlations(
     )
 
 
-def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
-    """Measure everything the report shows. window: of these tables, None: what run.json says."""
+def measure(
+    run: Run, tables: Tables, window: Window | None = None, everyones_locks: bool = False
+) -> Measured:
+    """Measure everything the report shows. window: of these tables, None: what run.json says.
+
+    everyones_locks: show all lock waits, not only the workload's and the file system's (lock_waiters.py).
+    """
     window = window or find_window(run, tables)
+    waiters = None
+    if tables.lock_wait is not None:
+        waiters = lock_waiters.measure_waiters(tables.lock_wait, tables.lock_names, lock_waiters.tested(run))
+        tables = tables if everyones_locks else lock_waiters.shown(run, tables)
     span = window.end_ns - window.start_ns
     width = nice_width_ns(span, PICTURE_BINS, QUANTUM_NS)
     timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
@@ -261,6 +273,8 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         bounded_ns=bounded_ns,
         depth_device=times.depth_device if times else None,
         depth_all=times.depth_all if times else None,
+        lock_waiters=waiters,
+        everyones_locks=everyones_locks or waiters is None or not waiters.is_known,
         lock_waits=lock_waits,
         lock_holders=lock_holders.measure_holders(lock_waits, tables.stacks) if lock_waits else None,
         lock_samples=lock_samples.measure_samples(tables.lock_sample, lock_waits, tables.stacks)

@@ -18,6 +18,8 @@ COLUMNS = (
     Column("stack_id", "int", "", "where, see the stack table; -1: none"),
     Column("doing", "word", "", "spin_seen (the tracepoints show the wait too), spin_unseen, holding"),
     Column("in_workload", "bool", "", "the task was in the workload's cgroup"),
+    Column("waiter", "word", "", "who was found, as in lock_wait", if_missing="unknown"),
+    Column("waiter_name", "text", "", "its name, as in lock_wait", if_missing=""),
 )
 
 
@@ -32,6 +34,8 @@ class LockSample:
     stack_id: I64
     doing: Words
     in_workload: npt.NDArray[np.bool_]
+    waiter: Words
+    waiter_name: Words
 
 
 def from_stored(stored: Stored) -> LockSample:
@@ -44,4 +48,6 @@ def from_stored(stored: Stored) -> LockSample:
         stack_id=stored.ints("stack_id"),
         doing=stored.words("doing"),
         in_workload=stored.bools("in_workload"),
+        waiter=stored.words("waiter"),
+        waiter_name=stored.words("waiter_name"),
     )

@@ -43,6 +43,20 @@ COLUMNS = (
     ),
     Column("root_stack_id", "int", "", "that task's stack", if_missing=-1),
     Column("root_state", "word", "", "what that task was doing", if_missing="unknown"),
+    Column(
+        "waiter",
+        "word",
+        "",
+        "who waited: workload, kernel_thread, interrupt, recorder (our own), other; of older runs unknown",
+        if_missing="unknown",
+    ),
+    Column(
+        "waiter_name",
+        "text",
+        "",
+        "a kernel thread by what it works on (flush-7:9), or another process's name",
+        if_missing="",
+    ),
 )
 NO_STACK = -1
 NOT_SAMPLED = -2
@@ -71,6 +85,8 @@ class LockWait:
     root_lock: npt.NDArray[np.uint64]
     root_stack_id: I64
     root_state: Words
+    waiter: Words
+    waiter_name: Words
     bin_length_ns: int
 
 
@@ -96,5 +112,7 @@ def from_stored(stored: Stored) -> LockWait:
         root_lock=stored.ids("root_lock"),
         root_stack_id=stored.ints("root_stack_id"),
         root_state=stored.words("root_state"),
+        waiter=stored.words("waiter"),
+        waiter_name=stored.words("waiter_name"),
         bin_length_ns=stored.bin_ns or 100_000_000,
     )

@@ -317,7 +317,9 @@ static void take_sums(uint64_t bin, uint32_t count)
 		records[i].period_ns = SAMPLE_PERIOD_NS;
 		records[i].stack_id = keys[i].stack_id;
 		records[i].doing = keys[i].doing;
-		records[i].in_workload = keys[i].in_workload;
+		records[i].in_workload = keys[i].task.in_workload;
+		records[i].waiter = keys[i].task.who;
+		memcpy(records[i].waiter_name, keys[i].task.name, sizeof(records[i].waiter_name));
 		for (int cpu = 0; cpu < cpus; cpu++)
 			records[i].count += sums[(size_t)i * cpus + cpu];
 		if (!stacks_note(stacks, keys[i].stack_id))

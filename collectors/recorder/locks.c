@@ -95,6 +95,10 @@ static int load(const struct options *options)
 		return source_off(&state, "free some memory", "the sums can't be mapped: %s",
 				  strerror(errno));
 	}
+	LIBBPF_OPTS(bpf_test_run_opts, nothing);
+	if (bpf_prog_test_run_opts(bpf_program__fd(skel->progs.who_we_are), &nothing))
+		return source_off(&state, "report this", "who we are can't be noted: %s",
+				  strerror(errno));
 	return programs_watch_workload(&state, options, skel->maps.workload_cgroup);
 }
 
@@ -190,7 +194,9 @@ static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *k
 	memcpy(row.holder_comm, key->holder_comm, sizeof(row.holder_comm));
 	row.kind = key->kind;
 	row.mode = key->mode;
-	row.in_workload = key->in_workload;
+	row.in_workload = key->waiter.in_workload;
+	row.waiter = key->waiter.who;
+	memcpy(row.waiter_name, key->waiter.name, sizeof(row.waiter_name));
 	for (int i = 0; i < cpus; i++) {
 		row.spin_ns += parts[i].spin_ns;
 		row.sleep_ns += parts[i].sleep_ns;
@@ -241,7 +247,7 @@ static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
 		key.lock = first->lock;
 		key.kind = first->kind;
 		key.mode = first->mode;
-		key.in_workload = first->in_workload;
+		key.waiter = first->waiter;
 		if (key.kind == LOCK_KIND_MUTEX)
 			key.holder_state = key.root_state = LOCK_HOLDER_NOT_SAMPLED;
 		memset(sums, 0, sizeof(*sums) * cpus);
@@ -249,7 +255,8 @@ static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
 			struct lock_hot *part = &of_cpu[j].locks[place];
 
 			if (part->lock != key.lock || part->kind != key.kind ||
-			    part->mode != key.mode || part->in_workload != key.in_workload)
+			    part->mode != key.mode ||
+			    memcmp(&part->waiter, &key.waiter, sizeof(key.waiter)))
 				continue;
 			sums[j] = part->sum;
 			memset(part, 0, sizeof(*part));

@@ -80,6 +80,8 @@ def waits(*rows: tuple[int, str, str, int, int, int, int, int]) -> LockWait:
         root_lock=ids,
         root_stack_id=zeros - 1,
         root_state=nothing,
+        waiter=words(["workload"] * n, ("workload",)),
+        waiter_name=words([""] * n, ("",)),
         bin_length_ns=BIN_NS,
     )
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Who waits: a task of the workload, one of ours, a thread of the kernel, an interrupt, or anybody else?
+ *
+ * A kworker's own name says nothing ("kworker/u8:3"). What it works on is in struct worker: the workqueue's name,
+ * or what the work itself says with set_worker_desc() (kernel/workqueue.c): "loop0", "xfs-conv/sda1", "flush-7:0".
+ * A thread's full name is in struct kthread, where task_struct cuts it at 15 characters (Linux kernel commit
+ * d6986ce24fc0 ("kthread: dynamically allocate memory to store kthread's full name") (in v5.17)). Which file system
+ * or disk such a name belongs to is for the analysis to say, which knows the devices.
+ */
+#ifndef SEEKMETER_LOCK_WAITER_H
+#define SEEKMETER_LOCK_WAITER_H
+
+#include "lock_state.h"
+
+/* linux/sched.h */
+#define PF_WQ_WORKER 0x00000020
+#define PF_KTHREAD   0x00200000
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct work_struct;
+
+/* kernel/workqueue_internal.h */
+struct worker {
+	struct work_struct *current_work; /* NULL: it has none, and waits for some or takes it */
+	char desc[LOCK_WAITER_NAME];
+};
+
+/* kernel/kthread.c */
+struct kthread {
+	void *data; /* of a kworker its struct worker */
+	char *full_name;
+};
+
+struct task_struct___waiter {
+	unsigned int flags;
+	int tgid;
+	struct task_struct___waiter *real_parent;
+	/* since Linux kernel commit e32cf5dfbe22 ("kthread: Generalize pf_io_worker so it can point to struct kthread") (in v5.17) */
+	struct kthread *worker_private;
+	char comm[16];
+};
+
+#pragma clang attribute pop
+
+/* Set by who_we_are(), in the kernel's own numbers, whatever namespace of pids we are in. */
+s32 recorder_tgid;
+s32 session_tgid; /* who started the recorder, and blktrace, perf, sync, fsck… beside it */
+
+SEC("syscall")
+int who_we_are(void *ctx)
+{
+	struct task_struct___waiter *task = (void *)bpf_get_current_task();
+
+	recorder_tgid = BPF_CORE_READ(task, tgid);
+	session_tgid = BPF_CORE_READ(task, real_parent, tgid);
+	return 0;
+}
+
+static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
+					       struct task_struct___waiter *task, u32 flags)
+{
+	struct worker *worker;
+	struct kthread *kthread;
+	char *full_name = NULL;
+
+	BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
+	if (!bpf_core_field_exists(task->worker_private))
+		return;
+	kthread = BPF_CORE_READ(task, worker_private);
+	if (flags & PF_WQ_WORKER) {
+		worker = BPF_CORE_READ(kthread, data);
+		if (BPF_CORE_READ(worker, current_work))
+			BPF_CORE_READ_STR_INTO(&waiter->name, worker, desc);
+		else
+			__builtin_memcpy(waiter->name, "kworker", sizeof("kworker"));
+		return;
+	}
+	if (bpf_core_field_exists(kthread->full_name))
+		full_name = BPF_CORE_READ(kthread, full_name);
+	if (full_name)
+		bpf_probe_read_kernel_str(waiter->name, sizeof(waiter->name), full_name);
+}
+
+/* The workload's tasks need no name: there may be thousands, and each would be a sum of its own. */
+static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_interrupt)
+{
+	struct task_struct___waiter *task = (void *)bpf_get_current_task();
+	u32 flags = BPF_CORE_READ(task, flags);
+	s32 tgid = BPF_CORE_READ(task, tgid);
+
+	waiter->who = LOCK_WAITER_INTERRUPT;
+	if (in_interrupt)
+		return;
+	waiter->in_workload = !have_cgroup ||
+			      bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+	if (have_cgroup && waiter->in_workload) {
+		waiter->who = LOCK_WAITER_WORKLOAD;
+	} else if (flags & PF_KTHREAD) {
+		waiter->who = LOCK_WAITER_KERNEL_THREAD;
+		name_kernel_thread(waiter, task, flags);
+	} else if (tgid == recorder_tgid || tgid == session_tgid ||
+		   BPF_CORE_READ(task, real_parent, tgid) == session_tgid) {
+		waiter->who = LOCK_WAITER_RECORDER;
+	} else {
+		waiter->who = LOCK_WAITER_OTHER;
+		BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
+	}
+}
+
+#endif
