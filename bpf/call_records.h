@@ -82,7 +82,8 @@ struct call_entry {
 
 /* One kind of call that ended in one time bin. */
 struct call_record {
-	u64 bin_ns; /* start of the bin */
+	u64 bin_ns;    /* start of the bin */
+	u64 length_ns; /* of the bin */
 	u64 count;
 	u64 bytes;    /* read, written or copied; regular files only */
 	u64 errors;   /* results below 0, except those the kernel restarts */

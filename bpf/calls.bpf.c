@@ -54,6 +54,7 @@ volatile u64 drained_to;
 /* super_block.s_dev of the file system under test, which a new mount may change; 0: none. Set by the recorder. */
 volatile u32 target_dev;
 struct bin_turn turns[BIN_CPUS];
+struct bin_cuts cuts;
 
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
 struct call_record *call_record_used;
@@ -418,7 +419,7 @@ static __always_inline u32 bucket_of(u64 ns)
 static __always_inline void add(struct open_call *open, struct call_counts *count, u64 now,
 				long result)
 {
-	u64 ns = now - open->enter_ns, bin = now / bin_ns;
+	u64 ns = now - open->enter_ns, bin = bin_of(&cuts, bin_ns, now);
 	u32 cell_index = bpf_get_smp_processor_id();
 	struct call_cell *cell;
 

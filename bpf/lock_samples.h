@@ -54,6 +54,7 @@ const volatile u32 spin_range_count;
 
 /* Turns of their own: a sample can come in the middle of a turn of contention_end. */
 struct bin_turn sample_turns[BIN_CPUS];
+struct bin_cuts sample_cuts;
 volatile u64 samples_drained_to;
 
 struct held_lock {
@@ -74,14 +75,16 @@ struct sample_sums {
 	__uint(max_entries, 1024); /* resized */
 	__type(key, struct lock_sample_key);
 	__type(value, u64);
-} samples0 SEC(".maps"), samples1 SEC(".maps"), samples2 SEC(".maps"), samples3 SEC(".maps");
+} samples0 SEC(".maps"), samples1 SEC(".maps"), samples2 SEC(".maps"), samples3 SEC(".maps"),
+	samples4 SEC(".maps"), samples5 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, LOCK_BIN_SLOTS);
 	__type(key, u32);
 	__array(values, struct sample_sums);
-} sample_bins SEC(".maps") = { .values = { &samples0, &samples1, &samples2, &samples3 } };
+} sample_bins SEC(".maps") = { .values = { &samples0, &samples1, &samples2, &samples3, &samples4,
+					   &samples5 } };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -190,7 +193,7 @@ static __always_inline u64 holding(u64 task)
 static __always_inline void add_sample(struct lock_sample_key *key,
 				       struct lock_sample_counts *count)
 {
-	u64 bin = bpf_ktime_get_ns() / bin_ns, one = 1, *sum;
+	u64 bin = bin_of(&sample_cuts, bin_ns, bpf_ktime_get_ns()), one = 1, *sum;
 	u32 slot = bin % LOCK_BIN_SLOTS;
 	void *sums;
 	int err; /* see add() in locks.bpf.c */

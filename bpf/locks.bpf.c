@@ -270,7 +270,7 @@ static __always_inline bool add_hot(const struct open_wait *wait, u32 slot, bool
 static __always_inline void add(struct open_wait *wait, struct lock_counts *count, u64 now,
 				bool failed)
 {
-	u64 bin = now / bin_ns;
+	u64 bin = bin_of(&cuts, bin_ns, now);
 	u32 slot = bin % LOCK_BIN_SLOTS;
 	struct lock_wait_sum *sum;
 	void *sums;

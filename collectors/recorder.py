@@ -30,12 +30,14 @@ class Recorder:
         cgroup: Path | None = None,
         target_dev: str | None = None,
         target_path: Path | None = None,
+        borders: tuple[Path, int] | None = None,
     ) -> None:
         """Start it and wait until every source is attached, or has said why not.
 
         Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory
         (None: everything is the workload); target_dev, "major:minor" of the file system under test;
-        target_path, where it will be mounted, if it is not yet: retarget() then says its number.
+        target_path, where it will be mounted, if it is not yet: retarget() then says its number;
+        borders, the socket where it is asked to cut its time bins, and the user who may ask beside root.
         """
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
@@ -48,6 +50,8 @@ class Recorder:
             argv += ["--target-dev", target_dev]
         if target_path is not None:
             argv += ["--target-path", str(target_path)]
+        if borders is not None:
+            argv += ["--borders", str(borders[0]), "--owner", str(borders[1])]
         if os.environ.get("SEEKMETER_EMULATED_CPUS"):
             argv += ["--bin-ms", _EMULATED_BIN_MS]  # late is lost: more time, where a second is soon over
         # A session of its own: ^C on the terminal is for us, who then stop it in order.

@@ -9,10 +9,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from collectors import facts, interrupts, rundir
+from collectors import borders, facts, interrupts, rundir
 from collectors.beside import Beside
 from collectors.blktrace import Blktrace
 from collectors.perf import Perf
+from collectors.privilege import owner
 from collectors.recorder import Recorder
 from collectors.rundir import RunDirectory
 from collectors.terminal import tell
@@ -36,6 +37,7 @@ class Session:
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self.recorder: Recorder | None = None
+        self.borders: Path | None = None  # where the recorder is asked to cut its time bins
         self.workload_pid: int | None = None  # its first process; None: everything is the workload
         self._blktrace: Blktrace | None = None
         self._perf: Perf | None = None
@@ -76,12 +78,13 @@ class Session:
     @contextmanager
     def phase(self, name: str, wanted: bool) -> Iterator[None]:
         """Mark a phase of the session's own beside the workload's, if it is wanted."""
+        from_ns = borders.cut(self.borders) if wanted else None
         start_ns = time.monotonic_ns()
         try:
             yield
         finally:
             if wanted:
-                self.run.phase(name, start_ns, time.monotonic_ns())
+                self.run.phase(name, start_ns, time.monotonic_ns(), from_ns, borders.cut(self.borders))
 
     def start_recorder(
         self,
@@ -114,7 +117,11 @@ class Session:
             recorded = [name for name in words.collect if name not in ("blktrace", "perf")]
             if recorded:
                 dev, path = (None, target) if isinstance(target, Path) else (target, None)
-                self.recorder = Recorder(self.run.recordings, recorded, disks, cgroup, dev, path)
+                place = janitor.session_dir / "borders"
+                self.recorder = Recorder(
+                    self.run.recordings, recorded, disks, cgroup, dev, path, (place, owner().uid)
+                )
+                self.borders = place if self.recorder.records else None
                 janitor.add_process(self.recorder.pid)
                 ready_ns = self.recorder.ready_ns
                 sources |= self.recorder.sources

@@ -122,9 +122,16 @@ class RunDirectory:
             if text not in self.facts["warnings"]:
                 self.warn(text)
 
-    def phase(self, name: str, start_ns: int, end_ns: int) -> None:
-        """Add a phase of the session's own (sync) to the workload's."""
+    def phase(
+        self, name: str, start_ns: int, end_ns: int, from_ns: int | None = None, until_ns: int | None = None
+    ) -> None:
+        """Add a phase of the session's own (sync) to the workload's.
+
+        from_ns, until_ns: cuts of the recorder's time bins around it.
+        """
         line = {"name": name, "start_ns": start_ns, "end_ns": end_ns, "ops": 0, "bytes": 0}
+        if from_ns is not None and until_ns is not None:
+            line |= {"from_ns": from_ns, "until_ns": until_ns}
         try:
             with self.phases.open("ab") as file:
                 file.write(json.dumps(line).encode() + b"\n")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from collectors import blockdev, ending, facts, fsck, geometry, interrupts, paths, process, remount
+from collectors import blockdev, borders, ending, facts, fsck, geometry, interrupts, paths, process, remount
 from collectors.geometry import mounted
 from collectors.privilege import TREE, caller_environment, owner
 from collectors.recording import Session, first_facts, kept, sweep
@@ -298,6 +298,7 @@ def _run_workload(
         "SEEKMETER_SEED": str(plan.seed),
         "SEEKMETER_THREADS": str(plan.threads or 1),
         "SEEKMETER_REMOUNT": str(server.path),
+        **({"SEEKMETER_BORDERS": str(session.borders)} if session.borders else {}),
     }
     user = owner() if plan.workload is None else None
     own_phases = len(run.phases.read_bytes().splitlines())  # the session's, so far
@@ -317,14 +318,16 @@ def _run_workload(
 
     output = run.raw / "workload.out"
     with session.step("", f"its output is in {output}", "workload_s"):
+        from_ns = borders.cut(session.borders)
         ended = process.run(argv, directory, environment, output, cgroup, user, look)
+        until_ns = borders.cut(session.borders)
         progress.end()
     session.workload_pid = ended.pid
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
     run.facts["workload"]["exit_status"] = ended.status
     own_phases += server.served
     if len(run.phases.read_bytes().splitlines()) == own_phases:  # it marked none: the whole of it is one
-        run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns)
+        run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns, from_ns, until_ns)
     run.write()
     return ended
 
@@ -334,15 +337,12 @@ def _sync(session: Session, directory: Path) -> str | None:
 
     Returns why it could not be. That must not hide how the workload itself ended.
     """
-    with session.step("sync", "writing back what is dirty", "sync_s"):
-        start_ns = time.monotonic_ns()
+    with session.step("sync", "writing back what is dirty", "sync_s"), session.phase("sync", True):
         try:
             blockdev.sync(directory)
         except UserError as error:
             session.warn(error.message)
             return error.message
-        finally:
-            session.run.phase("sync", start_ns, time.monotonic_ns())
     return None
 
 

@@ -4,7 +4,7 @@
 import time
 from pathlib import Path
 
-from collectors import blockdev, facts, interrupts
+from collectors import blockdev, borders, facts, interrupts
 from collectors.geometry import mounted
 from collectors.privilege import owner
 from collectors.recording import Session, first_facts, kept, sweep
@@ -45,6 +45,7 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
     if disk != words.dev:
         run.warn(f"{words.dev} is a part of {disk}: the whole of {disk} is shown")
     session.start_recorder(words, [disk], None, None, janitor)
+    from_ns = borders.cut(session.borders)
     start_ns = time.monotonic_ns()
     session.say("watch", f"{disk} for {words.secs:g} s (^C ends it early)")
     try:
@@ -54,7 +55,7 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
         run.warn(f"ended early by the user, after {(time.monotonic_ns() - start_ns) / 1e9:.1f} s")
     interrupts.hold()
     end_ns = time.monotonic_ns()
-    run.phase("watch", start_ns, end_ns)
+    run.phase("watch", start_ns, end_ns, from_ns, borders.cut(session.borders))
     run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
     session.stop_recorder()
     with session.step("geometry", f"looking what lies where on {disk}", "geometry_s"):

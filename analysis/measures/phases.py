@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Where did the time go: what was done in each phase, by application and device?
 
-Phases of one name are one row. Device figures count requests completed inside; calls and locks, recorded
-in bins, are shared out by overlap where a bin spans a phase's edge. The last row is what lies in no phase.
+Phases of one name are one row. Device figures count requests completed inside. Calls and locks are recorded
+in bins, which the recorder cuts at the borders of phases. Where a bin spans a phase's edge all the same
+(older runs, a workload that marks its phases by itself) it is shared out by overlap: the figure is not exact,
+and of a phase shorter than SHORTEST_SHARED_S there is none. The last row is what lies in no phase.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from analysis.tables.phase import Phases
 from analysis.tables.store import I64
 
 OUTSIDE = "(no phase)"
+SHORTEST_SHARED_S = 1.0  # ten bins: of a shorter phase, what its edges share with others may be most of it
 Intervals = list[tuple[int, int]]
 SHORTEST_RATE_S = 0.01  # of a shorter phase starting its program is a large part: it has sums, but no rate
 
@@ -44,6 +47,14 @@ class PhaseRow:
     known_bytes: float | None
     seeks: int | None
     lock_wait_ns: float | None
+    app_is_exact: bool = True  # no bin with bytes spans an edge
+    lock_is_exact: bool = True
+
+    def app_rate(self) -> float | None:
+        """The application's bytes per second; None: not known, or the phase is too short for it."""
+        if not self.app_is_exact and self.elapsed_s < SHORTEST_SHARED_S:
+            return None
+        return self.rate(self.app_bytes)
 
     def rate(self, amount: float | None) -> float | None:
         """That much of it per second of these phases together; None: too short for a rate."""
@@ -131,13 +142,14 @@ def _seeks(block: Block, found: Moves, edges: list[int]) -> _Events:
 class _Bins:
     """Sums of values recorded per bin, shared out by overlap."""
 
-    def __init__(self, bin_ns: I64, length_ns: int, values: I64) -> None:
-        starts, inverse = np.unique(bin_ns, return_inverse=True)
+    def __init__(self, bin_ns: I64, length_ns: I64, values: I64) -> None:
+        starts, first, inverse = np.unique(bin_ns, return_index=True, return_inverse=True)
         sums = np.bincount(inverse, values.astype(np.float64), starts.size)
         self.zero = int(starts[0]) if starts.size else 0
         begin = starts - self.zero
+        self.begin, self.end, self.sums = begin, begin + length_ns[first], sums
         # points of the cumulative sum: flat between bins, linear within
-        self.x = np.stack([begin, begin + length_ns], axis=1).reshape(-1).astype(np.float64)
+        self.x = np.stack([begin, self.end], axis=1).reshape(-1).astype(np.float64)
         total = np.cumsum(sums)
         self.y = np.stack([total - sums, total], axis=1).reshape(-1)
 
@@ -147,6 +159,15 @@ class _Bins:
         edges = np.array(intervals, dtype=np.int64).reshape(-1, 2) - self.zero
         at = np.interp(edges.astype(np.float64), self.x, self.y)
         return float((at[:, 1] - at[:, 0]).sum())
+
+    def is_exact(self, intervals: Intervals) -> bool:
+        """Does no bin that holds anything span an edge of these?"""
+        if not self.x.size:
+            return True
+        edges = np.array(intervals, dtype=np.int64).reshape(-1) - self.zero
+        bins = np.searchsorted(self.begin, edges, side="right") - 1
+        inside = (bins >= 0) & (self.begin[bins] < edges) & (edges < self.end[bins]) & (self.sums[bins] > 0)
+        return not inside.any()
 
 
 def by_phase(
@@ -171,7 +192,9 @@ def by_phase(
     if waits is not None:
         lock = _Bins(waits.bin_ns, waits.bin_length_ns, waits.spin_ns + waits.sleep_ns)
 
-    def row(name: str, times: int, intervals: Intervals, ops: int, moved: int, own: Mean | None) -> PhaseRow:
+    def row(
+        name: str, times: int, intervals: Intervals, binned: Intervals, ops: int, moved: int, own: Mean | None
+    ) -> PhaseRow:
         return PhaseRow(
             name=name,
             times=times,
@@ -179,12 +202,14 @@ def by_phase(
             ops=ops,
             own_bytes=moved,
             own_mb_s=own,
-            app_bytes=app.over(intervals) if app else None,
+            app_bytes=app.over(binned) if app else None,
             device_bytes=device.over(DEVICE, intervals) if device else None,
             metadata_bytes=device.over(METADATA, intervals) if device else None,
             known_bytes=device.over(KNOWN, intervals) if device else None,
             seeks=seek.over(0, intervals) if seek else None,
-            lock_wait_ns=lock.over(intervals) if lock else None,
+            lock_wait_ns=lock.over(binned) if lock else None,
+            app_is_exact=app is None or app.is_exact(binned),
+            lock_is_exact=lock is None or lock.is_exact(binned),
         )
 
     rows_out = []
@@ -195,7 +220,10 @@ def by_phase(
         real = (length_s >= SHORTEST_RATE_S) & (moved > 0)
         own = mean_ci(moved[real] / 1e6 / length_s[real])
         ops = int(phases.ops[members].sum())
-        rows_out.append(row(name, len(members), union(intervals), ops, int(moved.sum()), own))
+        binned = union([(int(phases.from_ns[i]), int(phases.until_ns[i])) for i in members])
+        rows_out.append(row(name, len(members), union(intervals), binned, ops, int(moved.sum()), own))
     if sum(b - a for a, b in rest) > 1_000_000:
-        rows_out.append(row(OUTSIDE, len(rest), rest, 0, 0, None))
+        cut = [(int(a), int(b)) for a, b in zip(phases.from_ns, phases.until_ns, strict=True)]
+        binned = outside(cut, start_ns, end_ns)
+        rows_out.append(row(OUTSIDE, len(rest), rest, binned, 0, 0, None))
     return rows_out

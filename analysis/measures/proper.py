@@ -14,7 +14,7 @@ import numpy as np
 
 from analysis.measures.measured import Measured, measure
 from analysis.measures.steps import measure_steps
-from analysis.measures.window import QUANTUM_NS, Window
+from analysis.measures.window import Window
 from analysis.run import Run
 from analysis.tables.block import Block
 from analysis.tables.load import Tables
@@ -74,7 +74,7 @@ def proper_tables(tables: Tables, window: Window) -> Tables:
     if waits is not None:
         waits = take(waits, rows(waits.bin_ns + waits.bin_length_ns // 2))
     if samples is not None:
-        samples = take(samples, rows(samples.bin_ns + QUANTUM_NS // 2))
+        samples = take(samples, rows(samples.bin_ns + samples.bin_length_ns // 2))
     hold, cpu, counter, plug = tables.hold, tables.cpu_sample, tables.counter, tables.plug
     return replace(
         tables,

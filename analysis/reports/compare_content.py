@@ -34,6 +34,11 @@ def _megabytes_per_s(amount: float | None, row: phases.PhaseRow) -> float | None
     return row.rate(None if amount is None else amount / 1e6)
 
 
+def _app_megabytes_per_s(row: phases.PhaseRow) -> float | None:
+    rate = row.app_rate()
+    return None if rate is None else rate / 1e6
+
+
 def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
     """Per phase: times and rates, then what may always be compared."""
     section = Section("Where the time went", mark=marks(runs, "block", "calls"))
@@ -52,7 +57,7 @@ def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
             ),
             Row(
                 (name, "app MB/s"),
-                _phase_values(runs, name, lambda r: _megabytes_per_s(r.app_bytes, r)),
+                _phase_values(runs, name, _app_megabytes_per_s),
                 units.rate,
             ),
             Row(

@@ -26,10 +26,18 @@ from analysis.run import Run
 from analysis.tables.load import Tables
 
 TOP = 12
+SHARED = "~"
 
 
 def _mb_s(row: phases.PhaseRow, moved: float | None) -> str:
     return units.rate(row.rate(None if moved is None else moved / 1e6))
+
+
+def _app_mb_s(row: phases.PhaseRow) -> str:
+    rate = row.app_rate()
+    return ("" if rate is None or row.app_is_exact else SHARED) + units.rate(
+        None if rate is None else rate / 1e6
+    )
 
 
 def where_time_went(run: Run, m: Measured) -> Section:
@@ -52,7 +60,7 @@ def where_time_went(run: Run, m: Measured) -> Section:
                 units.seconds(row.elapsed_s),
                 units.rate(row.rate(row.ops or None)),
                 _mb_s(row, row.own_bytes or None),
-                _mb_s(row, row.app_bytes),
+                _app_mb_s(row),
                 _mb_s(row, row.device_bytes),
                 units.percent(share),
                 units.rate(row.rate(row.seeks)),
@@ -65,6 +73,11 @@ def where_time_went(run: Run, m: Measured) -> Section:
         for row in m.phase_rows
         if row.own_mb_s is not None and row.own_mb_s.n > 1
     ]
+    if any(not row.app_is_exact for row in m.phase_rows):
+        section.notes.append(
+            f"{SHARED}, or none of a phase below {phases.SHORTEST_SHARED_S:g} s: the recorder was not told"
+            " of this phase's edges in time, and its calls were shared out by time"
+        )
     section.definition = (
         "rates: all of the n phases together by their time, none below"
         f" {phases.SHORTEST_RATE_S * 1e3:g} ms. own: file data the workload says it moved. each phase's own"

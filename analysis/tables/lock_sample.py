@@ -12,6 +12,7 @@ from analysis.tables.store import I64, Column, Stored, Words
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
+    Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
     Column("lock_id", "id", "", "holding: the lock's address; spinning: 0, not known"),
     Column("count", "int", "samples", "how often a CPU was found so"),
     Column("period_ns", "int", "ns", "the CPU time a sample stands for"),
@@ -28,6 +29,7 @@ class LockSample:
     """The lock_sample table as numpy columns."""
 
     bin_ns: I64
+    bin_length_ns: I64
     lock_id: npt.NDArray[np.uint64]
     count: I64
     period_ns: I64
@@ -42,6 +44,7 @@ def from_stored(stored: Stored) -> LockSample:
     """All columns."""
     return LockSample(
         bin_ns=stored.ints("bin_ns"),
+        bin_length_ns=stored.bin_lengths_ns(),
         lock_id=stored.ids("lock_id"),
         count=stored.ints("count"),
         period_ns=stored.ints("period_ns"),

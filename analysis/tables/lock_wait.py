@@ -16,6 +16,7 @@ from analysis.tables.store import I64, Column, Stored, Words
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
+    Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
     Column("lock_id", "id", "", "the lock's address"),
     Column("stack_id", "int", "", "who waited, see the stack table; -1: none; -2: not sampled"),
     Column("mode", "word", "", "read, write or excl"),
@@ -87,7 +88,7 @@ class LockWait:
     root_state: Words
     waiter: Words
     waiter_name: Words
-    bin_length_ns: int
+    bin_length_ns: I64  # of a bin that a phase's border cuts, shorter than of the others
 
 
 def from_stored(stored: Stored) -> LockWait:
@@ -114,5 +115,5 @@ def from_stored(stored: Stored) -> LockWait:
         root_state=stored.words("root_state"),
         waiter=stored.words("waiter"),
         waiter_name=stored.words("waiter_name"),
-        bin_length_ns=stored.bin_ns or 100_000_000,
+        bin_length_ns=stored.bin_lengths_ns(),
     )

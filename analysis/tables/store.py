@@ -329,6 +329,12 @@ class Stored:
         for at, part in self._parts(name):
             yield at, arrays.to_numpy(part)
 
+    def bin_lengths_ns(self) -> I64:
+        """The length of each row's time bin; without that column all are as long as the file says."""
+        usual = self.bin_ns or 100_000_000
+        lengths = self.ints("length_ns")
+        return np.where(lengths > 0, lengths, usual)
+
     def ints(self, name: str) -> I64:
         """An integer column; a null becomes 0."""
         values = np.empty(self.rows, dtype=np.int64)

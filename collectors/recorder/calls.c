@@ -25,8 +25,10 @@ static struct calls_bpf *skel;
 static struct rec_file *file;
 static struct call_cell *cells; /* mapped: CPU, slot, name, target */
 static size_t cells_bytes;
-static uint64_t bin_ns;
 static int cpus;
+static struct bins bins;
+
+static void drain_bin(uint64_t bin);
 
 /* The mount point of the file system under test, as the recorder sees it; mountinfo writes odd bytes in octal. */
 static void find_target_path(uint32_t dev, char path[CALL_PATH])
@@ -62,7 +64,7 @@ static int configure(const struct options *options)
 
 	if (stat("/proc/self/ns/pid", &pidns))
 		return -errno;
-	skel->rodata->bin_ns = bin_ns;
+	skel->rodata->bin_ns = options->bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->have_task_storage = features_task_storage();
 	if (bpf_map__set_autocreate(skel->rodata->have_task_storage
@@ -83,7 +85,6 @@ static int configure(const struct options *options)
 	skel->rodata->target_path_bytes = strlen(path);
 	memcpy((void *)skel->rodata->target_path, path, strlen(path));
 	memcpy((void *)skel->rodata->table, call_table, sizeof(call_table));
-	skel->bss->drained_to = monotonic_ns() / bin_ns;
 	cells_bytes = (count * sizeof(struct call_cell) + page - 1) / page * page;
 	return bpf_map__set_max_entries(skel->maps.cells, count);
 }
@@ -115,6 +116,7 @@ static int load(const struct options *options)
 
 static void stop(void)
 {
+	bins_end(&bins);
 	rec_file_close(file, &state);
 	file = NULL;
 	if (cells)
@@ -127,7 +129,6 @@ static void stop(void)
 
 static int start(const struct options *options)
 {
-	bin_ns = options->bin_ns;
 	if (load(options))
 		goto fail;
 	file = rec_file_open(options, "call", bpf_object__btf(skel->obj), "call_record", NULL);
@@ -136,7 +137,13 @@ static int start(const struct options *options)
 			   strerror(errno));
 		goto fail;
 	}
-	skel->bss->drained_to = monotonic_ns() / bin_ns;
+	bins = (struct bins){ .turns = skel->bss->turns,
+			      .cuts = &skel->bss->cuts,
+			      .drained_to = &skel->bss->drained_to,
+			      .slots = CALL_BIN_SLOTS,
+			      .cpus = cpus,
+			      .drain_bin = drain_bin };
+	bins_begin(&bins);
 	/* Enter first: an exit alone is then a call that was under way at the start. */
 	skel->links.sys_enter = bpf_program__attach(skel->progs.sys_enter);
 	if (skel->links.sys_enter)
@@ -183,7 +190,8 @@ static void drain_cell(uint64_t bin, int name, int target)
 	}
 	if (!row.count)
 		return;
-	row.bin_ns = bin * bin_ns;
+	row.bin_ns = bins_start_ns(bin);
+	row.length_ns = bins_length_ns(bin);
 	row.call = name;
 	row.target = target;
 	if (rec_file_write(file, &state, &row, 1) == 1)
@@ -220,7 +228,7 @@ static void drain_bin(uint64_t bin)
 
 static void drain(bool last)
 {
-	bins_drain(skel->bss->turns, cpus, &skel->bss->drained_to, bin_ns, last, drain_bin);
+	bins_drain(&bins, last);
 	read_counts();
 }
 

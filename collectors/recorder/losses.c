@@ -4,6 +4,7 @@
  *
  * Rewritten every second by rename, so that after a kill -9 the run still says what it lost until then.
  */
+#include "borders.h"
 #include "recorder.h"
 
 #include <bpf/bpf.h>
@@ -149,10 +150,13 @@ void losses_write(const struct options *options, const struct source *const *sou
 	}
 	if (getrusage(RUSAGE_SELF, &usage))
 		memset(&usage, 0, sizeof(usage));
-	fprintf(out, "},\"recorder\":{\"cpu_ns\":%llu,\"max_rss_bytes\":%llu},\"complete\":%s}\n",
+	fprintf(out,
+		"},\"recorder\":{\"cpu_ns\":%llu,\"max_rss_bytes\":%llu},"
+		"\"borders\":{\"made\":%llu,\"refused\":%llu},\"complete\":%s}\n",
 		(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000ULL +
 			(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000ULL,
-		(unsigned long long)usage.ru_maxrss * 1024, complete ? "true" : "false");
+		(unsigned long long)usage.ru_maxrss * 1024, (unsigned long long)borders_made(),
+		(unsigned long long)borders_refused(), complete ? "true" : "false");
 	if (fclose(out) == 0)
 		replace(options->out_fd, text, length);
 	free(text);

@@ -3,7 +3,7 @@
  * The recorder: loads the sources, empties their buffers until told to stop, leaves whole tables behind.
  *
  *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR] [--target-path DIR] [--bin-ms N]
- *            [--collect a,b] (default: all but holds)
+ *            [--collect a,b] (default: all but holds) [--borders SOCKET [--owner UID]]
  *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
  *
  * A line "target MAJOR:MINOR" on standard input: the file system under test has that number from here on.
@@ -28,6 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bins.h"
+#include "borders.h"
 #include "lock_names.h"
 #include "refusal.h"
 
@@ -205,6 +207,20 @@ static void remove_probe_dir(const struct options *options, const char *path)
 		fail(path, strerror(errno));
 }
 
+/* Cuts the bins, so that what was seen while other sources were being attached is in bins of its own. Returns when. */
+static uint64_t begin_bins(void)
+{
+	bool later;
+	uint64_t begin_ns = bins_cut(0, &later);
+
+	/* Where it can't be cut, the first bin reaches back to before the start. */
+	if (!begin_ns)
+		return monotonic_ns();
+	while (monotonic_ns() < begin_ns)
+		;
+	return begin_ns;
+}
+
 static void catch_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -229,6 +245,7 @@ int main(int argc, char **argv)
 	if (options_parse(argc, argv, &options))
 		return 2;
 	verbose = options.verbose;
+	bins_set_length(options.bin_ns);
 	/* A little CPU, but in time: time bins not emptied within 0.4 s are lost, however many threads the workload has. */
 	if (setpriority(PRIO_PROCESS, 0, NICE) && verbose)
 		fprintf(stderr, "recorder: nice %d: %s\n", NICE, strerror(errno));
@@ -246,7 +263,7 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < SOURCE_COUNT; i++) {
 		/* The last source has its first samples when it starts: they belong to the recorded time. */
-		ready_ns = monotonic_ns();
+		ready_ns = i == SOURCE_COUNT - 1 && !options.probe ? begin_bins() : monotonic_ns();
 		refusal_forget();
 		if (sources[i]->state->wanted && sources[i]->start(&options) == 0)
 			on++;
@@ -254,10 +271,13 @@ int main(int argc, char **argv)
 	/* What came in while other sources were being attached; and holds begins with it. */
 	if (!options.probe)
 		drain_all(false);
+	if (!options.probe && borders_open(&options))
+		return 1;
 	announce(options.probe ? "probed" : "ready", ready_ns);
 	if (!options.probe) {
 		if (on)
 			record(&options);
+		borders_close();
 		for (int i = 0; i < SOURCE_COUNT; i++)
 			if (sources[i]->state->on && sources[i]->detach)
 				sources[i]->detach();

@@ -110,6 +110,8 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "target-path", required_argument, NULL, 'm' },
 		{ "bin-ms", required_argument, NULL, 'b' },
 		{ "collect", required_argument, NULL, 'c' },
+		{ "borders", required_argument, NULL, 'r' },
+		{ "owner", required_argument, NULL, 'u' },
 		{ "probe", no_argument, NULL, 'p' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ 0 },
@@ -152,6 +154,14 @@ int options_parse(int argc, char **argv, struct options *options)
 			break;
 		case 'c':
 			collect = optarg;
+			break;
+		case 'r':
+			options->borders = optarg;
+			break;
+		case 'u':
+			options->owner = strtoul(optarg, &end, 10);
+			if (*end || end == optarg)
+				return fail(optarg, "not a user's number");
 			break;
 		case 'p':
 			options->probe = true;

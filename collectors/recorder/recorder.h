@@ -40,6 +40,8 @@ struct options {
 	uint32_t target_dev; /* st_dev of the file system under test, kernel encoding; 0: none */
 	const char
 		*target_path; /* where it will be mounted; NULL: it is, and mountinfo says where */
+	const char *borders;  /* the socket to answer at, see borders.c; NULL: none */
+	uint32_t owner;	      /* the user whose processes may ask there, beside root */
 	bool verbose;
 };
 

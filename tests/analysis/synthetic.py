@@ -84,6 +84,12 @@ LOCK_WAIT: Sequence[Field] = (
     ("holder_comm", "16s", "char", 16, None),
 )
 OLD_LOCK_WAIT = LOCK_WAIT[:12]  # before holders were looked at
+NEW_LOCK_WAIT = (  # since it is told who waited, and bins are cut
+    *LOCK_WAIT,
+    ("length_ns", "Q", "u64", 1, None),
+    ("waiter", "B", "u8", 1, "lock_waiter"),
+    ("waiter_name", "24s", "char", 24, None),
+)
 LOCK_SAMPLE: Sequence[Field] = (
     ("bin_ns", "Q", "u64", 1, None),
     ("lock_id", "Q", "u64", 1, None),
@@ -116,6 +122,7 @@ CALL: Sequence[Field] = (
     ("target", "B", "u8", 1, "call_target"),
     ("hist", "256I", "u32", 256, None),
 )
+NEW_CALL = (*CALL, ("length_ns", "Q", "u64", 1, None))
 COUNTER: Sequence[Field] = (
     ("t_ns", "Q", "u64", 1, None),
     ("value", "q", "i64", 1, None),
@@ -173,6 +180,7 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
             ["unknown", "not_sampled", "nobody", "readers", "running", "runnable", "io", "lock", "sleeping"]
         )
     ),
+    "lock_waiter": dict(enumerate(["workload", "kernel_thread", "interrupt", "recorder", "other"])),
     "lock_doing": dict(enumerate(["spin_seen", "spin_unseen", "holding"])),
     "call_name": dict(
         enumerate(["read", "write", "fsync", "openat", "unlinkat", "getdents64", "newfstatat"])
@@ -200,6 +208,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "count": 1,
         "in_workload": 1,
         "holder_comm": b"",
+        "waiter": "workload",
+        "waiter_name": b"",
     },
     "lock_sample": {"count": 1, "period_ns": 1_000_000, "stack_id": -1, "in_workload": 1},
     "hold": {"kind": "mutex", "mode": "excl", "in_workload": 1},
@@ -248,6 +258,10 @@ def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]], fields: Sequence[Fi
     rows = list(rows)
     if table == "block" and any("get_request_ns" in row for row in rows):
         fields = TRACED_BLOCK
+    if table == "lock_wait" and any("waiter" in row for row in rows):
+        fields = NEW_LOCK_WAIT
+    if table == "call" and any("length_ns" in row for row in rows):
+        fields = NEW_CALL
     packer, described = layout(fields, 128 if table == "block" else None)
     enums = {e: {str(n): w for n, w in ENUMS[e].items()} for *_, e in fields if e}
     header = {

@@ -47,7 +47,7 @@ def holds(*rows: tuple[int, str, str, int, int, int, int, int]) -> Hold:
         kind=words([row[1] for row in rows], KINDS),
         mode=words([row[2] for row in rows], MODES),
         in_workload=np.ones(len(rows), dtype=np.bool_),
-        bin_length_ns=BIN_NS,
+        bin_length_ns=np.full(len(rows), BIN_NS),
     )
 
 
@@ -82,7 +82,7 @@ def waits(*rows: tuple[int, str, str, int, int, int, int, int]) -> LockWait:
         root_state=nothing,
         waiter=words(["workload"] * n, ("workload",)),
         waiter_name=words([""] * n, ("",)),
-        bin_length_ns=BIN_NS,
+        bin_length_ns=np.full(n, BIN_NS),
     )
 
 

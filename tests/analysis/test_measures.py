@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
@@ -465,6 +466,59 @@ def test_phases_share_everything_out_once(tmp_path: Path) -> None:
     assert sum(row.device_bytes or 0 for row in by.values()) == 900 * 4096
     assert sum(row.app_bytes or 0 for row in by.values()) == pytest.approx(100_000)
     assert sum(row.elapsed_s for row in by.values()) == pytest.approx(10)
+
+
+def test_what_is_summed_in_cut_bins_is_of_one_phase_only(tmp_path: Path) -> None:
+    at = START_NS + SECOND
+    # a phase without a byte, 77 ms of writing, nothing, 21 ms of reading; a cut 0.1 ms around each
+    edges = {"sleep": (0, 330), "write": (331, 408), "idle": (409, 739), "read": (740, 761)}
+    cuts = sorted(
+        {0, *(ms * 100 for ms in range(0, 12)), *(e - 0.1 for e, _ in edges.values())}
+        | {e + 0.1 for _, e in edges.values()}
+    )
+    calls = []
+    for begin, end in itertools.pairwise(cuts):
+        name = next((n for n, (a, b) in edges.items() if a <= begin + 0.1 and end - 0.1 <= b), None)
+        moved = {"write": ("write", 1000), "read": ("read", 500)}.get(name or "")
+        if moved is not None:
+            nbytes = round(moved[1] * (end - begin) * 10)
+            calls.append(
+                {
+                    "bin_ns": at + round(begin * 1e6),
+                    "length_ns": round((end - begin) * 1e6),
+                    "call": moved[0],
+                    "bytes": nbytes,
+                }
+            )
+    marks = [
+        {
+            "name": n,
+            "start_ns": at + a * 10**6,
+            "end_ns": at + b * 10**6,
+            "from_ns": at + a * 10**6 - 100_000,
+            "until_ns": at + b * 10**6 + 100_000,
+        }
+        for n, (a, b) in edges.items()
+    ]
+    _, m = load(Spec(call=calls, phases=marks), tmp_path / "cut")
+    by = {row.name: row for row in m.phase_rows or []}
+    assert all(row.app_is_exact for row in by.values())
+    assert by["sleep"].app_bytes == by["idle"].app_bytes == 0
+    for name, op in (("write", "write"), ("read", "read")):
+        assert by[name].app_bytes == pytest.approx(
+            sum(int(str(c["bytes"])) for c in calls if c["call"] == op)
+        )
+    # without cuts the same is no figure: the phases are too short for it
+    old = [{**c, "bin_ns": int(str(c["bin_ns"])) // BIN_NS * BIN_NS} for c in calls]
+    for c in old:
+        del c["length_ns"]
+    for mark in marks:
+        del mark["from_ns"], mark["until_ns"]
+    _, m = load(Spec(call=old, phases=marks), tmp_path / "old")
+    by = {row.name: row for row in m.phase_rows or []}
+    assert not by["write"].app_is_exact
+    assert by["write"].app_rate() is None
+    assert by["sleep"].app_rate() is None
 
 
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=40))

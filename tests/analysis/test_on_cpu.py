@@ -47,6 +47,8 @@ def test_against_a_count_by_hand() -> None:
         name=[name for name, _, _ in marked],
         start_ns=np.array([start for _, start, _ in marked]),
         end_ns=np.array([end for _, _, end in marked]),
+        from_ns=np.array([start for _, start, _ in marked]),
+        until_ns=np.array([end for _, _, end in marked]),
         ops=np.zeros(3, dtype=np.int64),
         bytes=np.zeros(3, dtype=np.int64),
     )

@@ -124,7 +124,7 @@ static void hear(struct heard *heard, const char *line, int64_t at_ns)
 	int lines;
 
 	if (strncmp(line, "releasing clients", 17) == 0)
-		heard->released_ns = at_ns;
+		heard->released_ns = phase_cut(0);
 	else if (sscanf(line, "%d %d %lf MB/sec execute %lf sec", &clients, &lines, &mb_per_s,
 			&seconds) == 4) {
 		if (heard->measured_ns == 0)
@@ -133,7 +133,7 @@ static void hear(struct heard *heard, const char *line, int64_t at_ns)
 						     : at_ns - (int64_t)(seconds * SECOND_NS);
 	} else if (sscanf(line, "%d cleanup %lf sec", &clients, &seconds) == 2) {
 		if (heard->cleanup_ns == 0)
-			heard->cleanup_ns = at_ns;
+			heard->cleanup_ns = phase_cut(0);
 	} else if (sscanf(line, "Throughput %lf MB/sec", &heard->mb_per_s) == 1) {
 		const char *latency = strstr(line, "max_latency=");
 

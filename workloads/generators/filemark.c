@@ -186,13 +186,18 @@ static const char *cold_caches(struct worker *workers)
 /* Returns transactions a second. */
 static double transaction_phase(struct crew *crew, struct worker *workers, unsigned long number)
 {
-	int64_t start_ns = now_ns();
+	int64_t start_ns = phase_begin();
 	struct crew_span span;
 	uint64_t counted = 0, bytes = 0;
 	double rate;
 
 	from_ns = start_ns + (int64_t)set.warmup_s * 1000000000;
 	until_ns = from_ns + (int64_t)set.measured_s * 1000000000;
+	if (!set.transactions) {
+		if (set.warmup_s)
+			from_ns = phase_cut(from_ns);
+		until_ns = phase_cut(until_ns);
+	}
 	for (unsigned long i = 0; i < set.threads; i++)
 		workers[i].share = share(set.transactions, i);
 	own_cpu_begin();
