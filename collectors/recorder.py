@@ -82,14 +82,18 @@ class Recorder:
         return self._process.poll() is None
 
     def retarget(self, dev: str) -> None:
-        """Tell it that the file system under test has another number, "major:minor"."""
+        """Tell it that the file system under test has another number, "major:minor".
+
+        Returns when it counts by that. Raises RunError if it takes too long.
+        """
         if not self.records:
             return
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"target {dev}\n".encode())
             self._process.stdin.flush()
-        except OSError:  # it is gone, which alive() says
+            self._read_line("retargeted", _READY_SECONDS)
+        except (OSError, MachineError):  # it is gone, which alive() says
             pass
 
     def stop(self) -> None:

@@ -6,7 +6,8 @@
  *            [--collect a,b] (default: all but holds)
  *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
  *
- * A line "target MAJOR:MINOR" on standard input: the file system under test has that number from here on.
+ * A line "target MAJOR:MINOR" on standard input: the file system under test has that number from here on, and
+ * {"retargeted":true} is printed: what is done from then on is counted so.
  * It prints one JSON line when everything is attached ({"ready": true, …}) and one when it is done. It stops at
  * SIGTERM, SIGINT, or the end of standard input (whoever started it is gone); all BPF programs end with
  * the process, so even kill -9 leaves nothing behind in the kernel. Exit: 0, or 1 if nothing could be recorded.
@@ -134,6 +135,8 @@ static void retarget(const char *line)
 	for (int i = 0; i < SOURCE_COUNT; i++)
 		if (sources[i]->state->on && sources[i]->retarget)
 			sources[i]->retarget(major << 20 | minor);
+	puts("{\"retargeted\":true}");
+	fflush(stdout);
 }
 
 /* What has come on standard input. False: it has ended. */

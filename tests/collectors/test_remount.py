@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -69,11 +70,23 @@ def test_caches_are_cold(tmp_path: Path, fs: str) -> None:
     assert run.facts["warnings"] == []
 
 
+def numbers_in(mountinfo: str) -> list[str]:
+    """The numbers of the btrfs in these lines."""
+    return [line.split()[2] for line in mountinfo.splitlines() if " btrfs " in line]
+
+
+def mounts_below(place: str) -> str:
+    """The lines of what is mounted below this place."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return "\n".join(line for line in lines if line.split()[4].startswith(place))
+
+
 @needs_btf
 def test_a_new_number_of_btrfs_is_followed(tmp_path: Path) -> None:
     """Others' anonymous numbers come free meanwhile: what is mounted next gets the lowest.
 
-    So many of them that other programs of this machine cannot take all.
+    So many of them that other programs of this machine cannot take all. The recorder is stopped until the
+    file system is mounted again, as on a busy machine: the workload goes on when it counts by the new number.
     """
     places = [tmp_path / f"ram{i}" for i in range(20)]
     ends = " ".join(str(place) for place in places)
@@ -82,12 +95,27 @@ def test_a_new_number_of_btrfs_is_followed(tmp_path: Path) -> None:
             stack.enter_context(tmpfs(place, "1m"))
         job = Job(
             "trace", tmp_path / "run", FS="btrfs", SIZE="512M", COLLECT="block,calls",
-            CMD=f"head -c 5M /dev/urandom >f; grep $SEEKMETER_DIR /proc/self/mountinfo; umount {ends}; cd /; "
-            f'{REMOUNT}; cd "$SEEKMETER_DIR"; grep $SEEKMETER_DIR /proc/self/mountinfo; cat f >/dev/null',
+            CMD=f"head -c 5M /dev/urandom >f; grep $SEEKMETER_DIR /proc/self/mountinfo; umount {ends}; "
+            f"until [ -e {tmp_path}/go ]; do sleep 0.1; done; cd /; {REMOUNT}; echo WENT-ON; sleep 0.3; "
+            'cd "$SEEKMETER_DIR"; grep $SEEKMETER_DIR /proc/self/mountinfo; cat f >/dev/null',
         )  # fmt: skip
+        job.until("workload")
+        output = job.run.path / "raw/workload.out"
+        wait_for(lambda: output.exists() and " btrfs " in output.read_text())
+        first = numbers_in(job.run.output)
+        recorder = job.recorder()
+        os.kill(recorder, signal.SIGSTOP)
+        try:
+            (tmp_path / "go").touch()
+            place = f"/run/seekmeter/{job.process.pid}-"
+            wait_for(lambda: any(number not in first for number in numbers_in(mounts_below(place))))
+            time.sleep(0.3)
+            assert "WENT-ON" not in job.run.output
+        finally:
+            os.kill(recorder, signal.SIGCONT)
         code = job.end()
     assert code == 0, job.said
-    numbers = [line.split()[2] for line in job.run.output.splitlines() if " btrfs " in line]
+    numbers = numbers_in(job.run.output)
     assert len(set(numbers)) == 2, job.run.output
     path = job.run.path / "raw/recorder/call.rec"
     calls = read_table(path)[1]
