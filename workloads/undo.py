@@ -16,6 +16,8 @@ from typing import Any
 from workloads import loopdev, mounts
 
 BUSY_SECONDS = 5.0
+# Who looks at all block devices (blkid, a scan for btrfs) has this one open until a busy disk has answered.
+LOOP_BUSY_SECONDS = 30.0
 Entry = dict[str, Any]
 
 
@@ -43,7 +45,7 @@ def _undo_mount(entry: Entry) -> None:
 
 def _undo_loop(entry: Entry) -> None:
     try:
-        loopdev.remove(entry["loop"], Path(entry["backing"]), BUSY_SECONDS)
+        loopdev.remove(entry["loop"], Path(entry["backing"]), LOOP_BUSY_SECONDS)
     except TimeoutError as error:
         raise StillBusy(str(error)) from error
 

@@ -81,21 +81,45 @@ def mounts_below(place: str) -> str:
     return "\n".join(line for line in lines if line.split()[4].startswith(place))
 
 
+def unmount_all_in(folder: Path) -> None:
+    """Unmount what is mounted on the folders in it."""
+    for place in folder.iterdir():
+        if place.is_mount():
+            subprocess.run(["umount", place], check=True)
+
+
+# Before the second mount of the run's file system, tmpfs are mounted until one of them has the number that it
+# had: a mount gets the lowest free number, and others' mounts come and go.
+NUMBER_IS_TAKEN = """#!/bin/sh
+case "$*" in *seekmeter*/mnt) ;; *) exec /bin/mount "$@";; esac
+i=0
+while [ -e $0.number ] && [ "$number" != "$(cat $0.number)" ]; do
+	i=$((i + 1))
+	[ $i -lt 200 ] && mkdir $0.ram/$i && /bin/mount -t tmpfs ram $0.ram/$i || exit
+	number=$(findmnt -no MAJ:MIN $0.ram/$i)
+done
+/bin/mount "$@" || exit
+for place; do :; done
+findmnt -no MAJ:MIN "$place" >$0.number
+"""
+
+
 @needs_btf
 def test_a_new_number_of_btrfs_is_followed(tmp_path: Path) -> None:
-    """Others' anonymous numbers come free meanwhile: what is mounted next gets the lowest.
+    """The number that it had is taken meanwhile.
 
-    So many of them that other programs of this machine cannot take all. The recorder is stopped until the
-    file system is mounted again, as on a busy machine: the workload goes on when it counts by the new number.
+    The recorder is stopped until the file system is mounted again, as on a busy machine: the workload goes on
+    when the recorder counts by the new number.
     """
-    places = [tmp_path / f"ram{i}" for i in range(20)]
-    ends = " ".join(str(place) for place in places)
+    programs = tmp_path / "programs"
+    (programs / "mount.ram").mkdir(parents=True)
+    (programs / "mount").write_text(NUMBER_IS_TAKEN)
+    (programs / "mount").chmod(0o755)
     with ExitStack() as stack:
-        for place in places:
-            stack.enter_context(tmpfs(place, "1m"))
+        stack.callback(unmount_all_in, programs / "mount.ram")
         job = Job(
-            "trace", tmp_path / "run", FS="btrfs", SIZE="512M", COLLECT="block,calls",
-            CMD=f"head -c 5M /dev/urandom >f; grep $SEEKMETER_DIR /proc/self/mountinfo; umount {ends}; "
+            "trace", tmp_path / "run", programs, FS="btrfs", SIZE="512M", COLLECT="block,calls",
+            CMD=f"head -c 5M /dev/urandom >f; grep $SEEKMETER_DIR /proc/self/mountinfo; "
             f"until [ -e {tmp_path}/go ]; do sleep 0.1; done; cd /; {REMOUNT}; echo WENT-ON; sleep 0.3; "
             'cd "$SEEKMETER_DIR"; grep $SEEKMETER_DIR /proc/self/mountinfo; cat f >/dev/null',
         )  # fmt: skip
@@ -123,8 +147,8 @@ def test_a_new_number_of_btrfs_is_followed(tmp_path: Path) -> None:
         rows = calls[calls["call"] == enum_value(path, "call_name", name)]
         rows = rows[rows["target"] == enum_value(path, "call_target", "target")]
         assert rows["bytes"].sum() == 5 << 20, name
-    paths = (job.run.path / "raw/paths.jsonl").read_text()
-    assert all(f'"dev": "{number}"' in paths for number in numbers)
+    paths_seen = (job.run.path / "raw/paths.jsonl").read_text()
+    assert all(f'"dev": "{number}"' in paths_seen for number in numbers)
 
 
 def test_who_sits_in_it_is_named(tmp_path: Path) -> None:
