@@ -125,6 +125,7 @@ class Run:
     losses: dict[str, CollectorLoss]
     recorder_cpu_ns: int | None
     recording_complete: bool | None
+    recorder_until_ns: int | None = None  # its last sign; if it ended in order, when it did
     gaps: list[str] = field(default_factory=list)
 
     def text(self, *keys: str) -> str:
@@ -315,6 +316,7 @@ def open_run(path: Path) -> Run:
         losses=losses,
         recorder_cpu_ns=as_int(dig(tree, "recorder", "cpu_ns")),
         recording_complete=complete if isinstance(complete, bool) else None,
+        recorder_until_ns=as_int(dig(tree, "recorder", "until_ns")),
         gaps=gaps,
     )
     if unread and run.asked:  # with COLLECT=none there is no losses.json

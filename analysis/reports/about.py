@@ -8,10 +8,12 @@ from typing import Any
 
 from analysis import devices, units
 from analysis.measures.measured import Measured
+from analysis.recorded import recorded_time
 from analysis.reports import filesystem_content
 from analysis.reports.document import Section, Table
 from analysis.reports.missing import missing
-from analysis.run import LEAST_MARKED_SHARE, CollectorLoss, Run, as_int, clean, dig
+from analysis.run import COLLECTOR_OF, LEAST_MARKED_SHARE, CollectorLoss, Run, as_int, clean, dig
+from analysis.tables.left_out import LeftOut
 from analysis.tables.load import Tables
 
 MARK = "*"
@@ -223,6 +225,26 @@ def bounded_ends(measured: Measured) -> list[str]:
     ]
 
 
+def left_out_words(run: Run, tables: Tables) -> list[str]:
+    """What the tables leave out, as it lies outside of the recorded time, and what of it they cannot."""
+    found = [
+        f"{COLLECTOR_OF.get(table, table)}: {n:,} rows of table {table} left out (not lost): {why}"
+        for table, left_out in tables.left_out.items()
+        for n, why in left_out.reasons(table)
+    ]
+    binned = {"calls": tables.call, "locks": tables.lock_wait, "holds": tables.hold}
+    firsts = {name: int(t.bin_ns.min()) for name, t in binned.items() if t is not None and t.bin_ns.size}
+    start_ns = recorded_time(run).start_ns or 0
+    early = [name for name, first_ns in firsts.items() if first_ns < start_ns]
+    if early and tables.left_out:
+        before_ns = start_ns - min(firsts[name] for name in early)
+        found.append(
+            f"{', '.join(early)}: the time bin in which the recording began counts whole, with"
+            f" {units.ns(before_ns)} before it"
+        )
+    return found
+
+
 def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     """Events seen, kept and lost per collector, and what recording cost."""
     section = Section("Losses and tracing cost")
@@ -254,16 +276,14 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
         section.absent = (
             "losses.json is missing or empty" if run.asked else "no collector was asked for (COLLECT=none)"
         )
+    section.notes += left_out_words(run, tables)
     block = run.losses.get("block")
-    if (
-        block
-        and block.recorded is not None
-        and "block" in tables.rows
-        and block.recorded != tables.rows["block"]
-    ):
-        section.notes.append(
-            f"block: the recorder wrote {block.recorded:,} rows, the table holds {tables.rows['block']:,}"
-        )
+    if block and block.recorded is not None and "block" in tables.rows:
+        kept, left_out = tables.rows["block"], tables.left_out.get("block", LeftOut())
+        if block.recorded != kept + left_out.before + left_out.after:
+            section.notes.append(
+                f"block: the recorder wrote {block.recorded:,} rows, the table holds {kept:,}"
+            )
     if run.recorder_cpu_ns is not None:
         share = f" ({units.percent(run.recorder_cpu_ns / elapsed_ns)} % of all CPU time)" if run.cpus else ""
         section.notes.append(f"the recorder itself used {units.ns(run.recorder_cpu_ns)} of CPU{share}")
