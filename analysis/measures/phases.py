@@ -3,6 +3,7 @@
 
 Phases of one name are one row. Device figures count requests completed inside; calls and locks, recorded
 in bins, are shared out by overlap where a bin spans a phase's edge. The last row is what lies in no phase.
+Of a phase that outlasts the recording (its recorder was killed) these figures are of the recorded part.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class PhaseRow:
     name: str
     times: int
     elapsed_s: float
+    recorded_s: float  # of that, what lies in the recorded time
     ops: int
     own_bytes: int  # what the workload itself says it moved
     own_mb_s: Mean | None  # the same as rates, one value a phase
@@ -46,8 +48,12 @@ class PhaseRow:
     lock_wait_ns: float | None
 
     def rate(self, amount: float | None) -> float | None:
-        """That much of it per second of these phases together; None: too short for a rate."""
+        """That much of what the workload says, per second of these phases; None: too short for a rate."""
         return amount / self.elapsed_s if amount is not None and self.elapsed_s >= SHORTEST_RATE_S else None
+
+    def recorded_rate(self, amount: float | None) -> float | None:
+        """The same of what was recorded, per second that was."""
+        return amount / self.recorded_s if amount is not None and self.recorded_s >= SHORTEST_RATE_S else None
 
 
 def group(phases: Phases) -> dict[str, list[int]]:
@@ -80,6 +86,11 @@ def outside(intervals: Intervals, start: int, end: int) -> Intervals:
     if at < end:
         left.append((at, end))
     return [(a, b) for a, b in left if b > a]
+
+
+def clipped(intervals: Intervals, start: int, end: int) -> Intervals:
+    """What of these lies in [start, end)."""
+    return [(max(a, start), min(b, end)) for a, b in intervals if b > start and a < end]
 
 
 class _Events:
@@ -163,7 +174,7 @@ def by_phase(
     everything = [(int(a), int(b)) for a, b in zip(phases.start_ns, phases.end_ns, strict=True)]
     rest = outside(everything, start_ns, end_ns)
     if block is not None and seeks is not None:
-        edges = [edge for interval in (*everything, *rest) for edge in interval]
+        edges = [edge for interval in (*clipped(everything, start_ns, end_ns), *rest) for edge in interval]
         device, seek = _device_bytes(block, edges), _seeks(block, seeks, edges)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
@@ -171,11 +182,13 @@ def by_phase(
     if waits is not None:
         lock = _Bins(waits.bin_ns, waits.bin_length_ns, waits.spin_ns + waits.sleep_ns)
 
-    def row(name: str, times: int, intervals: Intervals, ops: int, moved: int, own: Mean | None) -> PhaseRow:
+    def row(name: str, times: int, spans: Intervals, ops: int, moved: int, own: Mean | None) -> PhaseRow:
+        intervals = clipped(spans, start_ns, end_ns)
         return PhaseRow(
             name=name,
             times=times,
-            elapsed_s=sum(b - a for a, b in intervals) / 1e9,
+            elapsed_s=sum(b - a for a, b in spans) / 1e9,
+            recorded_s=sum(b - a for a, b in intervals) / 1e9,
             ops=ops,
             own_bytes=moved,
             own_mb_s=own,

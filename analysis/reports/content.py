@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -28,8 +28,8 @@ from analysis.tables.load import Tables
 TOP = 12
 
 
-def _mb_s(row: phases.PhaseRow, moved: float | None) -> str:
-    return units.rate(row.rate(None if moved is None else moved / 1e6))
+def _mb_s(moved: float | None, rate: Callable[[float | None], float | None]) -> str:
+    return units.rate(rate(None if moved is None else moved / 1e6))
 
 
 def where_time_went(run: Run, m: Measured) -> Section:
@@ -51,11 +51,11 @@ def where_time_went(run: Run, m: Measured) -> Section:
                 str(row.times) if row.name != phases.OUTSIDE else "",
                 units.seconds(row.elapsed_s),
                 units.rate(row.rate(row.ops or None)),
-                _mb_s(row, row.own_bytes or None),
-                _mb_s(row, row.app_bytes),
-                _mb_s(row, row.device_bytes),
+                _mb_s(row.own_bytes or None, row.rate),
+                _mb_s(row.app_bytes, row.recorded_rate),
+                _mb_s(row.device_bytes, row.recorded_rate),
                 units.percent(share),
-                units.rate(row.rate(row.seeks)),
+                units.rate(row.recorded_rate(row.seeks)),
             )
         )
     heads = ("<phase", "n", "s", "ops/s", "own MB/s", "app MB/s", "dev MB/s", "meta %", "seeks/s")
@@ -64,6 +64,12 @@ def where_time_went(run: Run, m: Measured) -> Section:
         f"{row.name}: each phase's own rate, {units.mean(row.own_mb_s)} MB/s"
         for row in m.phase_rows
         if row.own_mb_s is not None and row.own_mb_s.n > 1
+    ]
+    section.notes += [
+        f"{row.name}: app, dev, meta and seeks are of the {units.seconds(row.recorded_s)} s of it that were"
+        " recorded"
+        for row in m.phase_rows
+        if row.elapsed_s - row.recorded_s >= phases.SHORTEST_RATE_S
     ]
     section.definition = (
         "rates: all of the n phases together by their time, none below"
@@ -126,6 +132,11 @@ def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
             whose = "the first disk's" if m.devices else "the device's"
             section.notes.append(f"{whose} own counter, {op}: {told:,} B; {how}")
     section.definition = throughput.DEFINITION + " own: submitted from the workload's cgroup."
+    if m.disk_bytes is not None and m.disk_counters:
+        section.definition += (
+            " The device's own counter: its increase from its first sample to its last, beside what completed"
+            " between these two."
+        )
     if (block := tables.block) is not None and (found := zeroes.zeroers(block)):
         section.notes.append(_zeroes_words(found))
         section.definition += f" {zeroes.DEFINITION}."
