@@ -107,9 +107,11 @@ def find_window(run: Run, tables: Tables) -> Window:
     recorded = recorded_time(run)
     stated_end, stated_work = run.int_("clock", "record_end_ns"), run.int_("clock", "workload_start_ns")
     start, end = recorded.start_ns, recorded.end_ns
-    who = "the session did not end in order: figures are of the {} s until its recorder noticed"
+    why = "the session did not end in order: figures are of the {} s until its recorder noticed"
     if start is not None and end is None:
-        who = "the recorder did not end in order: figures are of the {} s until the last that it left"
+        why = "the recorder did not end in order: figures are of the {} s until the last that it left"
+        if run.recording_complete is not False:
+            why = "nobody says when recording ended: figures are of the {} s until the last that was recorded"
         end = _last_recorded(run, tables, start)
     known = start is not None and end is not None
     if start is None or end is None:
@@ -120,7 +122,7 @@ def find_window(run: Run, tables: Tables) -> Window:
         if run.asked:  # else there was no recording
             run.gaps.append("run.json does not say when recording began and ended: taken from the tables")
     elif stated_end is None or stated_end - end >= QUANTUM_NS:
-        run.gaps.append(who.format(units.seconds((end - start) / 1e9)))
+        run.gaps.append(why.format(units.seconds((end - start) / 1e9)))
     if outside := _outside(begins, ends, start, end):
         where = "the recorded time run.json states" if known else "the 400 days that most rows lie in"
         run.gaps.append(

@@ -261,7 +261,8 @@ def bounded_ends(measured: Measured) -> list[str]:
 def left_out_words(run: Run, tables: Tables) -> list[str]:
     """What the tables leave out, as it lies outside of the recorded time, and what of it they cannot."""
     found = [
-        f"{COLLECTOR_OF.get(table, table)}: {n:,} rows of table {table} left out (not lost): {why}"
+        f"{COLLECTOR_OF.get(table, table)}: {n:,} row{'s' if n > 1 else ''} of table {table} left out"
+        f" (not lost): {why}"
         for table, left_out in tables.left_out.items()
         for n, why in left_out.reasons(table)
     ]

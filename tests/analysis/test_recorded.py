@@ -270,6 +270,7 @@ def killed(until_ns: int | None, complete: bool, end_ns: int | None = None) -> S
 
 
 SESSION, RECORDER = "the session did not end in order", "the recorder did not end in order"
+NOBODY = "nobody says when recording ended"
 
 
 @pytest.mark.parametrize(
@@ -281,7 +282,7 @@ SESSION, RECORDER = "the session did not end in order", "the recorder did not en
         (START_NS + 710_000_000, False, None, 710_000_000, RECORDER),
         (START_NS + 200_000_000, False, None, RECORDED_NS, RECORDER),
         # of a recorder that says nothing of it, as older ones do
-        (None, True, None, RECORDED_NS, RECORDER),
+        (None, True, None, RECORDED_NS, NOBODY),
         (None, False, None, RECORDED_NS, RECORDER),
         # the recorder alone was killed, and the session went on without it
         (START_NS + 710_000_000, False, START_NS + 22_200_000_000, 710_000_000, RECORDER),
