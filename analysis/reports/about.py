@@ -321,9 +321,15 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
             " (such ends come in batches: tails may be short)"
         )
     section.notes += bounded_ends(measured)
+    counter = (
+        " The device's own counter (throughput): its increase from its first sample to its last, beside what"
+        " completed between these two."
+        if measured.disk_bytes is not None and measured.disk_counters
+        else ""
+    )
     section.definition = (
-        f"{tracing_cost.DEFINITION} What tracing slows in the workload itself takes a run without it to know."
-        f" {MARKING}"
+        f"{tracing_cost.DEFINITION}{counter} What tracing slows in the workload itself takes a run"
+        f" without it to know. {MARKING}"
     )
     return section
 

@@ -132,11 +132,6 @@ def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
             whose = "the first disk's" if m.devices else "the device's"
             section.notes.append(f"{whose} own counter, {op}: {told:,} B; {how}")
     section.definition = throughput.DEFINITION + " own: submitted from the workload's cgroup."
-    if m.disk_bytes is not None and m.disk_counters:
-        section.definition += (
-            " The device's own counter: its increase from its first sample to its last, beside what completed"
-            " between these two."
-        )
     if (block := tables.block) is not None and (found := zeroes.zeroers(block)):
         section.notes.append(_zeroes_words(found))
         section.definition += f" {zeroes.DEFINITION}."
