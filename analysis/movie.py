@@ -12,7 +12,7 @@ from analysis.figures.phase_strip import runs_of_names
 from analysis.files import write_atomic
 from analysis.geometry import read_geometry
 from analysis.measures.movie_frames import Frames, Overview, look_over, make_frames
-from analysis.measures.window import LONGEST_RUN_NS
+from analysis.recorded import LONGEST_RUN_NS, recorded_time
 from analysis.reports import about
 from analysis.run import Run, open_run
 from analysis.tables.block_parts import parts
@@ -23,8 +23,9 @@ FILE = "movie.html"
 
 def _window(run: Run, found: Overview) -> tuple[int, int, int, bool]:
     """Begin and end of the recording and begin of the workload; does run.json say so, or the requests?"""
-    start, end = run.int_("clock", "record_start_ns"), run.int_("clock", "record_end_ns")
-    if start is None or end is None or not 0 < start < end < start + LONGEST_RUN_NS:
+    recorded = recorded_time(run)
+    start, end = recorded.start_ns, recorded.end_ns
+    if start is None or end is None:
         last = min(found.last_ns, found.first_ns + LONGEST_RUN_NS)
         return found.first_ns, max(last, found.first_ns + 1), found.first_ns, False
     work = run.int_("clock", "workload_start_ns")

@@ -63,6 +63,7 @@ class Recorder:
             start_new_session=True,
         )
         self._lines = b""
+        self.end_ns: int | None = None
         try:
             ready = self._read_line("ready", _READY_SECONDS)
             self.sources: dict[str, dict[str, str]] = ready["collectors"]
@@ -101,7 +102,10 @@ class Recorder:
             pass
 
     def stop(self) -> None:
-        """Let it take in what is still buffered and end. Raises RunError if it does not end well."""
+        """Let it take in what is still buffered and end. Raises RunError if it does not end well.
+
+        .end_ns is then until when everything is recorded.
+        """
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -113,6 +117,7 @@ class Recorder:
             ) from None
         if code not in (0, 1):  # 1: no source could be attached, which losses.json says better
             raise RunError(self.how_it_ended())
+        self.end_ns = self._read_end()
 
     def how_it_ended(self) -> str:
         """Say how a recorder ended that was not told to."""
@@ -143,6 +148,15 @@ class Recorder:
             raise RunError(text) from None
         assert isinstance(answer, dict)
         return answer
+
+    def _read_end(self) -> int | None:
+        """Return what its last line says, after its end."""
+        assert self._process.stdout is not None
+        try:
+            answer = json.loads(self._lines + self._process.stdout.read())
+            return int(answer["monotonic_ns"]) if answer.get("stopped") else None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
 
     def _complaint(self) -> str:
         assert self._process.stderr is not None

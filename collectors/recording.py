@@ -169,6 +169,7 @@ class Session:
 
     def stop_recorder(self) -> None:
         """Take in the rest of the recording, which ^C does not cut short."""
+        end_ns: int | None = None
         with interrupts.held():
             if self._perf is not None:
                 self._perf.end_sampling()
@@ -181,9 +182,11 @@ class Session:
                     except RunError as error:
                         self._recorder_lost = True
                         self.warn(error.message)
+                if self.recorder.records:
+                    end_ns = self.recorder.end_ns  # taking in the rest is no part of the recorded time
             if self._blktrace is not None:
                 self._stop_blktrace(self._blktrace)
-            self.run.facts["clock"]["record_end_ns"] = time.monotonic_ns()
+            self.run.facts["clock"]["record_end_ns"] = time.monotonic_ns() if end_ns is None else end_ns
             if self._perf is not None:
                 with self.step("perf", "taking in its samples", "perf_s"):
                     try:

@@ -76,6 +76,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         os.chmod(janitor.session_dir, 0o711)
         os.chmod(janitor.session_dir.parent, 0o711)
     cgroup = WorkloadCgroup(janitor.name, plan.mem_bytes, plan.cpus, janitor)
+    stack.enter_context(cgroup.guarded())
     os.sync()  # nobody else's dirty pages may be written into our picture later
     too = plan.words.recorded_too
     if "mkfs" in too:

@@ -13,13 +13,17 @@ MEM (loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bi
 import ctypes
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads import mounts
+from workloads import guard, mounts
 from workloads.errors import MachineError
-from workloads.undo import kill_cgroup
+from workloads.undo import BUSY_SECONDS, kill_cgroup
 from workloads.units import show_size
 
 if TYPE_CHECKING:
@@ -112,6 +116,36 @@ class WorkloadCgroup:
             os.write(file, b"0")
             os.close(file)
         _libc.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """While it lasts, another process waits for our end, and if we are killed ends all that is in it.
+
+        Else the workload would go on, on a disk that nobody watches, until the next start.
+        """
+        directory = os.open(self.v2_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            waiting = subprocess.Popen(
+                [sys.executable, "-I", "-S", os.fspath(guard.__file__), str(directory)],
+                cwd="/",  # it keeps no mount busy
+                stdin=subprocess.PIPE,  # nobody else has the other end: no child of ours inherits it
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(directory,),
+                start_new_session=True,  # ^C is for us
+            )
+        finally:
+            os.close(directory)
+        assert waiting.stdin is not None
+        try:
+            yield
+        finally:
+            waiting.stdin.close()
+            try:
+                waiting.wait(2 * BUSY_SECONDS)
+            except subprocess.TimeoutExpired:
+                waiting.kill()
+                waiting.wait()
 
     def pids(self) -> list[int]:
         """Return the processes in it now."""

@@ -219,10 +219,10 @@ def measure(
                 device_rows = by_device(block, found, found_devices, timeline)
             number = counted(run, found_devices)
             if number is not None:
-                since_ns = 0
+                since_ns, until_ns = window.start_ns, window.end_ns
                 if counter is not None and len(samples_ns := counter.series("disk.write_bytes")[0]):
-                    since_ns = int(samples_ns[0])
-                first_disk = disk_bytes(block, number, since_ns)
+                    since_ns, until_ns = int(samples_ns[0]), int(samples_ns[-1])
+                first_disk = disk_bytes(block, number, since_ns, until_ns)
             places = geometry_places.measure_places(block, found, known)
             block_life = measure_block(
                 run, block, found, window.start_ns, window.end_ns, timing.result, tables.paths, tables.plug

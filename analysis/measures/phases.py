@@ -5,6 +5,7 @@ Phases of one name are one row. Device figures count requests completed inside. 
 in bins, which the recorder cuts at the borders of phases. Where a bin spans a phase's edge all the same
 (older runs, a workload that marks its phases by itself) it is shared out by overlap: the figure is not exact,
 and of a phase shorter than SHORTEST_SHARED_S there is none. The last row is what lies in no phase.
+Of a phase that outlasts the recording (its recorder was killed) these figures are of the recorded part.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class PhaseRow:
     name: str
     times: int
     elapsed_s: float
+    recorded_s: float  # of that, what lies in the recorded time
     ops: int
     own_bytes: int  # what the workload itself says it moved
     own_mb_s: Mean | None  # the same as rates, one value a phase
@@ -54,11 +56,15 @@ class PhaseRow:
         """The application's bytes per second; None: not known, or the phase is too short for it."""
         if not self.app_is_exact and self.elapsed_s < SHORTEST_SHARED_S:
             return None
-        return self.rate(self.app_bytes)
+        return self.recorded_rate(self.app_bytes)
 
     def rate(self, amount: float | None) -> float | None:
-        """That much of it per second of these phases together; None: too short for a rate."""
+        """That much of what the workload says, per second of these phases; None: too short for a rate."""
         return amount / self.elapsed_s if amount is not None and self.elapsed_s >= SHORTEST_RATE_S else None
+
+    def recorded_rate(self, amount: float | None) -> float | None:
+        """The same of what was recorded, per second that was."""
+        return amount / self.recorded_s if amount is not None and self.recorded_s >= SHORTEST_RATE_S else None
 
 
 def group(phases: Phases) -> dict[str, list[int]]:
@@ -91,6 +97,11 @@ def outside(intervals: Intervals, start: int, end: int) -> Intervals:
     if at < end:
         left.append((at, end))
     return [(a, b) for a, b in left if b > a]
+
+
+def clipped(intervals: Intervals, start: int, end: int) -> Intervals:
+    """What of these lies in [start, end)."""
+    return [(max(a, start), min(b, end)) for a, b in intervals if b > start and a < end]
 
 
 class _Events:
@@ -184,7 +195,7 @@ def by_phase(
     everything = [(int(a), int(b)) for a, b in zip(phases.start_ns, phases.end_ns, strict=True)]
     rest = outside(everything, start_ns, end_ns)
     if block is not None and seeks is not None:
-        edges = [edge for interval in (*everything, *rest) for edge in interval]
+        edges = [edge for interval in (*clipped(everything, start_ns, end_ns), *rest) for edge in interval]
         device, seek = _device_bytes(block, edges), _seeks(block, seeks, edges)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
@@ -193,12 +204,14 @@ def by_phase(
         lock = _Bins(waits.bin_ns, waits.bin_length_ns, waits.spin_ns + waits.sleep_ns)
 
     def row(
-        name: str, times: int, intervals: Intervals, binned: Intervals, ops: int, moved: int, own: Mean | None
+        name: str, times: int, spans: Intervals, binned: Intervals, ops: int, moved: int, own: Mean | None
     ) -> PhaseRow:
+        intervals = clipped(spans, start_ns, end_ns)
         return PhaseRow(
             name=name,
             times=times,
-            elapsed_s=sum(b - a for a, b in intervals) / 1e9,
+            elapsed_s=sum(b - a for a, b in spans) / 1e9,
+            recorded_s=sum(b - a for a, b in intervals) / 1e9,
             ops=ops,
             own_bytes=moved,
             own_mb_s=own,

@@ -55,8 +55,9 @@ def proper_window(run: Run, window: Window) -> Window | None:
     end = run.int_("clock", "run_end_ns")
     if start is None:
         return None
-    end = window.end_ns if end is None else end  # of a run that was killed
-    if not window.start_ns <= start < end <= window.end_ns:
+    # a run that was killed has no end; that of one whose recorder was killed is not the recording's
+    end = min(window.end_ns if end is None else end, window.end_ns)
+    if not window.start_ns <= start < end:
         return None
     work_start, work_end = max(window.work_start_ns, start), min(window.work_end_ns, end)
     if work_start >= work_end:

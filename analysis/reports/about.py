@@ -7,11 +7,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from analysis import devices, units
+from analysis.measures import tracing_cost
 from analysis.measures.measured import Measured
+from analysis.measures.statistics import Mean
+from analysis.recorded import recorded_time
 from analysis.reports import filesystem_content
 from analysis.reports.document import Section, Table
 from analysis.reports.missing import missing
-from analysis.run import LEAST_MARKED_SHARE, CollectorLoss, Run, as_int, clean, dig
+from analysis.run import COLLECTOR_OF, LEAST_MARKED_SHARE, Run, as_int, clean, dig
+from analysis.tables.left_out import LeftOut
 from analysis.tables.load import Tables
 
 MARK = "*"
@@ -182,7 +186,9 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     tools = dig(run.facts, "tools")
     if isinstance(tools, dict):
         fact("tools", join(*(f"{clean(k, 40)} {run.text('tools', k)}" for k in sorted(tools)[:20])))
-    ran = "" if run.imported else f", of which the workload ran {units.seconds(measured.window.work_s)} s"
+    ran = f", of which the workload ran {units.seconds(measured.window.work_s)} s"
+    if run.imported or run.int_("clock", "workload_start_ns") is None:  # no workload; the session was killed
+        ran = ""
     nothing = f"nothing, as no collector was asked for (COLLECT=none){ran}"
     fact("recorded", f"{units.seconds(measured.recorded_s)} s{ran}" if run.asked else nothing)
     timing = dig(run.facts, "timing")
@@ -203,14 +209,43 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     return section
 
 
-def tracing_cpu_ns(loss: CollectorLoss) -> tuple[float | None, float | None]:
-    """Mean time of a BPF run, and the CPU time of all of them and of the collector itself, in ns."""
-    per_event = None
-    if loss.bpf_sampled_runs and loss.bpf_sampled_ns is not None:
-        per_event = loss.bpf_sampled_ns / loss.bpf_sampled_runs
-    bpf = per_event * loss.bpf_run_count if per_event is not None and loss.bpf_run_count else None
-    cpu = (loss.cpu_ns or 0) + (bpf or 0) if loss.cpu_ns is not None or bpf is not None else None
-    return per_event, cpu
+def _cost_table(cost: tracing_cost.TracingCost) -> Table:
+    """CPU time of each collector's BPF programs and of its process, in percent."""
+
+    def percents(bpf: Mean | None) -> str:
+        if bpf is None:
+            return "-"
+        return units.mean(
+            Mean(100 * bpf.value, None if bpf.half_width is None else 100 * bpf.half_width, bpf.n)
+        )
+
+    rows = [
+        (row.name, percents(row.bpf), units.ns(row.run_ns), units.percent(row.user), units.percent(row.total))
+        for row in cost.rows
+    ]
+    return Table(("<CPU time of", "BPF CPU %", "a run", "user CPU %", "total %"), rows)
+
+
+def _cost_words(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
+    """How much of the recording was timed, and what the table does not hold."""
+    said = []
+    if cost.windows:
+        said.append(
+            f"BPF programs were timed in {cost.windows:,} windows, {units.seconds(cost.windows_s)} s together"
+        )
+    elif any(loss.bpf_programs for loss in run.losses.values() if loss.is_on):
+        why = (
+            "its CPUs are emulated"
+            if run.emulated
+            else "an older recorder, a kernel before 5.8, or too short a recording"
+        )
+        said.append(f"how much CPU time BPF programs took is not known: {why}")
+    others = [name for name, loss in run.losses.items() if loss.is_on and loss.bpf_programs is None]
+    if others and not run.imported:
+        said.append(f"{', '.join(others)}: what it costs in the kernel is not measured")
+    if run.recorder_start_cpu_ns is not None:
+        said.append(f"before it recorded, the recorder used {units.ns(run.recorder_start_cpu_ns)} of CPU")
+    return said
 
 
 def bounded_ends(measured: Measured) -> list[str]:
@@ -223,14 +258,33 @@ def bounded_ends(measured: Measured) -> list[str]:
     ]
 
 
+def left_out_words(run: Run, tables: Tables) -> list[str]:
+    """What the tables leave out, as it lies outside of the recorded time, and what of it they cannot."""
+    found = [
+        f"{COLLECTOR_OF.get(table, table)}: {n:,} row{'s' if n > 1 else ''} of table {table} left out"
+        f" (not lost): {why}"
+        for table, left_out in tables.left_out.items()
+        for n, why in left_out.reasons(table)
+    ]
+    binned = {"calls": tables.call, "locks": tables.lock_wait, "holds": tables.hold}
+    firsts = {name: int(t.bin_ns.min()) for name, t in binned.items() if t is not None and t.bin_ns.size}
+    start_ns = recorded_time(run).start_ns or 0
+    early = [name for name, first_ns in firsts.items() if first_ns < start_ns]
+    if early and tables.left_out:
+        before_ns = start_ns - min(firsts[name] for name in early)
+        found.append(
+            f"{', '.join(early)}: the time bin in which the recording began counts whole, with"
+            f" {units.ns(before_ns)} before it"
+        )
+    return found
+
+
 def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     """Events seen, kept and lost per collector, and what recording cost."""
     section = Section("Losses and tracing cost")
     rows = []
-    elapsed_ns = measured.recorded_s * 1e9 * (run.cpus or 1)
-
+    cost = tracing_cost.measure_cost(run, measured.recorded_s)
     for name, loss in run.losses.items():
-        per_event, cpu = tracing_cpu_ns(loss)
         rows.append(
             (
                 name,
@@ -238,9 +292,6 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
                 units.count(loss.seen),
                 units.count(loss.recorded),
                 units.count(loss.lost_total),
-                units.count(loss.bpf_run_count),
-                units.ns(per_event),
-                units.percent(cpu / elapsed_ns) if cpu is not None and run.cpus else "-",
             )
         )
         if name not in run.asked:  # else "Warnings and gaps" says it
@@ -248,35 +299,37 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
         section.notes += [f"{name} lost {n:,}: {why}" for why, n in loss.lost.items() if n]
         section.notes += [f"{name}: {what}: {n:,}" for what, n in loss.notes.items() if n]
     if rows:
-        heads = ("<collector", "<state", "seen", "recorded", "lost", "BPF runs", "each", "CPU %")
-        section.tables.append(Table(heads, rows))
+        section.tables.append(Table(("<collector", "<state", "seen", "recorded", "lost"), rows))
+        if any(row.bpf is not None or row.user is not None for row in cost.rows):
+            section.tables.append(_cost_table(cost))
     else:
         section.absent = (
             "losses.json is missing or empty" if run.asked else "no collector was asked for (COLLECT=none)"
         )
+    section.notes += left_out_words(run, tables)
     block = run.losses.get("block")
-    if (
-        block
-        and block.recorded is not None
-        and "block" in tables.rows
-        and block.recorded != tables.rows["block"]
-    ):
-        section.notes.append(
-            f"block: the recorder wrote {block.recorded:,} rows, the table holds {tables.rows['block']:,}"
-        )
-    if run.recorder_cpu_ns is not None:
-        share = f" ({units.percent(run.recorder_cpu_ns / elapsed_ns)} % of all CPU time)" if run.cpus else ""
-        section.notes.append(f"the recorder itself used {units.ns(run.recorder_cpu_ns)} of CPU{share}")
+    if block and block.recorded is not None and "block" in tables.rows:
+        kept, left_out = tables.rows["block"], tables.left_out.get("block", LeftOut())
+        if block.recorded != kept + left_out.before + left_out.after:
+            section.notes.append(
+                f"block: the recorder wrote {block.recorded:,} rows, the table holds {kept:,}"
+            )
+    section.notes += _cost_words(run, cost)
     if measured.untimed:
         section.notes.append(
             f"block: {measured.untimed:,} rows have missing or disordered times: no latency counts them"
             " (such ends come in batches: tails may be short)"
         )
     section.notes += bounded_ends(measured)
+    counter = (
+        " The device's own counter (throughput): its increase from its first sample to its last, beside what"
+        " completed between these two."
+        if measured.disk_bytes is not None and measured.disk_counters
+        else ""
+    )
     section.definition = (
-        "each: mean BPF run time of the sampled runs; CPU %: that times all runs, and the collector's"
-        " own time, over CPUs x elapsed. What tracing slows in the workload itself"
-        f" takes a run without it to know. {MARKING}"
+        f"{tracing_cost.DEFINITION}{counter} What tracing slows in the workload itself takes a run"
+        f" without it to know. {MARKING}"
     )
     return section
 

@@ -4,12 +4,13 @@ one, what was lost, and what is amiss."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis import units
 from analysis.measures.compared import Compared, meaningless
 from analysis.measures.compared_differences import sides
 from analysis.measures.statistics import DIFFERENCE, Mean, differ
+from analysis.measures.tracing_cost import RECORDER, Cost, measure_cost
 from analysis.reports import about
 from analysis.reports.compare_differences import judged
 from analysis.reports.compare_facts import same_and_different, tags
@@ -119,36 +120,49 @@ def differences(runs: Runs) -> Section:
     return section
 
 
+def _cost_rows(name: str, costs: Sequence[Mapping[str, Cost]]) -> list[Row]:
+    """What one collector cost in each run; nothing if no run knows it."""
+    of = [cost.get(name) for cost in costs]
+    values: dict[str, list[Value]] = {
+        "BPF CPU %": [row.bpf.value if row is not None and row.bpf is not None else None for row in of],
+        "user CPU %": [row.user if row is not None else None for row in of],
+        "total %": [row.total if row is not None else None for row in of],
+    }
+    return [
+        Row((name, what), shares, units.percent, ratio=False)
+        for what, shares in values.items()
+        if any(share is not None for share in shares)
+    ]
+
+
 def losses_section(runs: Runs, named: Sequence[str]) -> Section:
     """What each run's collectors saw and lost, and what recording cost."""
     section = Section("Losses and tracing cost")
     rows = []
+    costs = [{row.name: row for row in measure_cost(one.run, one.measured.recorded_s).rows} for one in runs]
     for name in union([list(one.run.losses) for one in runs]):
         of = [one.run.losses.get(name) for one in runs]
         recorded = [None if loss is None or not loss.is_on else loss.recorded for loss in of]
         lost = [None if loss is None or not loss.is_on else loss.lost_total for loss in of]
-        cpu: list[Value] = []
-        for one, loss in zip(runs, of, strict=True):
-            used = about.tracing_cpu_ns(loss)[1] if loss is not None else None
-            elapsed_ns = one.measured.recorded_s * 1e9 * (one.run.cpus or 1)
-            cpu.append(used / elapsed_ns if used is not None and one.run.cpus else None)
         rows += [
             Row((name, "recorded"), recorded, integer, ratio=False, is_sum=True),
             Row((name, "lost"), lost, integer, ratio=False, is_sum=True),
-            Row((name, "CPU %"), cpu, units.percent, ratio=False),
+            *_cost_rows(name, costs),
         ]
         section.notes += [
             f"{one.letter}: {name} is off: {one.run.off(name)}"
             for one in runs
             if name in one.run.losses and name not in one.run.asked  # else "Warnings and gaps" says it
         ]
+    rows += _cost_rows(RECORDER, costs)
     if rows:
         section.tables.append(make_table(("collector", ""), runs, named, rows, False, is_judged=False))
     else:
         section.absent = "no losses.json says anything"
     section.definition = (
-        f"CPU %: of the BPF programs and the collector itself, over CPUs x elapsed. Of repetitions recorded"
-        f" and lost are sums. {about.MARKING}"
+        "BPF CPU %: time in BPF programs, timed in short windows (each run's report has its interval), over"
+        f" all CPUs' time; user CPU %: of the collector's process ({RECORDER}: of all its collectors); total"
+        f" %: both. Of repetitions recorded and lost are sums. {about.MARKING}"
     )
     return section
 

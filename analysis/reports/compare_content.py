@@ -31,7 +31,7 @@ def _phase_values(runs: Runs, name: str, get: Callable[[phases.PhaseRow], Value]
 
 
 def _megabytes_per_s(amount: float | None, row: phases.PhaseRow) -> float | None:
-    return row.rate(None if amount is None else amount / 1e6)
+    return row.recorded_rate(None if amount is None else amount / 1e6)
 
 
 def _app_megabytes_per_s(row: phases.PhaseRow) -> float | None:
@@ -65,7 +65,7 @@ def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
                 _phase_values(runs, name, lambda r: _megabytes_per_s(r.device_bytes, r)),
                 units.rate,
             ),
-            Row((name, "seeks/s"), _phase_values(runs, name, lambda r: r.rate(r.seeks)), units.rate),
+            Row((name, "seeks/s"), _phase_values(runs, name, lambda r: r.recorded_rate(r.seeks)), units.rate),
         ]
         timed += [row for row in of if any(value is not None for value in row.values)]
         of = [

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -29,8 +29,8 @@ TOP = 12
 SHARED = "~"
 
 
-def _mb_s(row: phases.PhaseRow, moved: float | None) -> str:
-    return units.rate(row.rate(None if moved is None else moved / 1e6))
+def _mb_s(moved: float | None, rate: Callable[[float | None], float | None]) -> str:
+    return units.rate(rate(None if moved is None else moved / 1e6))
 
 
 def _app_mb_s(row: phases.PhaseRow) -> str:
@@ -59,11 +59,11 @@ def where_time_went(run: Run, m: Measured) -> Section:
                 str(row.times) if row.name != phases.OUTSIDE else "",
                 units.seconds(row.elapsed_s),
                 units.rate(row.rate(row.ops or None)),
-                _mb_s(row, row.own_bytes or None),
+                _mb_s(row.own_bytes or None, row.rate),
                 _app_mb_s(row),
-                _mb_s(row, row.device_bytes),
+                _mb_s(row.device_bytes, row.recorded_rate),
                 units.percent(share),
-                units.rate(row.rate(row.seeks)),
+                units.rate(row.recorded_rate(row.seeks)),
             )
         )
     heads = ("<phase", "n", "s", "ops/s", "own MB/s", "app MB/s", "dev MB/s", "meta %", "seeks/s")
@@ -78,6 +78,12 @@ def where_time_went(run: Run, m: Measured) -> Section:
             f"{SHARED}, or none of a phase below {phases.SHORTEST_SHARED_S:g} s: the recorder was not told"
             " of this phase's edges in time, and its calls were shared out by time"
         )
+    section.notes += [
+        f"{row.name}: app, dev, meta and seeks are of the {units.seconds(row.recorded_s)} s of it that were"
+        " recorded"
+        for row in m.phase_rows
+        if row.elapsed_s - row.recorded_s >= phases.SHORTEST_RATE_S
+    ]
     section.definition = (
         "rates: all of the n phases together by their time, none below"
         f" {phases.SHORTEST_RATE_S * 1e3:g} ms. own: file data the workload says it moved. each phase's own"

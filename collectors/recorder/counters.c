@@ -321,12 +321,8 @@ static int start(const struct options *options)
 	return 0;
 }
 
-static void drain(bool last)
+static void take_sample(uint64_t now)
 {
-	uint64_t now = monotonic_ns();
-
-	if (!last && now < next_ns)
-		return;
 	if (now >= next_ns + bin_ns)
 		reason_add(state.lost, "sample late by more than a bin", (now - next_ns) / bin_ns);
 	pthread_mutex_lock(&sampling);
@@ -335,8 +331,18 @@ static void drain(bool last)
 	next_ns = (now / bin_ns + 1) * bin_ns;
 }
 
+static void drain(bool last)
+{
+	uint64_t now = monotonic_ns();
+
+	if (!last && now >= next_ns)
+		take_sample(now);
+}
+
+/* The last samples end the recording (detach_all() in main.c): there is nothing left to drain. */
 static void detach(void)
 {
+	take_sample(monotonic_ns());
 }
 
 const struct source counters_source = {

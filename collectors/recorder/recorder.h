@@ -51,6 +51,22 @@ struct reason {
 	uint64_t count;
 };
 
+/*
+ * What the kernel counted of BPF programs in the sampled windows together. The squares, and the products with the
+ * windows' lengths, give the interval in which the mean lies (a ratio of sums over windows).
+ */
+struct bpf_cost {
+	uint64_t runs, ns;
+	double ns_squared, ns_wall_ns;
+};
+
+/* The sampled windows themselves, and all sources together in them. */
+struct bpf_windows {
+	uint64_t count, wall_ns;
+	double wall_ns_squared;
+	struct bpf_cost all;
+};
+
 struct source;
 
 /* What a source tells of itself; losses.c prints it, whatever state the source is in. */
@@ -67,8 +83,9 @@ struct source_state {
 	 * finds out and counts under other reasons, so that the skips themselves are no losses.
 	 */
 	bool finds_skipped;
-	uint64_t sampled_ns, sampled_runs, recursion_misses; /* filled by bpfstats.c */
-	uint64_t drain_ns; /* CPU time of this process spent for this source */
+	struct bpf_cost cost;	   /* filled by bpfstats.c, as are the misses */
+	uint64_t recursion_misses; /* of all runs, not only of those in the sampled windows */
+	uint64_t drain_ns;	   /* CPU time of this process spent for this source */
 };
 
 /*
@@ -155,14 +172,24 @@ void stacks_each_function(void (*each)(const char *name, uint64_t begin, uint64_
 void stacks_flush(void);
 void stacks_close(void);
 
+/* What losses.json says of the recorder itself. */
+struct recorder_times {
+	uint64_t until_ns;     /* all until then is in the tables, but for bins not yet over */
+	uint64_t start_cpu_ns; /* CPU time that it had used when it began to record */
+};
+
 /* losses.c: writes losses.json, new file then rename, so a reader never sees half of it. */
 void losses_write(const struct options *options, const struct source *const *sources, int count,
-		  bool complete);
+		  const struct recorder_times *times, bool complete);
 void json_string(FILE *out, const char *text);
 
 /* bpfstats.c: what the kernel spends in our programs, sampled (kernel.bpf_stats_enabled costs time itself). */
 void bpfstats_tick(const struct source *const *sources, int count, uint64_t now_ns);
+/* Closes a window that is open. To be called while everything is attached still: it counts until then. */
+void bpfstats_close(const struct source *const *sources, int count);
+/* Reads what is counted outside of windows too, for the last time. */
 void bpfstats_stop(const struct source *const *sources, int count);
+const struct bpf_windows *bpfstats_windows(void);
 
 /*
  * Whether CPUs are emulated (SEEKMETER_EMULATED_CPUS=1, set by a session for its guest). Switching a busy hook of the kernel

@@ -38,6 +38,13 @@ def columns(run: Path, table: str) -> Columns:
     return found
 
 
+def left_out(run: Path, table: str) -> int:
+    """Rows of the recording that the table says it leaves out."""
+    said = pq.ParquetFile(run / f"tables/{table}.parquet").metadata.metadata[b"seekmeter_left_out"]
+    counts: dict[str, int] = json.loads(said)
+    return sum(counts.values())
+
+
 def _read(path: Path) -> tuple[list[str], list[Any]]:
     table = pq.read_table(path)
     names = [name for name in table.column_names if name not in ("hist", "frames")]
@@ -98,6 +105,7 @@ class Recomputed:
         self.start_ns, self.end_ns = clock["record_start_ns"], clock["record_end_ns"]
         self.elapsed_s = (self.end_ns - self.start_ns) / 1e9
         self.block, self.call = columns(run, "block"), columns(run, "call")
+        self.left_out = left_out(run, "block")
         self.phase = columns(run, "phase")
         b = self.block
         self.end_ns_of = np.maximum(
@@ -231,9 +239,11 @@ class Recomputed:
             assert_same(figures_behind(lines, f"{call} {target}"), [count, size, errors, total_ns], call)
 
     def check_losses(self) -> None:
-        """What was recorded is in the table; what was seen is that and what was lost."""
+        """What was recorded is in the table, or left out; what was seen is that and what was lost."""
         lines = section(self.text, "LOSSES AND TRACING COST")
-        assert self.losses["block"]["recorded"] == self.block["issue_ns"].size
+        assert self.losses["block"]["recorded"] == self.block["issue_ns"].size + self.left_out
+        ended = self.block["complete_ns"][self.seen]
+        assert ((ended >= self.start_ns) & (ended <= self.end_ns)).all()
         for name, loss in self.losses.items():
             if loss["state"] == "on":
                 lost = sum(loss["lost"].values())

@@ -369,6 +369,29 @@ def run_json(seconds: float = 10.0) -> dict[str, Any]:
     }
 
 
+WINDOWS_NS = [20_000_000 + 10_000 * (i % 3) for i in range(20)]  # in which BPF programs were timed
+
+
+def bpf_sums(windows_ns: Sequence[int], times_ns: Sequence[int], runs: int) -> dict[str, Any]:
+    """What the recorder says of BPF programs that took so long in each window."""
+    return {
+        "sampled_runs": runs,
+        "sampled_ns": sum(times_ns),
+        "sampled_ns_squared": float(sum(ns * ns for ns in times_ns)),
+        "sampled_ns_wall_ns": float(sum(ns * wall for ns, wall in zip(times_ns, windows_ns, strict=True))),
+    }
+
+
+def bpf_windows(windows_ns: Sequence[int], times_ns: Sequence[int], runs: int) -> dict[str, Any]:
+    """What it says of the windows themselves, with the times of all programs in each."""
+    return {
+        "windows": len(windows_ns),
+        "wall_ns": sum(windows_ns),
+        "wall_ns_squared": float(sum(wall * wall for wall in windows_ns)),
+        **bpf_sums(windows_ns, times_ns, runs),
+    }
+
+
 def collector(seen: int = 0, **more: Any) -> dict[str, Any]:
     """One collector's entry in losses.json: nothing lost, unless told."""
     entry: dict[str, Any] = {
@@ -379,7 +402,7 @@ def collector(seen: int = 0, **more: Any) -> dict[str, Any]:
         "recorded": seen,
         "lost": {"ring full": 0},
         "notes": {},
-        "bpf": {"programs": 2, "run_count": 2 * seen, "sampled_runs": 1000, "sampled_ns": 110_000},
+        "bpf": {"programs": 2, "recursion_misses": 0, **bpf_sums(WINDOWS_NS, [5000, 6000] * 10, 1000)},
         "cpu_ns": 12_000_000,
     }
     entry.update(more)
@@ -423,9 +446,14 @@ class Spec:
                     "block": collector(len(self.block)),
                     "locks": collector(sum(int(r.get("count", 1)) for r in self.lock_wait)),
                     "calls": collector(sum(int(r.get("count", 1)) for r in self.call)),
-                    "counters": collector(len(self.counter), bpf={}),
+                    "counters": collector(len(self.counter), bpf={"programs": 0, **bpf_sums([], [], 0)}),
                 },
-                "recorder": {"cpu_ns": 40_000_000, "poll_count": 100},
+                "recorder": {
+                    "cpu_ns": 50_000_000,
+                    "start_cpu_ns": 10_000_000,
+                    "max_rss_bytes": 10 << 20,
+                    "bpf": bpf_windows(WINDOWS_NS, [15_000, 18_000] * 10, 3000),
+                },
                 "complete": True,
             }
         (path / "run.json").write_text(json.dumps(self.run, indent=1))

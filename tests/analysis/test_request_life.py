@@ -21,7 +21,7 @@ from analysis.reports import text
 from analysis.reports.content import make_document
 from analysis.run import Run, open_run
 from analysis.tables.load import Tables, load_tables
-from tests.analysis.synthetic import START_NS, Spec, collector, request
+from tests.analysis.synthetic import START_NS, Spec, collector, request, run_json
 
 DEV = 7 << 20 | 3
 
@@ -33,7 +33,7 @@ def load(spec: Spec, path: Path) -> tuple[Run, Tables, Measured]:
 
 
 def life_of(rows: list[dict[str, Any]], path: Path) -> request_life.Life:
-    block = load_tables(open_run(Spec(block=rows).write(path))).block
+    block = load_tables(open_run(Spec(block=rows, run=run_json(60)).write(path))).block
     assert block is not None
     return request_life.measure_life(block)
 

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from tests.collectors.loop_disk import attached
@@ -79,6 +83,86 @@ def test_a_device_is_watched(loop: str, writer: None, tmp_path: Path) -> None:
     during = max(count for count, t_ns in counted if t_ns < phase["end_ns"])
     assert writes(job.run) >= during > 0
     assert job.run.losses["complete"] is True
+
+
+@pytest.fixture
+def flood(loop: str) -> Iterator[None]:
+    """Two who write to it without a pause, in requests of different sizes."""
+    script = "while :; do dd if=/dev/zero of=$0 bs=$1 count=500 oflag=direct conv=notrunc 2>&-; done"
+    writers = [subprocess.Popen(["sh", "-c", script, loop, size]) for size in ("16k", "64k")]
+    try:
+        yield
+    finally:
+        for one in writers:
+            one.kill()
+            one.wait()
+
+
+def test_a_busy_disk_counts_from_the_start_of_the_window_to_its_end(
+    loop: str, flood: None, tmp_path: Path
+) -> None:
+    """Against the kernel's own counter, read here all the time: just within the window, and just about it."""
+    stat = Path(f"/sys/block/{Path(loop).name}/stat")
+    job = Job("watch", tmp_path / "run", None, DEV=loop, SECS="3", COLLECT="block calls counters")
+    readings: list[tuple[int, int, int]] = []  # before and after it was read, bytes written
+    while job.process.poll() is None:
+        before_ns = time.monotonic_ns()
+        size = int(stat.read_text().split()[6]) * 512
+        readings.append((before_ns, time.monotonic_ns(), size))
+        time.sleep(0.005)
+    assert job.end() == 0, job.said
+    run = job.run
+    report = run.report()
+    clock = run.facts["clock"]
+    start_ns, end_ns = clock["record_start_ns"], clock["record_end_ns"]
+    assert 3e9 <= end_ns - start_ns < 10e9
+
+    # the table is what of the recording was completed in the window; the rest is counted, and said
+    rows = read_table(run.path / "raw/recorder/block.rec")[1]
+    complete = rows["complete_ns"].astype(np.int64)
+    seen = complete > 0
+    inside = seen & (complete >= start_ns) & (complete <= end_ns)
+    early, late = int((seen & (complete < start_ns)).sum()), int((complete > end_ns).sum())
+    assert early > 0  # the programs were attached one after the other
+    table = pq.ParquetFile(run.path / "tables/block.parquet")
+    left_out = json.loads(table.metadata.metadata[b"seekmeter_left_out"])
+    assert (left_out["before"], left_out["after"]) == (early, late)
+    found = table.read(["complete_ns"]).column(0).drop_null().to_numpy()
+    assert np.array_equal(np.sort(found), np.sort(complete[inside]))
+    said = " ".join(report.split())
+    words = (
+        f"block: {early:,} rows of table block left out (not lost): completed before the recorded time began"
+    )
+    assert words in said
+
+    # what was written in the window is between what the kernel counted within it and about it
+    written_there = int(rows["bytes"][inside & (rows["op"] == write_op(run))].sum())
+    within = [size for before, after, size in readings if start_ns <= before and after <= end_ns]
+    assert len(within) > 50
+    least = within[-1] - within[0]
+    most = min(size for before, _, size in readings if before >= end_ns) - max(
+        size for _, after, size in readings if after <= start_ns
+    )
+    lost = sum(run.losses["collectors"]["block"]["lost"].values()) * (64 << 10)
+    assert least - lost <= written_there <= most
+    throughput = report[report.index("\nTHROUGHPUT ") : report.index("\nSEEKS ")]
+    shown_rows = [line.split() for line in throughput.splitlines() if line.startswith("  write ")]
+    mb_s = sum(float(row[5].replace(",", "")) for row in shown_rows)
+    seconds = (end_ns - start_ns) / 1e9
+    assert least / 1e6 / seconds * 0.99 <= mb_s <= most / 1e6 / seconds * 1.01
+
+    # and the recorder's own samples of it are compared with what completed between them, but for a few
+    # requests that end while the counter is read
+    shown = re.search(r"own counter, write: ([\d,]+) B; (?:as traced|traced ([\d,]+) B)", said)
+    assert shown is not None
+    told = int(shown[1].replace(",", ""))
+    traced = int(shown[2].replace(",", "")) if shown[2] else told
+    assert abs(told - traced) <= 8 * (64 << 10) + lost
+
+
+def write_op(run: Run) -> int:
+    """The number of the operation write."""
+    return enum_value(run.path / "raw/recorder/block.rec", "block_op", "write")
 
 
 def test_interrupted_by_the_terminal_it_is_whole(loop: str, writer: None, tmp_path: Path) -> None:
