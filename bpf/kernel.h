@@ -210,6 +210,19 @@ struct file {
 	struct inode *f_inode;
 };
 
+/* linux/io_uring_types.h */
+struct io_cqe {
+	s32 res;
+};
+
+struct io_kiocb {
+	struct file *file;
+	u8 opcode;
+	/* an unsigned int in 6.1: libbpf makes the load as wide as the kernel's own */
+	u64 flags;
+	struct io_cqe cqe;
+};
+
 /* linux/fs_struct.h, linux/path.h, linux/dcache.h */
 struct dentry {
 	struct super_block *d_sb;

@@ -232,6 +232,8 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
             " metadata; blue: data; grey: any of these; white: nothing).\n"
         )
     foot += "Exact definitions and losses: report.txt."
+    if m.app_unseen:
+        foot += f"  {panels.APPLICATION_BOUND}"
     if any(run.lossy(c) for c in ("block", "calls", "locks", "counters")):
         foot += f"  {style.MARKED}"
     figure.text(left, 0.1 / height, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)

@@ -15,6 +15,7 @@ from analysis.measures.locks import OTHERS
 from analysis.measures.measured import Measured
 from analysis.measures.throughput import CLASSES, OPS
 from analysis.measures.timeline import F64
+from analysis.measures.unseen import AT_LEAST
 
 Handle = Line2D | Patch
 LockKey = tuple[str, str]  # type and name
@@ -75,6 +76,10 @@ def line(color: str, label: str, width: float = 1.4, dash: style.Dash = "-") -> 
 READS_SHOWN = 0.002  # reads of less than this share of the writes' height would be a line nobody sees
 
 
+APPLICATION_AT_LEAST = f"application ({AT_LEAST})"
+APPLICATION_BOUND = f"{APPLICATION_AT_LEAST}: a lower bound, part of what it moved is not seen."
+
+
 def directions(m: Measured) -> str:
     """What the throughput panel's two directions mean, for its title."""
     if not any(_heights(m)):
@@ -126,7 +131,8 @@ def throughput(ax: Axes, m: Measured) -> list[Handle]:
         ax.axhline(0, color="#555555", lw=0.8)
     handles: list[Handle] = []
     if m.app_mb_s is not None:
-        handles.append(line(style.APPLICATION, "application"))
+        label = APPLICATION_AT_LEAST if m.app_unseen else "application"
+        handles.append(line(style.APPLICATION, label))
     else:
         handles.append(line("none", "application: not recorded"))
     handles += [Patch(color=style.CLASS[c], label=f"device, {c}") for c in CLASSES if c in used]

@@ -73,26 +73,35 @@ class Difference:
     first: Mean | None
     other: Mean | None
     is_judged: bool  # times and rates of emulated CPUs are not
+    is_bound: bool = False  # one of them is a lower bound: neither a ratio nor a difference can be told
 
     @property
     def value(self) -> float | None:
         """The other minus the first."""
-        return None if self.first is None or self.other is None else self.other.value - self.first.value
+        if self.first is None or self.other is None or self.is_bound:
+            return None
+        return self.other.value - self.first.value
 
     @property
     def interval(self) -> Interval | None:
         """Of that; None for single observations."""
-        return difference_interval(self.first, self.other) if self.first and self.other else None
+        if self.first is None or self.other is None or self.is_bound:
+            return None
+        return difference_interval(self.first, self.other)
 
     @property
     def ratio(self) -> float | None:
         """The other over the first; None: the first is 0 or missing."""
-        return self.other.value / self.first.value if self.first and self.other and self.first.value else None
+        if self.first is None or self.other is None or self.is_bound or not self.first.value:
+            return None
+        return self.other.value / self.first.value
 
     @property
     def ratio_interval(self) -> Interval | None:
         """Of that; None for single observations, or if the first may be 0."""
-        return ratio_interval(self.first, self.other) if self.first and self.other else None
+        if self.first is None or self.other is None or self.is_bound:
+            return None
+        return ratio_interval(self.first, self.other)
 
     @property
     def weight(self) -> float:
@@ -109,6 +118,8 @@ class Difference:
         """What may be said of it."""
         if self.first is None or self.other is None:
             return "not measured in both"
+        if self.is_bound:
+            return "not judged: a lower bound"
         if not self.is_judged:
             return "not judged: emulated CPUs"
         found = differ(self.first, self.other)
@@ -120,7 +131,9 @@ class Difference:
 def difference(measure: Measure, runs: Sequence[Compared], first: Side, other: Side) -> Difference:
     """The other side against the first."""
     emulated = any(runs[i].emulated for i in (*first, *other))
-    return Difference(mean_of(measure, first), mean_of(measure, other), not (measure.of_time and emulated))
+    is_judged = not (measure.of_time and emulated)
+    is_bound = measure.is_bound(first, other)
+    return Difference(mean_of(measure, first), mean_of(measure, other), is_judged, is_bound)
 
 
 def by_weight(measures: Sequence[Measure], runs: Sequence[Compared], found: Sequence[Side]) -> list[Measure]:

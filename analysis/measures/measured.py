@@ -29,6 +29,7 @@ from analysis.measures import (
     queue_depth,
     seeks,
     throughput,
+    unseen,
 )
 from analysis.measures.block_life import BlockLife, measure_block
 from analysis.measures.block_times import BlockTimes, measure_times
@@ -59,6 +60,7 @@ class Measured:
     device_mb_s: dict[str, dict[str, F64]]  # by op, by class
     app_mb_s: dict[str, F64] | None  # by op
     app_bytes: dict[str, int] | None  # by op
+    app_unseen: Sequence[str]  # why its bytes are lower bounds; empty: all are counted
     moves: seeks.Moves | None
     seek_summaries: dict[str, seeks.SeekSummary]
     seeks_per_s: F64 | None
@@ -260,6 +262,7 @@ def measure(
         device_mb_s={op: counted_by_kind.device_mb_s(op) for op in throughput.OPS} if counted_by_kind else {},
         app_mb_s=app,
         app_bytes=app_bytes,
+        app_unseen=unseen.unseen_bytes(run, call) if call is not None else (),
         moves=found,
         seek_summaries=summaries,
         seeks_per_s=seek_rate,

@@ -2,7 +2,8 @@
 """What did the application move, and what did the device?
 
 Application: bytes of the workload's read and write calls on the file system under test, by the time of
-return. Device: bytes of requests, by the time of completion, split by class. MB is 10**6 bytes.
+return, and of the reads and writes it queued by io_uring and libaio, by the time of completion. Device: bytes
+of requests, by the time of completion, split by class. MB is 10**6 bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from analysis.tables.store import I64
 
 DEFINITION = (
     "application: bytes of the workload's calls on the file system under test, by time of"
-    " return; device: bytes of reads and writes, by time of completion. MB = 10^6 bytes."
+    " return, and of its io_uring and libaio requests, by time of completion; device: bytes of reads and"
+    " writes, by time of completion. MB = 10^6 bytes."
     " Metadata share: bytes of metadata and journal over bytes of known class."
 )
 CLASSES = ("data", "metadata", "journal", "unknown")
@@ -112,7 +114,7 @@ def on_target(call: Call) -> npt.NDArray[np.bool_]:
 
 
 def moves_bytes(call: Call, op: str) -> npt.NDArray[np.bool_]:
-    """Rows of the calls that read (or write), told by their names: read, pread64; write, pwritev2..."""
+    """Rows of the calls that read (or write), told by their names: read, uring_read; write, aio_write..."""
     named = [label for label in call.call.labels if op in label]
     return on_target(call) & call.call.is_in(named)
 

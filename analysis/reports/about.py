@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from analysis import devices, units
-from analysis.measures import tracing_cost
+from analysis.measures import tracing_cost, unseen
 from analysis.measures.measured import Measured
 from analysis.measures.statistics import Mean
 from analysis.recorded import recorded_time
@@ -334,16 +334,17 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     return section
 
 
-def warnings(run: Run) -> Section:
+def warnings(run: Run, measured: Measured) -> Section:
     """Which collectors have nothing, why figures are marked, what the session warned of, and what else this
     report lacks."""
     section = Section("Warnings and gaps")
-    section.notes = warning_words(run) or ["none"]
+    section.notes = warning_words(run, measured) or ["none"]
     return section
 
 
-def warning_words(run: Run) -> list[str]:
+def warning_words(run: Run, measured: Measured) -> list[str]:
     """All of them; empty only if nothing is marked."""
     is_gap = any(words.startswith("losses.json") for words in run.gaps)  # the file itself could not be read
     marked = [] if is_gap and not run.losses else marked_losses(run)
-    return [*missing(run), *marked, *run.words("warnings"), *run.gaps]
+    bounds = unseen.sentence(measured.app_unseen)
+    return [*missing(run), *marked, *bounds, *run.words("warnings"), *run.gaps]

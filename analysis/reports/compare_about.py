@@ -172,7 +172,7 @@ def warnings(runs: Runs) -> Section:
     comparison lacks."""
     section = Section("Warnings and gaps")
     for one in runs:
-        section.notes += [f"{one.letter}: {words}" for words in about.warning_words(one.run)]
+        section.notes += [f"{one.letter}: {words}" for words in about.warning_words(one.run, one.measured)]
     if not section.notes:
         section.notes = ["none"]
     return section

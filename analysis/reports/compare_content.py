@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from analysis import units
-from analysis.measures import latency, locks, phases, seeks, throughput
+from analysis.measures import latency, locks, phases, seeks, throughput, unseen
 from analysis.measures.compared import Compared
 from analysis.reports import compare_about, compare_differences
 from analysis.reports.compare_facts import shared_name, stacked, tags
@@ -47,6 +47,7 @@ def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
         section.absent = "no workload marked phases"
         return section
     timed, counted = [], []
+    bounds = [bool(one.measured.app_unseen) for one in runs]
     for name in names:
         of = [
             Row((name, "s"), _phase_values(runs, name, lambda r: r.elapsed_s), units.seconds),
@@ -59,6 +60,7 @@ def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
                 (name, "app MB/s"),
                 _phase_values(runs, name, _app_megabytes_per_s),
                 units.rate,
+                bounds=bounds,
             ),
             Row(
                 (name, "dev MB/s"),
@@ -95,11 +97,13 @@ def throughput_section(runs: Runs, named: Sequence[str]) -> Section:
     """Bytes and requests of application and device, then their rates."""
     section = Section("Throughput", mark=marks(runs, "block", "calls"))
     counted, timed = [], []
+    bounds = [bool(one.measured.app_unseen) for one in runs]
     for op in throughput.OPS:
         moved = [None if one.measured.app_bytes is None else one.measured.app_bytes[op] for one in runs]
         if any(moved):
-            counted.append(Row((f"application {op}", "bytes"), moved, units.bytes_))
-            timed.append(Row((f"application {op}", "MB/s"), _rates(runs, moved, 1e6), units.rate))
+            counted.append(Row((f"application {op}", "bytes"), moved, units.bytes_, bounds=bounds))
+            rates = _rates(runs, moved, 1e6)
+            timed.append(Row((f"application {op}", "MB/s"), rates, units.rate, bounds=bounds))
     every = [{(row.op, row.class_): row for row in one.measured.classes} for one in runs]
     for op, class_ in dict.fromkeys(key for found in every for key in found):
         rows = [found.get((op, class_)) for found in every]
@@ -120,6 +124,8 @@ def throughput_section(runs: Runs, named: Sequence[str]) -> Section:
     section.tables.append(make_table(("what", ""), runs, named, counted, False, ("block", "calls")))
     section.tables.append(make_table(("what", ""), runs, named, timed, True, ("block", "calls")))
     section.definition = throughput.DEFINITION + " Rates are over the recorded time."
+    if any(bounds):
+        section.definition += f" {unseen.DEFINITION}"
     return section
 
 

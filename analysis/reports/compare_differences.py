@@ -21,6 +21,8 @@ from analysis.measures.compared_differences import (
 )
 from analysis.measures.compared_measures import Measure, causes, outcomes
 from analysis.measures.statistics import DIFFERENCE, Interval, Mean
+from analysis.measures.unseen import DEFINITION as AT_LEAST_MEANS
+from analysis.measures.unseen import at_least
 from analysis.reports import about
 from analysis.reports.compare_table import (
     DIFFERS,
@@ -38,7 +40,7 @@ LEAST_NAME = 20  # characters of a measure's name in a line, before the table is
 CSV_COLUMNS = (
     *("measure", "unit", "is_outcome", "side", "n", "value", "half_width_95", "first_side", "first_value"),
     *("difference", "difference_low_95", "difference_high_95", "ratio", "ratio_low_95", "ratio_high_95"),
-    *("verdict", "lost_events"),
+    *("verdict", "lost_events", "is_lower_bound"),
 )
 SHOW: dict[str, Callable[[float], str]] = {
     "s": lambda v: f"{units.seconds(v)} s",
@@ -91,11 +93,12 @@ def _row(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> l
     lossy = any(about.mark(runs[i].run, *measure.collectors) for side in found for i in side)
     cells = [_name(measure) + (" *" if measure.collectors and lossy else "")]
     for k, side in enumerate(found):
-        cells.append(_value(mean_of(measure, side), show))
+        cells.append(at_least(_value(mean_of(measure, side), show), measure.is_bound(side)))
         if k:
             d = difference(measure, runs, found[0], side)
             mark = DIFFERS if d.verdict == THEY_DIFFER else "" if d.is_judged else LITTLE
-            cells += [_change(d.value, d.interval, show), show_ratio(d.first, d.other, False) + mark]
+            ratio = "-" if d.is_bound else show_ratio(d.first, d.other, False) + mark
+            cells += [_change(d.value, d.interval, show), ratio]
     return cells
 
 
@@ -178,6 +181,8 @@ def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
         " makes up less than 1 % of requests, bytes or time in every run is left out. A large ratio is no"
         " proof of a cause; among many figures a few differ by chance."
     )
+    if any(one.measured.app_unseen for one in runs):
+        section.definition += f" {AT_LEAST_MEANS}"
     if any(one.emulated for one in runs):
         section.definition += f" {LITTLE}: times and rates of emulated CPUs, not judged."
     return section
@@ -219,6 +224,7 @@ def as_csv(runs: Sequence[Compared]) -> str:
                     _number(ratio.high if ratio else None),
                     "" if is_first else d.verdict,
                     int(bool(lossy)),
+                    int(measure.is_bound(side)),
                 ]
             )
     return out.getvalue()

@@ -11,6 +11,7 @@ from analysis import units
 from analysis.measures.compared import Compared
 from analysis.measures.compared_differences import Side, sides
 from analysis.measures.statistics import Mean, differ, mean_ci
+from analysis.measures.unseen import at_least
 from analysis.reports import about
 from analysis.reports.document import Table
 
@@ -28,7 +29,7 @@ LITTLE = "~"  # on a column of times or rates that mean little: emulated CPUs
 class Row:
     """Names on the left, one value a run (None: it has nothing), how to write it, and is a ratio of use?
 
-    is_sum: of repetitions the sum is shown, not the mean.
+    is_sum: of repetitions the sum is shown, not the mean. bounds: which values are lower bounds; empty: none.
     """
 
     names: tuple[str, ...]
@@ -36,6 +37,11 @@ class Row:
     show: Callable[[float], str]
     ratio: bool = True
     is_sum: bool = False
+    bounds: Sequence[bool] = ()
+
+    def is_bound(self, side: Side) -> bool:
+        """Is a value among these a lower bound? Then so is their mean, and it has no ratio."""
+        return bool(self.bounds) and any(self.bounds[i] for i in side)
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,12 @@ def _verdict(first: Value, other: Value) -> bool | None:
     return differ(first, other) if both else None  # type: ignore[arg-type]
 
 
+def _ratio_cell(row: Row, first: Value, other: Value, is_bound: bool) -> str:
+    if not row.ratio:
+        return ""
+    return "-" if is_bound else show_ratio(first, other, False)
+
+
 def make_table(
     heads: Sequence[str],
     runs: Sequence[Compared],
@@ -170,15 +182,16 @@ def make_table(
         values = [_of_side(row, side) for side in found]
         verdicts = []
         for k, (side, value) in enumerate(zip(found, values, strict=True)):
-            text = _show_side(value, side, row.show)
+            text = at_least(_show_side(value, side, row.show), row.is_bound(side))
+            is_bound = row.is_bound(found[0]) or row.is_bound(side)
             if not k:
                 line.append(text)
                 continue
-            verdict = None if little[0] or little[k] else _verdict(values[0], value)
+            verdict = None if little[0] or little[k] or is_bound else _verdict(values[0], value)
             verdicts.append(verdict)
             mark = DIFFERS if verdict and is_judged else ""
             if with_ratio:
-                line += [text, (show_ratio(values[0], value, False) if row.ratio else "") + mark]
+                line += [text, _ratio_cell(row, values[0], value, is_bound) + mark]
             else:
                 line.append(text + mark)
         if is_judged and verdicts and all(verdict is False for verdict in verdicts):

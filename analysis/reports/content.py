@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from analysis import units
-from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput, zeroes
+from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput, unseen, zeroes
 from analysis.measures.measured import Measured
 from analysis.reports import (
     about,
@@ -33,11 +33,12 @@ def _mb_s(moved: float | None, rate: Callable[[float | None], float | None]) -> 
     return units.rate(rate(None if moved is None else moved / 1e6))
 
 
-def _app_mb_s(row: phases.PhaseRow) -> str:
+def _app_mb_s(row: phases.PhaseRow, is_bound: bool) -> str:
     rate = row.app_rate()
-    return ("" if rate is None or row.app_is_exact else SHARED) + units.rate(
+    shown = ("" if rate is None or row.app_is_exact else SHARED) + units.rate(
         None if rate is None else rate / 1e6
     )
+    return unseen.at_least(shown, is_bound)
 
 
 def where_time_went(run: Run, m: Measured) -> Section:
@@ -60,7 +61,7 @@ def where_time_went(run: Run, m: Measured) -> Section:
                 units.seconds(row.elapsed_s),
                 units.rate(row.rate(row.ops or None)),
                 _mb_s(row.own_bytes or None, row.rate),
-                _app_mb_s(row),
+                _app_mb_s(row, bool(m.app_unseen)),
                 _mb_s(row.device_bytes, row.recorded_rate),
                 units.percent(share),
                 units.rate(row.recorded_rate(row.seeks)),
@@ -78,6 +79,8 @@ def where_time_went(run: Run, m: Measured) -> Section:
             f"{SHARED}, or none of a phase below {phases.SHORTEST_SHARED_S:g} s: the recorder was not told"
             " of this phase's edges in time, and its calls were shared out by time"
         )
+    if m.app_unseen:
+        section.notes.append(f"app MB/s: lower bounds ({unseen.AT_LEAST}), see throughput")
     section.notes += [
         f"{row.name}: app, dev, meta and seeks are of the {units.seconds(row.recorded_s)} s of it that were"
         " recorded"
@@ -93,6 +96,11 @@ def where_time_went(run: Run, m: Measured) -> Section:
     return section
 
 
+def throughput_definition(m: Measured) -> str:
+    """What the figures are, and what their mark means if they are marked."""
+    return throughput.DEFINITION + (f" {unseen.DEFINITION}" if m.app_unseen else "")
+
+
 def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
     """Bytes and requests of application and device, by op and class."""
     section = Section("Throughput", mark=about.mark(run, "block", "calls"))
@@ -100,15 +108,16 @@ def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
     if m.app_bytes is not None:
         for op in throughput.OPS:
             moved = m.app_bytes[op]
-            section.facts.append(
-                (f"application {op}", f"{units.bytes_(moved)}, {units.rate(moved / 1e6 / elapsed)} MB/s")
-            )
+            size = unseen.at_least(units.bytes_(moved), bool(m.app_unseen))
+            rate = unseen.at_least(units.rate(moved / 1e6 / elapsed), bool(m.app_unseen))
+            section.facts.append((f"application {op}", f"{size}, {rate} MB/s"))
+        section.notes += unseen.sentence(m.app_unseen)
     else:
         section.facts.append(("application", f"not available: {run.absent('calls')}"))
     if not m.classes:
         words = f"not available: {run.absent('block')}" if m.moves is None else "no requests: none came"
         section.facts.append(("device", words))
-        section.definition = throughput.DEFINITION
+        section.definition = throughput_definition(m)
         return section
     rows = []
     for row in m.classes:
@@ -135,7 +144,7 @@ def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
     share = throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
     device = sum(r.bytes for r in m.classes if r.op in throughput.OPS)
     section.notes.append(f"metadata share: {units.percent(share)} %")
-    if m.app_bytes is not None and (app := sum(m.app_bytes.values())):
+    if m.app_bytes is not None and not m.app_unseen and (app := sum(m.app_bytes.values())):
         section.notes.append(f"device bytes / application bytes: {units.figures(device / app)}")
     for op in throughput.OPS:
         told = m.disk_counters.get(f"{op}_bytes")
@@ -144,7 +153,7 @@ def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
             how = "as traced" if told == seen else f"traced {seen:,} B, difference {seen - told:+,} B"
             whose = "the first disk's" if m.devices else "the device's"
             section.notes.append(f"{whose} own counter, {op}: {told:,} B; {how}")
-    section.definition = throughput.DEFINITION + " own: submitted from the workload's cgroup."
+    section.definition = throughput_definition(m) + " own: submitted from the workload's cgroup."
     if (block := tables.block) is not None and (found := zeroes.zeroers(block)):
         section.notes.append(_zeroes_words(found))
         section.definition += f" {zeroes.DEFINITION}."
@@ -348,6 +357,8 @@ def correlation_section(run: Run, m: Measured) -> Section:
                 ("<series", "rho", "95 % interval", "lag", "rho(0)", "p", "goes with", "bins", "eff."), rows
             )
         )
+    if m.app_unseen:
+        section.notes.append("of the application's bytes not all are counted, see throughput")
     section.definition = (
         f"bins of {width:g} s of the workload's time, lags searched to +-{correlation.LAGS * width:g} s. "
         + correlation.DEFINITION
@@ -388,6 +399,6 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
             *with_content.sections(run, m),
             correlation_section(run, m),
             about.losses(run, tables, m),
-            about.warnings(run),
+            about.warnings(run, m),
         ],
     )

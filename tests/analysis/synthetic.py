@@ -183,7 +183,12 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
     "lock_waiter": dict(enumerate(["workload", "kernel_thread", "interrupt", "recorder", "other"])),
     "lock_doing": dict(enumerate(["spin_seen", "spin_unseen", "holding"])),
     "call_name": dict(
-        enumerate(["read", "write", "fsync", "openat", "unlinkat", "getdents64", "newfstatat"])
+        enumerate(
+            [
+                *("read", "write", "fsync", "openat", "unlinkat", "getdents64", "newfstatat", "mmap", "copy"),
+                *("io_uring", "aio", "uring_read", "uring_write", "aio_read", "aio_write"),
+            ]
+        )
     ),
     "call_target": dict(enumerate(["target", "elsewhere", "unknown"])),
     "counter_name": dict(enumerate(COUNTERS)),
