@@ -281,8 +281,8 @@ def seeks_section(run: Run, m: Measured) -> Section:
         section.notes.append("no reads or writes with data: nothing can seek")
         section.definition = seeks.DEFINITION
         return section
-    near = ("near ahead %", "near back %")
     columns = ("seeks", "seeks/s") if owners is None else SEEKS_OWN
+    near = ("near ahead %", "near back %") if owners is None else ("near\nahead %", "near\nback %")
     section.tables.append(Table(("<of", "requests", *columns, "seek %", "sequential %", *near), counts))
     if distances:
         signed = [f"p{p:g}" for p in seeks.SIGNED_PERCENTS]

@@ -49,7 +49,7 @@ def banners(m: Measured) -> list[str]:
     if owners is None:
         return []
     if owners.is_told_first(OTHERS):
-        names = _names(owners.of(OTHERS))
+        names = f"requests by {_names(owners.of(OTHERS))}"
         meaning = "; 'own' is the workload's, all other figures are everybody's" if owners.is_shared else ""
         said.append(f"others use this disk: {_shares(owners, OTHERS)} are theirs ({names}){meaning}")
     if owners.is_told_first(RECORDER):
@@ -93,7 +93,7 @@ def sections(run: Run, m: Measured) -> list[Section]:
     if said:
         section.notes.append(f"the file system's own: {'; '.join(said)}")
     if (one := owners.of(OTHERS)).requests:
-        section.notes.append(f"others', by who submitted them: {_names(one)}")
+        section.notes.append(f"others' requests, by who submitted them: {_names(one)}")
     section.notes += _untold(owners)
     section.definition = (
         request_owners.OF_PART

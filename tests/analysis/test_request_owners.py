@@ -223,7 +223,7 @@ def test_the_report_says_it_first(tmp_path: Path) -> None:
     assert first in words
     assert "WHOSE REQUESTS" in said
     section = text[text.index("WHOSE REQUESTS") :]
-    assert "others', by who submitted them: fio 10" in section
+    assert "others' requests, by who submitted them: fio 10" in section
     assert "the file system's own: metadata 1 requests, 8.19 kB" in section
     throughput = text[text.index("\nTHROUGHPUT") :]
     line = next(line for line in throughput.splitlines() if line.split()[:2] == ["write", "data"])
