@@ -59,6 +59,8 @@ def _subtitle(run: Run, frames: Frames) -> str:
 def _banners(run: Run) -> list[str]:
     """What must be said before anything else; what other collectors lost does not matter here."""
     said = about.banners(run, {}, ("block",))
+    if run.text("device", "kind") == "directory":
+        said.insert(0, "everybody's requests on this disk are shown; report.txt says whose they are")
     return [words if len(words) < 125 else words[:122] + "..." for words in said[:3]]
 
 

@@ -11,7 +11,7 @@ from analysis.figures import distributions, iograph
 from analysis.files import remove, write_atomic
 from analysis.measures.measured import Measured, measure
 from analysis.measures.proper import measure_proper
-from analysis.reports import about, cpu_content, html, lock_pictures, text
+from analysis.reports import about, cpu_content, html, lock_pictures, owner_content, text
 from analysis.reports.content import make_document
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables
@@ -21,6 +21,7 @@ DISTRIBUTIONS = "Distributions of request latency by operation, of seek distance
 # what the terminal shows of the text; the rest is in the file
 ESSENCE = (
     "Where the time went",
+    owner_content.TITLE,
     "Throughput",
     "Seeks",
     "Request latency",
@@ -43,7 +44,7 @@ def subtitle(run: Run, m: Measured) -> str:
         f"scheduler {scheduler}" if scheduler else "",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{run.cpus} CPUs" if run.cpus else "",
-        f"{requests:,} requests, {units.bytes_(moved)}" if m.moves is not None else "",
+        owner_content.totals(m, requests, moved) if m.moves is not None else "",
         run.text("start_realtime")[:10],
     ]
     line = " · ".join(part for part in parts if part)

@@ -26,6 +26,7 @@
 #include "records.h"
 
 #include "block_bios.h"
+#include "block_charged.h"
 #include "block_class.h"
 #include "block_state.h"
 
@@ -61,6 +62,7 @@ static __always_inline int queue(struct bio *bio, bool have_cmpxchg)
 	if (entry && !entry->bio && replace(&entry->bio, 0, address, have_cmpxchg)) {
 		fill_submitter(entry, bpf_ktime_get_ns());
 		entry->flushes = flushes;
+		entry->sb_dev = sent_to(bio);
 	}
 	return 0;
 }
@@ -101,7 +103,7 @@ static __always_inline int split(struct bio *bio, bool have_cmpxchg)
 	to->front_merged = 0;
 	to->slot = NO_SLOT;
 	to->done_bytes = 0;
-	to->in_workload = from->in_workload;
+	to->submitter = from->submitter;
 	__builtin_memcpy(to->comm, from->comm, sizeof(to->comm));
 	return 0;
 }
@@ -265,11 +267,14 @@ int rq_issue(u64 *ctx)
 	record->op = op_of(cmd_flags);
 	record->flags = flags_of(cmd_flags);
 	record->ino = 0;
+	record->sb_dev = 0;
+	record->charged = BLOCK_CHARGED_UNKNOWN;
 	record->merges = 0;
 	record->class = BLOCK_CLASS_UNKNOWN;
 	record->issue_ns = now;
 	if (bio) {
 		entry = find_bio(address_of(bio, PROG_ISSUE));
+		record->sb_dev = sent_to(bio);
 		if (record->op == BLOCK_OP_READ || record->op == BLOCK_OP_WRITE)
 			classify(record, bio, gendisk);
 		record->merges = count_merges(bio);
@@ -281,6 +286,8 @@ int rq_issue(u64 *ctx)
 		entry = bpf_map_lookup_elem(&flush_waiters, &index);
 		if (entry && !entry->bio)
 			entry = NULL;
+		if (entry)
+			record->sb_dev = entry->sb_dev;
 	}
 	if (entry) {
 		copy_submitter(record, entry);
@@ -305,11 +312,15 @@ int rq_issue(u64 *ctx)
 		record->pid = (u32)id;
 		record->tgid = id >> 32;
 		record->requeues = 0;
-		record->in_workload = !have_cgroup ||
-				      bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+		record->submitter = submitter_now();
+		record->in_workload = is_in_workload(record->submitter);
 		record->queue_source = BLOCK_SOURCE_REQUEST;
 		get_comm(record->comm);
 	}
+	/* Whose a write-back is: its submitter, a thread of the kernel, does not tell. */
+	if (memory_cgroup_id && bio && record->op == BLOCK_OP_WRITE &&
+	    record->class == BLOCK_CLASS_DATA && record->submitter == BLOCK_SUBMITTER_KERNEL_THREAD)
+		record->charged = charged_to(bio->bi_io_vec->bv_page);
 	slot->request = (u64)rq;
 	return 0;
 }

@@ -82,6 +82,7 @@ struct gendisk;
 
 /* linux/blk_types.h */
 struct block_device {
+	u32 bd_dev;
 	struct gendisk *bd_disk;
 	void *bd_holder; /* who has it for himself: a mounted file system, swap, O_EXCL */
 };

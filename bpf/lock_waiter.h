@@ -12,10 +12,7 @@
 #define SEEKMETER_LOCK_WAITER_H
 
 #include "lock_state.h"
-
-/* linux/sched.h */
-#define PF_WQ_WORKER 0x00000020
-#define PF_KTHREAD   0x00200000
+#include "tasks.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -33,33 +30,10 @@ struct kthread {
 	char *full_name;
 };
 
-struct task_struct___waiter {
-	unsigned int flags;
-	int tgid;
-	struct task_struct___waiter *real_parent;
-	/* since Linux kernel commit e32cf5dfbe22 ("kthread: Generalize pf_io_worker so it can point to struct kthread") (in v5.17) */
-	struct kthread *worker_private;
-	char comm[16];
-};
-
 #pragma clang attribute pop
 
-/* Set by who_we_are(), in the kernel's own numbers, whatever namespace of pids we are in. */
-s32 recorder_tgid;
-s32 session_tgid; /* who started the recorder, and blktrace, perf, sync, fsck… beside it */
-
-SEC("syscall")
-int who_we_are(void *ctx)
-{
-	struct task_struct___waiter *task = (void *)bpf_get_current_task();
-
-	recorder_tgid = BPF_CORE_READ(task, tgid);
-	session_tgid = BPF_CORE_READ(task, real_parent, tgid);
-	return 0;
-}
-
 static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
-					       struct task_struct___waiter *task, u32 flags)
+					       struct task_struct___who *task, u32 flags)
 {
 	struct worker *worker;
 	struct kthread *kthread;
@@ -86,7 +60,7 @@ static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
 /* The workload's tasks need no name: there may be thousands, and each would be a sum of its own. */
 static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_interrupt)
 {
-	struct task_struct___waiter *task = (void *)bpf_get_current_task();
+	struct task_struct___who *task = (void *)bpf_get_current_task();
 	u32 flags = BPF_CORE_READ(task, flags);
 	s32 tgid = BPF_CORE_READ(task, tgid);
 
@@ -100,8 +74,7 @@ static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_i
 	} else if (flags & PF_KTHREAD) {
 		waiter->who = LOCK_WAITER_KERNEL_THREAD;
 		name_kernel_thread(waiter, task, flags);
-	} else if (tgid == recorder_tgid || tgid == session_tgid ||
-		   BPF_CORE_READ(task, real_parent, tgid) == session_tgid) {
+	} else if (is_ours(task, tgid)) {
 		waiter->who = LOCK_WAITER_RECORDER;
 	} else {
 		waiter->who = LOCK_WAITER_OTHER;

@@ -82,6 +82,36 @@ def served_by(place: Place) -> dict[str, object]:
     }
 
 
+def part(name: str) -> dict[str, object]:
+    """Return where a partition lies on its disk, for run.json's "parts" of a disk that is shared.
+
+    {"name", "dev", "first_sector", "sectors"}, in sectors of 512 bytes; of a whole disk all of it.
+    """
+    sysfs = Path("/sys/class/block") / name
+    start = sysfs / "start"
+    return {
+        "name": name,
+        "dev": (sysfs / "dev").read_text().strip(),
+        "first_sector": int(start.read_text()) if start.exists() else 0,
+        "sectors": int((sysfs / "size").read_text()),
+    }
+
+
+def parts(place: Place) -> list[dict[str, object]]:
+    """Return the partitions or disks of a file system: of btrfs all that it lies on."""
+    names = [place.device] if place.device is not None else []
+    if place.kind == "btrfs" and place.device is not None:
+        for devices in Path("/sys/fs/btrfs").glob("*/devices"):
+            if (devices / place.device).exists():
+                names = sorted(os.listdir(devices))
+    return [part(name) for name in names]
+
+
+def mount_point(directory: Path) -> Path:
+    """Return where the file system that a directory lies on is mounted."""
+    return Path(_mount_of(directory).target)
+
+
 def _bdi_of_btrfs(place: Place) -> str | None:
     """Its name is of the file system's own making; /sys/fs/btrfs leads from its devices to it."""
     for devices in Path("/sys/fs/btrfs").glob("*/devices"):

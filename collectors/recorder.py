@@ -31,13 +31,16 @@ class Recorder:
         target_dev: str | None = None,
         target_path: Path | None = None,
         borders: tuple[Path, int] | None = None,
+        memory_cgroup: Path | None = None,
     ) -> None:
         """Start it and wait until every source is attached, or has said why not.
 
         Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory
         (None: everything is the workload); target_dev, "major:minor" of the file system under test;
         target_path, where it will be mounted, if it is not yet: retarget() then says its number;
-        borders, the socket where it is asked to cut its time bins, and the user who may ask beside root.
+        borders, the socket where it is asked to cut its time bins, and the user who may ask beside root;
+        memory_cgroup, the directory that the workload's memory is charged to, if written-back pages shall
+        be told by it.
         """
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
@@ -46,6 +49,8 @@ class Recorder:
             argv += ["--disk", disk]
         if cgroup is not None:
             argv += ["--cgroup", str(cgroup)]
+        if memory_cgroup is not None:
+            argv += ["--memory-cgroup", str(memory_cgroup)]
         if target_dev is not None:
             argv += ["--target-dev", target_dev]
         if target_path is not None:

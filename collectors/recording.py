@@ -93,10 +93,12 @@ class Session:
         cgroup: Path | None,
         target: str | Path | None,
         janitor: Janitor,
+        memory_cgroup: Path | None = None,
     ) -> None:
         """Start the recorder, if anything is to be recorded, and say what it cannot record.
 
         target: number of the file system under test, or where it will be mounted.
+        memory_cgroup: see Recorder.
         """
         sources: dict[str, dict[str, str]] = {}
         if words.beside:
@@ -119,7 +121,14 @@ class Session:
                 dev, path = (None, target) if isinstance(target, Path) else (target, None)
                 place = janitor.session_dir / "borders"
                 self.recorder = Recorder(
-                    self.run.recordings, recorded, disks, cgroup, dev, path, (place, owner().uid)
+                    self.run.recordings,
+                    recorded,
+                    disks,
+                    cgroup,
+                    dev,
+                    path,
+                    (place, owner().uid),
+                    memory_cgroup,
                 )
                 self.borders = place if self.recorder.records else None
                 janitor.add_process(self.recorder.pid)

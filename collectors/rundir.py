@@ -138,6 +138,20 @@ class RunDirectory:
         except OSError as error:
             self.warn(f"phases.jsonl could not be written: {(error.strerror or '').lower()}")
 
+    def note_own_files(self, dev: str) -> None:
+        """Write down which inodes this directory's files have on their file system, "major:minor".
+
+        On a disk that is shared with what is measured, requests of these are the recording itself.
+        """
+        inodes = set()
+        for directory, names, files in os.walk(self.path):
+            for name in (*names, *files):
+                try:
+                    inodes.add(os.lstat(os.path.join(directory, name)).st_ino)
+                except OSError:  # a tool beside us took its file away
+                    continue
+        self.add(own_files={"dev": dev, "inodes": sorted(inodes)})
+
     def keep_losses(
         self,
         sources: Mapping[str, Mapping[str, str]] | None,

@@ -101,7 +101,9 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     if "mkfs" in too:
         session.retarget(target_dev)
     else:
-        session.start_recorder(plan.words, disks, cgroup.v2_path, target_dev, janitor)
+        # on a disk of our own nobody else writes: whose pages are written back need not be told
+        memory = cgroup.memory_path() if disk is None else None
+        session.start_recorder(plan.words, disks, cgroup.v2_path, target_dev, janitor, memory)
     numbers = [target_dev]  # that the file system had: of btrfs a mount may have another than the one before
 
     def moved(dev: str) -> None:
@@ -266,7 +268,12 @@ def _look_at_directory(session: Session, directory: Path) -> tuple[list[str], st
     place = blockdev.under(directory)
     device: dict[str, object] = {"name": place.source, "kind": "directory"}
     if place.disk:
-        device = {**facts.of_disk(place.disk), "kind": "directory", **queue.facts(place.disk)}
+        device = {
+            **facts.of_disk(place.disk),
+            "kind": "directory",
+            "parts": blockdev.parts(place),
+            **queue.facts(place.disk),
+        }
     else:
         session.run.warn(
             f"{directory} is on {place.source} ({place.kind}), which is no disk: no block requests"
@@ -350,18 +357,27 @@ def _sync(session: Session, directory: Path) -> str | None:
 def _find_paths(session: Session, directory: Path, numbers: list[str], formatted: bool) -> None:
     """Give the inodes that were recorded by number their paths, as long as the file system is there.
 
-    numbers: those that the file system had.
+    numbers: those that the file system had. On a disk that is not ours alone (not formatted), whose a
+    written-back file is is told by its place: so all of them are looked for, and below DIR or outside of it.
     """
     run = session.run
-    wanted = paths.inodes_of_locks(run.recordings / "lock.jsonl", numbers)
-    # on disks of our own every inode is of this file system; elsewhere the disk's number must be its number
-    wanted |= paths.inodes_of_requests(run.recordings / "block.rec", None if formatted else numbers[0])
+    recording = run.recordings / "block.rec"
+    if formatted:  # on disks of our own every inode is of this file system
+        requests = paths.inodes_of_requests(recording)
+    else:
+        requests = paths.inodes_of_requests(recording, numbers, paths.INODES)
+        run.note_own_files(blockdev.filesystem_number(run.path))
+    wanted = paths.inodes_of_locks(run.recordings / "lock.jsonl", numbers) | requests
     if not wanted:
         return
     with session.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s"):
         found = paths.find(directory, wanted)
+        outside = paths.Found()
+        if not formatted and (missing := wanted - found.paths.keys()):
+            outside = paths.find_outside(blockdev.mount_point(directory), directory, missing)
         try:
-            paths.write(run.raw / "paths.jsonl", numbers, found, run.facts["clock"]["realtime_offset_ns"])
+            offset_ns = run.facts["clock"]["realtime_offset_ns"]
+            paths.write(run.raw / "paths.jsonl", numbers, [found, outside], offset_ns)
         except OSError as error:
             session.warn(f"{run.raw}/paths.jsonl cannot be written: {(error.strerror or '').lower()}")
     run.add(
@@ -370,11 +386,12 @@ def _find_paths(session: Session, directory: Path, numbers: list[str], formatted
             "found": len(found.paths),
             "looked_at": found.looked_at,
             "whole": found.whole,
+            **({} if formatted else {"outside": len(outside.paths), "outside_whole": outside.whole}),
         }
     )
     if not found.whole:
         run.warn(
-            f"{len(wanted) - len(found.paths)} of {len(wanted)} inodes have no path: "
+            f"{len(wanted) - len(found.paths) - len(outside.paths)} of {len(wanted)} inodes have no path: "
             f"the search ended after {found.looked_at:,} names (at most {paths.SECONDS:g} s)"
         )
 

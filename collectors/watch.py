@@ -36,10 +36,16 @@ def watch(words: Words) -> Path:
 
 def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
     run = session.run
+    assert words.dev is not None
     session.say("run", str(run.path))
     first_facts(run, words)
     run.add(
-        device={**facts.of_disk(disk), "kind": "watch", **queue.facts(disk)},
+        device={
+            **facts.of_disk(disk),
+            "kind": "watch",
+            "parts": [blockdev.part(words.dev)],
+            **queue.facts(disk),
+        },
         workload={"name": "watch", "argv": [], "source": "the live system"},
     )
     if disk != words.dev:
@@ -58,6 +64,7 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
     run.phase("watch", start_ns, end_ns, from_ns, borders.cut(session.borders))
     run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
     session.stop_recorder()
+    run.note_own_files(blockdev.filesystem_number(run.path))
     with session.step("geometry", f"looking what lies where on {disk}", "geometry_s"):
         found, warnings = mounted.of_disk(disk)
     for text in warnings:

@@ -8,6 +8,9 @@ cgroup2, or in a cgroup v1 hierarchy of their own (v1 and hybrid layouts).
 In cgroup2 the workload is one level below our own directory, and the io controller is not enabled there. So
 what a loop device does for the workload (the pages of a RAM disk) is charged to the directory above, outside
 MEM (loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bio's block cgroup).
+
+Without MEM the workload's memory is charged to our own directory where the host has the memory controller in
+cgroup2 (systemd enables it below the root); elsewhere nobody can tell it from all other memory.
 """
 
 import ctypes
@@ -150,6 +153,13 @@ class WorkloadCgroup:
     def pids(self) -> list[int]:
         """Return the processes in it now."""
         return [int(pid) for pid in (self.v2_path / "cgroup.procs").read_text().split()]
+
+    def memory_path(self) -> Path | None:
+        """Return the directory that the workload's memory, and no other program's, is charged to."""
+        v1_memory = [path for path in self._directories if (path / "memory.limit_in_bytes").exists()]
+        # the deepest that has the controller; its interface files are not in the root
+        v2_memory = [path for path in (self.v2_path, self.v2_path.parent) if (path / "memory.stat").exists()]
+        return next(iter([*v1_memory, *v2_memory]), None)
 
     def kill(self) -> None:
         """End every process in it with SIGKILL, and wait until they are gone (5 s at most)."""

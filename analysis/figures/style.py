@@ -31,6 +31,7 @@ CLASS_RAMP = {
     "discard": ("#F2E9B0", "#E3D36B", "#B9A63A"),
 }
 APPLICATION = "#111111"
+OWN = "#B0006D"  # the workload's part of what the device did, where others use it too
 READ = "#009E73"
 WRITE = "#A0195E"
 OP = {"read": READ, "write": WRITE}

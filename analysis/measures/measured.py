@@ -27,6 +27,7 @@ from analysis.measures import (
     on_cpu,
     phases,
     queue_depth,
+    request_owners,
     seeks,
     throughput,
     unseen,
@@ -97,6 +98,7 @@ class Measured:
     correlations: list[correlation.Correlation]
     correlation_timeline: Timeline
     correlation_why_not: str
+    owners: request_owners.Owners | None = None  # None: whose the requests are is not known
     # where mkfs or fsck were recorded too (proper.py): what they did, and how many requests are not counted
     steps: Sequence[Step] = ()
     requests_apart: int | None = None
@@ -199,6 +201,7 @@ def measure(
     known = read_geometry(run)
     places: geometry_places.Places | None = None
     times: BlockTimes | None = None
+    owners: request_owners.Owners | None = None
     if block is not None:
         of_kind = kinds.kinds(block)
         ops, classes = block.op.present(), block.class_.present()
@@ -226,10 +229,22 @@ def measure(
                     since_ns, until_ns = int(samples_ns[0]), int(samples_ns[-1])
                 first_disk = disk_bytes(block, number, since_ns, until_ns)
             places = geometry_places.measure_places(block, found, known)
+            owners = request_owners.measure_owners(run, block, found, of_kind, timeline, tables.paths)
+            whose = owners.words() if owners is not None and owners.is_shared else None
             block_life = measure_block(
-                run, block, found, window.start_ns, window.end_ns, timing.result, tables.paths, tables.plug
+                run,
+                block,
+                found,
+                window.start_ns,
+                window.end_ns,
+                timing.result,
+                tables.paths,
+                tables.plug,
+                whose,
             )
             times = timing.result()
+            if owners is not None:
+                owners = request_owners.with_latency(owners, block, ops)
         distributions = distribution.Distributions(times.latency, distances, times.size)
     app = app_bytes = None
     if call is not None:
@@ -306,11 +321,21 @@ def measure(
         geometry=known,
         places=places,
         devices=device_rows,
-        phase_rows=phases.by_phase(tables.phases, window.start_ns, window.end_ns, block, found, call, waits)
+        phase_rows=phases.by_phase(
+            tables.phases,
+            window.start_ns,
+            window.end_ns,
+            block,
+            found,
+            call,
+            waits,
+            owners.own_rows() if owners is not None and owners.is_shared else None,
+        )
         if tables.phases and tables.phases.name
         else None,
         matrix=iomatrix.measure_matrix(tables.figures, block),
         correlations=correlations,
         correlation_timeline=grid,
         correlation_why_not=why_not,
+        owners=owners,
     )

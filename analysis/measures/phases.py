@@ -51,6 +51,9 @@ class PhaseRow:
     lock_wait_ns: float | None
     app_is_exact: bool = True  # no bin with bytes spans an edge
     lock_is_exact: bool = True
+    # the workload's part of them; None where others do not use the disk, or it is not known
+    own_device_bytes: float | None = None
+    own_seeks: int | None = None
 
     def app_rate(self) -> float | None:
         """The application's bytes per second; None: not known, or the phase is too short for it."""
@@ -127,26 +130,30 @@ class _Events:
         return int((up_to[at[:, 1]] - up_to[at[:, 0]]).sum())
 
 
-DEVICE, METADATA, KNOWN = range(3)
+DEVICE, METADATA, KNOWN, OWN = range(4)
+Flags = npt.NDArray[np.bool_]
 
 
-def _device_bytes(block: Block, edges: list[int]) -> _Events:
-    """Bytes of reads and writes by the time of completion: all, metadata and journal, of known class."""
-    found = _Events(edges, 3)
+def _device_bytes(block: Block, edges: list[int], mine: Flags | None) -> _Events:
+    """Bytes of reads and writes by the time of completion: all, metadata and journal, of known class, own."""
+    found = _Events(edges, 4)
     moves, meta = block.moves_data, block.class_.is_in(("metadata", "journal"))
     known = meta | block.class_.is_("data")
     for at in parts(block.rows):
         size = np.where(moves[at], block.bytes[at], 0)
-        found.add(block.complete_ns[at], (size, size * meta[at], size * known[at]))
+        own = size if mine is None else size * mine[at]
+        found.add(block.complete_ns[at], (size, size * meta[at], size * known[at], own))
     return found
 
 
-def _seeks(block: Block, found: Moves, edges: list[int]) -> _Events:
-    """Seeks by the time of issue."""
+def _seeks(block: Block, found: Moves, edges: list[int], mine: Flags | None) -> _Events:
+    """Seeks by the time of issue: all, own."""
     times = seek_times(block, found)
-    seeks = _Events(edges, 1)
+    rows = found.rows[found.is_seek]
+    seeks = _Events(edges, 2)
     for at in parts(times.size):
-        seeks.add(times[at], (np.ones(at.stop - at.start),))
+        every = np.ones(at.stop - at.start)
+        seeks.add(times[at], (every, every if mine is None else mine[rows[at]]))
     return seeks
 
 
@@ -189,14 +196,18 @@ def by_phase(
     seeks: Moves | None,
     call: Call | None,
     waits: LockWait | None,
+    mine: Flags | None = None,
 ) -> list[PhaseRow]:
-    """One row per name, and one for what is in no phase (if longer than 1 ms)."""
+    """One row per name, and one for what is in no phase (if longer than 1 ms).
+
+    mine: which requests are the workload's, where others use the disk too.
+    """
     device = seek = app = lock = None
     everything = [(int(a), int(b)) for a, b in zip(phases.start_ns, phases.end_ns, strict=True)]
     rest = outside(everything, start_ns, end_ns)
     if block is not None and seeks is not None:
         edges = [edge for interval in (*clipped(everything, start_ns, end_ns), *rest) for edge in interval]
-        device, seek = _device_bytes(block, edges), _seeks(block, seeks, edges)
+        device, seek = _device_bytes(block, edges, mine), _seeks(block, seeks, edges, mine)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
         app = _Bins(call.bin_ns[moving], call.bin_length_ns, call.bytes[moving])
@@ -223,6 +234,8 @@ def by_phase(
             lock_wait_ns=lock.over(binned) if lock else None,
             app_is_exact=app is None or app.is_exact(binned),
             lock_is_exact=lock is None or lock.is_exact(binned),
+            own_device_bytes=device.over(OWN, intervals) if device and mine is not None else None,
+            own_seeks=seek.over(1, intervals) if seek and mine is not None else None,
         )
 
     rows_out = []

@@ -20,7 +20,7 @@ from analysis.tables.block import Block
 from analysis.tables.load import Tables
 from analysis.tables.phase import Phases
 from analysis.tables.rows import Rows, take
-from analysis.tables.store import I64
+from analysis.tables.store import I64, Words
 
 
 def measure_proper(
@@ -98,7 +98,11 @@ def proper_block(block: Block, window: Window) -> Block:
         column = read(name)
         return None if column is None else column[at]
 
-    return replace(take(block, at), read=part, kept={})
+    def words(name: str) -> Words | None:
+        column = block.read_words(name)
+        return None if column is None else Words(column.codes[at], column.labels)
+
+    return replace(take(block, at), read=part, kept={}, read_words=words)
 
 
 def _rows(t_ns: I64, window: Window) -> Rows:

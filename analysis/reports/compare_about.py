@@ -11,7 +11,7 @@ from analysis.measures.compared import Compared, meaningless
 from analysis.measures.compared_differences import sides
 from analysis.measures.statistics import DIFFERENCE, Mean, differ
 from analysis.measures.tracing_cost import RECORDER, Cost, measure_cost
-from analysis.reports import about
+from analysis.reports import about, owner_content
 from analysis.reports.compare_differences import judged
 from analysis.reports.compare_facts import same_and_different, tags
 from analysis.reports.compare_table import (
@@ -42,7 +42,7 @@ def banners(runs: Runs) -> list[str]:
             " compared"
         )
     for one in runs:
-        own = about.banners(one.run, one.truncated_bytes)
+        own = [*owner_content.banners(one.measured), *about.banners(one.run, one.truncated_bytes)]
         # what the sentence above says for all of them is not said again for each
         said += [f"{one.letter}: {words}" for words in own if not words.startswith(about.EMULATED)]
     return said

@@ -10,6 +10,7 @@ import numpy as np
 from analysis import units
 from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput, unseen, zeroes
 from analysis.measures.measured import Measured
+from analysis.measures.request_owners import Owners
 from analysis.reports import (
     about,
     area_content,
@@ -18,6 +19,7 @@ from analysis.reports import (
     filesystem_content,
     life_content,
     lock_content,
+    owner_content,
     seek_content,
     with_content,
 )
@@ -69,6 +71,19 @@ def where_time_went(run: Run, m: Measured) -> Section:
         )
     heads = ("<phase", "n", "s", "ops/s", "own MB/s", "app MB/s", "dev MB/s", "meta %", "seeks/s")
     section.tables.append(Table(heads, rows))
+    if owner_content.shared(m) is not None:
+        own = [
+            (
+                row.name,
+                _mb_s(row, row.own_device_bytes),
+                _mb_s(row, row.device_bytes),
+                units.rate(row.rate(row.own_seeks)),
+                units.rate(row.rate(row.seeks)),
+            )
+            for row in m.phase_rows
+        ]
+        own_heads = ("dev MB/s,\nworkload's", "&\neverybody's", "seeks/s,\nworkload's", "&\neverybody's")
+        section.tables.append(Table(("<phase", *own_heads), own))
     section.notes += [
         f"{row.name}: each phase's own rate, {units.mean(row.own_mb_s)} MB/s"
         for row in m.phase_rows
@@ -96,6 +111,55 @@ def where_time_went(run: Run, m: Measured) -> Section:
     return section
 
 
+def _by_class(run: Run, m: Measured) -> Table:
+    """Of a disk of the run's own."""
+    elapsed = m.window.elapsed_s
+    rows = []
+    for row in m.classes:
+        rows.append(
+            (
+                row.op,
+                row.class_ if row.bytes else "-",
+                units.count(row.requests),
+                units.bytes_(row.bytes),
+                units.rate(row.bytes / 1e6 / elapsed),
+                units.rate(row.requests / elapsed),
+                units.bytes_(row.bytes / row.requests),
+                # whose requests they are, another tool's trace does not say
+                units.percent(None if run.imported else row.in_workload / row.requests),
+                units.count(row.errors),
+            )
+        )
+    heads = ("<op", "<class", "requests", "bytes", "MB/s", "IOPS", "mean size", "own %", "errors")
+    return Table(heads, rows)
+
+
+def _own_and_all(m: Measured, owners: Owners) -> Table:
+    """Of a disk that others use too: the workload's beside everybody's."""
+    elapsed = m.window.elapsed_s
+    rows = []
+    for row in m.classes:
+        requests, size, _ = owners.own(row.op, row.class_)
+        rows.append(
+            (
+                row.op,
+                row.class_ if row.bytes else "-",
+                units.count(requests),
+                units.count(row.requests),
+                units.bytes_(size),
+                units.bytes_(row.bytes),
+                units.rate(size / 1e6 / elapsed),
+                units.rate(row.bytes / 1e6 / elapsed),
+                units.rate(requests / elapsed),
+                units.rate(row.requests / elapsed),
+                units.bytes_(size / requests if requests else None),
+                units.count(row.errors),
+            )
+        )
+    heads = ("<op", "<class", "requests,\nown", "&\nall", "bytes,\nown", "&\nall", "MB/s,\nown", "&\nall")
+    return Table((*heads, "IOPS,\nown", "&\nall", "mean size,\nown", "&errors,\nall"), rows)
+
+
 def throughput_definition(m: Measured) -> str:
     """What the figures are, and what their mark means if they are marked."""
     return throughput.DEFINITION + (f" {unseen.DEFINITION}" if m.app_unseen else "")
@@ -119,33 +183,22 @@ def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
         section.facts.append(("device", words))
         section.definition = throughput_definition(m)
         return section
-    rows = []
-    for row in m.classes:
-        rows.append(
-            (
-                row.op,
-                row.class_ if row.bytes else "-",
-                units.count(row.requests),
-                units.bytes_(row.bytes),
-                units.rate(row.bytes / 1e6 / elapsed),
-                units.rate(row.requests / elapsed),
-                units.bytes_(row.bytes / row.requests),
-                # whose requests they are, another tool's trace does not say
-                units.percent(None if run.imported else row.in_workload / row.requests),
-                units.count(row.errors),
-            )
-        )
-    heads = ("<op", "<class", "requests", "bytes", "MB/s", "IOPS", "mean size", "own %", "errors")
-    section.tables.append(Table(heads, rows))
+    owners = owner_content.shared(m)
+    section.tables.append(_by_class(run, m) if owners is None else _own_and_all(m, owners))
     sums = {
         c: sum(r.bytes for r in m.classes if r.class_ == c and r.op in throughput.OPS)
         for c in throughput.CLASSES
     }
     share = throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
     device = sum(r.bytes for r in m.classes if r.op in throughput.OPS)
-    section.notes.append(f"metadata share: {units.percent(share)} %")
+    everybodys = "" if owners is None else ", everybody's"
+    section.notes.append(f"metadata share{everybodys}: {units.percent(share)} %")
     if m.app_bytes is not None and not m.app_unseen and (app := sum(m.app_bytes.values())):
-        section.notes.append(f"device bytes / application bytes: {units.figures(device / app)}")
+        if owners is None:
+            section.notes.append(f"device bytes / application bytes: {units.figures(device / app)}")
+        else:
+            own = sum(owners.own(op)[1] for op in throughput.OPS)
+            section.notes.append(f"own device bytes / application bytes: {units.figures(own / app)}")
     for op in throughput.OPS:
         told = m.disk_counters.get(f"{op}_bytes")
         if told is not None and m.disk_bytes is not None:
@@ -153,7 +206,12 @@ def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
             how = "as traced" if told == seen else f"traced {seen:,} B, difference {seen - told:+,} B"
             whose = "the first disk's" if m.devices else "the device's"
             section.notes.append(f"{whose} own counter, {op}: {told:,} B; {how}")
-    section.definition = throughput_definition(m) + " own: submitted from the workload's cgroup."
+    section.notes += owner_content.private_notes(m)
+    section.definition = throughput_definition(m) + (
+        " own: submitted from the workload's cgroup."
+        if owners is None
+        else f" own: the workload's, see {owner_content.TITLE.lower()}; all: everybody's."
+    )
     if (block := tables.block) is not None and (found := zeroes.zeroers(block)):
         section.notes.append(_zeroes_words(found))
         section.definition += f" {zeroes.DEFINITION}."
@@ -195,6 +253,16 @@ def devices_section(run: Run, m: Measured) -> Section:
     return section
 
 
+SEEKS_OWN = ("seeks,\nown", "&\nall", "seeks/s,\nown", "&\nall")
+
+
+def _own_seeks(owners: Owners, name: str) -> int:
+    """The workload's seeks of a row: of all, an operation or a class."""
+    if name in throughput.OPS:
+        return owners.own(op=name)[2]
+    return owners.own(class_=None if name == "all" else name)[2]
+
+
 def seeks_section(run: Run, m: Measured) -> Section:
     """How many, how often, how far."""
     section = Section("Seeks", mark=about.mark(run, "block"))
@@ -203,14 +271,18 @@ def seeks_section(run: Run, m: Measured) -> Section:
         return section
     elapsed = m.window.elapsed_s
     names = [n for n in m.seek_summaries if m.seek_summaries[n].requests]
+    owners = owner_content.shared(m)
     counts, distances = [], []
     for name in names:
         s = m.seek_summaries[name]
+        own = () if owners is None else (_own_seeks(owners, name),)
         counts.append(
             (
                 name,
                 units.count(s.requests),
+                *(units.count(seeks) for seeks in own),
                 units.count(s.seeks),
+                *(units.rate(seeks / elapsed) for seeks in own),
                 units.rate(s.seeks / elapsed),
                 units.percent(s.share(s.seeks)),
                 units.percent(s.share(s.sequential)),
@@ -224,9 +296,9 @@ def seeks_section(run: Run, m: Measured) -> Section:
         section.notes.append("no reads or writes with data: nothing can seek")
         section.definition = seeks.DEFINITION
         return section
-    near = ("near ahead %", "near back %")
-    heads = ("<of", "requests", "seeks", "seeks/s", "seek %", "sequential %", *near)
-    section.tables.append(Table(heads, counts))
+    columns = ("seeks", "seeks/s") if owners is None else SEEKS_OWN
+    near = ("near ahead %", "near back %") if owners is None else ("near\nahead %", "near\nback %")
+    section.tables.append(Table(("<of", "requests", *columns, "seek %", "sequential %", *near), counts))
     if distances:
         signed = [f"p{p:g}" for p in seeks.SIGNED_PERCENTS]
         absolute = [f"|p{p:g}|" if p < 100 else "|max|" for p in seeks.ABSOLUTE_PERCENTS]
@@ -244,6 +316,8 @@ def seeks_section(run: Run, m: Measured) -> Section:
         seeks.DEFINITION + " |p|: of the distance without its sign. %: of the requests with one before"
         " them; a device's first has none."
     )
+    if owners is not None:
+        section.definition += " own: the seeks of the workload's requests; all other figures are everybody's."
     return section
 
 
@@ -253,11 +327,18 @@ def latency_section(run: Run, m: Measured) -> Section:
     if m.moves is None:
         section.absent = run.absent("block")
         return section
-    rows = []
+    owners = owner_content.shared(m)
+    groups: list[tuple[str, Sequence[latency.LatencyRow]]] = []
     for (op, class_), found in m.latency_rows.items():
-        for i, row in enumerate(found):
+        if owners is None or class_:
+            groups.append((f"  {class_}" if class_ else op, found))
+        else:
+            groups += [(f"{op}, own", owners.latency.get(op, ())), (f"{op}, everybody's", found)]
+    rows = []
+    for name, stages in groups:
+        for i, row in enumerate(stages):
             first = i == 0
-            label = (op if not class_ else f"  {class_}") if first else ""
+            label = name if first else ""
             rows.append(
                 (label, row.stage, units.count(row.count) if first else "", *(units.ns(v) for v in row.at_ns))
             )
@@ -379,20 +460,20 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
     """The whole report's content."""
     return Document(
         title=headline(run, m),
-        banners=about.banners(run, tables.truncated_bytes),
+        banners=[*owner_content.banners(m), *about.banners(run, tables.truncated_bytes)],
         sections=[
             about.what_was_run(run, m),
             where_time_went(run, m),
+            *owner_content.sections(run, m),
             *filesystem_content.sections(run, m),
             *figure_content.sections(run, tables, m.matrix),
             throughput_section(run, tables, m),
             *([devices_section(run, m)] if m.devices else []),
             seeks_section(run, m),
             *seek_content.sections(run, tables, m),
-            *area_content.sections(run, m),
+            *owner_content.of_everybody(m, area_content.sections(run, m)),
             latency_section(run, m),
-            queue_section(run, m),
-            *life_content.sections(run, m),
+            *owner_content.of_everybody(m, [queue_section(run, m), *life_content.sections(run, m)]),
             *lock_content.sections(run, tables, m),
             calls_section(run, m),
             *cpu_content.sections(run, m),

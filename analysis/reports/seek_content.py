@@ -6,7 +6,7 @@ from __future__ import annotations
 from analysis import units
 from analysis.measures import files, seek_cost, seekers, streams
 from analysis.measures.measured import Measured
-from analysis.reports import about
+from analysis.reports import about, owner_content
 from analysis.reports.document import Section, Table
 from analysis.run import Run
 from analysis.tables.load import Tables
@@ -127,7 +127,7 @@ def files_section(run: Run, tables: Tables, m: Measured) -> Section:
     if not found.rows:
         section.absent = "no read or write was of a known inode"
         return section
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             r.path if r.path is not None else "-",
             str(r.ino),
@@ -140,7 +140,14 @@ def files_section(run: Run, tables: Tables, m: Measured) -> Section:
         )
         for r in found.rows
     ]
-    heads = ("<path", "inode", "requests", "bytes", "seeks", "of all %", "seq. %", "stream %")
+    heads: tuple[str, ...] = (
+        "<path", "inode", "requests", "bytes", "seeks", "of all %", "seq. %", "stream %"
+    )  # fmt: skip
+    if owner_content.shared(m) is not None:
+        heads = ("<path", "<whose", *heads[1:])
+        rows = [
+            (row[0], owner_content.WORDS[r.owner], *row[1:]) for row, r in zip(rows, found.rows, strict=True)
+        ]
     section.tables.append(Table(heads, rows, least_left=16))
     life_of = [
         (
@@ -178,7 +185,6 @@ def sections(run: Run, tables: Tables, m: Measured) -> list[Section]:
         return []
     return [
         seekers_section(run, m),
-        streams_section(run, m),
-        order_section(run, m),
+        *owner_content.of_everybody(m, [streams_section(run, m), order_section(run, m)]),
         files_section(run, tables, m),
     ]

@@ -40,6 +40,14 @@ COLUMNS = (
         if_missing=0,
     ),
     Column("dev", "int", "major<<20|minor", "the device"),
+    Column(
+        "sb_dev",
+        "int",
+        "major<<20|minor",
+        "the file system: the inode's super block, else the partition or disk it was sent to; null: unknown",
+        zero_is_null=True,
+        if_missing=0,
+    ),
     Column("sector", "int", "512 B sectors", "first sector"),
     Column("bytes", "int", "bytes", "length; a flush has 0"),
     Column("op", "word", "", "read, write, discard, flush, ..."),
@@ -50,6 +58,21 @@ COLUMNS = (
     Column("tgid", "int", "", "submitting process"),
     Column("comm", "text", "", "name of the submitting thread"),
     Column("in_workload", "bool", "", "submitted from the workload's cgroup"),
+    Column(
+        "submitter",
+        "word",
+        "",
+        "workload (a task of it), kernel_thread, upper_device (a kernel thread serving a device that lies on"
+        " this one), recorder (Seekmeter's), other (any other process) or unknown",
+        if_missing="unknown",
+    ),
+    Column(
+        "charged",
+        "word",
+        "",
+        "whose memory cgroup a written-back page is charged to: workload, other or unknown",
+        if_missing="unknown",
+    ),
     Column("error", "int", "errno", "0: none"),
     Column("merges", "int", "", "bios merged into it, beyond the first"),
     Column("requeues", "int", "", "times the driver gave it back"),
@@ -208,6 +231,11 @@ def _journal_extents(run: Run) -> list[tuple[int, int]]:
     return sorted(extents)
 
 
+def _no_words(_: str) -> Words | None:
+    """Of a table that was not read from a file."""
+    return None
+
+
 @dataclass(frozen=True)
 class Block:
     """The block table as numpy columns (nanoseconds, bytes, sectors), as narrow as may be.
@@ -233,6 +261,7 @@ class Block:
     lasting: npt.NDArray[np.bool_]
     read: Callable[[str], Ints | None]  # a column by name; None: all are null
     kept: dict[str, Ints | None] = field(default_factory=dict)
+    read_words: Callable[[str], Words | None] = _no_words  # one of words; None: there is no such
 
     def rare(self, name: str) -> Ints | None:
         """A column that is in memory from its first use until let_go(), which another thread may do."""
@@ -328,6 +357,16 @@ def _rare(stored: Stored) -> Callable[[str], Ints | None]:
     return read
 
 
+def _rare_words(stored: Stored) -> Callable[[str], Words | None]:
+    def read(name: str) -> Words | None:
+        try:
+            return stored.words(name)
+        except TableError as error:
+            raise ReportError(f"{error}; remove tables/block.parquet and report again") from None
+
+    return read
+
+
 def _as_one(values: Ints) -> Ints:
     """A column that is the same in all rows, in the memory of one."""
     if values.size and bool((values == values[0]).all()):
@@ -374,4 +413,5 @@ def from_stored(stored: Stored) -> Block:
         timed=timed,
         lasting=lasting,
         read=_rare(stored),
+        read_words=_rare_words(stored),
     )

@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define NS_PER_MS	1000000ULL
 #define DEFAULT_SOURCES "block,locks,calls,counters"
@@ -106,6 +107,7 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "out", required_argument, NULL, 'o' },
 		{ "disk", required_argument, NULL, 'd' },
 		{ "cgroup", required_argument, NULL, 'g' },
+		{ "memory-cgroup", required_argument, NULL, 'y' },
 		{ "target-dev", required_argument, NULL, 't' },
 		{ "target-path", required_argument, NULL, 'm' },
 		{ "bin-ms", required_argument, NULL, 'b' },
@@ -118,6 +120,7 @@ int options_parse(int argc, char **argv, struct options *options)
 	};
 	const char *collect = NULL;
 	unsigned int major, minor;
+	struct stat status;
 	char *end;
 	int word;
 
@@ -136,6 +139,11 @@ int options_parse(int argc, char **argv, struct options *options)
 			options->cgroup_fd = open(optarg, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 			if (options->cgroup_fd < 0)
 				return fail(optarg, strerror(errno));
+			break;
+		case 'y':
+			if (stat(optarg, &status))
+				return fail(optarg, strerror(errno));
+			options->memory_cgroup_id = status.st_ino;
 			break;
 		case 't':
 			if (sscanf(optarg, "%u:%u", &major, &minor) != 2)

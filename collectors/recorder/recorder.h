@@ -34,7 +34,9 @@ struct options {
 	int out_fd; /* directory the tables go to */
 	struct disk disks[MAX_DEVS];
 	int disk_count;
-	int cgroup_fd;	     /* cgroup2 directory of the workload; -1: everything is the workload */
+	int cgroup_fd; /* cgroup2 directory of the workload; -1: everything is the workload */
+	/* Inode of the directory that the workload's memory is charged to; 0: none of its own, or nobody asks. */
+	uint64_t memory_cgroup_id;
 	uint64_t bin_ns;     /* length of a time bin */
 	bool probe;	     /* load and attach to see whether it works; nothing is kept */
 	uint32_t target_dev; /* st_dev of the file system under test, kernel encoding; 0: none */

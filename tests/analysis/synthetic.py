@@ -46,6 +46,12 @@ BLOCK: Sequence[Field] = (
     ("comm", "16s", "char", 16, None),
 )
 OLD_BLOCK = tuple(column for column in BLOCK if column[0] != "end_by_ns")  # before ends had bounds
+NEW_BLOCK = (  # since it is told who submitted a request, and to which file system
+    *BLOCK,
+    ("sb_dev", "I", "u32", 1, None),
+    ("submitter", "B", "u8", 1, "block_submitter"),
+    ("charged", "B", "u8", 1, "block_charged"),
+)
 TRACED_BLOCK = (  # as the reader of block traces writes it
     *BLOCK,
     ("get_request_ns", "Q", "u64", 1, None),
@@ -171,6 +177,10 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
     "block_class": dict(enumerate(["unknown", "data", "metadata", "journal"])),
     "block_flag": {1: "sync", 2: "meta", 4: "fua", 8: "preflush", 16: "ahead", 32: "prio"},
     "block_queue_source": {0: "bio", 1: "request"},
+    "block_submitter": dict(
+        enumerate(["unknown", "workload", "kernel_thread", "upper_device", "recorder", "other"])
+    ),
+    "block_charged": dict(enumerate(["unknown", "workload", "other"])),
     "lock_kind": dict(
         enumerate(["spinlock", "rwlock", "mutex", "rwsem", "percpu_rwsem", "rtmutex", "semaphore", "unknown"])
     ),
@@ -203,6 +213,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "comm": b"worker",
         "pid": 100,
         "tgid": 100,
+        "charged": "unknown",
     },
     "plug": {"comm": b""},
     "lock_wait": {
@@ -263,6 +274,8 @@ def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]], fields: Sequence[Fi
     rows = list(rows)
     if table == "block" and any("get_request_ns" in row for row in rows):
         fields = TRACED_BLOCK
+    if table == "block" and any("submitter" in row for row in rows):
+        fields = NEW_BLOCK
     if table == "lock_wait" and any("waiter" in row for row in rows):
         fields = NEW_LOCK_WAIT
     if table == "call" and any("length_ns" in row for row in rows):
