@@ -108,6 +108,7 @@ class Session:
         if not words.collect:
             self.say("record", "nothing (COLLECT=none)")
             if not words.beside:
+                self.run.begin()
                 return
         with self.step("record", " ".join(words.collect), "attach_s") if words.collect else nullcontext():
             if "blktrace" in words.collect:
@@ -136,6 +137,7 @@ class Session:
             self.run.facts["blktrace"] = self._blktrace.facts
         if self._perf is not None:
             self.run.facts["perf"] = self._perf.facts
+        self.run.begin()
         self.run.write()
 
     def retarget(self, dev: str) -> None:
@@ -282,16 +284,22 @@ def first_facts(run: RunDirectory, words: Words) -> None:
 def kept(session: Session, janitor: Janitor) -> Iterator[None]:
     """Whatever happens inside, run.json says how it ended. Raises RunFailed for what the user should know.
 
-    If nothing can be said any more (kill -9), sweep() says it at the next start. Interrupts are held before
-    it and after it.
+    Interrupted before anything was recorded there is no run: its directory goes, and RunError is raised. If
+    nothing can be said any more (kill -9), sweep() says it at the next start. Interrupts are held before it
+    and after it.
     """
     run = session.run
+    is_run = True
     try:
         (janitor.session_dir / "run").write_text(json.dumps(str(run.path)))
         interrupts.release()
         yield
     except KeyboardInterrupt:
         run.facts["state"] = "interrupted"
+        is_run = run.is_begun or not run.is_ours
+        if not is_run:
+            text = f"interrupted before anything was recorded: {run.path} is removed, everything is put back"
+            raise RunError(text) from None
         raise RunFailed("interrupted; everything is put back", 1, run.path) from None
     except UserError as error:
         if run.facts["state"] == "running":
@@ -312,4 +320,7 @@ def kept(session: Session, janitor: Janitor) -> Iterator[None]:
         raise RunFailed(text, 1, run.path) from None
     finally:
         interrupts.hold()
-        run.finish()
+        if is_run:
+            run.finish()
+        else:
+            run.discard()

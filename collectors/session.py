@@ -325,7 +325,7 @@ def _run_workload(
         progress.end()
     session.workload_pid = ended.pid
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
-    run.facts["workload"]["exit_status"] = ended.status
+    run.facts["workload"] |= {"exit_status": ended.status, "interrupted": ended.interrupted}
     own_phases += server.served
     if len(run.phases.read_bytes().splitlines()) == own_phases:  # it marked none: the whole of it is one
         run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns, from_ns, until_ns)

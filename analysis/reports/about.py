@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -93,6 +94,26 @@ def _cut(words: str) -> str:
     return words if len(words) <= 300 else words[:297] + "..."
 
 
+def how_it_ended(run: Run) -> str:
+    """How the workload ended: "exit status 0", "signal 11 (SIGSEGV)", "interrupted"; empty if nobody saw it.
+
+    Runs of before it was written down tell an interrupt by their state: the session itself ended the workload
+    then, by SIGTERM, or by SIGKILL if that did not help.
+    """
+    status = run.int_("workload", "exit_status")
+    if status is None:
+        return ""
+    stated = dig(run.facts, "workload", "interrupted")
+    if stated is True or (stated is None and run.state == "interrupted" and status in (-15, -9)):
+        return "interrupted"
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:  # another machine's, or nonsense
+        return f"signal {-status}"
+
+
 def banners(
     run: Run, truncated_bytes: Mapping[str, int], collectors: Collection[str] | None = None
 ) -> list[str]:
@@ -109,9 +130,11 @@ def banners(
         said.append("the recorder did not finish properly: figures cover what it had written")
     if words := filesystem_content.damage(run):
         said.append(words)
-    exit_status = run.int_("workload", "exit_status")
-    if exit_status:
-        said.append(f"the workload failed with exit status {exit_status}")
+    ended = how_it_ended(run)
+    if ended == "interrupted":
+        said.append("the workload was interrupted (^C or a signal): it did not come to its end")
+    elif ended and ended != "exit status 0":
+        said.append(f"the workload failed with {ended}")
     for table, size in truncated_bytes.items():
         said.append(f"{table}: the recording ends in half a record ({size} bytes left out)")
     return said + marked_losses(run, collectors)
@@ -145,7 +168,7 @@ def what_was_run(run: Run, measured: Measured) -> Section:
         f"threads {s}" if (s := run.text("workload", "threads")) else "",
         f"memory limit {units.bytes_(m)}" if (m := run.int_("workload", "mem_bytes")) else "",
         f"CPU limit {c}" if (c := run.text("workload", "cpus")) else "",
-        f"exit status {e}" if (e := run.text("workload", "exit_status")) else "",
+        how_it_ended(run),
     )
     fact("workload", workload)
     fact("argv", " ".join(run.words("workload", "argv")))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from analysis import units
 from analysis.devices import stated
 from analysis.measures.compared import Compared
-from analysis.reports.about import device_words, join, vm_words
+from analysis.reports.about import device_words, how_it_ended, join, vm_words
 from analysis.reports.filesystem_content import verdict
 from analysis.run import Run, clean, dig
 
@@ -51,7 +51,7 @@ def facts(run: Run) -> dict[str, str]:
         "seed": run.text("workload", "seed"),
         "command": re.sub(r" OUT=('[^']*'|\S+)", "", run.text("command")),
         "state": run.text("state"),
-        "exit status": run.text("workload", "exit_status"),
+        "workload ended": how_it_ended(run),
         "argv": plain(run, " ".join([*(os.path.basename(word) for word in argv[:1]), *argv[1:]])),
         "memory limit": units.bytes_(m) if (m := run.int_("workload", "mem_bytes")) else "",
         "CPU limit": run.text("workload", "cpus"),
