@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The plan: all its lines, what it checks, and that it changes nothing."""
 
-import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -171,24 +169,3 @@ def test_packages_for_setup() -> None:
     wrong = ask("FS=xfss")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("seekmeter: FS=xfss") and "did you mean xfs" in wrong.stderr
-
-
-@needs_root
-@pytest.mark.parametrize("name", [name for name in catalog.names() if catalog.load(name).program == "fio"])
-def test_the_fio_workloads_run_and_report(name: str, tmp_path: Path) -> None:
-    seconds = (
-        ("--runtime=1",) if any("runtime" in word for word in catalog.load(name).scales["quick"].args) else ()
-    )
-    decided = plan(trial=False, FS="ext4", WL=name, SCALE="quick", ARGS=shlex.join(["--size=16M", *seconds]))
-    raw = tmp_path / "raw"
-    raw.mkdir()
-    work = tmp_path / "work dir"
-    work.mkdir()
-    subprocess.run(
-        decided.command_in(work, raw), cwd=work, check=True, capture_output=True, env={**os.environ}
-    )
-    job = json.loads((raw / "fio.json").read_text())["jobs"][0]
-    assert job["error"] == 0
-    assert job["read"]["io_bytes"] + job["write"]["io_bytes"] > 0
-    [size] = [path.stat().st_size for path in work.iterdir()]
-    assert 0 < size <= 16 << 20
