@@ -23,6 +23,7 @@ class Place:
     kind: str  # ext4
     source: str  # /dev/vda1
     line: str  # what the kernel says of the mount
+    mount_point: str
 
 
 def whole_disk(name: str) -> str:
@@ -63,7 +64,7 @@ def under(directory: Path) -> Place:
         device = (Path("/sys/dev/block") / mount.dev).resolve().name
     disk = whole_disk(device) if device is not None else None
     line = f"{mount.source} {mount.target} {mount.kind} {mount.options},{mount.super_options}"
-    return Place(disk, device, mount.dev, mount.kind, mount.source, line)
+    return Place(disk, device, mount.dev, mount.kind, mount.source, line, mount.target)
 
 
 def served_by(place: Place) -> dict[str, object]:

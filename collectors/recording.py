@@ -274,6 +274,8 @@ def first_facts(run: RunDirectory, words: Words) -> None:
         collect=list(words.collect),
         start_realtime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         clock=facts.clock(),
+    if words.name is not None:
+        run.facts["name"] = words.name
         kernel=facts.of_kernel(),
         machine={**run.facts.get("machine", {}), **facts.of_machine()},
         tools=run.facts.get("tools") or facts.of_tools(),

@@ -276,6 +276,7 @@ def _look_at_directory(session: Session, directory: Path) -> tuple[list[str], st
         filesystem={
             "name": place.kind,
             "proc_mounts": place.line,
+            "mount_point": place.mount_point,
             "geometry": {"journal": []},
             **blockdev.served_by(place),
         },

@@ -23,7 +23,7 @@ def watch(words: Words) -> Path:
     assert words.dev is not None
     disk = blockdev.whole_disk(words.dev)
     interrupts.hold()  # until kept() sees to the run directory
-    run = RunDirectory(f"watch-{disk}", words.out, owner())
+    run = RunDirectory(words.name or f"watch-{disk}", words.out, owner())
     session = Session(run)
     with Janitor() as janitor, kept(session, janitor):
         try:

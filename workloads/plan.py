@@ -62,7 +62,9 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """What the run directory is called after the time: ext3-compilebench."""
+        """What the run directory is called after the time: NAME=, or ext3-compilebench."""
+        if self.words.name is not None:
+            return self.words.name
         fs = self.filesystem.name if self.filesystem else "dir"
         return f"{fs}-{self.workload.name if self.workload else 'cmd'}"
 

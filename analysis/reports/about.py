@@ -80,15 +80,6 @@ def imported_words(run: Run) -> str:
     )
 
 
-def run_title(run: Run) -> str:
-    """File system and workload, or the run's name."""
-    workload = run.text("workload", "name")
-    variant = run.text("workload", "variant")
-    parts = [run.text("filesystem", "name"), f"{workload}:{variant}" if variant else workload]
-    title = " · ".join(part for part in parts if part) or run.name
-    return title if len(title) <= 60 else title[:57] + "..."
-
-
 def _cut(words: str) -> str:
     """At most 300 characters; "Warnings and gaps" has all of them."""
     return words if len(words) <= 300 else words[:297] + "..."

@@ -40,6 +40,7 @@ def facts(run: Run) -> dict[str, str]:
     variant = run.text("workload", "variant")
     argv = run.words("workload", "argv")
     found = {
+        "name": run.text("name"),
         "file system": run.text("filesystem", "name"),
         "option set": run.text("filesystem", "options"),
         "workload": run.text("workload", "name") + (f":{variant}" if variant else ""),
@@ -49,7 +50,7 @@ def facts(run: Run) -> dict[str, str]:
         "scheduler": run.text("device", "scheduler"),
         "scale": run.text("workload", "scale"),
         "seed": run.text("workload", "seed"),
-        "command": re.sub(r" OUT=('[^']*'|\S+)", "", run.text("command")),
+        "command": re.sub(r" (OUT|NAME)=('[^']*'|\"[^\"]*\"|[^\s'\"])+", "", run.text("command")),
         "state": run.text("state"),
         "workload ended": how_it_ended(run),
         "argv": plain(run, " ".join([*(os.path.basename(word) for word in argv[:1]), *argv[1:]])),
@@ -138,6 +139,7 @@ def tags(runs: Sequence[Compared]) -> list[str]:
     every = [facts(one.run) for one in runs]
     said: list[str] = [""] * len(runs)
     for name in (
+        "name",
         "file system",
         "option set",
         "workload",

@@ -20,6 +20,7 @@ from analysis.reports import (
     lock_content,
     seek_content,
     with_content,
+    titles,
 )
 from analysis.reports.document import Document, Section, Table
 from analysis.run import Run
@@ -351,17 +352,10 @@ def correlation_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def headline(run: Run, m: Measured) -> str:
-    """The run in one line."""
-    parts = [run.text("filesystem", "name"), run.text("workload", "name")]
-    name = " ".join(part for part in parts if part) or run.name
-    return f"Seekmeter: {name}, {units.seconds(m.window.work_s)} s"
-
-
 def make_document(run: Run, tables: Tables, m: Measured) -> Document:
     """The whole report's content."""
     return Document(
-        title=headline(run, m),
+        title=titles.headline(run, m.window.work_s),
         banners=about.banners(run, tables.truncated_bytes),
         sections=[
             about.what_was_run(run, m),

@@ -29,9 +29,10 @@ from analysis.__main__ import main
 from analysis.figures import iograph, style
 from analysis.measures.measured import measure
 from analysis.report import subtitle
-from analysis.reports.about import banners, how_it_ended, run_title
+from analysis.reports.about import banners, how_it_ended
 from analysis.reports.content import make_document
 from analysis.reports.text import render
+from analysis.reports.titles import run_title
 from analysis.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, collector, decaying_ext3, request, run_json

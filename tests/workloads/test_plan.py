@@ -74,6 +74,10 @@ def test_the_users_own_command_is_one_argument() -> None:
     assert plan(job="plan", DIR="/", CMD=braces).command_in(Path("/x"), Path("/y"))[2] == braces
 
 
+def test_a_run_with_a_name_is_called_so() -> None:
+    assert plan(job="plan", FS="ext4", CMD="true", SIZE="64M", NAME="nightly 8k").name == "nightly 8k"
+
+
 def test_a_directory_is_never_formatted() -> None:
     decided = plan(job="plan", DIR="/", CMD="true")
     assert (decided.filesystem, decided.mkfs_argv, decided.disk) == (None, (), "none")

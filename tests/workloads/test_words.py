@@ -70,6 +70,12 @@ def test_collect(text: str, collectors: tuple[str, ...]) -> None:
     assert parse(**TRACE, COLLECT=text).collect == collectors
 
 
+def test_a_name() -> None:
+    assert parse(**TRACE, NAME=" größe 8k, try 2 ").name == "größe 8k, try 2"
+    assert parse("watch", DEV=os.listdir("/sys/class/block")[0], NAME="x").name == "x"
+    assert parse(**TRACE).name is None
+
+
 def test_cpus() -> None:
     allowed = sorted(os.sched_getaffinity(0))
     assert parse(**TRACE, CPUS=str(len(allowed))).cpus == tuple(allowed)
@@ -85,6 +91,9 @@ def test_cpus() -> None:
         ({"FS": "yfs"}, "xfs"),
         ({"FS": "ext3:btrfs2008"}, "did you mean btrfs2007"),
         ({"FS": "ext3:"}, "has no options named ''"),
+        ({"NAME": "x" * 41}, "NAME has 41 characters: at most 40"),
+        ({"NAME": "two\nlines"}, "NAME has a line break or a control character"),
+        ({"NAME": " "}, "NAME is empty"),
         ({"WL": "fio-seqwrit"}, "did you mean fio-seqwrite"),
         ({"WL": "fio-seqwrite:fast"}, "has no variant 'fast'"),
         ({"ARGS": "'open"}, "ARGS='open cannot be split"),
