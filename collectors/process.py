@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from collectors import interrupts
+from collectors import excerpt, interrupts
 from collectors.privilege import Owner, caller_environment
 from collectors.terminal import tell
 from workloads.cgroups import WorkloadCgroup
@@ -30,6 +31,8 @@ class Ended:
     status: int  # exit status, or minus the signal
     interrupted: bool
     pid: int  # of its first process
+    last_lines: list[str]  # of its output, as far as they lie near the end
+    output: Mapping[str, Any]  # what run.json keeps of its output
 
 
 def run(
@@ -55,7 +58,9 @@ def run(
             os.setuid(run_as.uid)
 
     ours = {os.fsencode(name): os.fsencode(text) for name, text in environment.items()}
-    with output.open("wb") as file:
+    # Read again at the end by this descriptor: by then something else may have its name.
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND
+    with os.fdopen(os.open(output, flags, 0o644), "r+b") as file:
         start_ns = time.monotonic_ns()
         try:
             process = subprocess.Popen(
@@ -85,7 +90,15 @@ def run(
                 process.wait()
         end_ns = time.monotonic_ns()
         cgroup.kill()  # what it left running in the background would go on writing
-    return Ended(start_ns, end_ns, process.returncode, interrupted, process.pid)
+        return Ended(
+            start_ns,
+            end_ns,
+            process.returncode,
+            interrupted,
+            process.pid,
+            excerpt.tail(file),
+            excerpt.shown(file),
+        )
 
 
 class Progress:

@@ -2,6 +2,7 @@
 """What trace and watch share: a run directory being filled, the recorder's start and stop, how a run ends."""
 
 import json
+import os
 import time
 import traceback
 from collections.abc import Iterator
@@ -133,12 +134,17 @@ class Session:
             if source["state"] != "on":
                 self.say("", f"{name} is off: {source['why']} ({source['remedy']})")
         self.run.facts["clock"]["record_start_ns"] = ready_ns
+        self.run.facts["own_processes"] = facts.own_processes(self.own_pids())
         if self._blktrace is not None:
             self.run.facts["blktrace"] = self._blktrace.facts
         if self._perf is not None:
             self.run.facts["perf"] = self._perf.facts
         self.run.begin()
         self.run.write()
+
+    def own_pids(self) -> list[int]:
+        """Return the processes of ours that run beside the workload: this one and the recorder."""
+        return [os.getpid(), *([self.recorder.pid] if self.recorder is not None else [])]
 
     def retarget(self, dev: str) -> None:
         """Tell the recorder, if there is one, the number that the file system under test has from now on."""
@@ -268,14 +274,14 @@ def first_facts(run: RunDirectory, words: Words) -> None:
 
     Inside a virtual machine the host wrote down what only it knows: how the machine is made, and the tools.
     """
+    if words.name is not None:
+        run.facts["name"] = words.name
     run.add(
         command=words.command(),
         words=dict(words.given),
         collect=list(words.collect),
         start_realtime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         clock=facts.clock(),
-    if words.name is not None:
-        run.facts["name"] = words.name
         kernel=facts.of_kernel(),
         machine={**run.facts.get("machine", {}), **facts.of_machine()},
         tools=run.facts.get("tools") or facts.of_tools(),

@@ -11,7 +11,19 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from collectors import blockdev, borders, ending, facts, fsck, geometry, interrupts, paths, process, remount
+from collectors import (
+    blockdev,
+    borders,
+    ending,
+    facts,
+    fsck,
+    geometry,
+    interrupts,
+    others,
+    paths,
+    process,
+    remount,
+)
 from collectors.geometry import mounted
 from collectors.privilege import TREE, caller_environment, owner
 from collectors.recording import Session, first_facts, kept, sweep
@@ -155,7 +167,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     run.facts["state"] = "complete"
     run.facts["exit_status"] = 1
     if ended.status != 0:
-        why = ending.why(ended.status, run.raw / "workload.out")
+        why = ending.why(ended.status, ended.last_lines)
         raise RunError(f"the workload failed ({why}); what it did until then is recorded")
     if unsynced is not None:
         raise RunError(unsynced)
@@ -320,13 +332,21 @@ def _run_workload(
 
     output = run.raw / "workload.out"
     with session.step("", f"its output is in {output}", "workload_s"):
+        before = others.snapshot()
         from_ns = borders.cut(session.borders)
         ended = process.run(argv, directory, environment, output, cgroup, user, look)
         until_ns = borders.cut(session.borders)
+        after, cpu_ns = others.snapshot(), others.cgroup_cpu_ns(cgroup.v2_path)
         progress.end()
+    if cpu_ns is not None:
+        run.facts["others"] = others.compare(before, after, cpu_ns, session.own_pids())
     session.workload_pid = ended.pid
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
-    run.facts["workload"] |= {"exit_status": ended.status, "interrupted": ended.interrupted}
+    run.facts["workload"] |= {
+        "exit_status": ended.status,
+        "interrupted": ended.interrupted,
+        "output": {"file": "raw/workload.out", **ended.output},
+    }
     own_phases += server.served
     if len(run.phases.read_bytes().splitlines()) == own_phases:  # it marked none: the whole of it is one
         run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns, from_ns, until_ns)

@@ -152,7 +152,8 @@ def _correlations(
     elif "locks" in run.asked:
         others.append(("lock wait", None))
     if counter is not None or "counters" in run.asked:
-        others.append(("dirty pages", memory.level(counter, "mem.dirty_bytes", grid) if counter else None))
+        level = memory.level(counter, "mem.dirty_bytes", grid) if counter else None
+        others.append(("dirty pages, whole machine", level))
     return (
         correlation.meaningful(
             [

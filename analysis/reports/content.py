@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis import units
-from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput, zeroes
+from analysis.measures import calls, correlation, devices, latency, others, phases, seeks, throughput, zeroes
 from analysis.measures.measured import Measured
 from analysis.reports import (
     about,
@@ -18,9 +18,10 @@ from analysis.reports import (
     filesystem_content,
     life_content,
     lock_content,
+    output_content,
     seek_content,
-    with_content,
     titles,
+    with_content,
 )
 from analysis.reports.document import Document, Section, Table
 from analysis.run import Run
@@ -41,8 +42,28 @@ def _app_mb_s(row: phases.PhaseRow) -> str:
     )
 
 
-def where_time_went(run: Run, m: Measured) -> Section:
-    """One row per phase name: time, operations, throughput, metadata share, seeks."""
+def _others_words(run: Run, m: Measured, found: others.Others) -> str:
+    """What others on the machine did meanwhile, in one line."""
+    all_ns = m.window.work_s * 1e9 * (run.cpus or 0)
+    share = f" ({units.percent(found.cpu_ns / all_ns)} % of all CPUs)" if all_ns > 0 else ""
+    names = "".join(f", {name} {units.ns(cpu_ns)}" for name, cpu_ns in found.programs)
+    said = f"others meanwhile: other programs {units.ns(found.cpu_ns)} of CPU{share}{names};"
+    said += f" kernel threads, whoever they worked for, {units.ns(found.kernel_threads_cpu_ns)}"
+    if found.disk_bytes is None or not found.all_disk_bytes:
+        return said
+    share = units.percent(found.disk_bytes / found.all_disk_bytes)
+    return f"{said}; of this disk's bytes {share} % were asked for by programs outside the workload"
+
+
+def where_time_went(run: Run, tables: Tables, m: Measured) -> Section:
+    """One row per phase name: time, operations, throughput, metadata share, seeks; and what others did."""
+    section = _where_time_went(run, m)
+    if (found := others.measure_others(run, tables.block)) is not None:
+        section.notes.append(_others_words(run, m, found))
+    return section
+
+
+def _where_time_went(run: Run, m: Measured) -> Section:
     section = Section("Where the time went", mark=about.mark(run, "block", "calls"))
     if m.phase_rows is None:
         section.absent = "the workload marked no phases"
@@ -359,7 +380,8 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
         banners=about.banners(run, tables.truncated_bytes),
         sections=[
             about.what_was_run(run, m),
-            where_time_went(run, m),
+            where_time_went(run, tables, m),
+            *output_content.sections(run),
             *filesystem_content.sections(run, m),
             *figure_content.sections(run, tables, m.matrix),
             throughput_section(run, tables, m),
