@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run the workload: in its cgroup, in its directory, its output in a file, its progress on the terminal."""
+"""Run the workload: in its cgroup, in its directory, its output in a file."""
 
-import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +12,6 @@ from typing import Any
 
 from collectors import excerpt, interrupts
 from collectors.privilege import Owner, caller_environment
-from collectors.terminal import tell
 from workloads.cgroups import WorkloadCgroup
 from workloads.errors import MachineError
 
@@ -99,54 +96,3 @@ def run(
             excerpt.tail(file),
             excerpt.shown(file),
         )
-
-
-class Progress:
-    """What the user sees while the workload runs: one line, up to date on a terminal, sparse in a log."""
-
-    def __init__(self, phases: Path, est_seconds: float | None, log: Callable[[str], None]) -> None:
-        self._phases = phases
-        self._est_seconds = est_seconds
-        self._log = log
-        self._tty = sys.stderr.isatty()
-        self._said_seconds = 0.0
-        self._offset = phases.stat().st_size  # what is there is not of the workload
-        self._done: list[str] = []
-
-    def __call__(self, seconds: float) -> None:
-        """Show that the workload has run for so many seconds."""
-        every = 1.0 if self._tty else 10.0
-        if seconds - self._said_seconds < every:
-            return
-        self._said_seconds = seconds
-        self._read_phases()
-        remains = ""
-        if self._est_seconds is not None:
-            left = self._est_seconds - seconds
-            late = f", longer than the {self._est_seconds:.0f} s expected"
-            remains = f", about {left:.0f} s to go" if left > 0 else late
-        phase = f", {len(self._done)} phases done, last: {self._done[-1]}" if self._done else ""
-        line = f"  {'workload':<9} {seconds:.0f} s{remains}{phase}"
-        if self._tty:
-            tell(f"\r\x1b[K{line[:110]}", end="")
-        else:
-            tell(line)
-        self._log(line)
-
-    def end(self) -> None:
-        """Leave the line."""
-        if self._tty and self._said_seconds:
-            tell("\r\x1b[K", end="")
-
-    def _read_phases(self) -> None:
-        with self._phases.open("rb") as file:
-            file.seek(self._offset)
-            text = file.read(1 << 20)
-        whole, newline, _ = text.rpartition(b"\n")
-        self._offset += len(whole) + len(newline)
-        for line in whole.splitlines():
-            try:
-                name = json.loads(line)["name"]
-            except (ValueError, KeyError, TypeError):
-                continue
-            self._done.append("".join(c for c in str(name)[:40] if c.isprintable()))

@@ -46,6 +46,7 @@ class RunDirectory:
         try:
             self.recordings.mkdir(parents=True)
             self.phases.touch()
+            self.phases_begun.touch()
             self._spare.write_bytes(b"\xff" * _SPARE_BYTES)
         except OSError as error:
             shutil.rmtree(self.path, ignore_errors=True)  # a moment old, and ours
@@ -57,6 +58,7 @@ class RunDirectory:
         self.raw = self.path / "raw"
         self.recordings = self.raw / "recorder"
         self.phases = self.raw / "phases.jsonl"
+        self.phases_begun = self.raw / "phases_begun.jsonl"
         self.figures = self.raw / "figures.jsonl"
         self._spare = self.raw / ".spare"
 

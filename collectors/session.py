@@ -20,12 +20,14 @@ from collectors import (
     geometry,
     interrupts,
     others,
+    past,
     paths,
     process,
     remount,
 )
 from collectors.geometry import mounted
 from collectors.privilege import TREE, caller_environment, owner
+from collectors.progress import Estimate, Phases, Progress
 from collectors.recording import Session, first_facts, kept, sweep
 from collectors.rundir import RunDirectory
 from workloads import filesystems, mounts
@@ -308,6 +310,7 @@ def _run_workload(
     environment = {
         "SEEKMETER_DIR": str(directory),
         "SEEKMETER_PHASES": str(run.phases),
+        "SEEKMETER_PHASES_BEGUN": str(run.phases_begun),
         "SEEKMETER_FIGURES": str(run.figures),
         "SEEKMETER_SEED": str(plan.seed),
         "SEEKMETER_THREADS": str(plan.threads or 1),
@@ -323,7 +326,8 @@ def _run_workload(
         environment["PATH"] = f"{path}:{TREE}/build/generators"
     session.say("workload", plan.words.cmd if plan.words.cmd is not None else " ".join(argv))
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # nobody knows how slow
-    progress = process.Progress(run.phases, None if emulated else plan.est_seconds, session.log)
+    estimate = Estimate(None if emulated else plan.est_seconds, past.find(TREE / "runs", run.facts))
+    progress = Progress(Phases(run.phases, run.phases_begun), estimate, session.log)
 
     def look(seconds: float) -> None:
         progress(seconds)

@@ -102,8 +102,10 @@ static void lay_out(char **words, int count, const char *directory)
 	/* in the global section, so that it holds for every job behind it */
 	static const char *const before[] = { "--name=global", "--create_only=1", NULL };
 	uint64_t there = bytes_in(directory), bytes;
-	int64_t start_ns = now_ns(), end_ns;
+	int64_t start_ns, end_ns;
 
+	phase_announce("layout", now_ns());
+	start_ns = phase_begin();
 	run_fio(words, count, before, "/dev/null", "layout");
 	end_ns = now_ns();
 	bytes = bytes_in(directory);
@@ -250,6 +252,7 @@ static void measure(char **words, int count)
 	int64_t begin_ns, start_ns, end_ns;
 	struct total total;
 
+	phase_announce("measured", now_ns());
 	begin_ns = now_ns();
 	own_cpu_begin();
 	run_fio(words, count, before, json_path, "measured");
