@@ -74,8 +74,10 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     if GUEST not in os.environ:
         session.say("run", str(run.path))
     first_facts(run, plan.words)
-    for text in (*plan.warnings, *(f"left out: {option}: {why}" for option, why in plan.left_out.items())):
-        run.warn(text)
+    for text in plan.warnings:
+        session.warn(text)  # told before anything is done: ^C costs nothing yet
+    for option, why in plan.left_out.items():
+        run.warn(f"left out: {option}: {why}")
     disk: Disk | None = None
     target: remount.Target | None = None
     if plan.filesystem is not None:

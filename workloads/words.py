@@ -49,7 +49,7 @@ VARIABLES = {
     "RUN": "run directory to report or show (default runs/latest)",
     "LOCKS": "all: the report shows everybody's lock waits, not only the workload's and its file system's",
     "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
-    "RUNS": "run directories to compare, 2 to 16 of them, separated by blanks",
+    "RUNS": "run directories to compare, 2 to 16, separated by blanks; quotes around a name with blanks",
 }
 
 # Variables of the design that are not built yet. Refused, so that nobody thinks they did something.
@@ -404,7 +404,7 @@ def _name(text: str) -> dict[str, object]:
 
 
 def _runs(text: str) -> dict[str, object]:
-    chosen = tuple(text.split())
+    chosen = _shell_words("RUNS", text)  # quotes keep the blanks in a name
     if not 2 <= len(chosen) <= MOST_COMPARED:
         raise WordError(
             f"RUNS={text} names {len(chosen)} runs: give 2 to {MOST_COMPARED}, separated by blanks"

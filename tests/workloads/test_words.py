@@ -70,6 +70,10 @@ def test_collect(text: str, collectors: tuple[str, ...]) -> None:
     assert parse(**TRACE, COLLECT=text).collect == collectors
 
 
+def test_runs_with_blanks_in_their_names() -> None:
+    assert parse("compare", RUNS="'my runs/a b' runs/c*").runs == ("my runs/a b", "runs/c*")
+
+
 def test_a_name() -> None:
     assert parse(**TRACE, NAME=" größe 8k, try 2 ").name == "größe 8k, try 2"
     assert parse("watch", DEV=os.listdir("/sys/class/block")[0], NAME="x").name == "x"
@@ -201,6 +205,7 @@ def test_wrong_words(given: dict[str, str], says: str) -> None:
         ("import", {"TRACE": "traces/sda", "RUN": "runs/a"}, "RUN does not fit the job import"),
         ("report", {"TRACE": "traces/sda"}, "TRACE is for import"),
         ("compare", {"RUNS": "runs/a"}, "names 1 runs: give 2 to 16"),
+        ("compare", {"RUNS": "runs/it's runs/b"}, "cannot be split into words: no closing quotation"),
         ("compare", {"RUNS": " ".join("abcdefghijklmnopq")}, "names 17 runs"),
         ("trce", {}, "did you mean trace"),
     ],
