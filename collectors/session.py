@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from collectors import (
     blockdev,
@@ -87,7 +88,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     else:
         assert plan.directory is not None
         directory = plan.directory
-        disks, target_dev = _look_at_directory(session, directory)
+        disks, target_dev = _look_at_directory(session, directory, plan.words.dev)
     if plan.workload is None:  # the user's own command, as the user, who must get at what is in there
         os.chmod(janitor.session_dir, 0o711)
         os.chmod(janitor.session_dir.parent, 0o711)
@@ -277,15 +278,29 @@ def _journal(run: RunDirectory, kind: str, disk: Disk) -> dict[str, object]:
         return {"journal": []}
 
 
-def _look_at_directory(session: Session, directory: Path) -> tuple[list[str], str]:
-    """Find what DIR lies on. Returns its disks, and the file system's number."""
+def _look_at_directory(session: Session, directory: Path, dev: str | None) -> tuple[list[str], str]:
+    """Find what DIR lies on. Returns the disks to record, and the file system's number.
+
+    dev: DEV, the disk to record in its stead.
+    """
     place = blockdev.under(directory)
+    disk = place.disk if dev is None else blockdev.whole_disk(dev)
     device: dict[str, object] = {"name": place.source, "kind": "directory"}
-    if place.disk:
-        device = {**facts.of_disk(place.disk), "kind": "directory", **queue.facts(place.disk)}
-    else:
-        session.run.warn(
-            f"{directory} is on {place.source} ({place.kind}), which is no disk: no block requests"
+    if disk is not None:
+        device = {**facts.of_disk(disk), "kind": "directory", **queue.facts(disk)}
+    if dev is not None:
+        device["chosen_by"] = f"DEV={dev}"
+        if place.disk is not None and place.disk != disk:
+            session.warn(f"{directory} lies on {place.disk}, and {disk} is recorded, as DEV={dev} says")
+        elif dev != disk:
+            session.warn(f"{dev} is a part of {disk}: the whole of {disk} is shown")
+    elif place.upper:
+        device["chosen_by"] = f"the overlay's upper directory {place.upper}"
+        session.say("disk", f"{disk}, which has the overlay's upper directory {place.upper}")
+    if disk is None:
+        session.warn(
+            f"{directory} is on {place.source} ({place.kind}), which is no disk: no block requests; DEV=NAME "
+            f"names the disk to record, if there is one"
         )
     session.run.add(
         device=device,
@@ -297,7 +312,7 @@ def _look_at_directory(session: Session, directory: Path) -> tuple[list[str], st
             **blockdev.served_by(place),
         },
     )
-    return [place.disk] if place.disk else [], place.dev
+    return [disk] if disk is not None else [], place.dev
 
 
 def _run_workload(
@@ -411,7 +426,7 @@ def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: P
     run = session.run
     with session.step("geometry", "looking what lies where on the disk", "geometry_s"):
         if plan.filesystem is None or disk is None:
-            found, warnings = mounted.of_place(blockdev.under(directory))
+            found, warnings = _geometry_of_directory(run, directory)
         else:
             devices = [disk.path, *(one.path for one in disk.more)]
             journal = (
@@ -422,3 +437,12 @@ def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: P
         session.warn(text)
     run.facts["filesystem"]["geometry"].update(found)
     run.write()
+
+
+def _geometry_of_directory(run: RunDirectory, directory: Path) -> tuple[dict[str, Any], list[str]]:
+    """Of the file system that DIR lies on; if another disk was recorded, of all that is mounted from that."""
+    place = blockdev.under(directory)
+    recorded = run.facts["device"]["name"]
+    if place.upper or (place.disk != recorded and "chosen_by" in run.facts["device"]):
+        return mounted.of_disk(recorded)
+    return mounted.of_place(place)

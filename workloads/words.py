@@ -40,7 +40,7 @@ VARIABLES = {
     "WITH": "run beside it: bpftrace:NAME or FILE, bcc:TOOL (see make list); record mkfs, fsck too",
     "DIR": "existing directory to run CMD in; nothing is formatted",
     "CMD": "any shell command as the workload",
-    "DEV": "block device to watch",
+    "DEV": "block device to watch; with DIR, the disk to record, if not the one that DIR lies on",
     "SECS": "how many seconds to watch",
     "ERASE": "the same device names again, of DISK and JOURNAL, to allow formatting them",
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
@@ -60,7 +60,7 @@ _OF_MAKE = ("V",)
 
 _TRACE = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
-    *("COLLECT", "WITH", "DIR", "CMD", "ERASE", "OUT", "NAME", "SEED", "VM", "KERNEL", "JOURNAL"),
+    *("COLLECT", "WITH", "DIR", "DEV", "CMD", "ERASE", "OUT", "NAME", "SEED", "VM", "KERNEL", "JOURNAL"),
 )
 _NOT_WITH_DIR = (
     *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
@@ -229,6 +229,8 @@ def _check_trace(words: Words) -> None:
         if not os.path.isdir(words.dir):
             raise WordError(f"DIR={words.dir} is not a directory: give the path of an existing one")
         return
+    if words.dev is not None:
+        raise WordError("DEV contradicts FS: of a fresh file system its own disk is recorded; leave DEV out")
     if words.cmd is None and words.wl is None:
         raise WordError("nothing to run: add WL=NAME (see make list) or CMD='COMMAND'")
     if words.cmd is not None:

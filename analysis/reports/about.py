@@ -41,6 +41,7 @@ def device_words(facts: Mapping[str, Any]) -> str:
     scheduler = facts.get("scheduler")
     return join(
         *(clean(facts[key]) for key in ("name", "kind", "model") if isinstance(facts.get(key), str)),
+        f"chosen by {clean(facts['chosen_by'], 300)}" if isinstance(facts.get("chosen_by"), str) else "",
         units.bytes_(size) if size else "",
         f"scheduler {clean(scheduler)}" if isinstance(scheduler, str) and scheduler else "",
         "" if rotational is None else ("rotational" if rotational else "not rotational"),

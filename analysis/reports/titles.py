@@ -72,6 +72,8 @@ def where(run: Run, brief: bool = False) -> str:
     if kind == "directory":
         on = f" on {name}" if name and name != filesystem else ""
         point = f" ({point})" if (point := mount_point(run)) else ""
+        if run.text("device", "chosen_by").startswith("DEV="):  # it need not lie on that
+            return f"{filesystem}{point}, disk {name}"
         return f"{filesystem}{on}{point}"
     made = {"file": "disk file", "ram": "RAM disk"}.get(kind)
     if not filesystem or not name or (brief and made):

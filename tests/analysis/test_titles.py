@@ -52,6 +52,15 @@ def titles(path: Path, **facts: Any) -> tuple[str, str]:
             "Seekmeter: ext4 on vda (/srv): pgbench -T 60 bench && true, 41.8 s",
             "ext4 on vda (/srv) · pgbench -T 60 bench && true",
         ),
+        (
+            {
+                "device": {**DIR, "chosen_by": "DEV=vda"},
+                "filesystem": {"name": "tmpfs", "mount_point": "/dev/shm"},
+                "workload": COMMAND,
+            },
+            "Seekmeter: tmpfs (/dev/shm), disk vda: pgbench -T 60 bench && true, 41.8 s",
+            "tmpfs (/dev/shm), disk vda · pgbench -T 60 bench && true",
+        ),
         (  # an older run
             {
                 "device": DIR,
