@@ -75,7 +75,9 @@ def test_the_fio_workloads_run_and_report(name: str, tmp_path: Path) -> None:
     said = json.loads((raw / "fio.json").read_text())  # as fio wrote it
     (job,) = said["jobs"]
     assert job["error"] == 0
-    assert [path.stat().st_size for path in work.iterdir()] == [SIZE]
+    (size,) = [path.stat().st_size for path in work.iterdir()]
+    assert 0 < size <= SIZE  # random writes come to its last block by chance
+    assert size == SIZE or name == "fio-syncwrite"
 
     phases = lines(raw / "phases.jsonl")
     assert tuple(phase["name"] for phase in phases) == catalog.load(name).phases
