@@ -59,7 +59,7 @@ def under(directory: Path) -> Place:
     """Return what a directory lies on; of an overlay, what its upper directory lies on."""
     mount = _mount_of(directory)
     below = overlay.below(mount, mounts.here())
-    device = _device_of(below or mount)
+    device = device_of(below or mount)
     disk = whole_disk(device) if device is not None else None
     line = f"{mount.source} {mount.target} {mount.kind} {mount.options},{mount.super_options}"
     place = Place(disk, device, mount.dev, mount.kind, mount.source, line, mount.target)
@@ -68,7 +68,7 @@ def under(directory: Path) -> Place:
     return replace(place, upper=overlay.upper_directory(mount), below_dev=below.dev)
 
 
-def _device_of(mount: mounts.Mount) -> str | None:
+def device_of(mount: mounts.Mount) -> str | None:
     """Return the block device of a mount, as in /sys/class/block; None if it has none."""
     if mount.source.startswith("/dev/"):
         name = os.path.basename(os.path.realpath(mount.source))

@@ -5,7 +5,7 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -92,12 +92,12 @@ class Session:
         words: Words,
         disks: list[str],
         cgroup: Path | None,
-        target: str | Path | None,
+        target: Sequence[str] | Path,
         janitor: Janitor,
     ) -> None:
         """Start the recorder, if anything is to be recorded, and say what it cannot record.
 
-        target: number of the file system under test, or where it will be mounted.
+        target: numbers of the file systems under test, or where the one will be mounted.
         """
         sources: dict[str, dict[str, str]] = {}
         if words.beside:
@@ -118,10 +118,10 @@ class Session:
             ready_ns = time.monotonic_ns()
             recorded = [name for name in words.collect if name not in ("blktrace", "perf")]
             if recorded:
-                dev, path = (None, target) if isinstance(target, Path) else (target, None)
+                devs, path = ((), target) if isinstance(target, Path) else (target, None)
                 place = janitor.session_dir / "borders"
                 self.recorder = Recorder(
-                    self.run.recordings, recorded, disks, cgroup, dev, path, (place, owner().uid)
+                    self.run.recordings, recorded, disks, cgroup, devs, path, (place, owner().uid)
                 )
                 self.borders = place if self.recorder.records else None
                 janitor.add_process(self.recorder.pid)

@@ -117,7 +117,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     if "mkfs" in too:
         session.retarget(target_dev)
     else:
-        session.start_recorder(plan.words, disks, cgroup.v2_path, target_dev, janitor)
+        session.start_recorder(plan.words, disks, cgroup.v2_path, [target_dev], janitor)
     numbers = [target_dev]  # that the file system had: of btrfs a mount may have another than the one before
 
     def moved(dev: str) -> None:

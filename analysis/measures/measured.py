@@ -59,6 +59,7 @@ class Measured:
     device_mb_s: dict[str, dict[str, F64]]  # by op, by class
     app_mb_s: dict[str, F64] | None  # by op
     app_bytes: dict[str, int] | None  # by op
+    app_why_not: str  # why these two are not known
     moves: seeks.Moves | None
     seek_summaries: dict[str, seeks.SeekSummary]
     seeks_per_s: F64 | None
@@ -126,8 +127,9 @@ def _correlations(
     width = min(nice_width_ns(span, CORRELATION_BINS, QUANTUM_NS), LONGEST_CORRELATION_BIN_NS)
     width = max(width, nice_width_ns(span, MOST_CORRELATION_BINS, QUANTUM_NS))
     grid = make_timeline(window.work_start_ns, window.work_end_ns, window.start_ns, width, QUANTUM_NS)
-    if tables.call is None:
-        return [], grid, f"no application throughput: {run.absent('calls')}"
+    why_not = throughput.application_why_not(run, tables.call)
+    if tables.call is None or why_not:
+        return [], grid, f"no application throughput: {why_not}"
 
     def inside(t: I64) -> np.ndarray:
         return np.asarray((t >= window.work_start_ns) & (t < window.work_end_ns))
@@ -231,7 +233,9 @@ def measure(
             times = timing.result()
         distributions = distribution.Distributions(times.latency, distances, times.size)
     app = app_bytes = None
-    if call is not None:
+    app_why_not = throughput.application_why_not(run, call)
+    moved_by = None if app_why_not else call
+    if call is not None and not app_why_not:
         app = {op: throughput.application_mb_s(call, op, timeline) for op in throughput.OPS}
         app_bytes = {op: int(call.bytes[throughput.moves_bytes(call, op)].sum()) for op in throughput.OPS}
     disk = {}
@@ -261,6 +265,7 @@ def measure(
         device_mb_s={op: counted_by_kind.device_mb_s(op) for op in throughput.OPS} if counted_by_kind else {},
         app_mb_s=app,
         app_bytes=app_bytes,
+        app_why_not=app_why_not,
         moves=found,
         seek_summaries=summaries,
         seeks_per_s=seek_rate,
@@ -304,7 +309,9 @@ def measure(
         geometry=known,
         places=places,
         devices=device_rows,
-        phase_rows=phases.by_phase(tables.phases, window.start_ns, window.end_ns, block, found, call, waits)
+        phase_rows=phases.by_phase(
+            tables.phases, window.start_ns, window.end_ns, block, found, moved_by, waits
+        )
         if tables.phases and tables.phases.name
         else None,
         matrix=iomatrix.measure_matrix(tables.figures, block),

@@ -21,6 +21,7 @@ MARKING = (
     f"Figures are marked {MARK}, here and in the pictures, {FROM}, if nobody knows how much, and where a"
     " collector ended early. A smaller loss is told in this section only; a maximum may be among it."
 )
+MOST_MOUNTS = 8  # of a watched device
 EMULATED = "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order do mean something"
 
 
@@ -168,6 +169,11 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     fact("mkfs", run.text("filesystem", "mkfs"))
     fact("mount", run.text("filesystem", "mount"))
     fact("mounted as", run.text("filesystem", "proc_mounts"))
+    mounts = dig(run.facts, "filesystem", "mounts")
+    for one in mounts[:MOST_MOUNTS] if isinstance(mounts, list) else []:
+        if isinstance(one, Mapping):
+            on = f"{clean(one.get('name'), 20)} on {clean(one.get('mount_point'), 200)}"
+            fact("mounted", f"{on}, from {clean(one.get('device'), 40)}")
     for device in devices.stated(run):
         fact(device.role, device_words(device.facts))
     queue = dig(run.facts, "device", "queue")

@@ -120,7 +120,7 @@ def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
                 (f"application {op}", f"{units.bytes_(moved)}, {units.rate(moved / 1e6 / elapsed)} MB/s")
             )
     else:
-        section.facts.append(("application", f"not available: {run.absent('calls')}"))
+        section.facts.append(("application", f"not available: {m.app_why_not}"))
     if not m.classes:
         words = f"not available: {run.absent('block')}" if m.moves is None else "no requests: none came"
         section.facts.append(("device", words))
