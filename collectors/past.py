@@ -57,15 +57,15 @@ def _part(facts: Mapping[str, Any], *keys: str) -> Any:
 
 
 def _key(facts: Mapping[str, Any]) -> list[Any]:
-    """What decides how long a workload takes, besides what it runs on."""
+    """What decides how long a workload takes, besides its disk: emulated CPUs are tens of times slower."""
     workload = [_part(facts, "workload", key) for key in ("name", "variant", "scale", "threads")]
-    return [*workload, *(_part(facts, "words", key) for key in ("ARGS", "CMD", "MEM", "CPUS"))]
+    words = [_part(facts, "words", key) for key in ("ARGS", "CMD", "MEM", "CPUS")]
+    return [*workload, *words, _part(facts, "machine", "vm", "accel")]
 
 
 def _place(facts: Mapping[str, Any]) -> list[Any]:
     """What it runs on."""
-    machine = [_part(facts, "machine", "vm", "accel")]
-    return [*machine, _part(facts, "filesystem", "name"), _part(facts, "device", "kind")]
+    return [_part(facts, "filesystem", "name"), _part(facts, "device", "kind")]
 
 
 def _past(name: str, facts: Mapping[str, Any], phases: Path) -> Past | None:

@@ -178,6 +178,7 @@ def test_the_run_before_is_the_newest_that_is_alike(tmp_path: Path) -> None:
     run_in(runs, "4-failed", workload={"exit_status": 1})
     run_in(runs, "5-other-scale", workload={"scale": "default"})
     run_in(runs, "6-other-words", words={"ARGS": "-n 5"})
+    run_in(runs, "6-emulated", machine={"vm": {"accel": "tcg"}})
     run_in(runs, "7-now", state="running")
     (runs / "latest").symlink_to("7-now")
     (runs / "8-empty").mkdir()
