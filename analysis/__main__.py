@@ -4,6 +4,7 @@
     python -m analysis report [--locks=all] RUN        all reports of a run; all: of everybody's locks
     python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
+                                                       (or --runs="RUN 'with blanks'", quoted)
     python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
 
 Exit codes: 0 done, 1 the report failed, 2 wrong words.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -26,6 +28,14 @@ USAGE = (
 
 def _complain(message: str) -> None:
     print(f"seekmeter: {message}", file=sys.stderr)
+
+
+def _names(text: str) -> list[str]:
+    """Names separated by blanks; quotes keep those in a name."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise WordError(f"RUNS={text} cannot be split into names: {str(error).lower()}") from None
 
 
 def _make(words: list[str]) -> str:
@@ -42,7 +52,10 @@ def _make(words: list[str]) -> str:
         from analysis.compare import make_compare
 
         out = words[1].removeprefix("--out=") if words[1:] and words[1].startswith("--out=") else ""
-        return make_compare([Path(word) for word in words[2 if out else 1 :]], Path(out) if out else None)
+        chosen = words[2 if out else 1 :]
+        if len(chosen) == 1 and chosen[0].startswith("--runs="):
+            chosen = _names(chosen[0].removeprefix("--runs="))
+        return make_compare([Path(word) for word in chosen], Path(out) if out else None)
     if words[:1] == ["import"] and len(words) in (2, 3):
         from analysis.importers.trace import import_trace
         from analysis.report import make_report

@@ -15,7 +15,7 @@ from analysis.errors import ReportError, WordError
 from analysis.figures import compare_iographs, locks_heatmap
 from analysis.files import write_atomic
 from analysis.measures.compared import LETTERS, Compared, load_compared
-from analysis.reports import about, html, text
+from analysis.reports import html, text, titles
 from analysis.reports.compare_brief import FULL, brief
 from analysis.reports.compare_content import make_document
 from analysis.reports.compare_differences import as_csv
@@ -102,7 +102,7 @@ def _names(one: Compared, tag: str) -> tuple[str, str, str]:
     kernel = one.run.text("kernel", "release")
     length = f"{units.seconds(one.measured.window.work_s)} s"
     return (
-        f"{one.letter}  {tag or about.run_title(one.run)}",
+        f"{one.letter}  {tag or titles.run_title(one.run)}",
         f"Linux {kernel}" if kernel else "",
         f"{length}, EMULATED CPUs" if one.emulated else length,
     )

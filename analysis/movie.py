@@ -13,7 +13,7 @@ from analysis.files import write_atomic
 from analysis.geometry import read_geometry
 from analysis.measures.movie_frames import Frames, Overview, look_over, make_frames
 from analysis.recorded import LONGEST_RUN_NS, recorded_time
-from analysis.reports import about
+from analysis.reports import about, titles
 from analysis.run import Run, open_run
 from analysis.tables.block_parts import parts
 from analysis.tables.load import load_phases, open_block
@@ -86,7 +86,7 @@ def _make(run: Run) -> str:
     frames = make_frames(found, parts(table), start, end, disk_panel.sizes(of))
     if frames is None:
         raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
-    title = about.run_title(run)
+    title = titles.run_title(run)
     words = movie.Words(
         title=f"{title} · {units.seconds((end - start) / 1e9)} s",
         subtitle=_subtitle(run, frames),

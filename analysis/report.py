@@ -11,7 +11,7 @@ from analysis.figures import distributions, iograph
 from analysis.files import remove, write_atomic
 from analysis.measures.measured import Measured, measure
 from analysis.measures.proper import measure_proper
-from analysis.reports import about, cpu_content, html, lock_pictures, owner_content, text
+from analysis.reports import cpu_content, html, lock_pictures, owner_content, text, titles
 from analysis.reports.content import make_document
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables
@@ -61,7 +61,7 @@ def make_report(path: Path, everyones_locks: bool = False) -> str:
     whole = measure(run, tables, everyones_locks=everyones_locks)
     recorded, (tables, measured) = tables, measure_proper(run, tables, whole, everyones_locks)
     document = make_document(run, tables, measured)
-    title = f"{about.run_title(run)} · {units.seconds(measured.window.work_s)} s"
+    title = f"{titles.run_title(run)} · {units.seconds(measured.window.work_s)} s"
     drawing = Beside(lambda: distributions.render(measured))
     png, svg = iograph.render(run, recorded, whole, title, subtitle(run, whole), document.banners)
     del recorded, whole

@@ -47,6 +47,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile u64 bin_ns = 100000000;
 const volatile bool have_cgroup;
 const volatile bool have_task_storage;
+const volatile bool have_more_targets; /* more_targets holds some */
 /* The recorder, left out when everything is the workload: its number in its own pid namespace, and that. */
 const volatile u32 recorder_tgid;
 const volatile u64 recorder_pidns_dev, recorder_pidns_ino;
@@ -116,6 +117,14 @@ struct {
 	__type(value, u32);
 } workload_cgroup SEC(".maps");
 
+/* super_block.s_dev of file systems under test besides target_dev: a device that is watched may have many. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* resized */
+	__type(key, u32);
+	__type(value, u8);
+} more_targets SEC(".maps");
+
 /* A file as far as it matters here. */
 struct file_facts {
 	bool ours; /* regular file, directory or symlink */
@@ -143,11 +152,14 @@ static __always_inline bool in_workload(void)
 
 static __always_inline enum call_target target_of(struct super_block *sb)
 {
-	u32 dev = target_dev;
+	u32 dev = target_dev, of;
 
 	if (!dev || !sb)
 		return CALL_TARGET_UNKNOWN;
-	return BPF_CORE_READ(sb, s_dev) == dev ? CALL_TARGET_TARGET : CALL_TARGET_ELSEWHERE;
+	of = BPF_CORE_READ(sb, s_dev);
+	if (of == dev || (have_more_targets && bpf_map_lookup_elem(&more_targets, &of)))
+		return CALL_TARGET_TARGET;
+	return CALL_TARGET_ELSEWHERE;
 }
 
 /* Linux kernel commit 3ca1032ab7ab ("bpf: Implement get_current_task_btf and RET_PTR_TO_BTF_ID") (in v5.11) */

@@ -4,9 +4,10 @@
 import ctypes
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from collectors import overlay
 from workloads import loopdev, mounts
 from workloads.errors import MachineError, RunError
 
@@ -23,6 +24,9 @@ class Place:
     kind: str  # ext4
     source: str  # /dev/vda1
     line: str  # what the kernel says of the mount
+    mount_point: str
+    upper: str = ""  # of an overlay: its upper directory, whose disk this is
+    below_dev: str = ""  # and the number of the file system that it lies on
 
 
 def whole_disk(name: str) -> str:
@@ -52,18 +56,27 @@ def filesystem_number(directory: Path) -> str:
 
 
 def under(directory: Path) -> Place:
-    """Return what a directory lies on."""
+    """Return what a directory lies on; of an overlay, what its upper directory lies on."""
     mount = _mount_of(directory)
-    device = None
+    below = overlay.below(mount, mounts.here())
+    device = device_of(below or mount)
+    disk = whole_disk(device) if device is not None else None
+    line = f"{mount.source} {mount.target} {mount.kind} {mount.options},{mount.super_options}"
+    place = Place(disk, device, mount.dev, mount.kind, mount.source, line, mount.target)
+    if below is None or disk is None:
+        return place
+    return replace(place, upper=overlay.upper_directory(mount), below_dev=below.dev)
+
+
+def device_of(mount: mounts.Mount) -> str | None:
+    """Return the block device of a mount, as in /sys/class/block; None if it has none."""
     if mount.source.startswith("/dev/"):
         name = os.path.basename(os.path.realpath(mount.source))
         if (Path("/sys/class/block") / name).exists():
-            device = name
-    if device is None and (Path("/sys/dev/block") / mount.dev).exists():  # "/dev/root" and the like
-        device = (Path("/sys/dev/block") / mount.dev).resolve().name
-    disk = whole_disk(device) if device is not None else None
-    line = f"{mount.source} {mount.target} {mount.kind} {mount.options},{mount.super_options}"
-    return Place(disk, device, mount.dev, mount.kind, mount.source, line)
+            return name
+    if (Path("/sys/dev/block") / mount.dev).exists():  # "/dev/root" and the like
+        return (Path("/sys/dev/block") / mount.dev).resolve().name
+    return None
 
 
 def served_by(place: Place) -> dict[str, object]:
@@ -75,9 +88,9 @@ def served_by(place: Place) -> dict[str, object]:
     """
     of_kind = {mount.dev for _, mount in mounts.everywhere() if mount.kind == place.kind}
     return {
-        "numbers": [place.dev],
+        "numbers": [place.dev, *([place.below_dev] if place.below_dev else [])],
         "block_device": place.device,
-        "bdi": _bdi_of_btrfs(place) if place.kind == "btrfs" else place.dev,
+        "bdi": _bdi_of_btrfs(place) if place.kind == "btrfs" else place.below_dev or place.dev,
         "others_of_kind": len(of_kind - {place.dev}),
     }
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from pathlib import Path
 
-_TAIL_BYTES = 64 << 10  # of the output: why it ended is said near its end
 _SHOWN_CHARACTERS = 200
 _ERROR = re.compile(
     r"\b(error|fail(ed|ure|s)?|fatal|panic|abort(ed|ing)?|cannot|can't|could not|couldn't|unable|killed)\b"
@@ -21,21 +19,14 @@ _ERROR = re.compile(
 )
 
 
-def _tail(path: Path) -> list[str]:
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(size - _TAIL_BYTES, 0))
-        return file.read().decode(errors="replace").strip().splitlines()
-
-
 def reason(lines: list[str]) -> str:
     """The last line that names an error; without one the last line; an empty string of nothing."""
     named = [line for line in lines if _ERROR.search(line)]
     return next(iter(reversed(named or lines)), "").strip()[:_SHOWN_CHARACTERS]
 
 
-def why(status: int, output: Path) -> str:
-    """exit status 1: dd: error writing 'x': No space left on device."""
+def why(status: int, output: list[str]) -> str:
+    """exit status 1: dd: error writing 'x': No space left on device. output: the lines at its end."""
     ending = f"signal {-status}" if status < 0 else f"exit status {status}"
-    said = reason(_tail(output))
+    said = reason(output)
     return f"{ending}: {said}" if said else ending

@@ -28,7 +28,7 @@ class Recorder:
         collect: Sequence[str],
         disks: Sequence[str] = (),
         cgroup: Path | None = None,
-        target_dev: str | None = None,
+        target_devs: Sequence[str] = (),
         target_path: Path | None = None,
         borders: tuple[Path, int] | None = None,
         memory_cgroup: Path | None = None,
@@ -36,7 +36,7 @@ class Recorder:
         """Start it and wait until every source is attached, or has said why not.
 
         Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory
-        (None: everything is the workload); target_dev, "major:minor" of the file system under test;
+        (None: everything is the workload); target_devs, "major:minor" of the file systems under test;
         target_path, where it will be mounted, if it is not yet: retarget() then says its number;
         borders, the socket where it is asked to cut its time bins, and the user who may ask beside root;
         memory_cgroup, the directory that the workload's memory is charged to, if written-back pages shall
@@ -51,8 +51,8 @@ class Recorder:
             argv += ["--cgroup", str(cgroup)]
         if memory_cgroup is not None:
             argv += ["--memory-cgroup", str(memory_cgroup)]
-        if target_dev is not None:
-            argv += ["--target-dev", target_dev]
+        for dev in target_devs:
+            argv += ["--target-dev", dev]
         if target_path is not None:
             argv += ["--target-path", str(target_path)]
         if borders is not None:

@@ -2,9 +2,10 @@
 """What trace and watch share: a run directory being filled, the recorder's start and stop, how a run ends."""
 
 import json
+import os
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -91,13 +92,13 @@ class Session:
         words: Words,
         disks: list[str],
         cgroup: Path | None,
-        target: str | Path | None,
+        target: Sequence[str] | Path,
         janitor: Janitor,
         memory_cgroup: Path | None = None,
     ) -> None:
         """Start the recorder, if anything is to be recorded, and say what it cannot record.
 
-        target: number of the file system under test, or where it will be mounted.
+        target: numbers of the file systems under test, or where the one will be mounted.
         memory_cgroup: see Recorder.
         """
         sources: dict[str, dict[str, str]] = {}
@@ -110,6 +111,7 @@ class Session:
         if not words.collect:
             self.say("record", "nothing (COLLECT=none)")
             if not words.beside:
+                self.run.begin()
                 return
         with self.step("record", " ".join(words.collect), "attach_s") if words.collect else nullcontext():
             if "blktrace" in words.collect:
@@ -118,14 +120,14 @@ class Session:
             ready_ns = time.monotonic_ns()
             recorded = [name for name in words.collect if name not in ("blktrace", "perf")]
             if recorded:
-                dev, path = (None, target) if isinstance(target, Path) else (target, None)
+                devs, path = ((), target) if isinstance(target, Path) else (target, None)
                 place = janitor.session_dir / "borders"
                 self.recorder = Recorder(
                     self.run.recordings,
                     recorded,
                     disks,
                     cgroup,
-                    dev,
+                    devs,
                     path,
                     (place, owner().uid),
                     memory_cgroup,
@@ -141,11 +143,17 @@ class Session:
             if source["state"] != "on":
                 self.say("", f"{name} is off: {source['why']} ({source['remedy']})")
         self.run.facts["clock"]["record_start_ns"] = ready_ns
+        self.run.facts["own_processes"] = facts.own_processes(self.own_pids())
         if self._blktrace is not None:
             self.run.facts["blktrace"] = self._blktrace.facts
         if self._perf is not None:
             self.run.facts["perf"] = self._perf.facts
+        self.run.begin()
         self.run.write()
+
+    def own_pids(self) -> list[int]:
+        """Return the processes of ours that run beside the workload: this one and the recorder."""
+        return [os.getpid(), *([self.recorder.pid] if self.recorder is not None else [])]
 
     def retarget(self, dev: str) -> None:
         """Tell the recorder, if there is one, the number that the file system under test has from now on."""
@@ -278,6 +286,8 @@ def first_facts(run: RunDirectory, words: Words) -> None:
 
     Inside a virtual machine the host wrote down what only it knows: how the machine is made, and the tools.
     """
+    if words.name is not None:
+        run.facts["name"] = words.name
     run.add(
         command=words.command(),
         words=dict(words.given),
@@ -294,16 +304,22 @@ def first_facts(run: RunDirectory, words: Words) -> None:
 def kept(session: Session, janitor: Janitor) -> Iterator[None]:
     """Whatever happens inside, run.json says how it ended. Raises RunFailed for what the user should know.
 
-    If nothing can be said any more (kill -9), sweep() says it at the next start. Interrupts are held before
-    it and after it.
+    Interrupted before anything was recorded there is no run: its directory goes, and RunError is raised. If
+    nothing can be said any more (kill -9), sweep() says it at the next start. Interrupts are held before it
+    and after it.
     """
     run = session.run
+    is_run = True
     try:
         (janitor.session_dir / "run").write_text(json.dumps(str(run.path)))
         interrupts.release()
         yield
     except KeyboardInterrupt:
         run.facts["state"] = "interrupted"
+        is_run = run.is_begun or not run.is_ours
+        if not is_run:
+            text = f"interrupted before anything was recorded: {run.path} is removed, everything is put back"
+            raise RunError(text) from None
         raise RunFailed("interrupted; everything is put back", 1, run.path) from None
     except UserError as error:
         if run.facts["state"] == "running":
@@ -324,4 +340,7 @@ def kept(session: Session, janitor: Janitor) -> Iterator[None]:
         raise RunFailed(text, 1, run.path) from None
     finally:
         interrupts.hold()
-        run.finish()
+        if is_run:
+            run.finish()
+        else:
+            run.discard()

@@ -4,8 +4,9 @@
 import time
 from pathlib import Path
 
-from collectors import blockdev, borders, facts, interrupts
+from collectors import blockdev, borders, facts, interrupts, mounted_from
 from collectors.geometry import mounted
+from collectors.mounted_from import Mounted
 from collectors.privilege import owner
 from collectors.recording import Session, first_facts, kept, sweep
 from collectors.rundir import RunDirectory
@@ -23,7 +24,7 @@ def watch(words: Words) -> Path:
     assert words.dev is not None
     disk = blockdev.whole_disk(words.dev)
     interrupts.hold()  # until kept() sees to the run directory
-    run = RunDirectory(f"watch-{disk}", words.out, owner())
+    run = RunDirectory(words.name or f"watch-{disk}", words.out, owner())
     session = Session(run)
     with Janitor() as janitor, kept(session, janitor):
         try:
@@ -50,7 +51,8 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
     )
     if disk != words.dev:
         run.warn(f"{words.dev} is a part of {disk}: the whole of {disk} is shown")
-    session.start_recorder(words, [disk], None, None, janitor)
+    on_it = _look_at_filesystems(session, disk)
+    session.start_recorder(words, [disk], None, [one.dev for one in on_it], janitor)
     from_ns = borders.cut(session.borders)
     start_ns = time.monotonic_ns()
     session.say("watch", f"{disk} for {words.secs:g} s (^C ends it early)")
@@ -69,8 +71,28 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
         found, warnings = mounted.of_disk(disk)
     for text in warnings:
         session.warn(text)
-    run.add(filesystem={"geometry": found})
+    run.facts["filesystem"]["geometry"] = found
     run.facts["state"] = "complete"
     run.facts["exit_status"] = 1
     session.check_recording()
     run.facts["exit_status"] = 0
+
+
+def _look_at_filesystems(session: Session, disk: str) -> list[Mounted]:
+    """Find the file systems that are mounted from the disk: calls on files there are the application's."""
+    found = mounted_from.find(disk)
+    if len(found) > mounted_from.MOST:
+        session.warn(
+            f"{len(found)} file systems are mounted from {disk}: calls on {mounted_from.MOST} are counted"
+        )
+    found = found[: mounted_from.MOST]
+    session.run.add(
+        filesystem={
+            "numbers": [one.dev for one in found],
+            "mounts": [
+                {"name": one.name, "mount_point": one.mount_point, "dev": one.dev, "device": one.device}
+                for one in found
+            ],
+        }
+    )
+    return found

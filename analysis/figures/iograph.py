@@ -145,7 +145,7 @@ def _panels(
     found.append(
         Panel(
             0.65,
-            f"Written data waiting in memory, MB{counters}",
+            f"Written data waiting in memory, of the whole machine, MB{counters}",
             _beside(panels.memory, m) if has_dirty else None,
             why("counters"),
         )

@@ -28,7 +28,7 @@ from analysis.run import dig
 Side = list[int]  # indexes of the runs
 THEY_DIFFER = "they differ"
 ALIKE = "no difference by the rule"
-NOT_ASKED = ("OUT", "SEED")  # words that repetitions may differ in
+NOT_ASKED = ("OUT", "SEED", "NAME")  # words that repetitions may differ in
 
 
 def _identity(one: Compared) -> str | None:

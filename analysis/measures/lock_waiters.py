@@ -118,6 +118,10 @@ def tested(run: Run) -> Tested:
     dev = [disk.get("dev") for disk in disks]
     names = [disk.get("name") for disk in disks]
     mounted = dig(run.facts, "filesystem", "block_device")
+    found = dig(run.facts, "filesystem", "mounts")  # of a device that was watched
+    names += (
+        [one.get("device") for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    )
     return Tested(
         kind=run.text("filesystem", "name"),
         is_only=dig(run.facts, "filesystem", "others_of_kind") == 0,

@@ -62,6 +62,7 @@ class Measured:
     app_mb_s: dict[str, F64] | None  # by op
     app_bytes: dict[str, int] | None  # by op
     app_unseen: Sequence[str]  # why its bytes are lower bounds; empty: all are counted
+    app_why_not: str  # why the application's figures are not known
     moves: seeks.Moves | None
     seek_summaries: dict[str, seeks.SeekSummary]
     seeks_per_s: F64 | None
@@ -130,8 +131,9 @@ def _correlations(
     width = min(nice_width_ns(span, CORRELATION_BINS, QUANTUM_NS), LONGEST_CORRELATION_BIN_NS)
     width = max(width, nice_width_ns(span, MOST_CORRELATION_BINS, QUANTUM_NS))
     grid = make_timeline(window.work_start_ns, window.work_end_ns, window.start_ns, width, QUANTUM_NS)
-    if tables.call is None:
-        return [], grid, f"no application throughput: {run.absent('calls')}"
+    why_not = throughput.application_why_not(run, tables.call)
+    if tables.call is None or why_not:
+        return [], grid, f"no application throughput: {why_not}"
 
     def inside(t: I64) -> np.ndarray:
         return np.asarray((t >= window.work_start_ns) & (t < window.work_end_ns))
@@ -156,7 +158,8 @@ def _correlations(
     elif "locks" in run.asked:
         others.append(("lock wait", None))
     if counter is not None or "counters" in run.asked:
-        others.append(("dirty pages", memory.level(counter, "mem.dirty_bytes", grid) if counter else None))
+        level = memory.level(counter, "mem.dirty_bytes", grid) if counter else None
+        others.append(("dirty pages, whole machine", level))
     return (
         correlation.meaningful(
             [
@@ -247,7 +250,9 @@ def measure(
                 owners = request_owners.with_latency(owners, block, ops)
         distributions = distribution.Distributions(times.latency, distances, times.size)
     app = app_bytes = None
-    if call is not None:
+    app_why_not = throughput.application_why_not(run, call)
+    moved_by = None if app_why_not else call
+    if call is not None and not app_why_not:
         app = {op: throughput.application_mb_s(call, op, timeline) for op in throughput.OPS}
         app_bytes = {op: int(call.bytes[throughput.moves_bytes(call, op)].sum()) for op in throughput.OPS}
     disk = {}
@@ -277,7 +282,8 @@ def measure(
         device_mb_s={op: counted_by_kind.device_mb_s(op) for op in throughput.OPS} if counted_by_kind else {},
         app_mb_s=app,
         app_bytes=app_bytes,
-        app_unseen=unseen.unseen_bytes(run, call) if call is not None else (),
+        app_unseen=unseen.unseen_bytes(run, call) if call is not None and not app_why_not else (),
+        app_why_not=app_why_not,
         moves=found,
         seek_summaries=summaries,
         seeks_per_s=seek_rate,
@@ -327,7 +333,7 @@ def measure(
             window.end_ns,
             block,
             found,
-            call,
+            moved_by,
             waits,
             owners.own_rows() if owners is not None and owners.is_shared else None,
         )

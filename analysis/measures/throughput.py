@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from analysis.measures.kinds import Kinds
 from analysis.measures.timeline import F64, Timeline
+from analysis.run import Run, dig
 from analysis.tables.block import Block, parts
 from analysis.tables.call import Call
 from analysis.tables.store import I64
@@ -28,6 +29,21 @@ DEFINITION = (
 )
 CLASSES = ("data", "metadata", "journal", "unknown")
 OPS = ("read", "write")
+
+
+def application_why_not(run: Run, call: Call | None) -> str:
+    """Why it is not known what the application moved; empty if it is.
+
+    A live system has no file system under test but those that are mounted from the device.
+    """
+    if call is None:
+        return run.absent("calls")
+    if run.text("workload", "name") != "watch" or call.target.is_("target").any():
+        return ""
+    numbers = dig(run.facts, "filesystem", "numbers")
+    if not isinstance(numbers, list):
+        return "which file systems are on the device was not looked for (an older run)"
+    return "" if numbers else f"no file system was mounted from {run.text('device', 'name')}"
 
 
 @dataclass(frozen=True)

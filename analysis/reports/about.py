@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ MARKING = (
     f"Figures are marked {MARK}, here and in the pictures, {FROM}, if nobody knows how much, and where a"
     " collector ended early. A smaller loss is told in this section only; a maximum may be among it."
 )
+MOST_MOUNTS = 8  # of a watched device
 EMULATED = "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order do mean something"
 
 
@@ -44,6 +46,7 @@ def device_words(facts: Mapping[str, Any]) -> str:
     scheduler = facts.get("scheduler")
     return join(
         *(clean(facts[key]) for key in ("name", "kind", "model") if isinstance(facts.get(key), str)),
+        f"chosen by {clean(facts['chosen_by'], 300)}" if isinstance(facts.get("chosen_by"), str) else "",
         units.bytes_(size) if size else "",
         f"scheduler {clean(scheduler)}" if isinstance(scheduler, str) and scheduler else "",
         "" if rotational is None else ("rotational" if rotational else "not rotational"),
@@ -83,18 +86,29 @@ def imported_words(run: Run) -> str:
     )
 
 
-def run_title(run: Run) -> str:
-    """File system and workload, or the run's name."""
-    workload = run.text("workload", "name")
-    variant = run.text("workload", "variant")
-    parts = [run.text("filesystem", "name"), f"{workload}:{variant}" if variant else workload]
-    title = " · ".join(part for part in parts if part) or run.name
-    return title if len(title) <= 60 else title[:57] + "..."
-
-
 def _cut(words: str) -> str:
     """At most 300 characters; "Warnings and gaps" has all of them."""
     return words if len(words) <= 300 else words[:297] + "..."
+
+
+def how_it_ended(run: Run) -> str:
+    """How the workload ended: "exit status 0", "signal 11 (SIGSEGV)", "interrupted"; empty if nobody saw it.
+
+    Runs of before it was written down tell an interrupt by their state: the session itself ended the workload
+    then, by SIGTERM, or by SIGKILL if that did not help.
+    """
+    status = run.int_("workload", "exit_status")
+    if status is None:
+        return ""
+    stated = dig(run.facts, "workload", "interrupted")
+    if stated is True or (stated is None and run.state == "interrupted" and status in (-15, -9)):
+        return "interrupted"
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:  # another machine's, or nonsense
+        return f"signal {-status}"
 
 
 def banners(
@@ -113,9 +127,11 @@ def banners(
         said.append("the recorder did not finish properly: figures cover what it had written")
     if words := filesystem_content.damage(run):
         said.append(words)
-    exit_status = run.int_("workload", "exit_status")
-    if exit_status:
-        said.append(f"the workload failed with exit status {exit_status}")
+    ended = how_it_ended(run)
+    if ended == "interrupted":
+        said.append("the workload was interrupted (^C or a signal): it did not come to its end")
+    elif ended and ended != "exit status 0":
+        said.append(f"the workload failed with {ended}")
     for table, size in truncated_bytes.items():
         said.append(f"{table}: the recording ends in half a record ({size} bytes left out)")
     return said + marked_losses(run, collectors)
@@ -149,7 +165,7 @@ def what_was_run(run: Run, measured: Measured) -> Section:
         f"threads {s}" if (s := run.text("workload", "threads")) else "",
         f"memory limit {units.bytes_(m)}" if (m := run.int_("workload", "mem_bytes")) else "",
         f"CPU limit {c}" if (c := run.text("workload", "cpus")) else "",
-        f"exit status {e}" if (e := run.text("workload", "exit_status")) else "",
+        how_it_ended(run),
     )
     fact("workload", workload)
     fact("argv", " ".join(run.words("workload", "argv")))
@@ -157,6 +173,11 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     fact("mkfs", run.text("filesystem", "mkfs"))
     fact("mount", run.text("filesystem", "mount"))
     fact("mounted as", run.text("filesystem", "proc_mounts"))
+    mounts = dig(run.facts, "filesystem", "mounts")
+    for one in mounts[:MOST_MOUNTS] if isinstance(mounts, list) else []:
+        if isinstance(one, Mapping):
+            on = f"{clean(one.get('name'), 20)} on {clean(one.get('mount_point'), 200)}"
+            fact("mounted", f"{on}, from {clean(one.get('device'), 40)}")
     for device in devices.stated(run):
         fact(device.role, device_words(device.facts))
     queue = dig(run.facts, "device", "queue")

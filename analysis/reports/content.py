@@ -8,7 +8,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from analysis import units
-from analysis.measures import calls, correlation, devices, latency, phases, seeks, throughput, unseen, zeroes
+from analysis.measures import (
+    calls,
+    correlation,
+    devices,
+    latency,
+    others,
+    phases,
+    seeks,
+    throughput,
+    unseen,
+    zeroes,
+)
 from analysis.measures.measured import Measured
 from analysis.measures.request_owners import Owners
 from analysis.reports import (
@@ -20,7 +31,9 @@ from analysis.reports import (
     life_content,
     lock_content,
     owner_content,
+    output_content,
     seek_content,
+    titles,
     with_content,
 )
 from analysis.reports.document import Document, Section, Table
@@ -43,8 +56,28 @@ def _app_mb_s(row: phases.PhaseRow, is_bound: bool) -> str:
     return unseen.at_least(shown, is_bound)
 
 
-def where_time_went(run: Run, m: Measured) -> Section:
-    """One row per phase name: time, operations, throughput, metadata share, seeks."""
+def _others_words(run: Run, m: Measured, found: others.Others) -> str:
+    """What others on the machine did meanwhile, in one line."""
+    all_ns = m.window.work_s * 1e9 * (run.cpus or 0)
+    share = f" ({units.percent(found.cpu_ns / all_ns)} % of all CPUs)" if all_ns > 0 else ""
+    names = "".join(f", {name} {units.ns(cpu_ns)}" for name, cpu_ns in found.programs)
+    said = f"others meanwhile: other programs {units.ns(found.cpu_ns)} of CPU{share}{names};"
+    said += f" kernel threads, whoever they worked for, {units.ns(found.kernel_threads_cpu_ns)}"
+    if found.disk_bytes is None or not found.all_disk_bytes:
+        return said
+    share = units.percent(found.disk_bytes / found.all_disk_bytes)
+    return f"{said}; of this disk's bytes {share} % were asked for by programs outside the workload"
+
+
+def where_time_went(run: Run, tables: Tables, m: Measured) -> Section:
+    """One row per phase name: time, operations, throughput, metadata share, seeks; and what others did."""
+    section = _where_time_went(run, m)
+    if (found := others.measure_others(run, tables.block)) is not None:
+        section.notes.append(_others_words(run, m, found))
+    return section
+
+
+def _where_time_went(run: Run, m: Measured) -> Section:
     section = Section("Where the time went", mark=about.mark(run, "block", "calls"))
     if m.phase_rows is None:
         section.absent = "the workload marked no phases"
@@ -177,7 +210,7 @@ def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
             section.facts.append((f"application {op}", f"{size}, {rate} MB/s"))
         section.notes += unseen.sentence(m.app_unseen)
     else:
-        section.facts.append(("application", f"not available: {run.absent('calls')}"))
+        section.facts.append(("application", f"not available: {m.app_why_not}"))
     if not m.classes:
         words = f"not available: {run.absent('block')}" if m.moves is None else "no requests: none came"
         section.facts.append(("device", words))
@@ -449,22 +482,16 @@ def correlation_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def headline(run: Run, m: Measured) -> str:
-    """The run in one line."""
-    parts = [run.text("filesystem", "name"), run.text("workload", "name")]
-    name = " ".join(part for part in parts if part) or run.name
-    return f"Seekmeter: {name}, {units.seconds(m.window.work_s)} s"
-
-
 def make_document(run: Run, tables: Tables, m: Measured) -> Document:
     """The whole report's content."""
     return Document(
-        title=headline(run, m),
+        title=titles.headline(run, m.window.work_s),
         banners=[*owner_content.banners(m), *about.banners(run, tables.truncated_bytes)],
         sections=[
             about.what_was_run(run, m),
-            where_time_went(run, m),
+            where_time_went(run, tables, m),
             *owner_content.sections(run, m),
+            *output_content.sections(run),
             *filesystem_content.sections(run, m),
             *figure_content.sections(run, tables, m.matrix),
             throughput_section(run, tables, m),

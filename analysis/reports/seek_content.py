@@ -10,6 +10,7 @@ from analysis.reports import about, owner_content
 from analysis.reports.document import Section, Table
 from analysis.run import Run
 from analysis.tables.load import Tables
+from analysis.tables.own import OWN
 
 
 def _signed(value: float | None) -> str:
@@ -40,6 +41,11 @@ def seekers_section(run: Run, m: Measured) -> Section:
     section.tables.append(Table(heads, rows))
     if life.more_seekers:
         section.notes.append(f"{life.more_seekers:,} more names, with fewer seeks")
+    if any(r.label.endswith(OWN) for r in life.seekers):
+        section.notes.append(
+            f"{OWN.strip()}: this program itself, at the end of the run above all, when it writes back what"
+            " the workload left dirty (phase sync)"
+        )
     section.definition = seekers.DEFINITION
     return section
 

@@ -30,6 +30,7 @@ from analysis.tables import (
     stack,
 )
 from analysis.tables.left_out import LeftOut
+from analysis.tables.own import name_own
 from analysis.tables.rec import open_recording
 from analysis.tables.store import ALWAYS, Column, Stored, read_table, recorded_ns, write_recording
 
@@ -155,7 +156,7 @@ def open_block(run: Run) -> Stored | None:
 def load_block(run: Run) -> block.Block | None:
     """The block table alone."""
     stored = _load(run, "block")
-    return block.from_stored(stored) if stored else None
+    return name_own(run, block.from_stored(stored)) if stored else None
 
 
 def make_folder(run: Run) -> None:
@@ -199,7 +200,7 @@ def load_tables(run: Run) -> Tables:
 
     return Tables(
         phases=made("phase", phase.from_stored),
-        block=made("block", block.from_stored),
+        block=made("block", lambda one: name_own(run, block.from_stored(one))),
         lock_wait=made("lock_wait", lock_wait.from_stored),
         call=made("call", call.from_stored),
         counter=made("counter", counter.from_stored),

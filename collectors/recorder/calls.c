@@ -110,11 +110,30 @@ static int configure(const struct options *options)
 		snprintf(path, CALL_PATH, "%s", options->target_path);
 	else if (options->target_dev)
 		find_target_path(options->target_dev, path);
+	skel->rodata->have_more_targets = options->more_target_count > 0;
+	if (options->more_target_count > 0) {
+		path[0] = 0; /* of several, absolute paths say nothing: what they open does */
+		if (bpf_map__set_max_entries(skel->maps.more_targets, options->more_target_count))
+			return -1;
+	}
 	skel->rodata->target_path_bytes = strlen(path);
 	memcpy((void *)skel->rodata->target_path, path, strlen(path));
 	memcpy((void *)skel->rodata->table, call_table, sizeof(call_table));
 	cells_bytes = (count * sizeof(struct call_cell) + page - 1) / page * page;
 	return bpf_map__set_max_entries(skel->maps.cells, count);
+}
+
+static int add_more_targets(const struct options *options)
+{
+	int map = bpf_map__fd(skel->maps.more_targets);
+	uint8_t is_one = 1;
+
+	for (int i = 0; i < options->more_target_count; i++)
+		if (bpf_map_update_elem(map, &options->more_targets[i], &is_one, BPF_ANY))
+			return source_off(&state, "free some memory",
+					  "file systems can't be told to the kernel: %s",
+					  strerror(errno));
+	return 0;
 }
 
 static int load(const struct options *options)
@@ -131,7 +150,8 @@ static int load(const struct options *options)
 		return programs_not_sized(&state);
 	if (calls_bpf__load(skel))
 		return programs_not_loaded(&state);
-	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup))
+	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup) ||
+	    add_more_targets(options))
 		return -1;
 	mapped = mmap(NULL, cells_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 		      bpf_map__fd(skel->maps.cells), 0);

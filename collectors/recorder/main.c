@@ -2,7 +2,7 @@
 /*
  * The recorder: loads the sources, empties their buffers until told to stop, leaves whole tables behind.
  *
- *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR] [--target-path DIR] [--bin-ms N]
+ *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
  *            [--collect a,b] (default: all but holds) [--borders SOCKET [--owner UID]]
  *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
  *

@@ -83,6 +83,23 @@ static int add_disk(struct options *options, const char *name)
 	return 0;
 }
 
+/* The first one given is the target; others come where a device that is watched has several file systems. */
+static int add_target(struct options *options, const char *text)
+{
+	unsigned int major, minor;
+
+	if (sscanf(text, "%u:%u", &major, &minor) != 2)
+		return fail(text, "not MAJOR:MINOR");
+	if (!options->target_dev) {
+		options->target_dev = major << 20 | minor;
+		return 0;
+	}
+	if (options->more_target_count == MAX_TARGETS - 1)
+		return fail(text, "too many file systems; at most 256");
+	options->more_targets[options->more_target_count++] = major << 20 | minor;
+	return 0;
+}
+
 static int choose_sources(const char *list)
 {
 	char *copy = strdup(list), *rest = copy, *name;
@@ -119,7 +136,6 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ 0 },
 	};
 	const char *collect = NULL;
-	unsigned int major, minor;
 	struct stat status;
 	char *end;
 	int word;
@@ -146,9 +162,8 @@ int options_parse(int argc, char **argv, struct options *options)
 			options->memory_cgroup_id = status.st_ino;
 			break;
 		case 't':
-			if (sscanf(optarg, "%u:%u", &major, &minor) != 2)
-				return fail(optarg, "not MAJOR:MINOR");
-			options->target_dev = major << 20 | minor;
+			if (add_target(options, optarg))
+				return -1;
 			break;
 		case 'm':
 			options->target_path = optarg;

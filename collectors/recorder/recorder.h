@@ -19,6 +19,7 @@ struct btf;
 
 #define DRAIN_MS    20
 #define MAX_DEVS    4
+#define MAX_TARGETS 256 /* file systems under test */
 #define MAX_REASONS 32
 
 /* One disk whose requests are recorded. */
@@ -40,6 +41,8 @@ struct options {
 	uint64_t bin_ns;     /* length of a time bin */
 	bool probe;	     /* load and attach to see whether it works; nothing is kept */
 	uint32_t target_dev; /* st_dev of the file system under test, kernel encoding; 0: none */
+	uint32_t more_targets[MAX_TARGETS - 1]; /* the same of others, where several are meant */
+	int more_target_count;
 	const char
 		*target_path; /* where it will be mounted; NULL: it is, and mountinfo says where */
 	const char *borders;  /* the socket to answer at, see borders.c; NULL: none */

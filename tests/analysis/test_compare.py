@@ -579,9 +579,14 @@ def test_runs_without_requests_say_so_in_the_picture(tmp_path: Path) -> None:
     assert isinstance(sections["Seeks"], Section) and sections["Seeks"].absent
 
 
+def test_names_that_are_quoted_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--runs=a 'b"]) == 2
+    assert "RUNS=a 'b cannot be split into names: no closing quotation" in capsys.readouterr().err
+
+
 def test_as_make_starts_it(tmp_path: Path) -> None:
-    """The Makefile's line: names with any other character but a blank arrive as they are."""
-    for name in ("a*", "b$x"):
+    """The Makefile's line: names with any character arrive as they are, in quotes those with blanks."""
+    for name in ("a*", "b  $x"):
         simple("ext4").write(tmp_path / name)
     done = subprocess.run(
         [
@@ -589,7 +594,7 @@ def test_as_make_starts_it(tmp_path: Path) -> None:
             "-C",
             str(ROOT),
             "compare",
-            f"RUNS={tmp_path}/a* {tmp_path}/b$x",
+            f"RUNS={tmp_path}/a* '{tmp_path}/b  $x'",
             f"OUT={tmp_path}/the out",
         ],
         env={k: v for k, v in os.environ.items() if not k.startswith(("SEEKMETER_", "MAKE"))},

@@ -132,7 +132,7 @@ def test_a_series_that_was_not_asked_for_is_no_gap_of_the_correlation(tmp_path: 
         return " ".join(section(found, title).notes)
 
     less = document(run_of(tmp_path / "less", ["block", "calls"], on("block", "calls")))
-    assert not any(words in named(less) for words in ("lock wait", "dirty pages"))
+    assert not any(words in named(less) for words in ("lock wait", "dirty pages, whole machine"))
     off = document(run_of(tmp_path / "off", [*RECORDER], {**on("block", "calls", "counters"), "locks": OFF}))
     assert "lock wait: no figure, its collector has nothing" in named(off)
     none = document(run_of(tmp_path / "none", ["block"], on("block")))

@@ -29,9 +29,10 @@ from analysis.__main__ import main
 from analysis.figures import iograph, style
 from analysis.measures.measured import measure
 from analysis.report import subtitle
-from analysis.reports.about import run_title
+from analysis.reports.about import banners, how_it_ended
 from analysis.reports.content import make_document
 from analysis.reports.text import render
+from analysis.reports.titles import run_title
 from analysis.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, collector, decaying_ext3, request, run_json
@@ -203,6 +204,39 @@ def test_an_interrupted_run_says_so_on_top(tmp_path: Path) -> None:
     text = good_report(path)
     assert "state is 'interrupted'" in text.splitlines()[2]
     assert "taken from the tables" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "workload", "words"),
+    [
+        ("complete", {"exit_status": 0, "interrupted": False}, "exit status 0"),
+        ("complete", {"exit_status": 7, "interrupted": False}, "exit status 7"),
+        ("complete", {"exit_status": -11, "interrupted": False}, "signal 11 (SIGSEGV)"),
+        ("complete", {"exit_status": -15, "interrupted": False}, "signal 15 (SIGTERM)"),
+        ("interrupted", {"exit_status": -15, "interrupted": True}, "interrupted"),
+        ("interrupted", {"exit_status": 3, "interrupted": True}, "interrupted"),
+        # an older run: its session ended the workload
+        ("interrupted", {"exit_status": -15}, "interrupted"),
+        ("interrupted", {"exit_status": 3}, "exit status 3"),  # and here it was ended after that
+        ("complete", {"exit_status": -999}, "signal 999"),
+        ("interrupted", {}, ""),
+    ],
+)
+def test_how_a_workload_ended(tmp_path: Path, state: str, workload: dict[str, Any], words: str) -> None:
+    facts = run_json(1)
+    del facts["workload"]["exit_status"]
+    facts["state"] = state
+    facts["workload"] |= workload
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    run = open_run(tmp_path)
+    assert how_it_ended(run) == words
+    said = [line for line in banners(run, {}) if line.startswith("the workload")]
+    if words in ("", "exit status 0"):
+        assert said == []
+    elif words == "interrupted":
+        assert said == ["the workload was interrupted (^C or a signal): it did not come to its end"]
+    else:
+        assert said == [f"the workload failed with {words}"]
 
 
 @pytest.mark.usefixtures("words_only")

@@ -191,11 +191,35 @@ def test_an_interrupt_ends_fsck_and_not_the_run(tmp_path: Path, programs: Path) 
     assert job.run.losses["complete"] is True
 
 
-def test_a_failed_workload_is_not_checked(tmp_path: Path) -> None:
-    job = Job(
-        "trace", tmp_path / "run", None, FS="ext3", SIZE="64M", COLLECT="counters", WITH="fsck", CMD="exit 7"
-    )
+@pytest.mark.parametrize("too", ["fsck", ""])
+def test_after_a_failed_workload_the_file_system_is_checked(tmp_path: Path, too: str) -> None:
+    words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "CMD": "echo x >f; exit 7"}
+    job = Job("trace", tmp_path / "run", None, **words, **({"WITH": too} if too else {}))
+    assert job.end() == 1
+    assert "the workload failed (exit status 7" in job.said
+    assert job.run.facts["filesystem"]["fsck"]["clean"] is True
+    recorded = ["unmount", "fsck"] if too else []
+    assert [phase["name"] for phase in job.run.phases] == ["command", "sync", *recorded]
+
+
+def test_damage_is_told_of_a_failed_workload_too(tmp_path: Path, programs: Path) -> None:
+    real = filesystems.find_program("fsck.ext3")
+    broken = 'for disk; do :; done; debugfs -w -R "clri f" "$disk" 2>/dev/null'
+    program(programs, "fsck.ext3", f'{broken}\nexec {real} "$@"')
+    words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "CMD": "echo x >f; exit 7"}
+    job = Job("trace", tmp_path / "run", programs, **words)
+    assert job.end() == 1
+    assert "the workload failed (exit status 7" in job.said  # the first thing that went wrong
+    assert any("is damaged after the run" in warning for warning in job.run.facts["warnings"])
+    assert "!! the file system is damaged after the run" in job.run.report()
+
+
+def test_an_interrupted_workload_is_not_checked(tmp_path: Path) -> None:
+    """Who has just asked for the end does not wait for fsck."""
+    words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "WITH": "fsck", "CMD": "sleep 100"}
+    job = Job("trace", tmp_path / "run", None, **words)
+    job.until("workload")
+    os.kill(job.process.pid, signal.SIGINT)
     assert job.end() == 1
     fsck = job.run.facts["filesystem"]["fsck"]
-    assert (fsck["clean"], fsck["why"]) == (None, "the workload failed")
-    assert [phase["name"] for phase in job.run.phases] == ["command", "sync"]
+    assert (fsck["clean"], fsck["why"]) == (None, "the workload was interrupted")

@@ -15,6 +15,8 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
+from collectors import blockdev
+from tests.collectors.loop_disk import attached
 from tests.collectors.recording import enum_value, read_table
 from tests.collectors.sessions import Job, Run, finished, make, needs_root
 
@@ -181,6 +183,44 @@ def test_a_directory_on_a_disk_shows_its_disk(tmp_path: Path) -> None:
     job = finished(tmp_path / "run", DIR=str(tmp_path), CMD=command, COLLECT="block calls")
     assert job.run.facts["filesystem"]["name"] == place["fstype"]
     assert job.run.facts["device"]["kind"] == "directory"
+    rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
+    assert rows["bytes"].sum() >= 2 << 20
+    assert bytes_called(job.run, "write") == 2 << 20
+
+
+def test_the_remedy_for_a_directory_on_no_disk_can_be_typed(tmpfs: Path, tmp_path: Path) -> None:
+    """The report says DEV=NAME, so DEV goes with DIR: that disk is recorded, whoever uses it."""
+    with (tmp_path / "image").open("wb") as image:
+        image.truncate(64 << 20)
+    with attached(tmp_path / "image") as disk:
+        command = f"dd if=/dev/zero of={disk} bs=4k count=20 oflag=direct 2>/dev/null; echo hello >f"
+        words = {"DIR": str(tmpfs), "DEV": Path(disk).name, "CMD": command, "COLLECT": "block calls"}
+        job = finished(tmp_path / "run", **words)
+        rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
+        assert (rows["bytes"] == 4096).sum() == 20
+        facts = job.run.facts
+        assert (facts["device"]["name"], facts["filesystem"]["name"]) == (Path(disk).name, "tmpfs")
+        assert bytes_called(job.run, "write") == 6
+        assert f"tmpfs ({tmpfs}), disk {Path(disk).name}: dd if=" in job.run.report().replace("\n", " ")
+
+
+def test_an_overlay_shows_the_disk_that_it_writes_to(tmp_path: Path) -> None:
+    """As the root of every container is one."""
+    if blockdev.under(tmp_path).disk is None:
+        pytest.skip("the tests' directory is on no disk: give pytest a --basetemp on one")
+    for name in ("lower", "upper", "work", "merged"):
+        (tmp_path / name).mkdir()
+    options = ",".join(f"{name}dir={tmp_path / name}" for name in ("lower", "upper", "work"))
+    merged = tmp_path / "merged"
+    if subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=False).returncode:
+        pytest.skip("the kernel has no overlay: use one that has")
+    try:
+        command = "dd if=/dev/zero of=f bs=1M count=2 conv=fsync 2>/dev/null"
+        job = finished(tmp_path / "run", DIR=str(merged), CMD=command, COLLECT="block calls")
+    finally:
+        subprocess.run(["umount", merged], check=True)
+    assert job.run.facts["device"]["name"] == blockdev.under(tmp_path).disk
+    assert "the overlay's upper directory" in job.said
     rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
     assert rows["bytes"].sum() >= 2 << 20
     assert bytes_called(job.run, "write") == 2 << 20

@@ -21,7 +21,8 @@ from tests.collectors.sessions import Job, Run, finished, needs_root, wait_for
 
 pytestmark = needs_root
 
-STAGES = ("disk", "format", "mount", "record", "workload", "sync", "stop")
+BEFORE = ("disk", "format", "mount")  # nothing is recorded yet
+STAGES = (*BEFORE, "record", "workload", "sync", "stop")
 # It leaves others who do not want to end, in sessions of their own, and perhaps does not want to itself.
 _STUBBORN = (
     "exec 3>held; (trap '' TERM INT HUP; exec setsid sh -c 'while :; do echo x >&3; sleep 0.1; done') &"
@@ -98,9 +99,19 @@ def test_ended_in_order(stage: str, number: signal.Signals, tmp_path: Path, slow
     let_go(job)
     assert job.end() == 1, job.said
     assert job.left_behind() == []
+    if stage in BEFORE or (stage == "record" and not job.run.path.exists()):
+        assert not job.run.path.exists()
+        assert job.printed == ""  # so nothing is reported
+        assert f"interrupted before anything was recorded: {job.run.path} is removed" in job.said
+        return
     assert job.printed == f"{job.run.path}\n"
     assert job.run.facts["state"] == "interrupted"
     assert "interrupted; everything is put back" in job.said
+    report = job.run.report()
+    if stage == "workload":
+        assert job.run.facts["workload"]["interrupted"] is True
+        assert "the workload was interrupted (^C or a signal)" in " ".join(report.replace("!!", "").split())
+    assert "failed with" not in report and "exit status -" not in report
 
 
 @pytest.mark.parametrize("stage", STAGES)

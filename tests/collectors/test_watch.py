@@ -10,13 +10,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.collectors.loop_disk import attached
+from tests.collectors.loop_disk import attached, mounted
 from tests.collectors.recording import enum_value, read_table
 from tests.collectors.sessions import TREE, Job, Run, listen_to_interrupts, needs_root, wait_for
 
@@ -163,6 +164,65 @@ def test_a_busy_disk_counts_from_the_start_of_the_window_to_its_end(
 def write_op(run: Run) -> int:
     """The number of the operation write."""
     return enum_value(run.path / "raw/recorder/block.rec", "block_op", "write")
+
+
+def test_calls_on_all_its_file_systems_are_the_applications(tmp_path: Path) -> None:
+    """One on each of two partitions, and an overlay on the first; not what is written elsewhere."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(128 << 20)
+    table = "label: gpt\nsize=60MiB\nsize=60MiB\n"
+    subprocess.run(["sfdisk", "-q", image], input=table, text=True, check=True)
+    with ExitStack() as stack:
+        disk = Path(str(stack.enter_context(attached(image, "--partscan"))))
+        places = []
+        for number in (1, 2):
+            part = f"{disk}p{number}"
+            wait_for(Path(part).exists)
+            subprocess.run(["mkfs.ext4", "-q", "-F", part], check=True)
+            places.append(stack.enter_context(mounted(Path(part), tmp_path / f"mnt{number}")))
+        for name in ("upper", "work"):
+            (places[0] / name).mkdir()
+        places.append(stack.enter_context(overlaid(tmp_path, places[0])))
+        job = Job("watch", tmp_path / "run", None, DEV=disk.name, SECS="3", COLLECT="block calls")
+        job.until("watch")
+        for number, place in enumerate((*places, tmp_path), 1):
+            subprocess.run(
+                ["dd", "if=/dev/zero", "of=f", "bs=64k", f"count={number}", "conv=fsync"],
+                cwd=place, check=True, capture_output=True,
+            )  # fmt: skip
+        assert job.end() == 0, job.said
+    facts = job.run.facts["filesystem"]
+    assert sorted((one["name"], one["mount_point"]) for one in facts["mounts"]) == [
+        ("ext4", str(places[0])),
+        ("ext4", str(places[1])),
+        ("overlay", str(places[2])),
+    ]
+    path = job.run.path / "raw/recorder/call.rec"
+    rows = read_table(path)[1]
+    rows = rows[rows["call"] == enum_value(path, "call_name", "write")]
+    on_target = rows[rows["target"] == enum_value(path, "call_target", "target")]
+    # The overlay's write is a call on its own file; the kernel's write below it is none.
+    assert on_target["bytes"].sum() == (1 + 2 + 3) * 65536
+    elsewhere = rows[rows["target"] == enum_value(path, "call_target", "elsewhere")]
+    assert elsewhere["bytes"].sum() >= 4 * 65536
+    report = " ".join(job.run.report().split())
+    assert f"Seekmeter: {disk.name} (ext4 on " in report
+    assert "application write 393 kB" in report
+
+
+@contextmanager
+def overlaid(tmp_path: Path, below: Path) -> Iterator[Path]:
+    """An overlay that writes to a directory of a mounted file system."""
+    for name in ("lower", "merged"):
+        (tmp_path / name).mkdir()
+    options = f"lowerdir={tmp_path / 'lower'},upperdir={below / 'upper'},workdir={below / 'work'}"
+    merged = tmp_path / "merged"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=True)
+    try:
+        yield merged
+    finally:
+        subprocess.run(["umount", merged], check=True)
 
 
 def test_interrupted_by_the_terminal_it_is_whole(loop: str, writer: None, tmp_path: Path) -> None:

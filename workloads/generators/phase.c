@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 		fail(EXIT_WRONG_WORDS, "phase: say phase NAME COMMAND [ARGUMENT]...");
 	check_name(argv[1]);
 	phases_open();
+	phase_announce(argv[1], now_ns());
 	start_ns = phase_begin();
 	error = posix_spawnp(&pid, argv[2], NULL, NULL, argv + 2, environ);
 	if (error == ENOENT)

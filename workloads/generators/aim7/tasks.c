@@ -197,6 +197,8 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 	make_pipe(running.ready);
 	make_pipe(running.start);
 	make_pipe(running.errors);
+	snprintf(name, sizeof(name), "%u tasks", tasks);
+	phase_announce(name, now_ns());
 	own_cpu_begin();
 	start_tasks(&running, seed);
 	close(running.ready[1]);
@@ -216,7 +218,6 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 		bytes += running.shared->bytes[i];
 	}
 	phase_was_cut(running.shared->cut_ns);
-	snprintf(name, sizeof(name), "%u tasks", tasks);
 	phase_done(name, start_ns, end_ns, (uint64_t)tasks * mix->n, bytes);
 	step.seconds = (double)(end_ns - start_ns) / 1e9;
 	if (munmap(running.shared, sizeof(*running.shared)) != 0)

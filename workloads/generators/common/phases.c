@@ -19,7 +19,7 @@
 #define CUT_NEAR_NS	 20000000
 
 static const char *phases_path;
-static int phases_fd = -1;
+static int phases_fd = -1, begun_fd = -1;
 static struct sockaddr_un borders = { .sun_family = AF_UNIX };
 static int64_t cuts[CUTS_KEPT]; /* the last ones; the i-th, from 0, is at i % CUTS_KEPT */
 static size_t cut_count;
@@ -33,19 +33,44 @@ int64_t now_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static int open_to_append(const char *path, const char *what)
+{
+	int fd;
+
+	if (path == NULL || path[0] == '\0')
+		return -1;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0)
+		fail_errno(what, path);
+	return fd;
+}
+
 void phases_open(void)
 {
 	const char *socket_path;
 
 	phases_path = getenv("SEEKMETER_PHASES");
-	if (phases_path == NULL || phases_path[0] == '\0')
-		return;
-	phases_fd = open(phases_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (phases_fd < 0)
-		fail_errno("cannot open the phases file ($SEEKMETER_PHASES)", phases_path);
+	phases_fd = open_to_append(phases_path, "cannot open the phases file ($SEEKMETER_PHASES)");
+	begun_fd = open_to_append(getenv("SEEKMETER_PHASES_BEGUN"),
+				  "cannot open the file of begun phases ($SEEKMETER_PHASES_BEGUN)");
 	socket_path = getenv("SEEKMETER_BORDERS");
 	if (socket_path != NULL && strlen(socket_path) < sizeof(borders.sun_path))
 		memcpy(borders.sun_path, socket_path, strlen(socket_path) + 1);
+}
+
+void phase_announce(const char *name, int64_t start_ns)
+{
+	char line[256];
+	int length;
+
+	if (begun_fd < 0)
+		return;
+	length = snprintf(line, sizeof(line), "{\"name\":\"%s\",\"start_ns\":%" PRId64 "}\n", name,
+			  start_ns);
+	/* a disk too full for this line ends no workload: phase_done() will see it */
+	if (length > 0 && (size_t)length < sizeof(line) &&
+	    write(begun_fd, line, (size_t)length) != length)
+		return;
 }
 
 /* Returns the time of the cut, 0: there is none; the phase is marked all the same. */

@@ -104,6 +104,7 @@ static void hear(struct said *said)
 	while (begins(said->first, begun)) {
 		begun_ns[begun] = now;
 		if (begun < REMOVE) {
+			phase_announce(names[begun], now);
 			printf("      %s\n", words[begun]);
 			fflush(stdout);
 		}

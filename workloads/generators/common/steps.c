@@ -25,6 +25,7 @@ void step_begin(const char *name)
 	step = name;
 	measured = true;
 	own_cpu_begin();
+	phase_announce(name, now_ns());
 	start_ns = said_ns = phase_begin();
 }
 
