@@ -30,8 +30,8 @@ from analysis.reports import (
     filesystem_content,
     life_content,
     lock_content,
-    owner_content,
     output_content,
+    owner_content,
     seek_content,
     titles,
     with_content,
@@ -108,10 +108,10 @@ def _where_time_went(run: Run, m: Measured) -> Section:
         own = [
             (
                 row.name,
-                _mb_s(row, row.own_device_bytes),
-                _mb_s(row, row.device_bytes),
-                units.rate(row.rate(row.own_seeks)),
-                units.rate(row.rate(row.seeks)),
+                _mb_s(row.own_device_bytes, row.recorded_rate),
+                _mb_s(row.device_bytes, row.recorded_rate),
+                units.rate(row.recorded_rate(row.own_seeks)),
+                units.rate(row.recorded_rate(row.seeks)),
             )
             for row in m.phase_rows
         ]

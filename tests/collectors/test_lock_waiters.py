@@ -77,7 +77,7 @@ def test_each_wait_is_its_threads(tmp_path: Path) -> None:
             (mount / "own").mkdir()
             (mount / "other").mkdir()
             # not our own child, as the recorder's parent's are taken for the session's
-            words = ["sh", "-c", '"$0" "$@"; exit $?', program, mount / "other", "2", "200"]
+            words = ["sh", "-c", '"$0" "$@"; exit $?', str(program), str(mount / "other"), "2", "200"]
             outside = subprocess.Popen(words, stdout=subprocess.DEVNULL)
             inside = run_inside(group, [program, mount / "own", "4", "400"])
             inside.communicate(timeout=300)
@@ -102,8 +102,8 @@ def test_each_wait_is_its_threads(tmp_path: Path) -> None:
 
     storms = ended(stream.events, pids["fsync_storm"])
     own = counted(run, of_waiter(run, "workload"), SLEEPS)
-    others = of_waiter(run, "other")
-    others = counted(run, others[others["waiter_name"] == b"fsync_storm"], SLEEPS)
+    other_rows = of_waiter(run, "other")
+    others = counted(run, other_rows[other_rows["waiter_name"] == b"fsync_storm"], SLEEPS)
     assert sum(own.values()) > 0
     for kind in SLEEPS:
         assert storms[kind] - lost <= own[kind] + others[kind] <= storms[kind], (kind, storms, own, others)
