@@ -162,12 +162,13 @@ class Recomputed:
         of |= {op: b["op"][rows] == op for op in ("read", "write")}
         of |= {class_: b["class"][rows] == class_ for class_ in np.unique(b["class"][rows])}
         for label, among in of.items():
-            way = np.abs(distance[among[1:]])
+            way = distance[among[1:]]
             if not way.size:
                 continue
-            seeks = int((way > NEAR_SECTORS).sum())
-            near = int(((way > 0) & (way <= NEAR_SECTORS)).sum())
-            shares = [Percent(100 * n / way.size) for n in (seeks, int((way == 0).sum()), near)]
+            is_near = np.abs(way) <= NEAR_SECTORS
+            ahead, back = int((is_near & (way > 0)).sum()), int((is_near & (way < 0)).sum())
+            seeks, sequential = int((~is_near).sum()), int((way == 0).sum())
+            shares = [Percent(100 * n / way.size) for n in (seeks, sequential, ahead, back)]
             exact = [int(among.sum()), seeks, seeks / self.elapsed_s, *shares]
             assert_same(figures_behind(lines, label), exact, f"seeks, {label}")
         self.seek_ns = b["issue_ns"][rows][1:][np.abs(distance) > NEAR_SECTORS]
