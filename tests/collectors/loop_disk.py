@@ -81,12 +81,14 @@ class LoopDisk:
 
 @contextmanager
 def loop_disk(backing: Path, size_bytes: int, *options: str) -> Iterator[LoopDisk]:
-    """A loop device on a new sparse file."""
+    """A loop device on a new sparse file, whose requests are merged (a number keeps its user's setting)."""
     with backing.open("wb") as file:
         file.truncate(size_bytes)
     try:
         with attached(backing, *options) as path:
-            yield LoopDisk(path, backing)
+            disk = LoopDisk(path, backing)
+            (disk.sysfs / "queue/nomerges").write_text("0")
+            yield disk
     finally:
         backing.unlink()
 

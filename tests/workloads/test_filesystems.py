@@ -6,14 +6,20 @@ Against mount(8), blkid, xfs_db, dumpe2fs.
 
 import os
 import re
+import subprocess
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.collectors.loop_disk import loop_disk, mounted
+from tests.collectors.sessions import wait_for
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import disks, filesystems
 from workloads.errors import UserError, WordError
 from workloads.filesystems import geometry
+from workloads.filesystems.programs import run_long
 from workloads.janitor import Janitor
 
 # Those of kernels that this one is not are tried in a virtual machine (tests/machines).
@@ -165,3 +171,40 @@ def test_a_kernel_without_the_filesystem() -> None:
     assert not filesystems.kernel_has("reiserfs4")
     listed = Path("/proc/filesystems").read_text().split()
     assert all(filesystems.kernel_has(name) for name in filesystems.names() if name in listed)
+
+
+@needs_root
+def test_interrupted_it_waits_for_what_it_started(tmp_path: Path) -> None:
+    """A child that waits for a frozen file system can be killed, but is there until that is thawed."""
+    groups: list[int] = []
+    with loop_disk(tmp_path / "image", 64 << 20) as disk, ExitStack() as stack:
+        run("mkfs.ext4", "-q", str(disk.path))
+        mount = stack.enter_context(mounted(disk.path, tmp_path / "mnt"))
+        words = ["fsfreeze", "--unfreeze", str(mount)]
+        stack.callback(subprocess.run, words, check=False, stderr=subprocess.DEVNULL)
+        run("fsfreeze", "--freeze", str(mount))
+        thaw = threading.Timer(0.5, run, words)
+
+        def heard(said: bytes) -> None:
+            groups.append(int(said))
+            wait_for(lambda: "D" in states_of(groups[0]))
+            thaw.start()
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run_long(["sh", "-c", f'touch {mount}/f & echo "$$"; wait'], heard, lambda seconds: None)
+        assert states_of(groups[0]) <= {"Z"}
+        thaw.join()
+
+
+def states_of(group: int) -> set[str]:
+    """The states of the processes of a group."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, of = path.read_text(errors="replace").rpartition(")")[2].split()[:3]
+        except OSError:  # another's, gone meanwhile
+            continue
+        if int(of) == group:
+            found.add(state)
+    return found
