@@ -169,7 +169,7 @@ build/objects/generators/%.o: workloads/generators/%.c Makefile | setup
 $(GENERATORS): build/generators/%: build/objects/generators/%.o \
 		$$(subst .c,.o,$$(subst workloads/,build/objects/,$$(wildcard workloads/generators/$$*/*.c))) $(COMMON_OBJECTS)
 	@$(call SAY,LINK  $(@F)); mkdir -p $(@D)
-	$(Q)$(ASIDE) $(CC) $^ -lz -lm -pthread -o "$$new" $(RENAME)
+	$(Q)$(ASIDE) $(CC) $^ -Wl,--as-needed -ljansson -lz -lm -pthread -o "$$new" $(RENAME)
 
 build/objects/blktrace/%.o: collectors/blktrace/%.c Makefile | setup
 	@$(call SAY,CC    $(@F)); mkdir -p $(@D)

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,6 @@
 #include "common/fail.h"
 #include "common/figures.h"
 #include "common/fio_error.h"
-#include "common/json.h"
 #include "common/numbers.h"
 #include "common/own_cpu.h"
 #include "common/phases.h"
@@ -32,7 +32,6 @@
 
 #define WORDS_MAX      256
 #define THREADS_MAX    100000
-#define JOBS_MAX       1000
 #define JSON_BYTES_MAX (64 << 20)
 #define WALK_FILES     16
 #define VALUE_BYTES    32 /* of a figure, written out */
@@ -117,53 +116,72 @@ static void lay_out(char **words, int count, const char *directory)
 	fflush(stdout);
 }
 
-static char *read_json(size_t *bytes)
+/* What fio wrote, behind what it may have complained of before. */
+static json_t *read_json(void)
 {
 	FILE *in = fopen(json_path, "re");
-	char *text;
+	char *text, *object;
+	json_error_t error;
+	json_t *whole;
+	size_t bytes;
 
 	if (in == NULL)
 		fail_errno("cannot be read", json_path);
 	text = must_alloc(malloc(JSON_BYTES_MAX));
-	*bytes = fread(text, 1, JSON_BYTES_MAX, in);
+	bytes = fread(text, 1, JSON_BYTES_MAX, in);
 	if (ferror(in))
 		fail_errno("cannot be read", json_path);
 	fclose(in);
-	return text;
+	object = memchr(text, '{', bytes);
+	if (object == NULL)
+		fail(EXIT_RUN_FAILED, "%s: has no jobs; give fio a job (--name=…)", json_path);
+	whole = json_loadb(object, bytes - (size_t)(object - text), JSON_DISABLE_EOF_CHECK, &error);
+	if (whole == NULL)
+		fail(EXIT_RUN_FAILED, "%s: is no JSON (%s); run fio by hand to see what it says",
+		     json_path, error.text);
+	free(text);
+	return whole;
 }
 
-static double number_of(struct json object, const char *name)
+/* 0: it is not there, or no number. */
+static double number_of(json_t *object, const char *name)
 {
-	double number = 0;
+	return json_number_value(json_object_get(object, name));
+}
 
-	json_number(json_member(object, name), &number);
-	return number;
+/* A string of fio's, as it can stand in other JSON: quotes, backslashes and control characters become '_'. */
+static void copy_text(char *text, size_t room, json_t *value)
+{
+	const char *said = json_string_value(value);
+
+	snprintf(text, room, "%s", said != NULL ? said : "");
+	for (char *at = text; *at != '\0'; at++)
+		if (*at == '\\' || *at == '"' || (unsigned char)*at < ' ')
+			*at = '_';
 }
 
 /* A time of fio's, in ns, as microseconds; what fio does not say (it can be told not to) is "-", never 0. */
-static void write_us(char text[VALUE_BYTES], struct json value)
+static void write_us(char text[VALUE_BYTES], json_t *value)
 {
-	double ns;
-
-	if (json_number(value, &ns))
-		snprintf(text, VALUE_BYTES, "%.3f", ns / 1e3);
+	if (json_is_number(value))
+		snprintf(text, VALUE_BYTES, "%.3f", json_number_value(value) / 1e3);
 	else
 		snprintf(text, VALUE_BYTES, "\"-\"");
 }
 
 static void report_direction(const char *job, const char *name, const struct direction *did,
-			     struct json times, bool alone)
+			     json_t *times, bool alone)
 {
-	struct json percentiles = json_member(times, "percentile");
+	json_t *percentiles = json_object_get(times, "percentile");
 	char mean[VALUE_BYTES], p50[VALUE_BYTES], p99[VALUE_BYTES], most[VALUE_BYTES];
 	double seconds = did->runtime_ms / 1e3;
 	double per_s = seconds > 0 ? did->requests / seconds : 0;
 	double mb_per_s = seconds > 0 ? did->bytes / 1e6 / seconds : 0;
 
-	write_us(mean, json_member(times, "mean"));
-	write_us(p50, json_member(percentiles, "50.000000"));
-	write_us(p99, json_member(percentiles, "99.000000"));
-	write_us(most, json_member(times, "max"));
+	write_us(mean, json_object_get(times, "mean"));
+	write_us(p50, json_object_get(percentiles, "50.000000"));
+	write_us(p99, json_object_get(percentiles, "99.000000"));
+	write_us(most, json_object_get(times, "max"));
 	figures_row(
 		"fio",
 		"\"job\":\"%s\",\"direction\":\"%s\",\"requests\":%.0f,\"bytes\":%.0f,\"runtime_s\":%.3f,"
@@ -185,17 +203,17 @@ static void report_direction(const char *job, const char *name, const struct dir
 }
 
 /* A job, or the jobs that fio reports as one (group_reporting). */
-static void report_job(struct json job, bool alone, struct total *total)
+static void report_job(json_t *job, bool alone, struct total *total)
 {
 	static const char *const names[] = { "read", "write", "trim" };
-	struct json sync = json_member(job, "sync");
+	json_t *sync = json_object_get(job, "sync");
 	double group = number_of(job, "groupid"), longest_ms = 0;
 	struct direction did;
 	char name[64] = "";
 
-	json_text(json_member(job, "jobname"), name, sizeof(name));
+	copy_text(name, sizeof(name), json_object_get(job, "jobname"));
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		struct json facts = json_member(job, names[i]);
+		json_t *facts = json_object_get(job, names[i]);
 
 		did = (struct direction){ number_of(facts, "total_ios"),
 					  number_of(facts, "io_bytes"),
@@ -206,11 +224,11 @@ static void report_job(struct json job, bool alone, struct total *total)
 		total->bytes += did.bytes;
 		if (did.runtime_ms > longest_ms)
 			longest_ms = did.runtime_ms;
-		report_direction(name, names[i], &did, json_member(facts, "clat_ns"), alone);
+		report_direction(name, names[i], &did, json_object_get(facts, "clat_ns"), alone);
 	}
 	did = (struct direction){ number_of(sync, "total_ios"), 0, longest_ms };
 	if (did.requests > 0)
-		report_direction(name, "fsync", &did, json_member(sync, "lat_ns"), alone);
+		report_direction(name, "fsync", &did, json_object_get(sync, "lat_ns"), alone);
 	if (group != total->group) {
 		total->runtime_ms += total->group_ms;
 		total->group_ms = 0;
@@ -223,25 +241,19 @@ static void report_job(struct json job, bool alone, struct total *total)
 static struct total report(void)
 {
 	struct total total = { 0 };
-	size_t bytes;
-	char *text = read_json(&bytes);
-	struct json whole = json_object(text, bytes), jobs = json_member(whole, "jobs");
-	bool alone = json_element(jobs, 1).at == NULL;
-	char version[VALUE_BYTES] = "";
+	json_t *whole = read_json(), *jobs = json_object_get(whole, "jobs");
+	size_t count = json_array_size(jobs);
+	char version[VALUE_BYTES];
 
-	if (json_element(jobs, 0).at == NULL)
+	if (count == 0)
 		fail(EXIT_RUN_FAILED, "%s: has no jobs; give fio a job (--name=…)", json_path);
-	if (json_text(json_member(whole, "fio version"), version, sizeof(version)))
+	copy_text(version, sizeof(version), json_object_get(whole, "fio version"));
+	if (version[0] != '\0')
 		figures_row("", "\"fio_version\":\"%s\"", version);
-	for (size_t i = 0; i < JOBS_MAX; i++) {
-		struct json job = json_element(jobs, i);
-
-		if (job.at == NULL)
-			break;
-		report_job(job, alone, &total);
-	}
+	for (size_t i = 0; i < count; i++)
+		report_job(json_array_get(jobs, i), count == 1, &total);
 	total.runtime_ms += total.group_ms;
-	free(text);
+	json_decref(whole);
 	return total;
 }
 
