@@ -5,7 +5,6 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from collectors import kernel
@@ -50,21 +49,6 @@ def of_machine() -> dict[str, object]:
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "virtualization": "guest" if kernel.is_guest() else "none",
     }
-
-
-def own_processes(pids: Iterable[int]) -> list[dict[str, object]]:
-    """Return run.json's "own_processes": what requests of ours are called in the block table.
-
-    Empty in a pid namespace of a container: the kernel records other numbers than those we know.
-    """
-    initial = 0xEFFFFFFC  # PROC_PID_INIT_INO, linux/proc_ns.h
-    try:
-        if os.stat("/proc/self/ns/pid").st_ino != initial:
-            return []
-    except OSError:
-        return []
-    comms = {pid: kernel.read(f"/proc/{pid}/comm") for pid in pids}
-    return [{"pid": pid, "comm": comm} for pid, comm in comms.items() if comm]
 
 
 def clock() -> dict[str, object]:

@@ -18,7 +18,6 @@ _PROC = Path("/proc")
 _PF_KTHREAD = 0x00200000  # linux/sched.h
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PROGRAMS_SHOWN = 5
-_KERNEL_NAMES_MOST = 400
 # Fields of /proc/PID/stat behind the name, proc_pid_stat(5) counts the first of them as 3.
 _FLAGS, _UTIME, _STIME, _CUTIME, _CSTIME, _START = 6, 11, 12, 13, 14, 19
 
@@ -97,20 +96,13 @@ def compare(before: Snapshot, after: Snapshot, workload_ns: int, own_pids: Colle
             programs[process.comm] = programs.get(process.comm, 0) + own
     gone = sum(process.ticks for key, process in before.items() if key not in after and not process.is_kernel)
     most = sorted(programs.items(), key=lambda item: (-item[1], item[0]))[:_PROGRAMS_SHOWN]
-    names = {_stem(one.comm) for one in (*before.values(), *after.values()) if one.is_kernel}
     return {
         "cpu_ns": max((user - gone - tracing) * _TICK_NS - workload_ns, 0),
         "kernel_threads_cpu_ns": kernel * _TICK_NS,
         "workload_cpu_ns": workload_ns,
         "tracing_cpu_ns": tracing * _TICK_NS,
         "programs": [{"comm": comm, "cpu_ns": ticks * _TICK_NS} for comm, ticks in most],
-        "kernel_threads": sorted(names)[:_KERNEL_NAMES_MOST],
     }
-
-
-def _stem(comm: str) -> str:
-    """What kernel threads of a kind have in common: kworker of kworker/u8:1, jbd2 of jbd2/loop9-8."""
-    return comm.partition("/")[0]
 
 
 def cgroup_cpu_ns(directory: Path) -> int | None:

@@ -143,7 +143,6 @@ class Session:
             if source["state"] != "on":
                 self.say("", f"{name} is off: {source['why']} ({source['remedy']})")
         self.run.facts["clock"]["record_start_ns"] = ready_ns
-        self.run.facts["own_processes"] = facts.own_processes(self.own_pids())
         if self._blktrace is not None:
             self.run.facts["blktrace"] = self._blktrace.facts
         if self._perf is not None:

@@ -63,16 +63,15 @@ def _others_words(run: Run, m: Measured, found: others.Others) -> str:
     names = "".join(f", {name} {units.ns(cpu_ns)}" for name, cpu_ns in found.programs)
     said = f"others meanwhile: other programs {units.ns(found.cpu_ns)} of CPU{share}{names};"
     said += f" kernel threads, whoever they worked for, {units.ns(found.kernel_threads_cpu_ns)}"
-    if found.disk_bytes is None or not found.all_disk_bytes:
+    if m.owners is None or not sum(one.requests for one in m.owners.owned):
         return said
-    share = units.percent(found.disk_bytes / found.all_disk_bytes)
-    return f"{said}; of this disk's bytes {share} % were asked for by programs outside the workload"
+    return f"{said}; {owner_content.disk_share(m.owners)}"
 
 
-def where_time_went(run: Run, tables: Tables, m: Measured) -> Section:
+def where_time_went(run: Run, m: Measured) -> Section:
     """One row per phase name: time, operations, throughput, metadata share, seeks; and what others did."""
     section = _where_time_went(run, m)
-    if (found := others.measure_others(run, tables.block)) is not None:
+    if (found := others.measure_others(run)) is not None:
         section.notes.append(_others_words(run, m, found))
     return section
 
@@ -489,7 +488,7 @@ def make_document(run: Run, tables: Tables, m: Measured) -> Document:
         banners=[*owner_content.banners(m), *about.banners(run, tables.truncated_bytes)],
         sections=[
             about.what_was_run(run, m),
-            where_time_went(run, tables, m),
+            where_time_went(run, m),
             *owner_content.sections(run, m),
             *output_content.sections(run),
             *filesystem_content.sections(run, m),

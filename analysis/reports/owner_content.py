@@ -43,6 +43,11 @@ def _shares(owners: Owners, owner: str) -> str:
     return ", ".join(f"{units.percent(owners.share(owner, what))} % of its {what}" for what in WHAT)
 
 
+def disk_share(owners: Owners) -> str:
+    """How much of the disk was others', for a line of what they did."""
+    return f"{units.percent(owners.share(OTHERS, 'bytes'))} % of this disk's bytes are others'"
+
+
 def banners(m: Measured) -> list[str]:
     """What must be said first: how much of the disk was others', from LEAST_TOLD on."""
     owners, said = m.owners, []

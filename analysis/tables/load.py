@@ -156,7 +156,7 @@ def open_block(run: Run) -> Stored | None:
 def load_block(run: Run) -> block.Block | None:
     """The block table alone."""
     stored = _load(run, "block")
-    return name_own(run, block.from_stored(stored)) if stored else None
+    return name_own(block.from_stored(stored)) if stored else None
 
 
 def make_folder(run: Run) -> None:
@@ -200,7 +200,7 @@ def load_tables(run: Run) -> Tables:
 
     return Tables(
         phases=made("phase", phase.from_stored),
-        block=made("block", lambda one: name_own(run, block.from_stored(one))),
+        block=made("block", lambda one: name_own(block.from_stored(one))),
         lock_wait=made("lock_wait", lock_wait.from_stored),
         call=made("call", call.from_stored),
         counter=made("counter", counter.from_stored),

@@ -16,15 +16,13 @@ from analysis.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 
-KERNEL = ["jbd2", "kswapd0", "kworker", "loop8", "xfsaild"]
-PYTHON: dict[str, Any] = {"comm": b"python", "in_workload": 0}
+PYTHON: dict[str, Any] = {"comm": b"python", "in_workload": 0, "submitter": "other"}
 OTHERS = {
     "cpu_ns": 9_020_000_000,
     "kernel_threads_cpu_ns": 3_100_000_000,
     "workload_cpu_ns": 1,
     "tracing_cpu_ns": 1,
     "programs": [{"comm": "qemu", "cpu_ns": 8_900_000_000}, {"comm": "sh", "cpu_ns": 10_000_000}],
-    "kernel_threads": KERNEL,
 }
 
 
@@ -41,28 +39,27 @@ def section(of: Document, title: str) -> Section:
 def spec_of(**facts: Any) -> Spec:
     """10 s; 4 KiB each: 6 of the workload, 1 of its write-back, 2 of another program, 1 of our session."""
     spec = Spec(run=run_json(10) | facts)
-    rows: list[dict[str, Any]] = [{"comm": b"worker"}] * 6
-    rows.append({"comm": b"kworker/u8:1", "in_workload": 0})
-    rows += [PYTHON | {"tgid": 77, "pid": 78}] * 2 + [PYTHON | {"tgid": 500, "pid": 500}]
+    rows: list[dict[str, Any]] = [{"comm": b"worker", "submitter": "workload"}] * 6
+    rows.append({"comm": b"kworker/u8:1", "in_workload": 0, "submitter": "kernel_thread"})
+    rows += [PYTHON] * 2 + [PYTHON | {"submitter": "recorder"}]
     spec.block = [request(START_NS + 100_000_000 * (i + 1), i * 99_999, **row) for i, row in enumerate(rows)]
     return spec
 
 
 def test_what_others_did_is_one_line(tmp_path: Path) -> None:
-    own = [{"pid": 500, "comm": "python"}]
-    found = document(spec_of(others=OTHERS, own_processes=own), tmp_path / "r")
+    found = document(spec_of(others=OTHERS), tmp_path / "r")
     (line,) = [note for note in section(found, "Where the time went").notes if "others meanwhile" in note]
     # 9.02 of 2 CPUs x 9.9 s; 2 of the 10 requests
     assert line == (
         "others meanwhile: other programs 9.02 s of CPU (45.6 % of all CPUs), qemu 8.90 s; kernel threads,"
-        " whoever they worked for, 3.10 s; of this disk's bytes 20.0 % were asked for by programs outside"
-        " the workload"
+        " whoever they worked for, 3.10 s; 20.0 % of this disk's bytes are others'"
     )
 
 
 def test_the_disks_share_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
-    found = document(spec_of(others=OTHERS | {"kernel_threads": []}), tmp_path / "r")
-    (line,) = section(found, "Where the time went").notes
+    spec = spec_of(others=OTHERS)
+    spec.block = [row | {"submitter": "unknown"} for row in spec.block]
+    (line,) = section(document(spec, tmp_path / "r"), "Where the time went").notes
     assert line.endswith("whoever they worked for, 3.10 s")
 
 
@@ -72,18 +69,20 @@ def test_an_older_run_says_nothing_of_others(tmp_path: Path, facts: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("own", "names"),
+    ("submitters", "names"),
     [
-        ([{"pid": 500, "comm": "python"}], {"python": "2", "python (Seekmeter)": "1"}),
-        ([{"pid": 77, "comm": "python"}, {"pid": 500, "comm": "python"}], {"python (Seekmeter)": "3"}),
-        ([{"pid": 500, "comm": "recorder"}], {"python": "3"}),  # the number is somebody else's by now
-        ([{"pid": 1, "comm": "python"}], {"python": "3"}),
-        (None, {"python": "3"}),
-        ([None, {"pid": "x"}, {"pid": 500}], {"python": "3"}),
+        (["other", "other", "recorder"], {"python": "2", "python (Seekmeter)": "1"}),
+        (["recorder"] * 3, {"python (Seekmeter)": "3"}),
+        (["other"] * 3, {"python": "3"}),
+        (["unknown"] * 3, {"python": "3"}),  # an older run
     ],
 )
-def test_our_own_requests_have_a_name_of_their_own(tmp_path: Path, own: Any, names: dict[str, str]) -> None:
-    found = section(document(spec_of(own_processes=own), tmp_path / "r"), "Who moves the head")
+def test_our_own_requests_have_a_name_of_their_own(
+    tmp_path: Path, submitters: list[str], names: dict[str, str]
+) -> None:
+    spec = spec_of()
+    spec.block[-3:] = [row | {"submitter": by} for row, by in zip(spec.block[-3:], submitters, strict=True)]
+    found = section(document(spec, tmp_path / "r"), "Who moves the head")
     rows = {row[0]: row[1] for row in found.tables[0].rows if row[0].startswith("python")}
     assert rows == names
     assert any("when it writes back what" in note for note in found.notes) == any("(S" in n for n in names)

@@ -62,7 +62,6 @@ def test_programs_that_come_and_go_count() -> None:
     assert said["cpu_ns"] - as_workload["cpu_ns"] == round(short_s * 1e9)
     ours = others.compare(before, after, 0, [long.pid])
     assert said["cpu_ns"] - ours["cpu_ns"] == ours["tracing_cpu_ns"] == round(long_s * 1e9)
-    assert "kworker" in said["kernel_threads"] or os.path.exists("/.dockerenv")
 
 
 def test_the_arithmetic() -> None:
@@ -92,7 +91,6 @@ def test_the_arithmetic() -> None:
     assert said["tracing_cpu_ns"] == (8 + 20) * TICK_NS
     assert said["kernel_threads_cpu_ns"] == (30 + 3) * TICK_NS
     assert said["workload_cpu_ns"] == 40 * TICK_NS
-    assert said["kernel_threads"] == ["jbd2", "kworker"]
     names = [(one["comm"], one["cpu_ns"] // TICK_NS) for one in said["programs"]]
     assert names == [("fio", 60), ("new", 2), ("init", 1)]
 
