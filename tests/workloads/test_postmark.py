@@ -234,6 +234,22 @@ def test_a_full_or_read_only_disk_is_one_clear_error(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.root
+def test_a_disk_that_is_full_for_a_moment_is_seen_to_be(postmark: Path, tmp_path: Path) -> None:
+    """PostMark goes on, and deletes files: who asks late for the room, on a busy machine, is waited for."""
+    slowly = (
+        "int statvfs(const char *p, struct statvfs *s) { usleep(500000); int f = open(p, O_RDONLY);"
+        " int r = fstatvfs(f, s); close(f); return r; }"
+    )
+    library = lying_library(tmp_path, f"#include <sys/statvfs.h>\n{slowly}")
+    with tmpfs(tmp_path / "full", "100m,nr_inodes=300") as place:
+        done = run(postmark, "-D", place, "-n", 1000, "-o", 1000, LD_PRELOAD=str(library))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "seekmeter: postmark: the disk is full; give a larger disk (SIZE=) or a smaller SCALE=\n"
+    )
+
+
 AFTER = "static int n; if (fd > 2 && fd < 10 && ++n > 3000)"  # writes to files, once it is in the middle
 
 
@@ -263,7 +279,7 @@ def test_an_error_in_the_middle_is_one_clear_error(
     done = run(postmark, "-D", ram, "-n", 400, "-o", 400, PATH=f"{tools}:{os.environ['PATH']}")
     assert done.returncode == 1
     assert done.stderr.startswith("seekmeter: ") and says in done.stderr, done.stderr
-    assert done.stderr.endswith(("; look in dmesg\n", "; look in dmesg, and check the file system\n"))
+    assert "; look in dmesg, " in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -3,7 +3,7 @@
  * Threads that append to one file past the page cache, each with a descriptor of its own: every append waits
  * for the disk with the file locked.
  *
- *   append_storm FILE THREADS APPENDS     each thread makes APPENDS of 4 KiB
+ *   append_storm FILE THREADS APPENDS     each thread makes APPENDS of 4 KiB; all begin together
  *
  * Prints one JSON object: appends made, each thread's wall time added up, that of the whole, and the time that the
  * threads ran or were kept from running, by the kernel's account.
@@ -21,6 +21,7 @@
 
 static int appends;
 static const char *path;
+static pthread_barrier_t all_there;
 static unsigned long long wall_ns, run_ns;
 
 static unsigned long long now_ns(void)
@@ -48,8 +49,11 @@ static unsigned long long ran_ns(void)
 static void *storm(void *block)
 {
 	int file = open(path, O_CREAT | O_WRONLY | O_APPEND | O_DIRECT, 0644);
-	unsigned long long ran_before_ns = ran_ns(), begin_ns = now_ns();
+	unsigned long long ran_before_ns, begin_ns;
 
+	pthread_barrier_wait(&all_there);
+	ran_before_ns = ran_ns();
+	begin_ns = now_ns();
 	for (int i = 0; i < appends; i++)
 		if (write(file, block, BLOCK) != BLOCK) {
 			perror("append_storm: write");
@@ -77,10 +81,13 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	memset(block, 'a', BLOCK);
-	begin_ns = now_ns();
+	if (pthread_barrier_init(&all_there, NULL, count + 1))
+		return 1;
 	for (int i = 0; i < count; i++)
 		if (pthread_create(&threads[i], NULL, storm, block))
 			return 1;
+	begin_ns = now_ns();
+	pthread_barrier_wait(&all_there);
 	for (int i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
 	printf("{\"appends\":%d,\"thread_wall_ns\":%llu,\"wall_ns\":%llu,\"run_ns\":%llu}\n",

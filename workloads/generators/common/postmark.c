@@ -80,9 +80,10 @@ static void must_not_complain(const char *said)
 	if (complaint != NULL) {
 		must_have_room(); /* which would be why */
 		complaint += strlen("Error: ");
-		fail(EXIT_RUN_FAILED, "postmark: %.*s%s; look in dmesg",
-		     (int)strcspn(complaint, "\n"), complaint,
-		     is_read_only() ? ": read-only file system" : "");
+		fail(EXIT_RUN_FAILED, "postmark: %.*s%s", (int)strcspn(complaint, "\n"), complaint,
+		     is_read_only()
+			     ? ": read-only file system; look in dmesg"
+			     : "; look in dmesg, or give a larger disk (SIZE=) if it was full");
 	}
 	if (strstr(said, "out of files!") != NULL)
 		fail(EXIT_RUN_FAILED,

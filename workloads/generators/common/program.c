@@ -14,6 +14,7 @@
 #include "program.h"
 
 #define BUFFER_BYTES   (1024 * 1024)
+#define HEARD_BYTES    4096
 #define EXIT_NOT_FOUND 127
 
 static void become(const char *const argv[], int in, int out, bool complaints)
@@ -59,8 +60,6 @@ static void read_all(int fd, struct said *said, const char *name)
 	char *buffer = must_alloc(malloc(BUFFER_BYTES));
 	ssize_t got;
 
-	/* More than the usual 64 KiB, for fewer turns of reader and writer; not every user may. */
-	(void)fcntl(fd, F_SETPIPE_SZ, BUFFER_BYTES);
 	while ((got = read(fd, buffer, BUFFER_BYTES)) != 0) {
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -79,6 +78,11 @@ void program_run(const char *const argv[], int in, struct said *said)
 
 	if (fflush(stdout) != 0 || pipe2(ends, O_CLOEXEC) != 0)
 		fail_errno("cannot be listened to", argv[0]);
+	/*
+	 * More than the usual 64 KiB, for fewer turns of reader and writer; not every user may. Of one that is heard as it
+	 * goes on as little as there can be: one that complains without end waits until we have looked why.
+	 */
+	(void)fcntl(ends[0], F_SETPIPE_SZ, said->hear != NULL ? HEARD_BYTES : BUFFER_BYTES);
 	pid = fork();
 	if (pid < 0)
 		fail_errno("cannot be started", argv[0]);
