@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -102,7 +103,7 @@ def test_a_run_directory_is_whole(tmp_path: Path) -> None:
     }
     calls = parquet.read_table(out / "tables/call.parquet").to_pylist()
     written = [row["bytes"] for row in calls if (row["call"], row["target"]) == ("write", "target")]
-    assert sum(written) == 30 * 65536
+    assert run.has_counted(sum(written), 30 * 65536, most=65536)
     report = (out / "report.txt").read_text()
     assert "inode tables" in report
     assert "MKFS, FSCK AND SPACE" in report
@@ -118,8 +119,8 @@ def test_application_throughput_is_what_the_workload_wrote(name: str, tmp_path: 
     job = finished(tmp_path / "run", FS=name, SIZE=SMALL[name], COLLECT="calls", CMD=command)
     copied = [int(count) for count in re.findall(r"^(\d+) bytes", job.run.output, re.MULTILINE)]
     assert copied == [77 * 50000, 77 * 50000]
-    assert bytes_called(job.run, "read") == copied[1]
-    assert bytes_called(job.run, "write") == 6 + sum(copied)
+    assert job.run.has_counted(bytes_called(job.run, "read"), copied[1], most=50000)
+    assert job.run.has_counted(bytes_called(job.run, "write"), 6 + sum(copied), most=50000)
 
 
 def test_a_failing_workload_is_reported_and_exits_1(tmp_path: Path) -> None:
@@ -148,6 +149,21 @@ def test_a_command_survives_make_to_the_byte(tmp_path: Path) -> None:
     assert Run(tmp_path / "a run").facts["words"]["CMD"] == command
 
 
+def test_the_recorder_comes_first_among_sessions(tmp_path: Path) -> None:
+    """Nice counts inside of its own session only: its session's group has one of its own, and no other."""
+    here = Path("/proc/self/autogroup")
+    if not here.exists():
+        pytest.skip("the kernel groups no sessions: use one with CONFIG_SCHED_AUTOGROUP")
+    before = here.read_text()
+    job = Job("trace", tmp_path / "run", FS="ext3", SIZE="64M", COLLECT="counters", CMD="sleep 30")
+    job.until("workload")
+    of_recorder = Path(f"/proc/{job.recorder()}/autogroup").read_text()
+    os.kill(job.process.pid, signal.SIGINT)
+    assert job.end() == 1
+    assert of_recorder.split()[1:] == ["nice", "-15"]
+    assert here.read_text() == before
+
+
 @pytest.fixture
 def tmpfs(tmp_path: Path) -> Iterator[Path]:
     """A small tmpfs."""
@@ -164,7 +180,7 @@ def test_a_directory_on_no_disk_has_all_but_block(tmpfs: Path, tmp_path: Path) -
     assert job.run.losses["collectors"]["block"]["why"]
     for name in ("locks", "calls", "counters"):
         assert job.run.losses["collectors"][name]["state"] == "on"
-    assert bytes_called(job.run, "write") == 6
+    assert job.run.has_counted(bytes_called(job.run, "write"), 6, most=6)
     assert any("no disk" in warning for warning in job.run.facts["warnings"])
     assert (tmpfs / "f").read_text() == "hello\n"
 
@@ -183,7 +199,7 @@ def test_a_directory_on_a_disk_shows_its_disk(tmp_path: Path) -> None:
     assert job.run.facts["device"]["kind"] == "directory"
     rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
     assert rows["bytes"].sum() >= 2 << 20
-    assert bytes_called(job.run, "write") == 2 << 20
+    assert job.run.has_counted(bytes_called(job.run, "write"), 2 << 20, most=1 << 20)
 
 
 def test_a_run_whose_only_collector_is_off_is_a_run_all_the_same(tmp_path: Path) -> None:
