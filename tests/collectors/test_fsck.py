@@ -105,7 +105,8 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
     assert first[written]["bytes"].sum() == counted_by_the_kernel(run, "disk.write_bytes")
     calls = parquet.read_table(run.path / "tables/call.parquet").to_pylist()
     on_target = [row["bytes"] for row in calls if (row["call"], row["target"]) == ("write", "target")]
-    assert sum(on_target) == 16 << 16  # opened by its absolute path, in a mount that came after the recorder
+    # opened by its absolute path, in a mount that came after the recorder
+    assert run.has_counted(sum(on_target), 16 << 16, most=1 << 16)
     opened = [row["count"] for row in calls if (row["call"], row["target"]) == ("open", "target")]
     assert sum(opened) >= 1
 

@@ -23,6 +23,7 @@ ENOUGH = 20  # waits asleep for one lock, by the kernel's own tracer
 # Its filter: begins of waits for a rwsem, to write.
 WRITES_ASLEEP = f"flags & {FLAGS['WRITE']} && !(flags & {FLAGS['SPIN'] | FLAGS['PERCPU'] | FLAGS['RT']})"
 TRIES = 5
+FILE_BYTES_MOST = 8192
 ARGS = f"-n {OPERATIONS} -o {OPERATIONS}"
 pytestmark = [needs_root, needs_btf]
 
@@ -59,6 +60,12 @@ def counted(run: Run, call: str, column: str) -> int:
     return int(rows[rows["call"] == enum_value(path, "call_name", call)][column].sum())
 
 
+def is_counted(run: Run, call: str, column: str, true: int) -> bool:
+    """Are they so many, or moved so many bytes, but for those that the recorder says it lost?"""
+    most = FILE_BYTES_MOST if column == "bytes" else 1
+    return run.has_counted(counted(run, call, column), true, most)
+
+
 def all_is_counted(run: Run) -> None:
     """What the kernel saw is what the workload says that it did."""
     phases = {phase["name"]: phase for phase in run.phases}
@@ -67,17 +74,17 @@ def all_is_counted(run: Run) -> None:
         if row["table"] == "operations":
             did[row["operation"]] = did.get(row["operation"], 0) + row["count"]
     assert (phases["create"]["ops"], phases["mixed"]["ops"]) == (OPERATIONS, OPERATIONS)  # as it was told
-    assert counted(run, "write", "bytes") == phases["create"]["bytes"] + phases["mixed"]["bytes"]
-    assert counted(run, "write", "count") == did["create"]
-    assert counted(run, "rename", "count") == did["rename"]
-    assert counted(run, "unlink", "count") == did["delete"]
-    assert counted(run, "fsync", "count") == did.get("fsync", 0)
-    assert counted(run, "read", "bytes") == phases["verify"]["bytes"]
+    assert is_counted(run, "write", "bytes", phases["create"]["bytes"] + phases["mixed"]["bytes"])
+    assert is_counted(run, "write", "count", did["create"])
+    assert is_counted(run, "rename", "count", did["rename"])
+    assert is_counted(run, "unlink", "count", did["delete"])
+    assert is_counted(run, "fsync", "count", did.get("fsync", 0))
+    assert is_counted(run, "read", "bytes", phases["verify"]["bytes"])
     left = did["create"] - did["delete"]
     assert phases["verify"]["ops"] == left
     # the directory given, its own, the shared one; these two again to list them
-    assert counted(run, "open", "count") == did["create"] + left + 3 + 2
-    assert counted(run, "open", "errors") == 0
+    assert is_counted(run, "open", "count", did["create"] + left + 3 + 2)
+    assert is_counted(run, "open", "errors", 0)
 
 
 @pytest.mark.parametrize("fs", FILESYSTEMS)
@@ -125,4 +132,5 @@ def test_synced_files_are_counted_and_written(tmp_path: Path) -> None:
     rows = rows[rows["op"] == enum_value(path, "block_op", "write")]
     data = int(rows[rows["class"] == enum_value(path, "block_class", "data")]["bytes"].sum())
     # the synced ones at least, and no file more than once: each has at most two blocks
-    assert synced * 4096 <= data <= counted(job.run, "write", "count") * 8192
+    lost = sum(job.run.losses["collectors"]["calls"]["lost"].values())
+    assert synced * 4096 <= data <= (files + lost) * 8192

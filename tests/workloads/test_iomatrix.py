@@ -98,11 +98,11 @@ def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
     }
     file_bytes = sum(file for file, _ in CELLS) * 1024
     records = sum(file // record for file, record in CELLS)
-    assert sum(row["bytes"] for row in of["write"]) == 3 * file_bytes
-    assert sum(row["count"] for row in of["write"]) == 3 * records
-    assert sum(row["bytes"] for row in of["read"]) == 4 * file_bytes  # three operations, and verify
-    assert sum(row["count"] for row in of["read"]) == 4 * records + len(CELLS)  # and the end of each file
-    assert sum(row["count"] for row in of["fsync"]) == 3 * len(CELLS)
+    assert job.run.has_counted(sum(row["bytes"] for row in of["write"]), 3 * file_bytes, most=256 << 10)
+    assert job.run.has_counted(sum(row["count"] for row in of["write"]), 3 * records)
+    assert job.run.has_counted(sum(row["bytes"] for row in of["read"]), 4 * file_bytes, most=256 << 10)
+    assert job.run.has_counted(sum(row["count"] for row in of["read"]), 4 * records + len(CELLS))
+    assert job.run.has_counted(sum(row["count"] for row in of["fsync"]), 3 * len(CELLS))
     requests = parquet.read_table(job.run.path / "tables/block.parquet").to_pylist()
     data = [r for r in requests if r["class"] == "data" and r["op"] == "write" and r["ino"] is not None]
     writes = [phase for phase in job.run.phases if "write" in phase["name"]]

@@ -141,15 +141,22 @@ def test_filemarks_transaction_is_postmarks(tmp_path: Path) -> None:
     left = other["create"] - other["delete"]
     verify = ours.run.phases[-2]
     assert (verify["name"], verify["ops"]) == ("verify", left)
-    assert theirs.calls("unlink", "count") == FILES + one["create in transactions"]
-    assert ours.calls("unlink", "count") == other["delete"]
+    removed = FILES + one["create in transactions"]
+    assert theirs.run.has_counted(theirs.calls("unlink", "count"), removed)
+    assert ours.run.has_counted(ours.calls("unlink", "count"), other["delete"])
     told = figures_of(theirs.run.path / "raw/figures.jsonl")
-    assert theirs.calls("write", "bytes") == pytest.approx(told["postmark_written_bytes"], abs=4096)
-    assert theirs.calls("read", "bytes") == pytest.approx(told["postmark_read_bytes"], abs=20000)
+    lost = 10004 * sum(
+        theirs.run.losses["collectors"]["calls"]["lost"].values()
+    )  # a file's bytes each, at most
+    for call, around, slack in (("write", "written", 4096), ("read", "read", 20000)):
+        moved = theirs.calls(call, "bytes") - told[f"postmark_{around}_bytes"]
+        assert -slack - lost <= moved <= slack, call
     rows = lines(ours.run.path / "raw/figures.jsonl")
     size = {row["operation"]: row["bytes"] for row in rows if row["table"] == "filemark operations"}
-    assert ours.calls("write", "bytes") == size["create"] + size["append"]
-    assert ours.calls("read", "bytes") == size["read"] + verify["bytes"]
+    written = size["create"] + size["append"]
+    assert ours.run.has_counted(ours.calls("write", "bytes"), written, most=10004)
+    read = size["read"] + verify["bytes"]
+    assert ours.run.has_counted(ours.calls("read", "bytes"), read, most=10004)
     # And the same of both: bytes and calls of a read, and of all that is written.
     assert size["read"] / other["read"] == pytest.approx(
         theirs.calls("read", "bytes") / one["read"], rel=0.05
