@@ -132,5 +132,4 @@ def test_synced_files_are_counted_and_written(tmp_path: Path) -> None:
     rows = rows[rows["op"] == enum_value(path, "block_op", "write")]
     data = int(rows[rows["class"] == enum_value(path, "block_class", "data")]["bytes"].sum())
     # the synced ones at least, and no file more than once: each has at most two blocks
-    lost = sum(job.run.losses["collectors"]["calls"]["lost"].values())
-    assert synced * 4096 <= data <= (files + lost) * 8192
+    assert synced * 4096 <= data <= (files + job.run.calls_lost) * FILE_BYTES_MOST

@@ -100,6 +100,7 @@ def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
     records = sum(file // record for file, record in CELLS)
     assert job.run.has_counted(sum(row["bytes"] for row in of["write"]), 3 * file_bytes, most=256 << 10)
     assert job.run.has_counted(sum(row["count"] for row in of["write"]), 3 * records)
+    # reads of three operations and of verify, which meets the end of each file too
     assert job.run.has_counted(sum(row["bytes"] for row in of["read"]), 4 * file_bytes, most=256 << 10)
     assert job.run.has_counted(sum(row["count"] for row in of["read"]), 4 * records + len(CELLS))
     assert job.run.has_counted(sum(row["count"] for row in of["fsync"]), 3 * len(CELLS))

@@ -190,7 +190,7 @@ def test_bytes_are_those_that_the_kernel_counts_and_caches_are_cold(tmp_path: Pa
     assert layout["bytes"] == 32 * 2**20
     calls = parquet.read_table(job.run.path / "tables/call.parquet").to_pylist()
     moved = [row for row in calls if row["call"] in ("read", "write") and row["target"] == "target"]
-    lost = sum(job.run.losses["collectors"]["calls"]["lost"].values())
+    lost = job.run.calls_lost
     asked = layout["bytes"] + sequential["bytes"] + oltp["bytes"]
     # Each of four threads has one request that ends when its time is over.
     assert -65536 * lost <= sum(row["bytes"] for row in moved) - asked <= 4 * 65536

@@ -145,9 +145,7 @@ def test_filemarks_transaction_is_postmarks(tmp_path: Path) -> None:
     assert theirs.run.has_counted(theirs.calls("unlink", "count"), removed)
     assert ours.run.has_counted(ours.calls("unlink", "count"), other["delete"])
     told = figures_of(theirs.run.path / "raw/figures.jsonl")
-    lost = 10004 * sum(
-        theirs.run.losses["collectors"]["calls"]["lost"].values()
-    )  # a file's bytes each, at most
+    lost = theirs.run.calls_lost * 10004  # of each a file's bytes, at most
     for call, around, slack in (("write", "written", 4096), ("read", "read", 20000)):
         moved = theirs.calls(call, "bytes") - told[f"postmark_{around}_bytes"]
         assert -slack - lost <= moved <= slack, call
@@ -286,7 +284,8 @@ def test_an_error_in_the_middle_is_one_clear_error(
     done = run(postmark, "-D", ram, "-n", 400, "-o", 400, PATH=f"{tools}:{os.environ['PATH']}")
     assert done.returncode == 1
     assert done.stderr.startswith("seekmeter: ") and says in done.stderr, done.stderr
-    assert "; look in dmesg, " in done.stderr
+    full = "; look in dmesg, or give a larger disk (SIZE=) if it was full\n"
+    assert done.stderr.endswith((full, "; look in dmesg, and check the file system\n"))
     assert done.stderr.count("\n") == 1
 
 
