@@ -32,6 +32,7 @@ struct kthread {
 
 #pragma clang attribute pop
 
+/* The name is of zeros before, and written once: of two, the end of the longer would stay behind the shorter. */
 static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
 					       struct task_struct___who *task, u32 flags)
 {
@@ -39,22 +40,23 @@ static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
 	struct kthread *kthread;
 	char *full_name = NULL;
 
-	BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
-	if (!bpf_core_field_exists(task->worker_private))
-		return;
-	kthread = BPF_CORE_READ(task, worker_private);
-	if (flags & PF_WQ_WORKER) {
-		worker = BPF_CORE_READ(kthread, data);
-		if (BPF_CORE_READ(worker, current_work))
-			BPF_CORE_READ_STR_INTO(&waiter->name, worker, desc);
-		else
-			__builtin_memcpy(waiter->name, "kworker", sizeof("kworker"));
-		return;
+	if (bpf_core_field_exists(task->worker_private)) {
+		kthread = BPF_CORE_READ(task, worker_private);
+		if (flags & PF_WQ_WORKER) {
+			worker = BPF_CORE_READ(kthread, data);
+			if (BPF_CORE_READ(worker, current_work))
+				BPF_CORE_READ_STR_INTO(&waiter->name, worker, desc);
+			else
+				__builtin_memcpy(waiter->name, "kworker", sizeof("kworker"));
+			return;
+		}
+		if (bpf_core_field_exists(kthread->full_name))
+			full_name = BPF_CORE_READ(kthread, full_name);
 	}
-	if (bpf_core_field_exists(kthread->full_name))
-		full_name = BPF_CORE_READ(kthread, full_name);
 	if (full_name)
 		bpf_probe_read_kernel_str(waiter->name, sizeof(waiter->name), full_name);
+	else
+		BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
 }
 
 /* The workload's tasks need no name: there may be thousands, and each would be a sum of its own. */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The file systems that are mounted from a disk, in whatever mount namespace: `watch` counts calls on them.
+"""The file systems mounted from a disk or partition, in whatever mount namespace: `watch` counts calls on them.
 
-Also those on its partitions, on volumes and arrays made of it, and overlays that write to it (containers).
+Also those on a disk's partitions, on volumes and arrays made of it, and overlays that write to it.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ class Mounted:
     device: str  # that it is mounted from, as in /sys/class/block
 
 
-def find(disk: str) -> list[Mounted]:
-    """Return what is mounted from a disk: those with a device of their own first, then overlays on them."""
+def find(watched: str) -> list[Mounted]:
+    """Return what is mounted from a device: those with a device of their own first, then overlays on them."""
     here = mounts.here()
-    return choose(disk, mounts.everywhere(), lambda mount: device_of(mount, here), disks_below)
+    return choose(watched, mounts.everywhere(), lambda mount: device_of(mount, here), devices_below)
 
 
 def choose(
-    disk: str,
+    watched: str,
     views: Iterable[tuple[int | None, Mount]],
     device: Callable[[Mount], str | None],
     below: Callable[[str], set[str]],
 ) -> list[Mounted]:
-    """Return each file system of these mounts whose device lies on the disk, once, by its best known place.
+    """Return each file system of these mounts that lies on the watched device, once, by its best known place.
 
-    views: the process that sees it (None: we do), and the mount. below: the disks that a device lies on.
+    views: the process that sees it (None: we do), and the mount. below: the devices that a device lies on.
     """
     found: dict[str, tuple[tuple[bool, bool, bool, int], Mounted]] = {}
     for pid, mount in views:
         name = device(mount)
-        if name is None or disk not in below(name):
+        if name is None or watched not in below(name):
             continue
         rank = (mount.kind == "overlay", pid is not None, mount.root != "/", len(mount.target))
         one = Mounted(mount.dev, mount.kind, mount.target, name)
@@ -63,23 +63,23 @@ def device_of(mount: Mount, here: list[Mount]) -> str | None:
     return blockdev.device_of(overlay.below(mount, here) or mount)
 
 
-def disks_below(device: str) -> set[str]:
-    """Return the whole disks that a device lies on, its own among them; of btrfs, of all its devices."""
+def devices_below(device: str) -> set[str]:
+    """Return the partitions and whole disks that a device lies on, itself too; of btrfs, of all its devices."""
     return _below([device, *_of_same_btrfs(device)], _DEEPEST)
 
 
 def _below(devices: Iterable[str], deepest: int) -> set[str]:
-    disks: set[str] = set()
+    found: set[str] = set()
     for device in devices:
         try:
             disk = blockdev.whole_disk(device)
         except UserError:  # gone meanwhile
             continue
-        disks.add(disk)
+        found |= {device, disk}
         parts = _SYS / disk / "slaves"
         if deepest > 0 and parts.is_dir():
-            disks |= _below([part.name for part in parts.iterdir()], deepest - 1)
-    return disks
+            found |= _below([part.name for part in parts.iterdir()], deepest - 1)
+    return found
 
 
 def _of_same_btrfs(device: str) -> list[str]:

@@ -44,6 +44,7 @@ def run(
     """Run the workload to its end; ^C or SIGTERM ends it early, with everything in its cgroup.
 
     run_as: the user it runs as (None: ourselves). watch is called a few times a second with the seconds gone.
+    Interrupts are held before: one that comes while the workload is being started ends it.
     Raises MachineError if it cannot be started.
     """
 
@@ -74,6 +75,7 @@ def run(
             raise MachineError(f"{argv[0]}: cannot be started: {error}") from None
         interrupted = False
         try:
+            interrupts.release()
             while not interrupts.wait_for(process, _LOOK_SECONDS):
                 watch((time.monotonic_ns() - start_ns) / 1e9)
         except KeyboardInterrupt:

@@ -346,6 +346,7 @@ def _run_workload(
         path = os.fsdecode(caller_environment().get(b"PATH", os.defpath.encode()))
         environment |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
         environment["PATH"] = f"{path}:{TREE}/build/generators"
+    interrupts.hold()  # process.run() releases: from here on ^C ends a workload that has begun
     session.say("workload", plan.words.cmd if plan.words.cmd is not None else " ".join(argv))
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # nobody knows how slow
     estimate = Estimate(None if emulated else plan.est_seconds, past.find(TREE / "runs", run.facts))

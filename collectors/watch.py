@@ -51,7 +51,7 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
     )
     if disk != words.dev:
         run.warn(f"{words.dev} is a part of {disk}: the whole of {disk} is shown")
-    on_it = _look_at_filesystems(session, disk)
+    on_it = _look_at_filesystems(session, words.dev)
     session.start_recorder(words, [disk], None, [one.dev for one in on_it], janitor)
     from_ns = borders.cut(session.borders)
     start_ns = time.monotonic_ns()
@@ -78,12 +78,12 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
     run.facts["exit_status"] = 0
 
 
-def _look_at_filesystems(session: Session, disk: str) -> list[Mounted]:
-    """Find the file systems that are mounted from the disk: calls on files there are the application's."""
-    found = mounted_from.find(disk)
+def _look_at_filesystems(session: Session, device: str) -> list[Mounted]:
+    """Find the file systems that are mounted from the device: calls on files there are the application's."""
+    found = mounted_from.find(device)
     if len(found) > mounted_from.MOST:
         session.warn(
-            f"{len(found)} file systems are mounted from {disk}: calls on {mounted_from.MOST} are counted"
+            f"{len(found)} file systems are mounted from {device}: calls on {mounted_from.MOST} are counted"
         )
     found = found[: mounted_from.MOST]
     session.run.add(

@@ -210,7 +210,7 @@ def by_phase(
         device, seek = _device_bytes(block, edges, mine), _seeks(block, seeks, edges, mine)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
-        app = _Bins(call.bin_ns[moving], call.bin_length_ns, call.bytes[moving])
+        app = _Bins(call.bin_ns[moving], call.bin_length_ns[moving], call.bytes[moving])
     if waits is not None:
         lock = _Bins(waits.bin_ns, waits.bin_length_ns, waits.spin_ns + waits.sleep_ns)
 

@@ -139,34 +139,12 @@ static int fit_to_kernel(void)
 	btf__free(btf);
 	if (at < 0)
 		return -1;
-	if (bpf_program__set_autoload(skel->progs.who_we_are,
-				      libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_SYSCALL, NULL) ==
-					      1) ||
-	    bpf_program__set_autoload(skel->progs.bio_queue, cmpxchg) ||
+	if (bpf_program__set_autoload(skel->progs.bio_queue, cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_split, cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_queue_by_add, !cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_split_by_add, !cmpxchg))
 		return source_off(&state, "report this", "a program can't be left out");
 	return 0;
-}
-
-/*
- * Our own processes' numbers, which a program notes in the kernel's own; without such programs (kernels before Linux
- * kernel commit 79a7f8bdb159 ("bpf: Introduce bpf_sys_bpf() helper and program type.") (in v5.14)) those that our
- * namespace of pids has, which are others in a container.
- */
-static int note_who_we_are(void)
-{
-	LIBBPF_OPTS(bpf_test_run_opts, nothing);
-
-	if (!bpf_program__autoload(skel->progs.who_we_are)) {
-		skel->bss->recorder_tgid = getpid();
-		skel->bss->session_tgid = getppid();
-		return 0;
-	}
-	if (!bpf_prog_test_run_opts(bpf_program__fd(skel->progs.who_we_are), &nothing))
-		return 0;
-	return source_off(&state, "report this", "who we are can't be noted: %s", strerror(errno));
 }
 
 static void *map_memory(const struct bpf_map *map, size_t bytes, int access)
@@ -198,7 +176,7 @@ static int load(const struct options *options)
 	if (block_bpf__load(skel))
 		return programs_not_loaded(&state);
 	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup) ||
-	    note_who_we_are())
+	    programs_note_who_we_are(&state, skel->progs.who_we_are))
 		return -1;
 	rings = map_memory(skel->maps.rings, rings_bytes, PROT_READ | PROT_WRITE);
 	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);

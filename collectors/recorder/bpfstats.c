@@ -44,7 +44,7 @@ static struct bpf_cost read_stats(struct source_state *state)
 
 	if (!state->on || !state->object)
 		return sum;
-	state->recursion_misses = 0;
+	state->recursion_misses = state->skipped = 0;
 	bpf_object__for_each_program(program, state->object) {
 		struct bpf_prog_info info;
 		uint32_t size = sizeof(info);
@@ -56,10 +56,15 @@ static struct bpf_cost read_stats(struct source_state *state)
 		sum.ns += info.run_time_ns;
 		sum.runs += info.run_cnt;
 		state->recursion_misses += info.recursion_misses;
+		if (!state->finds_skipped &&
+		    (!state->begins || !strcmp(bpf_program__name(program), state->begins)))
+			state->skipped += info.recursion_misses;
 	}
-	if (state->recursion_misses)
-		reason_set(state->finds_skipped ? state->notes : state->lost,
-			   "program already running on this CPU", state->recursion_misses);
+	if (state->skipped)
+		reason_set(state->lost, "program already running on this CPU", state->skipped);
+	if (state->recursion_misses > state->skipped)
+		reason_set(state->notes, "program already running on this CPU",
+			   state->recursion_misses - state->skipped);
 	return sum;
 }
 

@@ -23,7 +23,7 @@
 #define SUMS_ENTRIES	       8192 /* (lock, call path) pairs in one bin */
 #define SUMS_ENTRIES_MANY_CPUS 4096 /* each costs 40 bytes a CPU and bin */
 
-static struct source_state state;
+static struct source_state state = { .begins = "contention_begin" };
 static struct locks_bpf *skel;
 static struct rec_file *file;
 static bool names_open;
@@ -97,10 +97,8 @@ static int load(const struct options *options)
 		return source_off(&state, "free some memory", "the sums can't be mapped: %s",
 				  strerror(errno));
 	}
-	LIBBPF_OPTS(bpf_test_run_opts, nothing);
-	if (bpf_prog_test_run_opts(bpf_program__fd(skel->progs.who_we_are), &nothing))
-		return source_off(&state, "report this", "who we are can't be noted: %s",
-				  strerror(errno));
+	if (programs_note_who_we_are(&state, skel->progs.who_we_are))
+		return -1;
 	return programs_watch_workload(&state, options, skel->maps.workload_cgroup);
 }
 

@@ -98,10 +98,9 @@ static void write_source(FILE *out, const struct source *source)
 	json_string(out, state->why);
 	fputs(",\"remedy\":", out);
 	json_string(out, state->remedy);
-	/* Events of skipped programs are lost, so they were there to be seen. */
+	/* Events that skipped programs did not see were there to be seen. */
 	fprintf(out, ",\"seen\":%llu,\"recorded\":%llu,",
-		(unsigned long long)(state->seen +
-				     (state->finds_skipped ? 0 : state->recursion_misses)),
+		(unsigned long long)(state->seen + state->skipped),
 		(unsigned long long)state->recorded);
 	write_reasons(out, "lost", state->lost);
 	fputc(',', out);

@@ -317,8 +317,8 @@ int main(int argc, char **argv)
 		return 1;
 	announce(options.probe ? "probed" : "ready", ready_ns);
 	if (!options.probe) {
-		times.start_cpu_ns =
-			thread_cpu_ns(); /* the thread of the borders has done nothing yet */
+		/* The thread of the borders has done nothing yet. */
+		times.start_cpu_ns = thread_cpu_ns();
 		if (on)
 			record(&options, &times);
 		borders_close();

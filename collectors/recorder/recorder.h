@@ -88,8 +88,11 @@ struct source_state {
 	 * finds out and counts under other reasons, so that the skips themselves are no losses.
 	 */
 	bool finds_skipped;
-	struct bpf_cost cost;	   /* filled by bpfstats.c, as are the misses */
+	/* The only program whose skips lose an event; what another one skips is counted as an end not seen. NULL: all. */
+	const char *begins;
+	struct bpf_cost cost;	   /* filled by bpfstats.c, as are the misses and skips */
 	uint64_t recursion_misses; /* of all runs, not only of those in the sampled windows */
+	uint64_t skipped;	   /* of these the events that nobody saw */
 	uint64_t drain_ns;	   /* CPU time of this process spent for this source */
 };
 

@@ -11,13 +11,13 @@ from collectors import blockdev, mounted_from
 from workloads import mounts
 from workloads.mounts import Mount
 
-# device: the disks that it lies on
+# device: what it lies on
 BELOW = {
-    "sda1": {"sda"},
-    "sda2": {"sda"},
-    "dm-0": {"dm-0", "sda"},  # a volume on sda3
-    "md0": {"md0", "sda", "sdb"},
-    "sdb1": {"sdb"},
+    "sda1": {"sda1", "sda"},
+    "sda2": {"sda2", "sda"},
+    "dm-0": {"dm-0", "sda3", "sda"},
+    "md0": {"md0", "sda4", "sda", "sdb2", "sdb"},
+    "sdb1": {"sdb1", "sdb"},
 }
 
 
@@ -29,8 +29,8 @@ def device(one: Mount) -> str | None:
     return one.source if one.source in BELOW else None
 
 
-def chosen(disk: str, *views: tuple[int | None, Mount]) -> list[tuple[str, str, str]]:
-    found = mounted_from.choose(disk, views, device, lambda name: BELOW[name])
+def chosen(watched: str, *views: tuple[int | None, Mount]) -> list[tuple[str, str, str]]:
+    found = mounted_from.choose(watched, views, device, lambda name: BELOW[name])
     return [(one.dev, one.name, one.mount_point) for one in found]
 
 
@@ -55,6 +55,8 @@ def test_each_file_system_once_by_its_best_known_place() -> None:
     ]
     assert chosen("sdb", *views) == [("8:17", "ext4", "/other"), ("9:0", "ext4", "/array")]
     assert chosen("sdc", *views) == []
+    assert chosen("sda1", *views) == [("8:1", "ext4", "/"), ("0:50", "overlay", "/")]
+    assert chosen("sda3", *views) == [("253:0", "ext4", "/srv")]
 
 
 def test_here() -> None:
@@ -67,5 +69,5 @@ def test_here() -> None:
     assert len({one.dev for one in found}) == len(found)
     numbers = {one.dev for _, one in mounts.everywhere()}
     assert {one.dev for one in found} <= numbers
-    assert place.disk in mounted_from.disks_below(place.disk)
-    assert mounted_from.disks_below("no-such-device") == set()
+    assert place.disk in mounted_from.devices_below(place.disk)
+    assert mounted_from.devices_below("no-such-device") == set()

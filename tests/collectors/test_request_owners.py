@@ -35,7 +35,7 @@ from tests.collectors.loop_disk import (
     mounted,
 )
 from tests.collectors.recording import needs_btf, needs_root
-from tests.collectors.sessions import Job, wait_for
+from tests.collectors.sessions import Job, bytes_called, wait_for
 
 pytestmark = [needs_root, needs_btf]
 
@@ -185,16 +185,18 @@ def test_pages_of_files_that_are_gone_are_told_by_the_memory_cgroup(
 
 def test_a_watched_partition_is_told_from_the_other(shared: Shared, tmp_path: Path) -> None:
     said = {name: tmp_path / f"{name}.json" for name in ("first", "second")}
-    job = Job("watch", tmp_path / "run", None, DEV=shared.first_part, SECS="600", COLLECT="block")
+    words = {"DEV": shared.first_part, "SECS": "600", "COLLECT": "block calls"}
+    job = Job("watch", tmp_path / "run", None, **words)
     job.until("watch")
     for name, folder in (("first", shared.first), ("second", shared.second)):
-        words = fio(folder, said[name], name, *WRITES, f"--size={10 + 5 * len(name)}M", "--end_fsync=1")
-        subprocess.run(words, check=True, capture_output=True)
+        load = fio(folder, said[name], name, *WRITES, f"--size={10 + 5 * len(name)}M", "--end_fsync=1")
+        subprocess.run(load, check=True, capture_output=True)
     job.process.send_signal(signal.SIGINT)
     assert job.end() == 0, job.said
     found = data_by_owner(tmp_path / "run")
     assert found["workload"] == moved(said["first"])
     assert found["others"] == moved(said["second"])
+    assert job.run.has_counted(bytes_called(job.run, "write"), moved(said["first"])["write"], most=64 << 10)
 
 
 def test_the_recording_on_the_same_file_system_is_told(shared: Shared, tmp_path: Path) -> None:

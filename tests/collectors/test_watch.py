@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.collectors.loop_disk import attached, mounted
+from tests.collectors.loop_disk import add_partition, attached, delete_partition, mounted
 from tests.collectors.recording import enum_value, read_table
 from tests.collectors.sessions import TREE, Job, Run, listen_to_interrupts, needs_root, wait_for
 
@@ -171,12 +171,13 @@ def test_calls_on_all_its_file_systems_are_the_applications(tmp_path: Path) -> N
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(128 << 20)
-    table = "label: gpt\nsize=60MiB\nsize=60MiB\n"
-    subprocess.run(["sfdisk", "-q", image], input=table, text=True, check=True)
+    sectors = (60 << 20) // 512
     with ExitStack() as stack:
-        disk = Path(str(stack.enter_context(attached(image, "--partscan"))))
+        disk = Path(str(stack.enter_context(attached(image))))
         places = []
         for number in (1, 2):
+            add_partition(str(disk), number, 2048 + (number - 1) * sectors, sectors)
+            stack.callback(delete_partition, str(disk), number)
             part = f"{disk}p{number}"
             wait_for(Path(part).exists)
             subprocess.run(["mkfs.ext4", "-q", "-F", part], check=True)
