@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The file systems mounted from a disk or partition, in whatever mount namespace: `watch` counts calls on them.
+"""The file systems mounted from a disk or partition, in any mount namespace: `watch` counts calls on them.
 
 Also those on a disk's partitions, on volumes and arrays made of it, and overlays that write to it.
 """
@@ -64,7 +64,7 @@ def device_of(mount: Mount, here: list[Mount]) -> str | None:
 
 
 def devices_below(device: str) -> set[str]:
-    """Return the partitions and whole disks that a device lies on, itself too; of btrfs, of all its devices."""
+    """Return the disks and partitions that a device lies on, and itself; of btrfs, of all its devices."""
     return _below([device, *_of_same_btrfs(device)], _DEEPEST)
 
 
