@@ -69,10 +69,9 @@ static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_i
 	waiter->who = LOCK_WAITER_INTERRUPT;
 	if (in_interrupt)
 		return;
-	waiter->in_workload = !have_cgroup ||
-			      bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
-	if (have_cgroup && waiter->in_workload) {
+	if (have_cgroup && bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1) {
 		waiter->who = LOCK_WAITER_WORKLOAD;
+		waiter->in_workload = 1;
 	} else if (flags & PF_KTHREAD) {
 		waiter->who = LOCK_WAITER_KERNEL_THREAD;
 		name_kernel_thread(waiter, task, flags);
@@ -80,6 +79,7 @@ static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_i
 		waiter->who = LOCK_WAITER_RECORDER;
 	} else {
 		waiter->who = LOCK_WAITER_OTHER;
+		waiter->in_workload = !have_cgroup; /* of a live system every program is */
 		BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
 	}
 }

@@ -121,7 +121,7 @@ def _where_time_went(run: Run, m: Measured) -> Section:
         for row in m.phase_rows
         if row.own_mb_s is not None and row.own_mb_s.n > 1
     ]
-    if any(not row.app_is_exact for row in m.phase_rows):
+    if any(not row.app_is_exact and row.recorded_s >= phases.SHORTEST_RATE_S for row in m.phase_rows):
         section.notes.append(
             f"{SHARED}, or none of a phase below {phases.SHORTEST_SHARED_S:g} s: the recorder was not told"
             " of this phase's edges in time, and its calls were shared out by time"

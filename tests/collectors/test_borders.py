@@ -51,6 +51,18 @@ def test_short_phases_have_their_own_bytes_and_no_others(tmp_path: Path) -> None
     assert found["b"].app_rate() == pytest.approx(100 * MIB / found["b"].elapsed_s)
 
 
+def test_the_measured_part_of_fio_has_fios_own_bytes(tmp_path: Path) -> None:
+    """Its start is known only when it is over; but nothing else is moved since it was begun."""
+    words = {"FS": "ext4", "SIZE": "1G", "WL": "fio-randread", "SCALE": "quick", "ARGS": "--runtime=1"}
+    done = finished(tmp_path / "run", COLLECT="calls", **words)
+    found = phases_of(done.run.path)
+    (job,) = json.loads((done.run.path / "raw/fio.json").read_text())["jobs"]
+    assert found["measured"].app_is_exact and found["layout"].app_is_exact
+    assert done.run.calls_lost == 0
+    assert found["measured"].app_bytes == job["read"]["io_bytes"] > 0
+    assert found["layout"].app_bytes == found["layout"].own_bytes > 0
+
+
 def ask(place: Path, at_ns: int = 0) -> int:
     """Ask for a cut; return its time, 0: refused."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asker:

@@ -158,7 +158,8 @@ static int64_t cut_after(int64_t time_ns)
 	return cut(0);
 }
 
-void phase_done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes)
+static void done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes,
+		 int64_t near_ns)
 {
 	char line[512], around[96] = "";
 	int64_t from_ns, until_ns;
@@ -168,8 +169,8 @@ void phase_done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops
 		return;
 	until_ns = cut_after(end_ns);
 	from_ns = cut_before(start_ns);
-	/* Farther away, something else of the workload may lie between. */
-	if (from_ns >= start_ns - CUT_NEAR_NS && until_ns != 0 && until_ns <= end_ns + CUT_NEAR_NS)
+	if (from_ns != 0 && from_ns >= start_ns - near_ns && until_ns != 0 &&
+	    until_ns <= end_ns + near_ns)
 		snprintf(around, sizeof(around), ",\"from_ns\":%" PRId64 ",\"until_ns\":%" PRId64,
 			 from_ns, until_ns);
 	length = snprintf(line, sizeof(line),
@@ -183,4 +184,16 @@ void phase_done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops
 		fail_errno("cannot write the phase", phases_path);
 	if (until_ns != 0) /* what comes next is not in this phase's last bin */
 		wait_until(until_ns);
+}
+
+/* Farther away than CUT_NEAR_NS, something else of the workload may lie between. */
+void phase_done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes)
+{
+	done(name, start_ns, end_ns, ops, bytes, CUT_NEAR_NS);
+}
+
+void phase_done_alone(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops,
+		      uint64_t bytes)
+{
+	done(name, start_ns, end_ns, ops, bytes, end_ns);
 }

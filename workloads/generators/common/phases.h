@@ -41,4 +41,8 @@ void phase_announce(const char *name, int64_t start_ns);
 /* Call it as soon as the phase is over. NAME: without quotes and backslashes. OPS: operations done in the phase. BYTES: of file data. */
 void phase_done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes);
 
+/* The same of a phase that alone moved data between the cuts around it, however far away from it they are. */
+void phase_done_alone(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops,
+		      uint64_t bytes);
+
 #endif
