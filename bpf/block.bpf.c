@@ -252,11 +252,13 @@ int rq_issue(u64 *ctx)
 		 * did not run our program then. Seen on 6.18 under heavy interrupt load, a few in 100,000 in batches,
 		 * and not in recursion_misses. The request is known, of its end only that it is before this.
 		 */
-		COUNT(complete_unseen);
-		record->complete_ns = 0;
-		record->end_by_ns = now;
-		record->error = 0;
-		write_record(record, RING_ISSUE);
+		if (recording) {
+			COUNT(complete_unseen);
+			record->complete_ns = 0;
+			record->end_by_ns = now;
+			record->error = 0;
+			write_record(record, RING_ISSUE);
+		}
 	}
 	slot->request = 0; /* not whole until the end of this program */
 	slot->done_bytes = 0;
@@ -343,6 +345,8 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	slot = slot_of(rq, disk);
 	if (slot && slot->request == (u64)rq) {
 		slot->request = 0;
+		if (!recording)
+			return 0;
 		slot->record.complete_ns = bpf_ktime_get_ns();
 		/*
 		 * A blk_status_t; -errno before Linux kernel commit 8a7d267b4a2c ("block: don't call
@@ -353,6 +357,8 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 		write_record(&slot->record, RING_COMPLETE);
 		return 0;
 	}
+	if (!recording)
+		return 0;
 	/*
 	 * The request around a flush ends once more when the flush does (blk_flush_complete_seq()): one with data
 	 * was recorded when that was written, one without was never issued itself.

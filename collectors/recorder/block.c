@@ -229,6 +229,11 @@ fail:
 	return -1;
 }
 
+static void begin(void)
+{
+	skel->bss->recording = true;
+}
+
 static void drain_ring(struct block_ring *ring)
 {
 	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
@@ -347,6 +352,7 @@ static void detach(void)
 const struct source block_source = {
 	.name = "block",
 	.start = start,
+	.begin = begin,
 	.drain = drain,
 	.detach = detach,
 	.stop = stop,

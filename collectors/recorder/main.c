@@ -229,11 +229,16 @@ static void remove_probe_dir(const struct options *options, const char *path)
 		fail(path, strerror(errno));
 }
 
-/* Cuts the bins, so that what was seen while other sources were being attached is in bins of its own. Returns when. */
-static uint64_t begin_bins(void)
+/* What was seen while other sources were being attached is left out, or in time bins of its own. Returns from when on. */
+static uint64_t begin(void)
 {
+	uint64_t begin_ns;
 	bool later;
-	uint64_t begin_ns = bins_cut(0, &later);
+
+	for (int i = 0; i < SOURCE_COUNT; i++)
+		if (sources[i]->state->on && sources[i]->begin)
+			sources[i]->begin();
+	begin_ns = bins_cut(0, &later);
 
 	/* Where it can't be cut, the first bin reaches back to before the start. */
 	if (!begin_ns)
@@ -305,7 +310,7 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < SOURCE_COUNT; i++) {
 		/* The last source has its first samples when it starts: they belong to the recorded time. */
-		ready_ns = i == SOURCE_COUNT - 1 && !options.probe ? begin_bins() : monotonic_ns();
+		ready_ns = i == SOURCE_COUNT - 1 && !options.probe ? begin() : monotonic_ns();
 		refusal_forget();
 		if (sources[i]->state->wanted && sources[i]->start(&options) == 0)
 			on++;

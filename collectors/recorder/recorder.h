@@ -98,6 +98,7 @@ struct source_state {
 
 /*
  * start: open, load and attach; 0, or -1 with why and remedy filled (nothing is left attached then).
+ * begin: all sources are started, and from here on buffers are emptied; NULL: it loses nothing until then.
  * drain: empty the buffers; `last` is the final call, after detach.
  * retarget: from here on this is the device number of the file system under test; NULL: it does not care.
  * detach: stop events; the buffers stay readable.
@@ -106,6 +107,7 @@ struct source_state {
 struct source {
 	const char *name;
 	int (*start)(const struct options *options);
+	void (*begin)(void);
 	void (*drain)(bool last);
 	void (*retarget)(uint32_t dev);
 	void (*detach)(void);

@@ -123,8 +123,9 @@ def test_a_busy_disk_counts_from_the_start_of_the_window_to_its_end(
     complete = rows["complete_ns"].astype(np.int64)
     seen = complete > 0
     inside = seen & (complete >= start_ns) & (complete <= end_ns)
+    # of those that came while the programs were being attached, one after the other, none was kept or lost
     early, late = int((seen & (complete < start_ns)).sum()), int((complete > end_ns).sum())
-    assert early > 0  # the programs were attached one after the other
+    assert early < len(rows) // 100
     table = pq.ParquetFile(run.path / "tables/block.parquet")
     left_out = json.loads(table.metadata.metadata[b"seekmeter_left_out"])
     assert (left_out["before"], left_out["after"]) == (early, late)
@@ -134,7 +135,7 @@ def test_a_busy_disk_counts_from_the_start_of_the_window_to_its_end(
     words = (
         f"block: {early:,} rows of table block left out (not lost): completed before the recorded time began"
     )
-    assert words in said
+    assert early == 0 or words in said
 
     # what was written in the window is between what the kernel counted within it and about it
     written_there = int(rows["bytes"][inside & (rows["op"] == write_op(run))].sum())
