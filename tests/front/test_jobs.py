@@ -4,6 +4,7 @@
 import os
 import re
 import resource
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,15 +245,17 @@ def test_a_user_who_cannot_become_root_learns_it_first(tmp_path: Path) -> None:
     """Before anything is installed or built: setup asks, and this is what it asks."""
     if os.geteuid() != 0:
         pytest.skip("cannot become another user: run make test as root")
-    place = tmp_path / "bin"
+    place, tree = tmp_path / "bin", tmp_path / "tree"
     place.mkdir()
+    for room in ("collectors", "workloads"):  # others cannot read a tree in root's home
+        shutil.copytree(TREE / room, tree / room, ignore=shutil.ignore_patterns("__pycache__"))
     let_others_in(tmp_path)
     env = {"PATH": str(place), "SEEKMETER_WORDS": "FS CMD", "SEEKMETER_FS": "ext4", "SEEKMETER_CMD": "true"}
 
     def asked(**more: str) -> tuple[int, str]:
         done = subprocess.run(
             ["/usr/bin/python3", "-B", "-m", "collectors.check_words", "trace"],
-            cwd=TREE, env={**env, **more}, user=NOBODY, group=NOBODY, extra_groups=[],
+            cwd=tree, env={**env, **more}, user=NOBODY, group=NOBODY, extra_groups=[],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         return done.returncode, done.stderr
