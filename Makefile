@@ -53,13 +53,13 @@ watch: build ## observe the block device DEV for SECS seconds, writing nothing t
 	$(Q)$(call THEN_REPORT,watch)
 
 report: | setup ## report a finished run again: RUN=runs/… (default runs/latest)
-	$(Q)$(PYTHON) -m analysis report "$${SEEKMETER_RUN:-runs/latest}"
+	$(Q)$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} "$${SEEKMETER_RUN:-runs/latest}"
 
 movie: | setup ## RUN/movie.html: the disk as a grid, requests lighting up in their time: RUN=runs/… (default runs/latest)
 	$(Q)$(PYTHON) -m analysis movie "$${SEEKMETER_RUN:-runs/latest}"
 
 compare: | setup ## one report of several finished runs, side by side: RUNS="runs/… runs/…"
-	$(Q)set -f; $(PYTHON) -m analysis compare $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} $${SEEKMETER_RUNS-}
+	$(Q)$(PYTHON) -m analysis compare $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} --runs="$${SEEKMETER_RUNS-}"
 
 import: build/import-blktrace build/text-to-blktrace | setup ## make a run directory of another tool's block trace, and report it: TRACE=FILE
 	$(Q)$(PYTHON) -m analysis import $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} "$${SEEKMETER_TRACE-}"
@@ -129,6 +129,11 @@ override BLKTRACE_OBJECTS := $(patsubst collectors/blktrace/%.c,build/objects/bl
 override C_FILES = $(shell find analysis bpf collectors workloads tests -name '*.[ch]')
 override SHELL_FILES = .ci/run $(shell find collectors workloads tests -name '*.sh')
 
+# What is compiled is said file by file by `make build`; other jobs say once that it takes a moment, the first recipe
+# that can make the link. On stderr: stdout is the job's.
+override SAY = $(if $(filter build,$(MAKECMDGOALS)),echo '  $1' >&2,mkdir -p build; \
+	! ln -s said build/.said.$$PPID 2>/dev/null || echo 'seekmeter: compiling, which takes half a minute the first time' >&2)
+
 # Each file is made aside and renamed: two makes at once, or one that is killed, leave no half of it to the other.
 override ASIDE = new=$@.$$$$; trap 'rm -f "$$new" "$$new.d"' EXIT;
 override DEPENDS = -MMD -MP -MF "$$new.d" -MT $@
@@ -136,60 +141,61 @@ override RENAME = && mv -f "$$new" $@
 override RENAME_OBJECT = && mv -f "$$new.d" $(@:.o=.d) $(RENAME)
 
 build: $(if $(RECORDER_OBJECTS),build/recorder) $(GENERATORS) build/guest-init build/import-blktrace build/text-to-blktrace build/blk-tracer
+	@rm -f build/.said.*
 
 build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
-	@echo '  BPF   $(@F)'; mkdir -p $(@D)
+	@$(call SAY,BPF   $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) clang $(BPF_CFLAGS) $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 build/bpf/%.skel.h: build/bpf/%.bpf.o
-	@echo '  SKEL  $(@F)'
+	@$(call SAY,SKEL  $(@F))
 	$(Q)$(ASIDE) bpftool gen skeleton $< name $*_bpf > "$$new" $(RENAME)
 
 # The skeletons come first: which of them a file includes is known only after its first compilation.
 build/objects/recorder/%.o: collectors/recorder/%.c Makefile | $(SKELETONS) setup
-	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) -I build/bpf -I bpf $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 build/recorder: $(RECORDER_OBJECTS)
-	@echo '  LINK  $(@F)'
+	@$(call SAY,LINK  $(@F))
 	$(Q)$(ASIDE) $(CC) $^ -lbpf -lelf -lz -lm -pthread -o "$$new" $(RENAME)
 
 build/objects/generators/%.o: workloads/generators/%.c Makefile | setup
-	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) -I workloads/generators $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 # A larger one has the rest of it in a folder of its name.
 .SECONDEXPANSION:
 $(GENERATORS): build/generators/%: build/objects/generators/%.o \
 		$$(subst .c,.o,$$(subst workloads/,build/objects/,$$(wildcard workloads/generators/$$*/*.c))) $(COMMON_OBJECTS)
-	@echo '  LINK  $(@F)'; mkdir -p $(@D)
-	$(Q)$(ASIDE) $(CC) $^ -lz -lm -pthread -o "$$new" $(RENAME)
+	@$(call SAY,LINK  $(@F)); mkdir -p $(@D)
+	$(Q)$(ASIDE) $(CC) $^ -Wl,--as-needed -ljansson -lz -lm -pthread -o "$$new" $(RENAME)
 
 build/objects/blktrace/%.o: collectors/blktrace/%.c Makefile | setup
-	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 build/blk-tracer: $(BLKTRACE_OBJECTS)
-	@echo '  LINK  $(@F)'
+	@$(call SAY,LINK  $(@F))
 	$(Q)$(ASIDE) $(CC) $^ -lbpf -lelf -lz -o "$$new" $(RENAME)
 
 # Hundreds of millions of events go through it, each through functions of several files. No objects that two makes at
 # once would share: what is left to the linker has a name of its own in each, and the linker reads it twice.
 build/import-blktrace: $(IMPORTER_SOURCES) $(wildcard analysis/importers/blktrace_reader/*.h bpf/*.h) Makefile | setup
-	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) -O3 -flto=auto -I bpf $(IMPORTER_SOURCES) -o "$$new" $(RENAME)
 
 build/objects/text/%.o: analysis/importers/text_reader/%.c Makefile | setup
-	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 build/text-to-blktrace: $(TEXT_OBJECTS)
-	@echo '  LINK  $(@F)'
+	@$(call SAY,LINK  $(@F))
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) $^ -o "$$new" $(RENAME)
 
 # Static: what it needs of the guest's root comes over 9p, each file of a dynamic one too.
 build/guest-init: workloads/machines/init.c Makefile | setup
-	@echo '  CC    $(@F)'; mkdir -p $(@D)
+	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) -static $< -o "$$new" $(RENAME)
 
 .SECONDARY:

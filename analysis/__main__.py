@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reports of finished runs.
 
-    python -m analysis report RUN                      all reports of a run, in its directory
+    python -m analysis report [--locks=all] RUN        all reports of a run; all: of everybody's locks
     python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
+                                                       (or --runs="RUN 'with blanks'", quoted)
     python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
 
 Exit codes: 0 done, 1 the report failed, 2 wrong words.
@@ -11,14 +12,16 @@ Exit codes: 0 done, 1 the report failed, 2 wrong words.
 
 from __future__ import annotations
 
+import io
 import os
+import shlex
 import sys
 from pathlib import Path
 
 from analysis.errors import ReportError, WordError
 
 USAGE = (
-    "usage: python -m analysis report RUN | movie RUN | compare [--out=DIR] RUN RUN..."
+    "usage: python -m analysis report [--locks=all] RUN | movie RUN | compare [--out=DIR] RUN RUN..."
     " | import [--out=DIR] TRACE"
 )
 
@@ -27,12 +30,20 @@ def _complain(message: str) -> None:
     print(f"seekmeter: {message}", file=sys.stderr)
 
 
+def _names(text: str) -> list[str]:
+    """Names separated by blanks; quotes keep those in a name."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise WordError(f"RUNS={text} cannot be split into names: {str(error).lower()}") from None
+
+
 def _make(words: list[str]) -> str:
     """Do what the words say; returns what to print. Heavy imports only once the words are right."""
-    if len(words) == 2 and words[0] == "report":
+    if words[:1] == ["report"] and (len(words) == 2 or words[1:-1] == ["--locks=all"]):
         from analysis.report import make_report
 
-        return make_report(Path(words[1]))
+        return make_report(Path(words[-1]), everyones_locks=len(words) == 3)
     if len(words) == 2 and words[0] == "movie":
         from analysis.movie import make_movie
 
@@ -41,7 +52,10 @@ def _make(words: list[str]) -> str:
         from analysis.compare import make_compare
 
         out = words[1].removeprefix("--out=") if words[1:] and words[1].startswith("--out=") else ""
-        return make_compare([Path(word) for word in words[2 if out else 1 :]], Path(out) if out else None)
+        chosen = words[2 if out else 1 :]
+        if len(chosen) == 1 and chosen[0].startswith("--runs="):
+            chosen = _names(chosen[0].removeprefix("--runs="))
+        return make_compare([Path(word) for word in chosen], Path(out) if out else None)
     if words[:1] == ["import"] and len(words) in (2, 3):
         from analysis.importers.trace import import_trace
         from analysis.report import make_report
@@ -63,7 +77,10 @@ def main(words: list[str]) -> int:
         print(USAGE)
         return 0
     try:
-        sys.stdout.write(_make(words))
+        said = _make(words)
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
+            sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.write(said)
         sys.stdout.flush()
     except ReportError as error:
         _complain(str(error))

@@ -15,7 +15,8 @@ from analysis.errors import ReportError, WordError
 from analysis.figures import compare_iographs, locks_heatmap
 from analysis.files import write_atomic
 from analysis.measures.compared import LETTERS, Compared, load_compared
-from analysis.reports import about, html, text
+from analysis.reports import html, text, titles
+from analysis.reports.compare_brief import FULL, brief
 from analysis.reports.compare_content import make_document
 from analysis.reports.compare_differences import as_csv
 from analysis.reports.compare_facts import stacked, tags
@@ -101,7 +102,7 @@ def _names(one: Compared, tag: str) -> tuple[str, str, str]:
     kernel = one.run.text("kernel", "release")
     length = f"{units.seconds(one.measured.window.work_s)} s"
     return (
-        f"{one.letter}  {tag or about.run_title(one.run)}",
+        f"{one.letter}  {tag or titles.run_title(one.run)}",
         f"Linux {kernel}" if kernel else "",
         f"{length}, EMULATED CPUs" if one.emulated else length,
     )
@@ -111,7 +112,8 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     """Write the comparison's directory; returns what to print: the text's essence and where the files are."""
     _check(paths, out)
     runs = [load_compared(letter, path) for letter, path in zip(LETTERS, paths, strict=False)]
-    document = make_document(runs)
+    full = make_document(runs)
+    document = brief(full)
     names = [_names(one, tag) for one, tag in zip(runs, tags(runs), strict=True)]
     title = document.title.removeprefix("Seekmeter: ")
     png, svg = compare_iographs.render(runs, title, names, document.banners)
@@ -119,14 +121,21 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     heatmap = locks_heatmap.render(runs, stacked(tags(runs)), f"Locks: {title}", document.banners)
     if heatmap is not None:
         pictures["locks_heatmap"] = (HEATMAP, *heatmap)
-    files = [*FILES, *(f"{name}.{kind}" for name in pictures for kind in ("png", "svg"))]
+    has_full = document.sections != full.sections
+    files = [
+        *FILES,
+        *([FULL] if has_full else []),
+        *(f"{name}.{kind}" for name in pictures for kind in ("png", "svg")),
+    ]
     shown = [(words, svg) for words, _, svg in pictures.values()]
     page = html.render(document, shown, files, "the comparison's directory")
     now = datetime.now(UTC)
     differences = as_csv(runs).encode("utf-8", "backslashreplace")
     runs_said = json.dumps(_about(runs, now), indent=1) + "\n"
     directory = _make_directory(out, now)
-    write_atomic(directory / "compare.txt", text.render(document).encode("ascii"))
+    write_atomic(directory / "compare.txt", text.encoded(text.render(document)))
+    if has_full:
+        write_atomic(directory / FULL, text.encoded(text.render(full)))
     write_atomic(directory / "compare.html", page.encode("utf-8", "backslashreplace"))
     for name, (_, png, svg) in pictures.items():
         write_atomic(directory / f"{name}.png", png)

@@ -12,8 +12,8 @@ from analysis.figures.phase_strip import runs_of_names
 from analysis.files import write_atomic
 from analysis.geometry import read_geometry
 from analysis.measures.movie_frames import Frames, Overview, look_over, make_frames
-from analysis.measures.window import LONGEST_RUN_NS
-from analysis.reports import about
+from analysis.recorded import LONGEST_RUN_NS, recorded_time
+from analysis.reports import about, titles
 from analysis.run import Run, open_run
 from analysis.tables.block_parts import parts
 from analysis.tables.load import load_phases, open_block
@@ -23,8 +23,9 @@ FILE = "movie.html"
 
 def _window(run: Run, found: Overview) -> tuple[int, int, int, bool]:
     """Begin and end of the recording and begin of the workload; does run.json say so, or the requests?"""
-    start, end = run.int_("clock", "record_start_ns"), run.int_("clock", "record_end_ns")
-    if start is None or end is None or not 0 < start < end < start + LONGEST_RUN_NS:
+    recorded = recorded_time(run)
+    start, end = recorded.start_ns, recorded.end_ns
+    if start is None or end is None:
         last = min(found.last_ns, found.first_ns + LONGEST_RUN_NS)
         return found.first_ns, max(last, found.first_ns + 1), found.first_ns, False
     work = run.int_("clock", "workload_start_ns")
@@ -58,6 +59,8 @@ def _subtitle(run: Run, frames: Frames) -> str:
 def _banners(run: Run) -> list[str]:
     """What must be said before anything else; what other collectors lost does not matter here."""
     said = about.banners(run, {}, ("block",))
+    if run.text("device", "kind") == "directory":
+        said.insert(0, "everybody's requests on this disk are shown; report.txt says whose they are")
     return [words if len(words) < 125 else words[:122] + "..." for words in said[:3]]
 
 
@@ -83,7 +86,7 @@ def _make(run: Run) -> str:
     frames = make_frames(found, parts(table), start, end, disk_panel.sizes(of))
     if frames is None:
         raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
-    title = about.run_title(run)
+    title = titles.run_title(run)
     words = movie.Words(
         title=f"{title} · {units.seconds((end - start) / 1e9)} s",
         subtitle=_subtitle(run, frames),

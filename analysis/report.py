@@ -11,7 +11,7 @@ from analysis.figures import distributions, iograph
 from analysis.files import remove, write_atomic
 from analysis.measures.measured import Measured, measure
 from analysis.measures.proper import measure_proper
-from analysis.reports import about, cpu_content, html, lock_pictures, text
+from analysis.reports import cpu_content, html, lock_pictures, owner_content, text, titles
 from analysis.reports.content import make_document
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables
@@ -21,6 +21,7 @@ DISTRIBUTIONS = "Distributions of request latency by operation, of seek distance
 # what the terminal shows of the text; the rest is in the file
 ESSENCE = (
     "Where the time went",
+    owner_content.TITLE,
     "Throughput",
     "Seeks",
     "Request latency",
@@ -43,21 +44,24 @@ def subtitle(run: Run, m: Measured) -> str:
         f"scheduler {scheduler}" if scheduler else "",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{run.cpus} CPUs" if run.cpus else "",
-        f"{requests:,} requests, {units.bytes_(moved)}" if m.moves is not None else "",
+        owner_content.totals(m, requests, moved) if m.moves is not None else "",
         run.text("start_realtime")[:10],
     ]
     line = " · ".join(part for part in parts if part)
     return line if len(line) <= 120 else line[:117] + "..."
 
 
-def make_report(path: Path) -> str:
-    """Write the reports into RUN; returns what to print: the text's essence and where the files are."""
+def make_report(path: Path, everyones_locks: bool = False) -> str:
+    """Write the reports into RUN; returns what to print: the text's essence and where the files are.
+
+    everyones_locks: with the waits for locks of all that ran on the machine.
+    """
     run = open_run(path)
     tables = load_tables(run)
-    whole = measure(run, tables)
-    recorded, (tables, measured) = tables, measure_proper(run, tables, whole)
+    whole = measure(run, tables, everyones_locks=everyones_locks)
+    recorded, (tables, measured) = tables, measure_proper(run, tables, whole, everyones_locks)
     document = make_document(run, tables, measured)
-    title = f"{about.run_title(run)} · {units.seconds(measured.window.work_s)} s"
+    title = f"{titles.run_title(run)} · {units.seconds(measured.window.work_s)} s"
     drawing = Beside(lambda: distributions.render(measured))
     png, svg = iograph.render(run, recorded, whole, title, subtitle(run, whole), document.banners)
     del recorded, whole
@@ -66,7 +70,7 @@ def make_report(path: Path) -> str:
     if (run.path / CONSOLE).is_file():
         files.append(CONSOLE)
         shown.append(CONSOLE)
-    write_atomic(run.path / "report.txt", text.render(document).encode("ascii"))
+    write_atomic(run.path / "report.txt", text.encoded(text.render(document)))
     write_atomic(run.path / "iograph.png", png)
     write_atomic(run.path / "iograph.svg", svg)
     shapes = drawing.result()

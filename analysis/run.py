@@ -35,6 +35,9 @@ COLLECTOR_OF = {
 
 # what COLLECT was by default in the versions that did not write down what was asked for
 OLD_DEFAULT = ("block", "locks", "calls", "counters")
+# From this share of what was seen on, a loss is marked where its figures stand. A smaller one is less than
+# the three figures that are printed show; the losses section has it. A maximum may be among it: nobody knows.
+LEAST_MARKED_SHARE = 0.001
 MOST_ASKED = 64  # names taken from a run.json that may be anybody's
 
 
@@ -78,6 +81,29 @@ def dig(tree: Mapping[str, Any], *keys: str) -> Any:
 
 
 @dataclass(frozen=True)
+class BpfSums:
+    """What the kernel counted of BPF programs in the sampled windows: sums, for a mean and its interval.
+
+    None: older recorders did not write the squares (of ns), nor the products with the windows' lengths.
+    """
+
+    runs: int
+    ns: int
+    ns_squared: float | None
+    ns_wall_ns: float | None
+
+
+@dataclass(frozen=True)
+class BpfWindows:
+    """The windows in which the kernel timed the recorder's BPF programs, and all of these together."""
+
+    count: int
+    wall_ns: int
+    wall_ns_squared: float
+    all: BpfSums
+
+
+@dataclass(frozen=True)
 class CollectorLoss:
     """What one collector saw, kept and lost; None = not said."""
 
@@ -91,14 +117,22 @@ class CollectorLoss:
     notes: dict[str, int]
     ended_early: bool | None
     cpu_ns: int | None
-    bpf_run_count: int | None
-    bpf_sampled_runs: int | None
-    bpf_sampled_ns: int | None
+    bpf_programs: (
+        int | None
+    )  # None: it is not the recorder's, and what it costs in the kernel nobody measures
+    bpf: BpfSums | None
 
     @property
     def lost_total(self) -> int:
         """Events lost, for whatever reason."""
         return sum(self.lost.values())
+
+    @property
+    def is_marked(self) -> bool:
+        """Is so much lost that its figures are marked? Yes, if it is not known of how much."""
+        whole = max(self.seen or 0, (self.recorded or 0) + self.lost_total)
+        known = self.seen is not None or self.recorded is not None
+        return self.lost_total > 0 and (not known or self.lost_total >= LEAST_MARKED_SHARE * whole)
 
     @property
     def is_on(self) -> bool:
@@ -115,6 +149,9 @@ class Run:
     losses: dict[str, CollectorLoss]
     recorder_cpu_ns: int | None
     recording_complete: bool | None
+    recorder_until_ns: int | None = None  # its last sign; if it ended in order, when it did
+    recorder_start_cpu_ns: int | None = None  # of recorder_cpu_ns, before it began to record
+    bpf_windows: BpfWindows | None = None  # None: an older recorder
     gaps: list[str] = field(default_factory=list)
 
     def text(self, *keys: str) -> str:
@@ -202,10 +239,15 @@ class Run:
         of = f" of {loss.seen:,} seen" if loss.seen else ""
         return f"{collector}: {loss.lost_total:,} lost{of}" if loss.lost_total else ""
 
+    def marked_loss(self, collector: str) -> str:
+        """What it lost, in words, if that is marked or nobody knows; an empty string if not."""
+        loss = self.losses.get(collector)
+        return self.lost(collector) if loss is None or loss.is_marked else ""
+
     def lossy(self, collector: str) -> str:
-        """Why figures from this collector may be short, or an empty string when nothing was lost."""
+        """Why figures from this collector are marked, or an empty string when they are not."""
         early = f"{collector}: it ended early" if self.ended_early(collector) else ""
-        return self.lost(collector) or early
+        return self.marked_loss(collector) or early
 
     def off(self, collector: str) -> str:
         """Why this collector is off, with the remedy; an empty string if it was on or nobody said."""
@@ -243,10 +285,30 @@ def _collector(name: str, entry: Mapping[str, Any]) -> CollectorLoss:
         notes=_counts(entry.get("notes")),
         ended_early=early if isinstance(early := entry.get("ended_early"), bool) else None,
         cpu_ns=as_int(entry.get("cpu_ns")),
-        bpf_run_count=as_int(dig(entry, "bpf", "run_count")),
-        bpf_sampled_runs=as_int(dig(entry, "bpf", "sampled_runs")),
-        bpf_sampled_ns=as_int(dig(entry, "bpf", "sampled_ns")),
+        bpf_programs=as_int(dig(entry, "bpf", "programs")),
+        bpf=_bpf_sums(entry.get("bpf")),
     )
+
+
+def _bpf_sums(entry: object) -> BpfSums | None:
+    if not isinstance(entry, Mapping):
+        return None
+    runs, ns = as_int(entry.get("sampled_runs")), as_int(entry.get("sampled_ns"))
+    if runs is None or ns is None or runs < 0 or ns < 0:
+        return None
+    squared, products = as_float(entry.get("sampled_ns_squared")), as_float(entry.get("sampled_ns_wall_ns"))
+    return BpfSums(runs, ns, squared, products)
+
+
+def _bpf_windows(entry: object) -> BpfWindows | None:
+    sums = _bpf_sums(entry)
+    if not isinstance(entry, Mapping) or sums is None:
+        return None
+    count, wall_ns = as_int(entry.get("windows")), as_int(entry.get("wall_ns"))
+    squared = as_float(entry.get("wall_ns_squared"))
+    if count is None or wall_ns is None or squared is None or count < 0 or wall_ns < 0:
+        return None
+    return BpfWindows(count, wall_ns, squared, sums)
 
 
 def open_run(path: Path) -> Run:
@@ -300,6 +362,9 @@ def open_run(path: Path) -> Run:
         losses=losses,
         recorder_cpu_ns=as_int(dig(tree, "recorder", "cpu_ns")),
         recording_complete=complete if isinstance(complete, bool) else None,
+        recorder_until_ns=as_int(dig(tree, "recorder", "until_ns")),
+        recorder_start_cpu_ns=as_int(dig(tree, "recorder", "start_cpu_ns")),
+        bpf_windows=_bpf_windows(dig(tree, "recorder", "bpf")),
         gaps=gaps,
     )
     if unread and run.asked:  # with COLLECT=none there is no losses.json

@@ -26,6 +26,7 @@
 #include "records.h"
 
 #include "block_bios.h"
+#include "block_charged.h"
 #include "block_class.h"
 #include "block_state.h"
 
@@ -61,6 +62,7 @@ static __always_inline int queue(struct bio *bio, bool have_cmpxchg)
 	if (entry && !entry->bio && replace(&entry->bio, 0, address, have_cmpxchg)) {
 		fill_submitter(entry, bpf_ktime_get_ns());
 		entry->flushes = flushes;
+		entry->sb_dev = sent_to(bio);
 	}
 	return 0;
 }
@@ -101,7 +103,7 @@ static __always_inline int split(struct bio *bio, bool have_cmpxchg)
 	to->front_merged = 0;
 	to->slot = NO_SLOT;
 	to->done_bytes = 0;
-	to->in_workload = from->in_workload;
+	to->submitter = from->submitter;
 	__builtin_memcpy(to->comm, from->comm, sizeof(to->comm));
 	return 0;
 }
@@ -248,26 +250,33 @@ int rq_issue(u64 *ctx)
 		/*
 		 * The request that had this tag before has completed, or the tag would not be free, but the kernel
 		 * did not run our program then. Seen on 6.18 under heavy interrupt load, a few in 100,000 in batches,
-		 * and not in recursion_misses. The request is known, only its end is not.
+		 * and not in recursion_misses. The request is known, of its end only that it is before this.
 		 */
-		COUNT(complete_unseen);
-		record->complete_ns = 0;
-		record->error = 0;
-		write_record(record, RING_ISSUE);
+		if (recording) {
+			COUNT(complete_unseen);
+			record->complete_ns = 0;
+			record->end_by_ns = now;
+			record->error = 0;
+			write_record(record, RING_ISSUE);
+		}
 	}
 	slot->request = 0; /* not whole until the end of this program */
 	slot->done_bytes = 0;
+	record->end_by_ns = 0;
 	record->sector = rq->__sector;
 	record->bytes = rq->__data_len;
 	record->dev = dev_major[index & (MAX_DEVS - 1)] << 20 | dev_minor[index & (MAX_DEVS - 1)];
 	record->op = op_of(cmd_flags);
 	record->flags = flags_of(cmd_flags);
 	record->ino = 0;
+	record->sb_dev = 0;
+	record->charged = BLOCK_CHARGED_UNKNOWN;
 	record->merges = 0;
 	record->class = BLOCK_CLASS_UNKNOWN;
 	record->issue_ns = now;
 	if (bio) {
 		entry = find_bio(address_of(bio, PROG_ISSUE));
+		record->sb_dev = sent_to(bio);
 		if (record->op == BLOCK_OP_READ || record->op == BLOCK_OP_WRITE)
 			classify(record, bio, gendisk);
 		record->merges = count_merges(bio);
@@ -279,6 +288,8 @@ int rq_issue(u64 *ctx)
 		entry = bpf_map_lookup_elem(&flush_waiters, &index);
 		if (entry && !entry->bio)
 			entry = NULL;
+		if (entry)
+			record->sb_dev = entry->sb_dev;
 	}
 	if (entry) {
 		copy_submitter(record, entry);
@@ -303,11 +314,15 @@ int rq_issue(u64 *ctx)
 		record->pid = (u32)id;
 		record->tgid = id >> 32;
 		record->requeues = 0;
-		record->in_workload = !have_cgroup ||
-				      bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+		record->submitter = submitter_now();
+		record->in_workload = is_in_workload(record->submitter);
 		record->queue_source = BLOCK_SOURCE_REQUEST;
 		get_comm(record->comm);
 	}
+	/* Whose a write-back is: its submitter, a thread of the kernel, does not tell. */
+	if (memory_cgroup_id && bio && record->op == BLOCK_OP_WRITE &&
+	    record->class == BLOCK_CLASS_DATA && record->submitter == BLOCK_SUBMITTER_KERNEL_THREAD)
+		record->charged = charged_to(bio->bi_io_vec->bv_page);
 	slot->request = (u64)rq;
 	return 0;
 }
@@ -330,6 +345,8 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	slot = slot_of(rq, disk);
 	if (slot && slot->request == (u64)rq) {
 		slot->request = 0;
+		if (!recording)
+			return 0;
 		slot->record.complete_ns = bpf_ktime_get_ns();
 		/*
 		 * A blk_status_t; -errno before Linux kernel commit 8a7d267b4a2c ("block: don't call
@@ -340,6 +357,8 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 		write_record(&slot->record, RING_COMPLETE);
 		return 0;
 	}
+	if (!recording)
+		return 0;
 	/*
 	 * The request around a flush ends once more when the flush does (blk_flush_complete_seq()): one with data
 	 * was recorded when that was written, one without was never issued itself.

@@ -9,6 +9,7 @@
 #define SEEKMETER_BLOCK_BIOS_H
 
 #include "block_state.h"
+#include "tasks.h"
 
 #define BIO_SETS 16384
 #define BIO_WAYS 4
@@ -21,13 +22,14 @@ struct bio_entry {
 	u32 tgid;
 	char comm[16];
 	u16 requeues;
-	u8 in_workload;
+	enum block_submitter submitter;
 	u8 front_merged;
 	union {
 		u32 slot; /* in bios: where its request is in flight, to be cleared by a requeue */
 		u32 flushes; /* in flush_waiters: flushes it has still to cause */
 	};
 	u32 done_bytes; /* of its request, before that was requeued */
+	u32 sb_dev;	/* in flush_waiters: the partition or disk it was sent to */
 };
 
 struct bio_set {
@@ -125,6 +127,29 @@ static __always_inline void get_comm(char *comm)
 	bpf_get_current_comm(comm, 16);
 }
 
+/* What the current task is. The workload's costs least: its tasks are the ones that are measured. */
+static __always_inline enum block_submitter submitter_now(void)
+{
+	struct task_struct___who *task;
+	u32 flags;
+
+	if (have_cgroup && bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1)
+		return BLOCK_SUBMITTER_WORKLOAD;
+	task = (void *)bpf_get_current_task();
+	flags = BPF_CORE_READ(task, flags);
+	if (flags & PF_KTHREAD)
+		return flags & PF_LOCAL_THROTTLE ? BLOCK_SUBMITTER_UPPER_DEVICE
+						 : BLOCK_SUBMITTER_KERNEL_THREAD;
+	if (is_ours(task, bpf_get_current_pid_tgid() >> 32))
+		return BLOCK_SUBMITTER_RECORDER;
+	return BLOCK_SUBMITTER_OTHER;
+}
+
+static __always_inline bool is_in_workload(enum block_submitter submitter)
+{
+	return !have_cgroup || submitter == BLOCK_SUBMITTER_WORKLOAD;
+}
+
 static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 {
 	u64 id = bpf_get_current_pid_tgid();
@@ -137,8 +162,7 @@ static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 	entry->front_merged = 0;
 	entry->slot = NO_SLOT;
 	entry->done_bytes = 0;
-	entry->in_workload = !have_cgroup ||
-			     bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+	entry->submitter = submitter_now();
 	get_comm(entry->comm);
 }
 
@@ -148,7 +172,8 @@ static __always_inline void copy_submitter(struct block_record *record, struct b
 	record->insert_ns = entry->insert_ns;
 	record->pid = entry->pid;
 	record->tgid = entry->tgid;
-	record->in_workload = entry->in_workload;
+	record->in_workload = is_in_workload(entry->submitter);
+	record->submitter = entry->submitter;
 	record->requeues = entry->requeues;
 	record->queue_source = BLOCK_SOURCE_BIO;
 	__builtin_memcpy(record->comm, entry->comm, sizeof(record->comm));

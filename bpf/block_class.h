@@ -59,6 +59,22 @@ static __always_inline u32 flags_of(u32 cmd_flags)
 	       (cmd_flags & FLAG_BIT(__REQ_PRIO) ? BLOCK_FLAG_PRIO : 0);
 }
 
+/* Of a tail page: the address of its head; else 0. */
+static __always_inline u64 head_of(struct page *page)
+{
+	u64 link;
+
+	if (bpf_core_field_exists(struct page, compound_info))
+		link = address_of((void *)page->compound_info, PROG_ISSUE);
+	else
+		link = address_of((void *)page->compound_head, PROG_ISSUE);
+	if (!(link & 1))
+		return 0;
+	if (bpf_core_field_exists(struct page, compound_info) && link >= LEAST_MASK)
+		return address_of(page, PROG_ISSUE) & link;
+	return link - 1;
+}
+
 /* page: the page's address, or its head's */
 static __always_inline u64 mapping_of(u64 page)
 {
@@ -93,7 +109,7 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 				     struct gendisk *disk)
 {
 	struct page *page = bio->bi_io_vec->bv_page;
-	u64 link, mapping_bits;
+	u64 head, mapping_bits;
 	struct address_space *mapping;
 	struct block_device *bdev;
 	struct inode *host;
@@ -104,16 +120,8 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 		record->class = BLOCK_CLASS_METADATA;
 		return;
 	}
-	if (bpf_core_field_exists(struct page, compound_info))
-		link = address_of((void *)page->compound_info, PROG_ISSUE);
-	else
-		link = address_of((void *)page->compound_head, PROG_ISSUE);
-	if (!(link & 1))
-		mapping_bits = address_of(page->mapping, PROG_ISSUE);
-	else if (bpf_core_field_exists(struct page, compound_info) && link >= LEAST_MASK)
-		mapping_bits = mapping_of(address_of(page, PROG_ISSUE) & link);
-	else
-		mapping_bits = mapping_of(link - 1);
+	head = head_of(page);
+	mapping_bits = head ? mapping_of(head) : address_of(page->mapping, PROG_ISSUE);
 	if (mapping_bits & PAGE_MAPPING_FLAGS) {
 		record->class = BLOCK_CLASS_DATA;
 		return;
@@ -141,8 +149,10 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 	}
 	record->class = BLOCK_CLASS_DATA;
 	/* Direct I/O out of another file's mapped pages would give that file's inode. */
-	if (ours || BPF_CORE_READ(host, i_sb, s_magic) == BTRFS_SUPER_MAGIC)
+	if (ours || BPF_CORE_READ(host, i_sb, s_magic) == BTRFS_SUPER_MAGIC) {
 		record->ino = BPF_CORE_READ(host, i_ino);
+		record->sb_dev = BPF_CORE_READ(host, i_sb, s_dev);
+	}
 }
 
 #endif

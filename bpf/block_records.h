@@ -39,16 +39,39 @@ enum block_source {
 	BLOCK_SOURCE_REQUEST, /* the request's own start time and the task that issued it: second best */
 } __attribute__((packed));
 
+/* Who submitted it, as far as the task tells: whose it is the analysis says, which knows files and devices. */
+enum block_submitter {
+	BLOCK_SUBMITTER_UNKNOWN,
+	BLOCK_SUBMITTER_WORKLOAD,      /* a task of the workload's cgroup */
+	BLOCK_SUBMITTER_KERNEL_THREAD, /* write-back, a journal, read-ahead of a file system's own */
+	BLOCK_SUBMITTER_UPPER_DEVICE, /* a kernel thread that serves a device or an export lying on this disk */
+	BLOCK_SUBMITTER_RECORDER, /* ours: the recorder, the session and what it started */
+	BLOCK_SUBMITTER_OTHER, /* any other process; without a cgroup, as of a live system, all */
+} __attribute__((packed));
+
+/* To whose memory cgroup the first page of a write-back is charged: that of who brought the page in. */
+enum block_charged {
+	BLOCK_CHARGED_UNKNOWN, /* not looked at, or the workload has no memory cgroup of its own */
+	BLOCK_CHARGED_WORKLOAD,
+	BLOCK_CHARGED_OTHER,
+} __attribute__((packed));
+
 /* One request to the device, written when it completes. */
 struct block_record {
 	u64 queue_ns;	 /* its first bio was submitted (blktrace's Q) */
 	u64 insert_ns;	 /* put into the scheduler (I); 0: never */
 	u64 issue_ns;	 /* handed to the driver (D), the last time if it was requeued */
 	u64 complete_ns; /* whole (C); 0: it did complete, but the kernel did not say when */
+	u64 end_by_ns; /* complete_ns is 0: it had completed by then (tag free, or disk idle); 0: not known */
 	u64 sector;
 	u64 ino; /* of the file whose pages it carries first; 0: none or not known */
 	u32 bytes;
-	u32 dev;    /* major << 20 | minor */
+	u32 dev; /* of the disk, major << 20 | minor */
+	/*
+	 * Of the file system, in the same way: the super block of the inode whose pages it carries first (of btrfs a
+	 * number of its own), else the partition or disk that the bio was sent to, or 0 (not known).
+	 */
+	u32 sb_dev;
 	u32 flags;  /* enum block_flag */
 	u32 pid;    /* submitting thread */
 	u32 tgid;   /* its process */
@@ -59,7 +82,9 @@ struct block_record {
 	enum block_class class;
 	enum block_source queue_source;
 	u8 in_workload; /* submitted by the workload's cgroup */
-	char comm[16];	/* of the submitter */
+	enum block_submitter submitter;
+	enum block_charged charged;
+	char comm[16]; /* of the submitter */
 };
 
 /* Which program writes a ring. */

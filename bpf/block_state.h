@@ -16,8 +16,10 @@ const volatile u32 dev_base[MAX_DEVS]; /* first slot of this disk in `inflight` 
 const volatile u32 dev_tags[MAX_DEVS]; /* slots a hardware queue */
 const volatile bool dev_fua[MAX_DEVS]; /* writes through by itself: no flush behind a FUA write */
 u64 attached_ns;		       /* set when all programs are attached */
-const volatile u64 ring_mask;	       /* records a ring, minus one */
+volatile bool recording; /* set when all sources are attached: before, nobody empties the rings */
+const volatile u64 ring_mask; /* records a ring, minus one */
 const volatile bool have_cgroup;
+const volatile u64 memory_cgroup_id; /* the workload's own; 0: none */
 /*
  * Which argument of a tracepoint the bio or request is: the first, but behind its queue (and, of a front merge, its
  * request) before Linux kernel commits a54895fa057c ("block: remove the request_queue to argument request based tracepoints"),
@@ -111,6 +113,14 @@ static __always_inline struct gendisk *disk_of_bio(struct bio *bio)
 	if (bpf_core_field_exists(struct bio, bi_disk))
 		return bio->bi_disk;
 	return bio->bi_bdev->bd_disk;
+}
+
+/* The partition, or the disk as a whole; 0: not known, as older kernels keep only the disk. */
+static __always_inline u32 sent_to(struct bio *bio)
+{
+	if (bpf_core_field_exists(struct bio, bi_disk))
+		return 0;
+	return bio->bi_bdev->bd_dev;
 }
 
 static __always_inline struct gendisk *disk_of(struct request *rq)

@@ -42,9 +42,16 @@ enum call_name {
 	CALL_MSYNC,
 	CALL_IO_URING,
 	CALL_AIO,
+	/* Not system calls: requests queued by these, from submission to completion; fsync: fdatasync too. */
+	CALL_URING_READ,
+	CALL_URING_WRITE,
+	CALL_URING_FSYNC,
+	CALL_AIO_READ,
+	CALL_AIO_WRITE,
+	CALL_AIO_FSYNC,
 } __attribute__((packed));
 
-#define CALL_NAMES (CALL_AIO + 1)
+#define CALL_NAMES (CALL_AIO_FSYNC + 1)
 
 /*
  * Which file system a call went to. Certain where the call has the file itself (fd calls, open that succeeded).
@@ -68,6 +75,8 @@ enum call_how {
 	CALL_HOW_COPY,	  /* two fds: from fd_arg to to_arg */
 	CALL_HOW_MMAP,	  /* an fd, unless the mapping is anonymous */
 	CALL_HOW_NOTHING, /* neither: the target is unknown */
+	CALL_HOW_SUBMIT,  /* the same, and it queues requests: io_submit */
+	CALL_HOW_EVENTS,  /* no call of ours, but it returns completions: io_getevents */
 } __attribute__((packed));
 
 /* One system call number; argument positions from 0, or CALL_NO_ARG. */
@@ -82,7 +91,8 @@ struct call_entry {
 
 /* One kind of call that ended in one time bin. */
 struct call_record {
-	u64 bin_ns; /* start of the bin */
+	u64 bin_ns;    /* start of the bin */
+	u64 length_ns; /* of the bin */
 	u64 count;
 	u64 bytes;    /* read, written or copied; regular files only */
 	u64 errors;   /* results below 0, except those the kernel restarts */
@@ -107,7 +117,7 @@ struct call_cell {
 	u32 hist[CALL_HIST];
 };
 
-/* Counts of one CPU, exact. */
+/* Counts of one CPU, exact: no two programs add to the same one, as one may be preempted by another. */
 struct call_counts {
 	u64 entered; /* file-system calls begun */
 	u64 counted;
@@ -118,7 +128,21 @@ struct call_counts {
 	u64 not_a_file; /* read, write, close… of a pipe, socket, terminal, device or the like: left out */
 	u64 compat; /* 32-bit system calls: left out */
 	u64 restarted; /* interrupted and begun again by the kernel: each time a call, never an error */
-	u64 mmap, io_uring, aio;
+	u64 mapped;   /* mmaps of files of the file system under test */
+	u64 io_uring; /* io_uring calls that succeeded */
+
+	/* Requests of io_uring and of libaio, which have a row each in call_record like calls. */
+	u64 uring_begun, aio_begun;
+	u64 uring_counted, aio_counted;
+	u64 uring_late, aio_late;     /* as late is */
+	u64 uring_unseen, aio_unseen; /* have ended without our seeing it */
+	u64 uring_full;		      /* no room to remember its submission */
+	u64 aio_missed; /* no room, its iocb could not be read, or after the first AIO_MOST of a call */
+	u64 uring_not_begun, aio_not_begun; /* ended, but begun before the start, or no file's */
+	u64 uring_not_a_file;		    /* left out; begun all the same */
+	u64 uring_others;   /* splice and uring_cmd: may have moved bytes, which are not counted */
+	u64 aio_not_a_file; /* left out */
+	u64 aio_refused;    /* begun, but io_submit() did not take them */
 };
 
 #endif

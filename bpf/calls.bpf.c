@@ -9,6 +9,9 @@
  * Only regular files, directories and symlinks count as files: calls on pipes, sockets, terminals, devices and
  * anonymous inodes are left out, and counted. Bytes are counted for regular files only. An interrupted call that
  * the kernel begins again is a call each time, never an error. 32-bit calls are left out, and counted.
+ *
+ * Reads, writes and fsyncs queued by io_uring and libaio are counted like calls, from submission to completion: see
+ * call_queued.h.
  */
 #include "kernel.h"
 
@@ -18,6 +21,8 @@
 #include <bpf/bpf_tracing.h>
 
 #include "records.h"
+
+#include "call_queued.h"
 
 #define S_IFMT		      0170000
 #define S_IFREG		      0100000
@@ -42,6 +47,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile u64 bin_ns = 100000000;
 const volatile bool have_cgroup;
 const volatile bool have_task_storage;
+const volatile bool have_more_targets; /* more_targets holds some */
 /* The recorder, left out when everything is the workload: its number in its own pid namespace, and that. */
 const volatile u32 recorder_tgid;
 const volatile u64 recorder_pidns_dev, recorder_pidns_ino;
@@ -54,15 +60,20 @@ volatile u64 drained_to;
 /* super_block.s_dev of the file system under test, which a new mount may change; 0: none. Set by the recorder. */
 volatile u32 target_dev;
 struct bin_turn turns[BIN_CPUS];
+struct bin_cuts cuts;
 
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
 struct call_record *call_record_used;
 
-enum open_state { CALL_CLOSED, CALL_OPENED, CALL_LEFT_OUT };
+enum open_state { CALL_CLOSED, CALL_OPENED, CALL_LEFT_OUT, CALL_AWAITS_EVENTS };
 
 struct open_call {
 	u64 enter_ns;
-	u32 state; /* enum open_state */
+	/* In the program's memory: pointers to the iocbs that io_submit() is given, or where io_getevents() puts events. */
+	u64 array;
+	u32 items;  /* of the iocbs, how many are looked at */
+	u32 missed; /* of these, how many could not be noted */
+	u32 state;  /* enum open_state */
 	enum call_how how;
 	enum call_name name;
 	enum call_target target;
@@ -106,6 +117,14 @@ struct {
 	__type(value, u32);
 } workload_cgroup SEC(".maps");
 
+/* super_block.s_dev of file systems under test besides target_dev: a device that is watched may have many. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* resized */
+	__type(key, u32);
+	__type(value, u8);
+} more_targets SEC(".maps");
+
 /* A file as far as it matters here. */
 struct file_facts {
 	bool ours; /* regular file, directory or symlink */
@@ -133,11 +152,14 @@ static __always_inline bool in_workload(void)
 
 static __always_inline enum call_target target_of(struct super_block *sb)
 {
-	u32 dev = target_dev;
+	u32 dev = target_dev, of;
 
 	if (!dev || !sb)
 		return CALL_TARGET_UNKNOWN;
-	return BPF_CORE_READ(sb, s_dev) == dev ? CALL_TARGET_TARGET : CALL_TARGET_ELSEWHERE;
+	of = BPF_CORE_READ(sb, s_dev);
+	if (of == dev || (have_more_targets && bpf_map_lookup_elem(&more_targets, &of)))
+		return CALL_TARGET_TARGET;
+	return CALL_TARGET_ELSEWHERE;
 }
 
 /* Linux kernel commit 3ca1032ab7ab ("bpf: Implement get_current_task_btf and RET_PTR_TO_BTF_ID") (in v5.11) */
@@ -175,10 +197,9 @@ static __always_inline struct file *file_at(int fd)
 	return file;
 }
 
-static __always_inline struct file_facts facts_of(int fd)
+static __always_inline struct file_facts facts_of_file(struct file *file)
 {
 	struct file_facts facts = { .ours = true, .target = CALL_TARGET_UNKNOWN };
-	struct file *file = file_at(fd);
 	struct super_block *sb;
 	struct inode *inode;
 	u16 type;
@@ -192,6 +213,11 @@ static __always_inline struct file_facts facts_of(int fd)
 	facts.ours = facts.regular || type == S_IFDIR || type == S_IFLNK;
 	facts.target = target_of(sb);
 	return facts;
+}
+
+static __always_inline struct file_facts facts_of(int fd)
+{
+	return facts_of_file(file_at(fd));
 }
 
 /* Does this absolute path lie below the mount point under test? */
@@ -328,6 +354,94 @@ static __always_inline void forget_open_call(void)
 		bpf_map_delete_elem(&open_calls_by_thread, &thread);
 }
 
+/*
+ * Notes item i of what io_submit() is given. 0: it could not be noted. This and the loops over such are not static, so that
+ * the verifier looks at each alone, and once, not for every turn of a loop and every way out of it.
+ */
+__noinline int note_iocb(u64 array, u32 i, u64 now)
+{
+	u32 zero = 0;
+	struct call_counts *count = bpf_map_lookup_elem(&counts, &zero);
+	struct aio_call call = { .begin_ns = now };
+	struct iocb_head head = {};
+	struct file_facts facts;
+	struct aio_key key = {};
+	u32 family;
+	long err;
+
+	if (!count)
+		return 0;
+	if (!iocb_at(array, i, &key) ||
+	    bpf_probe_read_user(&head, sizeof(head), (const void *)key.iocb))
+		return 0;
+	family = aio_family(head.opcode);
+	if (family == CALL_NAMES)
+		return 1;
+	facts = facts_of(head.fd);
+	if (!facts.ours) {
+		count->aio_not_a_file++;
+		return 1;
+	}
+	call.name = family;
+	call.target = facts.target;
+	call.moves_bytes = facts.regular;
+	err = bpf_map_update_elem(&aio_calls, &key, &call, BPF_NOEXIST);
+	if (err == -ERRNO_EXISTS) {
+		/* A program that uses it again has had its completion, in a way that is not seen. */
+		count->aio_unseen++;
+		err = bpf_map_update_elem(&aio_calls, &key, &call, BPF_ANY);
+	}
+	if (err)
+		return 0;
+	count->aio_begun++;
+	return 1;
+}
+
+/* Returns how many were noted. */
+__noinline int note_iocbs(u64 array, u32 items, u64 now)
+{
+	u32 noted = 0;
+
+	for (u32 i = 0; i < AIO_MOST; i++) {
+		if (i >= items)
+			break;
+		noted += note_iocb(array, i, now);
+	}
+	return noted;
+}
+
+__noinline int forget_iocb(u64 array, u32 i)
+{
+	u32 zero = 0;
+	struct call_counts *count = bpf_map_lookup_elem(&counts, &zero);
+	struct aio_key key = {};
+
+	if (count && iocb_at(array, i, &key) && !bpf_map_delete_elem(&aio_calls, &key))
+		count->aio_refused++;
+	return 0;
+}
+
+/* io_submit() took the first ones only. */
+__noinline int forget_iocbs(u64 array, u32 taken, u32 items)
+{
+	for (u32 i = 0; i < AIO_MOST; i++) {
+		if (i >= items - taken)
+			break;
+		forget_iocb(array, taken + i);
+	}
+	return 0;
+}
+
+static __always_inline void begin_submit(struct open_call *open, struct pt_regs *regs)
+{
+	u64 array = argument(regs, 2), now = bpf_ktime_get_ns();
+	long wanted = argument(regs, 1);
+
+	open->array = array;
+	open->items = wanted < 0 ? 0 : wanted > AIO_MOST ? AIO_MOST : wanted;
+	open->missed = open->items - note_iocbs(array, open->items, now);
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 {
@@ -358,6 +472,11 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 		count->no_storage++;
 		return 0;
 	}
+	if (entry->how == CALL_HOW_EVENTS) {
+		open->state = CALL_AWAITS_EVENTS;
+		open->array = argument(regs, 3);
+		return 0;
+	}
 	facts = facts_of_call(regs, entry);
 	if (!facts.ours) {
 		count->not_a_file++;
@@ -365,9 +484,8 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long number)
 		return 0;
 	}
 	count->entered++;
-	count->mmap += entry->name == CALL_MMAP;
-	count->io_uring += entry->name == CALL_IO_URING;
-	count->aio += entry->name == CALL_AIO;
+	if (entry->how == CALL_HOW_SUBMIT)
+		begin_submit(open, regs);
 	open->state = CALL_OPENED;
 	open->how = entry->how;
 	open->name = entry->name;
@@ -415,36 +533,108 @@ static __always_inline u32 bucket_of(u64 ns)
 	return bucket < LAST_BUCKET ? bucket : LAST_BUCKET;
 }
 
-static __always_inline void add(struct open_call *open, struct call_counts *count, u64 now,
-				long result)
+/* One that ended now. False: the recorder had not emptied the bin in time. */
+static __always_inline bool add(u64 begin_ns, u32 name, u32 target, u64 now, long bytes,
+				bool failed)
 {
-	u64 ns = now - open->enter_ns, bin = now / bin_ns;
+	u64 ns = now - begin_ns, bin = bin_of(&cuts, bin_ns, now);
 	u32 cell_index = bpf_get_smp_processor_id();
 	struct call_cell *cell;
 
-	if (bin - drained_to >= CALL_BIN_SLOTS) {
-		count->late++;
-		return;
-	}
+	if (bin - drained_to >= CALL_BIN_SLOTS)
+		return false;
 	cell_index = cell_index * CALL_BIN_SLOTS + bin % CALL_BIN_SLOTS;
-	cell_index = (cell_index * CALL_NAMES + open->name) * CALL_TARGETS + open->target;
+	cell_index = (cell_index * CALL_NAMES + name) * CALL_TARGETS + target;
 	cell = bpf_map_lookup_elem(&cells, &cell_index);
 	if (!cell)
-		return;
+		return false;
 	cell->count++;
 	cell->total_ns += ns;
 	if (ns > cell->max_ns)
 		cell->max_ns = ns;
 	cell->hist[bucket_of(ns) & LAST_BUCKET]++;
-	if (result > 0 && open->moves_bytes)
-		cell->bytes += result;
-	if (result < 0 && result >= -MAX_ERRNO) {
-		if (result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK)
-			count->restarted++;
-		else
-			cell->errors++;
+	if (bytes > 0)
+		cell->bytes += bytes;
+	cell->errors += failed;
+	return true;
+}
+
+static __always_inline bool is_error(long result)
+{
+	return result < 0 && result >= -MAX_ERRNO;
+}
+
+static __always_inline void add_call(struct open_call *open, struct call_counts *count, u64 now,
+				     long result)
+{
+	bool failed = is_error(result);
+	bool restarted = failed && result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK;
+
+	if (!add(open->enter_ns, open->name, open->target, now, open->moves_bytes ? result : 0,
+		 failed && !restarted)) {
+		count->late++;
+		return;
 	}
+	count->restarted += restarted;
 	count->counted++;
+	if (failed)
+		return;
+	count->mapped += open->name == CALL_MMAP && open->target == CALL_TARGET_TARGET;
+	count->io_uring += open->name == CALL_IO_URING;
+}
+
+/* Event i of those that io_getevents() has put into the program's memory. Not static, as note_iocb(). */
+__noinline int count_event(u64 array, u32 i, u64 now)
+{
+	u32 zero = 0;
+	struct call_counts *count = bpf_map_lookup_elem(&counts, &zero);
+	struct aio_key key = { .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct io_event event = {};
+	struct aio_call *found;
+
+	if (!count)
+		return 0;
+	/* It can't fail but for another thread's mmap: the kernel has just written there. The iocb's next use tells of it. */
+	if (bpf_probe_read_user(&event, sizeof(event), (const void *)(array + i * sizeof(event))))
+		return 0;
+	key.iocb = event.iocb;
+	found = bpf_map_lookup_elem(&aio_calls, &key);
+	if (!found) {
+		count->aio_not_begun++;
+		return 0;
+	}
+	if (add(found->begin_ns, found->name, found->target, now,
+		found->moves_bytes ? event.result : 0, is_error(event.result)))
+		count->aio_counted++;
+	else
+		count->aio_late++;
+	/* Nobody else has this event, so nobody else takes the entry away. */
+	bpf_map_delete_elem(&aio_calls, &key);
+	return 0;
+}
+
+__noinline int count_events(u64 array, u32 events, u64 now)
+{
+	for (u32 i = 0; i < AIO_MOST; i++) {
+		if (i >= events)
+			break;
+		count_event(array, i, now);
+	}
+	return 0;
+}
+
+static __always_inline void end_submit(struct open_call *open, struct call_counts *count,
+				       long result)
+{
+	u32 items = open->items, missed = open->missed;
+	u32 taken = result <= 0 ? 0 : result > items ? items : result;
+
+	if (taken < items)
+		forget_iocbs(open->array, taken, items);
+	/* Which ones of a call were missed is not known; it takes the first ones. */
+	count->aio_missed += missed < taken ? missed : taken;
+	if (result > (long)items)
+		count->aio_missed += result - items;
 }
 
 /* A call of ours that ends without having begun: it was under way when we started. */
@@ -453,9 +643,10 @@ static __always_inline void note_unknown(struct pt_regs *regs, struct call_count
 #ifdef bpf_target_x86
 	u64 number = regs->orig_ax;
 
-	if (number < CALL_TABLE && table[number & (CALL_TABLE - 1)].how != CALL_HOW_NOT_OURS &&
-	    table[number & (CALL_TABLE - 1)].how != CALL_HOW_MMAP && !is_compat(number) &&
-	    in_workload())
+	enum call_how how = table[number & (CALL_TABLE - 1)].how;
+
+	if (number < CALL_TABLE && how != CALL_HOW_NOT_OURS && how != CALL_HOW_MMAP &&
+	    how != CALL_HOW_EVENTS && !is_compat(number) && in_workload())
 		count->not_entered++;
 #endif
 }
@@ -469,6 +660,13 @@ static __always_inline void close_call(struct open_call *open, struct call_count
 	open->state = CALL_CLOSED;
 	if (state == CALL_LEFT_OUT)
 		return;
+	if (state == CALL_AWAITS_EVENTS) {
+		if (result > 0)
+			count_events(open->array, result, now);
+		return;
+	}
+	if (open->how == CALL_HOW_SUBMIT)
+		end_submit(open, count, result);
 	if (open->how == CALL_HOW_OPEN && result >= 0) {
 		facts = facts_of(result);
 		if (!facts.ours) {
@@ -477,7 +675,7 @@ static __always_inline void close_call(struct open_call *open, struct call_count
 		}
 		open->target = facts.target;
 	}
-	add(open, count, now, result);
+	add_call(open, count, now, result);
 }
 
 static __always_inline void end_call(struct pt_regs *regs, long result)
@@ -506,5 +704,120 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 	*(volatile u64 *)&turn->count += 1;
 	end_call(regs, result);
 	*(volatile u64 *)&turn->count += 1;
+	return 0;
+}
+
+/* A request that counts, of the workload, as it is handed to io_uring. */
+static __always_inline int begin_uring(struct io_kiocb *request)
+{
+	u64 address = (u64)request, now;
+	struct call_counts *count;
+	u32 zero = 0;
+	long err;
+
+	if (uring_family(request->opcode) == CALL_NAMES || !in_workload())
+		return 0;
+	count = bpf_map_lookup_elem(&counts, &zero);
+	if (!count)
+		return 0;
+	count->uring_begun++;
+	if (request->flags & REQ_F_CQE_SKIP) {
+		count->uring_unseen++; /* its program wants to hear of failure only */
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	err = bpf_map_update_elem(&uring_begins, &address, &now, BPF_NOEXIST);
+	if (err == -ERRNO_EXISTS) {
+		count->uring_unseen++; /* of the one that had this address: the completion ring was full, or the like */
+		err = bpf_map_update_elem(&uring_begins, &address, &now, BPF_ANY);
+	}
+	if (err)
+		count->uring_full++;
+	return 0;
+}
+
+/* So named since "io_uring: rename trace_io_uring_submit_sqe() tracepoint" (March 2023; 6.1 has the old name) */
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(uring_submit_req, struct io_kiocb *request)
+{
+	return begin_uring(request);
+}
+
+/* As it was named before. The recorder loads the one of the two that the kernel's types fit. */
+SEC("tp_btf/io_uring_submit_sqe")
+int BPF_PROG(uring_submit_sqe, struct io_kiocb *request)
+{
+	return begin_uring(request);
+}
+
+static __always_inline void end_uring(struct io_kiocb *request, u32 family,
+				      struct call_counts *count)
+{
+	u64 address = (u64)request, begin_ns, now;
+	struct file_facts facts;
+	u64 *found;
+	s32 result;
+
+	found = bpf_map_lookup_elem(&uring_begins, &address);
+	if (!found) {
+		if (in_workload())
+			count->uring_not_begun++;
+		return;
+	}
+	begin_ns = *found;
+	now = bpf_ktime_get_ns();
+	bpf_map_delete_elem(&uring_begins, &address);
+	facts = facts_of_file(BPF_CORE_READ(request, file));
+	if (!facts.ours) {
+		count->uring_not_a_file++;
+		return;
+	}
+	result = BPF_CORE_READ(request, cqe.res);
+	if (add(begin_ns, family, facts.target, now, facts.regular ? result : 0, is_error(result)))
+		count->uring_counted++;
+	else
+		count->uring_late++;
+}
+
+/* Bytes that splice and uring_cmd move are not counted, but that they did is. */
+static __always_inline void note_uncounted(struct io_kiocb *request, u32 opcode,
+					   struct call_counts *count)
+{
+	struct file_facts facts;
+
+	if (BPF_CORE_READ(request, cqe.res) < 0 || !in_workload())
+		return;
+	/* Of a splice this is the file written to, which may be a pipe, and not the one read from. */
+	facts = facts_of_file(BPF_CORE_READ(request, file));
+	count->uring_others += facts.regular || opcode == URING_SPLICE;
+}
+
+/*
+ * Not preempted on most kernels; where it may be, another program of ours on this CPU would make the turn's odd and even
+ * meaningless: so it counts itself in and out (bin_turns.h).
+ */
+SEC("tp_btf/io_uring_complete")
+int BPF_PROG(uring_complete, void *ring, struct io_kiocb *request)
+{
+	struct bin_turn *turn = &turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
+	struct call_counts *count;
+	u32 family, opcode, zero = 0;
+
+	if (!request) /* an event of no request that ends */
+		return 0;
+	opcode = BPF_CORE_READ(request, opcode);
+	family = uring_family(opcode);
+	if (family == CALL_NAMES && !(opcode < URING_OPS && URING_OP(opcode) & URING_OTHERS))
+		return 0;
+	count = bpf_map_lookup_elem(&counts, &zero);
+	if (!count)
+		return 0;
+	if (family == CALL_NAMES) {
+		note_uncounted(request, opcode, count);
+		return 0;
+	}
+	__sync_fetch_and_add(&turn->inside, 1);
+	end_uring(request, family, count);
+	__sync_fetch_and_add(&turn->inside, -1);
 	return 0;
 }

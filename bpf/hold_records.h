@@ -5,7 +5,7 @@
 
 #include "lock_records.h"
 
-#define HOLD_BIN_SLOTS 4
+#define HOLD_BIN_SLOTS 6
 
 /* The key of the kernel's sums. */
 struct hold_key {

@@ -23,6 +23,7 @@ const volatile bool have_cgroup;
 volatile bool recording;
 volatile u64 drained_to;
 struct bin_turn turns[BIN_CPUS];
+struct bin_cuts cuts;
 
 struct open_hold {
 	struct hold_key key;
@@ -53,14 +54,15 @@ struct hold_sums {
 	__uint(max_entries, 16384); /* resized */
 	__type(key, struct hold_key);
 	__type(value, struct hold_sum);
-} sums0 SEC(".maps"), sums1 SEC(".maps"), sums2 SEC(".maps"), sums3 SEC(".maps");
+} sums0 SEC(".maps"), sums1 SEC(".maps"), sums2 SEC(".maps"), sums3 SEC(".maps"),
+	sums4 SEC(".maps"), sums5 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, HOLD_BIN_SLOTS);
 	__type(key, u32);
 	__array(values, struct hold_sums);
-} bins SEC(".maps") = { .values = { &sums0, &sums1, &sums2, &sums3 } };
+} bins SEC(".maps") = { .values = { &sums0, &sums1, &sums2, &sums3, &sums4, &sums5 } };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -104,7 +106,7 @@ static __always_inline void leave(void)
 static __always_inline struct hold_sum *sum_of(const struct hold_key *key,
 					       struct hold_counts *count, u64 now)
 {
-	u64 bin = now / bin_ns;
+	u64 bin = bin_of(&cuts, bin_ns, now);
 	u32 slot = bin % HOLD_BIN_SLOTS;
 	struct hold_sum none = {}, *sum;
 	void *sums;

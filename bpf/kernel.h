@@ -82,6 +82,7 @@ struct gendisk;
 
 /* linux/blk_types.h */
 struct block_device {
+	u32 bd_dev;
 	struct gendisk *bd_disk;
 	void *bd_holder; /* who has it for himself: a mounted file system, swap, O_EXCL */
 };
@@ -208,6 +209,19 @@ struct files_struct {
 
 struct file {
 	struct inode *f_inode;
+};
+
+/* linux/io_uring_types.h */
+struct io_cqe {
+	s32 res;
+};
+
+struct io_kiocb {
+	struct file *file;
+	u8 opcode;
+	/* an unsigned int in 6.1: libbpf makes the load as wide as the kernel's own */
+	u64 flags;
+	struct io_cqe cqe;
 };
 
 /* linux/fs_struct.h, linux/path.h, linux/dcache.h */

@@ -5,9 +5,10 @@
 
 #include "bin_turns.h"
 
-#define LOCK_BIN_SLOTS	  4
+#define LOCK_BIN_SLOTS	  6
 #define LOCK_STACK_FRAMES 28 /* 3 or 4 of them belong to the tracing itself */
 #define LOCK_SLAB_NAME	  32
+#define LOCK_WAITER_NAME  24 /* WORKER_DESC_LEN in linux/workqueue.h, at least */
 #define LOCK_HOLDER_STACK_IDS \
 	0x40000000 /* ids of holders' stacks, above those of the map of waiters' */
 
@@ -27,6 +28,23 @@ enum lock_mode {
 	LOCK_MODE_READ,
 	LOCK_MODE_WRITE,
 } __attribute__((packed));
+
+/* Who waited. */
+enum lock_waiter {
+	LOCK_WAITER_WORKLOAD,	   /* a task of the workload's cgroup */
+	LOCK_WAITER_KERNEL_THREAD, /* named by what it works on */
+	LOCK_WAITER_INTERRUPT,	   /* whatever task it hit */
+	LOCK_WAITER_RECORDER,	   /* ours: the recorder, the session and what it started */
+	LOCK_WAITER_OTHER, /* any other process; without a cgroup, as of a live system, all */
+} __attribute__((packed));
+
+struct lock_waiter_id {
+	char name
+		[LOCK_WAITER_NAME]; /* a kernel thread's work, another process's name; else empty */
+	enum lock_waiter who;
+	u8 in_workload;
+	u8 pad[6];
+};
 
 /* What the holder of a mutex or rwsem was doing when the wait began. */
 enum lock_holder_state {
@@ -57,18 +75,19 @@ struct lock_wait_key {
 	s32 root_stack_id;
 	enum lock_kind kind;
 	enum lock_mode mode;
-	u8 in_workload;
 	enum lock_holder_state holder_state;
 	enum lock_holder_state root_state;
 	u8 chain; /* locks in the chain: 1: the holder waited for no other */
-	u8 pad[6];
+	u8 pad[7];
 	char holder_comm[16];
+	struct lock_waiter_id waiter;
 };
 
 /* Waits on one lock from one call path that ended in one time bin. */
 struct lock_wait_record {
-	u64 bin_ns;  /* start of the bin */
-	u64 lock_id; /* the lock's address */
+	u64 bin_ns;    /* start of the bin */
+	u64 length_ns; /* of the bin */
+	u64 lock_id;   /* the lock's address */
 	u64 spin_ns; /* of all these waits, the time spent spinning; spin + sleep = begin to end */
 	u64 sleep_ns;
 	u64 count;
@@ -84,8 +103,11 @@ struct lock_wait_record {
 	u8 in_workload; /* the waiter was a task of the workload's cgroup */
 	enum lock_holder_state holder_state;
 	enum lock_holder_state root_state;
-	u8 chain;	      /* locks in the chain; 0: no holder known */
+	u8 chain; /* locks in the chain; 0: no holder known */
+	enum lock_waiter waiter;
 	char holder_comm[16]; /* the holder's name; empty: not known */
+	char waiter_name
+		[LOCK_WAITER_NAME]; /* a kernel thread's work, another process's name; else empty */
 };
 
 /* What a CPU was found at when it was sampled. */
@@ -100,23 +122,27 @@ struct lock_sample_key {
 	u64 lock; /* holding: which; spinning: 0 */
 	s32 stack_id;
 	enum lock_doing doing;
-	u8 in_workload;
-	u8 pad[2];
+	u8 pad[3];
+	struct lock_waiter_id task; /* the task that was found */
 };
 
 struct lock_sample_record {
 	u64 bin_ns;
-	u64 lock_id; /* holding: which; spinning: 0, not known */
-	u64 count;   /* samples; each stands for period_ns of a CPU's time */
+	u64 length_ns; /* of the bin */
+	u64 lock_id;   /* holding: which; spinning: 0, not known */
+	u64 count;     /* samples; each stands for period_ns of a CPU's time */
 	u64 period_ns;
 	s32 stack_id;
 	enum lock_doing doing;
 	u8 in_workload; /* the task that was found */
+	enum lock_waiter waiter;
+	char waiter_name[LOCK_WAITER_NAME];
 };
 
 /* Acquisitions of one lock in one time bin (holds.bpf.c); a hold counts where it ends. */
 struct hold_record {
 	u64 bin_ns;
+	u64 length_ns; /* of the bin */
 	u64 lock_id;
 	u64 acquired;	 /* times it was taken in this bin */
 	u64 try_failed;	 /* trylocks that did not get it */
@@ -146,10 +172,10 @@ struct lock_hot {
 	u64 lock; /* 0: free */
 	enum lock_kind kind;
 	enum lock_mode mode;
-	u8 in_workload;
-	u8 pad[5];
+	u8 pad[6];
+	struct lock_waiter_id waiter;
 	struct lock_wait_sum sum;
-	u64 pad_to_line;
+	u64 pad_to_lines[5];
 };
 
 struct lock_hot_sums {

@@ -24,6 +24,7 @@
 #define SEEKMETER_LOCK_SAMPLES_H
 
 #include "lock_state.h"
+#include "lock_waiter.h"
 
 #define CALLERS		   4 /* frames looked at to find who called a helper */
 #define HELD_LOCKS	   4096
@@ -53,6 +54,7 @@ const volatile u32 spin_range_count;
 
 /* Turns of their own: a sample can come in the middle of a turn of contention_end. */
 struct bin_turn sample_turns[BIN_CPUS];
+struct bin_cuts sample_cuts;
 volatile u64 samples_drained_to;
 
 struct held_lock {
@@ -73,14 +75,16 @@ struct sample_sums {
 	__uint(max_entries, 1024); /* resized */
 	__type(key, struct lock_sample_key);
 	__type(value, u64);
-} samples0 SEC(".maps"), samples1 SEC(".maps"), samples2 SEC(".maps"), samples3 SEC(".maps");
+} samples0 SEC(".maps"), samples1 SEC(".maps"), samples2 SEC(".maps"), samples3 SEC(".maps"),
+	samples4 SEC(".maps"), samples5 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, LOCK_BIN_SLOTS);
 	__type(key, u32);
 	__array(values, struct sample_sums);
-} sample_bins SEC(".maps") = { .values = { &samples0, &samples1, &samples2, &samples3 } };
+} sample_bins SEC(".maps") = { .values = { &samples0, &samples1, &samples2, &samples3, &samples4,
+					   &samples5 } };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -189,7 +193,7 @@ static __always_inline u64 holding(u64 task)
 static __always_inline void add_sample(struct lock_sample_key *key,
 				       struct lock_sample_counts *count)
 {
-	u64 bin = bpf_ktime_get_ns() / bin_ns, one = 1, *sum;
+	u64 bin = bin_of(&sample_cuts, bin_ns, bpf_ktime_get_ns()), one = 1, *sum;
 	u32 slot = bin % LOCK_BIN_SLOTS;
 	void *sums;
 	int err; /* see add() in locks.bpf.c */
@@ -223,7 +227,7 @@ static __always_inline void sample(struct sampled *ctx)
 	struct lock_sample_counts *count;
 	struct lock_sample_key key = {};
 	u32 zero = 0;
-	bool mine, interrupt;
+	bool interrupt;
 	u64 held;
 	int spin;
 
@@ -244,20 +248,20 @@ static __always_inline void sample(struct sampled *ctx)
 		key.stack_id = LOCK_STACK_NONE;
 		count->no_stack++;
 	}
-	mine = !have_cgroup || bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
 	/* An interrupt's spinning is not the task's; but what the task holds, it holds for as long. */
 	interrupt = ctx->registers[REGISTER_SP] - (u64)task->stack >= KERNEL_STACK_BYTES;
 	if (spin >= 0) {
 		count->spinning++;
 		key.doing = spin;
-		key.in_workload = mine && !interrupt;
+		note_waiter(&key.task, interrupt);
 		add_sample(&key, count);
 	}
 	if (held) {
 		count->holding++;
 		key.doing = LOCK_DOING_HOLDING;
 		key.lock = held;
-		key.in_workload = mine;
+		if (interrupt || spin < 0)
+			note_waiter(&key.task, false);
 		add_sample(&key, count);
 	}
 }

@@ -36,6 +36,7 @@ const volatile u32 cpus;
 /* Set by the recorder as it empties bins. */
 volatile u64 drained_to;
 struct bin_turn turns[BIN_CPUS];
+struct bin_cuts cuts;
 
 struct open_wait {
 	struct lock_wait_key key;
@@ -80,14 +81,15 @@ struct wait_sums {
 	__uint(max_entries, 8192); /* resized */
 	__type(key, struct lock_wait_key);
 	__type(value, struct lock_wait_sum);
-} sums0 SEC(".maps"), sums1 SEC(".maps"), sums2 SEC(".maps"), sums3 SEC(".maps");
+} sums0 SEC(".maps"), sums1 SEC(".maps"), sums2 SEC(".maps"), sums3 SEC(".maps"),
+	sums4 SEC(".maps"), sums5 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, LOCK_BIN_SLOTS);
 	__type(key, u32);
 	__array(values, struct wait_sums);
-} bins SEC(".maps") = { .values = { &sums0, &sums1, &sums2, &sums3 } };
+} bins SEC(".maps") = { .values = { &sums0, &sums1, &sums2, &sums3, &sums4, &sums5 } };
 
 /* By slot x CPUs + CPU. */
 struct {

@@ -24,6 +24,7 @@
 #include "lock_objects.h"
 #include "lock_samples.h"
 #include "lock_state.h"
+#include "lock_waiter.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -183,11 +184,7 @@ static __always_inline void begin_wait(void *ctx, struct open_waits *open,
 	wait->key.kind = kind_of(flags);
 	wait->key.mode = mode_of(flags);
 	wait->spinning = spinning;
-	if (spin_kind && !on_task_stack(open, ctx))
-		wait->key.in_workload = 0;
-	else
-		wait->key.in_workload = !have_cgroup ||
-					bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1;
+	note_waiter(&wait->key.waiter, spin_kind && !on_task_stack(open, ctx));
 	if (!spinning || within_budget(budget, now)) {
 		look(ctx, wait, count);
 	} else {
@@ -236,7 +233,16 @@ static __always_inline void sum_up(struct lock_wait_sum *sum, const struct open_
 	sum->failed += failed;
 }
 
-/* False: its place is another lock's in this bin. */
+static __always_inline bool same_waiter(const struct lock_waiter_id *one,
+					const struct lock_waiter_id *other)
+{
+	const u64 *words = (const u64 *)one, *others = (const u64 *)other;
+
+	return words[0] == others[0] && words[1] == others[1] && words[2] == others[2] &&
+	       words[3] == others[3];
+}
+
+/* False: its place is another lock's, or another waiter's, in this bin. */
 static __always_inline bool add_hot(const struct open_wait *wait, u32 slot, bool failed)
 {
 	const struct lock_wait_key *key = &wait->key;
@@ -251,10 +257,10 @@ static __always_inline bool add_hot(const struct open_wait *wait, u32 slot, bool
 		place->lock = key->lock;
 		place->kind = key->kind;
 		place->mode = key->mode;
-		place->in_workload = key->in_workload;
+		place->waiter = key->waiter;
 		note_object(key->lock);
 	} else if (place->lock != key->lock || place->kind != key->kind ||
-		   place->mode != key->mode || place->in_workload != key->in_workload) {
+		   place->mode != key->mode || !same_waiter(&place->waiter, &key->waiter)) {
 		return false;
 	}
 	sum_up(&place->sum, wait, failed);
@@ -264,7 +270,7 @@ static __always_inline bool add_hot(const struct open_wait *wait, u32 slot, bool
 static __always_inline void add(struct open_wait *wait, struct lock_counts *count, u64 now,
 				bool failed)
 {
-	u64 bin = now / bin_ns;
+	u64 bin = bin_of(&cuts, bin_ns, now);
 	u32 slot = bin % LOCK_BIN_SLOTS;
 	struct lock_wait_sum *sum;
 	void *sums;

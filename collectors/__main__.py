@@ -15,8 +15,6 @@ from workloads import words as words_module
 from workloads.errors import UserError
 from workloads.machines.choice import GUEST
 
-_WHY = {"trace": "formatting, mounting and tracing", "watch": "tracing"}
-
 
 def main(job: str) -> int:
     """Run one job; every error the user can do something about ends as one line and an exit code."""
@@ -47,7 +45,7 @@ def _record(job: str, words: words_module.Words) -> int:
 
     if words.vm and GUEST not in os.environ:
         return _record_inside(words)
-    become_root(job, _WHY[job])
+    become_root(job)
     try:
         if job == "trace":
             from collectors.session import trace

@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """python3 -m collectors.check_words JOB: are the words on make's command line right for this job?
 
-For setup, which must not install anything for a mistyped word, and for words that are no job. Standard
-library only. Exits 2, with one line on stderr, if something is wrong; prints "vm" if the job will run in a
-virtual machine, which takes more packages.
+For setup, which must not install or build anything for a mistyped word, a user who cannot become root, or a
+disk that there is no room for; and for words that are no job. Standard library only. Exits 2 or 3, with one
+line on stderr, if something is wrong; prints "vm" if the job will run in a virtual machine, which takes more
+packages.
 """
 
 import os
 import sys
 
-from workloads import words
+from collectors.privilege import check_root
+from workloads import plan, words
 from workloads.errors import UserError
 
 
 def main(job: str) -> int:
     """Check the environment's words for the job. Returns the exit code."""
     try:
-        if words.parse(os.environ, job).vm:
+        given = words.parse(os.environ, job)
+        if given.vm:
             print("vm")
+        else:
+            check_root(job)
+        if job == "trace":
+            plan.check_room(given)
     except UserError as error:
         print(f"seekmeter: {error.message}", file=sys.stderr)
         return error.exit_code

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which path has an inode that was recorded by its number? Asked at the end, while it can still be found.
 
-One walk of the tree, shallow directories first, for a few seconds at most: what it misses has no path.
+One walk of the tree, shallow directories first, for a few seconds at most: what it misses has no path. Where
+others use the file system too, a second walk of what lies outside of DIR finds whose the rest is.
 """
 
 import json
@@ -32,9 +33,28 @@ class Found:
     whole: bool = True
 
 
-def find(root: Path, wanted: Iterable[int], seconds: float = SECONDS, entries: int = ENTRIES) -> Found:
-    """Find the inodes below root, not leaving its file system. Paths are relative to root, itself "."."""
+def find_outside(mount_point: Path, directory: Path, wanted: Iterable[int]) -> Found:
+    """Find inodes of a file system that are not below this directory of it. Paths are absolute."""
+    if os.path.samefile(mount_point, directory):
+        return Found()
+    found = find(mount_point, wanted, but=directory)
+    found.paths = {inode: os.path.join(mount_point, path) for inode, path in found.paths.items()}
+    return found
+
+
+def find(
+    root: Path,
+    wanted: Iterable[int],
+    seconds: float = SECONDS,
+    entries: int = ENTRIES,
+    but: Path | None = None,
+) -> Found:
+    """Find the inodes below root, not leaving its file system. Paths are relative to root, itself ".".
+
+    but: a directory that is left out.
+    """
     missing = set(wanted)
+    left_out = os.stat(but).st_ino if but is not None else None
     found = Found()
     try:
         top = os.stat(root)
@@ -48,6 +68,8 @@ def find(root: Path, wanted: Iterable[int], seconds: float = SECONDS, entries: i
         for entry in _entries(os.path.join(root, folder)):
             path = os.path.join(folder, entry.name)
             found.looked_at += 1
+            if entry.inode() == left_out and entry.is_dir(follow_symlinks=False):
+                continue
             try:
                 _take(found, missing, entry.inode(), root, path)
                 if (
@@ -100,22 +122,29 @@ def inodes_of_locks(lines: Path, numbers: Sequence[str]) -> set[int]:
     return inodes
 
 
-def inodes_of_requests(recording: Path, dev: str | None) -> set[int]:
-    """Return the inodes that block.rec has most requests and most bytes of, at most MOST by each.
+def inodes_of_requests(recording: Path, numbers: Sequence[str] | None = None, most: int = MOST) -> set[int]:
+    """Return the inodes that block.rec has most requests and most bytes of, at most so many by each.
 
-    dev: "major:minor", of whose requests; None: of all. A disk's number is not that of its partitions.
+    numbers: the "major:minor" of the file system whose requests these are; None: of all.
     """
     requests: Counter[int] = Counter()
     size: Counter[int] = Counter()
     try:
         with recording.open("rb") as file:
-            _count_inodes(file, dev, requests, size)
+            _count_inodes(file, numbers, requests, size)
     except (OSError, ValueError, KeyError, TypeError, struct.error):  # not recorded, or cut off in its head
         pass
-    return {inode for counted in (requests, size) for inode, _ in counted.most_common(MOST)}
+    return {inode for counted in (requests, size) for inode, _ in counted.most_common(most)}
 
 
-def _count_inodes(file: BinaryIO, dev: str | None, requests: Counter[int], size: Counter[int]) -> None:
+def _number(dev: str) -> int:
+    major, minor = dev.split(":")
+    return int(major) << 20 | int(minor)
+
+
+def _count_inodes(
+    file: BinaryIO, numbers: Sequence[str] | None, requests: Counter[int], size: Counter[int]
+) -> None:
     """The file describes its records itself: magic, length of the description, the description, records."""
     head = file.read(16)
     length = int.from_bytes(head[8:12], "little")
@@ -123,17 +152,14 @@ def _count_inodes(file: BinaryIO, dev: str | None, requests: Counter[int], size:
         raise ValueError("no recording")
     about = json.loads(file.read(length))
     layout, order = _layout(about)
-    wanted = None
-    if dev is not None:
-        major, minor = dev.split(":")
-        wanted = int(major) << 20 | int(minor)
+    wanted = None if numbers is None else {_number(dev) for dev in numbers}
     file.seek((16 + length + 7) // 8 * 8)
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline and len(size) < INODES:
         part = file.read(layout.size * 4096)
         for row in layout.iter_unpack(part[: len(part) // layout.size * layout.size]):
             inode = row[order[0]]
-            if inode and (wanted is None or row[order[1]] == wanted):
+            if inode and (wanted is None or row[order[1]] in wanted):
                 requests[inode] += 1
                 size[inode] += row[order[2]]
         if len(part) < layout.size * 4096:
@@ -141,27 +167,30 @@ def _count_inodes(file: BinaryIO, dev: str | None, requests: Counter[int], size:
 
 
 def _layout(about: dict[str, Any]) -> tuple[struct.Struct, tuple[int, int, int]]:
-    """How to unpack these three fields of a record, and where ino, dev and bytes are among them."""
+    """How to unpack these three fields of a record, and where ino, sb_dev and bytes are among them."""
     offsets = {field["name"]: field["offset"] for field in about["fields"]}
-    names = sorted(("ino", "dev", "bytes"), key=lambda name: offsets[name])
+    names = sorted(("ino", "sb_dev", "bytes"), key=lambda name: offsets[name])
     form, at = "<", 0
     for name in names:
         form += f"{offsets[name] - at}x" + ("Q" if name == "ino" else "I")
         at = struct.calcsize(form)
     form += f"{about['record_bytes'] - at}x"
-    return struct.Struct(form), (names.index("ino"), names.index("dev"), names.index("bytes"))
+    return struct.Struct(form), (names.index("ino"), names.index("sb_dev"), names.index("bytes"))
 
 
-def write(target: Path, numbers: Sequence[str], found: Found, realtime_offset_ns: int) -> None:
+def write(target: Path, numbers: Sequence[str], walks: Sequence[Found], realtime_offset_ns: int) -> None:
     """Write a line an inode that was found, for each number of its file system. Raises OSError.
+
+    A path that begins with / is outside of DIR, any other is relative to it (or to the mount point).
 
     When it was made is there because inode numbers are used again; on the line CLOCK_MONOTONIC, from which
     CLOCK_REALTIME differs by realtime_offset_ns.
     """
     with target.open("w") as file:
         for dev in dict.fromkeys(numbers):
-            for inode, path in found.paths.items():
-                line: dict[str, str | int] = {"dev": dev, "ino": inode, "path": path}
-                if inode in found.born_ns:
-                    line["born_ns"] = found.born_ns[inode] - realtime_offset_ns
-                file.write(json.dumps(line) + "\n")
+            for found in walks:
+                for inode, path in found.paths.items():
+                    line: dict[str, str | int] = {"dev": dev, "ino": inode, "path": path}
+                    if inode in found.born_ns:
+                        line["born_ns"] = found.born_ns[inode] - realtime_offset_ns
+                    file.write(json.dumps(line) + "\n")

@@ -14,6 +14,7 @@ from workloads.errors import MachineError
 from workloads.machines.choice import GUEST
 
 _HANDED = "SEEKMETER_ENVIRONMENT"
+WHY = {"trace": "formatting, mounting and tracing", "watch": "tracing"}
 TREE = Path(__file__).resolve().parent.parent
 
 
@@ -59,7 +60,39 @@ def _or_in_a_machine(job: str) -> str:
     )
 
 
-def become_root(job: str, why: str) -> None:
+def _sudo(job: str) -> str:
+    """Return the sudo that lets this user become root; it may ask for the password. Raises MachineError."""
+    sudo = shutil.which("sudo")
+    if sudo is None:
+        raise MachineError(
+            f"{job}: {WHY[job]} needs root, and sudo is not installed: run it as root{_or_in_a_machine(job)}"
+        )
+    # Asked first: after execv a refusal would have the exit code of a failed run.
+    if subprocess.run([sudo, "--", "true"], check=False).returncode != 0:
+        raise MachineError(
+            f"{job}: {WHY[job]} needs root, and sudo does not let this user become root: "
+            f"run it as root{_or_in_a_machine(job)}"
+        )
+    return sudo
+
+
+def check_root(job: str) -> None:
+    """Find out whether this user can become root, before anything is built for the job. Raises MachineError.
+
+    Says something only where sudo asks for a password.
+    """
+    if os.geteuid() == 0 or job not in WHY:
+        return
+    sudo = shutil.which("sudo")
+    if sudo is not None:
+        asked = subprocess.run([sudo, "-n", "--", "true"], check=False, stderr=subprocess.DEVNULL)
+        if asked.returncode == 0:
+            return
+        print(f"seekmeter: {WHY[job]} needs root: sudo asks for it first", file=sys.stderr, flush=True)
+    _sudo(job)
+
+
+def become_root(job: str) -> None:
     """Return if we are root; else start the job again through sudo, which does not return.
 
     Our own variables are handed over one by one, as sudo clears the environment; all of it, which is for the
@@ -68,18 +101,9 @@ def become_root(job: str, why: str) -> None:
     """
     if os.geteuid() == 0:
         return
-    sudo = shutil.which("sudo")
-    if sudo is None:
-        raise MachineError(
-            f"{job}: {why} needs root, and sudo is not installed: run it as root{_or_in_a_machine(job)}"
-        )
-    print(f"seekmeter: {why} needs root: going on through sudo", file=sys.stderr, flush=True)
-    # Asked first: after execv a refusal would have the exit code of a failed run.
-    if subprocess.run([sudo, "--", "true"], check=False).returncode != 0:
-        raise MachineError(
-            f"{job}: {why} needs root, and sudo does not let this user become root: "
-            f"run it as root{_or_in_a_machine(job)}"
-        )
+    if shutil.which("sudo") is not None:
+        print(f"seekmeter: {WHY[job]} needs root: going on through sudo", file=sys.stderr, flush=True)
+    sudo = _sudo(job)
     ours = [f"{name}={text}" for name, text in os.environ.items() if name.startswith("SEEKMETER_")]
     ours.append(f"PATH={os.environ.get('PATH', os.defpath)}")
     file = os.memfd_create("environment")

@@ -28,14 +28,19 @@ class Recorder:
         collect: Sequence[str],
         disks: Sequence[str] = (),
         cgroup: Path | None = None,
-        target_dev: str | None = None,
+        target_devs: Sequence[str] = (),
         target_path: Path | None = None,
+        borders: tuple[Path, int] | None = None,
+        memory_cgroup: Path | None = None,
     ) -> None:
         """Start it and wait until every source is attached, or has said why not.
 
         Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory
-        (None: everything is the workload); target_dev, "major:minor" of the file system under test;
-        target_path, where it will be mounted, if it is not yet: retarget() then says its number.
+        (None: everything is the workload); target_devs, "major:minor" of the file systems under test;
+        target_path, where it will be mounted, if it is not yet: retarget() then says its number;
+        borders, the socket where it is asked to cut its time bins, and the user who may ask beside root;
+        memory_cgroup, the directory that the workload's memory is charged to, if written-back pages shall
+        be told by it.
         """
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
@@ -44,10 +49,14 @@ class Recorder:
             argv += ["--disk", disk]
         if cgroup is not None:
             argv += ["--cgroup", str(cgroup)]
-        if target_dev is not None:
-            argv += ["--target-dev", target_dev]
+        if memory_cgroup is not None:
+            argv += ["--memory-cgroup", str(memory_cgroup)]
+        for dev in target_devs:
+            argv += ["--target-dev", dev]
         if target_path is not None:
             argv += ["--target-path", str(target_path)]
+        if borders is not None:
+            argv += ["--borders", str(borders[0]), "--owner", str(borders[1])]
         if os.environ.get("SEEKMETER_EMULATED_CPUS"):
             argv += ["--bin-ms", _EMULATED_BIN_MS]  # late is lost: more time, where a second is soon over
         # A session of its own: ^C on the terminal is for us, who then stop it in order.
@@ -59,6 +68,7 @@ class Recorder:
             start_new_session=True,
         )
         self._lines = b""
+        self.end_ns: int | None = None
         try:
             ready = self._read_line("ready", _READY_SECONDS)
             self.sources: dict[str, dict[str, str]] = ready["collectors"]
@@ -97,7 +107,10 @@ class Recorder:
             pass
 
     def stop(self) -> None:
-        """Let it take in what is still buffered and end. Raises RunError if it does not end well."""
+        """Let it take in what is still buffered and end. Raises RunError if it does not end well.
+
+        .end_ns is then until when everything is recorded.
+        """
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -109,6 +122,7 @@ class Recorder:
             ) from None
         if code not in (0, 1):  # 1: no source could be attached, which losses.json says better
             raise RunError(self.how_it_ended())
+        self.end_ns = self._read_end()
 
     def how_it_ended(self) -> str:
         """Say how a recorder ended that was not told to."""
@@ -139,6 +153,15 @@ class Recorder:
             raise RunError(text) from None
         assert isinstance(answer, dict)
         return answer
+
+    def _read_end(self) -> int | None:
+        """Return what its last line says, after its end."""
+        assert self._process.stdout is not None
+        try:
+            answer = json.loads(self._lines + self._process.stdout.read())
+            return int(answer["monotonic_ns"]) if answer.get("stopped") else None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
 
     def _complaint(self) -> str:
         assert self._process.stderr is not None

@@ -2,17 +2,19 @@
 """What trace and watch share: a run directory being filled, the recorder's start and stop, how a run ends."""
 
 import json
+import os
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from collectors import facts, interrupts, rundir
+from collectors import borders, facts, interrupts, rundir
 from collectors.beside import Beside
 from collectors.blktrace import Blktrace
 from collectors.perf import Perf
+from collectors.privilege import owner
 from collectors.recorder import Recorder
 from collectors.rundir import RunDirectory
 from collectors.terminal import tell
@@ -36,6 +38,7 @@ class Session:
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self.recorder: Recorder | None = None
+        self.borders: Path | None = None  # where the recorder is asked to cut its time bins
         self.workload_pid: int | None = None  # its first process; None: everything is the workload
         self._blktrace: Blktrace | None = None
         self._perf: Perf | None = None
@@ -76,24 +79,27 @@ class Session:
     @contextmanager
     def phase(self, name: str, wanted: bool) -> Iterator[None]:
         """Mark a phase of the session's own beside the workload's, if it is wanted."""
+        from_ns = borders.cut(self.borders) if wanted else None
         start_ns = time.monotonic_ns()
         try:
             yield
         finally:
             if wanted:
-                self.run.phase(name, start_ns, time.monotonic_ns())
+                self.run.phase(name, start_ns, time.monotonic_ns(), from_ns, borders.cut(self.borders))
 
     def start_recorder(
         self,
         words: Words,
         disks: list[str],
         cgroup: Path | None,
-        target: str | Path | None,
+        target: Sequence[str] | Path,
         janitor: Janitor,
+        memory_cgroup: Path | None = None,
     ) -> None:
         """Start the recorder, if anything is to be recorded, and say what it cannot record.
 
-        target: number of the file system under test, or where it will be mounted.
+        target: numbers of the file systems under test, or where the one will be mounted.
+        memory_cgroup: see Recorder.
         """
         sources: dict[str, dict[str, str]] = {}
         if words.beside:
@@ -105,6 +111,7 @@ class Session:
         if not words.collect:
             self.say("record", "nothing (COLLECT=none)")
             if not words.beside:
+                self.run.begin()
                 return
         with self.step("record", " ".join(words.collect), "attach_s") if words.collect else nullcontext():
             if "blktrace" in words.collect:
@@ -113,8 +120,19 @@ class Session:
             ready_ns = time.monotonic_ns()
             recorded = [name for name in words.collect if name not in ("blktrace", "perf")]
             if recorded:
-                dev, path = (None, target) if isinstance(target, Path) else (target, None)
-                self.recorder = Recorder(self.run.recordings, recorded, disks, cgroup, dev, path)
+                devs, path = ((), target) if isinstance(target, Path) else (target, None)
+                place = janitor.session_dir / "borders"
+                self.recorder = Recorder(
+                    self.run.recordings,
+                    recorded,
+                    disks,
+                    cgroup,
+                    devs,
+                    path,
+                    (place, owner().uid),
+                    memory_cgroup,
+                )
+                self.borders = place if self.recorder.records else None
                 janitor.add_process(self.recorder.pid)
                 ready_ns = self.recorder.ready_ns
                 sources |= self.recorder.sources
@@ -129,7 +147,12 @@ class Session:
             self.run.facts["blktrace"] = self._blktrace.facts
         if self._perf is not None:
             self.run.facts["perf"] = self._perf.facts
+        self.run.begin()
         self.run.write()
+
+    def own_pids(self) -> list[int]:
+        """Return the processes of ours that run beside the workload: this one and the recorder."""
+        return [os.getpid(), *([self.recorder.pid] if self.recorder is not None else [])]
 
     def retarget(self, dev: str) -> None:
         """Tell the recorder, if there is one, the number that the file system under test has from now on."""
@@ -162,6 +185,7 @@ class Session:
 
     def stop_recorder(self) -> None:
         """Take in the rest of the recording, which ^C does not cut short."""
+        end_ns: int | None = None
         with interrupts.held():
             if self._perf is not None:
                 self._perf.end_sampling()
@@ -174,9 +198,11 @@ class Session:
                     except RunError as error:
                         self._recorder_lost = True
                         self.warn(error.message)
+                if self.recorder.records:
+                    end_ns = self.recorder.end_ns  # taking in the rest is no part of the recorded time
             if self._blktrace is not None:
                 self._stop_blktrace(self._blktrace)
-            self.run.facts["clock"]["record_end_ns"] = time.monotonic_ns()
+            self.run.facts["clock"]["record_end_ns"] = time.monotonic_ns() if end_ns is None else end_ns
             if self._perf is not None:
                 with self.step("perf", "taking in its samples", "perf_s"):
                     try:
@@ -259,6 +285,8 @@ def first_facts(run: RunDirectory, words: Words) -> None:
 
     Inside a virtual machine the host wrote down what only it knows: how the machine is made, and the tools.
     """
+    if words.name is not None:
+        run.facts["name"] = words.name
     run.add(
         command=words.command(),
         words=dict(words.given),
@@ -275,16 +303,22 @@ def first_facts(run: RunDirectory, words: Words) -> None:
 def kept(session: Session, janitor: Janitor) -> Iterator[None]:
     """Whatever happens inside, run.json says how it ended. Raises RunFailed for what the user should know.
 
-    If nothing can be said any more (kill -9), sweep() says it at the next start. Interrupts are held before
-    it and after it.
+    Interrupted before anything was recorded there is no run: its directory goes, and RunError is raised. If
+    nothing can be said any more (kill -9), sweep() says it at the next start. Interrupts are held before it
+    and after it.
     """
     run = session.run
+    is_run = True
     try:
         (janitor.session_dir / "run").write_text(json.dumps(str(run.path)))
         interrupts.release()
         yield
     except KeyboardInterrupt:
         run.facts["state"] = "interrupted"
+        is_run = run.is_begun or not run.is_ours
+        if not is_run:
+            text = f"interrupted before anything was recorded: {run.path} is removed, everything is put back"
+            raise RunError(text) from None
         raise RunFailed("interrupted; everything is put back", 1, run.path) from None
     except UserError as error:
         if run.facts["state"] == "running":
@@ -305,4 +339,7 @@ def kept(session: Session, janitor: Janitor) -> Iterator[None]:
         raise RunFailed(text, 1, run.path) from None
     finally:
         interrupts.hold()
-        run.finish()
+        if is_run:
+            run.finish()
+        else:
+            run.discard()

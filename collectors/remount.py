@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from collectors import blockdev, interrupts
+from collectors import blockdev, borders, interrupts
 from collectors.recording import Session
 from workloads import filesystems, mounts
 from workloads.cgroups import WorkloadCgroup
@@ -145,6 +145,7 @@ class Server:
         return self._remount()
 
     def _remount(self) -> str:
+        from_ns = borders.cut(self._session.borders)
         start_ns = time.monotonic_ns()
         try:
             blockdev.sync(self._directory)
@@ -170,7 +171,8 @@ class Server:
             except MachineError as error:
                 return f"error {error.message}"
             self._target.mount()
-            self._session.run.phase("remount", start_ns, time.monotonic_ns())
+            end_ns, until_ns = time.monotonic_ns(), borders.cut(self._session.borders)
+            self._session.run.phase("remount", start_ns, end_ns, from_ns, until_ns)
             self.served += 1
             self._look_again(line)
         return "ok"

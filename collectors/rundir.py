@@ -16,19 +16,28 @@ from workloads.errors import MachineError, WordError
 
 SCHEMA = 1
 _KILLED = "the session was killed before its end; what it had recorded until then is here"
+# Times in run.json's "clock": one is there once recording has begun (COLLECT=none: once the workload ended).
+_BEGUN = {"record_start_ns", "workload_start_ns"}
 # Room kept on the disk for the last word on a run whose recording filled the disk.
 _SPARE_BYTES = 64 << 10
 
 
 class RunDirectory:
-    """One run's directory. Facts are added as they become known and written at once, by rename."""
+    """One run's directory. Facts are added as they become known and written at once, by rename.
+
+    Until begin() it can be discarded without a trace, and runs/latest is the run before.
+    """
 
     def __init__(self, name: str, out: str | None, owner: Owner) -> None:
         """Make the directory. Raises WordError if OUT is there already, MachineError if it cannot be made."""
         self._owner = owner
+        self.begun = False
+        self._was_there = out is not None and Path(out).is_dir()
         self.facts: dict[str, Any] = {"schema": SCHEMA, "state": "running", "warnings": [], "timing": {}}
         try:
             self.path = self._make(name, out)
+            status = self.path.stat()
+            self._identity: tuple[int, int] | None = (status.st_dev, status.st_ino)
         except FileExistsError:
             raise WordError(f"OUT={out} is there already: give a directory that is not") from None
         except OSError as error:
@@ -37,6 +46,7 @@ class RunDirectory:
         try:
             self.recordings.mkdir(parents=True)
             self.phases.touch()
+            self.phases_begun.touch()
             self._spare.write_bytes(b"\xff" * _SPARE_BYTES)
         except OSError as error:
             shutil.rmtree(self.path, ignore_errors=True)  # a moment old, and ours
@@ -48,6 +58,7 @@ class RunDirectory:
         self.raw = self.path / "raw"
         self.recordings = self.raw / "recorder"
         self.phases = self.raw / "phases.jsonl"
+        self.phases_begun = self.raw / "phases_begun.jsonl"
         self.figures = self.raw / "figures.jsonl"
         self._spare = self.raw / ".spare"
 
@@ -56,6 +67,9 @@ class RunDirectory:
         """Go on, inside a virtual machine, with the directory that was made on the host."""
         run = cls.__new__(cls)
         run._owner = owner
+        run.begun = False
+        run._was_there = True
+        run._identity = None  # the host made it, and decides what becomes of it
         run.path = path
         run._name_files()
         run.facts = {}
@@ -89,19 +103,73 @@ class RunDirectory:
                 path.mkdir()
             except FileExistsError:
                 continue
-            newest = runs / f".latest.{os.getpid()}"
-            newest.unlink(missing_ok=True)
-            newest.symlink_to(path.name)
-            os.lchown(newest, self._owner.uid, self._owner.gid)
-            newest.replace(runs / "latest")
             return path
         raise MachineError(f"{runs} has a hundred runs of this second: wait a second")
+
+    @property
+    def is_ours(self) -> bool:
+        """Return whether we made the directory, and not a host around us."""
+        return self._identity is not None
+
+    @property
+    def is_begun(self) -> bool:
+        """Return whether anything was recorded, here or, as run.json tells, inside a virtual machine."""
+        clock = self.facts.get("clock")
+        return self.begun or (isinstance(clock, dict) and bool(_BEGUN & clock.keys()))
+
+    def begin(self) -> None:
+        """Keep the run from here on, and let runs/latest be it: recording begins."""
+        if not self.begun:
+            self.begun = True
+            self._link_newest()
+
+    def _link_newest(self) -> None:
+        runs = TREE / "runs"
+        if not self.is_ours or self.path.parent != runs:
+            return
+        newest = runs / f".latest.{os.getpid()}"
+        try:
+            newest.unlink(missing_ok=True)
+            newest.symlink_to(self.path.name)
+            os.lchown(newest, self._owner.uid, self._owner.gid)
+            newest.replace(runs / "latest")
+        except OSError as error:  # a full disk, say: the run itself is worth more than its second name
+            self.warn(f"{runs}/latest could not be set to this run: {(error.strerror or '').lower()}")
+
+    def discard(self) -> None:
+        """Remove what was made: nothing was recorded. OUT= that was there already stays, empty as it was.
+
+        Only what lies in the very directory that was made is removed, whatever has its name by now.
+        """
+        assert self.is_ours
+        parent = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            directory = os.open(self.path.name, flags, dir_fd=parent)
+            try:
+                status = os.fstat(directory)
+                if (status.st_dev, status.st_ino) != self._identity:
+                    return
+                for entry in os.scandir(directory):
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.name, ignore_errors=True, dir_fd=directory)
+                    else:
+                        os.unlink(entry.name, dir_fd=directory)
+            finally:
+                os.close(directory)
+            if not self._was_there:
+                os.rmdir(self.path.name, dir_fd=parent)
+        except OSError:  # moved or filled by its owner meanwhile: theirs
+            pass
+        finally:
+            os.close(parent)
 
     def finish(self) -> None:
         """Write run.json for the last time, for which room was kept."""
         self._spare.unlink(missing_ok=True)
         self.write()
         self.give_to_owner()
+        self.begin()
 
     def add(self, **facts: Any) -> None:
         """Add facts and write run.json."""
@@ -122,14 +190,35 @@ class RunDirectory:
             if text not in self.facts["warnings"]:
                 self.warn(text)
 
-    def phase(self, name: str, start_ns: int, end_ns: int) -> None:
-        """Add a phase of the session's own (sync) to the workload's."""
+    def phase(
+        self, name: str, start_ns: int, end_ns: int, from_ns: int | None = None, until_ns: int | None = None
+    ) -> None:
+        """Add a phase of the session's own (sync) to the workload's.
+
+        from_ns, until_ns: cuts of the recorder's time bins around it.
+        """
         line = {"name": name, "start_ns": start_ns, "end_ns": end_ns, "ops": 0, "bytes": 0}
+        if from_ns is not None and until_ns is not None:
+            line |= {"from_ns": from_ns, "until_ns": until_ns}
         try:
             with self.phases.open("ab") as file:
                 file.write(json.dumps(line).encode() + b"\n")
         except OSError as error:
             self.warn(f"phases.jsonl could not be written: {(error.strerror or '').lower()}")
+
+    def note_own_files(self, dev: str) -> None:
+        """Write down which inodes this directory's files have on their file system, "major:minor".
+
+        On a disk that is shared with what is measured, requests of these are the recording itself.
+        """
+        inodes = set()
+        for directory, names, files in os.walk(self.path):
+            for name in (*names, *files):
+                try:
+                    inodes.add(os.lstat(os.path.join(directory, name)).st_ino)
+                except OSError:  # a tool beside us took its file away
+                    continue
+        self.add(own_files={"dev": dev, "inodes": sorted(inodes)})
 
     def keep_losses(
         self,

@@ -10,10 +10,25 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from collectors import blockdev, facts, fsck, geometry, interrupts, paths, process, remount
+from collectors import (
+    blockdev,
+    borders,
+    ending,
+    facts,
+    fsck,
+    geometry,
+    interrupts,
+    others,
+    past,
+    paths,
+    process,
+    remount,
+)
 from collectors.geometry import mounted
 from collectors.privilege import TREE, caller_environment, owner
+from collectors.progress import Estimate, Phases, Progress
 from collectors.recording import Session, first_facts, kept, sweep
 from collectors.rundir import RunDirectory
 from workloads import filesystems, mounts
@@ -60,8 +75,10 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     if GUEST not in os.environ:
         session.say("run", str(run.path))
     first_facts(run, plan.words)
-    for text in (*plan.warnings, *(f"left out: {option}: {why}" for option, why in plan.left_out.items())):
-        run.warn(text)
+    for text in plan.warnings:
+        session.warn(text)  # told before anything is done: ^C costs nothing yet
+    for option, why in plan.left_out.items():
+        run.warn(f"left out: {option}: {why}")
     disk: Disk | None = None
     target: remount.Target | None = None
     if plan.filesystem is not None:
@@ -71,11 +88,12 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     else:
         assert plan.directory is not None
         directory = plan.directory
-        disks, target_dev = _look_at_directory(session, directory)
+        disks, target_dev = _look_at_directory(session, directory, plan.words.dev)
     if plan.workload is None:  # the user's own command, as the user, who must get at what is in there
         os.chmod(janitor.session_dir, 0o711)
         os.chmod(janitor.session_dir.parent, 0o711)
     cgroup = WorkloadCgroup(janitor.name, plan.mem_bytes, plan.cpus, janitor)
+    stack.enter_context(cgroup.guarded())
     os.sync()  # nobody else's dirty pages may be written into our picture later
     too = plan.words.recorded_too
     if "mkfs" in too:
@@ -100,11 +118,14 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     if "mkfs" in too:
         session.retarget(target_dev)
     else:
-        session.start_recorder(plan.words, disks, cgroup.v2_path, target_dev, janitor)
+        # on a disk of our own nobody else writes: whose pages are written back need not be told
+        memory = cgroup.memory_path() if disk is None else None
+        session.start_recorder(plan.words, disks, cgroup.v2_path, [target_dev], janitor, memory)
     numbers = [target_dev]  # that the file system had: of btrfs a mount may have another than the one before
 
     def moved(dev: str) -> None:
         numbers.append(dev)
+        run.facts["filesystem"]["numbers"] = list(dict.fromkeys(numbers))
         session.retarget(dev)
 
     def put_away(why_not: str | None) -> str | None:
@@ -154,9 +175,8 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     run.facts["state"] = "complete"
     run.facts["exit_status"] = 1
     if ended.status != 0:
-        raise RunError(
-            f"the workload failed ({_why(ended.status, session)}); what it did until then is recorded"
-        )
+        why = ending.why(ended.status, ended.last_lines)
+        raise RunError(f"the workload failed ({why}); what it did until then is recorded")
     if unsynced is not None:
         raise RunError(unsynced)
     if damaged is not None:
@@ -205,6 +225,7 @@ def _make_filesystem(
             "proc_mounts": line,
             "fsck": None,
             "geometry": _journal(run, plan.filesystem.geometry, disk),
+            **blockdev.served_by(blockdev.under(mountpoint)),
         },
     )
     fsck.look_at_space(session, mountpoint, "after_mkfs")
@@ -214,12 +235,13 @@ def _make_filesystem(
 
 
 def _why_unchecked(ended: process.Ended, unsynced: str | None) -> str | None:
-    """Why the file system cannot be expected to be whole, so that fsck would prove nothing."""
+    """Why fsck is left out: it would keep a user waiting who has just asked for the end, or prove nothing.
+
+    A workload that failed is no reason: whatever a program does, it leaves a whole file system behind.
+    """
     if ended.interrupted:
         return "the workload was interrupted"
-    if ended.status != 0:
-        return "the workload failed"
-    return "what it wrote could not be written back" if unsynced is not None else None
+    return "what the workload wrote could not be written back" if unsynced is not None else None
 
 
 def _said(plan: Plan) -> str:
@@ -231,7 +253,12 @@ def _said(plan: Plan) -> str:
 
 
 def _facts(disk: Disk) -> dict[str, object]:
-    return {**disk.facts, "dev": f"{disk.dev[0]}:{disk.dev[1]}"}
+    below = blockdev.below_loop(Path(disk.path).name)
+    return {
+        **disk.facts,
+        "dev": f"{disk.dev[0]}:{disk.dev[1]}",
+        **({"below": below} if below is not None else {}),
+    }
 
 
 def _unmount_if_mounted(mountpoint: Path, janitor: Janitor) -> None:
@@ -254,20 +281,43 @@ def _journal(run: RunDirectory, kind: str, disk: Disk) -> dict[str, object]:
         return {"journal": []}
 
 
-def _look_at_directory(session: Session, directory: Path) -> tuple[list[str], str]:
-    """Find what DIR lies on. Returns its disks, and the file system's number."""
+def _look_at_directory(session: Session, directory: Path, dev: str | None) -> tuple[list[str], str]:
+    """Find what DIR lies on. Returns the disks to record, and the file system's number.
+
+    dev: DEV, the disk to record in its stead.
+    """
     place = blockdev.under(directory)
+    disk = place.disk if dev is None else blockdev.whole_disk(dev)
     device: dict[str, object] = {"name": place.source, "kind": "directory"}
-    if place.disk:
-        device = {**facts.of_disk(place.disk), "kind": "directory", **queue.facts(place.disk)}
-    else:
-        session.run.warn(
-            f"{directory} is on {place.source} ({place.kind}), which is no disk: no block requests"
+    if disk is not None:
+        device = {**facts.of_disk(disk), "kind": "directory", **queue.facts(disk)}
+        if disk == place.disk:
+            device["parts"] = blockdev.parts(place)
+    if dev is not None:
+        device["chosen_by"] = f"DEV={dev}"
+        if place.disk is not None and place.disk != disk:
+            session.warn(f"{directory} lies on {place.disk}, and {disk} is recorded, as DEV={dev} says")
+        elif dev != disk:
+            session.warn(f"{dev} is a part of {disk}: the whole of {disk} is shown")
+    elif place.upper:
+        device["chosen_by"] = f"the overlay's upper directory {place.upper}"
+        session.say("disk", f"{disk}, which has the overlay's upper directory {place.upper}")
+    if disk is None:
+        session.warn(
+            f"{directory} is on {place.source} ({place.kind}), which is no disk: no block requests; DEV=NAME "
+            f"names the disk to record, if there is one"
         )
     session.run.add(
-        device=device, filesystem={"name": place.kind, "proc_mounts": place.line, "geometry": {"journal": []}}
+        device=device,
+        filesystem={
+            "name": place.kind,
+            "proc_mounts": place.line,
+            "mount_point": place.mount_point,
+            "geometry": {"journal": []},
+            **blockdev.served_by(place),
+        },
     )
-    return [place.disk] if place.disk else [], place.dev
+    return [disk] if disk is not None else [], place.dev
 
 
 def _run_workload(
@@ -282,10 +332,12 @@ def _run_workload(
     environment = {
         "SEEKMETER_DIR": str(directory),
         "SEEKMETER_PHASES": str(run.phases),
+        "SEEKMETER_PHASES_BEGUN": str(run.phases_begun),
         "SEEKMETER_FIGURES": str(run.figures),
         "SEEKMETER_SEED": str(plan.seed),
         "SEEKMETER_THREADS": str(plan.threads or 1),
         "SEEKMETER_REMOUNT": str(server.path),
+        **({"SEEKMETER_BORDERS": str(session.borders)} if session.borders else {}),
     }
     user = owner() if plan.workload is None else None
     own_phases = len(run.phases.read_bytes().splitlines())  # the session's, so far
@@ -294,9 +346,11 @@ def _run_workload(
         path = os.fsdecode(caller_environment().get(b"PATH", os.defpath.encode()))
         environment |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
         environment["PATH"] = f"{path}:{TREE}/build/generators"
+    interrupts.hold()  # process.run() releases: from here on ^C ends a workload that has begun
     session.say("workload", plan.words.cmd if plan.words.cmd is not None else " ".join(argv))
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # nobody knows how slow
-    progress = process.Progress(run.phases, None if emulated else plan.est_seconds, session.log)
+    estimate = Estimate(None if emulated else plan.est_seconds, past.find(TREE / "runs", run.facts))
+    progress = Progress(Phases(run.phases, run.phases_begun), estimate, session.log)
 
     def look(seconds: float) -> None:
         progress(seconds)
@@ -305,14 +359,24 @@ def _run_workload(
 
     output = run.raw / "workload.out"
     with session.step("", f"its output is in {output}", "workload_s"):
+        before = others.snapshot()
+        from_ns = borders.cut(session.borders)
         ended = process.run(argv, directory, environment, output, cgroup, user, look)
+        until_ns = borders.cut(session.borders)
+        after, cpu_ns = others.snapshot(), others.cgroup_cpu_ns(cgroup.v2_path)
         progress.end()
+    if cpu_ns is not None:
+        run.facts["others"] = others.compare(before, after, cpu_ns, session.own_pids())
     session.workload_pid = ended.pid
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
-    run.facts["workload"]["exit_status"] = ended.status
+    run.facts["workload"] |= {
+        "exit_status": ended.status,
+        "interrupted": ended.interrupted,
+        "output": {"file": "raw/workload.out", **ended.output},
+    }
     own_phases += server.served
     if len(run.phases.read_bytes().splitlines()) == own_phases:  # it marked none: the whole of it is one
-        run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns)
+        run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns, from_ns, until_ns)
     run.write()
     return ended
 
@@ -322,33 +386,39 @@ def _sync(session: Session, directory: Path) -> str | None:
 
     Returns why it could not be. That must not hide how the workload itself ended.
     """
-    with session.step("sync", "writing back what is dirty", "sync_s"):
-        start_ns = time.monotonic_ns()
+    with session.step("sync", "writing back what is dirty", "sync_s"), session.phase("sync", True):
         try:
             blockdev.sync(directory)
         except UserError as error:
             session.warn(error.message)
             return error.message
-        finally:
-            session.run.phase("sync", start_ns, time.monotonic_ns())
     return None
 
 
 def _find_paths(session: Session, directory: Path, numbers: list[str], formatted: bool) -> None:
     """Give the inodes that were recorded by number their paths, as long as the file system is there.
 
-    numbers: those that the file system had.
+    numbers: those that the file system had. On a disk that is not ours alone (not formatted), whose a
+    written-back file is is told by its place: so all of them are looked for, and below DIR or outside of it.
     """
     run = session.run
-    wanted = paths.inodes_of_locks(run.recordings / "lock.jsonl", numbers)
-    # on disks of our own every inode is of this file system; elsewhere the disk's number must be its number
-    wanted |= paths.inodes_of_requests(run.recordings / "block.rec", None if formatted else numbers[0])
+    recording = run.recordings / "block.rec"
+    if formatted:  # on disks of our own every inode is of this file system
+        requests = paths.inodes_of_requests(recording)
+    else:
+        requests = paths.inodes_of_requests(recording, numbers, paths.INODES)
+        run.note_own_files(blockdev.filesystem_number(run.path))
+    wanted = paths.inodes_of_locks(run.recordings / "lock.jsonl", numbers) | requests
     if not wanted:
         return
     with session.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s"):
         found = paths.find(directory, wanted)
+        outside = paths.Found()
+        if not formatted and (missing := wanted - found.paths.keys()):
+            outside = paths.find_outside(blockdev.mount_point(directory), directory, missing)
         try:
-            paths.write(run.raw / "paths.jsonl", numbers, found, run.facts["clock"]["realtime_offset_ns"])
+            offset_ns = run.facts["clock"]["realtime_offset_ns"]
+            paths.write(run.raw / "paths.jsonl", numbers, [found, outside], offset_ns)
         except OSError as error:
             session.warn(f"{run.raw}/paths.jsonl cannot be written: {(error.strerror or '').lower()}")
     run.add(
@@ -357,11 +427,12 @@ def _find_paths(session: Session, directory: Path, numbers: list[str], formatted
             "found": len(found.paths),
             "looked_at": found.looked_at,
             "whole": found.whole,
+            **({} if formatted else {"outside": len(outside.paths), "outside_whole": outside.whole}),
         }
     )
     if not found.whole:
         run.warn(
-            f"{len(wanted) - len(found.paths)} of {len(wanted)} inodes have no path: "
+            f"{len(wanted) - len(found.paths) - len(outside.paths)} of {len(wanted)} inodes have no path: "
             f"the search ended after {found.looked_at:,} names (at most {paths.SECONDS:g} s)"
         )
 
@@ -371,7 +442,7 @@ def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: P
     run = session.run
     with session.step("geometry", "looking what lies where on the disk", "geometry_s"):
         if plan.filesystem is None or disk is None:
-            found, warnings = mounted.of_place(blockdev.under(directory))
+            found, warnings = _geometry_of_directory(run, directory)
         else:
             devices = [disk.path, *(one.path for one in disk.more)]
             journal = (
@@ -384,7 +455,10 @@ def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: P
     run.write()
 
 
-def _why(status: int, session: Session) -> str:
-    ending = f"signal {-status}" if status < 0 else f"exit status {status}"
-    lines = (session.run.raw / "workload.out").read_text(errors="replace").strip().splitlines()
-    return f"{ending}: {lines[-1][:200]}" if lines else ending
+def _geometry_of_directory(run: RunDirectory, directory: Path) -> tuple[dict[str, Any], list[str]]:
+    """Of the file system that DIR lies on; if another disk was recorded, of all that is mounted from that."""
+    place = blockdev.under(directory)
+    recorded = run.facts["device"]["name"]
+    if place.upper or (place.disk != recorded and "chosen_by" in run.facts["device"]):
+        return mounted.of_disk(recorded)
+    return mounted.of_place(place)

@@ -27,6 +27,7 @@ libc6-dev      {include}/stdio.h
 libbpf-dev     {include}/bpf/bpf_helpers.h
 libelf-dev     {include}/libelf.h
 zlib1g-dev     {include}/zlib.h
+libjansson-dev {include}/jansson.h
 util-linux     flock
 mount          losetup
 '
@@ -187,9 +188,10 @@ link_mtab() {
 		say "that failed (above is why): run \`ln -s ../proc/self/mounts /etc/mtab\` as root"
 }
 
-# check_words PYTHON JOB: exits 2 if the words are wrong; prints "vm" if the job runs in a virtual machine
+# check_words PYTHON JOB: exits 2 if the words are wrong, 3 if this user or machine cannot do it; prints "vm" if the
+# job runs in a virtual machine
 check_words() {
-	[ -z "${SEEKMETER_WORDS:-}" ] || "$1" -B -m collectors.check_words "$2"
+	[[ -z ${SEEKMETER_WORDS:-} && $2 != trace && $2 != watch ]] || "$1" -B -m collectors.check_words "$2"
 }
 
 # missing_for_words PYTHON WHAT: print the packages that FS= and WL= need and that are not there

@@ -53,6 +53,7 @@ class Ended:
     boot_s: float | None  # from the start to its first sign of life; None: it gave none
     argv: list[str]  # QEMU's
     stuck: bool = False  # it did not come up, and was ended
+    interrupted: bool = False
 
 
 def trace(words: Words, recorded: Callable[[Path], None]) -> tuple[Path, int]:
@@ -73,6 +74,9 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> tuple[Path, int]:
     with Janitor(state) as janitor, kept(session, janitor):
         ended = _boot(session, plan, kernel, accel)
         interrupts.hold()
+        if ended.interrupted and not run.is_begun:
+            raise KeyboardInterrupt
+        run.begin()
         if ended.status is None:
             run.keep_losses({}, False, {})
             raise RunError(f"{ended.why}; what was recorded until then is kept")
@@ -196,12 +200,13 @@ def _run_once(hardware: Hardware, run: Path, command: Sequence[str], heard: Call
     start = time.monotonic()
     machine = Machine(hardware, run, command, environment, hear)
     boot_s: float | None = None
-    stuck = False
+    stuck = interrupted = False
     try:
         try:
             why, boot_s = _watch(machine, start, _KVM_BOOT_SECONDS if under_kvm else _BOOT_SECONDS)
             stuck = why != "" and boot_s is None
         except KeyboardInterrupt:
+            interrupted = True
             why = "interrupted, and the guest did not end by itself"
             machine.ask_to_stop()
             interrupts.wait_for(machine.process, _STOP_SECONDS)
@@ -213,7 +218,7 @@ def _run_once(hardware: Hardware, run: Path, command: Sequence[str], heard: Call
         why = lines[0].removeprefix("seekmeter: ")
     elif not why:
         why = _last_words(run / "raw/console.log", machine.process.returncode)
-    return Ended(status, why, boot_s, machine.argv, stuck)
+    return Ended(status, why, boot_s, machine.argv, stuck, interrupted)
 
 
 def _watch(machine: Machine, start: float, boot_seconds: float) -> tuple[str, float | None]:

@@ -4,8 +4,9 @@
 import time
 from pathlib import Path
 
-from collectors import blockdev, facts, interrupts
+from collectors import blockdev, borders, facts, interrupts, mounted_from
 from collectors.geometry import mounted
+from collectors.mounted_from import Mounted
 from collectors.privilege import owner
 from collectors.recording import Session, first_facts, kept, sweep
 from collectors.rundir import RunDirectory
@@ -23,7 +24,7 @@ def watch(words: Words) -> Path:
     assert words.dev is not None
     disk = blockdev.whole_disk(words.dev)
     interrupts.hold()  # until kept() sees to the run directory
-    run = RunDirectory(f"watch-{disk}", words.out, owner())
+    run = RunDirectory(words.name or f"watch-{disk}", words.out, owner())
     session = Session(run)
     with Janitor() as janitor, kept(session, janitor):
         try:
@@ -36,15 +37,23 @@ def watch(words: Words) -> Path:
 
 def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
     run = session.run
+    assert words.dev is not None
     session.say("run", str(run.path))
     first_facts(run, words)
     run.add(
-        device={**facts.of_disk(disk), "kind": "watch", **queue.facts(disk)},
+        device={
+            **facts.of_disk(disk),
+            "kind": "watch",
+            "parts": [blockdev.part(words.dev)],
+            **queue.facts(disk),
+        },
         workload={"name": "watch", "argv": [], "source": "the live system"},
     )
     if disk != words.dev:
         run.warn(f"{words.dev} is a part of {disk}: the whole of {disk} is shown")
-    session.start_recorder(words, [disk], None, None, janitor)
+    on_it = _look_at_filesystems(session, words.dev)
+    session.start_recorder(words, [disk], None, [one.dev for one in on_it], janitor)
+    from_ns = borders.cut(session.borders)
     start_ns = time.monotonic_ns()
     session.say("watch", f"{disk} for {words.secs:g} s (^C ends it early)")
     try:
@@ -54,15 +63,36 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
         run.warn(f"ended early by the user, after {(time.monotonic_ns() - start_ns) / 1e9:.1f} s")
     interrupts.hold()
     end_ns = time.monotonic_ns()
-    run.phase("watch", start_ns, end_ns)
+    run.phase("watch", start_ns, end_ns, from_ns, borders.cut(session.borders))
     run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
     session.stop_recorder()
+    run.note_own_files(blockdev.filesystem_number(run.path))
     with session.step("geometry", f"looking what lies where on {disk}", "geometry_s"):
         found, warnings = mounted.of_disk(disk)
     for text in warnings:
         session.warn(text)
-    run.add(filesystem={"geometry": found})
+    run.facts["filesystem"]["geometry"] = found
     run.facts["state"] = "complete"
     run.facts["exit_status"] = 1
     session.check_recording()
     run.facts["exit_status"] = 0
+
+
+def _look_at_filesystems(session: Session, device: str) -> list[Mounted]:
+    """Find the file systems that are mounted from the device: calls on files there are the application's."""
+    found = mounted_from.find(device)
+    if len(found) > mounted_from.MOST:
+        session.warn(
+            f"{len(found)} file systems are mounted from {device}: calls on {mounted_from.MOST} are counted"
+        )
+    found = found[: mounted_from.MOST]
+    session.run.add(
+        filesystem={
+            "numbers": [one.dev for one in found],
+            "mounts": [
+                {"name": one.name, "mount_point": one.mount_point, "dev": one.dev, "device": one.device}
+                for one in found
+            ],
+        }
+    )
+    return found

@@ -8,18 +8,25 @@ cgroup2, or in a cgroup v1 hierarchy of their own (v1 and hybrid layouts).
 In cgroup2 the workload is one level below our own directory, and the io controller is not enabled there. So
 what a loop device does for the workload (the pages of a RAM disk) is charged to the directory above, outside
 MEM (loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bio's block cgroup).
+
+Without MEM the workload's memory is charged to our own directory where the host has the memory controller in
+cgroup2 (systemd enables it below the root); elsewhere nobody can tell it from all other memory.
 """
 
 import ctypes
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads import mounts
+from workloads import guard, mounts
 from workloads.errors import MachineError
-from workloads.undo import kill_cgroup
+from workloads.undo import BUSY_SECONDS, kill_cgroup
 from workloads.units import show_size
 
 if TYPE_CHECKING:
@@ -113,9 +120,46 @@ class WorkloadCgroup:
             os.close(file)
         _libc.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """While it lasts, another process waits for our end, and if we are killed ends all that is in it.
+
+        Else the workload would go on, on a disk that nobody watches, until the next start.
+        """
+        directory = os.open(self.v2_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            waiting = subprocess.Popen(
+                [sys.executable, "-I", "-S", os.fspath(guard.__file__), str(directory)],
+                cwd="/",  # it keeps no mount busy
+                stdin=subprocess.PIPE,  # nobody else has the other end: no child of ours inherits it
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(directory,),
+                start_new_session=True,  # ^C is for us
+            )
+        finally:
+            os.close(directory)
+        assert waiting.stdin is not None
+        try:
+            yield
+        finally:
+            waiting.stdin.close()
+            try:
+                waiting.wait(2 * BUSY_SECONDS)
+            except subprocess.TimeoutExpired:
+                waiting.kill()
+                waiting.wait()
+
     def pids(self) -> list[int]:
         """Return the processes in it now."""
         return [int(pid) for pid in (self.v2_path / "cgroup.procs").read_text().split()]
+
+    def memory_path(self) -> Path | None:
+        """Return the directory that the workload's memory, and no other program's, is charged to."""
+        v1_memory = [path for path in self._directories if (path / "memory.limit_in_bytes").exists()]
+        # the deepest that has the controller; its interface files are not in the root
+        v2_memory = [path for path in (self.v2_path, self.v2_path.parent) if (path / "memory.stat").exists()]
+        return next(iter([*v1_memory, *v2_memory]), None)
 
     def kill(self) -> None:
         """End every process in it with SIGKILL, and wait until they are gone (5 s at most)."""

@@ -13,7 +13,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of mountinfo. dev is "major:minor" (for btrfs a number of its own, not the disk's)."""
+    """One line of mountinfo. dev is "major:minor" (for btrfs a number of its own, not the disk's).
+
+    root is what of the file system is mounted there: "/", or a directory or file in it.
+    """
 
     dev: str
     target: str
@@ -21,6 +24,7 @@ class Mount:
     source: str
     options: str
     super_options: str
+    root: str = "/"
 
 
 def parse(text: str) -> list[Mount]:
@@ -31,7 +35,15 @@ def parse(text: str) -> list[Mount]:
         before, after = fields.split(" "), tail.split(" ")
         if len(before) >= 6 and len(after) >= 3:
             mounts.append(
-                Mount(before[2], unescape(before[4]), after[0], unescape(after[1]), before[5], after[2])
+                Mount(
+                    before[2],
+                    unescape(before[4]),
+                    after[0],
+                    unescape(after[1]),
+                    before[5],
+                    after[2],
+                    unescape(before[3]),
+                )
             )
     return mounts
 

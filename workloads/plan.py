@@ -62,7 +62,9 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """What the run directory is called after the time: ext3-compilebench."""
+        """What the run directory is called after the time: NAME=, or ext3-compilebench."""
+        if self.words.name is not None:
+            return self.words.name
         fs = self.filesystem.name if self.filesystem else "dir"
         return f"{fs}-{self.workload.name if self.workload else 'cmd'}"
 
@@ -242,11 +244,7 @@ def _plan_filesystem(plan: Plan, name: str, kernel: Kernel | None) -> Plan:
     options = filesystem.option_sets[words.fs_options] if words.fs_options else None
     journal = filesystem.journal if words.journal else None
     several = options.several if options and words.more_disks else ()
-    if words.size_bytes is not None:
-        size_bytes = words.size_bytes
-    else:
-        size_bytes = plan.workload.scales[plan.scale].size_bytes if plan.workload else CMD_SIZE_BYTES
-    size_bytes = size_bytes // 4096 * 4096  # a loop device's size is whole blocks
+    size_bytes = _disk_bytes(words, plan.workload)
     count = 1 + len(words.more_disks)
     return replace(
         plan,
@@ -274,6 +272,29 @@ def _plan_filesystem(plan: Plan, name: str, kernel: Kernel | None) -> Plan:
         ),
         left_out=_left_out(words, options) if options else {},
     )
+
+
+def _disk_bytes(words: Words, workload: Workload | None) -> int:
+    """Return the size of each of the disks that are made: SIZE, or what the workload wants at this scale."""
+    if words.size_bytes is not None:
+        size_bytes = words.size_bytes
+    else:
+        size_bytes = workload.scales[words.scale].size_bytes if workload else CMD_SIZE_BYTES
+    return size_bytes // 4096 * 4096  # a loop device's size is whole blocks
+
+
+def check_room(words: Words) -> None:
+    """Raise MachineError if the disks of a trace that are made for it have no room. make_plan() asks again.
+
+    For before anything is built: it needs the words alone.
+    """
+    if words.fs is None:
+        return
+    size_bytes = _disk_bytes(words, catalog.load(words.wl, words.wl_variant) if words.wl else None)
+    wanted = [(kind, size_bytes) for kind in (words.disk, *words.more_disks)]
+    wanted += [(words.journal, JOURNAL_BYTES)] if words.journal else []
+    for kind in ("file", "ram"):
+        disks.check_space(kind, sum(size for of_kind, size in wanted if of_kind == kind))
 
 
 def _left_out(words: Words, options: OptionSet) -> dict[str, str]:

@@ -34,6 +34,8 @@ def lines(plan: "Plan") -> list[str]:
         rows.append(("mount", shlex.join(plan.mount_command(devices, _MOUNTPOINT)).replace("'", "")))
     else:
         rows.append(("directory", f"{plan.directory} (nothing is formatted)"))
+        if words.dev is not None:
+            rows.append(("disk", f"{words.dev} is recorded, nothing is written to it"))
     if plan.sched is not None:
         rows.append(("scheduler", f"{plan.sched}, put back at the end"))
     where = plan.directory or Path(_MOUNTPOINT)

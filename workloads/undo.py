@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workloads import loopdev, mounts
+from workloads import guard, loopdev, mounts
 
 BUSY_SECONDS = 5.0
 # Who looks at all block devices (blkid, a scan for btrfs) has this one open until a busy disk has answered.
@@ -62,20 +62,15 @@ def _undo_pool(entry: Entry) -> None:
 
 
 def kill_cgroup(path: Path) -> None:
-    """End every process in a cgroup and below: by cgroup.kill (v2, since Linux 5.14), else by pid."""
-    if not (path / "cgroup.procs").exists():
+    """End every process in a cgroup and below, and wait until they are gone (5 s at most)."""
+    try:
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
         return
-    deadline = time.monotonic() + BUSY_SECONDS
-    while time.monotonic() < deadline:
-        pids = [int(pid) for procs in path.rglob("cgroup.procs") for pid in procs.read_text().split()]
-        if not pids:
-            return
-        if (path / "cgroup.kill").exists():
-            (path / "cgroup.kill").write_text("1")
-        else:
-            for pid in pids:
-                _kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
+    try:
+        guard.kill_all(directory, BUSY_SECONDS)
+    finally:
+        os.close(directory)
 
 
 def _undo_cgroup(entry: Entry) -> None:

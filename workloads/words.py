@@ -40,14 +40,16 @@ VARIABLES = {
     "WITH": "run beside it: bpftrace:NAME or FILE, bcc:TOOL (see make list); record mkfs, fsck too",
     "DIR": "existing directory to run CMD in; nothing is formatted",
     "CMD": "any shell command as the workload",
-    "DEV": "block device to watch",
+    "DEV": "block device to watch; with DIR, the disk to record, if not the one that DIR lies on",
     "SECS": "how many seconds to watch",
     "ERASE": "the same device names again, of DISK and JOURNAL, to allow formatting them",
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
+    "NAME": "what titles and the run directory (runs/TIME-NAME) call the run: at most 40 characters",
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report or show (default runs/latest)",
+    "LOCKS": "all: the report shows everybody's lock waits, not only the workload's and its file system's",
     "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
-    "RUNS": "run directories to compare, 2 to 16 of them, separated by blanks",
+    "RUNS": "run directories to compare, 2 to 16, separated by blanks; quotes around a name with blanks",
 }
 
 # Variables of the design that are not built yet. Refused, so that nobody thinks they did something.
@@ -58,7 +60,7 @@ _OF_MAKE = ("V",)
 
 _TRACE = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
-    *("COLLECT", "WITH", "DIR", "CMD", "ERASE", "OUT", "SEED", "VM", "KERNEL", "JOURNAL"),
+    *("COLLECT", "WITH", "DIR", "DEV", "CMD", "ERASE", "OUT", "NAME", "SEED", "VM", "KERNEL", "JOURNAL"),
 )
 _NOT_WITH_DIR = (
     *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
@@ -67,8 +69,8 @@ _NOT_WITH_DIR = (
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
     "plan": _TRACE,
-    "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT"),
-    "report": ("RUN",),
+    "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME"),
+    "report": ("RUN", "LOCKS"),
     "movie": ("RUN",),
     "compare": ("RUNS", "OUT"),
     "import": ("TRACE", "OUT"),
@@ -102,6 +104,7 @@ _MIN_MEM_BYTES = 16 << 20
 _MIN_MACHINE_BYTES = 256 << 20
 _MAX_MACHINE_CPUS = 64
 _MIN_SIZE_BYTES = 16 << 20
+_MAX_NAME_LETTERS = 40
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,10 @@ class Words:
     secs: float = WATCH_SECONDS
     erase: tuple[str, ...] = ()
     out: str | None = None
+    name: str | None = None
     seed: int = SEED
     run: str | None = None
+    locks: str | None = None
     vm: bool = False
     vm_why: str = ""  # why in a virtual machine, if VM=1 was not said
     kernel: str | None = None
@@ -224,6 +229,8 @@ def _check_trace(words: Words) -> None:
         if not os.path.isdir(words.dir):
             raise WordError(f"DIR={words.dir} is not a directory: give the path of an existing one")
         return
+    if words.dev is not None:
+        raise WordError("DEV contradicts FS: of a fresh file system its own disk is recorded; leave DEV out")
     if words.cmd is None and words.wl is None:
         raise WordError("nothing to run: add WL=NAME (see make list) or CMD='COMMAND'")
     if words.cmd is not None:
@@ -387,8 +394,19 @@ def _out(text: str) -> dict[str, object]:
     return {"out": text}
 
 
+def _name(text: str) -> dict[str, object]:
+    name = text.strip()
+    if len(name) > _MAX_NAME_LETTERS:
+        raise WordError(
+            f"NAME has {len(name)} characters: at most {_MAX_NAME_LETTERS}, as it stands in every title"
+        )
+    if not name.isprintable():
+        raise WordError("NAME has a line break or a control character: leave it out")
+    return {"name": name}
+
+
 def _runs(text: str) -> dict[str, object]:
-    chosen = tuple(text.split())
+    chosen = _shell_words("RUNS", text)  # quotes keep the blanks in a name
     if not 2 <= len(chosen) <= MOST_COMPARED:
         raise WordError(
             f"RUNS={text} names {len(chosen)} runs: give 2 to {MOST_COMPARED}, separated by blanks"
@@ -398,6 +416,12 @@ def _runs(text: str) -> dict[str, object]:
 
 def _as_is(key: str) -> Callable[[str], dict[str, object]]:
     return lambda text: {key: text}
+
+
+def _locks(text: str) -> dict[str, object]:
+    if text != "all":
+        raise WordError(f"LOCKS={text!r} is not all: leave it out, or say LOCKS=all")
+    return {"locks": text}
 
 
 _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
@@ -422,10 +446,12 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "SECS": _secs,
     "ERASE": parse_erase,
     "OUT": _out,
+    "NAME": _name,
     "SEED": _number("SEED", "seed", 0, 2**63 - 1),
     "RUN": _as_is("run"),
     "RUNS": _runs,
     "TRACE": _as_is("trace"),
+    "LOCKS": _locks,
     "VM": lambda text: {},  # choice.py has read it
     "KERNEL": _as_is("kernel"),
 }

@@ -391,8 +391,10 @@ def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
         " data; grey: any of these; white: nothing)."
         "\nRates: count / real length of the bin. Exact definitions and losses: compare.txt."
     )
+    if any(one.measured.app_unseen for one in runs):
+        foot += f"  {panels.APPLICATION_BOUND}"
     if any(one.run.lossy(c) for one in runs for c in ("block", "calls")):
-        foot += "  * a source lost events."
+        foot += f"  {style.MARKED}"
     return foot
 
 

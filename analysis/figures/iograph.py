@@ -80,6 +80,7 @@ def _panels(
         return " *" if any(run.lossy(c) for c in collectors) else ""
 
     block, locks, counters = mark("block"), mark("locks"), mark("counters")
+    everybodys = ", everybody's" if m.owners is not None and m.owners.is_shared else ""
     found = []
     if disk is None:
         words = "no request moved any bytes" if tables.block is not None else why("block")
@@ -87,13 +88,13 @@ def _panels(
     else:
         for op in disk_panel.OPS:
             panel = _disk_panel(disk, bands, op)
-            found.append(replace(panel, title=panel.title + block))
+            found.append(replace(panel, title=panel.title + everybodys + block))
     has_block = tables.block is not None and tables.block.rows > 0
     none = "no requests" if tables.block is not None else why("block")
     found.append(
         Panel(
             1.45,
-            f"Throughput, MB/s (10⁶ bytes): {panels.directions(m)}{mark('block', 'calls')}",
+            f"Throughput, MB/s (10⁶ bytes): {panels.directions(m)}{everybodys}{mark('block', 'calls')}",
             _beside(panels.throughput, m) if has_block or m.app_mb_s else None,
             none,
         )
@@ -101,7 +102,7 @@ def _panels(
     found.append(
         Panel(
             0.95,
-            f"Requests and seeks per second{block}",
+            f"Requests and seeks per second{everybodys}{block}",
             _beside(panels.rates, m) if has_block else None,
             none,
         )
@@ -109,7 +110,7 @@ def _panels(
     found.append(
         Panel(
             1.35,
-            f"Request latency, queued to completed (Q2C){block}",
+            f"Request latency, queued to completed (Q2C){everybodys}{block}",
             _beside(panels.latency, m) if has_block else None,
             none,
         )
@@ -117,7 +118,7 @@ def _panels(
     found.append(
         Panel(
             0.75,
-            f"Queue depth, requests{block}",
+            f"Queue depth, requests{everybodys}{block}",
             _beside(panels.depth, m) if has_block else None,
             none,
         )
@@ -144,7 +145,7 @@ def _panels(
     found.append(
         Panel(
             0.65,
-            f"Written data waiting in memory, MB{counters}",
+            f"Written data waiting in memory, of the whole machine, MB{counters}",
             _beside(panels.memory, m) if has_dirty else None,
             why("counters"),
         )
@@ -232,8 +233,10 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
             " metadata; blue: data; grey: any of these; white: nothing).\n"
         )
     foot += "Exact definitions and losses: report.txt."
+    if m.app_unseen:
+        foot += f"  {panels.APPLICATION_BOUND}"
     if any(run.lossy(c) for c in ("block", "calls", "locks", "counters")):
-        foot += "  * its source lost events."
+        foot += f"  {style.MARKED}"
     figure.text(left, 0.1 / height, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
     return figure
 

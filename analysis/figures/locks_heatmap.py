@@ -263,7 +263,7 @@ def _foot(runs: Runs, characters: int) -> str:
     if any(one.emulated for one in runs):
         words += " ~ emulated CPUs: times mean little."
     if any(one.run.lossy("locks") for one in runs):
-        words += " * a source lost events."
+        words += f" {style.MARKED}"
     return "\n".join(textwrap.wrap(words, max(characters, 40)))
 
 

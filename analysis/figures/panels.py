@@ -15,6 +15,7 @@ from analysis.measures.locks import OTHERS
 from analysis.measures.measured import Measured
 from analysis.measures.throughput import CLASSES, OPS
 from analysis.measures.timeline import F64
+from analysis.measures.unseen import AT_LEAST
 
 Handle = Line2D | Patch
 LockKey = tuple[str, str]  # type and name
@@ -75,6 +76,10 @@ def line(color: str, label: str, width: float = 1.4, dash: style.Dash = "-") -> 
 READS_SHOWN = 0.002  # reads of less than this share of the writes' height would be a line nobody sees
 
 
+APPLICATION_AT_LEAST = f"application ({AT_LEAST})"
+APPLICATION_BOUND = f"{APPLICATION_AT_LEAST}: a lower bound, part of what it moved is not seen."
+
+
 def directions(m: Measured) -> str:
     """What the throughput panel's two directions mean, for its title."""
     if not any(_heights(m)):
@@ -116,6 +121,11 @@ def throughput(ax: Axes, m: Measured) -> list[Handle]:
         if m.app_mb_s is not None:
             ax.stairs(sign * m.app_mb_s[op], edges, baseline=None, color="white", lw=2.6, alpha=0.7)
             ax.stairs(sign * m.app_mb_s[op], edges, baseline=None, color=style.APPLICATION, lw=1.1)
+    own = m.owners.own_mb_s if m.owners is not None and m.owners.is_shared else {}
+    for op, sign in (("write", 1.0), ("read", -1.0)):
+        if op in own:
+            ax.stairs(sign * own[op], edges, baseline=None, color="white", lw=2.2, alpha=0.7)
+            ax.stairs(sign * own[op], edges, baseline=None, color=style.OWN, lw=1.2, ls=style.DASHED)
     top, bottom = _heights(m)
     span = max(top, bottom)
     reads = bottom > READS_SHOWN * top
@@ -126,10 +136,13 @@ def throughput(ax: Axes, m: Measured) -> list[Handle]:
         ax.axhline(0, color="#555555", lw=0.8)
     handles: list[Handle] = []
     if m.app_mb_s is not None:
-        handles.append(line(style.APPLICATION, "application"))
+        label = APPLICATION_AT_LEAST if m.app_unseen else "application"
+        handles.append(line(style.APPLICATION, label))
     else:
         handles.append(line("none", "application: not recorded"))
     handles += [Patch(color=style.CLASS[c], label=f"device, {c}") for c in CLASSES if c in used]
+    if own:
+        handles.append(line(style.OWN, "device, own", 1.2, style.DASHED))
     return handles
 
 
@@ -142,6 +155,9 @@ def rates(ax: Axes, m: Measured) -> list[Handle]:
         ax.stairs(m.seeks_per_s, edges, fill=True, color="#D0D0D0", lw=0)
         handles.append(Patch(color="#D0D0D0", label="seeks"))
         top = float(m.seeks_per_s.max(initial=0.0))
+    if m.owners is not None and m.owners.is_shared:
+        ax.stairs(m.owners.own_seeks_per_s, edges, fill=True, color="#8A8A8A", lw=0)
+        handles.append(Patch(color="#8A8A8A", label="seeks, own"))
     other = np.zeros(m.timeline.bins)
     for op, values in m.iops.items():
         if op in OPS:

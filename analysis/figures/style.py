@@ -11,6 +11,11 @@ import zlib
 from collections.abc import Iterable
 from typing import Literal
 
+from analysis import units
+from analysis.run import LEAST_MARKED_SHARE
+
+# what a star behind a title means; it stands below pictures that have one
+MARKED = f"* a source lost {units.percent(LEAST_MARKED_SHARE)} % of its events or more, or ended early."
 DATA = "#56B4E9"
 METADATA = "#D55E00"
 JOURNAL = "#4B2A84"
@@ -26,6 +31,7 @@ CLASS_RAMP = {
     "discard": ("#F2E9B0", "#E3D36B", "#B9A63A"),
 }
 APPLICATION = "#111111"
+OWN = "#B0006D"  # the workload's part of what the device did, where others use it too
 READ = "#009E73"
 WRITE = "#A0195E"
 OP = {"read": READ, "write": WRITE}

@@ -134,7 +134,7 @@ def _devices(source: Source, said: Mapping[str, Any]) -> dict[str, Any]:
 def _warnings(source: Source, said: Mapping[str, Any]) -> list[str]:
     """What a reader of the reports must know of this trace."""
     found = [
-        "imported from a block trace: whose pages a request carries, its inode and its process are not in it;"
+        "imported from a block trace: whose pages a request carries and its inode are not in it;"
         " class is unknown. Writes of zeroes and secure erases look like writes and discards in it"
     ]
     if not said["process_notes"]:

@@ -13,6 +13,7 @@ from analysis.run import Run
 from analysis.tables.block import Block
 from analysis.tables.path import Paths
 from analysis.tables.plug import Plug
+from analysis.tables.store import Words
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,20 @@ def measure_block(
     times: Callable[[], BlockTimes],
     paths: Paths | None,
     plug: Plug | None,
+    whose: Words | None = None,
 ) -> BlockLife:
-    """found: the moves in issue order; start, end: of the recording; times: when they are measured."""
+    """found: the moves in issue order; start, end: of the recording; times: when they are measured.
+
+    whose: the owner of each request, where others use the disk too.
+    """
     devices = with_requests(run, block)
     one = len(devices) == 1
     flows = streams.measure_streams(block, found)
-    by_process, more = seekers.by_process(block, found, flows.continues)
+    by_process, more = seekers.by_process(block, found, flows.continues, whose)
     queued = seeks.in_turn(block, in_queue_order=True)
     orders = seek_cost.by_order(block, found.rows, queued, {d.number: d.size_bytes or 0 for d in devices})
     del queued
-    top = files.measure_files(run, block, found, flows.continues, paths)
+    top = files.measure_files(run, block, found, flows.continues, paths, whose)
     return BlockLife(
         labels={d.number: d.label for d in devices},
         life=times().life,

@@ -22,7 +22,7 @@ from analysis.tables.store import I64
 
 DEFINITION = (
     "active: at least one request is issued and not completed; idle: none is. In steps, not samples: each"
-    " depth's share of the recorded time, exact to the ns of the requests' own times."
+    " depth's share of the recorded time, to the ns of the requests' own times."
 )
 # the depths that share a column: from each of these on
 DEPTHS = (0, 1, 2, 3, 5, 9, 17, 33, 65, 129)
@@ -122,7 +122,7 @@ def busy(begin: I64, end: I64, start_ns: int, stop_ns: int) -> Busy:
 
 def with_depth(block: Block, timeline: Timeline, stop_ns: int) -> tuple[Busy, Depth]:
     """Of all requests, as if there were one device, from the timeline's start to the stop, in one pass."""
-    begin, end = in_order(block.issue_ns, block.timed), in_order(block.complete_ns, block.timed)
+    begin, end = in_order(block.issue_ns, block.lasting), in_order(block.complete_ns, block.lasting)
     start_ns = int(timeline.edges_ns[0])
     found, highest = Activity(start_ns, stop_ns), Highest(timeline)
     for moments, depths in steps(begin, end, start_ns):
@@ -133,5 +133,5 @@ def with_depth(block: Block, timeline: Timeline, stop_ns: int) -> tuple[Busy, De
 
 def of_device(block: Block, start_ns: int, stop_ns: int, among: npt.NDArray[np.bool_] | None = None) -> Busy:
     """All requests whose times are in order, or those `among` them."""
-    rows = block.timed if among is None else block.timed & among
+    rows = block.lasting if among is None else block.lasting & among
     return busy(in_order(block.issue_ns, rows), in_order(block.complete_ns, rows), start_ns, stop_ns)

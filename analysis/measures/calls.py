@@ -14,7 +14,9 @@ import numpy as np
 from analysis.tables.call import Call, bucket_edges_ns
 
 DEFINITION = (
-    "calls of the workload's cgroup; io_uring and mmap do no calls and are not seen."
+    "calls of the workload's cgroup. uring_ and aio_ read, write and fsync: requests queued by io_uring and"
+    " libaio, from submission to completion, no system calls; those that queue them are io_uring and aio."
+    " What is read and written through mapped files is no call and not in here, but mmap is."
     " Percentiles from histograms of 8 buckets an octave: within 6 %."
 )
 

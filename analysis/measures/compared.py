@@ -48,7 +48,8 @@ def load_compared(letter: str, path: Path) -> Compared:
     run = open_run(path)
     tables = load_tables(run)
     tables, measured = measure_proper(run, tables, measure(run, tables))
-    measured = replace(measured, moves=None, lock_waits=None)
+    owners = measured.owners.without_rows() if measured.owners is not None else None
+    measured = replace(measured, moves=None, lock_waits=None, owners=owners)
     found = devices.with_requests(run, tables.block) if tables.block is not None else []
     numbers = [device.number for device in found]
     used = disk_map.used(tables.block, numbers) if tables.block is not None else []

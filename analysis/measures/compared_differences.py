@@ -26,7 +26,9 @@ from analysis.measures.statistics import (
 from analysis.run import dig
 
 Side = list[int]  # indexes of the runs
-NOT_ASKED = ("OUT", "SEED")  # words that repetitions may differ in
+THEY_DIFFER = "they differ"
+ALIKE = "no difference by the rule"
+NOT_ASKED = ("OUT", "SEED", "NAME")  # words that repetitions may differ in
 
 
 def _identity(one: Compared) -> str | None:
@@ -44,7 +46,8 @@ def _identity(one: Compared) -> str | None:
     facts = ("release", "version", "build_id")
     machine = ("cpus", "memory_bytes", "cpu_model", "virtualization")
     known = [run.text("kernel", key) for key in facts] + [run.text("machine", key) for key in machine]
-    own = [run.text("workload", "name"), run.text("filesystem", "name"), run.text("device", "kind")]
+    own = [run.text("workload", key) for key in ("name", "variant", "scale", "threads")]
+    own += [run.text("filesystem", "name"), run.text("device", "kind")]
     vm = [run.text("machine", "vm", key) for key in ("accel", "qemu")]
     return json.dumps([asked, known, own, vm], sort_keys=True, default=str)
 
@@ -70,26 +73,35 @@ class Difference:
     first: Mean | None
     other: Mean | None
     is_judged: bool  # times and rates of emulated CPUs are not
+    is_bound: bool = False  # one of them is a lower bound: neither a ratio nor a difference can be told
 
     @property
     def value(self) -> float | None:
         """The other minus the first."""
-        return None if self.first is None or self.other is None else self.other.value - self.first.value
+        if self.first is None or self.other is None or self.is_bound:
+            return None
+        return self.other.value - self.first.value
 
     @property
     def interval(self) -> Interval | None:
         """Of that; None for single observations."""
-        return difference_interval(self.first, self.other) if self.first and self.other else None
+        if self.first is None or self.other is None or self.is_bound:
+            return None
+        return difference_interval(self.first, self.other)
 
     @property
     def ratio(self) -> float | None:
         """The other over the first; None: the first is 0 or missing."""
-        return self.other.value / self.first.value if self.first and self.other and self.first.value else None
+        if self.first is None or self.other is None or self.is_bound or not self.first.value:
+            return None
+        return self.other.value / self.first.value
 
     @property
     def ratio_interval(self) -> Interval | None:
         """Of that; None for single observations, or if the first may be 0."""
-        return ratio_interval(self.first, self.other) if self.first and self.other else None
+        if self.first is None or self.other is None or self.is_bound:
+            return None
+        return ratio_interval(self.first, self.other)
 
     @property
     def weight(self) -> float:
@@ -106,18 +118,22 @@ class Difference:
         """What may be said of it."""
         if self.first is None or self.other is None:
             return "not measured in both"
+        if self.is_bound:
+            return "not judged: a lower bound"
         if not self.is_judged:
             return "not judged: emulated CPUs"
         found = differ(self.first, self.other)
         if found is None:
             return "single observation"
-        return "they differ" if found else "no difference by the rule"
+        return THEY_DIFFER if found else ALIKE
 
 
 def difference(measure: Measure, runs: Sequence[Compared], first: Side, other: Side) -> Difference:
     """The other side against the first."""
     emulated = any(runs[i].emulated for i in (*first, *other))
-    return Difference(mean_of(measure, first), mean_of(measure, other), not (measure.of_time and emulated))
+    is_judged = not (measure.of_time and emulated)
+    is_bound = measure.is_bound(first, other)
+    return Difference(mean_of(measure, first), mean_of(measure, other), is_judged, is_bound)
 
 
 def by_weight(measures: Sequence[Measure], runs: Sequence[Compared], found: Sequence[Side]) -> list[Measure]:

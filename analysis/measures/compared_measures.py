@@ -34,6 +34,11 @@ class Measure:
     values: Values
     of_time: bool  # a time or a rate: emulated CPUs make it mean little
     collectors: tuple[str, ...] = ()  # where it comes from
+    bounds: tuple[bool, ...] = ()  # which values are lower bounds; empty: none
+
+    def is_bound(self, *sides: Sequence[int]) -> bool:
+        """Is a value of these runs a lower bound? Then so is their mean, and no difference is told."""
+        return bool(self.bounds) and any(self.bounds[i] for side in sides for i in side)
 
 
 def _each(runs: Runs, get: Callable[[Compared], float | None]) -> Values:
@@ -57,7 +62,8 @@ def outcomes(runs: Runs) -> list[Measure]:
             moved = one.measured.app_bytes
             return None if moved is None else moved[op] / 1e6 / one.measured.window.elapsed_s
 
-        found.append(Measure(f"application {op}", "MB/s", _each(runs, rate), True, ("calls",)))
+        bounds = tuple(bool(one.measured.app_unseen) for one in runs)
+        found.append(Measure(f"application {op}", "MB/s", _each(runs, rate), True, ("calls",), bounds))
     steps = {step.name for one in runs for step in one.measured.steps} & {"mkfs", "fsck"}  # said below
     names = dict.fromkeys(row.name for one in runs for row in one.measured.phase_rows or [])
     for name in (name for name in names if name not in steps):
@@ -141,7 +147,9 @@ def _metadata(one: Compared) -> float | None:
 
 def _amplification(one: Compared) -> float | None:
     written, moved = _sums(one, "write"), one.measured.app_bytes
-    return _over(written[1], moved["write"]) if written is not None and moved is not None else None
+    if written is None or moved is None or one.measured.app_unseen:
+        return None
+    return _over(written[1], moved["write"])
 
 
 def _seeks(runs: Runs) -> Iterable[Measure]:
@@ -150,7 +158,10 @@ def _seeks(runs: Runs) -> Iterable[Measure]:
         return [get(found) if found is not None and found.requests else None for found in some]
 
     block = ("block",)
-    shares = of(lambda s: _over(s.seeks, s.with_previous))
+    back = of(lambda s: s.share(s.near_back))
+    if any(share is not None and share >= LEAST_SHARE for share in back):
+        yield Measure("moves back by less than 64 KiB", "share", back, False, block)
+    shares = of(lambda s: s.share(s.seeks))
     if not any(share is not None and share >= LEAST_SHARE for share in shares):
         return
     total = of(lambda s: s.seeks)

@@ -8,7 +8,8 @@ other, and the best of many lags was picked, so an ordinary p would flatter. Ins
 p: the other series is shifted round in a circle by every amount that leaves the lags searched; each
    shift keeps both series' own rhythm and breaks their link, and gets the same search for its best lag.
    p = (1 + shifts whose best is at least as strong) / (1 + shifts), then Holm's step-down correction over
-   the series compared. It can't be smaller than 1 / (1 + shifts).
+   the series compared. It can't be smaller than 1 / (1 + shifts); a series whose p could not reach SURE with
+   that correction gets no figure.
 interval: Fisher's z with the effective number of bins, n / (1 + 2 sum (1 - k/n) r_x(k) r_y(k)) over k < n/4
    (Bayley and Hammersley 1946 for two series), for the lag shown; it does not allow for the search.
 """
@@ -16,7 +17,7 @@ interval: Fisher's z with the effective number of bins, n / (1 + 2 sum (1 - k/n)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,11 +26,14 @@ from analysis.measures.timeline import F64
 LAGS = 5
 NORMAL_975 = 1.959963984540054
 LEAST_BINS = 30
+MOST_ALIKE = 0.5  # share of bins of one value, say of no bytes: with more, rho tells of when there was any
+SURE = 0.05  # and the 95 % interval without 0: then it is said to go with the application
 DEFINITION = (
     "Spearman's rank correlation with application throughput, per time bin; a positive lag"
     " means the series follows the application by so much. p counts circular shifts"
     " of the series that do as well (so the rhythm within each series and the search over"
-    " lags are allowed for), Holm-corrected over the series. Association, not cause."
+    " lags are allowed for), Holm-corrected over the series; <=: no shift does as well, so the smallest p"
+    f" there can be. yes: p to {SURE:g} and 0 not in the interval. Association, not cause."
 )
 
 
@@ -46,7 +50,20 @@ class Correlation:
     effective_bins: float | None = None
     p: float | None = None
     rho_now: float | None = None  # at lag 0
+    p_floor: float | None = None  # the smallest p that its shifts can give, as p is corrected
     why_not: str = ""
+
+    @property
+    def at_floor(self) -> bool:
+        """Did no shift do as well?"""
+        return self.p is not None and self.p_floor is not None and self.p <= self.p_floor * (1 + 1e-9)
+
+    @property
+    def sure(self) -> bool:
+        """Do the interval and p both say that it goes with the application?"""
+        if self.low is None or self.high is None or self.p is None:
+            return False
+        return self.p <= SURE and not self.low <= 0 <= self.high
 
 
 def ranks(values: F64) -> F64:
@@ -101,6 +118,11 @@ def effective_bins(x: F64, y: F64) -> float:
     return float(np.clip(n / max(inflation, 1.0), 4.0, n))
 
 
+def floor_of_p(bins: int, lags: int) -> float:
+    """The smallest p that circular_p() can give."""
+    return 1 / (1 + max(bins - 4 * lags - 1, 0))
+
+
 def circular_p(x: F64, y: F64, lags: int) -> float:
     """Share of circular shifts whose best lag does as well as the best lag of the pair itself."""
     n = x.size
@@ -133,6 +155,10 @@ def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Corr
         return Correlation(
             name, n, why_not="does not vary" if np.ptp(y) == 0 else "the application does not vary"
         )
+    for whose, values in (("the application", x), ("it", y)):
+        alike = int(np.unique(values, return_counts=True)[1].max())
+        if alike > MOST_ALIKE * n:
+            return Correlation(name, n, why_not=f"{whose} has the same value in {alike} of {n} bins")
     rhos = {lag: at_lag(x, y, lag) for lag in range(-lags, lags + 1)}
     best = max(sorted(rhos, key=abs), key=lambda lag: abs(rhos[lag]))
     rho = rhos[best]
@@ -149,7 +175,21 @@ def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Corr
         effective_bins=effective,
         p=circular_p(x, y, lags),
         rho_now=rhos[0],
+        p_floor=floor_of_p(n, lags),
     )
+
+
+def meaningful(found: list[Correlation]) -> list[Correlation]:
+    """p corrected by Holm over the series, of those of which it can mean something at all."""
+    series = sum(c.p is not None for c in found)
+    return holm([_figure_or_why_not(c, series) for c in found])
+
+
+def _figure_or_why_not(c: Correlation, series: int) -> Correlation:
+    if c.p is None or c.p_floor is None or c.p_floor * series <= SURE:
+        return c
+    why_not = f"too few bins ({c.bins}: p could not be below {c.p_floor * series:.2g})"
+    return Correlation(c.name, c.bins, why_not=why_not)
 
 
 def holm(found: list[Correlation]) -> list[Correlation]:
@@ -160,6 +200,11 @@ def holm(found: list[Correlation]) -> list[Correlation]:
     for rank, (p, i) in enumerate(order):
         worst = max(worst, min(1.0, p * (len(order) - rank)))
         adjusted[i] = worst
-    return [
-        Correlation(**{**c.__dict__, "p": adjusted[i]}) if i in adjusted else c for i, c in enumerate(found)
-    ]
+    return [_corrected(c, adjusted[i]) if i in adjusted else c for i, c in enumerate(found)]
+
+
+def _corrected(c: Correlation, p: float) -> Correlation:
+    """With this p, of which the floor is raised by as much: a p at its floor stays there."""
+    assert c.p is not None
+    floor = None if c.p_floor is None else c.p_floor * p / c.p
+    return replace(c, p=p, p_floor=floor)

@@ -2,7 +2,8 @@
 """Which files are behind the requests: the top ones by requests, by bytes and by seeks?
 
 A request's file is the inode that its first page belongs to; metadata, journals and direct reads of a device
-have none. Inode numbers count per file system: the run's disks together are one, any other device is its own.
+have none. Inode numbers count per file system, whose number each request has; in older runs the run's disks
+together are one, any other device is its own.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from analysis.devices import stated
 from analysis.measures.seekers import Counts, SeekerRow, count_by, row
 from analysis.measures.seeks import Moves
 from analysis.measures.statistics import percentiles
-from analysis.run import Run
+from analysis.run import Run, dig
 from analysis.tables import arrays
-from analysis.tables.block import Block
+from analysis.tables.block import Block, device_number
 from analysis.tables.path import Paths
-from analysis.tables.store import I64, Ints
+from analysis.tables.store import I64, Ints, Words
 
 TOP = 8  # rows; at least the first three by requests, by bytes and by seeks are among them, or there are nine
 EACH = 3
@@ -45,6 +46,7 @@ class FileRow:
     seeks: SeekerRow
     d2c_ns: tuple[int, int] | None  # p50 and p99; None: of no request are the times in order
     q2c_ns: tuple[int, int] | None
+    owner: str = ""  # of most of its requests, where others use the disk too
 
 
 @dataclass(frozen=True)
@@ -109,19 +111,42 @@ def _life(block: Block, rows: Ints, codes: Ints, files: list[int]) -> dict[int, 
     return found
 
 
+def _place(block: Block) -> Ints:
+    """Of each request the number of its file's file system; where there is none, the device's."""
+    numbers = block.rare("sb_dev")
+    block.let_go("sb_dev")
+    return block.dev if numbers is None else np.where((numbers != 0) & (block.ino != 0), numbers, block.dev)
+
+
+def _owner(owners: Words, rows: Ints, codes: Ints, file: int) -> str:
+    """Whose most of a file's requests are."""
+    counts = np.bincount(owners.codes[rows[np.flatnonzero(codes == file)]], minlength=len(owners.labels))
+    return owners.labels[int(counts.argmax())]
+
+
 def measure_files(
-    run: Run, block: Block, found: Moves, continues: npt.NDArray[np.bool_], paths: Paths | None
+    run: Run,
+    block: Block,
+    found: Moves,
+    continues: npt.NDArray[np.bool_],
+    paths: Paths | None,
+    owners: Words | None = None,
 ) -> Files:
-    """The top files of the reads and writes."""
+    """The top files of the reads and writes. owners: the owner of each request, where others use the disk."""
+    place_of = _place(block)
     encoded = arrays.numbers(block.ino[found.rows]).dictionary_encode()
     block.let_go("ino")
     codes: Ints = arrays.to_numpy(encoded.indices)
     inodes = arrays.to_numpy(encoded.dictionary).astype(np.int64)
     del encoded
-    one = not block.rows or bool((block.dev == block.dev[0]).all())
-    dev = block.dev[:1] if one else block.dev[found.rows]
+    one = not block.rows or bool((place_of == place_of[0]).all())
+    dev = place_of[:1] if one else place_of[found.rows]
+    del place_of
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))])
+    stated_numbers = dig(run.facts, "filesystem", "numbers")
+    of_filesystem = stated_numbers if isinstance(stated_numbers, list) else []
     ours = {d.number for d in stated(run) if d.role != "journal"}
+    ours |= {n for number in of_filesystem if (n := device_number(number)) is not None}
     foreign = [int(n) for n in numbers if n not in ours] if numbers.size > 1 else []
     whose = np.full(inodes.size, -1, dtype=np.int64)  # index in foreign, -1: ours
     if foreign:
@@ -167,6 +192,7 @@ def measure_files(
                 seeks=row(counts, i, str(ino_number)),
                 d2c_ns=life[int(real[i])][0],
                 q2c_ns=life[int(real[i])][1],
+                owner="" if owners is None else _owner(owners, found.rows, codes, int(real[i])),
             )
         )
     return Files(rows, int(inodes.size), requests, int(counts.bytes.sum()), without)

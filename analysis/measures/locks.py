@@ -81,6 +81,7 @@ class Instance:
     dev: str
     inodes: int
     path: str  # "": gone, or not looked for
+    device: str  # "7:9": it is that block device's own inode; "": a file system's
     waits: int
     spin_ns: int
     sleep_ns: int
@@ -244,6 +245,7 @@ def _instances(
                 dev=lock.dev,
                 inodes=lock.inodes,
                 path=inodes.get((lock.dev, lock.ino), ""),
+                device=lock.device,
                 waits=round(count[g]),
                 spin_ns=round(spin[g]),
                 sleep_ns=round(sleep[g]),

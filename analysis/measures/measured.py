@@ -21,13 +21,16 @@ from analysis.measures import (
     latency,
     lock_holders,
     lock_samples,
+    lock_waiters,
     locks,
     memory,
     on_cpu,
     phases,
     queue_depth,
+    request_owners,
     seeks,
     throughput,
+    unseen,
 )
 from analysis.measures.block_life import BlockLife, measure_block
 from analysis.measures.block_times import BlockTimes, measure_times
@@ -37,6 +40,7 @@ from analysis.measures.steps import Step
 from analysis.measures.timeline import F64, Timeline, make_timeline, nice_width_ns
 from analysis.measures.window import QUANTUM_NS, Window, find_window
 from analysis.run import Run
+from analysis.tables.block import Block
 from analysis.tables.load import Tables
 from analysis.tables.store import I64
 
@@ -57,6 +61,8 @@ class Measured:
     device_mb_s: dict[str, dict[str, F64]]  # by op, by class
     app_mb_s: dict[str, F64] | None  # by op
     app_bytes: dict[str, int] | None  # by op
+    app_unseen: Sequence[str]  # why its bytes are lower bounds; empty: all are counted
+    app_why_not: str  # why the application's figures are not known
     moves: seeks.Moves | None
     seek_summaries: dict[str, seeks.SeekSummary]
     seeks_per_s: F64 | None
@@ -66,9 +72,13 @@ class Measured:
     latency_series: dict[str, latency.LatencySeries]
     distributions: distribution.Distributions | None
     untimed: int
+    bounded: int  # of these: requests whose end is known by a bound only
+    bounded_ns: int  # from their issue to that bound, together
     depth_device: queue_depth.Depth | None
     depth_all: queue_depth.Depth | None
-    lock_waits: locks.LockWaits | None  # holds the waits by call path
+    lock_waiters: lock_waiters.Waiters | None  # whose they are, all of them
+    everyones_locks: bool  # are all of them shown?
+    lock_waits: locks.LockWaits | None  # of those that are shown; holds the waits by call path
     lock_holders: lock_holders.Holders | None
     lock_samples: lock_samples.Samples | None
     lock_rows: list[locks.LockRow] | None  # a class of locks each, longest wait first
@@ -89,6 +99,7 @@ class Measured:
     correlations: list[correlation.Correlation]
     correlation_timeline: Timeline
     correlation_why_not: str
+    owners: request_owners.Owners | None = None  # None: whose the requests are is not known
     # where mkfs or fsck were recorded too (proper.py): what they did, and how many requests are not counted
     steps: Sequence[Step] = ()
     requests_apart: int | None = None
@@ -107,15 +118,22 @@ def _metadata_share(tables: Tables, timeline: Timeline) -> F64 | None:
         return np.where(whole > 0, part / whole, np.nan)
 
 
+def _bounded(block: Block) -> tuple[int, int]:
+    """How many requests' ends are known by a bound only, and the time from their issue to it."""
+    rows = np.flatnonzero(block.lasting & ~block.timed)
+    return int(rows.size), int((block.complete_ns[rows] - block.issue_ns[rows]).sum())
+
+
 def _correlations(
-    tables: Tables, window: Window, found: seeks.Moves | None
+    run: Run, tables: Tables, window: Window, found: seeks.Moves | None
 ) -> tuple[list[correlation.Correlation], Timeline, str]:
     span = window.work_end_ns - window.work_start_ns
     width = min(nice_width_ns(span, CORRELATION_BINS, QUANTUM_NS), LONGEST_CORRELATION_BIN_NS)
     width = max(width, nice_width_ns(span, MOST_CORRELATION_BINS, QUANTUM_NS))
     grid = make_timeline(window.work_start_ns, window.work_end_ns, window.start_ns, width, QUANTUM_NS)
-    if tables.call is None:
-        return [], grid, "no application throughput: the calls collector has nothing"
+    why_not = throughput.application_why_not(run, tables.call)
+    if tables.call is None or why_not:
+        return [], grid, f"no application throughput: {why_not}"
 
     def inside(t: I64) -> np.ndarray:
         return np.asarray((t >= window.work_start_ns) & (t < window.work_end_ns))
@@ -131,17 +149,19 @@ def _correlations(
         times = seeks.seek_times(block, found)
         others.append(("seeks/s", grid.rates(times[inside(times)])))
         others.append(("metadata share of device bytes", _metadata_share(tables, grid)))
-    else:
+    elif "block" in run.asked:  # what was not asked for is no gap
         others += [("device throughput", None), ("seeks/s", None), ("metadata share of device bytes", None)]
     if waits is not None:
         middle = waits.bin_ns + waits.bin_length_ns // 2
         w = inside(middle)
         others.append(("lock wait", grid.rates(middle[w], (waits.spin_ns + waits.sleep_ns)[w])))
-    else:
+    elif "locks" in run.asked:
         others.append(("lock wait", None))
-    others.append(("dirty pages", memory.level(counter, "mem.dirty_bytes", grid) if counter else None))
+    if counter is not None or "counters" in run.asked:
+        level = memory.level(counter, "mem.dirty_bytes", grid) if counter else None
+        others.append(("dirty pages, whole machine", level))
     return (
-        correlation.holm(
+        correlation.meaningful(
             [
                 correlation.correlate(name, app, other)
                 if other is not None
@@ -154,9 +174,18 @@ def _correlations(
     )
 
 
-def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
-    """Measure everything the report shows. window: of these tables, None: what run.json says."""
+def measure(
+    run: Run, tables: Tables, window: Window | None = None, everyones_locks: bool = False
+) -> Measured:
+    """Measure everything the report shows. window: of these tables, None: what run.json says.
+
+    everyones_locks: show all lock waits, not only the workload's and the file system's (lock_waiters.py).
+    """
     window = window or find_window(run, tables)
+    waiters = None
+    if tables.lock_wait is not None:
+        waiters = lock_waiters.measure_waiters(tables.lock_wait, tables.lock_names, lock_waiters.tested(run))
+        tables = tables if everyones_locks else lock_waiters.shown(run, tables)
     span = window.end_ns - window.start_ns
     width = nice_width_ns(span, PICTURE_BINS, QUANTUM_NS)
     timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
@@ -175,6 +204,7 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
     known = read_geometry(run)
     places: geometry_places.Places | None = None
     times: BlockTimes | None = None
+    owners: request_owners.Owners | None = None
     if block is not None:
         of_kind = kinds.kinds(block)
         ops, classes = block.op.present(), block.class_.present()
@@ -197,18 +227,32 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
                 device_rows = by_device(block, found, found_devices, timeline)
             number = counted(run, found_devices)
             if number is not None:
-                since_ns = 0
+                since_ns, until_ns = window.start_ns, window.end_ns
                 if counter is not None and len(samples_ns := counter.series("disk.write_bytes")[0]):
-                    since_ns = int(samples_ns[0])
-                first_disk = disk_bytes(block, number, since_ns)
+                    since_ns, until_ns = int(samples_ns[0]), int(samples_ns[-1])
+                first_disk = disk_bytes(block, number, since_ns, until_ns)
             places = geometry_places.measure_places(block, found, known)
+            owners = request_owners.measure_owners(run, block, found, of_kind, timeline, tables.paths)
+            whose = owners.words() if owners is not None and owners.is_shared else None
             block_life = measure_block(
-                run, block, found, window.start_ns, window.end_ns, timing.result, tables.paths, tables.plug
+                run,
+                block,
+                found,
+                window.start_ns,
+                window.end_ns,
+                timing.result,
+                tables.paths,
+                tables.plug,
+                whose,
             )
             times = timing.result()
+            if owners is not None:
+                owners = request_owners.with_latency(owners, block, ops)
         distributions = distribution.Distributions(times.latency, distances, times.size)
     app = app_bytes = None
-    if call is not None:
+    app_why_not = throughput.application_why_not(run, call)
+    moved_by = None if app_why_not else call
+    if call is not None and not app_why_not:
         app = {op: throughput.application_mb_s(call, op, timeline) for op in throughput.OPS}
         app_bytes = {op: int(call.bytes[throughput.moves_bytes(call, op)].sum()) for op in throughput.OPS}
     disk = {}
@@ -227,7 +271,8 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         lock_waits = locks.measure_locks(
             waits, tables.lock_names, tables.stacks, tables.paths.names if tables.paths else {}, timeline
         )
-    correlations, grid, why_not = _correlations(tables, window, found)
+    correlations, grid, why_not = _correlations(run, tables, window, found)
+    bounded, bounded_ns = _bounded(block) if block else (0, 0)
     whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
     return Measured(
         window=window,
@@ -237,6 +282,8 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         device_mb_s={op: counted_by_kind.device_mb_s(op) for op in throughput.OPS} if counted_by_kind else {},
         app_mb_s=app,
         app_bytes=app_bytes,
+        app_unseen=unseen.unseen_bytes(run, call) if call is not None and not app_why_not else (),
+        app_why_not=app_why_not,
         moves=found,
         seek_summaries=summaries,
         seeks_per_s=seek_rate,
@@ -246,8 +293,12 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         latency_series=times.latency_series if times else {},
         distributions=distributions,
         untimed=int((~block.timed).sum()) if block else 0,
+        bounded=bounded,
+        bounded_ns=bounded_ns,
         depth_device=times.depth_device if times else None,
         depth_all=times.depth_all if times else None,
+        lock_waiters=waiters,
+        everyones_locks=everyones_locks or waiters is None or not waiters.is_known,
         lock_waits=lock_waits,
         lock_holders=lock_holders.measure_holders(lock_waits, tables.stacks) if lock_waits else None,
         lock_samples=lock_samples.measure_samples(tables.lock_sample, lock_waits, tables.stacks)
@@ -258,7 +309,13 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         spin_pct=locks.spin_share_pct(waits, timeline, run.cpus) if waits and run.cpus else None,
         call_rows=calls.by_call(call) if call else None,
         on_cpu=on_cpu.measure_on_cpu(
-            tables.cpu_sample, tables.cpu_stacks, tables.phases, counter, window.start_ns, window.end_ns
+            tables.cpu_sample,
+            tables.cpu_stacks,
+            tables.phases,
+            counter,
+            window.start_ns,
+            window.end_ns,
+            run.cpus,
         )
         if tables.cpu_sample is not None
         else None,
@@ -270,11 +327,21 @@ def measure(run: Run, tables: Tables, window: Window | None = None) -> Measured:
         geometry=known,
         places=places,
         devices=device_rows,
-        phase_rows=phases.by_phase(tables.phases, window.start_ns, window.end_ns, block, found, call, waits)
+        phase_rows=phases.by_phase(
+            tables.phases,
+            window.start_ns,
+            window.end_ns,
+            block,
+            found,
+            moved_by,
+            waits,
+            owners.own_rows() if owners is not None and owners.is_shared else None,
+        )
         if tables.phases and tables.phases.name
         else None,
         matrix=iomatrix.measure_matrix(tables.figures, block),
         correlations=correlations,
         correlation_timeline=grid,
         correlation_why_not=why_not,
+        owners=owners,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from analysis.measures.timeline import F64, Timeline
 from analysis.tables.counter import Counter
 
-DEFINITION = "system-wide levels, the mean of the samples in a bin."
+DEFINITION = "levels of the whole machine, not of the workload alone; the mean of the samples in a bin."
 
 
 def level(counter: Counter, name: str, timeline: Timeline) -> F64:

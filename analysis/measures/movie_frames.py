@@ -241,8 +241,8 @@ def make_frames(
         placed = _placed(part)
         frame = frame_of(part.issue_ns)
         placeless += np.bincount(frame[~placed], minlength=frames)
-        begun.add(part.issue_ns[part.timed])
-        ended.add(part.complete_ns[part.timed])
+        begun.add(part.issue_ns[part.lasting])
+        ended.add(part.complete_ns[part.lasting])
         device = _device_index(overview.numbers, part.dev[placed])
         sector, length = part.sector[placed], part.bytes[placed]
         row = frame[placed] * kinds + _kinds(part)[placed]

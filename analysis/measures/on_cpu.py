@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Where did the CPU go? Samples of all CPUs, by phase of the workload and by function.
 
-Idle samples are counted and then left out; the other shares are of the busy ones.
+Idle samples are counted and then left out: a CPU that sleeps is hardly sampled, so how busy the CPUs were
+is told by the elapsed time. The other shares are of the busy samples.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ class PhaseCpu:
 
     name: str
     elapsed_s: float
-    samples: int  # idle ones too
+    samples: int  # idle ones too, of which an idle CPU gives fewer than its time is worth
     busy: Estimate
+    busy_share: float | None  # of all CPUs' elapsed time; None: how many CPUs is not known
     workload_samples: int
     kernel_samples: int
     workload: list[FunctionRow]  # most self time first
@@ -157,8 +159,9 @@ def measure_on_cpu(
     counter: Counter | None,
     start_ns: int,
     end_ns: int,
+    cpus: int | None,
 ) -> OnCpu:
-    """Sum the samples up, all and by phase."""
+    """Sum the samples up, all and by phase. cpus: how many were sampled."""
     paths = _Paths(stacks)
     order = np.argsort(samples.t_ns, kind="stable")
     t = samples.t_ns[order]
@@ -173,11 +176,14 @@ def measure_on_cpu(
         rows = np.concatenate([order[a:b] for a, b in spans] or [order[:0]])
         running = rows[busy[rows]]
         mine = samples.in_workload[running]
+        elapsed_ns = sum(b - a for a, b in intervals)
+        busy_ns = float(samples.period_ns[running].sum())
         return PhaseCpu(
             name=name,
-            elapsed_s=sum(b - a for a, b in intervals) / 1e9,
+            elapsed_s=elapsed_ns / 1e9,
             samples=rows.size,
-            busy=estimate(running.size, float(samples.period_ns[running].sum()), period),
+            busy=estimate(running.size, busy_ns, period),
+            busy_share=busy_ns / (cpus * elapsed_ns) if cpus and elapsed_ns else None,
             workload_samples=int(mine.sum()),
             kernel_samples=int(kernel[running].sum()),
             workload=_functions(paths, place[running[mine]], period),

@@ -7,32 +7,31 @@ recorded. run.json's clock says when the run proper began and ended; without tha
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.measures.measured import Measured, measure
 from analysis.measures.steps import measure_steps
-from analysis.measures.window import QUANTUM_NS, Window
+from analysis.measures.window import Window
 from analysis.run import Run
 from analysis.tables.block import Block
 from analysis.tables.load import Tables
 from analysis.tables.phase import Phases
+from analysis.tables.rows import Rows, take
 from analysis.tables.store import I64, Words
 
-Table = TypeVar("Table")
-Rows = slice | npt.NDArray[np.signedinteger[Any]]
 
-
-def measure_proper(run: Run, tables: Tables, whole: Measured) -> tuple[Tables, Measured]:
+def measure_proper(
+    run: Run, tables: Tables, whole: Measured, everyones_locks: bool = False
+) -> tuple[Tables, Measured]:
     """The tables and the figures of the run proper. whole: what was measured over all that was recorded."""
     window = proper_window(run, whole.window)
     if window is None:
         return tables, whole
     inside = proper_tables(tables, window)
-    found = measure(replace(run, gaps=[]), inside, window)  # the gaps are known already
+    found = measure(replace(run, gaps=[]), inside, window, everyones_locks)  # the gaps are known already
     steps = []
     if tables.phases is not None:
         steps = measure_steps(tables.phases, tables.block, whole.moves, window.start_ns, window.end_ns)
@@ -56,8 +55,9 @@ def proper_window(run: Run, window: Window) -> Window | None:
     end = run.int_("clock", "run_end_ns")
     if start is None:
         return None
-    end = window.end_ns if end is None else end  # of a run that was killed
-    if not window.start_ns <= start < end <= window.end_ns:
+    # a run that was killed has no end; that of one whose recorder was killed is not the recording's
+    end = min(window.end_ns if end is None else end, window.end_ns)
+    if not window.start_ns <= start < end:
         return None
     work_start, work_end = max(window.work_start_ns, start), min(window.work_end_ns, end)
     if work_start >= work_end:
@@ -73,9 +73,9 @@ def proper_tables(tables: Tables, window: Window) -> Tables:
 
     waits, samples = tables.lock_wait, tables.lock_sample
     if waits is not None:
-        waits = _take(waits, rows(waits.bin_ns + waits.bin_length_ns // 2))
+        waits = take(waits, rows(waits.bin_ns + waits.bin_length_ns // 2))
     if samples is not None:
-        samples = _take(samples, rows(samples.bin_ns + QUANTUM_NS // 2))
+        samples = take(samples, rows(samples.bin_ns + samples.bin_length_ns // 2))
     hold, cpu, counter, plug = tables.hold, tables.cpu_sample, tables.counter, tables.plug
     return replace(
         tables,
@@ -83,10 +83,10 @@ def proper_tables(tables: Tables, window: Window) -> Tables:
         block=proper_block(tables.block, window) if tables.block is not None else None,
         lock_wait=waits,
         lock_sample=samples,
-        hold=_take(hold, rows(hold.bin_ns + hold.bin_length_ns // 2)) if hold is not None else None,
-        cpu_sample=_take(cpu, rows(cpu.t_ns)) if cpu is not None else None,
-        counter=_take(counter, rows(counter.t_ns)) if counter is not None else None,
-        plug=_take(plug, rows(plug.unplug_ns)) if plug is not None else None,
+        hold=take(hold, rows(hold.bin_ns + hold.bin_length_ns // 2)) if hold is not None else None,
+        cpu_sample=take(cpu, rows(cpu.t_ns)) if cpu is not None else None,
+        counter=take(counter, rows(counter.t_ns)) if counter is not None else None,
+        plug=take(plug, rows(plug.unplug_ns)) if plug is not None else None,
     )
 
 
@@ -98,7 +98,11 @@ def proper_block(block: Block, window: Window) -> Block:
         column = read(name)
         return None if column is None else column[at]
 
-    return replace(_take(block, at), read=part, kept={})
+    def words(name: str) -> Words | None:
+        column = block.read_words(name)
+        return None if column is None else Words(column.codes[at], column.labels)
+
+    return replace(take(block, at), read=part, kept={}, read_words=words)
 
 
 def _rows(t_ns: I64, window: Window) -> Rows:
@@ -108,19 +112,7 @@ def _rows(t_ns: I64, window: Window) -> Rows:
     return at
 
 
-def _take(table: Table, rows: Rows) -> Table:
-    """The same table with some of its rows."""
-    columns: dict[str, Any] = {}
-    for column in fields(table):  # type: ignore[arg-type]
-        value = getattr(table, column.name)
-        if isinstance(value, np.ndarray):
-            columns[column.name] = value[rows]
-        elif isinstance(value, Words):
-            columns[column.name] = Words(value.codes[rows], value.labels)
-    return replace(table, **columns)  # type: ignore[type-var]
-
-
 def _inside(phases: Phases, window: Window) -> Phases:
     """The phases that overlap the window."""
     at = np.flatnonzero((phases.end_ns > window.start_ns) & (phases.start_ns < window.end_ns))
-    return replace(_take(phases, at), name=[phases.name[i] for i in at])
+    return replace(take(phases, at), name=[phases.name[i] for i in at])

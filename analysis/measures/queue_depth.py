@@ -78,10 +78,12 @@ def depth(begin: I64, end: I64, timeline: Timeline) -> Depth:
 
 def at_device(block: Block, timeline: Timeline, among: npt.NDArray[np.bool_] | None = None) -> Depth:
     """Requests issued and not completed, or those `among` them."""
-    rows = block.timed if among is None else block.timed & among
+    rows = block.lasting if among is None else block.lasting & among
     return depth(in_order(block.issue_ns, rows), in_order(block.complete_ns, rows), timeline)
 
 
 def in_all(block: Block, timeline: Timeline) -> Depth:
     """Requests queued and not completed."""
-    return depth(in_order(block.queue_ns, block.timed), in_order(block.complete_ns, block.timed), timeline)
+    return depth(
+        in_order(block.queue_ns, block.lasting), in_order(block.complete_ns, block.lasting), timeline
+    )

@@ -27,9 +27,10 @@ DEFINITION = (
     " bios merged into requests, queue to merge and merge to issue, means. Percentiles are exact."
     " class, size: reads and writes; a process: all of its name."
 )
-NOT_RECORDED = (
-    "not recorded by the block collector, which they would make a fifth slower or more;"
-    ' COLLECT="block blktrace" also leaves a block trace in raw/, which has them: make import TRACE=RUN/raw'
+NOT_RECORDED = "not recorded by the block collector, which they would make a fifth slower or more"
+IN_TRACE = "the block trace that this run left in raw/ has them: make import TRACE=RUN/raw"
+TO_TRACE = (
+    'COLLECT="block blktrace" also leaves a block trace in raw/, which has them: make import TRACE=RUN/raw'
 )
 NOT_TRACED = "not in this trace"
 STAGES = ("Q2G", "G2I", "Q2I", "I2D", "Q2D", "D2C", "Q2C")

@@ -6,15 +6,17 @@ A seek belongs to the request that the head moved to, though the one before it m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.lock_waiters import OTHERS, RECORDER
 from analysis.measures.seeks import Moves
 from analysis.measures.timeline import F64
 from analysis.tables.block import SECTOR_BYTES, Block, parts
-from analysis.tables.store import I64, Ints
+from analysis.tables.store import I64, Ints, Words
 
 TOP = 8
 DEFINITION = (
@@ -94,10 +96,24 @@ def row(counts: Counts, i: int, label: str) -> SeekerRow:
     )
 
 
-def by_process(block: Block, found: Moves, continues: npt.NDArray[np.bool_]) -> tuple[list[SeekerRow], int]:
-    """The names with most seeks, and how many more there are."""
-    labels = block.comm.labels
-    codes = block.comm.codes[found.rows]
+BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # a name, where others use the disk too
+
+
+def by_process(
+    block: Block, found: Moves, continues: npt.NDArray[np.bool_], whose: Words | None = None
+) -> tuple[list[SeekerRow], int]:
+    """The names with most seeks, and how many more there are.
+
+    whose: the owner of each request; the workload and others may run programs of one name.
+    """
+    labels: Sequence[str] = block.comm.labels
+    codes: Ints = block.comm.codes[found.rows]
+    if whose is not None:
+        behind = [BEHIND.get(owner, "") for owner in whose.labels]
+        kinds = sorted(set(behind))
+        kind = np.array([kinds.index(words) for words in behind], dtype=np.int32)
+        codes = codes * np.int32(len(kinds)) + kind[whose.codes[found.rows]]
+        labels = [label if label.endswith(words) else label + words for label in labels for words in kinds]
     counts = count_by(block, found, continues, codes, len(labels))
     order = [int(i) for i in np.lexsort((-counts.requests, -counts.seeks)) if counts.requests[i]]
     return [row(counts, i, labels[i]) for i in order[:TOP]], max(len(order) - TOP, 0)

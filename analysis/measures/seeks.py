@@ -3,7 +3,8 @@
 
 Seek (seekwatcher's rule): in issue order on one device, a read or write that starts more than 128 sectors
 from the end of the one before. Distance: start minus previous end, signed, in 512 B sectors. Sequential:
-starts exactly there. What is neither (within 128 sectors) is near. Flushes and discards move no data: they
+starts exactly there. What is neither (within 128 sectors) is near: ahead, where a spinning disk waits for
+the gap to pass, or back, where it waits for most of a revolution. Flushes and discards move no data: they
 are no seeks and do not move the head. The first request of a device has no distance.
 """
 
@@ -26,7 +27,8 @@ NEAR_SECTORS = 128
 DEFINITION = (
     "seek: in issue order on one device, a read or write that starts more than 128"
     " sectors (64 KiB) from the end of the one before; sequential: exactly at that end;"
-    " distance: start minus that end, signed. Flushes and discards take no part."
+    " near: neither, so within 64 KiB, ahead of that end or back; distance: start minus that end, signed."
+    " Flushes and discards take no part."
 )
 SIGNED_PERCENTS = (1.0, 10.0, 50.0, 90.0, 99.0)
 ABSOLUTE_PERCENTS = (50.0, 90.0, 99.0, 100.0)
@@ -62,14 +64,14 @@ class SeekSummary:
     with_previous: int
     seeks: int
     sequential: int
-    near: int
+    near_ahead: int
+    near_back: int
     signed_bytes: list[int]  # at SIGNED_PERCENTS, empty without a seek
     absolute_bytes: list[int]  # at ABSOLUTE_PERCENTS
 
-    @property
-    def sequential_share(self) -> float | None:
-        """Share of the requests with a predecessor; None without any."""
-        return self.sequential / self.with_previous if self.with_previous else None
+    def share(self, some: int) -> float | None:
+        """Some of the requests over those with a predecessor; None without any."""
+        return some / self.with_previous if self.with_previous else None
 
 
 def length_sectors(block: Block, rows: Ints) -> Ints:
@@ -118,12 +120,12 @@ def moves(block: Block) -> Moves:
 class Summaries:
     """Seeks by any group of kinds; runs: distances of the seeks in bytes, sorted, one run a kind."""
 
-    counts: I64  # a row a kind: requests, with a predecessor, sequential ones
+    counts: I64  # a row a kind: requests, with a predecessor, sequential ones, near ones that go back
     runs: list[Ints]
 
     def of(self, kinds: Sequence[int]) -> SeekSummary:
         """The requests of these kinds."""
-        requests, with_previous, sequential = (int(n) for n in self.counts[list(kinds)].sum(axis=0))
+        requests, with_previous, sequential, back = (int(n) for n in self.counts[list(kinds)].sum(axis=0))
         runs = [self.runs[kind] for kind in kinds if self.runs[kind].size]
         seeks = sum(run.size for run in runs)
         return SeekSummary(
@@ -131,7 +133,8 @@ class Summaries:
             with_previous=with_previous,
             seeks=seeks,
             sequential=sequential,
-            near=with_previous - seeks - sequential,
+            near_ahead=with_previous - seeks - sequential - back,
+            near_back=back,
             signed_bytes=_bytes(percentiles(runs, SIGNED_PERCENTS)) if seeks else [],
             absolute_bytes=_bytes(percentiles(absolute(runs), ABSOLUTE_PERCENTS)) if seeks else [],
         )
@@ -143,7 +146,7 @@ def _bytes(sectors: list[int]) -> list[int]:
 
 def summaries(found: Moves, codes: Ints, many: int) -> Summaries:
     """Count the moves by the code 0..many-1 of their rows; codes: of every row of the block table."""
-    counts = np.zeros((many, 3), dtype=np.int64)
+    counts = np.zeros((many, 4), dtype=np.int64)
     most = np.zeros(many, dtype=np.int64)
     for at in parts(found.rows.size):
         most += np.bincount(codes[found.rows[at][found.is_seek[at]]], minlength=many)
@@ -151,7 +154,8 @@ def summaries(found: Moves, codes: Ints, many: int) -> Summaries:
     def seeks() -> Iterator[tuple[Ints, Ints]]:
         for at in parts(found.rows.size):
             code = codes[found.rows[at]]
-            each = (None, found.has_previous[at], found.is_sequential[at])
+            is_back = (found.distance_sectors[at] < 0) & ~found.is_seek[at]
+            each = (None, found.has_previous[at], found.is_sequential[at], is_back)
             for column, among in enumerate(each):
                 counts[:, column] += np.bincount(code if among is None else code[among], minlength=many)
             seek = found.is_seek[at]

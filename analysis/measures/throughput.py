@@ -2,7 +2,8 @@
 """What did the application move, and what did the device?
 
 Application: bytes of the workload's read and write calls on the file system under test, by the time of
-return. Device: bytes of requests, by the time of completion, split by class. MB is 10**6 bytes.
+return, and of the reads and writes it queued by io_uring and libaio, by the time of completion. Device: bytes
+of requests, by the time of completion, split by class. MB is 10**6 bytes.
 """
 
 from __future__ import annotations
@@ -15,17 +16,34 @@ import numpy.typing as npt
 
 from analysis.measures.kinds import Kinds
 from analysis.measures.timeline import F64, Timeline
+from analysis.run import Run, dig
 from analysis.tables.block import Block, parts
 from analysis.tables.call import Call
 from analysis.tables.store import I64
 
 DEFINITION = (
     "application: bytes of the workload's calls on the file system under test, by time of"
-    " return; device: bytes of reads and writes, by time of completion. MB = 10^6 bytes."
+    " return, and of its io_uring and libaio requests, by time of completion; device: bytes of reads and"
+    " writes, by time of completion. MB = 10^6 bytes."
     " Metadata share: bytes of metadata and journal over bytes of known class."
 )
 CLASSES = ("data", "metadata", "journal", "unknown")
 OPS = ("read", "write")
+
+
+def application_why_not(run: Run, call: Call | None) -> str:
+    """Why it is not known what the application moved; empty if it is.
+
+    A live system has no file system under test but those that are mounted from the device.
+    """
+    if call is None:
+        return run.absent("calls")
+    if run.text("workload", "name") != "watch" or call.target.is_("target").any():
+        return ""
+    numbers = dig(run.facts, "filesystem", "numbers")
+    if not isinstance(numbers, list):
+        return "which file systems are on the device was not looked for (an older run)"
+    return "" if numbers else f"no file system was mounted from {run.text('device', 'name')}"
 
 
 @dataclass(frozen=True)
@@ -112,7 +130,7 @@ def on_target(call: Call) -> npt.NDArray[np.bool_]:
 
 
 def moves_bytes(call: Call, op: str) -> npt.NDArray[np.bool_]:
-    """Rows of the calls that read (or write), told by their names: read, pread64; write, pwritev2..."""
+    """Rows of the calls that read (or write), told by their names: read, uring_read; write, aio_write..."""
     named = [label for label in call.call.labels if op in label]
     return on_target(call) & call.call.is_in(named)
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """When was recorded, and when did the workload run? All measures and pictures share this time.
 
-From run.json's clock, where that is sane, else from what the tables hold. No window is longer than
-LONGEST_RUN_NS, whatever times a foreign run has: rows outside count in the first or last bin; a gap says so.
+From run.json's clock, where that is sane, else from what the tables hold. It ends where the recording ends:
+of a recorder that died, with the last that it left. No window is longer than LONGEST_RUN_NS, whatever times
+a foreign run has: rows outside count in the first or last bin; a gap says so.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis import units
+from analysis.recorded import LONGEST_RUN_NS, recorded_time
 from analysis.run import Run
 from analysis.tables.load import Tables
 from analysis.tables.store import I64
 
 QUANTUM_NS = 100_000_000
-LONGEST_RUN_NS = 400 * 24 * 3600 * 10**9
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Window:
     end_ns: int
     work_start_ns: int
     work_end_ns: int
-    stated: bool  # run.json said so; else taken from the tables
+    stated: bool  # run.json said so; else taken from the tables, and the workload's is the recorded time
 
     @property
     def elapsed_s(self) -> float:
@@ -40,8 +42,11 @@ class Window:
         return (self.work_end_ns - self.work_start_ns) / 1e9
 
 
-def _spans(tables: Tables) -> tuple[list[I64], list[I64]]:
-    """Earliest and latest moments of each table's rows, those that are none (0 or less) left in."""
+def _spans(tables: Tables, recorded_only: bool = False) -> tuple[list[I64], list[I64]]:
+    """Earliest and latest moments of each table's rows, those that are none (0 or less) left in.
+
+    recorded_only: of what the recorder wrote. Phases are the workload's own, which may outlive it.
+    """
     spans: list[tuple[I64, I64]] = []
     if tables.block is not None:
         spans.append((tables.block.issue_ns, tables.block.complete_ns))
@@ -51,7 +56,7 @@ def _spans(tables: Tables) -> tuple[list[I64], list[I64]]:
         spans.append((tables.lock_wait.bin_ns, tables.lock_wait.bin_ns + tables.lock_wait.bin_length_ns))
     if tables.counter is not None:
         spans.append((tables.counter.t_ns, tables.counter.t_ns))
-    if tables.phases is not None:
+    if tables.phases is not None and not recorded_only:
         spans.append((tables.phases.start_ns, tables.phases.end_ns))
     return [begin for begin, _ in spans if begin.size], [end for _, end in spans if end.size]
 
@@ -87,34 +92,44 @@ def _outside(begins: list[I64], ends: list[I64], start_ns: int, end_ns: int) -> 
     return count + sum(int((b > end_ns + QUANTUM_NS).sum()) for b in begins)
 
 
+def _last_recorded(run: Run, tables: Tables, start_ns: int) -> int | None:
+    """The last thing that was recorded, or the recorder's last sign; None: neither is after the start."""
+    most = start_ns + LONGEST_RUN_NS
+    found = [_most(_spans(tables, recorded_only=True)[1], most), run.recorder_until_ns]
+    stated = run.int_("clock", "record_end_ns")
+    last = max((t for t in found if t is not None and start_ns < t < most), default=None)
+    return last if last is None or stated is None or not start_ns < stated < last else stated
+
+
 def find_window(run: Run, tables: Tables) -> Window:
     """The recorded window from run.json's clock, where that is sane, else from what the tables hold."""
-    stated_start = run.int_("clock", "record_start_ns")
-    stated_end = run.int_("clock", "record_end_ns")
     begins, ends = _spans(tables)
-    if (
-        stated_start is not None
-        and stated_end is not None
-        and 0 < stated_start < stated_end < stated_start + LONGEST_RUN_NS
-    ):
-        stated, start, end = True, stated_start, stated_end
-        where = "the recorded time run.json states"
-    else:
+    recorded = recorded_time(run)
+    stated_end, stated_work = run.int_("clock", "record_end_ns"), run.int_("clock", "workload_start_ns")
+    start, end = recorded.start_ns, recorded.end_ns
+    why = "the session did not end in order: figures are of the {} s until its recorder noticed"
+    if start is not None and end is None:
+        why = "the recorder did not end in order: figures are of the {} s until the last that it left"
+        if run.recording_complete is not False:
+            why = "nobody says when recording ended: figures are of the {} s until the last that was recorded"
+        end = _last_recorded(run, tables, start)
+    known = start is not None and end is not None
+    if start is None or end is None:
         first, last = _taken(begins, ends)
-        stated = False
-        start = first
-        if stated_start is not None and max(0, last - LONGEST_RUN_NS) < stated_start <= first:
-            start = stated_start
+        if start is None or not max(0, last - LONGEST_RUN_NS) < start <= first:
+            start = first
         end = max(last, start + 1)
         if run.asked:  # else there was no recording
             run.gaps.append("run.json does not say when recording began and ended: taken from the tables")
-        where = "the 400 days that most rows lie in"
+    elif stated_end is None or stated_end - end >= QUANTUM_NS:
+        run.gaps.append(why.format(units.seconds((end - start) / 1e9)))
     if outside := _outside(begins, ends, start, end):
+        where = "the recorded time run.json states" if known else "the 400 days that most rows lie in"
         run.gaps.append(
             f"{outside:,} rows lie more than 0.1 s outside {where}; they are counted in the first or last bin"
         )
-    work_start = run.int_("clock", "workload_start_ns") or start
-    work_end = run.int_("clock", "workload_end_ns") or end
-    if not start <= work_start < work_end <= end:
+    work_start = max(stated_work or start, start)
+    work_end = min(run.int_("clock", "workload_end_ns") or end, end)
+    if work_start >= work_end:
         work_start, work_end = start, end
-    return Window(start, end, work_start, work_end, stated)
+    return Window(start, end, work_start, work_end, known and (stated_end or stated_work) is not None)

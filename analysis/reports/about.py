@@ -3,23 +3,34 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from analysis import devices, units
+from analysis.measures import tracing_cost, unseen
 from analysis.measures.measured import Measured
+from analysis.measures.statistics import Mean
+from analysis.recorded import recorded_time
 from analysis.reports import filesystem_content
 from analysis.reports.document import Section, Table
 from analysis.reports.missing import missing
-from analysis.run import CollectorLoss, Run, as_int, clean, dig
+from analysis.run import COLLECTOR_OF, LEAST_MARKED_SHARE, Run, as_int, clean, dig
+from analysis.tables.left_out import LeftOut
 from analysis.tables.load import Tables
 
 MARK = "*"
+FROM = f"from {units.percent(LEAST_MARKED_SHARE)} % lost on"  # what stands beside a mark
+MARKING = (
+    f"Figures are marked {MARK}, here and in the pictures, {FROM}, if nobody knows how much, and where a"
+    " collector ended early. A smaller loss is told in this section only; a maximum may be among it."
+)
+MOST_MOUNTS = 8  # of a watched device
 EMULATED = "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order do mean something"
 
 
 def mark(run: Run, *collectors: str) -> str:
-    """ "*" if one of these collectors lost something or nobody knows whether it did."""
+    """ "*" if one of these collectors lost enough to be marked, or nobody knows whether it did."""
     return MARK if any(run.lossy(c) for c in collectors) else ""
 
 
@@ -35,6 +46,7 @@ def device_words(facts: Mapping[str, Any]) -> str:
     scheduler = facts.get("scheduler")
     return join(
         *(clean(facts[key]) for key in ("name", "kind", "model") if isinstance(facts.get(key), str)),
+        f"chosen by {clean(facts['chosen_by'], 300)}" if isinstance(facts.get("chosen_by"), str) else "",
         units.bytes_(size) if size else "",
         f"scheduler {clean(scheduler)}" if isinstance(scheduler, str) and scheduler else "",
         "" if rotational is None else ("rotational" if rotational else "not rotational"),
@@ -74,18 +86,29 @@ def imported_words(run: Run) -> str:
     )
 
 
-def run_title(run: Run) -> str:
-    """File system and workload, or the run's name."""
-    workload = run.text("workload", "name")
-    variant = run.text("workload", "variant")
-    parts = [run.text("filesystem", "name"), f"{workload}:{variant}" if variant else workload]
-    title = " · ".join(part for part in parts if part) or run.name
-    return title if len(title) <= 60 else title[:57] + "..."
-
-
 def _cut(words: str) -> str:
     """At most 300 characters; "Warnings and gaps" has all of them."""
     return words if len(words) <= 300 else words[:297] + "..."
+
+
+def how_it_ended(run: Run) -> str:
+    """How the workload ended: "exit status 0", "signal 11 (SIGSEGV)", "interrupted"; empty if nobody saw it.
+
+    Runs of before it was written down tell an interrupt by their state: the session itself ended the workload
+    then, by SIGTERM, or by SIGKILL if that did not help.
+    """
+    status = run.int_("workload", "exit_status")
+    if status is None:
+        return ""
+    stated = dig(run.facts, "workload", "interrupted")
+    if stated is True or (stated is None and run.state == "interrupted" and status in (-15, -9)):
+        return "interrupted"
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:  # another machine's, or nonsense
+        return f"signal {-status}"
 
 
 def banners(
@@ -96,8 +119,6 @@ def banners(
     if run.emulated:
         said.append(EMULATED)
     said += [_cut(words) for words in missing(run, collectors)]
-    if not run.asked:
-        said.append("nothing was recorded: no collector was asked for (COLLECT=none)")
     if run.state != "complete":
         said.append(f"this run's state is '{run.state}': figures cover what was recorded until it ended")
         # why it ended (a guest's panic, a hang, a full disk) is the first thing to know
@@ -106,18 +127,23 @@ def banners(
         said.append("the recorder did not finish properly: figures cover what it had written")
     if words := filesystem_content.damage(run):
         said.append(words)
-    exit_status = run.int_("workload", "exit_status")
-    if exit_status:
-        said.append(f"the workload failed with exit status {exit_status}")
+    ended = how_it_ended(run)
+    if ended == "interrupted":
+        said.append("the workload was interrupted (^C or a signal): it did not come to its end")
+    elif ended and ended != "exit status 0":
+        said.append(f"the workload failed with {ended}")
     for table, size in truncated_bytes.items():
         said.append(f"{table}: the recording ends in half a record ({size} bytes left out)")
-    for name in run.losses:
-        reason = run.lost(name)
-        if reason and (collectors is None or name in collectors):
-            said.append(f"{reason}: figures marked {MARK} may be short")
+    return said + marked_losses(run, collectors)
+
+
+def marked_losses(run: Run, collectors: Collection[str] | None = None) -> list[str]:
+    """Why figures are marked, a sentence for each collector that lost that much."""
     if run.asked and not run.losses:
-        said.append(f"losses.json says nothing: what was lost is not known, all figures are marked {MARK}")
-    return said
+        return [f"losses.json says nothing: what was lost is not known, all figures are marked {MARK}"]
+    names = [name for name in run.losses if collectors is None or name in collectors]
+    reasons = [reason for name in names if (reason := run.marked_loss(name))]
+    return [f"{reason}: figures marked {MARK} ({FROM}) may be short" for reason in reasons]
 
 
 def what_was_run(run: Run, measured: Measured) -> Section:
@@ -139,7 +165,7 @@ def what_was_run(run: Run, measured: Measured) -> Section:
         f"threads {s}" if (s := run.text("workload", "threads")) else "",
         f"memory limit {units.bytes_(m)}" if (m := run.int_("workload", "mem_bytes")) else "",
         f"CPU limit {c}" if (c := run.text("workload", "cpus")) else "",
-        f"exit status {e}" if (e := run.text("workload", "exit_status")) else "",
+        how_it_ended(run),
     )
     fact("workload", workload)
     fact("argv", " ".join(run.words("workload", "argv")))
@@ -147,6 +173,11 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     fact("mkfs", run.text("filesystem", "mkfs"))
     fact("mount", run.text("filesystem", "mount"))
     fact("mounted as", run.text("filesystem", "proc_mounts"))
+    mounts = dig(run.facts, "filesystem", "mounts")
+    for one in mounts[:MOST_MOUNTS] if isinstance(mounts, list) else []:
+        if isinstance(one, Mapping):
+            on = f"{clean(one.get('name'), 20)} on {clean(one.get('mount_point'), 200)}"
+            fact("mounted", f"{on}, from {clean(one.get('device'), 40)}")
     for device in devices.stated(run):
         fact(device.role, device_words(device.facts))
     queue = dig(run.facts, "device", "queue")
@@ -176,8 +207,11 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     tools = dig(run.facts, "tools")
     if isinstance(tools, dict):
         fact("tools", join(*(f"{clean(k, 40)} {run.text('tools', k)}" for k in sorted(tools)[:20])))
-    ran = "" if run.imported else f", of which the workload ran {units.seconds(measured.window.work_s)} s"
-    fact("recorded", f"{units.seconds(measured.recorded_s)} s{ran}")
+    ran = f", of which the workload ran {units.seconds(measured.window.work_s)} s"
+    if run.imported or run.int_("clock", "workload_start_ns") is None:  # no workload; the session was killed
+        ran = ""
+    nothing = f"nothing, as no collector was asked for (COLLECT=none){ran}"
+    fact("recorded", f"{units.seconds(measured.recorded_s)} s{ran}" if run.asked else nothing)
     timing = dig(run.facts, "timing")
     if isinstance(timing, dict):
         known = ((k, run.float_("timing", k)) for k in timing)
@@ -196,24 +230,82 @@ def what_was_run(run: Run, measured: Measured) -> Section:
     return section
 
 
-def tracing_cpu_ns(loss: CollectorLoss) -> tuple[float | None, float | None]:
-    """Mean time of a BPF run, and the CPU time of all of them and of the collector itself, in ns."""
-    per_event = None
-    if loss.bpf_sampled_runs and loss.bpf_sampled_ns is not None:
-        per_event = loss.bpf_sampled_ns / loss.bpf_sampled_runs
-    bpf = per_event * loss.bpf_run_count if per_event is not None and loss.bpf_run_count else None
-    cpu = (loss.cpu_ns or 0) + (bpf or 0) if loss.cpu_ns is not None or bpf is not None else None
-    return per_event, cpu
+def _cost_table(cost: tracing_cost.TracingCost) -> Table:
+    """CPU time of each collector's BPF programs and of its process, in percent."""
+
+    def percents(bpf: Mean | None) -> str:
+        if bpf is None:
+            return "-"
+        return units.mean(
+            Mean(100 * bpf.value, None if bpf.half_width is None else 100 * bpf.half_width, bpf.n)
+        )
+
+    rows = [
+        (row.name, percents(row.bpf), units.ns(row.run_ns), units.percent(row.user), units.percent(row.total))
+        for row in cost.rows
+    ]
+    return Table(("<CPU time of", "BPF CPU %", "a run", "user CPU %", "total %"), rows)
+
+
+def _cost_words(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
+    """How much of the recording was timed, and what the table does not hold."""
+    said = []
+    if cost.windows:
+        said.append(
+            f"BPF programs were timed in {cost.windows:,} windows, {units.seconds(cost.windows_s)} s together"
+        )
+    elif any(loss.bpf_programs for loss in run.losses.values() if loss.is_on):
+        why = (
+            "its CPUs are emulated"
+            if run.emulated
+            else "an older recorder, a kernel before 5.8, or too short a recording"
+        )
+        said.append(f"how much CPU time BPF programs took is not known: {why}")
+    others = [name for name, loss in run.losses.items() if loss.is_on and loss.bpf_programs is None]
+    if others and not run.imported:
+        said.append(f"{', '.join(others)}: what it costs in the kernel is not measured")
+    if run.recorder_start_cpu_ns is not None:
+        said.append(f"before it recorded, the recorder used {units.ns(run.recorder_start_cpu_ns)} of CPU")
+    return said
+
+
+def bounded_ends(measured: Measured) -> list[str]:
+    """What is said where requests count until a bound of their end."""
+    if not measured.bounded:
+        return []
+    return [
+        f"{measured.bounded:,} requests whose end was not seen count until their tag was issued again or"
+        f" the disk was found idle: together {units.ns(measured.bounded_ns)}, of which some is too much"
+    ]
+
+
+def left_out_words(run: Run, tables: Tables) -> list[str]:
+    """What the tables leave out, as it lies outside of the recorded time, and what of it they cannot."""
+    found = [
+        f"{COLLECTOR_OF.get(table, table)}: {n:,} row{'s' if n > 1 else ''} of table {table} left out"
+        f" (not lost): {why}"
+        for table, left_out in tables.left_out.items()
+        for n, why in left_out.reasons(table)
+    ]
+    binned = {"calls": tables.call, "locks": tables.lock_wait, "holds": tables.hold}
+    firsts = {name: int(t.bin_ns.min()) for name, t in binned.items() if t is not None and t.bin_ns.size}
+    start_ns = recorded_time(run).start_ns or 0
+    early = [name for name, first_ns in firsts.items() if first_ns < start_ns]
+    if early and tables.left_out:
+        before_ns = start_ns - min(firsts[name] for name in early)
+        found.append(
+            f"{', '.join(early)}: the time bin in which the recording began counts whole, with"
+            f" {units.ns(before_ns)} before it"
+        )
+    return found
 
 
 def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     """Events seen, kept and lost per collector, and what recording cost."""
     section = Section("Losses and tracing cost")
     rows = []
-    elapsed_ns = measured.recorded_s * 1e9 * (run.cpus or 1)
-
+    cost = tracing_cost.measure_cost(run, measured.recorded_s)
     for name, loss in run.losses.items():
-        per_event, cpu = tracing_cpu_ns(loss)
         rows.append(
             (
                 name,
@@ -221,9 +313,6 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
                 units.count(loss.seen),
                 units.count(loss.recorded),
                 units.count(loss.lost_total),
-                units.count(loss.bpf_run_count),
-                units.ns(per_event),
-                units.percent(cpu / elapsed_ns) if cpu is not None and run.cpus else "-",
             )
         )
         if name not in run.asked:  # else "Warnings and gaps" says it
@@ -231,41 +320,52 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
         section.notes += [f"{name} lost {n:,}: {why}" for why, n in loss.lost.items() if n]
         section.notes += [f"{name}: {what}: {n:,}" for what, n in loss.notes.items() if n]
     if rows:
-        heads = ("<collector", "<state", "seen", "recorded", "lost", "BPF runs", "each", "CPU %")
-        section.tables.append(Table(heads, rows))
+        section.tables.append(Table(("<collector", "<state", "seen", "recorded", "lost"), rows))
+        if any(row.bpf is not None or row.user is not None for row in cost.rows):
+            section.tables.append(_cost_table(cost))
     else:
         section.absent = (
             "losses.json is missing or empty" if run.asked else "no collector was asked for (COLLECT=none)"
         )
+    section.notes += left_out_words(run, tables)
     block = run.losses.get("block")
-    if (
-        block
-        and block.recorded is not None
-        and "block" in tables.rows
-        and block.recorded != tables.rows["block"]
-    ):
-        section.notes.append(
-            f"block: the recorder wrote {block.recorded:,} rows, the table holds {tables.rows['block']:,}"
-        )
-    if run.recorder_cpu_ns is not None:
-        share = f" ({units.percent(run.recorder_cpu_ns / elapsed_ns)} % of all CPU time)" if run.cpus else ""
-        section.notes.append(f"the recorder itself used {units.ns(run.recorder_cpu_ns)} of CPU{share}")
+    if block and block.recorded is not None and "block" in tables.rows:
+        kept, left_out = tables.rows["block"], tables.left_out.get("block", LeftOut())
+        if block.recorded != kept + left_out.before + left_out.after:
+            section.notes.append(
+                f"block: the recorder wrote {block.recorded:,} rows, the table holds {kept:,}"
+            )
+    section.notes += _cost_words(run, cost)
     if measured.untimed:
         section.notes.append(
             f"block: {measured.untimed:,} rows have missing or disordered times: no latency counts them"
+            " (such ends come in batches: tails may be short)"
         )
+    section.notes += bounded_ends(measured)
+    counter = (
+        " The device's own counter (throughput): its increase from its first sample to its last, beside what"
+        " completed between these two."
+        if measured.disk_bytes is not None and measured.disk_counters
+        else ""
+    )
     section.definition = (
-        "each: mean BPF run time of the sampled runs; CPU %: that times all runs, and the collector's"
-        " own time, over CPUs x elapsed. What tracing slows in the workload itself"
-        " takes a run without it to know."
+        f"{tracing_cost.DEFINITION}{counter} What tracing slows in the workload itself takes a run"
+        f" without it to know. {MARKING}"
     )
     return section
 
 
-def warnings(run: Run) -> Section:
-    """Which collectors have nothing, what the session warned of, and what else this report lacks."""
+def warnings(run: Run, measured: Measured) -> Section:
+    """Which collectors have nothing, why figures are marked, what the session warned of, and what else this
+    report lacks."""
     section = Section("Warnings and gaps")
-    section.notes = [*missing(run), *run.words("warnings"), *run.gaps]
-    if not section.notes:
-        section.notes = ["none"]
+    section.notes = warning_words(run, measured) or ["none"]
     return section
+
+
+def warning_words(run: Run, measured: Measured) -> list[str]:
+    """All of them; empty only if nothing is marked."""
+    is_gap = any(words.startswith("losses.json") for words in run.gaps)  # the file itself could not be read
+    marked = [] if is_gap and not run.losses else marked_losses(run)
+    bounds = unseen.sentence(measured.app_unseen)
+    return [*missing(run), *marked, *bounds, *run.words("warnings"), *run.gaps]

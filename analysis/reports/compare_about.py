@@ -4,14 +4,18 @@ one, what was lost, and what is amiss."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis import units
 from analysis.measures.compared import Compared, meaningless
+from analysis.measures.compared_differences import sides
 from analysis.measures.statistics import DIFFERENCE, Mean, differ
-from analysis.reports import about
+from analysis.measures.tracing_cost import RECORDER, Cost, measure_cost
+from analysis.reports import about, owner_content
+from analysis.reports.compare_differences import judged
 from analysis.reports.compare_facts import same_and_different, tags
 from analysis.reports.compare_table import (
+    DIFFERS,
     LITTLE,
     Row,
     Value,
@@ -22,7 +26,6 @@ from analysis.reports.compare_table import (
     without_repeats,
 )
 from analysis.reports.document import Section, Table
-from analysis.reports.missing import missing
 from analysis.run import clean
 
 Runs = Sequence[Compared]
@@ -39,7 +42,7 @@ def banners(runs: Runs) -> list[str]:
             " compared"
         )
     for one in runs:
-        own = about.banners(one.run, one.truncated_bytes)
+        own = [*owner_content.banners(one.measured), *about.banners(one.run, one.truncated_bytes)]
         # what the sentence above says for all of them is not said again for each
         said += [f"{one.letter}: {words}" for words in own if not words.startswith(about.EMULATED)]
     return said
@@ -66,7 +69,8 @@ def what_is_compared(runs: Runs) -> Section:
     section.notes.append("the same: " + ("; ".join(f"{name} {value}" for name, value in same) or "nothing"))
     section.definition = (
         "DISK, JOURNAL and MNT stand for the device's and the mount point's names, new in every run."
-        " A ratio is over the first run."
+        f" A ratio is over the first column. {DIFFERS}: the means differ by the rule (see differences)."
+        " Repetitions (same words, kernel and machine) are one column, A+B n=2: mean +- 95 % interval."
     )
     return section
 
@@ -79,6 +83,10 @@ def _own(one: Compared, name: str) -> Mean | None:
 def differences(runs: Runs) -> Section:
     """Which means differ, by the rule; the rest is single observations."""
     section = Section("Differences")
+    if any(len(side) > 1 for side in sides(runs)):
+        section.notes = judged(runs)
+        section.definition = DIFFERENCE + " n: runs that are repetitions. compare.csv has all verdicts."
+        return section
     names = union([[row.name for row in one.measured.phase_rows or []] for one in runs])
     first = runs[0]
     for name in names:
@@ -97,7 +105,10 @@ def differences(runs: Runs) -> Section:
                 words += "they differ" if verdict else "no difference by the rule"
             section.notes.append(words)
     if not section.notes:
-        section.notes.append("no phase has several observations in both runs: nothing is called a difference")
+        section.notes.append(
+            "no runs are repetitions, and no phase has several observations in both: nothing is called a"
+            " difference"
+        )
     section.notes.append(
         "all other figures of one run are single observations; of runs that are repetitions, see what differs"
         " most"
@@ -109,43 +120,59 @@ def differences(runs: Runs) -> Section:
     return section
 
 
+def _cost_rows(name: str, costs: Sequence[Mapping[str, Cost]]) -> list[Row]:
+    """What one collector cost in each run; nothing if no run knows it."""
+    of = [cost.get(name) for cost in costs]
+    values: dict[str, list[Value]] = {
+        "BPF CPU %": [row.bpf.value if row is not None and row.bpf is not None else None for row in of],
+        "user CPU %": [row.user if row is not None else None for row in of],
+        "total %": [row.total if row is not None else None for row in of],
+    }
+    return [
+        Row((name, what), shares, units.percent, ratio=False)
+        for what, shares in values.items()
+        if any(share is not None for share in shares)
+    ]
+
+
 def losses_section(runs: Runs, named: Sequence[str]) -> Section:
     """What each run's collectors saw and lost, and what recording cost."""
     section = Section("Losses and tracing cost")
     rows = []
+    costs = [{row.name: row for row in measure_cost(one.run, one.measured.recorded_s).rows} for one in runs]
     for name in union([list(one.run.losses) for one in runs]):
         of = [one.run.losses.get(name) for one in runs]
         recorded = [None if loss is None or not loss.is_on else loss.recorded for loss in of]
         lost = [None if loss is None or not loss.is_on else loss.lost_total for loss in of]
-        cpu: list[Value] = []
-        for one, loss in zip(runs, of, strict=True):
-            used = about.tracing_cpu_ns(loss)[1] if loss is not None else None
-            elapsed_ns = one.measured.recorded_s * 1e9 * (one.run.cpus or 1)
-            cpu.append(used / elapsed_ns if used is not None and one.run.cpus else None)
         rows += [
-            Row((name, "recorded"), recorded, integer, ratio=False),
-            Row((name, "lost"), lost, integer, ratio=False),
-            Row((name, "CPU %"), cpu, units.percent, ratio=False),
+            Row((name, "recorded"), recorded, integer, ratio=False, is_sum=True),
+            Row((name, "lost"), lost, integer, ratio=False, is_sum=True),
+            *_cost_rows(name, costs),
         ]
         section.notes += [
             f"{one.letter}: {name} is off: {one.run.off(name)}"
             for one in runs
             if name in one.run.losses and name not in one.run.asked  # else "Warnings and gaps" says it
         ]
+    rows += _cost_rows(RECORDER, costs)
     if rows:
-        section.tables.append(make_table(("collector", ""), runs, named, rows, False))
+        section.tables.append(make_table(("collector", ""), runs, named, rows, False, is_judged=False))
     else:
         section.absent = "no losses.json says anything"
-    section.definition = "CPU %: of the BPF programs and the collector itself, over CPUs x elapsed."
+    section.definition = (
+        "BPF CPU %: time in BPF programs, timed in short windows (each run's report has its interval), over"
+        f" all CPUs' time; user CPU %: of the collector's process ({RECORDER}: of all its collectors); total"
+        f" %: both. Of repetitions recorded and lost are sums. {about.MARKING}"
+    )
     return section
 
 
 def warnings(runs: Runs) -> Section:
-    """Which collectors have nothing, what the sessions warned of, and what else this comparison lacks."""
+    """Which collectors have nothing, why figures are marked, what the sessions warned of, and what else this
+    comparison lacks."""
     section = Section("Warnings and gaps")
     for one in runs:
-        all_words = (*missing(one.run), *one.run.words("warnings"), *one.run.gaps)
-        section.notes += [f"{one.letter}: {words}" for words in all_words]
+        section.notes += [f"{one.letter}: {words}" for words in about.warning_words(one.run, one.measured)]
     if not section.notes:
         section.notes = ["none"]
     return section

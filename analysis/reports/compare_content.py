@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from analysis import units
-from analysis.measures import latency, locks, phases, seeks, throughput
+from analysis.measures import latency, locks, phases, seeks, throughput, unseen
 from analysis.measures.compared import Compared
 from analysis.reports import compare_about, compare_differences
 from analysis.reports.compare_facts import shared_name, stacked, tags
@@ -30,12 +30,13 @@ def _phase_values(runs: Runs, name: str, get: Callable[[phases.PhaseRow], Value]
     return found
 
 
-def _per_s(amount: float | None, row: phases.PhaseRow) -> float | None:
-    return amount / row.elapsed_s if amount is not None and row.elapsed_s > 0 else None
-
-
 def _megabytes_per_s(amount: float | None, row: phases.PhaseRow) -> float | None:
-    return _per_s(None if amount is None else amount / 1e6, row)
+    return row.recorded_rate(None if amount is None else amount / 1e6)
+
+
+def _app_megabytes_per_s(row: phases.PhaseRow) -> float | None:
+    rate = row.app_rate()
+    return None if rate is None else rate / 1e6
 
 
 def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
@@ -46,21 +47,27 @@ def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
         section.absent = "no workload marked phases"
         return section
     timed, counted = [], []
+    bounds = [bool(one.measured.app_unseen) for one in runs]
     for name in names:
         of = [
             Row((name, "s"), _phase_values(runs, name, lambda r: r.elapsed_s), units.seconds),
-            Row((name, "own MB/s"), _phase_values(runs, name, lambda r: r.own_mb_s), units.rate),
+            Row(
+                (name, "own MB/s, mean"),
+                _phase_values(runs, name, lambda r: r.own_mb_s),
+                units.rate,
+            ),
             Row(
                 (name, "app MB/s"),
-                _phase_values(runs, name, lambda r: _megabytes_per_s(r.app_bytes, r)),
+                _phase_values(runs, name, _app_megabytes_per_s),
                 units.rate,
+                bounds=bounds,
             ),
             Row(
                 (name, "dev MB/s"),
                 _phase_values(runs, name, lambda r: _megabytes_per_s(r.device_bytes, r)),
                 units.rate,
             ),
-            Row((name, "seeks/s"), _phase_values(runs, name, lambda r: _per_s(r.seeks, r)), units.rate),
+            Row((name, "seeks/s"), _phase_values(runs, name, lambda r: r.recorded_rate(r.seeks)), units.rate),
         ]
         timed += [row for row in of if any(value is not None for value in row.values)]
         of = [
@@ -90,11 +97,13 @@ def throughput_section(runs: Runs, named: Sequence[str]) -> Section:
     """Bytes and requests of application and device, then their rates."""
     section = Section("Throughput", mark=marks(runs, "block", "calls"))
     counted, timed = [], []
+    bounds = [bool(one.measured.app_unseen) for one in runs]
     for op in throughput.OPS:
         moved = [None if one.measured.app_bytes is None else one.measured.app_bytes[op] for one in runs]
         if any(moved):
-            counted.append(Row((f"application {op}", "bytes"), moved, units.bytes_))
-            timed.append(Row((f"application {op}", "MB/s"), _rates(runs, moved, 1e6), units.rate))
+            counted.append(Row((f"application {op}", "bytes"), moved, units.bytes_, bounds=bounds))
+            rates = _rates(runs, moved, 1e6)
+            timed.append(Row((f"application {op}", "MB/s"), rates, units.rate, bounds=bounds))
     every = [{(row.op, row.class_): row for row in one.measured.classes} for one in runs]
     for op, class_ in dict.fromkeys(key for found in every for key in found):
         rows = [found.get((op, class_)) for found in every]
@@ -115,6 +124,8 @@ def throughput_section(runs: Runs, named: Sequence[str]) -> Section:
     section.tables.append(make_table(("what", ""), runs, named, counted, False, ("block", "calls")))
     section.tables.append(make_table(("what", ""), runs, named, timed, True, ("block", "calls")))
     section.definition = throughput.DEFINITION + " Rates are over the recorded time."
+    if any(bounds):
+        section.definition += f" {unseen.DEFINITION}"
     return section
 
 
@@ -155,8 +166,9 @@ def seeks_section(runs: Runs, named: Sequence[str]) -> Section:
     for name in names:
         rows += [
             Row((name, "seeks"), over(name, lambda s: s.seeks), integer),
-            Row((name, "seek %"), over(name, _seek_share), units.percent, ratio=False),
-            Row((name, "sequential %"), over(name, lambda s: s.sequential_share), units.percent, ratio=False),
+            Row((name, "seek %"), over(name, lambda s: s.share(s.seeks)), units.percent, ratio=False),
+            Row((name, "sequential %"), over(name, lambda s: s.share(s.sequential)), units.percent, False),
+            Row((name, "near back %"), over(name, lambda s: s.share(s.near_back)), units.percent, False),
             Row((name, "median distance"), over(name, _median_distance), units.bytes_),
         ]
     section.tables.append(make_table(("of", ""), runs, named, rows, False, ("block",)))
@@ -166,10 +178,6 @@ def seeks_section(runs: Runs, named: Sequence[str]) -> Section:
     section.tables.append(make_table(("",), runs, named, rows, True, ("block",)))
     section.definition = seeks.DEFINITION + " Median distance: without its sign, of the seeks."
     return section
-
-
-def _seek_share(found: seeks.SeekSummary) -> float | None:
-    return found.seeks / found.with_previous if found.with_previous else None
 
 
 def _median_distance(found: seeks.SeekSummary) -> float | None:

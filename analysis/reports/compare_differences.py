@@ -10,18 +10,37 @@ from collections.abc import Callable, Sequence
 
 from analysis import units
 from analysis.measures.compared import Compared
-from analysis.measures.compared_differences import Side, by_weight, difference, mean_of, sides
+from analysis.measures.compared_differences import (
+    ALIKE,
+    THEY_DIFFER,
+    Side,
+    by_weight,
+    difference,
+    mean_of,
+    sides,
+)
 from analysis.measures.compared_measures import Measure, causes, outcomes
 from analysis.measures.statistics import DIFFERENCE, Interval, Mean
+from analysis.measures.unseen import DEFINITION as AT_LEAST_MEANS
+from analysis.measures.unseen import at_least
 from analysis.reports import about
-from analysis.reports.compare_table import DIFFERS, LITTLE, show_ratio
+from analysis.reports.compare_table import (
+    DIFFERS,
+    LITTLE,
+    ComparedTable,
+    integer,
+    letters,
+    show_ratio,
+    with_half,
+)
 from analysis.reports.document import Section, Table
 
 MOST_ROWS = 30
+LEAST_NAME = 20  # characters of a measure's name in a line, before the table is continued below
 CSV_COLUMNS = (
     *("measure", "unit", "is_outcome", "side", "n", "value", "half_width_95", "first_side", "first_value"),
     *("difference", "difference_low_95", "difference_high_95", "ratio", "ratio_low_95", "ratio_high_95"),
-    *("verdict", "lost_events"),
+    *("verdict", "lost_events", "is_lower_bound"),
 )
 SHOW: dict[str, Callable[[float], str]] = {
     "s": lambda v: f"{units.seconds(v)} s",
@@ -30,7 +49,7 @@ SHOW: dict[str, Callable[[float], str]] = {
     "B": units.bytes_,
     "ns": units.ns,
     "share": units.percent,
-    "": lambda v: units.count(int(v)) if float(v).is_integer() else units.rate(v),
+    "": integer,
 }
 UNITS = {
     "share": "%",
@@ -39,27 +58,14 @@ UNITS = {
 }  # shown with the name; of the others, with the number
 
 
-def letters(side: Side, runs: Sequence[Compared]) -> str:
-    """The runs of a side: A+C."""
-    return "+".join(runs[i].letter for i in side)
-
-
 def _name(measure: Measure) -> str:
     return f"{measure.name}, {UNITS[measure.unit]}" if measure.unit in UNITS else measure.name
-
-
-def _with_half(text: str, half: str) -> str:
-    """226 +-169 ms, or 1.13 GB +-10.8 MB."""
-    number, space, unit = text.rpartition(" ")
-    return f"{number if space and half.endswith(' ' + unit) else text} +-{half}"
 
 
 def _value(mean: Mean | None, show: Callable[[float], str]) -> str:
     if mean is None:
         return "-"
-    return (
-        show(mean.value) if mean.half_width is None else _with_half(show(mean.value), show(mean.half_width))
-    )
+    return show(mean.value) if mean.half_width is None else with_half(mean.value, mean.half_width, show)
 
 
 def _change(value: float | None, interval: Interval | None, show: Callable[[float], str]) -> str:
@@ -67,8 +73,9 @@ def _change(value: float | None, interval: Interval | None, show: Callable[[floa
     if value is None:
         return "-"
     sign = "+" if value > 0 else "-" if value < 0 else ""
-    text = sign + show(abs(value))
-    return text if interval is None else _with_half(text, show((interval.high - interval.low) / 2))
+    if interval is None:
+        return sign + show(abs(value))
+    return sign + with_half(abs(value), (interval.high - interval.low) / 2, show)
 
 
 def _heads(runs: Sequence[Compared], tags: Sequence[str], found: Sequence[Side]) -> list[str]:
@@ -86,11 +93,12 @@ def _row(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> l
     lossy = any(about.mark(runs[i].run, *measure.collectors) for side in found for i in side)
     cells = [_name(measure) + (" *" if measure.collectors and lossy else "")]
     for k, side in enumerate(found):
-        cells.append(_value(mean_of(measure, side), show))
+        cells.append(at_least(_value(mean_of(measure, side), show), measure.is_bound(side)))
         if k:
             d = difference(measure, runs, found[0], side)
-            mark = DIFFERS if d.verdict == "they differ" else "" if d.is_judged else LITTLE
-            cells += [_change(d.value, d.interval, show), show_ratio(d.first, d.other, False) + mark]
+            mark = DIFFERS if d.verdict == THEY_DIFFER else "" if d.is_judged else LITTLE
+            ratio = "-" if d.is_bound else show_ratio(d.first, d.other, False) + mark
+            cells += [_change(d.value, d.interval, show), ratio]
     return cells
 
 
@@ -111,6 +119,37 @@ def _repetitions(runs: Sequence[Compared], found: Sequence[Side]) -> str:
     return "; ".join(said)
 
 
+def _is_alike(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> bool:
+    """May it be said of all sides that they do not differ from the first?"""
+    every = [difference(measure, runs, found[0], side) for side in found[1:]]
+    return all(one.verdict == ALIKE for one in every)
+
+
+def _counted(runs: Sequence[Compared], found: Sequence[Side]) -> str:
+    """What the mark means, and of how many figures it stands behind how many."""
+    measures = [*outcomes(runs), *causes(runs)]
+    every = [[difference(one, runs, found[0], side) for side in found[1:]] for one in measures]
+    differing = sum(any(one.verdict == THEY_DIFFER for one in some) for some in every)
+    return f"{DIFFERS}: differs by the rule; {differing} of {len(measures)} figures do"
+
+
+def judged(runs: Sequence[Compared]) -> list[str]:
+    """Where runs are repetitions: which figures differ by the rule, a sentence for each side."""
+    found = sides(runs)
+    measures = [*outcomes(runs), *causes(runs)]
+    said = []
+    for side in found[1:]:
+        which = f"{letters(side, runs)} against {letters(found[0], runs)}"
+        if min(len(side), len(found[0])) < 2:
+            said.append(f"{which}: single observations, nothing is called a difference")
+            continue
+        verdicts = [difference(one, runs, found[0], side).verdict for one in measures]
+        names = [_name(m) for m, verdict in zip(measures, verdicts, strict=True) if verdict == THEY_DIFFER]
+        named = f": {'; '.join(names)}" if names else ""
+        said.append(f"{which}: {len(names)} of {len(measures)} figures differ by the rule{named}")
+    return said or [f"all runs are repetitions of the same words: {letters(found[0], runs)}"]
+
+
 def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     """The table, as far as there is room, and how it is to be read."""
     section = Section("What differs most")
@@ -121,11 +160,17 @@ def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     heads = _heads(runs, named, found)
     first = [_row(measure, runs, found) for measure in outcomes(runs)]
     measures = by_weight(causes(runs), runs, found)
+    is_alike = [_is_alike(measure, runs, found) for measure in measures]
+    # what does not differ comes last, and is left out of the short text
     rest = [_row(measure, runs, found) for measure in measures[:MOST_ROWS]]
+    alike = frozenset(i for i in range(len(rest)) if is_alike[i])
     heads[0] = "<to be explained"
-    section.tables.append(Table(heads, first))
+    section.tables.append(Table(heads, first, LEAST_NAME))
     if rest:
-        section.tables.append(Table(["<what may explain it", *heads[1:]], rest))
+        explaining = ["<what may explain it", *heads[1:]]
+        section.tables.append(ComparedTable(explaining, rest, LEAST_NAME, rest, 1, alike))
+    if any(len(side) > 1 for side in found):
+        section.notes.append(_counted(runs, found))
     if len(measures) > MOST_ROWS:
         section.notes.append(f"{len(measures) - MOST_ROWS} more, less far apart, in compare.csv")
     section.notes.append(_repetitions(runs, found))
@@ -136,6 +181,8 @@ def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
         " makes up less than 1 % of requests, bytes or time in every run is left out. A large ratio is no"
         " proof of a cause; among many figures a few differ by chance."
     )
+    if any(one.measured.app_unseen for one in runs):
+        section.definition += f" {AT_LEAST_MEANS}"
     if any(one.emulated for one in runs):
         section.definition += f" {LITTLE}: times and rates of emulated CPUs, not judged."
     return section
@@ -177,6 +224,7 @@ def as_csv(runs: Sequence[Compared]) -> str:
                     _number(ratio.high if ratio else None),
                     "" if is_first else d.verdict,
                     int(bool(lossy)),
+                    int(measure.is_bound(side)),
                 ]
             )
     return out.getvalue()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from analysis import units
 from analysis.devices import stated
 from analysis.measures.compared import Compared
-from analysis.reports.about import device_words, join, vm_words
+from analysis.reports.about import device_words, how_it_ended, join, vm_words
 from analysis.reports.filesystem_content import verdict
 from analysis.run import Run, clean, dig
 
@@ -40,6 +40,7 @@ def facts(run: Run) -> dict[str, str]:
     variant = run.text("workload", "variant")
     argv = run.words("workload", "argv")
     found = {
+        "name": run.text("name"),
         "file system": run.text("filesystem", "name"),
         "option set": run.text("filesystem", "options"),
         "workload": run.text("workload", "name") + (f":{variant}" if variant else ""),
@@ -49,9 +50,9 @@ def facts(run: Run) -> dict[str, str]:
         "scheduler": run.text("device", "scheduler"),
         "scale": run.text("workload", "scale"),
         "seed": run.text("workload", "seed"),
-        "command": re.sub(r" OUT=('[^']*'|\S+)", "", run.text("command")),
+        "command": re.sub(r" (OUT|NAME)=('[^']*'|\"[^\"]*\"|[^\s'\"])+", "", run.text("command")),
         "state": run.text("state"),
-        "exit status": run.text("workload", "exit_status"),
+        "workload ended": how_it_ended(run),
         "argv": plain(run, " ".join([*(os.path.basename(word) for word in argv[:1]), *argv[1:]])),
         "memory limit": units.bytes_(m) if (m := run.int_("workload", "mem_bytes")) else "",
         "CPU limit": run.text("workload", "cpus"),
@@ -138,6 +139,7 @@ def tags(runs: Sequence[Compared]) -> list[str]:
     every = [facts(one.run) for one in runs]
     said: list[str] = [""] * len(runs)
     for name in (
+        "name",
         "file system",
         "option set",
         "workload",

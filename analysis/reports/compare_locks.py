@@ -136,21 +136,18 @@ def _sampling_off(one: Compared) -> str:
 
 
 def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
-    """The lines of what the tracepoints don't show, by CPU samples, and notes on them."""
+    """The line of what the tracepoints don't show, by CPU samples, and notes on them."""
     unseen: list[Value] = []
-    both: list[Value] = []
     notes = []
     without: dict[str, list[str]] = {}  # letters by the reason
     for one in runs:
-        locks, samples = by_class(one), one.measured.lock_samples
-        if samples is None or locks is None or _sampling_off(one):
+        samples = one.measured.lock_samples
+        if samples is None or by_class(one) is None or _sampling_off(one):
             unseen.append(None)
-            both.append(None)
             without.setdefault(_sampling_off(one) or "no CPU samples", []).append(one.letter)
             continue
         found = samples.unseen
         unseen.append(spin_share(found.ns, one))
-        both.append(spin_share(found.ns + all_locks(locks).spin_ns, one))
         words = f"{one.letter}: unseen: {found.samples:,} samples"
         if found.samples:
             low, high = (units.percent(spin_share(ns, one)) for ns in (found.low_ns, found.high_ns))
@@ -163,8 +160,7 @@ def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
         notes.append(f"{', '.join(letters)}: spinning that no tracepoint shows is not estimated: {why}")
     if all(value is None for value in unseen):
         return [], notes
-    rows = [("unseen, estimated", unseen), ("all, with the unseen, estimated", both)]
-    return [Row(("", name), values, units.percent, ratio=False) for name, values in rows], notes
+    return [Row(("", "unseen, by samples: at least"), unseen, units.percent, ratio=False)], notes
 
 
 def spin_section(runs: Runs, named: Sequence[str]) -> Section:

@@ -53,8 +53,8 @@ def sections(run: Run, m: Measured) -> list[Section]:
     section.facts.append(
         (
             "busy",
-            f"{units.ns(whole.busy.ns)} of CPU time: workload"
-            f" {_share(whole.workload_samples, whole.busy.samples)} %, kernel"
+            f"{units.ns(whole.busy.ns)} of CPU time, {units.percent(whole.busy_share)} % of the CPUs:"
+            f" workload {_share(whole.workload_samples, whole.busy.samples)} %, kernel"
             f" {_share(whole.kernel_samples, whole.busy.samples)} %",
         )
     )
@@ -67,7 +67,7 @@ def sections(run: Run, m: Measured) -> list[Section]:
                 p.name,
                 units.seconds(p.elapsed_s),
                 f"{p.busy.ns / 1e9:.2f}",
-                _share(p.busy.samples, p.samples),
+                units.percent(p.busy_share),
                 _share(p.workload_samples, p.busy.samples),
                 _share(p.kernel_samples, p.busy.samples),
                 units.count(p.busy.samples),
@@ -88,7 +88,8 @@ def sections(run: Run, m: Measured) -> list[Section]:
     if len(found.phases) > 1:
         section.tables += _functions_by_phase(found.phases)
     section.definition = (
-        on_cpu.DEFINITION + " own: of the workload's first process or one it started. CPU s: of all CPUs."
+        on_cpu.DEFINITION + " own: of the workload's first process or one it started. CPU s: of all CPUs;"
+        " busy: CPU s / (CPUs x elapsed)."
         " raw/perf.data is for perf report -i."
     )
     return [section]

@@ -34,6 +34,7 @@ class Section:
     notes: list[str] = field(default_factory=list)
     definition: str = ""
     absent: str = ""  # why there is nothing to show
+    essential: bool = False  # shown on the terminal too, whatever its title is
 
 
 @dataclass

@@ -9,7 +9,7 @@ from analysis.measures.measured import Measured
 from analysis.measures.stage_percentiles import PERCENTS, Stage
 from analysis.reports import about
 from analysis.reports.document import Section, Table
-from analysis.run import Run, dig
+from analysis.run import Run
 
 HEADS = tuple(f"p{p:g}" if p < 100 else "max" for p in PERCENTS)
 IN_LATENCY = ("Q2D", "D2C", "Q2C")  # stages whose percentiles by direction are in another section
@@ -94,6 +94,18 @@ def _missing(life: request_life.Life, no_plugs: bool) -> list[str]:
     return [*missing, *(["plug sizes"] if no_plugs else [])]
 
 
+def _why_missing(run: Run) -> str:
+    """Where stages could be had that this run's requests have not; nobody is told to do what was done."""
+    if run.imported:
+        return request_life.NOT_TRACED
+    trace = run.losses.get("blktrace")
+    if trace is not None and trace.is_on:
+        return f"{request_life.NOT_RECORDED}; {request_life.IN_TRACE}"
+    if "blktrace" in run.asked:  # it is off: the first lines say why
+        return request_life.NOT_RECORDED
+    return f"{request_life.NOT_RECORDED}; {request_life.TO_TRACE}"
+
+
 def life_section(run: Run, m: Measured) -> Section:
     """Stages by direction, class, process and size; merges and requeues."""
     section = Section("Request life", mark=about.mark(run, "block"))
@@ -105,8 +117,7 @@ def life_section(run: Run, m: Measured) -> Section:
     if life.present and "Q2I" not in life.present:
         section.notes.append("no request was seen being inserted: there is no Q2I and no I2D")
     if missing := _missing(life, m.block_life.plugs is None):
-        why = request_life.NOT_TRACED if dig(run.facts, "imported") else request_life.NOT_RECORDED
-        section.notes.append(f"{', '.join(missing)}: {why}")
+        section.notes.append(f"{', '.join(missing)}: {_why_missing(run)}")
     section.definition = (
         request_life.DEFINITION
         + " merged: requests of more than one bio; merges: bios beyond each request's first; requeued: given"
@@ -174,6 +185,7 @@ def busy_section(run: Run, m: Measured) -> Section:
     for low, high in zip(busy.DEPTHS, (*busy.DEPTHS[1:], None), strict=True):
         names.append(f"{low}+" if high is None else str(low) if high == low + 1 else f"{low}-{high - 1}")
     section.tables.append(Table(("<% of time at depth", "mean", *names[: shown + 1]), depths))
+    section.notes += about.bounded_ends(m)
     section.definition = busy.DEFINITION
     return section
 

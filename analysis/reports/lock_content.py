@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 from analysis import units
-from analysis.measures import lock_samples, locks
+from analysis.devices import stated
+from analysis.measures import lock_samples, lock_waiters, locks
+from analysis.measures.lock_samples import Estimate
 from analysis.measures.locks import LockRow
 from analysis.measures.measured import Measured
 from analysis.reports import about, lockmeter
 from analysis.reports.document import Section, Table
 from analysis.reports.lock_path_content import blocking_section, holders_section, paths_section
 from analysis.reports.lock_words import BY_PATH, ESTIMATED, TOP, approx, interval, name, sampled_share
-from analysis.run import Run
+from analysis.run import Run, clean
+from analysis.tables.block import device_number
 from analysis.tables.load import Tables
+
+TOP_NAMES = 3
 
 
 def invisible(run: Run) -> list[str]:
@@ -48,8 +53,12 @@ def waits_section(run: Run, m: Measured) -> Section:
         section.absent = run.absent("locks")
         return section
     section.definition = locks.DEFINITION
+    if m.lock_waiters is not None and m.lock_waiters.is_known and not m.everyones_locks:
+        section.definition += f" {lock_waiters.DEFINITION}"
     if not rows:
-        section.notes += ["no lock was waited on, as far as this kernel can show", *invisible(run)]
+        whose = "" if m.everyones_locks else " by the workload's tasks or the file system's own threads"
+        section.notes += [f"no lock was waited on{whose}, as far as this kernel can show", *_whose(m)]
+        section.notes += invisible(run)
         return section
     total, spin = sum(r.total_ns for r in rows), sum(r.spin_ns for r in rows)
     elapsed = m.window.elapsed_s
@@ -90,6 +99,7 @@ def waits_section(run: Run, m: Measured) -> Section:
         f"of this the workload's tasks: {sum(r.workload_waits for r in rows):,} waits, spinning"
         f" {units.ns(own_spin)}, sleeping {units.ns(own_sleep)}"
     )
+    section.notes += _whose(m)
     if run.cpus:
         share = locks.spin_share(rows, run.cpus, elapsed)
         section.notes.append(
@@ -102,6 +112,36 @@ def waits_section(run: Run, m: Measured) -> Section:
         section.notes.append(f"{failed:,} waits were given up (signal); they are counted")
     section.notes += invisible(run)
     return section
+
+
+def _whose(m: Measured) -> list[str]:
+    """Who waited: the file system's threads by name, and a line for each owner whose waits are not shown."""
+    found = m.lock_waiters
+    if found is None:
+        return []
+    if not found.is_known:
+        return ["whose waits these are was not recorded (an older run): anybody's are among them"]
+    notes = []
+    for owner in found.owners:
+        if owner.owner == lock_waiters.WORKLOAD:
+            continue
+        shown = owner.owner in lock_waiters.SHOWN or m.everyones_locks
+        notes.append(
+            f"{'of this' if shown else 'not shown:'} {lock_waiters.WORDS[owner.owner]}: {owner.waits:,}"
+            f" waits, spinning {units.ns(owner.spin_ns)}, sleeping {units.ns(owner.sleep_ns)}{_names(owner)}"
+        )
+    if any(o.owner not in lock_waiters.SHOWN for o in found.owners) and not m.everyones_locks:
+        notes.append("all of them in the tables: make report RUN=... LOCKS=all")
+    return notes
+
+
+def _names(owner: lock_waiters.Waiting) -> str:
+    """Which threads or processes waited longest."""
+    if not owner.names:
+        return ""
+    shown = [f"{clean(name, 30)} {units.ns(ns)}" for name, ns in owner.names[:TOP_NAMES]]
+    more = len(owner.names) - TOP_NAMES
+    return f" ({', '.join(shown)}{f', {more:,} more' if more > 0 else ''})"
 
 
 def _naming_notes(m: Measured, rows: list[LockRow]) -> list[str]:
@@ -163,7 +203,7 @@ def spin_section(run: Run, m: Measured) -> Section:
             )
     shown.sort(key=lambda item: -item[0])
     if shown:
-        heads = ("<type", "<lock, or first caller", "spin", "CPU %", "own %", "unseen", "95 % interval")
+        heads = ("<type", "<lock, or first caller", "spin", "CPU %", "own %", "unseen >=", "samples' 95 %")
         body = [row for _, row in shown[:TOP]]
         columns = 7 if samples and samples.spins else 5
         section.tables.append(Table(heads[:columns], [row[:columns] for row in body]))
@@ -179,15 +219,12 @@ def spin_section(run: Run, m: Measured) -> Section:
     else:
         traced = sum(r.spin_ns for r in rows)
         section.notes.append(
-            f"unseen by tracepoints, estimated: {units.ns(samples.unseen.ns)} of CPU"
+            f"unseen by tracepoints, at least: {units.ns(samples.unseen.ns)} of CPU"
             f" ({interval(samples.unseen)}, {samples.unseen.samples:,} samples of"
             f" {units.ns(samples.period_ns)}), {of_cpus(samples.unseen.ns)} % of the CPUs;"
             f" {samples.unseen_workload.samples:,} samples in the workload's tasks"
         )
-        section.notes.append(
-            f"as a check, traced spinning by samples: {units.ns(samples.also_traced.ns)}"
-            f" ({interval(samples.also_traced)}); by the tracepoints {units.ns(traced)}"
-        )
+        section.notes.append(_check(samples.also_traced, traced))
     section.definition = (
         "CPU %: time spinning / (CPUs x elapsed), all tasks and interrupts; own: the workload's tasks. "
         + lock_samples.DEFINITION
@@ -195,10 +232,24 @@ def spin_section(run: Run, m: Measured) -> Section:
     return section
 
 
+def _check(sampled: Estimate, traced_ns: int) -> str:
+    """How well the samples do where the tracepoints know better."""
+    said = (
+        f"as a check, traced spinning by samples: {units.ns(sampled.ns)} ({interval(sampled)}); by the"
+        f" tracepoints {units.ns(traced_ns)}"
+    )
+    if sampled.high_ns < traced_ns:
+        said += f": samples missed {units.percent(1 - sampled.ns / traced_ns)} % of it, and so of the unseen"
+    return said
+
+
 def _where(run: Run, tables: Tables, found: locks.Instance) -> str:
     """An inode's path, or why there is none."""
     if found.path:
         return found.path
+    if found.device:
+        name = next((d.name for d in stated(run) if d.number == device_number(found.device)), found.device)
+        return f"(the page cache of the disk {name} itself)"
     if found.dev and found.dev != run.text("device", "dev"):
         return f"(another file system, {found.dev})"
     return "(gone)" if tables.paths is not None else "(not looked for)"

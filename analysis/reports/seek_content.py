@@ -6,10 +6,11 @@ from __future__ import annotations
 from analysis import units
 from analysis.measures import files, seek_cost, seekers, streams
 from analysis.measures.measured import Measured
-from analysis.reports import about
+from analysis.reports import about, owner_content
 from analysis.reports.document import Section, Table
 from analysis.run import Run
 from analysis.tables.load import Tables
+from analysis.tables.own import OWN
 
 
 def _signed(value: float | None) -> str:
@@ -40,6 +41,11 @@ def seekers_section(run: Run, m: Measured) -> Section:
     section.tables.append(Table(heads, rows))
     if life.more_seekers:
         section.notes.append(f"{life.more_seekers:,} more names, with fewer seeks")
+    if any(r.label.endswith(OWN) for r in life.seekers):
+        section.notes.append(
+            f"{OWN.strip()}: this program itself, at the end of the run above all, when it writes back what"
+            " the workload left dirty (phase sync)"
+        )
     section.definition = seekers.DEFINITION
     return section
 
@@ -127,7 +133,7 @@ def files_section(run: Run, tables: Tables, m: Measured) -> Section:
     if not found.rows:
         section.absent = "no read or write was of a known inode"
         return section
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             r.path if r.path is not None else "-",
             str(r.ino),
@@ -140,7 +146,14 @@ def files_section(run: Run, tables: Tables, m: Measured) -> Section:
         )
         for r in found.rows
     ]
-    heads = ("<path", "inode", "requests", "bytes", "seeks", "of all %", "seq. %", "stream %")
+    heads: tuple[str, ...] = (
+        "<path", "inode", "requests", "bytes", "seeks", "of all %", "seq. %", "stream %"
+    )  # fmt: skip
+    if owner_content.shared(m) is not None:
+        heads = ("<path", "<whose", *heads[1:])
+        rows = [
+            (row[0], owner_content.WORDS[r.owner], *row[1:]) for row, r in zip(rows, found.rows, strict=True)
+        ]
     section.tables.append(Table(heads, rows, least_left=16))
     life_of = [
         (
@@ -160,9 +173,10 @@ def files_section(run: Run, tables: Tables, m: Measured) -> Section:
                 f"which had its number before"
             )
     if found.files > len(found.rows):
-        section.notes.append(f"{found.files - len(found.rows):,} more files")
+        section.notes.append(f"{found.files - len(found.rows):,} more inode numbers")
     section.notes.append(
-        f"{found.requests:,} reads and writes were of {found.files:,} files, {units.bytes_(found.bytes)};"
+        f"{found.requests:,} reads and writes were of {found.files:,} inode numbers (a deleted"
+        f" file's may be another's later), {units.bytes_(found.bytes)};"
         f" {found.without:,} of none that is known (metadata, journal, direct)"
     )
     if tables.paths is None:
@@ -177,7 +191,6 @@ def sections(run: Run, tables: Tables, m: Measured) -> list[Section]:
         return []
     return [
         seekers_section(run, m),
-        streams_section(run, m),
-        order_section(run, m),
+        *owner_content.of_everybody(m, [streams_section(run, m), order_section(run, m)]),
         files_section(run, tables, m),
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The document as 80-column ASCII text, to be pasted into a mail."""
+"""The document as 80-column text (UTF-8 in a file), to be pasted into a mail: a command as it was typed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from analysis.reports.document import Document, Section, Table
 WIDTH = 80
 
 
-def ascii_(text: str) -> str:
-    """Mail-safe: whatever is not ASCII is written as \\x.. ."""
-    return text.encode("ascii", "backslashreplace").decode()
+def encoded(text: str) -> bytes:
+    """As it stands in a file; half a surrogate pair, which is no character, as \\u.... ."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def wrap(text: str, indent: str = "", hang: str | None = None) -> list[str]:
     """Fold at 80 columns; a word longer than a line is cut into lines, nothing is dropped."""
     return textwrap.wrap(
-        ascii_(text),
+        text,
         WIDTH,
         initial_indent=indent,
         subsequent_indent=indent if hang is None else hang,
@@ -50,7 +50,7 @@ def _fold(cell: str, width: int) -> list[str]:
 
 
 def _width(cell: str) -> int:
-    return max(len(ascii_(line)) for line in cell.split("\n"))
+    return max(len(line) for line in cell.split("\n"))
 
 
 def _parts(table: Table) -> list[Table]:
@@ -113,7 +113,7 @@ def _part_lines(table: Table) -> list[str]:
     for row in rows:
         pieces = []
         for cell, w, is_left in zip(row, widths, left, strict=True):
-            stacked = [ascii_(line) for line in cell.split("\n")]
+            stacked = cell.split("\n")
             pieces.append([part for line in stacked for part in _fold(line, w)] if is_left else stacked)
         # a folded name goes on above; the numbers stand on its last line
         height = max(len(p) for p in pieces)
@@ -167,8 +167,8 @@ def render(document: Document) -> str:
 
 
 def essence(document: Document, titles: Sequence[str], files: Sequence[Path]) -> str:
-    """What the terminal shows: these sections without their definitions, and where the files are."""
-    sections = [replace(s, definition="") for s in document.sections if s.title in titles]
+    """What the terminal shows: these and essential sections without definitions, and where the files are."""
+    sections = [replace(s, definition="") for s in document.sections if s.title in titles or s.essential]
     where = "".join(f"  {path}\n" for path in files)
     shown = render(replace(document, sections=sections))
     return f"{shown}\nall figures, their definitions, and the pictures:\n{where}"

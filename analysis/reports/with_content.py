@@ -37,7 +37,7 @@ def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
 
 
 def _one(entry: Mapping[str, Any], m: Measured) -> Section:
-    section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}")
+    section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}", essential=True)
     if entry.get("state") != "on":
         why, remedy = clean(entry.get("why") or "nobody said why", 400), clean(entry.get("remedy") or "", 400)
         section.absent = f"{why} (remedy: {remedy})" if remedy else why

@@ -31,7 +31,23 @@ COLUMNS = (
         "when its last byte completed; null: its end was not seen",
         zero_is_null=True,
     ),
+    Column(
+        "end_by_ns",
+        "int",
+        "ns",
+        "where complete_ns is null: it had ended by then (tag issued again, or disk idle); null: not known",
+        zero_is_null=True,
+        if_missing=0,
+    ),
     Column("dev", "int", "major<<20|minor", "the device"),
+    Column(
+        "sb_dev",
+        "int",
+        "major<<20|minor",
+        "the file system: the inode's super block, else the partition or disk it was sent to; null: unknown",
+        zero_is_null=True,
+        if_missing=0,
+    ),
     Column("sector", "int", "512 B sectors", "first sector"),
     Column("bytes", "int", "bytes", "length; a flush has 0"),
     Column("op", "word", "", "read, write, discard, flush, ..."),
@@ -42,6 +58,21 @@ COLUMNS = (
     Column("tgid", "int", "", "submitting process"),
     Column("comm", "text", "", "name of the submitting thread"),
     Column("in_workload", "bool", "", "submitted from the workload's cgroup"),
+    Column(
+        "submitter",
+        "word",
+        "",
+        "workload (a task of it), kernel_thread, upper_device (a kernel thread serving a device that lies on"
+        " this one), recorder (Seekmeter's), other (any other process) or unknown",
+        if_missing="unknown",
+    ),
+    Column(
+        "charged",
+        "word",
+        "",
+        "whose memory cgroup a written-back page is charged to: workload, other or unknown",
+        if_missing="unknown",
+    ),
     Column("error", "int", "errno", "0: none"),
     Column("merges", "int", "", "bios merged into it, beyond the first"),
     Column("requeues", "int", "", "times the driver gave it back"),
@@ -200,6 +231,11 @@ def _journal_extents(run: Run) -> list[tuple[int, int]]:
     return sorted(extents)
 
 
+def _no_words(_: str) -> Words | None:
+    """Of a table that was not read from a file."""
+    return None
+
+
 @dataclass(frozen=True)
 class Block:
     """The block table as numpy columns (nanoseconds, bytes, sectors), as narrow as may be.
@@ -221,8 +257,11 @@ class Block:
     failed: npt.NDArray[np.bool_]  # ended with an error
     # queue <= issue <= complete, all after boot: other rows are in every count, not in latencies
     timed: npt.NDArray[np.bool_]
+    # these, and those of which it is known only when they had ended, which complete_ns is then: for depths
+    lasting: npt.NDArray[np.bool_]
     read: Callable[[str], Ints | None]  # a column by name; None: all are null
     kept: dict[str, Ints | None] = field(default_factory=dict)
+    read_words: Callable[[str], Words | None] = _no_words  # one of words; None: there is no such
 
     def rare(self, name: str) -> Ints | None:
         """A column that is in memory from its first use until let_go(), which another thread may do."""
@@ -318,6 +357,16 @@ def _rare(stored: Stored) -> Callable[[str], Ints | None]:
     return read
 
 
+def _rare_words(stored: Stored) -> Callable[[str], Words | None]:
+    def read(name: str) -> Words | None:
+        try:
+            return stored.words(name)
+        except TableError as error:
+            raise ReportError(f"{error}; remove tables/block.parquet and report again") from None
+
+    return read
+
+
 def _as_one(values: Ints) -> Ints:
     """A column that is the same in all rows, in the memory of one."""
     if values.size and bool((values == values[0]).all()):
@@ -325,13 +374,28 @@ def _as_one(values: Ints) -> Ints:
     return values
 
 
+def are_in_order(queue: I64, issue: I64, end: I64) -> npt.NDArray[np.bool_]:
+    """Which requests' times are all known, and in order."""
+    return np.asarray((queue > 0) & (queue <= issue) & (issue <= end))
+
+
+def ends(complete: I64, bound: I64) -> I64:
+    """When requests ended; where that was not seen, by when; 0, which counts at the issue: not even that."""
+    return np.where(complete > 0, complete, bound)
+
+
 def from_stored(stored: Stored) -> Block:
-    """The columns the measures use. A request whose end was not seen counts at its issue, or queueing."""
+    """The columns the measures use. A request whose end was not seen counts when it had ended, see ends()."""
     queue, issue, complete = stored.ints("queue_ns"), stored.ints("issue_ns"), stored.ints("complete_ns")
+    bound = stored.ints("end_by_ns") if stored.any("end_by_ns") else None
     timed = np.empty(stored.rows, dtype=np.bool_)
+    lasting = timed if bound is None else np.empty(stored.rows, dtype=np.bool_)
     for at in parts(stored.rows):
         q, d, c = queue[at], issue[at], complete[at]
-        timed[at] = (q > 0) & (q <= d) & (d <= c)
+        timed[at] = are_in_order(q, d, c)
+        if bound is not None:
+            c[:] = ends(c, bound[at])
+            lasting[at] = are_in_order(q, d, c)
         d[:] = np.where(d > 0, d, np.maximum(q, 0))
         np.maximum(c, d, out=c)
     return Block(
@@ -347,5 +411,7 @@ def from_stored(stored: Stored) -> Block:
         in_workload=stored.bools("in_workload"),
         failed=stored.small_ints("error") != 0,
         timed=timed,
+        lasting=lasting,
         read=_rare(stored),
+        read_words=_rare_words(stored),
     )

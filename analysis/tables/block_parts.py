@@ -14,19 +14,20 @@ import pyarrow as pa
 from analysis.errors import TableError
 from analysis.run import clean
 from analysis.tables import arrays
+from analysis.tables.block import are_in_order, ends
 from analysis.tables.store import I64, Stored, Words
 
 PART_ROWS = 500_000
-READ = ("queue_ns", "issue_ns", "complete_ns", "dev", "sector", "bytes", "op", "class")
+READ = ("queue_ns", "issue_ns", "complete_ns", "end_by_ns", "dev", "sector", "bytes", "op", "class")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some requests. The times are those of tables/block.py: an end that was not seen is at the issue."""
+    """Some requests. The times are those of tables/block.py: an unseen end is at its bound, or the issue."""
 
     issue_ns: I64
     complete_ns: I64
-    timed: npt.NDArray[np.bool_]
+    lasting: npt.NDArray[np.bool_]
     dev: I64
     sector: I64
     bytes: I64
@@ -37,7 +38,8 @@ class Part:
 def parts(stored: Stored) -> Iterator[Part]:
     """All requests of the block table, in its order. TableError: it is damaged."""
     try:
-        for batch in stored.file.iter_batches(PART_ROWS, columns=list(READ)):
+        there = [name for name in READ if name not in stored.absent]
+        for batch in stored.file.iter_batches(PART_ROWS, columns=there):
             yield _part(batch)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise TableError(f"block.parquet is damaged: {clean(error, 120)}") from None
@@ -55,12 +57,14 @@ def _words(batch: Any, name: str) -> Words:
 
 def _part(batch: Any) -> Part:
     queue, issue, complete = (_ints(batch, name) for name in ("queue_ns", "issue_ns", "complete_ns"))
-    timed = (queue > 0) & (queue <= issue) & (issue <= complete)
+    if "end_by_ns" in batch.schema.names:  # older tables have no bounds
+        complete = ends(complete, _ints(batch, "end_by_ns"))
+    lasting = are_in_order(queue, issue, complete)
     issue = np.where(issue > 0, issue, np.maximum(queue, 0))
     return Part(
         issue_ns=issue,
         complete_ns=np.maximum(complete, issue),
-        timed=np.asarray(timed),
+        lasting=lasting,
         dev=_ints(batch, "dev"),
         sector=_ints(batch, "sector"),
         bytes=_ints(batch, "bytes"),

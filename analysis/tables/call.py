@@ -15,6 +15,7 @@ from analysis.tables.store import I64, Column, Stored, Words
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
+    Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
     Column("call", "word", "", "the system call"),
     Column("target", "word", "", "target: on the file system under test; elsewhere; unknown"),
     Column("count", "int", "calls", "calls that returned in this bin"),
@@ -40,7 +41,7 @@ class Call:
     total_ns: I64
     max_ns: I64
     hist: I64
-    bin_length_ns: int
+    bin_length_ns: I64  # of a bin that a phase's border cuts, shorter than of the others
 
 
 def bucket_edges_ns() -> I64:
@@ -67,5 +68,5 @@ def from_stored(stored: Stored) -> Call:
         total_ns=stored.ints("total_ns"),
         max_ns=stored.ints("max_ns"),
         hist=stored.hist("hist"),
-        bin_length_ns=stored.bin_ns or 100_000_000,
+        bin_length_ns=stored.bin_lengths_ns(),
     )

@@ -12,6 +12,7 @@ from analysis.tables.store import I64, Column, Stored, Words
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
+    Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
     Column("lock_id", "id", "", "the lock's address"),
     Column("acquired", "int", "acquisitions", "times it was taken in this bin, contended or not"),
     Column("try_failed", "int", "trylocks", "trylocks that did not get it"),
@@ -38,7 +39,7 @@ class Hold:
     kind: Words
     mode: Words
     in_workload: npt.NDArray[np.bool_]
-    bin_length_ns: int
+    bin_length_ns: I64  # of a bin that a phase's border cuts, shorter than of the others
 
 
 def from_stored(stored: Stored) -> Hold:
@@ -54,5 +55,5 @@ def from_stored(stored: Stored) -> Hold:
         kind=stored.words("kind"),
         mode=stored.words("mode"),
         in_workload=stored.bools("in_workload"),
-        bin_length_ns=stored.bin_ns or 100_000_000,
+        bin_length_ns=stored.bin_lengths_ns(),
     )

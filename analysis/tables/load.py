@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from analysis.errors import ReportError, TableError
+from analysis.recorded import Recorded, recorded_time
 from analysis.run import COLLECTOR_OF, Run
 from analysis.tables import (
     block,
@@ -28,8 +29,10 @@ from analysis.tables import (
     plug,
     stack,
 )
+from analysis.tables.left_out import LeftOut
+from analysis.tables.own import name_own
 from analysis.tables.rec import open_recording
-from analysis.tables.store import Column, Stored, read_table, write_recording
+from analysis.tables.store import ALWAYS, Column, Stored, read_table, recorded_ns, write_recording
 
 Made = TypeVar("Made")
 COLUMNS: dict[str, Sequence[Column]] = {
@@ -81,6 +84,7 @@ class Tables:
     figures: figure.Figures | None  # what the workload itself measured
     truncated_bytes: dict[str, int]
     rows: dict[str, int]
+    left_out: dict[str, LeftOut]  # of the tables that have less rows than the recording
 
 
 def _source(run: Path, table: str) -> Path:
@@ -90,8 +94,10 @@ def _source(run: Path, table: str) -> Path:
     return folder / f"{table}.{'jsonl' if table in CONVERT_LINES else 'rec'}"
 
 
-def _fresh(source: Path, target: Path, table: str) -> Stored | None:
-    """The stored table, unless raw/ holds a recording of another size (it went on after the last report)."""
+def _fresh(source: Path, target: Path, table: str, recorded: Recorded) -> Stored | None:
+    """The stored table, unless raw/ holds a recording of another size (it went on after the last report), or
+    the recorded time is known otherwise by now (the table is an older program's, or the session was killed).
+    """
     try:
         stored = read_table(target, table, COLUMNS[table])
     except TableError:
@@ -100,6 +106,7 @@ def _fresh(source: Path, target: Path, table: str) -> Stored | None:
         same = source.stat().st_size == stored.about.get("source_bytes")
     except OSError:
         return stored  # no raw/ here: the table is all there is
+    same = same and stored.about.get("recorded_ns") == recorded_ns(table, recorded)
     return stored if same and not stored.absent else None
 
 
@@ -114,7 +121,9 @@ def _is_due(run: Run, table: str) -> bool:
 def _load(run: Run, table: str) -> Stored | None:
     source = _source(run.path, table)
     target = run.path / "tables" / f"{table}.parquet"
-    stored = _fresh(source, target, table)
+    # an imported trace was recorded as long as it has events
+    recorded = ALWAYS if run.imported else recorded_time(run)
+    stored = _fresh(source, target, table, recorded)
     if stored is not None:
         return stored
     try:
@@ -129,7 +138,7 @@ def _load(run: Run, table: str) -> Stored | None:
         else:
             recording = open_recording(source, table)
             edit = block.class_marker(recording, run) if table == "block" else lambda chunk: chunk
-            write_recording(recording, COLUMNS[table], target, edit)
+            write_recording(recording, COLUMNS[table], target, edit, recorded)
         return read_table(target, table, COLUMNS[table])
     except TableError as error:
         collector = COLLECTOR_OF.get(table, "")
@@ -147,7 +156,7 @@ def open_block(run: Run) -> Stored | None:
 def load_block(run: Run) -> block.Block | None:
     """The block table alone."""
     stored = _load(run, "block")
-    return block.from_stored(stored) if stored else None
+    return name_own(block.from_stored(stored)) if stored else None
 
 
 def make_folder(run: Run) -> None:
@@ -178,6 +187,7 @@ def load_tables(run: Run) -> Tables:
             run.gaps.append(f"{table}: {one.bad_lines:,} lines were unreadable and are left out")
     truncated = {t: one.truncated_bytes for t, one in stored.items() if one and one.truncated_bytes}
     rows = {t: one.rows for t, one in stored.items() if one}
+    left_out = {t: one.left_out for t, one in stored.items() if one and one.left_out != LeftOut()}
 
     def made(table: str, make: Callable[[Stored], Made]) -> Made | None:
         """The table's columns."""
@@ -190,7 +200,7 @@ def load_tables(run: Run) -> Tables:
 
     return Tables(
         phases=made("phase", phase.from_stored),
-        block=made("block", block.from_stored),
+        block=made("block", lambda one: name_own(block.from_stored(one))),
         lock_wait=made("lock_wait", lock_wait.from_stored),
         call=made("call", call.from_stored),
         counter=made("counter", counter.from_stored),
@@ -205,4 +215,5 @@ def load_tables(run: Run) -> Tables:
         figures=made("figure", figure.from_stored),
         truncated_bytes=truncated,
         rows=rows,
+        left_out=left_out,
     )

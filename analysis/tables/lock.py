@@ -29,6 +29,7 @@ COLUMNS = (
     Column("dev", "string", "", "that inode's device, major:minor", if_missing=""),
     Column("inodes", "int", "inodes", "inodes seen at this place in turn; ino is the first", if_missing=0),
 )
+BDEV_SLAB = "bdev_cache"
 WORDS = ("kind", "name", "slab", "member", "address", "named_by", "type", "dev")
 
 
@@ -60,6 +61,13 @@ class Lock:
     ino: int
     dev: str
     inodes: int
+
+    @property
+    def device(self) -> str:
+        """The block device whose own inode (in the kernel's bdev file system) it lies in, as 7:9; or ""."""
+        if self.slab != BDEV_SLAB or not self.ino:
+            return ""
+        return f"{self.ino >> 20}:{self.ino & 0xFFFFF}"  # block/bdev.c: i_ino is the device's number
 
 
 NOTHING_KNOWN = Lock("", "", "", "", "", 0, "", 0)

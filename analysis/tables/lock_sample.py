@@ -12,12 +12,15 @@ from analysis.tables.store import I64, Column, Stored, Words
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
+    Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
     Column("lock_id", "id", "", "holding: the lock's address; spinning: 0, not known"),
     Column("count", "int", "samples", "how often a CPU was found so"),
     Column("period_ns", "int", "ns", "the CPU time a sample stands for"),
     Column("stack_id", "int", "", "where, see the stack table; -1: none"),
     Column("doing", "word", "", "spin_seen (the tracepoints show the wait too), spin_unseen, holding"),
     Column("in_workload", "bool", "", "the task was in the workload's cgroup"),
+    Column("waiter", "word", "", "who was found, as in lock_wait", if_missing="unknown"),
+    Column("waiter_name", "text", "", "its name, as in lock_wait", if_missing=""),
 )
 
 
@@ -26,22 +29,28 @@ class LockSample:
     """The lock_sample table as numpy columns."""
 
     bin_ns: I64
+    bin_length_ns: I64
     lock_id: npt.NDArray[np.uint64]
     count: I64
     period_ns: I64
     stack_id: I64
     doing: Words
     in_workload: npt.NDArray[np.bool_]
+    waiter: Words
+    waiter_name: Words
 
 
 def from_stored(stored: Stored) -> LockSample:
     """All columns."""
     return LockSample(
         bin_ns=stored.ints("bin_ns"),
+        bin_length_ns=stored.bin_lengths_ns(),
         lock_id=stored.ids("lock_id"),
         count=stored.ints("count"),
         period_ns=stored.ints("period_ns"),
         stack_id=stored.ints("stack_id"),
         doing=stored.words("doing"),
         in_workload=stored.bools("in_workload"),
+        waiter=stored.words("waiter"),
+        waiter_name=stored.words("waiter_name"),
     )

@@ -16,6 +16,7 @@ from analysis.tables.store import I64, Column, Stored, Words
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
+    Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
     Column("lock_id", "id", "", "the lock's address"),
     Column("stack_id", "int", "", "who waited, see the stack table; -1: none; -2: not sampled"),
     Column("mode", "word", "", "read, write or excl"),
@@ -43,6 +44,20 @@ COLUMNS = (
     ),
     Column("root_stack_id", "int", "", "that task's stack", if_missing=-1),
     Column("root_state", "word", "", "what that task was doing", if_missing="unknown"),
+    Column(
+        "waiter",
+        "word",
+        "",
+        "who waited: workload, kernel_thread, interrupt, recorder (our own), other; of older runs unknown",
+        if_missing="unknown",
+    ),
+    Column(
+        "waiter_name",
+        "text",
+        "",
+        "a kernel thread by what it works on (flush-7:9), or another process's name",
+        if_missing="",
+    ),
 )
 NO_STACK = -1
 NOT_SAMPLED = -2
@@ -71,7 +86,9 @@ class LockWait:
     root_lock: npt.NDArray[np.uint64]
     root_stack_id: I64
     root_state: Words
-    bin_length_ns: int
+    waiter: Words
+    waiter_name: Words
+    bin_length_ns: I64  # of a bin that a phase's border cuts, shorter than of the others
 
 
 def from_stored(stored: Stored) -> LockWait:
@@ -96,5 +113,7 @@ def from_stored(stored: Stored) -> LockWait:
         root_lock=stored.ids("root_lock"),
         root_stack_id=stored.ints("root_stack_id"),
         root_state=stored.words("root_state"),
-        bin_length_ns=stored.bin_ns or 100_000_000,
+        waiter=stored.words("waiter"),
+        waiter_name=stored.words("waiter_name"),
+        bin_length_ns=stored.bin_lengths_ns(),
     )

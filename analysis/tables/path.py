@@ -16,7 +16,7 @@ from analysis.tables.store import Column, Stored, schema, write_batches
 COLUMNS = (
     Column("dev", "string", "", "the file system's device, major:minor"),
     Column("ino", "int", "", "inode number"),
-    Column("path", "string", "", "relative to the mount point or DIR"),
+    Column("path", "string", "", "relative to the mount point or DIR; outside of DIR: from / on"),
     Column("born_ns", "int", "ns", "when that file was made", zero_is_null=True, if_missing=0),
 )
 

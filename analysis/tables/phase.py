@@ -20,7 +20,10 @@ COLUMNS = (
     Column("end_ns", "int", "ns", "end"),
     Column("ops", "int", "operations", "operations the workload says it did"),
     Column("bytes", "int", "bytes", "bytes of file data the workload says it moved"),
+    Column("from_ns", "int", "ns", "cut of the time bins before it; start_ns: there was none", if_missing=0),
+    Column("until_ns", "int", "ns", "cut of the time bins after it; end_ns: there was none", if_missing=0),
 )
+CUT_NEAR_NS = 1_000_000_000  # farther away from the phase, it is no cut of this phase's
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Phases:
     end_ns: I64
     ops: I64
     bytes: I64
+    from_ns: I64  # between this and the start the workload did nothing; what is summed up in bins goes by it
+    until_ns: I64
 
 
 def _proper(row: dict[str, Any]) -> dict[str, Any] | None:
@@ -44,7 +49,20 @@ def _proper(row: dict[str, Any]) -> dict[str, Any] | None:
         "end_ns": end,
         "ops": max(as_int(row.get("ops")) or 0, 0),
         "bytes": max(as_int(row.get("bytes")) or 0, 0),
+        **_cuts(row, start, end),
     }
+
+
+def _cuts(row: dict[str, Any], start: int, end: int) -> dict[str, int]:
+    """The cuts around a phase; its own begin and end, where there are none that can be true."""
+    first, last = as_int(row.get("from_ns")), as_int(row.get("until_ns"))
+    if first is None or last is None or not start - CUT_NEAR_NS <= first <= start:
+        return {"from_ns": start, "until_ns": end}
+    return (
+        {"from_ns": first, "until_ns": last}
+        if end <= last <= end + CUT_NEAR_NS
+        else {"from_ns": start, "until_ns": end}
+    )
 
 
 def convert(source: Path, target: Path) -> None:
@@ -58,13 +76,16 @@ def convert(source: Path, target: Path) -> None:
 
 def from_stored(stored: Stored) -> Phases:
     """The phases in the order of their begin."""
-    start = stored.ints("start_ns")
+    start, end = stored.ints("start_ns"), stored.ints("end_ns")
+    first, last = stored.ints("from_ns"), stored.ints("until_ns")
     order = np.argsort(start, kind="stable")
     names = [clean(row["name"], 60) for row in stored.to_pylist()]
     return Phases(
         name=[names[i] for i in order],
         start_ns=start[order],
-        end_ns=stored.ints("end_ns")[order],
+        end_ns=end[order],
         ops=stored.ints("ops")[order],
         bytes=stored.ints("bytes")[order],
+        from_ns=np.where(first > 0, first, start)[order],
+        until_ns=np.where(last > 0, last, end)[order],
     )

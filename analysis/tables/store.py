@@ -22,14 +22,18 @@ import pyarrow.parquet as pq
 
 from analysis.errors import TableError
 from analysis.files import open_regular, publish, temporary_beside
+from analysis.recorded import Recorded
 from analysis.run import as_int, clean
 from analysis.tables import arrays
+from analysis.tables.left_out import LeftOut, cutter, is_cut
 from analysis.tables.rec import Recording
 
 SCHEMA_VERSION = 1
 METADATA_KEY = b"seekmeter"
+LEFT_OUT_KEY = b"seekmeter_left_out"  # in the file's metadata: the schema's is written before the rows
 I64 = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.signedinteger[Any]]
+ALWAYS = Recorded(None, None)
 ROW_GROUP = 1 << 18  # rows
 CACHE_BYTES = 1 << 20  # of a CPU of its own, about
 SMALL = 1 << 30
@@ -205,8 +209,12 @@ def write_recording(
     columns: Sequence[Column],
     path: Path,
     edit: Callable[[npt.NDArray[np.void]], npt.NDArray[np.void]] = lambda chunk: chunk,
+    recorded: Recorded = ALWAYS,
 ) -> None:
-    """Convert a recording to Parquet, a row group at a time; edit is given the records before."""
+    """Convert a recording to Parquet, a row group at a time; edit is given the records before.
+
+    What lies outside of the recorded time is left out, see left_out.py.
+    """
     names = recording.dtype.names or ()
     missing = [c.name for c in columns if c.name not in names and c.if_missing is None]
     if missing:
@@ -223,16 +231,28 @@ def write_recording(
         "source_bytes": recording.file_bytes,
         "truncated_bytes": recording.truncated_bytes,
         "bin_ns": recording.bin_ns,
+        "recorded_ns": recorded_ns(recording.table, recorded),
         "enums": {
             c.name: sorted(recording.enums[c.name].items()) for c in columns if c.name in recording.enums
         },
     }
     arrow = schema(recording.table, columns, about)
+    count = LeftOut()
+    cut = cutter(recording, recorded, count)
     write_batches(
         path,
         arrow,
-        (pa.RecordBatch.from_arrays(lot, schema=arrow) for lot in _lots(recording, columns, edit)),
+        (
+            pa.RecordBatch.from_arrays(lot, schema=arrow)
+            for lot in _lots(recording, columns, lambda chunk: edit(cut(chunk)))
+        ),
+        lambda: {LEFT_OUT_KEY.decode(): json.dumps({"before": count.before, "after": count.after})},
     )
+
+
+def recorded_ns(table: str, recorded: Recorded) -> list[int | None] | None:
+    """What a table says of the time that its rows are of; None: of all that was recorded."""
+    return [recorded.start_ns, recorded.end_ns] if is_cut(table, recorded) else None
 
 
 def _encodings(arrow: Any) -> dict[str, Any]:
@@ -252,8 +272,16 @@ def _encodings(arrow: Any) -> dict[str, Any]:
     }
 
 
-def write_batches(path: Path, arrow: Any, batches: Iterable[Any]) -> None:
-    """Write record batches to a Parquet file, whole or not at all. While one is written the next is made."""
+def write_batches(
+    path: Path,
+    arrow: Any,
+    batches: Iterable[Any],
+    at_end: Callable[[], Mapping[str, str]] = dict,
+) -> None:
+    """Write record batches to a Parquet file, whole or not at all. While one is written the next is made.
+
+    at_end: what the file's metadata says besides, known when all batches are made.
+    """
     temporary = temporary_beside(path)
     try:
         with (
@@ -267,6 +295,7 @@ def write_batches(path: Path, arrow: Any, batches: Iterable[Any]) -> None:
                 written = other.submit(writer.write_batch, batch)
             if written:
                 written.result()
+            writer.add_key_value_metadata(dict(at_end()))
     except (OSError, pa.ArrowException) as error:
         temporary.unlink(missing_ok=True)
         raise TableError(f"{path.name} can't be written: {clean(error, 200)}") from None
@@ -302,6 +331,16 @@ class Stored:
         return as_int(self.about.get("bad_lines")) or 0
 
     @property
+    def left_out(self) -> LeftOut:
+        """Rows of the recording that are not in the table, as they lie outside of the recorded time."""
+        try:
+            said = json.loads((self.file.metadata.metadata or {}).get(LEFT_OUT_KEY, b"{}"))
+        except (ValueError, RecursionError):
+            said = {}
+        said = said if isinstance(said, dict) else {}
+        return LeftOut(*(max(as_int(said.get(name)) or 0, 0) for name in ("before", "after")))
+
+    @property
     def bin_ns(self) -> int | None:
         """Length of the time bins, None if it has none."""
         value = as_int(self.about.get("bin_ns"))
@@ -328,6 +367,12 @@ class Stored:
     def _numbers(self, name: str) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
         for at, part in self._parts(name):
             yield at, arrays.to_numpy(part)
+
+    def bin_lengths_ns(self) -> I64:
+        """The length of each row's time bin; without that column all are as long as the file says."""
+        usual = self.bin_ns or 100_000_000
+        lengths = self.ints("length_ns")
+        return np.where(lengths > 0, lengths, usual)
 
     def ints(self, name: str) -> I64:
         """An integer column; a null becomes 0."""

@@ -78,6 +78,8 @@ static int configure(const struct options *options)
 	rings_bytes = map_bytes(ring_bytes, ring_count);
 	skel->rodata->ring_mask = ring_mask;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	/* A probe has none, but the verifier shall look at what is done with it. */
+	skel->rodata->memory_cgroup_id = options->probe ? 1 : options->memory_cgroup_id;
 	disks = options->disks;
 	disk_count = options->disk_count;
 	/* A probe has no disk, but with none the verifier would not look at what is done for one. */
@@ -173,7 +175,8 @@ static int load(const struct options *options)
 		return -1;
 	if (block_bpf__load(skel))
 		return programs_not_loaded(&state);
-	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup))
+	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup) ||
+	    programs_note_who_we_are(&state, skel->progs.who_we_are))
 		return -1;
 	rings = map_memory(skel->maps.rings, rings_bytes, PROT_READ | PROT_WRITE);
 	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);
@@ -224,6 +227,11 @@ static int start(const struct options *options)
 fail:
 	stop();
 	return -1;
+}
+
+static void begin(void)
+{
+	skel->bss->recording = true;
 }
 
 static void drain_ring(struct block_ring *ring)
@@ -301,7 +309,7 @@ static void write_open_requests(void)
 {
 	size_t slots = bpf_map__max_entries(skel->maps.inflight);
 	bool idle = disks_idle();
-	uint64_t open = 0;
+	uint64_t open = 0, now = monotonic_ns();
 
 	for (size_t i = 0; i < slots; i++) {
 		if (!inflight[i].request)
@@ -312,6 +320,7 @@ static void write_open_requests(void)
 		struct block_record record = inflight[i].record;
 
 		record.complete_ns = 0;
+		record.end_by_ns = now;
 		record.error = 0;
 		state.recorded += rec_file_write(file, &state, &record, 1);
 		ended_unseen++;
@@ -343,6 +352,7 @@ static void detach(void)
 const struct source block_source = {
 	.name = "block",
 	.start = start,
+	.begin = begin,
 	.drain = drain,
 	.detach = detach,
 	.stop = stop,

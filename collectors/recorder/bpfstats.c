@@ -3,8 +3,13 @@
  * What the kernel spends in our programs.
  *
  * The kernel can time every run (kernel.bpf_stats_enabled), but the timing itself costs about as much as a
- * small program. So it's on for SAMPLE_MS of every PERIOD_MS only, and what is reported is the mean of the
- * runs sampled. It is on through a file descriptor (BPF_ENABLE_STATS, 5.8), so it ends with this process.
+ * small program. So it's on in windows of SAMPLE_NS only, one in each PERIOD_NS, at a moment by chance: what comes
+ * in step with them (a commit every 5 s) is met as often as it comes. Their time over the windows' own is the CPU
+ * time of our programs, and how the windows differ says how well that is known. It is on through a file
+ * descriptor (BPF_ENABLE_STATS, 5.8), so it ends with this process.
+ *
+ * A window is from one reading of a program's counters to the next, while timing is on: how long the kernel takes to
+ * switch it does not matter, nor whether somebody else has it on all the time.
  *
  * Each switch patches kernel code that all CPUs are running, so it is left out where they are emulated (see
  * emulated_cpus()); the skipped runs are counted all the same.
@@ -17,61 +22,116 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SAMPLE_NS 60000000ULL
-#define PERIOD_NS 3000000000ULL
-#define FIRST_NS  500000000ULL
+/* The recorder looks every DRAIN_MS: a window has one of its own turns in it, as all other time has. */
+#define SAMPLE_NS (DRAIN_MS * 1000000ULL)
+#define PERIOD_NS 500000000ULL
 
+static struct bpf_windows windows;
+static struct bpf_cost before[SOURCE_COUNT]; /* what the counters said when the window began */
 static int stats_fd = -1;
-static uint64_t next_ns;
+static uint64_t period_ns, next_ns, open_ns;
 
-static void read_stats(const struct source *const *sources, int count)
+const struct bpf_windows *bpfstats_windows(void)
 {
-	for (int i = 0; i < count; i++) {
-		struct source_state *state = sources[i]->state;
-		struct bpf_program *program;
+	return &windows;
+}
 
-		if (!state->on || !state->object)
+/* What the kernel has counted of a source's programs since they were loaded. */
+static struct bpf_cost read_stats(struct source_state *state)
+{
+	struct bpf_cost sum = { 0 };
+	struct bpf_program *program;
+
+	if (!state->on || !state->object)
+		return sum;
+	state->recursion_misses = state->skipped = 0;
+	bpf_object__for_each_program(program, state->object) {
+		struct bpf_prog_info info;
+		uint32_t size = sizeof(info);
+		int fd = bpf_program__fd(program);
+
+		memset(&info, 0, sizeof(info));
+		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size))
 			continue;
-		state->sampled_ns = state->sampled_runs = state->recursion_misses = 0;
-		bpf_object__for_each_program(program, state->object) {
-			struct bpf_prog_info info;
-			uint32_t size = sizeof(info);
-			int fd = bpf_program__fd(program);
-
-			memset(&info, 0, sizeof(info));
-			if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size))
-				continue;
-			state->sampled_ns += info.run_time_ns;
-			state->sampled_runs += info.run_cnt;
-			state->recursion_misses += info.recursion_misses;
-		}
-		if (state->recursion_misses)
-			reason_set(state->finds_skipped ? state->notes : state->lost,
-				   "program already running on this CPU", state->recursion_misses);
+		sum.ns += info.run_time_ns;
+		sum.runs += info.run_cnt;
+		state->recursion_misses += info.recursion_misses;
+		if (!state->finds_skipped &&
+		    (!state->begins || !strcmp(bpf_program__name(program), state->begins)))
+			state->skipped += info.recursion_misses;
 	}
+	if (state->skipped)
+		reason_set(state->lost, "program already running on this CPU", state->skipped);
+	if (state->recursion_misses > state->skipped)
+		reason_set(state->notes, "program already running on this CPU",
+			   state->recursion_misses - state->skipped);
+	return sum;
+}
+
+static void add(struct bpf_cost *cost, uint64_t ns, uint64_t runs, uint64_t wall_ns)
+{
+	cost->ns += ns;
+	cost->runs += runs;
+	cost->ns_squared += (double)ns * ns;
+	cost->ns_wall_ns += (double)ns * wall_ns;
+}
+
+static void open_window(const struct source *const *sources, int count)
+{
+	stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	if (stats_fd < 0)
+		return;
+	open_ns = monotonic_ns();
+	for (int i = 0; i < count; i++)
+		before[i] = read_stats(sources[i]->state);
+}
+
+void bpfstats_close(const struct source *const *sources, int count)
+{
+	uint64_t wall_ns = monotonic_ns() - open_ns;
+	uint64_t ns = 0, runs = 0;
+
+	if (stats_fd < 0)
+		return;
+	for (int i = 0; i < count; i++) {
+		struct bpf_cost now = read_stats(sources[i]->state);
+
+		add(&sources[i]->state->cost, now.ns - before[i].ns, now.runs - before[i].runs,
+		    wall_ns);
+		ns += now.ns - before[i].ns;
+		runs += now.runs - before[i].runs;
+	}
+	close(stats_fd);
+	stats_fd = -1;
+	add(&windows.all, ns, runs, wall_ns);
+	windows.count++;
+	windows.wall_ns += wall_ns;
+	windows.wall_ns_squared += (double)wall_ns * wall_ns;
 }
 
 void bpfstats_tick(const struct source *const *sources, int count, uint64_t now_ns)
 {
-	if (!next_ns)
-		next_ns = now_ns + FIRST_NS;
-	if (now_ns < next_ns || emulated_cpus())
+	if (emulated_cpus())
 		return;
-	if (stats_fd < 0) {
-		stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-		next_ns = now_ns + (stats_fd < 0 ? PERIOD_NS : SAMPLE_NS);
-	} else {
-		close(stats_fd);
-		stats_fd = -1;
-		read_stats(sources, count);
-		next_ns = now_ns + PERIOD_NS;
+	if (stats_fd >= 0) {
+		if (now_ns >= open_ns + SAMPLE_NS)
+			bpfstats_close(sources, count);
+		return;
+	}
+	if (now_ns >= period_ns + PERIOD_NS) {
+		period_ns += PERIOD_NS;
+		if (now_ns >= period_ns + PERIOD_NS) /* the first one, or nobody looked for long */
+			period_ns = now_ns;
+		next_ns = period_ns + random() % (PERIOD_NS - SAMPLE_NS);
+	}
+	if (next_ns && now_ns >= next_ns) {
+		next_ns = 0; /* one in each period */
+		open_window(sources, count);
 	}
 }
 
 void bpfstats_stop(const struct source *const *sources, int count)
 {
-	if (stats_fd >= 0)
-		close(stats_fd);
-	stats_fd = -1;
-	read_stats(sources, count);
+	for (int i = 0; i < count; i++)
+		read_stats(sources[i]->state);
 }

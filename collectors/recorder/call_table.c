@@ -95,7 +95,11 @@ const struct call_entry call_table[CALL_TABLE] = {
 	[SYS_mmap] = { CALL_HOW_MMAP, CALL_MMAP, 4, NO, NO, 0 },
 	[SYS_msync] = NOTHING(CALL_MSYNC),
 	[SYS_io_uring_enter] = NOTHING(CALL_IO_URING),
-	[SYS_io_submit] = NOTHING(CALL_AIO),
+	/* may be the only call of a program whose ring the kernel polls */
+	[SYS_io_uring_setup] = NOTHING(CALL_IO_URING),
+	[SYS_io_submit] = { CALL_HOW_SUBMIT, CALL_AIO, NO, NO, NO, 0 },
+	[SYS_io_getevents] = { CALL_HOW_EVENTS, CALL_AIO, NO, NO, NO, 0 },
+	[SYS_io_pgetevents] = { CALL_HOW_EVENTS, CALL_AIO, NO, NO, NO, 0 },
 #ifdef SYS_fchmodat2
 	[SYS_fchmodat2] = PATH_AT(CALL_SETATTR, 0, 1),
 #endif

@@ -2,14 +2,16 @@
 /*
  * The counters source: CPU, memory, pressure and disk counters of the whole system, sampled every bin.
  *
- * No BPF: the kernel's own text files, kept open and read again. Cumulative values are as the kernel gives them
+ * No BPF: the kernel's own text files, kept open and read again, at the borders of phases too. Cumulative values are as the kernel gives them
  * (since boot), in nanoseconds and bytes; only disk.in_flight and the mem.* are momentary. A sample's time is taken
  * just before its file is read. Disk counters are those of the first disk.
  */
+#include "borders.h"
 #include "recorder.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -86,6 +88,8 @@ struct source_file {
 	int fd;
 };
 
+/* sample() is called by the thread that answers at the borders of phases too */
+static pthread_mutex_t sampling = PTHREAD_MUTEX_INITIALIZER;
 static struct source_state state;
 static struct rec_file *file;
 static struct counter_record batch[NAME_COUNT];
@@ -229,6 +233,14 @@ static void sample(void)
 	state.recorded += written;
 }
 
+void counters_border(void)
+{
+	pthread_mutex_lock(&sampling);
+	if (state.on)
+		sample();
+	pthread_mutex_unlock(&sampling);
+}
+
 static void stop(void)
 {
 	rec_file_close(file, &state);
@@ -309,20 +321,28 @@ static int start(const struct options *options)
 	return 0;
 }
 
+static void take_sample(uint64_t now)
+{
+	if (now >= next_ns + bin_ns)
+		reason_add(state.lost, "sample late by more than a bin", (now - next_ns) / bin_ns);
+	pthread_mutex_lock(&sampling);
+	sample();
+	pthread_mutex_unlock(&sampling);
+	next_ns = (now / bin_ns + 1) * bin_ns;
+}
+
 static void drain(bool last)
 {
 	uint64_t now = monotonic_ns();
 
-	if (!last && now < next_ns)
-		return;
-	if (now >= next_ns + bin_ns)
-		reason_add(state.lost, "sample late by more than a bin", (now - next_ns) / bin_ns);
-	sample();
-	next_ns = (now / bin_ns + 1) * bin_ns;
+	if (!last && now >= next_ns)
+		take_sample(now);
 }
 
+/* The last samples end the recording (detach_all() in main.c): there is nothing left to drain. */
 static void detach(void)
 {
+	take_sample(monotonic_ns());
 }
 
 const struct source counters_source = {

@@ -102,21 +102,26 @@ bool features_task_storage(void)
 	return works;
 }
 
-int features_argument(const struct btf *btf, const char *tracepoint, const char *struct_name)
+/* The tracepoint's arguments; NULL: no such tracepoint. The first one is its own data, which programs do not get. */
+static const struct btf_type *arguments_of(const struct btf *btf, const char *tracepoint)
 {
-	const struct btf_type *type, *argument;
+	const struct btf_type *type;
 	char name[128];
 	int id;
 
-	/* The first is the tracepoint's own data, which programs do not get. */
 	snprintf(name, sizeof(name), "btf_trace_%s", tracepoint);
 	id = btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF);
 	type = id > 0 ? btf__type_by_id(btf, id) : NULL; /* typedef of a pointer to a function */
 	type = type ? btf__type_by_id(btf, type->type) : NULL;
 	type = type && btf_is_ptr(type) ? btf__type_by_id(btf, type->type) : NULL;
-	if (!type || !btf_is_func_proto(type))
-		return -1;
-	for (int i = 1; i < btf_vlen(type); i++) {
+	return type && btf_is_func_proto(type) ? type : NULL;
+}
+
+int features_argument(const struct btf *btf, const char *tracepoint, const char *struct_name)
+{
+	const struct btf_type *type = arguments_of(btf, tracepoint), *argument;
+
+	for (int i = 1; type && i < btf_vlen(type); i++) {
 		argument = btf__type_by_id(btf, btf_params(type)[i].type);
 		if (!argument || !btf_is_ptr(argument))
 			continue;
@@ -126,4 +131,14 @@ int features_argument(const struct btf *btf, const char *tracepoint, const char 
 			return i - 1;
 	}
 	return -1;
+}
+
+bool features_pointer(const struct btf *btf, const char *tracepoint, int position)
+{
+	const struct btf_type *type = arguments_of(btf, tracepoint), *argument;
+
+	if (!type || position + 1 >= btf_vlen(type))
+		return false;
+	argument = btf__type_by_id(btf, btf_params(type)[position + 1].type);
+	return argument && btf_is_ptr(argument);
 }

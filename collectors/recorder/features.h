@@ -16,5 +16,7 @@ bool features_task_storage(void);
 struct btf;
 /* Which argument of the tracepoint, counted from 0, points to a struct of this name; -1: none, or no such tracepoint. */
 int features_argument(const struct btf *btf, const char *tracepoint, const char *struct_name);
+/* Is this argument of the tracepoint, counted from 0, a pointer, whatever to? */
+bool features_pointer(const struct btf *btf, const char *tracepoint, int position);
 
 #endif

@@ -32,7 +32,7 @@
 static struct source_state state;
 static struct holds_bpf *skel;
 static struct rec_file *file;
-static uint64_t bin_ns;
+static struct bins bins;
 static bool names_open;
 static int cpus, traced;
 static int sum_fds[SLOTS];
@@ -41,6 +41,8 @@ static struct hold_sum sums[BATCH];
 static struct hold_record records[BATCH];
 static char notes[MAX_REASONS][64]; /* "not traced: …" */
 static int noted;
+
+static void drain_bin(uint64_t bin);
 
 /* Entries of a bin's map; SEEKMETER_HOLD_ENTRIES=N is for machines short of memory, and the test of a full map. */
 static uint32_t sums_entries(void)
@@ -148,10 +150,12 @@ static int load(const struct options *options)
 		return programs_not_opened(&state);
 	if (choose_functions())
 		return -1;
-	skel->rodata->bin_ns = bin_ns;
+	skel->rodata->bin_ns = options->bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
-	struct bpf_map *const slots[SLOTS] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
-					       skel->maps.sums3 };
+	struct bpf_map *const slots[SLOTS] = {
+		skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
+		skel->maps.sums3, skel->maps.sums4, skel->maps.sums5
+	};
 	for (int i = 0; i < SLOTS; i++)
 		if (bpf_map__set_max_entries(slots[i], sums_entries()))
 			return programs_not_sized(&state);
@@ -167,6 +171,7 @@ static int load(const struct options *options)
 
 static void stop(void)
 {
+	bins_end(&bins);
 	rec_file_close(file, &state);
 	file = NULL;
 	if (names_open)
@@ -201,7 +206,6 @@ static int start(const struct options *options)
 {
 	uint64_t unused;
 
-	bin_ns = options->bin_ns;
 	if (load(options))
 		goto fail;
 	file = rec_file_open(options, "hold", bpf_object__btf(skel->obj), "hold_record", NULL);
@@ -229,7 +233,8 @@ static struct hold_record row_of(uint64_t bin, const struct hold_key *key,
 	struct hold_record row;
 
 	memset(&row, 0, sizeof(row)); /* with the padding: it goes to the file */
-	row.bin_ns = bin * bin_ns;
+	row.bin_ns = bins_start_ns(bin);
+	row.length_ns = bins_length_ns(bin);
 	row.lock_id = key->lock;
 	row.kind = key->kind;
 	row.mode = key->mode;
@@ -291,10 +296,16 @@ static void read_counts(void)
 static void drain(bool last)
 {
 	if (!skel->bss->recording && !last) {
-		skel->bss->drained_to = monotonic_ns() / bin_ns;
+		bins = (struct bins){ .turns = skel->bss->turns,
+				      .cuts = &skel->bss->cuts,
+				      .drained_to = &skel->bss->drained_to,
+				      .slots = SLOTS,
+				      .cpus = cpus,
+				      .drain_bin = drain_bin };
+		bins_begin(&bins);
 		__atomic_store_n(&skel->bss->recording, true, __ATOMIC_RELEASE);
 	}
-	bins_drain(skel->bss->turns, cpus, &skel->bss->drained_to, bin_ns, last, drain_bin);
+	bins_drain(&bins, last);
 	read_counts();
 }
 

@@ -87,6 +87,7 @@ static struct source_state *state;
 static struct locks_bpf *skel;
 static struct rec_file *file;
 static uint64_t bin_ns;
+static struct bins bins;
 static int cpus;
 static int sum_fds[LOCK_BIN_SLOTS];
 static struct lock_sample_key keys[BATCH];
@@ -105,6 +106,8 @@ static struct timer {
 } * timers;		 /* by CPU */
 static uint64_t ran_ns;	 /* of all timers */
 static uint64_t next_check_ns;
+
+static void drain_bin(uint64_t bin);
 
 /* The source goes on without samples. */
 static void off(const char *why, int error)
@@ -157,7 +160,8 @@ void lock_samples_prepare(struct locks_bpf *object, const struct options *option
 	bin_ns = options->bin_ns;
 	cpus = libbpf_num_possible_cpus();
 	struct bpf_map *const slots[] = { skel->maps.samples0, skel->maps.samples1,
-					  skel->maps.samples2, skel->maps.samples3 };
+					  skel->maps.samples2, skel->maps.samples3,
+					  skel->maps.samples4, skel->maps.samples5 };
 
 	range_count = 0;
 	optimistic_apart = false;
@@ -277,7 +281,8 @@ static int follow_cpus(bool first)
 int lock_samples_open(struct locks_bpf *object, const struct options *options)
 {
 	struct bpf_map *const slots[] = { object->maps.samples0, object->maps.samples1,
-					  object->maps.samples2, object->maps.samples3 };
+					  object->maps.samples2, object->maps.samples3,
+					  object->maps.samples4, object->maps.samples5 };
 	int err;
 
 	file = rec_file_open(options, "lock_sample", bpf_object__btf(object->obj),
@@ -289,7 +294,13 @@ int lock_samples_open(struct locks_bpf *object, const struct options *options)
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
 		sum_fds[i] = bpf_map__fd(slots[i]);
 	skel = object;
-	skel->bss->samples_drained_to = monotonic_ns() / bin_ns;
+	bins = (struct bins){ .turns = skel->bss->sample_turns,
+			      .cuts = &skel->bss->sample_cuts,
+			      .drained_to = &skel->bss->samples_drained_to,
+			      .slots = LOCK_BIN_SLOTS,
+			      .cpus = cpus,
+			      .drain_bin = drain_bin };
+	bins_begin(&bins);
 	sums = calloc((size_t)BATCH * cpus, sizeof(*sums));
 	timers = calloc(cpus, sizeof(*timers));
 	ran_ns = 0;
@@ -312,12 +323,15 @@ static void take_sums(uint64_t bin, uint32_t count)
 
 	memset(records, 0, sizeof(records)); /* with the padding: it goes to the file */
 	for (uint32_t i = 0; i < count; i++) {
-		records[i].bin_ns = bin * bin_ns;
+		records[i].bin_ns = bins_start_ns(bin);
+		records[i].length_ns = bins_length_ns(bin);
 		records[i].lock_id = keys[i].lock;
 		records[i].period_ns = SAMPLE_PERIOD_NS;
 		records[i].stack_id = keys[i].stack_id;
 		records[i].doing = keys[i].doing;
-		records[i].in_workload = keys[i].in_workload;
+		records[i].in_workload = keys[i].task.in_workload;
+		records[i].waiter = keys[i].task.who;
+		memcpy(records[i].waiter_name, keys[i].task.name, sizeof(records[i].waiter_name));
 		for (int cpu = 0; cpu < cpus; cpu++)
 			records[i].count += sums[(size_t)i * cpus + cpu];
 		if (!stacks_note(stacks, keys[i].stack_id))
@@ -363,8 +377,7 @@ void lock_samples_drain(bool last)
 
 	if (!range_count)
 		return;
-	bins_drain(skel->bss->sample_turns, cpus, &skel->bss->samples_drained_to, bin_ns, last,
-		   drain_bin);
+	bins_drain(&bins, last);
 	if (now >= next_check_ns && !last) {
 		/* The first time showed that timers can be had: what fails now is tried again. */
 		if (follow_cpus(false))
@@ -383,6 +396,7 @@ void lock_samples_detach(void)
 void lock_samples_close(void)
 {
 	lock_samples_detach();
+	bins_end(&bins);
 	rec_file_close(file, state);
 	file = NULL;
 	free(timers);

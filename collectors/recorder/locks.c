@@ -23,19 +23,21 @@
 #define SUMS_ENTRIES	       8192 /* (lock, call path) pairs in one bin */
 #define SUMS_ENTRIES_MANY_CPUS 4096 /* each costs 40 bytes a CPU and bin */
 
-static struct source_state state;
+static struct source_state state = { .begins = "contention_begin" };
 static struct locks_bpf *skel;
 static struct rec_file *file;
-static uint64_t bin_ns;
 static bool names_open;
 static bool
 	stacks_by_switch; /* holders' stacks are those that tasks leave when they are switched out */
 static int cpus;
+static struct bins bins;
 static int sum_fds[LOCK_BIN_SLOTS];
 static struct lock_hot_sums *hot; /* of each slot and CPU, shared with the programs */
 static struct lock_wait_key keys[BATCH];
 static struct lock_wait_sum *sums; /* BATCH x cpus */
 static struct lock_wait_record records[BATCH];
+
+static void drain_bin(uint64_t bin);
 
 /* Entries of a bin's map; SEEKMETER_LOCK_ENTRIES=N is for machines short of memory, and the test of a full map. */
 static uint32_t sums_entries(void)
@@ -65,7 +67,7 @@ static int load(const struct options *options)
 	skel = locks_bpf__open();
 	if (!skel)
 		return programs_not_opened(&state);
-	skel->rodata->bin_ns = bin_ns;
+	skel->rodata->bin_ns = options->bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->cpus = cpus;
 	skel->rodata->object_ways = lock_names_ways();
@@ -74,7 +76,7 @@ static int load(const struct options *options)
 	if (bpf_program__set_autoload(skel->progs.sched_switch, stacks_by_switch))
 		return source_off(&state, "report this", "a program can't be left out");
 	struct bpf_map *const slots[] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
-					  skel->maps.sums3 };
+					  skel->maps.sums3, skel->maps.sums4, skel->maps.sums5 };
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
 		if (bpf_map__set_max_entries(slots[i], sums_entries()))
 			return programs_not_sized(&state);
@@ -95,11 +97,14 @@ static int load(const struct options *options)
 		return source_off(&state, "free some memory", "the sums can't be mapped: %s",
 				  strerror(errno));
 	}
+	if (programs_note_who_we_are(&state, skel->progs.who_we_are))
+		return -1;
 	return programs_watch_workload(&state, options, skel->maps.workload_cgroup);
 }
 
 static void stop(void)
 {
+	bins_end(&bins);
 	rec_file_close(file, &state);
 	file = NULL;
 	if (names_open)
@@ -134,7 +139,6 @@ static int start(const struct options *options)
 {
 	uint64_t unused;
 
-	bin_ns = options->bin_ns;
 	if (load(options))
 		goto fail;
 	sums = calloc((size_t)BATCH * cpus, sizeof(*sums));
@@ -152,7 +156,13 @@ static int start(const struct options *options)
 	}
 	/* Reads kallsyms, a tenth of a second's work, now rather than while events come in. */
 	(void)stacks_symbol(0, &unused);
-	skel->bss->drained_to = monotonic_ns() / bin_ns;
+	bins = (struct bins){ .turns = skel->bss->turns,
+			      .cuts = &skel->bss->cuts,
+			      .drained_to = &skel->bss->drained_to,
+			      .slots = LOCK_BIN_SLOTS,
+			      .cpus = cpus,
+			      .drain_bin = drain_bin };
+	bins_begin(&bins);
 	if (attach()) {
 		programs_not_attached(&state);
 		goto fail;
@@ -177,7 +187,8 @@ static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *k
 	struct lock_wait_record row;
 
 	memset(&row, 0, sizeof(row)); /* with the padding: it goes to the file */
-	row.bin_ns = bin * bin_ns;
+	row.bin_ns = bins_start_ns(bin);
+	row.length_ns = bins_length_ns(bin);
 	row.lock_id = key->lock;
 	row.stack_id = key->stack_id;
 	row.holder_stack_id = key->holder_stack_id;
@@ -190,7 +201,9 @@ static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *k
 	memcpy(row.holder_comm, key->holder_comm, sizeof(row.holder_comm));
 	row.kind = key->kind;
 	row.mode = key->mode;
-	row.in_workload = key->in_workload;
+	row.in_workload = key->waiter.in_workload;
+	row.waiter = key->waiter.who;
+	memcpy(row.waiter_name, key->waiter.name, sizeof(row.waiter_name));
 	for (int i = 0; i < cpus; i++) {
 		row.spin_ns += parts[i].spin_ns;
 		row.sleep_ns += parts[i].sleep_ns;
@@ -241,7 +254,7 @@ static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
 		key.lock = first->lock;
 		key.kind = first->kind;
 		key.mode = first->mode;
-		key.in_workload = first->in_workload;
+		key.waiter = first->waiter;
 		if (key.kind == LOCK_KIND_MUTEX)
 			key.holder_state = key.root_state = LOCK_HOLDER_NOT_SAMPLED;
 		memset(sums, 0, sizeof(*sums) * cpus);
@@ -249,7 +262,8 @@ static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
 			struct lock_hot *part = &of_cpu[j].locks[place];
 
 			if (part->lock != key.lock || part->kind != key.kind ||
-			    part->mode != key.mode || part->in_workload != key.in_workload)
+			    part->mode != key.mode ||
+			    memcmp(&part->waiter, &key.waiter, sizeof(key.waiter)))
 				continue;
 			sums[j] = part->sum;
 			memset(part, 0, sizeof(*part));
@@ -337,7 +351,7 @@ static void read_counts(void)
 
 static void drain(bool last)
 {
-	bins_drain(skel->bss->turns, cpus, &skel->bss->drained_to, bin_ns, last, drain_bin);
+	bins_drain(&bins, last);
 	lock_samples_drain(last);
 	read_counts();
 }

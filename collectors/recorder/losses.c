@@ -4,6 +4,7 @@
  *
  * Rewritten every second by rename, so that after a kill -9 the run still says what it lost until then.
  */
+#include "borders.h"
 #include "recorder.h"
 
 #include <bpf/bpf.h>
@@ -77,6 +78,16 @@ static void write_reasons(FILE *out, const char *key, const struct reason *reaso
 	fputc('}', out);
 }
 
+/* Sums over the sampled windows; %.17g gives a double whole. */
+static void write_cost(FILE *out, const struct bpf_cost *cost)
+{
+	fprintf(out,
+		"\"sampled_runs\":%llu,\"sampled_ns\":%llu,\"sampled_ns_squared\":%.17g,"
+		"\"sampled_ns_wall_ns\":%.17g",
+		(unsigned long long)cost->runs, (unsigned long long)cost->ns, cost->ns_squared,
+		cost->ns_wall_ns);
+}
+
 static void write_source(FILE *out, const struct source *source)
 {
 	const struct source_state *state = source->state;
@@ -87,7 +98,9 @@ static void write_source(FILE *out, const struct source *source)
 	json_string(out, state->why);
 	fputs(",\"remedy\":", out);
 	json_string(out, state->remedy);
-	fprintf(out, ",\"seen\":%llu,\"recorded\":%llu,", (unsigned long long)state->seen,
+	/* Events that skipped programs did not see were there to be seen. */
+	fprintf(out, ",\"seen\":%llu,\"recorded\":%llu,",
+		(unsigned long long)(state->seen + state->skipped),
 		(unsigned long long)state->recorded);
 	write_reasons(out, "lost", state->lost);
 	fputc(',', out);
@@ -95,12 +108,10 @@ static void write_source(FILE *out, const struct source *source)
 	if (state->object)
 		bpf_object__for_each_program(program, state->object)
 			programs += bpf_program__fd(program) >= 0;
-	fprintf(out,
-		",\"bpf\":{\"programs\":%d,\"sampled_runs\":%llu,\"sampled_ns\":%llu,\"recursion_misses\":%llu},"
-		"\"cpu_ns\":%llu}",
-		programs, (unsigned long long)state->sampled_runs,
-		(unsigned long long)state->sampled_ns, (unsigned long long)state->recursion_misses,
-		(unsigned long long)state->drain_ns);
+	fprintf(out, ",\"bpf\":{\"programs\":%d,\"recursion_misses\":%llu,", programs,
+		(unsigned long long)state->recursion_misses);
+	write_cost(out, &state->cost);
+	fprintf(out, "},\"cpu_ns\":%llu}", (unsigned long long)state->drain_ns);
 }
 
 static bool write_file(int dir, const char *name, int flags, const char *text, size_t length)
@@ -124,9 +135,16 @@ static void replace(int dir, const char *text, size_t length)
 	write_file(dir, "losses.json", 0, text, length);
 }
 
-void losses_write(const struct options *options, const struct source *const *sources, int count,
-		  bool complete)
+static uint64_t cpu_ns(const struct rusage *usage)
 {
+	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000000ULL +
+	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000ULL;
+}
+
+void losses_write(const struct options *options, const struct source *const *sources, int count,
+		  const struct recorder_times *times, bool complete)
+{
+	const struct bpf_windows *windows = bpfstats_windows();
 	struct rusage usage;
 	bool first = true;
 	size_t length = 0;
@@ -146,10 +164,17 @@ void losses_write(const struct options *options, const struct source *const *sou
 	}
 	if (getrusage(RUSAGE_SELF, &usage))
 		memset(&usage, 0, sizeof(usage));
-	fprintf(out, "},\"recorder\":{\"cpu_ns\":%llu,\"max_rss_bytes\":%llu},\"complete\":%s}\n",
-		(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000ULL +
-			(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000ULL,
-		(unsigned long long)usage.ru_maxrss * 1024, complete ? "true" : "false");
+	fprintf(out,
+		"},\"recorder\":{\"cpu_ns\":%llu,\"start_cpu_ns\":%llu,\"max_rss_bytes\":%llu,"
+		"\"until_ns\":%llu,\"bpf\":{\"windows\":%llu,\"wall_ns\":%llu,\"wall_ns_squared\":%.17g,",
+		(unsigned long long)cpu_ns(&usage), (unsigned long long)times->start_cpu_ns,
+		(unsigned long long)usage.ru_maxrss * 1024, (unsigned long long)times->until_ns,
+		(unsigned long long)windows->count, (unsigned long long)windows->wall_ns,
+		windows->wall_ns_squared);
+	write_cost(out, &windows->all);
+	fprintf(out, "}},\"borders\":{\"made\":%llu,\"refused\":%llu},\"complete\":%s}\n",
+		(unsigned long long)borders_made(), (unsigned long long)borders_refused(),
+		complete ? "true" : "false");
 	if (fclose(out) == 0)
 		replace(options->out_fd, text, length);
 	free(text);

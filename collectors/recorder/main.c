@@ -2,13 +2,14 @@
 /*
  * The recorder: loads the sources, empties their buffers until told to stop, leaves whole tables behind.
  *
- *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR] [--target-path DIR] [--bin-ms N]
- *            [--collect a,b] (default: all but holds)
+ *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
+ *            [--collect a,b] (default: all but holds) [--borders SOCKET [--owner UID]]
  *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
  *
  * A line "target MAJOR:MINOR" on standard input: the file system under test has that number from here on, and
  * {"retargeted":true} is printed: what is done from then on is counted so.
- * It prints one JSON line when everything is attached ({"ready": true, …}) and one when it is done. It stops at
+ * It prints one JSON line when everything is attached ({"ready": true, …}: recorded is from its monotonic_ns on) and
+ * one when it is done ({"stopped": true, …}: until its monotonic_ns). It stops at
  * SIGTERM, SIGINT, or the end of standard input (whoever started it is gone); all BPF programs end with
  * the process, so even kill -9 leaves nothing behind in the kernel. Exit: 0, or 1 if nothing could be recorded.
  */
@@ -29,6 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bins.h"
+#include "borders.h"
 #include "lock_names.h"
 #include "refusal.h"
 
@@ -161,7 +164,7 @@ static bool hear(void)
 	return true;
 }
 
-static void record(const struct options *options)
+static void record(const struct options *options, struct recorder_times *times)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
 	uint64_t losses_ns = 0;
@@ -172,13 +175,31 @@ static void record(const struct options *options)
 		drain_all(false);
 		bpfstats_tick(sources, SOURCE_COUNT, now);
 		if (now - losses_ns > LOSSES_EVERY_NS) {
-			losses_write(options, sources, SOURCE_COUNT, false);
+			times->until_ns = now;
+			losses_write(options, sources, SOURCE_COUNT, times, false);
 			losses_ns = now;
 		}
 		/* Sleep, and notice the end of whoever started us. */
 		if (poll(&input, 1, DRAIN_MS) > 0 && !hear())
 			stopping = 1;
 	}
+}
+
+/*
+ * Ends the recording. Returns when: everything was recorded until then. The counters' last samples come first, while
+ * all else records still, as their first ones came last: what the disk counted between them is in the tables too.
+ */
+static uint64_t detach_all(void)
+{
+	uint64_t end_ns;
+
+	if (counters_source.state->on)
+		counters_source.detach();
+	end_ns = monotonic_ns();
+	for (int i = 0; i < SOURCE_COUNT; i++)
+		if (sources[i] != &counters_source && sources[i]->state->on && sources[i]->detach)
+			sources[i]->detach();
+	return end_ns;
 }
 
 /* Sources want a directory for their tables; a probe's is thrown away. */
@@ -206,6 +227,25 @@ static void remove_probe_dir(const struct options *options, const char *path)
 		closedir(dir);
 	if (rmdir(path))
 		fail(path, strerror(errno));
+}
+
+/* What was seen while other sources were being attached is left out, or in time bins of its own. Returns from when on. */
+static uint64_t begin(void)
+{
+	uint64_t begin_ns;
+	bool later;
+
+	for (int i = 0; i < SOURCE_COUNT; i++)
+		if (sources[i]->state->on && sources[i]->begin)
+			sources[i]->begin();
+	begin_ns = bins_cut(0, &later);
+
+	/* Where it can't be cut, the first bin reaches back to before the start. */
+	if (!begin_ns)
+		return monotonic_ns();
+	while (monotonic_ns() < begin_ns)
+		;
+	return begin_ns;
 }
 
 static void catch_signals(void)
@@ -247,12 +287,14 @@ int main(int argc, char **argv)
 	struct options options = { .out_fd = -1, .cgroup_fd = -1, .bin_ns = 100 * NS_PER_MS };
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 	char probe_dir[] = "/tmp/seekmeter-probe-XXXXXX";
+	struct recorder_times times = { 0 };
 	uint64_t ready_ns = 0;
 	int on = 0;
 
 	if (options_parse(argc, argv, &options))
 		return 2;
 	verbose = options.verbose;
+	bins_set_length(options.bin_ns);
 	come_first();
 	libbpf_set_print(hear_libbpf);
 	catch_signals();
@@ -268,7 +310,7 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < SOURCE_COUNT; i++) {
 		/* The last source has its first samples when it starts: they belong to the recorded time. */
-		ready_ns = monotonic_ns();
+		ready_ns = i == SOURCE_COUNT - 1 && !options.probe ? begin() : monotonic_ns();
 		refusal_forget();
 		if (sources[i]->state->wanted && sources[i]->start(&options) == 0)
 			on++;
@@ -276,13 +318,17 @@ int main(int argc, char **argv)
 	/* What came in while other sources were being attached; and holds begins with it. */
 	if (!options.probe)
 		drain_all(false);
+	if (!options.probe && borders_open(&options))
+		return 1;
 	announce(options.probe ? "probed" : "ready", ready_ns);
 	if (!options.probe) {
+		/* The thread of the borders has done nothing yet. */
+		times.start_cpu_ns = thread_cpu_ns();
 		if (on)
-			record(&options);
-		for (int i = 0; i < SOURCE_COUNT; i++)
-			if (sources[i]->state->on && sources[i]->detach)
-				sources[i]->detach();
+			record(&options, &times);
+		borders_close();
+		bpfstats_close(sources, SOURCE_COUNT);
+		times.until_ns = detach_all();
 		/*
 		 * A program that was already running when it was detached may still be adding: the barrier
 		 * waits for all of them (synchronize_rcu()). A kernel that has none leaves that gap of microseconds.
@@ -291,8 +337,8 @@ int main(int argc, char **argv)
 			fprintf(stderr, "recorder: membarrier: %s\n", strerror(errno));
 		drain_all(true);
 		bpfstats_stop(sources, SOURCE_COUNT);
-		losses_write(&options, sources, SOURCE_COUNT, true);
-		announce("stopped", monotonic_ns());
+		losses_write(&options, sources, SOURCE_COUNT, &times, true);
+		announce("stopped", times.until_ns);
 	}
 	for (int i = SOURCE_COUNT - 1; i >= 0; i--)
 		if (sources[i]->state->on)

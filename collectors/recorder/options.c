@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define NS_PER_MS	1000000ULL
 #define DEFAULT_SOURCES "block,locks,calls,counters"
@@ -82,6 +83,23 @@ static int add_disk(struct options *options, const char *name)
 	return 0;
 }
 
+/* The first one given is the target; others come where a device that is watched has several file systems. */
+static int add_target(struct options *options, const char *text)
+{
+	unsigned int major, minor;
+
+	if (sscanf(text, "%u:%u", &major, &minor) != 2)
+		return fail(text, "not MAJOR:MINOR");
+	if (!options->target_dev) {
+		options->target_dev = major << 20 | minor;
+		return 0;
+	}
+	if (options->more_target_count == MAX_TARGETS - 1)
+		return fail(text, "too many file systems; at most 256");
+	options->more_targets[options->more_target_count++] = major << 20 | minor;
+	return 0;
+}
+
 static int choose_sources(const char *list)
 {
 	char *copy = strdup(list), *rest = copy, *name;
@@ -106,16 +124,19 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "out", required_argument, NULL, 'o' },
 		{ "disk", required_argument, NULL, 'd' },
 		{ "cgroup", required_argument, NULL, 'g' },
+		{ "memory-cgroup", required_argument, NULL, 'y' },
 		{ "target-dev", required_argument, NULL, 't' },
 		{ "target-path", required_argument, NULL, 'm' },
 		{ "bin-ms", required_argument, NULL, 'b' },
 		{ "collect", required_argument, NULL, 'c' },
+		{ "borders", required_argument, NULL, 'r' },
+		{ "owner", required_argument, NULL, 'u' },
 		{ "probe", no_argument, NULL, 'p' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ 0 },
 	};
 	const char *collect = NULL;
-	unsigned int major, minor;
+	struct stat status;
 	char *end;
 	int word;
 
@@ -135,10 +156,14 @@ int options_parse(int argc, char **argv, struct options *options)
 			if (options->cgroup_fd < 0)
 				return fail(optarg, strerror(errno));
 			break;
+		case 'y':
+			if (stat(optarg, &status))
+				return fail(optarg, strerror(errno));
+			options->memory_cgroup_id = status.st_ino;
+			break;
 		case 't':
-			if (sscanf(optarg, "%u:%u", &major, &minor) != 2)
-				return fail(optarg, "not MAJOR:MINOR");
-			options->target_dev = major << 20 | minor;
+			if (add_target(options, optarg))
+				return -1;
 			break;
 		case 'm':
 			options->target_path = optarg;
@@ -152,6 +177,14 @@ int options_parse(int argc, char **argv, struct options *options)
 			break;
 		case 'c':
 			collect = optarg;
+			break;
+		case 'r':
+			options->borders = optarg;
+			break;
+		case 'u':
+			options->owner = strtoul(optarg, &end, 10);
+			if (*end || end == optarg)
+				return fail(optarg, "not a user's number");
 			break;
 		case 'p':
 			options->probe = true;

@@ -68,6 +68,15 @@ int programs_not_attached(struct source_state *state)
 	return refused(state);
 }
 
+int programs_note_who_we_are(struct source_state *state, const struct bpf_program *program)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, nothing);
+
+	if (!bpf_prog_test_run_opts(bpf_program__fd(program), &nothing))
+		return 0;
+	return source_off(state, "report this", "who we are can't be noted: %s", strerror(errno));
+}
+
 int programs_watch_workload(struct source_state *state, const struct options *options,
 			    const struct bpf_map *map)
 {

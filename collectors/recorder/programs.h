@@ -9,6 +9,7 @@
 #include "recorder.h"
 
 struct bpf_map;
+struct bpf_program;
 
 /* How many CPUs the machine can have; at most BIN_CPUS. */
 int programs_cpus(struct source_state *state);
@@ -21,5 +22,7 @@ int programs_not_attached(struct source_state *state);
 /* Puts the workload's cgroup, if there is one, into the map in which the programs look. */
 int programs_watch_workload(struct source_state *state, const struct options *options,
 			    const struct bpf_map *map);
+/* Runs the program of bpf/tasks.h that notes our own processes' numbers, the kernel's own (not our namespace's). */
+int programs_note_who_we_are(struct source_state *state, const struct bpf_program *program);
 
 #endif

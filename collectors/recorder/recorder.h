@@ -19,6 +19,7 @@ struct btf;
 
 #define DRAIN_MS    20
 #define MAX_DEVS    4
+#define MAX_TARGETS 256 /* file systems under test */
 #define MAX_REASONS 32
 
 /* One disk whose requests are recorded. */
@@ -34,12 +35,18 @@ struct options {
 	int out_fd; /* directory the tables go to */
 	struct disk disks[MAX_DEVS];
 	int disk_count;
-	int cgroup_fd;	     /* cgroup2 directory of the workload; -1: everything is the workload */
+	int cgroup_fd; /* cgroup2 directory of the workload; -1: everything is the workload */
+	/* Inode of the directory that the workload's memory is charged to; 0: none of its own, or nobody asks. */
+	uint64_t memory_cgroup_id;
 	uint64_t bin_ns;     /* length of a time bin */
 	bool probe;	     /* load and attach to see whether it works; nothing is kept */
 	uint32_t target_dev; /* st_dev of the file system under test, kernel encoding; 0: none */
+	uint32_t more_targets[MAX_TARGETS - 1]; /* the same of others, where several are meant */
+	int more_target_count;
 	const char
 		*target_path; /* where it will be mounted; NULL: it is, and mountinfo says where */
+	const char *borders;  /* the socket to answer at, see borders.c; NULL: none */
+	uint32_t owner;	      /* the user whose processes may ask there, beside root */
 	bool verbose;
 };
 
@@ -47,6 +54,22 @@ struct options {
 struct reason {
 	const char *name;
 	uint64_t count;
+};
+
+/*
+ * What the kernel counted of BPF programs in the sampled windows together. The squares, and the products with the
+ * windows' lengths, give the interval in which the mean lies (a ratio of sums over windows).
+ */
+struct bpf_cost {
+	uint64_t runs, ns;
+	double ns_squared, ns_wall_ns;
+};
+
+/* The sampled windows themselves, and all sources together in them. */
+struct bpf_windows {
+	uint64_t count, wall_ns;
+	double wall_ns_squared;
+	struct bpf_cost all;
 };
 
 struct source;
@@ -65,12 +88,17 @@ struct source_state {
 	 * finds out and counts under other reasons, so that the skips themselves are no losses.
 	 */
 	bool finds_skipped;
-	uint64_t sampled_ns, sampled_runs, recursion_misses; /* filled by bpfstats.c */
-	uint64_t drain_ns; /* CPU time of this process spent for this source */
+	/* The only program whose skips lose an event; what another one skips is counted as an end not seen. NULL: all. */
+	const char *begins;
+	struct bpf_cost cost;	   /* filled by bpfstats.c, as are the misses and skips */
+	uint64_t recursion_misses; /* of all runs, not only of those in the sampled windows */
+	uint64_t skipped;	   /* of these the events that nobody saw */
+	uint64_t drain_ns;	   /* CPU time of this process spent for this source */
 };
 
 /*
  * start: open, load and attach; 0, or -1 with why and remedy filled (nothing is left attached then).
+ * begin: all sources are started, and from here on buffers are emptied; NULL: it loses nothing until then.
  * drain: empty the buffers; `last` is the final call, after detach.
  * retarget: from here on this is the device number of the file system under test; NULL: it does not care.
  * detach: stop events; the buffers stay readable.
@@ -79,6 +107,7 @@ struct source_state {
 struct source {
 	const char *name;
 	int (*start)(const struct options *options);
+	void (*begin)(void);
 	void (*drain)(bool last);
 	void (*retarget)(uint32_t dev);
 	void (*detach)(void);
@@ -153,14 +182,24 @@ void stacks_each_function(void (*each)(const char *name, uint64_t begin, uint64_
 void stacks_flush(void);
 void stacks_close(void);
 
+/* What losses.json says of the recorder itself. */
+struct recorder_times {
+	uint64_t until_ns;     /* all until then is in the tables, but for bins not yet over */
+	uint64_t start_cpu_ns; /* CPU time that it had used when it began to record */
+};
+
 /* losses.c: writes losses.json, new file then rename, so a reader never sees half of it. */
 void losses_write(const struct options *options, const struct source *const *sources, int count,
-		  bool complete);
+		  const struct recorder_times *times, bool complete);
 void json_string(FILE *out, const char *text);
 
 /* bpfstats.c: what the kernel spends in our programs, sampled (kernel.bpf_stats_enabled costs time itself). */
 void bpfstats_tick(const struct source *const *sources, int count, uint64_t now_ns);
+/* Closes a window that is open. To be called while everything is attached still: it counts until then. */
+void bpfstats_close(const struct source *const *sources, int count);
+/* Reads what is counted outside of windows too, for the last time. */
 void bpfstats_stop(const struct source *const *sources, int count);
+const struct bpf_windows *bpfstats_windows(void);
 
 /*
  * Whether CPUs are emulated (SEEKMETER_EMULATED_CPUS=1, set by a session for its guest). Switching a busy hook of the kernel

@@ -28,6 +28,7 @@ BLOCK: Sequence[Field] = (
     ("insert_ns", "Q", "u64", 1, None),
     ("issue_ns", "Q", "u64", 1, None),
     ("complete_ns", "Q", "u64", 1, None),
+    ("end_by_ns", "Q", "u64", 1, None),
     ("sector", "Q", "u64", 1, None),
     ("ino", "Q", "u64", 1, None),
     ("bytes", "I", "u32", 1, None),
@@ -43,6 +44,13 @@ BLOCK: Sequence[Field] = (
     ("in_workload", "B", "u8", 1, None),
     ("queue_source", "B", "u8", 1, "block_queue_source"),
     ("comm", "16s", "char", 16, None),
+)
+OLD_BLOCK = tuple(column for column in BLOCK if column[0] != "end_by_ns")  # before ends had bounds
+NEW_BLOCK = (  # since it is told who submitted a request, and to which file system
+    *BLOCK,
+    ("sb_dev", "I", "u32", 1, None),
+    ("submitter", "B", "u8", 1, "block_submitter"),
+    ("charged", "B", "u8", 1, "block_charged"),
 )
 TRACED_BLOCK = (  # as the reader of block traces writes it
     *BLOCK,
@@ -82,6 +90,12 @@ LOCK_WAIT: Sequence[Field] = (
     ("holder_comm", "16s", "char", 16, None),
 )
 OLD_LOCK_WAIT = LOCK_WAIT[:12]  # before holders were looked at
+NEW_LOCK_WAIT = (  # since it is told who waited, and bins are cut
+    *LOCK_WAIT,
+    ("length_ns", "Q", "u64", 1, None),
+    ("waiter", "B", "u8", 1, "lock_waiter"),
+    ("waiter_name", "24s", "char", 24, None),
+)
 LOCK_SAMPLE: Sequence[Field] = (
     ("bin_ns", "Q", "u64", 1, None),
     ("lock_id", "Q", "u64", 1, None),
@@ -114,6 +128,7 @@ CALL: Sequence[Field] = (
     ("target", "B", "u8", 1, "call_target"),
     ("hist", "256I", "u32", 256, None),
 )
+NEW_CALL = (*CALL, ("length_ns", "Q", "u64", 1, None))
 COUNTER: Sequence[Field] = (
     ("t_ns", "Q", "u64", 1, None),
     ("value", "q", "i64", 1, None),
@@ -162,6 +177,10 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
     "block_class": dict(enumerate(["unknown", "data", "metadata", "journal"])),
     "block_flag": {1: "sync", 2: "meta", 4: "fua", 8: "preflush", 16: "ahead", 32: "prio"},
     "block_queue_source": {0: "bio", 1: "request"},
+    "block_submitter": dict(
+        enumerate(["unknown", "workload", "kernel_thread", "upper_device", "recorder", "other"])
+    ),
+    "block_charged": dict(enumerate(["unknown", "workload", "other"])),
     "lock_kind": dict(
         enumerate(["spinlock", "rwlock", "mutex", "rwsem", "percpu_rwsem", "rtmutex", "semaphore", "unknown"])
     ),
@@ -171,9 +190,15 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
             ["unknown", "not_sampled", "nobody", "readers", "running", "runnable", "io", "lock", "sleeping"]
         )
     ),
+    "lock_waiter": dict(enumerate(["workload", "kernel_thread", "interrupt", "recorder", "other"])),
     "lock_doing": dict(enumerate(["spin_seen", "spin_unseen", "holding"])),
     "call_name": dict(
-        enumerate(["read", "write", "fsync", "openat", "unlinkat", "getdents64", "newfstatat"])
+        enumerate(
+            [
+                *("read", "write", "fsync", "openat", "unlinkat", "getdents64", "newfstatat", "mmap", "copy"),
+                *("io_uring", "aio", "uring_read", "uring_write", "aio_read", "aio_write"),
+            ]
+        )
     ),
     "call_target": dict(enumerate(["target", "elsewhere", "unknown"])),
     "counter_name": dict(enumerate(COUNTERS)),
@@ -188,6 +213,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "comm": b"worker",
         "pid": 100,
         "tgid": 100,
+        "charged": "unknown",
     },
     "plug": {"comm": b""},
     "lock_wait": {
@@ -198,6 +224,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "count": 1,
         "in_workload": 1,
         "holder_comm": b"",
+        "waiter": "workload",
+        "waiter_name": b"",
     },
     "lock_sample": {"count": 1, "period_ns": 1_000_000, "stack_id": -1, "in_workload": 1},
     "hold": {"kind": "mutex", "mode": "excl", "in_workload": 1},
@@ -246,6 +274,12 @@ def rec_bytes(table: str, rows: Iterable[Mapping[str, Any]], fields: Sequence[Fi
     rows = list(rows)
     if table == "block" and any("get_request_ns" in row for row in rows):
         fields = TRACED_BLOCK
+    if table == "block" and any("submitter" in row for row in rows):
+        fields = NEW_BLOCK
+    if table == "lock_wait" and any("waiter" in row for row in rows):
+        fields = NEW_LOCK_WAIT
+    if table == "call" and any("length_ns" in row for row in rows):
+        fields = NEW_CALL
     packer, described = layout(fields, 128 if table == "block" else None)
     enums = {e: {str(n): w for n, w in ENUMS[e].items()} for *_, e in fields if e}
     header = {
@@ -353,6 +387,29 @@ def run_json(seconds: float = 10.0) -> dict[str, Any]:
     }
 
 
+WINDOWS_NS = [20_000_000 + 10_000 * (i % 3) for i in range(20)]  # in which BPF programs were timed
+
+
+def bpf_sums(windows_ns: Sequence[int], times_ns: Sequence[int], runs: int) -> dict[str, Any]:
+    """What the recorder says of BPF programs that took so long in each window."""
+    return {
+        "sampled_runs": runs,
+        "sampled_ns": sum(times_ns),
+        "sampled_ns_squared": float(sum(ns * ns for ns in times_ns)),
+        "sampled_ns_wall_ns": float(sum(ns * wall for ns, wall in zip(times_ns, windows_ns, strict=True))),
+    }
+
+
+def bpf_windows(windows_ns: Sequence[int], times_ns: Sequence[int], runs: int) -> dict[str, Any]:
+    """What it says of the windows themselves, with the times of all programs in each."""
+    return {
+        "windows": len(windows_ns),
+        "wall_ns": sum(windows_ns),
+        "wall_ns_squared": float(sum(wall * wall for wall in windows_ns)),
+        **bpf_sums(windows_ns, times_ns, runs),
+    }
+
+
 def collector(seen: int = 0, **more: Any) -> dict[str, Any]:
     """One collector's entry in losses.json: nothing lost, unless told."""
     entry: dict[str, Any] = {
@@ -363,7 +420,7 @@ def collector(seen: int = 0, **more: Any) -> dict[str, Any]:
         "recorded": seen,
         "lost": {"ring full": 0},
         "notes": {},
-        "bpf": {"programs": 2, "run_count": 2 * seen, "sampled_runs": 1000, "sampled_ns": 110_000},
+        "bpf": {"programs": 2, "recursion_misses": 0, **bpf_sums(WINDOWS_NS, [5000, 6000] * 10, 1000)},
         "cpu_ns": 12_000_000,
     }
     entry.update(more)
@@ -407,9 +464,14 @@ class Spec:
                     "block": collector(len(self.block)),
                     "locks": collector(sum(int(r.get("count", 1)) for r in self.lock_wait)),
                     "calls": collector(sum(int(r.get("count", 1)) for r in self.call)),
-                    "counters": collector(len(self.counter), bpf={}),
+                    "counters": collector(len(self.counter), bpf={"programs": 0, **bpf_sums([], [], 0)}),
                 },
-                "recorder": {"cpu_ns": 40_000_000, "poll_count": 100},
+                "recorder": {
+                    "cpu_ns": 50_000_000,
+                    "start_cpu_ns": 10_000_000,
+                    "max_rss_bytes": 10 << 20,
+                    "bpf": bpf_windows(WINDOWS_NS, [15_000, 18_000] * 10, 3000),
+                },
                 "complete": True,
             }
         (path / "run.json").write_text(json.dumps(self.run, indent=1))

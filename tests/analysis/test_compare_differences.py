@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from scipy import stats
 
 from analysis.measures.compared import LETTERS, Compared, load_compared
 from analysis.measures.compared_differences import sides
-from analysis.measures.statistics import difference_interval, mean_ci, ratio_interval
-from analysis.reports.compare_differences import CSV_COLUMNS, as_csv, table_section
+from analysis.measures.statistics import Mean, difference_interval, mean_ci, ratio_interval
+from analysis.reports.compare_brief import FULL
+from analysis.reports.compare_differences import CSV_COLUMNS, SHOW, _value, as_csv, table_section
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, request, run_json
-from tests.analysis.test_compare import good_compare, section
+from tests.analysis.test_compare import compare, good_compare, section
 
 SECOND = 1_000_000_000
 TCG = {"by": "virtme-ng 1.42", "accel": "tcg", "qemu": "QEMU emulator version 7.2.22"}
@@ -58,16 +60,10 @@ samples = st.lists(st.integers(10, 10_000).map(lambda n: n / 10), min_size=2, ma
 def test_the_interval_of_a_difference_is_welchs(a: list[float], b: list[float]) -> None:
     va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
     assume(va + vb > 1e-6)
-    exact = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    assume(abs(exact - round(exact)) > 1e-6 or min(va, vb) == 0)
-    half = stats.t.ppf(0.975, np.floor(exact + 1e-9)) * np.sqrt(va + vb)
     found = difference_interval(mean_ci(a), mean_ci(b))  # type: ignore[arg-type]
     assert found is not None
-    middle = np.mean(b) - np.mean(a)
-    assert (found.low, found.high) == pytest.approx((middle - half, middle + half), rel=1e-4, abs=1e-4)
-    # never narrower than with the fractional freedom
     proper = stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
-    assert found.low <= proper.low + 1e-4 and found.high >= proper.high - 1e-4
+    assert (found.low, found.high) == pytest.approx((proper.low, proper.high), rel=1e-4, abs=1e-4)
 
 
 @settings(deadline=None)
@@ -131,7 +127,8 @@ def test_values_and_intervals_by_numpy(tmp_path: Path) -> None:
         assert float(row["half_width_95"]) == pytest.approx(half, rel=1e-4)
     assert float(b["difference"]) == -695 and float(b["ratio"]) == pytest.approx(315 / 1010)
     va, vb = np.var(ext3, ddof=1) / 3, np.var(xfs, ddof=1) / 2
-    half = stats.t.ppf(0.975, 1) * np.sqrt(va + vb)  # 1.3 degrees of freedom, rounded down
+    freedom = (va + vb) ** 2 / (va**2 / 2 + vb**2)  # 1.3, by Welch
+    half = stats.t.ppf(0.975, freedom) * np.sqrt(va + vb)
     assert float(b["difference_low_95"]) == pytest.approx(-695 - half, rel=1e-4)
     assert float(b["difference_high_95"]) == pytest.approx(-695 + half, rel=1e-4)
     # 315 +-191 and 1010 +-25 are apart; the bytes, 4096 times that, too
@@ -253,3 +250,69 @@ def test_a_lossy_source_is_marked(tmp_path: Path) -> None:
     assert rows["workload", "s", "B"]["lost_events"] == "0"
     cells = [row[0] for table in table_section(runs, ["", ""]).tables for row in table.rows]
     assert "disk write: requests *" in cells and "workload" in cells
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "half", "shown"),
+    [
+        ("B", 1.13e9, 10.8e6, "1.13 +-0.0108 GB"),
+        ("B", 24.6e6, 0, "24.6 +-0 MB"),
+        ("ns", 2.99e6, 38e6, "2.99 +-38.0 ms"),
+        ("ns", 467e6, 5.93e9, "0.467 +-5.93 s"),
+        ("ns", 181e6, 846e3, "181 +-0.846 ms"),
+        ("s", 1.64, 0.07, "1.64 +-0.07 s"),
+        ("MB/s", 172, 124, "172 +-124"),
+        ("/s", 2_500_000, 900, "2.50 +-0.000900 M"),
+        ("share", 0.1, 0.02, "10.0 +-2.0"),
+        ("", 59, 0, "59 +-0"),
+    ],
+)
+def test_a_mean_and_its_half_are_in_one_unit(unit: str, value: float, half: float, shown: str) -> None:
+    assert _value(Mean(value, half, 3), SHOW[unit]) == shown
+
+
+@pytest.mark.usefixtures("words_only")
+def test_repetitions_stay_one_column_in_every_table(tmp_path: Path) -> None:
+    specs = [
+        run_of(fs, requests + i, 1000) for fs, requests in (("ext3", 1000), ("xfs", 250)) for i in range(3)
+    ]
+    paths = [spec.write(tmp_path / f"r{i}") for i, spec in enumerate(specs)]
+    found = good_compare(tmp_path / "out", *paths)
+    full = (tmp_path / "out" / FULL).read_text("utf-8")
+    heads = [line.split() for line in full.splitlines() if re.search(r"\bn=3\b", line)]
+    columns = {word for line in heads for word in line if re.fullmatch(r"[A-F](\+[A-F])*", word)}
+    assert columns == {"A+B+C", "D+E+F"}
+    assert not re.search(r"\bB/A\b|\bD/A\b", full)
+    # 1000, 1001, 1002 against 250, 251, 252: t(0.975, 2) s / sqrt 3 = 4.303 * 1 / 1.732
+    lines = [" ".join(line.split()) for line in full.splitlines()]
+    assert any(line.endswith("1,001 +-2.48 251 +-2.48 0.25!") for line in lines)
+    # what differs is in both, what does not in the full text alone, and one line says how much
+    assert len(found.splitlines()) < len(full.splitlines())
+    latency = section(found, "REQUEST LATENCY").split()
+    assert " ".join(latency).endswith(f"more figures do not differ by the rule; {FULL} has them")
+    assert "write" not in latency and "write" in section(full, "REQUEST LATENCY").split()
+
+
+@pytest.mark.usefixtures("words_only")
+def test_the_mark_is_explained_where_it_stands_and_contradicts_nothing(tmp_path: Path) -> None:
+    """On the terminal, which shows no definitions, and in the text."""
+    specs = [run_of("ext3", 1000), run_of("ext3", 1001), run_of("xfs", 250, 1000), run_of("xfs", 251, 1000)]
+    paths = [spec.write(tmp_path / f"r{i}") for i, spec in enumerate(specs)]
+    done = compare(f"--out={tmp_path / 'out'}", *paths)
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    said = re.search(r"!: differs by the rule; (\d+) of (\d+) figures do", words)
+    assert said is not None and int(said[1]) > 3
+    assert f"C+D against A+B: {said[1]} of {said[2]} figures differ by the rule: " in words
+    assert "nothing is called a difference" not in words
+    runs = [load_compared(letter, path) for letter, path in zip(LETTERS, paths, strict=False)]
+    differing = [row for row in csv.DictReader(io.StringIO(as_csv(runs))) if row["verdict"] == "they differ"]
+    assert len(differing) == int(said[1])
+
+
+@pytest.mark.usefixtures("words_only")
+def test_single_observations_lose_no_row(tmp_path: Path) -> None:
+    paths = [run_of(fs, 1000).write(tmp_path / fs) for fs in ("ext3", "xfs")]
+    found = good_compare(tmp_path / "out", *paths)
+    assert not (tmp_path / "out" / FULL).exists()
+    assert "do not differ" not in found

@@ -554,6 +554,7 @@ def test_spinning_unseen_stands_on_lines_of_its_own(tmp_path: Path) -> None:
     }
     for letter, one in zip("ABCD", runs, strict=True):
         one.wait("spinlock", "a.lock", SECOND, 0)
+        one.spec.run["words"] = {"ARGS": letter}  # no repetitions
         one.spec.write(tmp_path / letter)
         (tmp_path / letter / "raw" / "recorder" / "lock_sample.rec").unlink(missing_ok=True)
         if letter in recorded:
@@ -561,8 +562,8 @@ def test_spinning_unseen_stands_on_lines_of_its_own(tmp_path: Path) -> None:
     found = section([load_compared(letter, tmp_path / letter) for letter in "ABCD"], "Spin share by lock")
     shown = cells(found.tables[0])
     assert shown["all locks"] == ["5.0"] * 4  # never added silently
-    assert shown["unseen, estimated"] == ["-", "2.0", "-", "0.0"]  # 400 ms of 20 s
-    assert shown["all, with the unseen, estimated"] == ["-", "7.0", "-", "5.0"]
+    assert shown["unseen, by samples: at least"] == ["-", "2.0", "-", "0.0"]  # 400 ms of 20 s
+    assert not any("with the unseen" in name for name in shown)  # what samples show is never added
     low, high = stats.chi2.ppf(0.025, 800) / 2 / 20_000 * 100, stats.chi2.ppf(0.975, 802) / 2 / 20_000 * 100
     assert any(
         f"B: unseen: 400 samples, 95 % interval {low:.1f}..{high:.1f} %" in note for note in found.notes
@@ -582,7 +583,7 @@ def test_hostile_names_in_all_of_it(tmp_path: Path) -> None:
         one.spec.write(tmp_path / name)
     done = compare(f"--out={tmp_path / 'out'}", tmp_path / "a", tmp_path / "b")
     assert (done.returncode, done.stderr) == (0, "")
-    found = (tmp_path / "out" / "compare.txt").read_text("ascii")
+    found = (tmp_path / "out" / "compare.txt").read_text("utf-8")
     assert "\x1b" not in found and max(map(len, found.splitlines())) <= 80
     page = (tmp_path / "out" / "compare.html").read_text("utf-8")
     assert "<b>" not in page and page.count('<img alt="Heat map of locks') == 1
@@ -604,6 +605,19 @@ def test_sixteen_runs_fit_and_all_their_columns_are_there(tmp_path: Path) -> Non
     assert [letter for head in heads for letter in head] == list(LETTERS)
     assert sum("64 thr" in line for line in lines) >= 2
     assert len(section(loaded, "Growth with threads").tables) == 4
+
+
+def test_the_next_lock_of_repetitions_is_that_of_their_sum(tmp_path: Path) -> None:
+    """Each alone would have another first lock: a 5 and 1, b 3 and 4."""
+    runs = [made("ext3", ops=10) for _ in range(2)]
+    for one, waits in zip(runs, ((5, 3), (1, 4)), strict=True):
+        for name, tenths in zip("ab", waits, strict=True):
+            one.wait("mutex", name, 0, tenths * 10**8)
+    (table,) = section(load(tmp_path, runs), "Which lock next").tables
+    assert [list(row[:4]) for row in table.rows] == [
+        ["A+B", "1", "mutex b", "53.8"],
+        ["", "2", "mutex a", "46.2"],
+    ]
 
 
 def test_headings_of_several_lines() -> None:

@@ -130,7 +130,7 @@ def test_what_each_device_did(tmp_path: Path) -> None:
         spec.block.append(request(t, i * 8, 4096, complete_ns=t + 300_000))  # sequential
         spec.block.append(request(t + 10, i * 10_000, 512, dev=JOURNAL, complete_ns=t + 10 + 20_000))
     spec.counter = [
-        {"t_ns": START_NS + 10 * (i + 1), "name": f"disk.{op}_bytes", "value": value}
+        {"t_ns": START_NS + 10 + i * (10**10 - 10), "name": f"disk.{op}_bytes", "value": value}
         for op, values in (("write", (7, 7 + 50 * 4096)), ("read", (0, 0)))
         for i, value in enumerate(values)
     ]
@@ -161,12 +161,12 @@ def test_what_each_device_did(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("words_only")
 def test_the_counters_are_not_compared_with_an_unknown_disk(tmp_path: Path) -> None:
     spec = Spec(block=[request(START_NS, 8), request(START_NS, 8, dev=JOURNAL)], run={"schema": 1})
-    spec.counter = [{"t_ns": START_NS + i, "name": "disk.write_bytes", "value": i} for i in range(2)]
+    spec.counter = [{"t_ns": START_NS + i * 10**9, "name": "disk.write_bytes", "value": i} for i in range(2)]
     make_report(spec.write(tmp_path / "r"))
     assert "own counter" not in (tmp_path / "r" / "report.txt").read_text()
     spec.block.pop()  # the only disk there is
     make_report(spec.write(tmp_path / "s"))
-    assert "the device's own counter, write: 1 B; traced 4.10 kB" in " ".join(
+    assert "the device's own counter, write: 1 B; traced 4,096 B" in " ".join(
         (tmp_path / "s" / "report.txt").read_text().split()
     )
 

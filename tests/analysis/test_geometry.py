@@ -49,6 +49,7 @@ def block_of(
         in_workload=np.ones(many, dtype=np.bool_),
         failed=np.zeros(many, dtype=np.bool_),
         timed=np.ones(many, dtype=np.bool_),
+        lasting=np.ones(many, dtype=np.bool_),
         read=lambda name: flags if name == "flags" else None,
     )
 

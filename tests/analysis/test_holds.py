@@ -47,7 +47,7 @@ def holds(*rows: tuple[int, str, str, int, int, int, int, int]) -> Hold:
         kind=words([row[1] for row in rows], KINDS),
         mode=words([row[2] for row in rows], MODES),
         in_workload=np.ones(len(rows), dtype=np.bool_),
-        bin_length_ns=BIN_NS,
+        bin_length_ns=np.full(len(rows), BIN_NS),
     )
 
 
@@ -80,7 +80,9 @@ def waits(*rows: tuple[int, str, str, int, int, int, int, int]) -> LockWait:
         root_lock=ids,
         root_stack_id=zeros - 1,
         root_state=nothing,
-        bin_length_ns=BIN_NS,
+        waiter=words(["workload"] * n, ("workload",)),
+        waiter_name=words([""] * n, ("",)),
+        bin_length_ns=np.full(n, BIN_NS),
     )
 
 

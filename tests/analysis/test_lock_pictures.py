@@ -169,7 +169,7 @@ def test_hostile_names_are_shown_and_do_nothing(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)" in waiting and "\x1b" not in waiting and "\u202e" not in waiting
     page = (path / "report.html").read_text()
     assert "<script" not in page and "<b>" not in page and "&lt;script&gt;" in page
-    text = (path / "report.txt").read_text("ascii")
+    text = (path / "report.txt").read_text("utf-8")
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "\x1b" not in text and "(rm -rf)" in text
     for name in ("waiting.folded", "holding.folded", "spinning.folded"):

@@ -17,6 +17,7 @@ from scipy.stats import chi2
 from analysis.measures import lock_holders, lock_names, lock_samples, lock_stacks, locks
 from analysis.measures.locks import LockWaits
 from analysis.measures.measured import Measured, measure
+from analysis.report import make_report
 from analysis.run import open_run
 from analysis.tables.load import Tables, load_tables
 from tests.analysis.synthetic import BIN_NS, OLD_LOCK_WAIT, START_NS, Spec, rec_bytes
@@ -401,6 +402,29 @@ def test_unseen_spinning_goes_to_the_one_class_that_fits(tmp_path: Path) -> None
     assert [r.spin_ns for r in m.lock_rows or []] == [0, 0]
     ran = lock_stacks.ran(s, tables.stacks)
     assert [(r.frames, r.ns) for r in ran] == [(("rename_it", "work", "rwsem inode.i_rwsem"), 7e6)]
+
+
+@pytest.mark.parametrize(("traced_ns", "missed"), [(197_000_000, True), (7_000_000, False)])
+@pytest.mark.usefixtures("words_only")
+def test_samples_that_the_tracepoints_refute_say_so(tmp_path: Path, traced_ns: int, missed: bool) -> None:
+    """Seven samples of a millisecond, of 197 ms that were traced: scipy's interval of 7 ends below."""
+    assert (chi2.ppf(0.975, 2 * 8) / 2 < traced_ns / 1e6) == missed
+    spec = Spec(
+        lock_wait=[
+            {"bin_ns": START_NS, "lock_id": 1, "kind": "spinlock", "spin_ns": traced_ns, "stack_id": 3}
+        ],
+        lock=[{"lock_id": 1, "kind": "spinlock", "name": "l"}],
+        stack=[{"stack_id": i, "frames": frames} for i, frames in SPINS.items()],
+        lock_sample=[
+            {"bin_ns": START_NS, "stack_id": 3, "count": 7, "doing": "spin_seen"},
+            {"bin_ns": START_NS, "stack_id": 2, "count": 4, "doing": "spin_unseen"},
+        ],
+    )
+    make_report(spec.write(tmp_path / "r"))
+    text = " ".join((tmp_path / "r/report.txt").read_text().split())
+    assert "unseen >=" in text and "unseen by tracepoints, at least: 4.00 ms" in text
+    assert ("samples missed 96.4 % of it, and so of the unseen" in text) == missed
+    assert ("samples missed" in text) == missed
 
 
 def test_a_class_that_only_one_of_two_can_be_is_not_guessed(tmp_path: Path) -> None:

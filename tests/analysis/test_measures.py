@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +20,22 @@ from analysis.measures import calls, correlation, disk_map, latency, lock_names,
 from analysis.measures.measured import Measured, measure
 from analysis.measures.statistics import mean_ci, percentiles, t_975
 from analysis.measures.timeline import Timeline, make_timeline, nice_width_ns
+from analysis.report import make_report
 from analysis.run import open_run
 from analysis.tables.block import Block
 from analysis.tables.call import bucket_edges_ns
 from analysis.tables.load import Tables, load_tables
 from analysis.tables.store import Words
-from tests.analysis.synthetic import BIN_NS, START_NS, Spec, hist_bucket, request
+from tests.analysis.synthetic import (
+    BIN_NS,
+    OLD_BLOCK,
+    START_NS,
+    Spec,
+    hist_bucket,
+    rec_bytes,
+    request,
+    run_json,
+)
 
 SECOND = 1_000_000_000
 times = st.integers(0, 10_000)
@@ -51,6 +64,7 @@ def block_of(begin: list[int], end: list[int], sector: list[int], nbytes: list[i
         in_workload=np.ones(n, dtype=np.bool_),
         failed=np.zeros(n, dtype=np.bool_),
         timed=np.ones(n, dtype=np.bool_),
+        lasting=np.ones(n, dtype=np.bool_),
         read=lambda _: None,
     )
 
@@ -109,9 +123,90 @@ def test_the_interval_is_students_with_root_n() -> None:
     assert mean_ci([]) is None
 
 
-@given(st.integers(1, 5000))
-def test_students_t_against_scipy(freedom: int) -> None:
+@given(st.integers(1, 5000) | st.floats(1, 5000))
+def test_students_t_against_scipy(freedom: float) -> None:
     assert t_975(freedom) == pytest.approx(float(stdtrit(freedom, 0.975)), rel=2e-6)
+
+
+@pytest.mark.usefixtures("words_only")
+def test_an_end_that_was_not_seen_counts_at_its_bound_but_in_no_latency(tmp_path: Path) -> None:
+    """Against sums over the requests by hand; without bounds, as older recordings are, it counts nowhere."""
+    rng = random.Random(12)
+    rows, begins, ends = [], [], []
+    for i in range(400):
+        begin = START_NS + i * 1_000_000
+        end = begin + rng.randrange(1, 5_000_000)
+        unseen = rng.random() < 0.3
+        bound = {"complete_ns": 0, "end_by_ns": end} if unseen else {"complete_ns": end}
+        rows.append(request(begin, 8 * i) | bound)
+        begins.append(begin)
+        ends.append((end, unseen))
+    phases = [
+        {
+            "name": name,
+            "start_ns": START_NS + a * 1_000_000,
+            "end_ns": START_NS + b * 1_000_000,
+            "ops": 0,
+            "bytes": 0,
+        }
+        for name, a, b in (("a", 0, 137), ("b", 137, 420))
+    ]
+    facts = run_json(seconds=1.0)
+    spec = Spec(block=rows, phases=phases, run=facts)
+    tables, m = load(spec, tmp_path / "r")
+    assert tables.block is not None and m.depth_device is not None and m.block_life is not None
+    unseen_ns = [end - begin for begin, (end, unseen) in zip(begins, ends, strict=True) if unseen]
+    assert (m.untimed, m.bounded, m.bounded_ns) == (len(unseen_ns), len(unseen_ns), sum(unseen_ns))
+    assert m.latency_rows["write", ""][1].count == 400 - len(unseen_ns)
+    total_ns = sum(end - begin for begin, (end, _) in zip(begins, ends, strict=True))
+    assert (m.depth_device.mean * m.timeline.lengths_s).sum() * 1e9 == pytest.approx(total_ns)
+    # a moment is active if any request is open in it
+    open_at = np.zeros(425_000_000 // 1000 + 1)
+    for begin, (end, _) in zip(begins, ends, strict=True):
+        open_at[(begin - START_NS) // 1000 : -(-(end - START_NS) // 1000)] = 1
+    (at_work,) = m.block_life.busy.values()
+    assert at_work.active.total_ns == pytest.approx(open_at.sum() * 1000, rel=0.001)
+    assert m.phase_rows is not None
+    for row, phase in zip(m.phase_rows, phases, strict=False):
+        start_ns, end_ns = int(str(phase["start_ns"])), int(str(phase["end_ns"]))
+        assert row.device_bytes == 4096 * sum(start_ns <= end < end_ns for end, _ in ends)
+    make_report(tmp_path / "r")
+    text = (tmp_path / "r/report.txt").read_text().replace("\n", " ")
+    text = " ".join(text.split())
+    assert f"{len(unseen_ns)} requests are in no percentile" in text
+    assert text.count("count until their tag was issued again") == 3
+
+    old = Spec(block=rows, phases=phases, run=facts).write(tmp_path / "old")
+    (old / "raw/recorder/block.rec").write_bytes(rec_bytes("block", rows, OLD_BLOCK))
+    run = open_run(old)
+    m = measure(run, load_tables(run))
+    assert (m.untimed, m.bounded, m.bounded_ns) == (len(unseen_ns), 0, 0)
+    assert m.depth_device is not None
+    seen_ns = total_ns - sum(unseen_ns)
+    assert (m.depth_device.mean * m.timeline.lengths_s).sum() * 1e9 == pytest.approx(seen_ns)
+
+
+@pytest.mark.usefixtures("words_only")
+def test_rates_of_a_phase_are_of_all_its_time_and_none_of_a_moment(tmp_path: Path) -> None:
+    """Two phases of one name: 300 MB in 0.1 s and 400 MB in 0.4 s; and one of 0.36 ms."""
+    marks = (
+        ("a", 0, 100_000_000, 300),
+        ("a", 100_000_000, 500_000_000, 400),
+        ("b", 500_000_000, 500_360_000, 5),
+    )
+    phases = [
+        {"name": name, "start_ns": START_NS + a, "end_ns": START_NS + b, "ops": 7, "bytes": mb * 1_000_000}
+        for name, a, b, mb in marks
+    ]
+    rows = [request(START_NS + 1_000_000 * i, 8 * i) for i in range(505)]
+    make_report(Spec(block=rows, phases=phases, run=run_json(seconds=1.0)).write(tmp_path / "r"))
+    text = (tmp_path / "r/report.txt").read_text()
+    text = text[text.index("WHERE THE TIME WENT") :]
+    lines = {line.split()[0]: line.split() for line in text.splitlines()[2:5]}
+    # n, s, ops/s: 14 in 0.5 s; own: 700 MB in 0.5 s, not the mean of 3000 and 1000
+    assert lines["a"][1:5] == ["2", "0.50", "28.0", "1,400"]
+    assert lines["b"] == ["b", "1", "0.00", "-", "-", "-", "-", "0.0", "-"]
+    assert "a: each phase's own rate, 2,000" in text
 
 
 def test_latency_stages_by_hand(tmp_path: Path) -> None:
@@ -373,6 +468,59 @@ def test_phases_share_everything_out_once(tmp_path: Path) -> None:
     assert sum(row.elapsed_s for row in by.values()) == pytest.approx(10)
 
 
+def test_what_is_summed_in_cut_bins_is_of_one_phase_only(tmp_path: Path) -> None:
+    at = START_NS + SECOND
+    # a phase without a byte, 77 ms of writing, nothing, 21 ms of reading; a cut 0.1 ms around each
+    edges = {"sleep": (0, 330), "write": (331, 408), "idle": (409, 739), "read": (740, 761)}
+    cuts = sorted(
+        {0, *(ms * 100 for ms in range(0, 12)), *(e - 0.1 for e, _ in edges.values())}
+        | {e + 0.1 for _, e in edges.values()}
+    )
+    calls = []
+    for begin, end in itertools.pairwise(cuts):
+        name = next((n for n, (a, b) in edges.items() if a <= begin + 0.1 and end - 0.1 <= b), None)
+        moved = {"write": ("write", 1000), "read": ("read", 500)}.get(name or "")
+        if moved is not None:
+            nbytes = round(moved[1] * (end - begin) * 10)
+            calls.append(
+                {
+                    "bin_ns": at + round(begin * 1e6),
+                    "length_ns": round((end - begin) * 1e6),
+                    "call": moved[0],
+                    "bytes": nbytes,
+                }
+            )
+    marks = [
+        {
+            "name": n,
+            "start_ns": at + a * 10**6,
+            "end_ns": at + b * 10**6,
+            "from_ns": at + a * 10**6 - 100_000,
+            "until_ns": at + b * 10**6 + 100_000,
+        }
+        for n, (a, b) in edges.items()
+    ]
+    _, m = load(Spec(call=calls, phases=marks), tmp_path / "cut")
+    by = {row.name: row for row in m.phase_rows or []}
+    assert all(row.app_is_exact for row in by.values())
+    assert by["sleep"].app_bytes == by["idle"].app_bytes == 0
+    for name, op in (("write", "write"), ("read", "read")):
+        assert by[name].app_bytes == pytest.approx(
+            sum(int(str(c["bytes"])) for c in calls if c["call"] == op)
+        )
+    # without cuts the same is no figure: the phases are too short for it
+    old = [{**c, "bin_ns": int(str(c["bin_ns"])) // BIN_NS * BIN_NS} for c in calls]
+    for c in old:
+        del c["length_ns"]
+    for mark in marks:
+        del mark["from_ns"], mark["until_ns"]
+    _, m = load(Spec(call=old, phases=marks), tmp_path / "old")
+    by = {row.name: row for row in m.phase_rows or []}
+    assert not by["write"].app_is_exact
+    assert by["write"].app_rate() is None
+    assert by["sleep"].app_rate() is None
+
+
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=40))
 def test_ranks_share_ties(values: list[int]) -> None:
     ranks = correlation.ranks(np.array(values, dtype=np.float64))
@@ -411,9 +559,39 @@ def test_holm_by_hand() -> None:
     assert [c.p for c in found] == pytest.approx([0.03, 0.06, 0.06])
 
 
+def test_a_p_that_could_never_be_small_is_not_printed() -> None:
+    """With n bins and lags to 5 there are n - 21 shifts: 56 bins give 1/36 at best, five series 0.139."""
+    x = np.random.default_rng(3).normal(size=300)
+    for bins, series, has in ((56, 1, True), (56, 2, False), (119, 5, False), (120, 5, True), (300, 5, True)):
+        each = [correlation.correlate(str(i), x[:bins], x[:bins] + i) for i in range(series)]
+        for c in correlation.meaningful(each):
+            assert (c.rho is not None) == has
+            if has:
+                assert c.p == pytest.approx(series / (bins - 20)) and c.at_floor and c.sure
+            else:
+                assert c.why_not == f"too few bins ({bins}: p could not be below {series / (bins - 20):.2g})"
+
+
+def test_interval_and_p_make_one_verdict() -> None:
+    c = correlation.Correlation("s", 100, rho=0.5, p=0.01, low=-0.1, high=0.9)
+    assert not c.sure
+    assert replace(c, low=0.1).sure and replace(c, low=-0.9, high=-0.1).sure
+    assert not replace(c, low=0.1, p=0.06).sure
+
+
 @pytest.mark.parametrize(
     ("x", "y", "says"),
     [
+        (
+            np.r_[np.zeros(286), np.arange(72.0) + 1],
+            np.arange(358.0),
+            "the application has the same value in 286 of 358 bins",
+        ),
+        (
+            np.arange(100.0),
+            np.r_[np.zeros(51), np.arange(49.0) + 1],
+            "it has the same value in 51 of 100 bins",
+        ),
         (np.arange(10.0), np.arange(10.0), "too few bins (10, at least 30 are needed)"),
         (np.arange(50.0), np.full(50, 3.0), "does not vary"),
         (np.arange(50.0), np.full(50, np.nan), "no data"),

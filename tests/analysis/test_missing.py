@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from analysis.__main__ import main
+from analysis.figures import iograph
 from analysis.measures.compared import load_compared
 from analysis.measures.measured import measure
+from analysis.reports.about import banners as make_banners
 from analysis.reports.compare_about import banners, warnings
 from analysis.reports.compare_content import make_document as compared_document
 from analysis.reports.content import make_document
@@ -121,6 +123,21 @@ def test_what_was_not_asked_for_is_no_gap(tmp_path: Path) -> None:
         assert place.mark == ""  # nothing was lost that nobody asked for
     assert section(found, "Throughput").mark == ""
     assert not any(one.title == "Where the CPU went" for one in found.sections)
+
+
+def test_a_series_that_was_not_asked_for_is_no_gap_of_the_correlation(tmp_path: Path) -> None:
+    title = "What goes with application throughput"
+
+    def named(found: Document) -> str:
+        return " ".join(section(found, title).notes)
+
+    less = document(run_of(tmp_path / "less", ["block", "calls"], on("block", "calls")))
+    assert not any(words in named(less) for words in ("lock wait", "dirty pages, whole machine"))
+    off = document(run_of(tmp_path / "off", [*RECORDER], {**on("block", "calls", "counters"), "locks": OFF}))
+    assert "lock wait: no figure, its collector has nothing" in named(off)
+    none = document(run_of(tmp_path / "none", ["block"], on("block")))
+    why = "calls was not asked for (name it in COLLECT)"
+    assert section(none, title).absent == f"no application throughput: {why}"
 
 
 def test_several_are_said_each_and_those_not_asked_for_are_not(tmp_path: Path) -> None:
@@ -238,7 +255,9 @@ def test_an_older_run_with_a_collector_off(tmp_path: Path) -> None:
 def test_nothing_was_asked_for(tmp_path: Path) -> None:
     workload = {"workload_start_ns": START_NS, "workload_end_ns": START_NS + 10**9}  # and no recording
     found = document(run_of(tmp_path / "r", [], None, clock=workload))
-    assert found.banners == ["nothing was recorded: no collector was asked for (COLLECT=none)"]
+    assert found.banners == []
+    recorded = dict(section(found, "What was run").facts)["recorded"]
+    assert recorded.startswith("nothing, as no collector was asked for (COLLECT=none)")
     assert gaps(found) == ["none"]
     assert "*" not in [one.mark for one in found.sections]
 
@@ -271,6 +290,52 @@ def test_nonsense_breaks_nothing(tmp_path: Path, facts: dict[str, Any]) -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "\x1b" not in text
     assert set(RECORDER) <= set(open_run(path).asked)
+
+
+def lossy_run(path: Path, lost: int, seen: int | None) -> Path:
+    """Of the lock waits so many are lost, of the rest nothing."""
+    recorded = None if seen is None else seen - lost
+    locks = {**collector(1), "seen": seen, "recorded": recorded, "lost": {"ring full": lost}}
+    return run_of(path, [*RECORDER], {**on(*RECORDER), "locks": locks})
+
+
+def panel_titles(path: Path) -> list[str]:
+    run = open_run(path)
+    tables = load_tables(run)
+    drawn = iograph.draw(run, tables, measure(run, tables), "t", "s", make_banners(run, {}))
+    return [ax.get_title() for ax in drawn.axes]
+
+
+@pytest.mark.parametrize(
+    ("lost", "seen", "is_marked"),
+    [(1, 4188, False), (4, 4188, False), (5, 4188, True), (1, 1000, True), (1, 1001, False), (1, None, True)],
+)
+def test_a_loss_is_marked_from_a_thousandth_on(
+    tmp_path: Path, lost: int, seen: int | None, is_marked: bool
+) -> None:
+    """Above: first lines, stars in text and picture, and a warning; below: the losses section alone."""
+    path = lossy_run(tmp_path / "r", lost, seen)
+    found = document(path)
+    of = f" of {seen:,} seen" if seen else ""
+    words = [f"locks: {lost} lost{of}: figures marked * (from 0.1 % lost on) may be short"]
+    assert (found.banners, gaps(found)) == ((words, words) if is_marked else ([], ["none"]))
+    assert {one.mark for one in found.sections} == ({"", "*"} if is_marked else {""})
+    assert any(title.endswith(" *") for title in panel_titles(path)) == is_marked
+    told = section(found, "Losses and tracing cost")
+    assert f"locks lost {lost}: ring full" in told.notes
+    assert "Figures are marked *, here and in the pictures, from 0.1 % lost on" in told.definition
+    compared = [load_compared("A", path), load_compared("B", path)]
+    assert ("none" in warnings(compared).notes) != is_marked
+    assert bool(banners(compared)) == is_marked
+
+
+def test_no_warning_never_stands_below_marks(tmp_path: Path) -> None:
+    """losses.json that names no collector: nothing is known, so all is marked, and the warnings say so."""
+    found = document(run_of(tmp_path / "r", ["block"], {}))
+    assert "*" in [one.mark for one in found.sections]
+    words = "losses.json says nothing: what was lost is not known, all figures are marked *"
+    assert words in found.banners
+    assert words in gaps(found)
 
 
 def test_an_imported_trace_says_what_it_cannot_have_in_its_place_only(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from analysis.measures.lock_samples import poisson_95
 from analysis.measures.on_cpu import NO_PATH, measure_on_cpu
@@ -15,6 +16,7 @@ from analysis.tables.phase import Phases
 from analysis.tables.store import Words
 
 PERIOD_NS = 5_000_000
+CPUS = 2
 MODES = ("user", "kernel", "idle")
 COMMS = ("dd", "kworker/0:1", "cc1")
 
@@ -45,10 +47,12 @@ def test_against_a_count_by_hand() -> None:
         name=[name for name, _, _ in marked],
         start_ns=np.array([start for _, start, _ in marked]),
         end_ns=np.array([end for _, _, end in marked]),
+        from_ns=np.array([start for _, start, _ in marked]),
+        until_ns=np.array([end for _, _, end in marked]),
         ops=np.zeros(3, dtype=np.int64),
         bytes=np.zeros(3, dtype=np.int64),
     )
-    found = measure_on_cpu(samples, stacks, phases, None, 0, 10**9)
+    found = measure_on_cpu(samples, stacks, phases, None, 0, 10**9, CPUS)
 
     assert [phase.name for phase in found.phases] == ["write", "read", "(no phase)"]
     for phase in (found.whole, *found.phases):
@@ -62,6 +66,8 @@ def test_against_a_count_by_hand() -> None:
         assert phase.samples == len(mine)
         assert phase.busy.samples == len(busy)
         assert phase.busy.ns == len(busy) * PERIOD_NS
+        elapsed_ns = {"": 10**9, "write": 500_000_000, "read": 150_000_000}.get(phase.name, 500_000_000)
+        assert phase.busy_share == pytest.approx(len(busy) * PERIOD_NS / (CPUS * elapsed_ns))
         assert phase.workload_samples == sum(row[3] for row in busy)
         assert phase.kernel_samples == sum(row[2] == 1 for row in busy)
         for functions, of_workload in ((phase.workload, True), (phase.others, False)):
@@ -88,10 +94,32 @@ def test_against_a_count_by_hand() -> None:
         assert {stack.frames: stack.ns for stack in stacks_found} == by_hand
 
 
+def test_how_busy_the_cpus_were_does_not_depend_on_idle_samples() -> None:
+    """A CPU that sleeps is hardly sampled: one of two CPUs ran for 0.4 of a second, the other slept."""
+    t = np.arange(0, 400_000_000, PERIOD_NS, dtype=np.int64)
+    few = np.zeros(t.size, dtype=np.int64)
+    for idle in (0, 3):
+        mode = few.astype(np.int32)
+        mode[mode.size - idle :] = MODES.index("idle")
+        samples = CpuSample(
+            t,
+            few,
+            Words(mode, MODES),
+            few == 0,
+            Words(few.astype(np.int32), COMMS),
+            np.full(t.size, PERIOD_NS),
+        )
+        found = measure_on_cpu(samples, {}, None, None, 0, 10**9, CPUS)
+        assert found.whole.busy_share == pytest.approx((400 - 5 * idle) / 2000)
+        assert measure_on_cpu(samples, {}, None, None, 0, 10**9, None).whole.busy_share is None
+
+
 def test_no_samples_at_all() -> None:
     none = np.zeros(0, dtype=np.int64)
     words = Words(none.astype(np.int32), ())
-    found = measure_on_cpu(CpuSample(none, none, words, none > 0, words, none), {}, None, None, 0, 10**9)
+    found = measure_on_cpu(
+        CpuSample(none, none, words, none > 0, words, none), {}, None, None, 0, 10**9, CPUS
+    )
     assert found.whole.samples == 0
     assert found.whole.workload == found.whole.others == []
     assert found.phases == []
@@ -108,7 +136,7 @@ def test_numbers_of_a_hostile_run() -> None:
         comm=Words(few.astype(np.int32), ("",)),
         period_ns=np.full(ids.size, PERIOD_NS),
     )
-    found = measure_on_cpu(samples, {2**62: ["f", "main"], 5: [], -9: ["g"]}, None, None, 0, 10**9)
+    found = measure_on_cpu(samples, {2**62: ["f", "main"], 5: [], -9: ["g"]}, None, None, 0, 10**9, CPUS)
     assert {f.name: (f.own.samples, f.total_samples) for f in found.whole.others} == {
         NO_PATH: (4, 4),
         "f": (1, 1),

@@ -29,9 +29,10 @@ from analysis.__main__ import main
 from analysis.figures import iograph, style
 from analysis.measures.measured import measure
 from analysis.report import subtitle
-from analysis.reports.about import run_title
+from analysis.reports.about import banners, how_it_ended
 from analysis.reports.content import make_document
 from analysis.reports.text import render
+from analysis.reports.titles import run_title
 from analysis.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, collector, decaying_ext3, request, run_json
@@ -71,7 +72,7 @@ def good_report(path: Path) -> str:
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     for name in FILES:
         assert (path / name).stat().st_size > 0
-    text = (path / "report.txt").read_text("ascii")
+    text = (path / "report.txt").read_text("utf-8")
     assert max(len(line) for line in text.splitlines()) <= 80
     ET.fromstring((path / "iograph.svg").read_bytes())  # well-formed XML
     return text
@@ -84,7 +85,7 @@ def folded(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = decaying_ext3(12, 400).write(tmp_path_factory.mktemp("runs") / "20261121-ext3-compilebench")
+    path = decaying_ext3(13, 400).write(tmp_path_factory.mktemp("runs") / "20261121-ext3-compilebench")
     good_report(path)
     return path
 
@@ -108,8 +109,8 @@ def test_the_text_says_what_was_run_and_measured(whole_run: Path) -> None:
     ):
         assert words in text, words
     assert " *" not in re.sub(r"\(.*?\)", "", text.split("WARNINGS")[0]) or "!!" not in text
-    # 12 s make 119 bins of 0.1 s, and each correlation says so
-    assert re.search(r"seeks/s [+-]\d\.\d\d .* 119 ", text)
+    # 13 s make 129 bins of 0.1 s, and each correlation says so
+    assert re.search(r"seeks/s [+-]\d\.\d\d .* (yes|no) +129 ", text)
 
 
 @pytest.mark.usefixtures("words_only")
@@ -143,7 +144,7 @@ def test_stdout_has_the_essence_and_the_places(whole_run: Path) -> None:
     assert "WHERE THE TIME WENT" in done.stdout and "THROUGHPUT" in done.stdout
     for name in FILES:
         assert str(whole_run / name) in done.stdout
-    assert len(done.stdout.splitlines()) < 90
+    assert len(done.stdout.splitlines()) <= 96
 
 
 class Page(HTMLParser):
@@ -203,6 +204,39 @@ def test_an_interrupted_run_says_so_on_top(tmp_path: Path) -> None:
     text = good_report(path)
     assert "state is 'interrupted'" in text.splitlines()[2]
     assert "taken from the tables" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "workload", "words"),
+    [
+        ("complete", {"exit_status": 0, "interrupted": False}, "exit status 0"),
+        ("complete", {"exit_status": 7, "interrupted": False}, "exit status 7"),
+        ("complete", {"exit_status": -11, "interrupted": False}, "signal 11 (SIGSEGV)"),
+        ("complete", {"exit_status": -15, "interrupted": False}, "signal 15 (SIGTERM)"),
+        ("interrupted", {"exit_status": -15, "interrupted": True}, "interrupted"),
+        ("interrupted", {"exit_status": 3, "interrupted": True}, "interrupted"),
+        # an older run: its session ended the workload
+        ("interrupted", {"exit_status": -15}, "interrupted"),
+        ("interrupted", {"exit_status": 3}, "exit status 3"),  # and here it was ended after that
+        ("complete", {"exit_status": -999}, "signal 999"),
+        ("interrupted", {}, ""),
+    ],
+)
+def test_how_a_workload_ended(tmp_path: Path, state: str, workload: dict[str, Any], words: str) -> None:
+    facts = run_json(1)
+    del facts["workload"]["exit_status"]
+    facts["state"] = state
+    facts["workload"] |= workload
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    run = open_run(tmp_path)
+    assert how_it_ended(run) == words
+    said = [line for line in banners(run, {}) if line.startswith("the workload")]
+    if words in ("", "exit status 0"):
+        assert said == []
+    elif words == "interrupted":
+        assert said == ["the workload was interrupted (^C or a signal): it did not come to its end"]
+    else:
+        assert said == [f"the workload failed with {words}"]
 
 
 @pytest.mark.usefixtures("words_only")
@@ -325,6 +359,38 @@ def test_a_collector_that_was_off_is_named_with_its_remedy(tmp_path: Path) -> No
     assert "no lock_wait table" not in text
 
 
+@pytest.mark.usefixtures("words_only")
+def test_a_command_stands_in_the_text_as_it_was_typed(tmp_path: Path) -> None:
+    """Somebody pastes it back: \xfc for a letter is another command."""
+    spec = decaying_ext3(3, 100)
+    spec.run["command"] = "make trace CMD='cp /srv/Bücher/Ж…'"
+    path = spec.write(tmp_path / "r")
+    assert "CMD='cp /srv/Bücher/Ж…'" in good_report(path)
+    words = [sys.executable, "-m", "analysis", "report", str(path)]
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words, env=plain, capture_output=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr  # a terminal without these letters
+    text = (path / "report.txt").read_bytes()
+    assert "Bücher/Ж…".encode() in text
+    assert b"\\xfc" not in text and b"\\u" not in text
+
+
+@pytest.mark.usefixtures("words_only")
+def test_who_zeroed_ranges_is_said(tmp_path: Path) -> None:
+    rows = [request(START_NS + i * 1_000_000, i * 8) for i in range(20)]
+    lazy = {"op": "write_zeroes", "comm": b"ext4lazyinit"}
+    rows += [request(START_NS + (30 + i) * 1_000_000, 8000 + i * 4096, 2 << 20, **lazy) for i in range(3)]
+    rows.append(request(START_NS + 40_000_000, 99_000, 4096, op="write_zeroes", comm=b"fallocate"))
+    text = folded(good_report(Spec(block=rows).write(tmp_path / "r")))
+    assert (
+        "write_zeroes by ext4lazyinit 6.29 MB in 3 requests (ext4's lazy initialisation: inode tables that"
+        " mkfs left unwritten); fallocate 4.10 kB in 1 requests" in text
+    )
+    assert "write_zeroes: the device is told that a range is zero; no data is sent to it" in text
+    without = folded(good_report(Spec(block=rows[:20]).write(tmp_path / "without")))
+    assert "write_zeroes" not in without
+
+
 def test_a_flush_only_run_is_reported(tmp_path: Path) -> None:
     """iowatcher crashes on it."""
     spec = Spec(block=[request(START_NS + i * 1_000_000, 0, 0, op="flush") for i in range(20)])
@@ -419,7 +485,7 @@ def test_times_and_sizes_may_be_nonsense(tmp_path: Path) -> None:
         {"name": "y" * 5000, "start_ns": 1, "end_ns": 2**63 - 1, "ops": 10**30, "bytes": "many"},
     ]
     text = folded(good_report(spec.write(tmp_path / "r")))
-    assert "rows lie more than 0.1 s outside the recorded time" in text
+    assert "block: 2 rows of table block left out (not lost): completed after it ended" in text
 
 
 def test_results_replace_links_and_do_not_follow_them(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from analysis.reports import text
 from analysis.reports.content import make_document
 from analysis.run import Run, open_run
 from analysis.tables.load import Tables, load_tables
-from tests.analysis.synthetic import START_NS, Spec, request
+from tests.analysis.synthetic import START_NS, Spec, collector, request, run_json
 
 DEV = 7 << 20 | 3
 
@@ -33,7 +33,7 @@ def load(spec: Spec, path: Path) -> tuple[Run, Tables, Measured]:
 
 
 def life_of(rows: list[dict[str, Any]], path: Path) -> request_life.Life:
-    block = load_tables(open_run(Spec(block=rows).write(path))).block
+    block = load_tables(open_run(Spec(block=rows, run=run_json(60)).write(path))).block
     assert block is not None
     return request_life.measure_life(block)
 
@@ -274,7 +274,7 @@ def test_top_files(tmp_path: Path) -> None:
     assert rows[50].seeks.sequential == 1.0 and rows[70].seeks.sequential == 0.0
     report = text.render(make_document(run, tables, m))
     section = report[report.index("\nFILES ---") : report.index("\nREQUEST LATENCY")]
-    assert "mail/inbox" in section and "15 more files" in section
+    assert "mail/inbox" in section and "15 more inode numbers" in section
     assert re.search(r"^  - +70 ", section, re.MULTILINE)
     assert max(map(len, report.splitlines())) <= 80
 
@@ -323,6 +323,27 @@ def test_sections_say_what_the_table_cannot_tell(tmp_path: Path) -> None:
     assert "MODEL" in sections["Queue order, issue order and a spinning disk (model)"].definition
     assert sections["Files"].absent
     assert "256" in sections["Streams"].definition
+
+
+@pytest.mark.parametrize(
+    ("asked", "state", "says"),
+    [
+        (["block"], "", 'COLLECT="block blktrace" also leaves a block trace'),
+        (["block", "blktrace"], "on", "the block trace that this run left in raw/ has them"),
+        (["block", "blktrace"], "off", ""),
+    ],
+)
+def test_a_run_is_not_told_to_do_what_it_did(tmp_path: Path, asked: list[str], state: str, says: str) -> None:
+    spec = Spec(block=[request(START_NS + 60_000_000 + i * 1_000_000, i * 80_000) for i in range(50)])
+    spec.run["collect"] = asked
+    losses = {"block": collector(50), **({"blktrace": collector(9, state=state)} if state else {})}
+    spec.losses = {"collectors": losses, "complete": True}
+    run, tables, m = load(spec, tmp_path / "r")
+    life = next(one for one in make_document(run, tables, m).sections if one.title == "Request life")
+    (note,) = [note for note in life.notes if "not recorded" in note]
+    assert ("raw/" in note) == bool(says)
+    assert says in note
+    assert ("COLLECT" in note) == (len(asked) == 1)
 
 
 def test_without_requests_nothing_is_made_up(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from analysis.measures import seeks
 from analysis.measures.measured import measure
 from analysis.measures.window import find_window
+from analysis.reports.content import make_document
 from analysis.run import open_run
 from analysis.tables.block import Block
 from analysis.tables.load import load_tables
@@ -26,10 +27,10 @@ def load_block(spec: Spec, path: Path) -> Block:
     return tables.block
 
 
-def naive(rows: list[dict[str, Any]]) -> tuple[int, int, int, list[int]]:
-    """Seeks, sequential, near and the seeks' distances in sectors, one row at a time."""
+def naive(rows: list[dict[str, Any]]) -> tuple[int, int, int, int, list[int]]:
+    """Seeks, sequential, near ahead, near back and the seeks' distances in sectors, one row at a time."""
     head: dict[int, int] = {}
-    seek = sequential = near = 0
+    seek = sequential = ahead = back = 0
     distances = []
     for row in sorted(rows, key=lambda r: int(r["issue_ns"])):
         if row.get("op", "write") not in ("read", "write") or not row["bytes"]:
@@ -42,10 +43,12 @@ def naive(rows: list[dict[str, Any]]) -> tuple[int, int, int, list[int]]:
             elif abs(distance) > 128:
                 seek += 1
                 distances.append(distance)
+            elif distance > 0:
+                ahead += 1
             else:
-                near += 1
+                back += 1
         head[dev] = row["sector"] + math.ceil(row["bytes"] / 512)
-    return seek, sequential, near, distances
+    return seek, sequential, ahead, back, distances
 
 
 def test_the_rule_at_its_edges(tmp_path: Path) -> None:
@@ -54,8 +57,8 @@ def test_the_rule_at_its_edges(tmp_path: Path) -> None:
     spec = Spec(block=[request(START_NS + i * 1_000_000, s) for i, s in enumerate(starts)])
     found = seeks.summary(seeks.moves(load_block(spec, tmp_path / "r")))
     assert (found.requests, found.with_previous) == (6, 5)
-    assert (found.sequential, found.near, found.seeks) == (1, 2, 2)
-    assert found.sequential_share == pytest.approx(1 / 5)
+    assert (found.sequential, found.near_ahead, found.near_back, found.seeks) == (1, 1, 1, 2)
+    assert found.share(found.sequential) == pytest.approx(1 / 5)
 
 
 def test_issue_order_decides_not_the_order_of_completion(tmp_path: Path) -> None:
@@ -147,10 +150,25 @@ def test_against_one_row_at_a_time(
     ]
     found = seeks.moves(load_block(Spec(block=rows), tmp_path_factory.mktemp("run") / "r"))
     total = seeks.summary(found)
-    seek, sequential, near, distances = naive(rows)
-    assert (total.seeks, total.sequential, total.near) == (seek, sequential, near)
+    *counted, distances = naive(rows)
+    assert [total.seeks, total.sequential, total.near_ahead, total.near_back] == counted
     assert sorted(found.distance_sectors[found.is_seek].tolist()) == sorted(distances)
     if distances:
         ordered = sorted(distances)
         expected = [ordered[max(math.ceil(p * len(ordered) / 100), 1) - 1] * 512 for p in (1, 10, 50, 90, 99)]
         assert total.signed_bytes == expected
+
+
+def test_near_requests_have_a_direction_in_the_report(tmp_path: Path) -> None:
+    """Backwards by a little is near, but costs a disk most of a revolution."""
+    starts = [1000 - 16 * i for i in range(10)]  # each 24 sectors before the end of the one before
+    starts += [starts[-1] + 8 + 5]  # 5 ahead
+    spec = Spec(block=[request(START_NS + i * 1_000_000, s) for i, s in enumerate(starts)])
+    path = spec.write(tmp_path / "r")
+    run = open_run(path)
+    tables = load_tables(run)
+    document = make_document(run, tables, measure(run, tables))
+    table = next(one for one in document.sections if one.title == "Seeks").tables[0]
+    row = dict(zip(table.titles, table.rows[0], strict=True))
+    assert (row["of"], row["near ahead %"], row["near back %"]) == ("all", "10.0", "90.0")
+    assert (row["seek %"], row["sequential %"]) == ("0.0", "0.0")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analysis.measures.measured import MOST_CORRELATION_BINS, Measured, measure
-from analysis.measures.window import LONGEST_RUN_NS
+from analysis.recorded import LONGEST_RUN_NS
 from analysis.report import make_report
 from analysis.run import Run, open_run
 from analysis.tables.load import load_tables

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.collectors.recording import enum_value, read_table
+
 TREE = Path(__file__).resolve().parents[2]
 
 needs_root = pytest.mark.root
@@ -98,6 +100,16 @@ class Run:
         )
         assert done.returncode == 0, done.stderr
         return (self.path / "report.txt").read_text()
+
+
+def bytes_called(run: Run, call: str) -> int:
+    """Bytes of one kind of call on the file system under test."""
+    path = run.path / "raw/recorder/call.rec"
+    rows = read_table(path)[1]
+    wanted = (rows["call"] == enum_value(path, "call_name", call)) & (
+        rows["target"] == enum_value(path, "call_target", "target")
+    )
+    return int(rows["bytes"][wanted].sum())
 
 
 class Job:

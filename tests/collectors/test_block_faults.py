@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tests.collectors.loop_disk import MIB, LoopDisk, assert_equals_diskstats, loop_disk, rows_of, tmpfs
@@ -100,6 +101,24 @@ def test_a_request_of_which_only_a_part_is_there(tmp_path: Path, scheduler: str,
     assert_equals_diskstats(run, before, after)
 
 
+def assert_bounded_by_tags(table: npt.NDArray[np.void], stopped_ns: int, tags: int) -> None:
+    """Where no end was seen it is bounded by another request's issue, or the recording's end.
+
+    A tag is one request's at a time: also with bounds for ends there are never more open than tags. An end's
+    clock is read a moment before the tag is free, a bound's at the very issue, which comes after it here.
+    """
+    unseen = table[table["complete_ns"] == 0]
+    assert (unseen["issue_ns"] < unseen["end_by_ns"]).all()
+    assert (unseen["end_by_ns"] <= stopped_ns).all()
+    inside = unseen["end_by_ns"][unseen["end_by_ns"] <= table["issue_ns"].max()]
+    assert np.isin(inside, table["issue_ns"]).all()
+    end_ns = np.maximum(table["complete_ns"], table["end_by_ns"]).astype(np.int64)
+    times = np.concatenate([table["issue_ns"].astype(np.int64), end_ns])
+    order = np.lexsort((np.repeat([1, 0], len(table)), times))
+    depth = np.cumsum(np.repeat([1, -1], len(table))[order])
+    assert depth.max() <= tags + (os.cpu_count() or 1)
+
+
 def test_overload_loses_nothing(tmp_path: Path) -> None:
     """As many requests as the machine can do, more at once than there are tags."""
     with tmpfs(tmp_path / "ram", "80M") as ram, loop_disk(ram / "image", 64 * MIB) as disk:
@@ -124,6 +143,8 @@ def test_overload_loses_nothing(tmp_path: Path) -> None:
     # The kernel sometimes runs no BPF programs under interrupt load: such rows are there, without an end.
     unseen = len(table) - len(seen)
     assert unseen == run.source("block")["notes"]["end not seen (no latency)"]
+    assert not seen["end_by_ns"].any()
+    assert_bounded_by_tags(table, run.stopped_ns, tags)
     # Never more in flight than the disk has tags, and as many as the kernel said. A tag is free, and the
     # kernel counts one less, a moment after the tracer reads the clock: on each CPU one may be just there.
     times = np.concatenate([seen["issue_ns"], seen["complete_ns"]]).astype(np.int64)

@@ -119,7 +119,8 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
 
     report = (run.path / "report.txt").read_text()
     # the figures are of the run alone: those of the tables that completed in it
-    ended = np.maximum(rows["complete_ns"], rows["issue_ns"])  # the end of some may be unseen
+    # the end of some may be unseen
+    ended = np.maximum(np.maximum(rows["complete_ns"], rows["end_by_ns"]), rows["issue_ns"])
     mine = rows[(ended >= clock["run_start_ns"]) & (ended < clock["run_end_ns"])]
     assert f"{rows.size - mine.size:,} requests of these steps" in report
     shown = re.findall(r"^  (read|write) +(?:data|metadata|journal|unknown) +([\d,]+) ", report, re.MULTILINE)
@@ -131,6 +132,7 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
             line.split() for line in report.splitlines() if re.match(rf"  {step} +[\d.]+ +[\d,]+ ", line)
         )
         assert int(row[2].replace(",", "")) == of.size, row
+        assert re.search(rf"^  {step} +{re.escape(row[1])} s", report, re.MULTILINE)  # one time in both lines
     assert report.count("as traced") == 2
     if fs == "xfs":
         compared(run.path, tmp_path)
@@ -190,11 +192,35 @@ def test_an_interrupt_ends_fsck_and_not_the_run(tmp_path: Path, programs: Path) 
     assert job.run.losses["complete"] is True
 
 
-def test_a_failed_workload_is_not_checked(tmp_path: Path) -> None:
-    job = Job(
-        "trace", tmp_path / "run", None, FS="ext3", SIZE="64M", COLLECT="counters", WITH="fsck", CMD="exit 7"
-    )
+@pytest.mark.parametrize("too", ["fsck", ""])
+def test_after_a_failed_workload_the_file_system_is_checked(tmp_path: Path, too: str) -> None:
+    words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "CMD": "echo x >f; exit 7"}
+    job = Job("trace", tmp_path / "run", None, **words, **({"WITH": too} if too else {}))
+    assert job.end() == 1
+    assert "the workload failed (exit status 7" in job.said
+    assert job.run.facts["filesystem"]["fsck"]["clean"] is True
+    recorded = ["unmount", "fsck"] if too else []
+    assert [phase["name"] for phase in job.run.phases] == ["command", "sync", *recorded]
+
+
+def test_damage_is_told_of_a_failed_workload_too(tmp_path: Path, programs: Path) -> None:
+    real = filesystems.find_program("fsck.ext3")
+    broken = 'for disk; do :; done; debugfs -w -R "clri f" "$disk" 2>/dev/null'
+    program(programs, "fsck.ext3", f'{broken}\nexec {real} "$@"')
+    words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "CMD": "echo x >f; exit 7"}
+    job = Job("trace", tmp_path / "run", programs, **words)
+    assert job.end() == 1
+    assert "the workload failed (exit status 7" in job.said  # the first thing that went wrong
+    assert any("is damaged after the run" in warning for warning in job.run.facts["warnings"])
+    assert "!! the file system is damaged after the run" in job.run.report()
+
+
+def test_an_interrupted_workload_is_not_checked(tmp_path: Path) -> None:
+    """Who has just asked for the end does not wait for fsck."""
+    words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "WITH": "fsck", "CMD": "sleep 100"}
+    job = Job("trace", tmp_path / "run", None, **words)
+    job.until("workload")
+    os.kill(job.process.pid, signal.SIGINT)
     assert job.end() == 1
     fsck = job.run.facts["filesystem"]["fsck"]
-    assert (fsck["clean"], fsck["why"]) == (None, "the workload failed")
-    assert [phase["name"] for phase in job.run.phases] == ["command", "sync"]
+    assert (fsck["clean"], fsck["why"]) == (None, "the workload was interrupted")

@@ -47,6 +47,23 @@ def test_paths_are_found_in_bounds(tmp_path: Path) -> None:
     assert paths.find(tmp_path / "gone", [1]).whole is False
 
 
+def test_files_outside_of_a_directory_are_found(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "tree", "8M") as root:
+        for folder in ("work/deep", "other/work"):
+            (root / folder).mkdir(parents=True)
+        inside, outside = root / "work/deep/file", root / "other/work/file"
+        inside.write_text("")
+        outside.write_text("")
+        wanted = [inside.stat().st_ino, outside.stat().st_ino, 123456789]
+        found = paths.find_outside(root, root / "work", wanted)
+        assert found.paths == {outside.stat().st_ino: str(outside)}
+        assert found.whole
+        assert paths.find_outside(root, root, wanted).paths == {}
+        paths.write(tmp_path / "lines", ["7:3"], [paths.find(root / "work", wanted), found], 0)
+        lines = [json.loads(line) for line in (tmp_path / "lines").read_text().splitlines()]
+        assert [line["path"] for line in lines] == ["deep/file", str(outside)]
+
+
 def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     lines = tmp_path / "lock.jsonl"
     lines.write_text(
@@ -57,30 +74,30 @@ def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
 
 
 def recorded(rows: list[tuple[int, int, int]]) -> bytes:
-    """A recording of requests: inode, device, bytes; only what is looked at."""
-    fields = [{"name": "ino", "offset": 8}, {"name": "bytes", "offset": 16}, {"name": "dev", "offset": 20}]
+    """A recording of requests: inode, file system, bytes; only what is looked at."""
+    fields = [{"name": "ino", "offset": 8}, {"name": "bytes", "offset": 16}, {"name": "sb_dev", "offset": 20}]
     text = json.dumps({"table": "block", "record_bytes": 32, "fields": fields}).encode()
     head = b"SKMREC01" + struct.pack("<II", len(text), 0) + text
     head += bytes(-len(head) % 8)
     return head + b"".join(struct.pack("<8xQII8x", ino, size, dev) for ino, dev, size in rows)
 
 
-def test_inodes_of_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inodes_of_requests(tmp_path: Path) -> None:
     file = tmp_path / "block.rec"
     rows = [(i % 50 + 1, 7 << 20 | 3, 512) for i in range(9000)]  # several pieces of the file
     rows += [(0, 7 << 20 | 3, 4096), (900, 7 << 20 | 3, 1 << 20), (901, 8 << 20, 1 << 30)]
     rows += [(60, 7 << 20 | 3, 512)] * 1000
     file.write_bytes(recorded(rows) + b"half")
-    assert paths.inodes_of_requests(file, None) == {*range(1, 51), 60, 900, 901}
-    assert paths.inodes_of_requests(file, "7:3") == {*range(1, 51), 60, 900}
-    assert paths.inodes_of_requests(file, "8:1") == set()
-    monkeypatch.setattr(paths, "MOST", 1)
-    assert paths.inodes_of_requests(file, "7:3") == {60, 900}
+    assert paths.inodes_of_requests(file) == {*range(1, 51), 60, 900, 901}
+    assert paths.inodes_of_requests(file, ["7:3"]) == {*range(1, 51), 60, 900}
+    assert paths.inodes_of_requests(file, ["7:3", "8:0"]) == {*range(1, 51), 60, 900, 901}
+    assert paths.inodes_of_requests(file, ["8:1"]) == set()
+    assert paths.inodes_of_requests(file, ["7:3"], most=1) == {60, 900}
     whole = file.read_bytes()
     for spoilt in (b"", whole[:12], whole[:40], b"x" * 100):
         file.write_bytes(spoilt)
-        assert paths.inodes_of_requests(file, None) == set()
-    assert paths.inodes_of_requests(tmp_path / "gone", None) == set()
+        assert paths.inodes_of_requests(file) == set()
+    assert paths.inodes_of_requests(tmp_path / "gone") == set()
 
 
 def test_when_files_were_made_against_stat(tmp_path: Path) -> None:

@@ -16,22 +16,14 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from tests.collectors.recording import enum_value, read_table
-from tests.collectors.sessions import Job, Run, finished, make, needs_root
+from collectors import blockdev
+from tests.collectors.loop_disk import attached
+from tests.collectors.recording import read_table
+from tests.collectors.sessions import Job, Run, bytes_called, finished, make, needs_root
 
 pytestmark = needs_root
 
 SMALL = {"ext3": "64M", "xfs": "300M", "btrfs": "128M"}
-
-
-def bytes_called(run: Run, call: str) -> int:
-    """Bytes of one kind of call on the file system under test."""
-    path = run.path / "raw/recorder/call.rec"
-    rows = read_table(path)[1]
-    wanted = (rows["call"] == enum_value(path, "call_name", call)) & (
-        rows["target"] == enum_value(path, "call_target", "target")
-    )
-    return int(rows["bytes"][wanted].sum())
 
 
 def test_a_run_directory_is_whole(tmp_path: Path) -> None:
@@ -202,6 +194,45 @@ def test_a_directory_on_a_disk_shows_its_disk(tmp_path: Path) -> None:
     assert job.run.has_counted(bytes_called(job.run, "write"), 2 << 20, most=1 << 20)
 
 
+def test_the_remedy_for_a_directory_on_no_disk_can_be_typed(tmpfs: Path, tmp_path: Path) -> None:
+    """The report says DEV=NAME, so DEV goes with DIR: that disk is recorded, whoever uses it."""
+    with (tmp_path / "image").open("wb") as image:
+        image.truncate(64 << 20)
+    with attached(tmp_path / "image") as disk:
+        command = f"dd if=/dev/zero of={disk} bs=4k count=20 oflag=direct 2>/dev/null; echo hello >f"
+        words = {"DIR": str(tmpfs), "DEV": Path(disk).name, "CMD": command, "COLLECT": "block calls"}
+        job = finished(tmp_path / "run", **words)
+        rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
+        assert (rows["bytes"] == 4096).sum() == 20
+        facts = job.run.facts
+        assert (facts["device"]["name"], facts["filesystem"]["name"]) == (Path(disk).name, "tmpfs")
+        assert bytes_called(job.run, "write") == 6
+        said = " ".join(job.run.report().split())
+        assert re.search(rf"tmpfs \({tmp_path.parts[0]}\S+\), disk {Path(disk).name}: dd if=", said), said
+
+
+def test_an_overlay_shows_the_disk_that_it_writes_to(tmp_path: Path) -> None:
+    """As the root of every container is one."""
+    if blockdev.under(tmp_path).disk is None:
+        pytest.skip("the tests' directory is on no disk: give pytest a --basetemp on one")
+    for name in ("lower", "upper", "work", "merged"):
+        (tmp_path / name).mkdir()
+    options = ",".join(f"{name}dir={tmp_path / name}" for name in ("lower", "upper", "work"))
+    merged = tmp_path / "merged"
+    if subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=False).returncode:
+        pytest.skip("the kernel has no overlay: use one that has")
+    try:
+        command = "dd if=/dev/zero of=f bs=1M count=2 conv=fsync 2>/dev/null"
+        job = finished(tmp_path / "run", DIR=str(merged), CMD=command, COLLECT="block calls")
+    finally:
+        subprocess.run(["umount", merged], check=True)
+    assert job.run.facts["device"]["name"] == blockdev.under(tmp_path).disk
+    assert "the overlay's upper directory" in job.said
+    rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
+    assert rows["bytes"].sum() >= 2 << 20
+    assert bytes_called(job.run, "write") == 2 << 20
+
+
 def test_a_run_whose_only_collector_is_off_is_a_run_all_the_same(tmp_path: Path) -> None:
     """A recorder without a collector ends at once, which is no death; the report says what is missing."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place:  # no disk
@@ -214,13 +245,14 @@ def test_a_run_whose_only_collector_is_off_is_a_run_all_the_same(tmp_path: Path)
     words = "block is off (no disk figures): no disk to watch (remedy: name a disk: DEV=NAME, or a DIR"
     assert words in first.replace("!! ", "")
     assert f"- {words}" in rest[rest.index("WARNINGS AND GAPS") :]
-    assert "ended early" not in report
+    assert "block ended early" not in report
 
 
 def test_a_run_that_was_asked_for_nothing_has_no_gap(tmp_path: Path) -> None:
     job = finished(tmp_path / "run", FS="ext3", SIZE="64M", COLLECT="none", CMD="true")
     report = job.run.report()
-    assert "!! nothing was recorded: no collector was asked for (COLLECT=none)" in report
+    assert "!!" not in report  # what was not asked for is no loss
+    assert "recorded     nothing, as no collector was asked for (COLLECT=none)" in report
     assert report.endswith("\n  - none\n"), report[-1000:]
 
 

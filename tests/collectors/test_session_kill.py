@@ -6,7 +6,9 @@ A stage is held by a slow mkfs or mount in front of the real one in PATH, or by 
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +21,8 @@ from tests.collectors.sessions import Job, Run, finished, needs_root, wait_for
 
 pytestmark = needs_root
 
-STAGES = ("disk", "format", "mount", "record", "workload", "sync", "stop")
+BEFORE = ("disk", "format", "mount")  # nothing is recorded yet
+STAGES = (*BEFORE, "record", "workload", "sync", "stop")
 # It leaves others who do not want to end, in sessions of their own, and perhaps does not want to itself.
 _STUBBORN = (
     "exec 3>held; (trap '' TERM INT HUP; exec setsid sh -c 'while :; do echo x >&3; sleep 0.1; done') &"
@@ -96,9 +99,19 @@ def test_ended_in_order(stage: str, number: signal.Signals, tmp_path: Path, slow
     let_go(job)
     assert job.end() == 1, job.said
     assert job.left_behind() == []
+    if stage in BEFORE or (stage == "record" and not job.run.path.exists()):
+        assert not job.run.path.exists()
+        assert job.printed == ""  # so nothing is reported
+        assert f"interrupted before anything was recorded: {job.run.path} is removed" in job.said
+        return
     assert job.printed == f"{job.run.path}\n"
     assert job.run.facts["state"] == "interrupted"
     assert "interrupted; everything is put back" in job.said
+    report = job.run.report()
+    if stage == "workload":
+        assert job.run.facts["workload"]["interrupted"] is True
+        assert "the workload was interrupted (^C or a signal)" in " ".join(report.replace("!!", "").split())
+    assert "failed with" not in report and "exit status -" not in report
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -117,6 +130,59 @@ def test_killed_outright(stage: str, tmp_path: Path, slow: Path) -> None:
         report = " ".join(job.run.report().split())
         assert "state is 'interrupted'" in report
         assert "was killed" in report
+    job.process.communicate()
+
+
+# Children of children, in sessions of their own, who ignore every signal that can be; one is another user's,
+# and one goes on starting others.
+_FAMILY = """
+trap '' TERM INT HUP
+(trap '' TERM INT HUP; exec setsid sh -c 'while :; do echo x; sleep 0.05; done >held') &
+(setsid setpriv --reuid=65534 --clear-groups sleep 601 &)
+(setsid sh -c 'while :; do sleep 602 & sleep 0.02; kill $!; done' &)
+while :; do sleep 0.05; done
+"""
+
+
+def family(job: Job) -> dict[int, str]:
+    """What runs of the workload; a process of another user shows its environment to root."""
+    ours = ("-m\0collectors", "build/recorder", "guard.py")
+    return {
+        pid: text for pid, text in job.commands_by_pid().items() if not any(word in text for word in ours)
+    }
+
+
+@pytest.mark.parametrize("collect", ["block,counters", "none"])
+def test_the_workload_ends_with_its_session(collect: str, tmp_path: Path) -> None:
+    """At once, not by the next start: until then it would write on. Whether a recorder is left, or nobody."""
+    job = Job("trace", tmp_path / "run", None, FS="ext3", SIZE="128M", COLLECT=collect, CMD=_FAMILY)
+    job.until("workload")
+    wait_for(lambda: all(word in " ".join(family(job).values()) for word in ("601", "602", "echo x")))
+    with subprocess.Popen(["sleep", "603"]) as other:  # somebody else's
+        assert len(family(job)) >= 5
+        killed_ns = time.monotonic_ns()
+        os.kill(job.process.pid, signal.SIGKILL)
+        assert job.process.wait() == -signal.SIGKILL
+        wait_for(lambda: family(job) == {}, 2)
+        # recorder and guard are done then, too
+        wait_for(lambda: job.commands() == [], 30)
+        assert other.poll() is None
+        other.kill()
+    for left in job.left_behind():
+        if left.startswith("/sys/fs/cgroup"):
+            assert not any(procs.read_text() for procs in Path(left).rglob("cgroup.procs"))
+    if collect != "none":
+        said = json.loads((job.run.path / "raw/recorder/losses.json").read_text())
+        assert said["complete"] is True
+        assert killed_ns - 10**9 <= said["recorder"]["until_ns"] <= killed_ns + 2 * 10**9
+        length_s = (said["recorder"]["until_ns"] - job.run.facts["clock"]["record_start_ns"]) / 1e9
+        report = " ".join(job.run.report().split())
+        shown = re.search(r"session did not end in order: figures are of the ([\d.]+) s until", report)
+        assert shown is not None
+        assert float(shown[1]) == pytest.approx(length_s, abs=0.06)
+    later = Job("trace", tmp_path / "later", None, DIR=str(tmp_path), COLLECT="none", CMD="true")
+    assert later.end() == 0, later.said
+    wait_for(lambda: job.left_behind() == [], 10)
     job.process.communicate()
 
 

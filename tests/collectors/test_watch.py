@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from tests.collectors.loop_disk import attached
+from tests.collectors.loop_disk import add_partition, attached, delete_partition, mounted
 from tests.collectors.recording import enum_value, read_table
 from tests.collectors.sessions import TREE, Job, Run, listen_to_interrupts, needs_root, wait_for
 
@@ -79,6 +84,147 @@ def test_a_device_is_watched(loop: str, writer: None, tmp_path: Path) -> None:
     during = max(count for count, t_ns in counted if t_ns < phase["end_ns"])
     assert writes(job.run) >= during > 0
     assert job.run.losses["complete"] is True
+
+
+@pytest.fixture
+def flood(loop: str) -> Iterator[None]:
+    """Two who write to it without a pause, in requests of different sizes."""
+    script = "while :; do dd if=/dev/zero of=$0 bs=$1 count=500 oflag=direct conv=notrunc 2>&-; done"
+    writers = [subprocess.Popen(["sh", "-c", script, loop, size]) for size in ("16k", "64k")]
+    try:
+        yield
+    finally:
+        for one in writers:
+            one.kill()
+            one.wait()
+
+
+def test_a_busy_disk_counts_from_the_start_of_the_window_to_its_end(
+    loop: str, flood: None, tmp_path: Path
+) -> None:
+    """Against the kernel's own counter, read here all the time: just within the window, and just about it."""
+    stat = Path(f"/sys/block/{Path(loop).name}/stat")
+    job = Job("watch", tmp_path / "run", None, DEV=loop, SECS="3", COLLECT="block calls counters")
+    readings: list[tuple[int, int, int]] = []  # before and after it was read, bytes written
+    while job.process.poll() is None:
+        before_ns = time.monotonic_ns()
+        size = int(stat.read_text().split()[6]) * 512
+        readings.append((before_ns, time.monotonic_ns(), size))
+        time.sleep(0.005)
+    assert job.end() == 0, job.said
+    run = job.run
+    report = run.report()
+    clock = run.facts["clock"]
+    start_ns, end_ns = clock["record_start_ns"], clock["record_end_ns"]
+    assert 3e9 <= end_ns - start_ns < 10e9
+
+    # the table is what of the recording was completed in the window; the rest is counted, and said
+    rows = read_table(run.path / "raw/recorder/block.rec")[1]
+    complete = rows["complete_ns"].astype(np.int64)
+    seen = complete > 0
+    inside = seen & (complete >= start_ns) & (complete <= end_ns)
+    # of those that came while the programs were being attached, one after the other, none was kept or lost
+    early, late = int((seen & (complete < start_ns)).sum()), int((complete > end_ns).sum())
+    assert early < len(rows) // 100
+    table = pq.ParquetFile(run.path / "tables/block.parquet")
+    left_out = json.loads(table.metadata.metadata[b"seekmeter_left_out"])
+    assert (left_out["before"], left_out["after"]) == (early, late)
+    found = table.read(["complete_ns"]).column(0).drop_null().to_numpy()
+    assert np.array_equal(np.sort(found), np.sort(complete[inside]))
+    said = " ".join(report.split())
+    words = (
+        f"block: {early:,} rows of table block left out (not lost): completed before the recorded time began"
+    )
+    assert early == 0 or words in said
+
+    # what was written in the window is between what the kernel counted within it and about it
+    written_there = int(rows["bytes"][inside & (rows["op"] == write_op(run))].sum())
+    within = [size for before, after, size in readings if start_ns <= before and after <= end_ns]
+    assert len(within) > 50
+    least = within[-1] - within[0]
+    most = min(size for before, _, size in readings if before >= end_ns) - max(
+        size for _, after, size in readings if after <= start_ns
+    )
+    lost = sum(run.losses["collectors"]["block"]["lost"].values()) * (64 << 10)
+    assert least - lost <= written_there <= most
+    throughput = report[report.index("\nTHROUGHPUT ") : report.index("\nSEEKS ")]
+    shown_rows = [line.split() for line in throughput.splitlines() if line.startswith("  write ")]
+    mb_s = sum(float(row[5].replace(",", "")) for row in shown_rows)
+    seconds = (end_ns - start_ns) / 1e9
+    assert least / 1e6 / seconds * 0.99 <= mb_s <= most / 1e6 / seconds * 1.01
+
+    # and the recorder's own samples of it are compared with what completed between them, but for a few
+    # requests that end while the counter is read
+    shown = re.search(r"own counter, write: ([\d,]+) B; (?:as traced|traced ([\d,]+) B)", said)
+    assert shown is not None
+    told = int(shown[1].replace(",", ""))
+    traced = int(shown[2].replace(",", "")) if shown[2] else told
+    assert abs(told - traced) <= 8 * (64 << 10) + lost
+
+
+def write_op(run: Run) -> int:
+    """The number of the operation write."""
+    return enum_value(run.path / "raw/recorder/block.rec", "block_op", "write")
+
+
+def test_calls_on_all_its_file_systems_are_the_applications(tmp_path: Path) -> None:
+    """One on each of two partitions, and an overlay on the first; not what is written elsewhere."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(128 << 20)
+    sectors = (60 << 20) // 512
+    with ExitStack() as stack:
+        disk = Path(str(stack.enter_context(attached(image))))
+        places = []
+        for number in (1, 2):
+            add_partition(str(disk), number, 2048 + (number - 1) * sectors, sectors)
+            stack.callback(delete_partition, str(disk), number)
+            part = f"{disk}p{number}"
+            wait_for(Path(part).exists)
+            subprocess.run(["mkfs.ext4", "-q", "-F", part], check=True)
+            places.append(stack.enter_context(mounted(Path(part), tmp_path / f"mnt{number}")))
+        for name in ("upper", "work"):
+            (places[0] / name).mkdir()
+        places.append(stack.enter_context(overlaid(tmp_path, places[0])))
+        job = Job("watch", tmp_path / "run", None, DEV=disk.name, SECS="3", COLLECT="block calls")
+        job.until("watch")
+        for number, place in enumerate((*places, tmp_path), 1):
+            subprocess.run(
+                ["dd", "if=/dev/zero", "of=f", "bs=64k", f"count={number}", "conv=fsync"],
+                cwd=place, check=True, capture_output=True,
+            )  # fmt: skip
+        assert job.end() == 0, job.said
+    facts = job.run.facts["filesystem"]
+    assert sorted((one["name"], one["mount_point"]) for one in facts["mounts"]) == [
+        ("ext4", str(places[0])),
+        ("ext4", str(places[1])),
+        ("overlay", str(places[2])),
+    ]
+    path = job.run.path / "raw/recorder/call.rec"
+    rows = read_table(path)[1]
+    rows = rows[rows["call"] == enum_value(path, "call_name", "write")]
+    on_target = rows[rows["target"] == enum_value(path, "call_target", "target")]
+    # The overlay's write is a call on its own file; the kernel's write below it is none.
+    assert on_target["bytes"].sum() == (1 + 2 + 3) * 65536
+    elsewhere = rows[rows["target"] == enum_value(path, "call_target", "elsewhere")]
+    assert elsewhere["bytes"].sum() >= 4 * 65536
+    report = " ".join(job.run.report().split())
+    assert f"Seekmeter: {disk.name} (ext4 on " in report
+    assert "application write 393 kB" in report
+
+
+@contextmanager
+def overlaid(tmp_path: Path, below: Path) -> Iterator[Path]:
+    """An overlay that writes to a directory of a mounted file system."""
+    for name in ("lower", "merged"):
+        (tmp_path / name).mkdir()
+    options = f"lowerdir={tmp_path / 'lower'},upperdir={below / 'upper'},workdir={below / 'work'}"
+    merged = tmp_path / "merged"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=True)
+    try:
+        yield merged
+    finally:
+        subprocess.run(["umount", merged], check=True)
 
 
 def test_interrupted_by_the_terminal_it_is_whole(loop: str, writer: None, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 import os
 import re
 import resource
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,7 +175,7 @@ def test_what_cannot_be_installed_is_named_and_ends_with_3(
             *in_own_mount_namespace(clone),
             "sh",
             "-c",
-            f"{hide}; {as_nobody} make trace FS=ext3 WL=fio-randread",
+            f"{hide}; {as_nobody} make build",
         ],
         cwd=clone,
         capture_output=True,
@@ -207,6 +208,95 @@ def test_a_changed_header_is_compiled_again() -> None:
     assert code == 0, text
     assert "BPF   block.bpf.o" in text
     assert "CC    block.o" in text
+
+
+def printed(*goals: str) -> list[str]:
+    """The commands with which a build of all says what it does: all of them, none is run."""
+    done = subprocess.run(
+        ["make", "--dry-run", "--always-make", *goals], cwd=TREE, capture_output=True, text=True, check=True
+    )
+    return [line for line in done.stdout.splitlines() if "echo" in line and "seekmeter_" not in line]
+
+
+def test_what_the_build_says_is_not_on_stdout() -> None:
+    """stdout is the job's; and all but `make build` say once that something is compiled."""
+    said = printed("build")
+    assert any("CC    block.o" in line for line in said)
+    assert all(re.match(r"echo '  (BPF|SKEL|CC|LINK) +\S+' >&2", line) for line in said)
+    quiet = [line for line in printed("trace") if "compiling" in line]
+    assert len(quiet) == len(said) and all(
+        line.endswith("first time' >&2") or ">&2;" in line for line in quiet
+    )
+    assert not any("  CC " in line for line in quiet)
+
+
+def test_one_compilation_of_many_says_so(tmp_path: Path) -> None:
+    """The command as the Makefile has it, by four recipes at once."""
+    line = next(line for line in printed("trace") if "compiling" in line).partition("; mkdir -p build/")[0]
+    makefile = "override SHELL := /bin/bash\nall: a b c d\na b c d:\n\t@" + line.replace("$", "$$") + "\n"
+    done = subprocess.run(
+        ["make", "-j4", "-f", "-"], input=makefile, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ""
+    assert done.stderr.count("compiling") == 1, done.stderr
+
+
+def test_a_user_who_cannot_become_root_learns_it_first(tmp_path: Path) -> None:
+    """Before anything is installed or built: setup asks, and this is what it asks."""
+    if os.geteuid() != 0:
+        pytest.skip("cannot become another user: run make test as root")
+    place, tree = tmp_path / "bin", tmp_path / "tree"
+    place.mkdir()
+    for room in ("collectors", "workloads"):  # others cannot read a tree in root's home
+        shutil.copytree(TREE / room, tree / room, ignore=shutil.ignore_patterns("__pycache__"))
+    let_others_in(tmp_path)
+    env = {"PATH": str(place), "SEEKMETER_WORDS": "FS CMD", "SEEKMETER_FS": "ext4", "SEEKMETER_CMD": "true"}
+
+    def asked(**more: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["/usr/bin/python3", "-B", "-m", "collectors.check_words", "trace"],
+            cwd=tree, env={**env, **more}, user=NOBODY, group=NOBODY, extra_groups=[],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    why = "seekmeter: trace: formatting, mounting and tracing needs root, and sudo"
+    assert asked() == (3, f"{why} is not installed: run it as root, or with VM=1 in a virtual machine\n")
+    # one that refuses, one that asks for a password first, one that lets this user
+    sudo = place / "sudo"
+    for script, code, said in (
+        ("exit 1", 3, f"{why} does not let this user become root"),
+        (
+            '[ "$1" != -n ]',
+            0,
+            "seekmeter: formatting, mounting and tracing needs root: sudo asks for it first\n",
+        ),
+        ("exit 0", 0, ""),
+    ):
+        sudo.write_text(f"#!/bin/sh\n{script}\n")
+        sudo.chmod(0o755)
+        assert asked()[0] == code
+        assert said in asked()[1] if said else asked()[1] == ""
+
+
+def test_a_disk_without_room_is_said_before_anything_is_built(tmp_path: Path) -> None:
+    for disk in ("file", "ram"):
+        given = {"FS": "ext4", "CMD": "true", "SIZE": "900000G", "DISK": disk}
+        done = subprocess.run(
+            ["python3", "-B", "-m", "collectors.check_words", "trace"],
+            cwd=TREE,
+            env={
+                **os.environ,
+                **{f"SEEKMETER_{k}": v for k, v in given.items()},
+                "SEEKMETER_WORDS": " ".join(given),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if os.geteuid() == 0:
+            assert done.returncode == 3
+            assert "of 878.9T does not fit" in done.stderr
 
 
 def test_doctor_answers_in_80_columns(who: Who) -> None:

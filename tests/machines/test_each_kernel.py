@@ -25,7 +25,11 @@ LOCKS_SINCE = "5.19"
 # kernel's event tracer, and by name; one wait of a known length for an rwsem.
 TRUTH = {
     "block": ("test_block.py::test_a_mixed_workload[ext4]",),
-    "calls": ("test_calls.py::test_every_call_byte_and_error_is_exact",),
+    "calls": (
+        "test_calls.py::test_every_call_byte_and_error_is_exact",
+        "test_calls_queued.py::test_every_request_byte_and_error_is_exact[uring]",
+        "test_calls_queued.py::test_every_request_byte_and_error_is_exact[aio]",
+    ),
     "counters": ("test_counters.py::test_disk_counters_are_exact_over_the_recording",),
     "locks": (
         "test_locks.py::test_pipe_storm_counts_every_wait_and_splits_it",

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The plan: all its lines, what it checks, and that it changes nothing."""
 
-import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +72,10 @@ def test_the_users_own_command_is_one_argument() -> None:
     assert decided.name == "ext4-cmd"
     braces = "awk '{dir} {raw}'"
     assert plan(job="plan", DIR="/", CMD=braces).command_in(Path("/x"), Path("/y"))[2] == braces
+
+
+def test_a_run_with_a_name_is_called_so() -> None:
+    assert plan(job="plan", FS="ext4", CMD="true", SIZE="64M", NAME="nightly 8k").name == "nightly 8k"
 
 
 def test_a_directory_is_never_formatted() -> None:
@@ -171,24 +173,3 @@ def test_packages_for_setup() -> None:
     wrong = ask("FS=xfss")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("seekmeter: FS=xfss") and "did you mean xfs" in wrong.stderr
-
-
-@needs_root
-@pytest.mark.parametrize("name", [name for name in catalog.names() if catalog.load(name).program == "fio"])
-def test_the_fio_workloads_run_and_report(name: str, tmp_path: Path) -> None:
-    seconds = (
-        ("--runtime=1",) if any("runtime" in word for word in catalog.load(name).scales["quick"].args) else ()
-    )
-    decided = plan(trial=False, FS="ext4", WL=name, SCALE="quick", ARGS=shlex.join(["--size=16M", *seconds]))
-    raw = tmp_path / "raw"
-    raw.mkdir()
-    work = tmp_path / "work dir"
-    work.mkdir()
-    subprocess.run(
-        decided.command_in(work, raw), cwd=work, check=True, capture_output=True, env={**os.environ}
-    )
-    job = json.loads((raw / "fio.json").read_text())["jobs"][0]
-    assert job["error"] == 0
-    assert job["read"]["io_bytes"] + job["write"]["io_bytes"] > 0
-    [size] = [path.stat().st_size for path in work.iterdir()]
-    assert 0 < size <= 16 << 20

@@ -70,6 +70,16 @@ def test_collect(text: str, collectors: tuple[str, ...]) -> None:
     assert parse(**TRACE, COLLECT=text).collect == collectors
 
 
+def test_runs_with_blanks_in_their_names() -> None:
+    assert parse("compare", RUNS="'my runs/a b' runs/c*").runs == ("my runs/a b", "runs/c*")
+
+
+def test_a_name() -> None:
+    assert parse(**TRACE, NAME=" größe 8k, try 2 ").name == "größe 8k, try 2"
+    assert parse("watch", DEV=os.listdir("/sys/class/block")[0], NAME="x").name == "x"
+    assert parse(**TRACE).name is None
+
+
 def test_cpus() -> None:
     allowed = sorted(os.sched_getaffinity(0))
     assert parse(**TRACE, CPUS=str(len(allowed))).cpus == tuple(allowed)
@@ -85,6 +95,9 @@ def test_cpus() -> None:
         ({"FS": "yfs"}, "xfs"),
         ({"FS": "ext3:btrfs2008"}, "did you mean btrfs2007"),
         ({"FS": "ext3:"}, "has no options named ''"),
+        ({"NAME": "x" * 41}, "NAME has 41 characters: at most 40"),
+        ({"NAME": "two\nlines"}, "NAME has a line break or a control character"),
+        ({"NAME": " "}, "NAME is empty"),
         ({"WL": "fio-seqwrit"}, "did you mean fio-seqwrite"),
         ({"WL": "fio-seqwrite:fast"}, "has no variant 'fast'"),
         ({"ARGS": "'open"}, "ARGS='open cannot be split"),
@@ -133,7 +146,9 @@ def test_cpus() -> None:
         ({"SIZE": "  "}, "SIZE is empty"),
         ({"FSS": "ext3"}, "did you mean FS"),
         ({"THREAD": "3"}, "did you mean THREADS"),
-        ({"DEV": "sda"}, "DEV does not fit the job trace"),
+        ({"DEV": os.listdir("/sys/class/block")[0]}, "DEV contradicts FS: of a fresh file system its own"),
+        ({"DEV": "nosuch"}, "is not a block device here"),
+        ({"SECS": "3"}, "SECS does not fit the job trace"),
         ({"RUN": "x"}, "RUN does not fit the job trace"),
         ({"JOURNAL": "x"}, "JOURNAL=x is not a disk"),
         ({"JOURNAL": "vda"}, "did you mean /dev/vda?"),
@@ -192,6 +207,7 @@ def test_wrong_words(given: dict[str, str], says: str) -> None:
         ("import", {"TRACE": "traces/sda", "RUN": "runs/a"}, "RUN does not fit the job import"),
         ("report", {"TRACE": "traces/sda"}, "TRACE is for import"),
         ("compare", {"RUNS": "runs/a"}, "names 1 runs: give 2 to 16"),
+        ("compare", {"RUNS": "runs/it's runs/b"}, "cannot be split into words: no closing quotation"),
         ("compare", {"RUNS": " ".join("abcdefghijklmnopq")}, "names 17 runs"),
         ("trce", {}, "did you mean trace"),
     ],

@@ -137,7 +137,8 @@ static void perform(struct run *run, enum operation operation, struct tree *tree
 	double rate;
 
 	own_cpu_begin();
-	start_ns = now_ns();
+	phase_announce(result_facts[result].name, now_ns());
+	start_ns = phase_begin();
 	work = run_operation[operation](&run->forest, tree);
 	if (run->sync_each)
 		sync_fs(run);
@@ -352,7 +353,8 @@ int main(int argc, char **argv)
 	printf("compilebench in %s: %lu trees, %lu operations after them%s, seed %" PRIu64 "\n",
 	       set.dir, set.trees, later_steps, set.makej ? " (--makej)" : "", set.seed);
 
-	start_ns = now_ns();
+	phase_announce("order", now_ns());
+	start_ns = phase_begin();
 	tree_find_order(&run.forest);
 	phase_done("order", start_ns, now_ns(), dataset.n_files, 0);
 	printf("order: %zu names in %.3f s\n", dataset.n_files,
@@ -363,7 +365,8 @@ int main(int argc, char **argv)
 		create_next(&run, INITIAL_CREATE);
 	if (later_steps > 0) {
 		/* what the creates left dirty is not the first operation's cost */
-		start_ns = now_ns();
+		phase_announce("sync after initial create", now_ns());
+		start_ns = phase_begin();
 		sync_fs(&run);
 		phase_done("sync after initial create", start_ns, now_ns(), 1, 0);
 		run.sync_each = true;

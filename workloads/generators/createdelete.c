@@ -106,6 +106,7 @@ static void measure_phase(struct crew *crew, const struct worker *workers, unsig
 	uint64_t bytes = 0;
 	double seconds;
 
+	phase_announce(phase_names[phase], now_ns());
 	own_cpu_begin();
 	span = crew_phase(crew, phase, phase_names[phase]);
 	if (phase != PHASE_VERIFY)

@@ -123,17 +123,23 @@ static void hear(struct heard *heard, const char *line, int64_t at_ns)
 	int clients;
 	int lines;
 
-	if (strncmp(line, "releasing clients", 17) == 0)
-		heard->released_ns = at_ns;
-	else if (sscanf(line, "%d %d %lf MB/sec execute %lf sec", &clients, &lines, &mb_per_s,
-			&seconds) == 4) {
-		if (heard->measured_ns == 0)
+	if (strncmp(line, "releasing clients", 17) == 0) {
+		heard->released_ns = phase_cut(0);
+		phase_announce(heard->no_warm_up ? "measured" : "warm-up", at_ns);
+	} else if (sscanf(line, "%d %d %lf MB/sec execute %lf sec", &clients, &lines, &mb_per_s,
+			  &seconds) == 4) {
+		if (heard->measured_ns == 0) {
 			heard->measured_ns = heard->no_warm_up
 						     ? heard->released_ns
 						     : at_ns - (int64_t)(seconds * SECOND_NS);
+			if (!heard->no_warm_up)
+				phase_announce("measured", heard->measured_ns);
+		}
 	} else if (sscanf(line, "%d cleanup %lf sec", &clients, &seconds) == 2) {
-		if (heard->cleanup_ns == 0)
-			heard->cleanup_ns = at_ns;
+		if (heard->cleanup_ns == 0) {
+			heard->cleanup_ns = phase_cut(0);
+			phase_announce("cleanup", at_ns);
+		}
 	} else if (sscanf(line, "Throughput %lf MB/sec", &heard->mb_per_s) == 1) {
 		const char *latency = strstr(line, "max_latency=");
 

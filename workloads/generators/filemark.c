@@ -186,13 +186,23 @@ static const char *cold_caches(struct worker *workers)
 /* Returns transactions a second. */
 static double transaction_phase(struct crew *crew, struct worker *workers, unsigned long number)
 {
-	int64_t start_ns = now_ns();
 	struct crew_span span;
 	uint64_t counted = 0, bytes = 0;
+	int64_t start_ns;
 	double rate;
 
+	if (!set.transactions && set.warmup_s)
+		phase_announce("warm-up", now_ns());
+	phase_announce("transactions",
+		       now_ns() + (set.transactions ? 0 : (int64_t)set.warmup_s * 1000000000));
+	start_ns = phase_begin();
 	from_ns = start_ns + (int64_t)set.warmup_s * 1000000000;
 	until_ns = from_ns + (int64_t)set.measured_s * 1000000000;
+	if (!set.transactions) {
+		if (set.warmup_s)
+			from_ns = phase_cut(from_ns);
+		until_ns = phase_cut(until_ns);
+	}
 	for (unsigned long i = 0; i < set.threads; i++)
 		workers[i].share = share(set.transactions, i);
 	own_cpu_begin();
@@ -301,10 +311,12 @@ static void print_summary(const struct worker *workers)
 
 static void verify(struct crew *crew, struct worker *workers)
 {
-	struct crew_span span = crew_phase(crew, KIND_VERIFY, "verify");
 	int dir_fd = open(set.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	uint64_t living = 0, bytes = 0;
+	struct crew_span span;
 
+	phase_announce("verify", now_ns());
+	span = crew_phase(crew, KIND_VERIFY, "verify");
 	if (dir_fd < 0)
 		fail_errno("cannot open the directory", set.dir);
 	for (unsigned long i = 0; i < set.threads; i++) {
@@ -402,6 +414,7 @@ int main(int argc, char **argv)
 	       set.shape.dirs, set.shape.io_bytes, set.read_pct, set.create_pct, set.seed);
 	fflush(stdout);
 	crew = crew_start(set.threads, work, workers, sizeof(*workers));
+	phase_announce("create", now_ns());
 	own_cpu_begin();
 	span = crew_phase(crew, KIND_CREATE, "create");
 	own_cpu_end(set.threads);

@@ -101,13 +101,15 @@ static void add_to(struct summary *summary, const struct cell *cell, double spee
 static void run_operation(struct cell *cell, enum operation operation, const struct settings *set,
 			  struct summary *summary)
 {
-	int64_t start_ns = now_ns();
+	int64_t start_ns;
 	int64_t measured_ns = 0;
 	unsigned long times = 0;
 	uint64_t ino_min = UINT64_MAX, ino_max = 0; /* a repeated write is a new file each time */
 	int64_t end_ns;
 	double speed;
 
+	phase_announce(operation_names[operation], now_ns());
+	start_ns = phase_begin();
 	own_cpu_begin();
 	do {
 		uint64_t ino;
@@ -150,7 +152,8 @@ static void run_cells(int dir_fd, uint64_t file_kib, uint64_t record_kib,
 	cell_begin(&cell);
 	for (int operation = 0; operation < OPERATIONS; operation++)
 		run_operation(&cell, operation, set, &summaries[operation]);
-	start_ns = now_ns();
+	phase_announce("verify", now_ns());
+	start_ns = phase_begin();
 	cell_verify(&cell);
 	phase_done("verify", start_ns, now_ns(), cell.records, file_kib * KIB);
 	cell_end(&cell);

@@ -184,7 +184,10 @@ static void measure(const struct mix *test, uint64_t outstanding)
 
 	snprintf(name, sizeof(name), "%s-%" PRIu64, test->test, outstanding);
 	steps_make_cold();
-	begin_ns = now_ns();
+	if (set.warmup_s)
+		phase_announce("warm-up", now_ns());
+	phase_announce(name, now_ns() + (int64_t)set.warmup_s * SECOND_NS);
+	begin_ns = phase_begin();
 	own_cpu_begin();
 	if (test->random_pct == 0)
 		result = sequential_measure(&set, name, test, outstanding);

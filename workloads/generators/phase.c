@@ -44,7 +44,8 @@ int main(int argc, char **argv)
 		fail(EXIT_WRONG_WORDS, "phase: say phase NAME COMMAND [ARGUMENT]...");
 	check_name(argv[1]);
 	phases_open();
-	start_ns = now_ns();
+	phase_announce(argv[1], now_ns());
+	start_ns = phase_begin();
 	error = posix_spawnp(&pid, argv[2], NULL, NULL, argv + 2, environ);
 	if (error == ENOENT)
 		fail(EXIT_NOT_FOUND, "phase: %s: not found; install it", argv[2]);

@@ -33,10 +33,12 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(insert_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(issue_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(complete_ns, "u64"), "", ",");
+	fprintf(out, OF_REQUEST(end_by_ns, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(sector, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(ino, "u64"), "", ",");
 	fprintf(out, OF_REQUEST(bytes, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(dev, "u32"), "", ",");
+	fprintf(out, OF_REQUEST(sb_dev, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(flags, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(pid, "u32"), "", ",");
 	fprintf(out, OF_REQUEST(tgid, "u32"), "", ",");
@@ -47,6 +49,8 @@ static void describe_block(FILE *out)
 	fprintf(out, OF_REQUEST(class, "u8"), ",\"enum\":\"block_class\"", ",");
 	fprintf(out, OF_REQUEST(queue_source, "u8"), ",\"enum\":\"block_source\"", ",");
 	fprintf(out, OF_REQUEST(in_workload, "u8"), "", ",");
+	fprintf(out, OF_REQUEST(submitter, "u8"), ",\"enum\":\"block_submitter\"", ",");
+	fprintf(out, OF_REQUEST(charged, "u8"), ",\"enum\":\"block_charged\"", ",");
 	fprintf(out, OF_REQUEST(comm, "char"), "", ",");
 	fprintf(out, OF_TRACE(get_request_ns, "u64"), "", ",");
 	fprintf(out, OF_TRACE(q2m_ns, "u64"), "", ",");
@@ -59,6 +63,9 @@ static void describe_block(FILE *out)
 		"\"block_class\":{\"0\":\"unknown\",\"1\":\"data\",\"2\":\"metadata\","
 		"\"3\":\"journal\"},"
 		"\"block_source\":{\"0\":\"bio\",\"1\":\"request\"},"
+		"\"block_submitter\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"kernel_thread\","
+		"\"3\":\"upper_device\",\"4\":\"recorder\",\"5\":\"other\"},"
+		"\"block_charged\":{\"0\":\"unknown\",\"1\":\"workload\",\"2\":\"other\"},"
 		"\"block_flag\":{\"1\":\"sync\",\"2\":\"meta\",\"4\":\"fua\",\"8\":\"preflush\","
 		"\"16\":\"ahead\",\"32\":\"prio\"}}}");
 }

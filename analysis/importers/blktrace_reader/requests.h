@@ -26,7 +26,7 @@ struct request_counts {
 	uint64_t complete_unseen; /* rows without an end */
 	uint64_t partial;	  /* completions of a part */
 	uint64_t longer;	/* completions that blkparse had made longer: made what they were */
-	uint64_t empty_flushes; /* flush-only bios, and ends of requests around a flush */
+	uint64_t empty_flushes; /* bios without data that wait for a flush */
 	uint64_t failed_unissued; /* bios that failed before there was a request */
 	uint64_t bio_rows;	  /* rows made of bios: the device takes no requests */
 	uint64_t merges_unseen;	  /* requests of several bios whose merges were not all seen */

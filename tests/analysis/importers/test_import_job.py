@@ -98,6 +98,7 @@ def test_a_trace_becomes_a_run(tmp_path: Path) -> None:
         "class is unknown",
     ):
         assert words in said
+    assert "its process" not in said  # the trace has it, and the tables show it
     for words in ("is not known, all figures are marked", "no phase table", "no lock table", "not readable"):
         assert words not in said
     for file in ("report.html", "iograph.png", "iograph.svg", "tables/block.parquet", "losses.json"):

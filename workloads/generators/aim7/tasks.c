@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,8 @@ struct shared {
 	int64_t start_ns[TASKS_MAX];
 	int64_t end_ns[TASKS_MAX];
 	uint64_t bytes[TASKS_MAX];
+	_Atomic unsigned int ended; /* tasks that have done their mix; the last one cuts */
+	int64_t cut_ns;
 };
 
 /* Of one step. The pipes: all tasks have closed READY when all are ready; START is closed when they may start. */
@@ -95,6 +98,8 @@ static void run_task(const struct running *step, unsigned int number, uint64_t s
 	for (unsigned int i = 0; i < mix->n; i++)
 		order[i].job->run(&task, order[i].units, order[i].job->what);
 	shared->end_ns[number] = now_ns();
+	if (atomic_fetch_add(&shared->ended, 1) + 1 == step->tasks)
+		shared->cut_ns = phase_cut(0);
 	shared->bytes[number] = task.bytes;
 	verify_disk_file(&task);
 	remove_directory(&task, step->top_fd);
@@ -192,6 +197,8 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 	make_pipe(running.ready);
 	make_pipe(running.start);
 	make_pipe(running.errors);
+	snprintf(name, sizeof(name), "%u tasks", tasks);
+	phase_announce(name, now_ns());
 	own_cpu_begin();
 	start_tasks(&running, seed);
 	close(running.ready[1]);
@@ -199,6 +206,7 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 	close(running.errors[1]);
 	one_byte(running.ready[0]); /* its end: all tasks have closed theirs, ready or dead */
 	close(running.ready[0]);
+	phase_begin();
 	close(running.start[1]);
 	wait_for_tasks(running.pids, tasks, running.errors[0]);
 	step.own_cpu_pct = own_cpu_end(tasks);
@@ -209,7 +217,7 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 		end_ns = running.shared->end_ns[i] > end_ns ? running.shared->end_ns[i] : end_ns;
 		bytes += running.shared->bytes[i];
 	}
-	snprintf(name, sizeof(name), "%u tasks", tasks);
+	phase_was_cut(running.shared->cut_ns);
 	phase_done(name, start_ns, end_ns, (uint64_t)tasks * mix->n, bytes);
 	step.seconds = (double)(end_ns - start_ns) / 1e9;
 	if (munmap(running.shared, sizeof(*running.shared)) != 0)

@@ -114,6 +114,7 @@ struct crew_span crew_phase(struct crew *crew, int phase, const char *name)
 	for (unsigned long i = 0; i < crew->threads; i++)
 		atomic_store_explicit(&crew->members[i].done, 0, memory_order_relaxed);
 	crew->phase = phase;
+	phase_begin();
 	pthread_barrier_wait(&crew->starts);
 	wait_for_end(crew, name);
 	for (unsigned long i = 0; i < crew->threads; i++) {

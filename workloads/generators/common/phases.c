@@ -1,16 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "fail.h"
 #include "phases.h"
 
+#define CUTS_KEPT	 16
+#define PATIENCE_SECONDS 1
+#define CUT_NEAR_NS	 20000000
+
 static const char *phases_path;
-static int phases_fd = -1;
+static int phases_fd = -1, begun_fd = -1;
+static struct sockaddr_un borders = { .sun_family = AF_UNIX };
+static int64_t cuts[CUTS_KEPT]; /* the last ones; the i-th, from 0, is at i % CUTS_KEPT */
+static size_t cut_count;
 
 int64_t now_ns(void)
 {
@@ -21,30 +33,167 @@ int64_t now_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-void phases_open(void)
+static int open_to_append(const char *path, const char *what)
 {
-	phases_path = getenv("SEEKMETER_PHASES");
-	if (phases_path == NULL || phases_path[0] == '\0')
-		return;
-	phases_fd = open(phases_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (phases_fd < 0)
-		fail_errno("cannot open the phases file ($SEEKMETER_PHASES)", phases_path);
+	int fd;
+
+	if (path == NULL || path[0] == '\0')
+		return -1;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0)
+		fail_errno(what, path);
+	return fd;
 }
 
-void phase_done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes)
+void phases_open(void)
+{
+	const char *socket_path;
+
+	phases_path = getenv("SEEKMETER_PHASES");
+	phases_fd = open_to_append(phases_path, "cannot open the phases file ($SEEKMETER_PHASES)");
+	begun_fd = open_to_append(getenv("SEEKMETER_PHASES_BEGUN"),
+				  "cannot open the file of begun phases ($SEEKMETER_PHASES_BEGUN)");
+	socket_path = getenv("SEEKMETER_BORDERS");
+	if (socket_path != NULL && strlen(socket_path) < sizeof(borders.sun_path))
+		memcpy(borders.sun_path, socket_path, strlen(socket_path) + 1);
+}
+
+void phase_announce(const char *name, int64_t start_ns)
 {
 	char line[256];
 	int length;
 
+	if (begun_fd < 0)
+		return;
+	length = snprintf(line, sizeof(line), "{\"name\":\"%s\",\"start_ns\":%" PRId64 "}\n", name,
+			  start_ns);
+	/* a disk too full for this line ends no workload: phase_done() will see it */
+	if (length > 0 && (size_t)length < sizeof(line) &&
+	    write(begun_fd, line, (size_t)length) != length)
+		return;
+}
+
+/* Returns the time of the cut, 0: there is none; the phase is marked all the same. */
+static int64_t ask_for_cut(int64_t at_ns)
+{
+	struct timeval patience = { .tv_sec = PATIENCE_SECONDS };
+	int64_t cut_ns = 0;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return 0;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
+	    connect(fd, (const struct sockaddr *)&borders, sizeof(borders)) != 0 ||
+	    send(fd, &at_ns, sizeof(at_ns), MSG_NOSIGNAL) != sizeof(at_ns) ||
+	    recv(fd, &cut_ns, sizeof(cut_ns), 0) != sizeof(cut_ns))
+		cut_ns = 0;
+	close(fd);
+	return cut_ns;
+}
+
+static void wait_until(int64_t time_ns)
+{
+	const struct timespec until = { .tv_sec = time_ns / 1000000000,
+					.tv_nsec = time_ns % 1000000000 };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+}
+
+/* Cut at that moment, and remember it. 0: there is no cut. */
+static int64_t cut(int64_t at_ns)
+{
+	int64_t cut_ns;
+
+	if (phases_fd < 0 || borders.sun_path[0] == '\0')
+		return 0;
+	cut_ns = ask_for_cut(at_ns);
+	if (cut_ns != 0)
+		cuts[cut_count++ % CUTS_KEPT] = cut_ns;
+	return cut_ns;
+}
+
+int64_t phase_begin(void)
+{
+	int64_t cut_ns = cut(0);
+
+	if (cut_ns != 0)
+		wait_until(cut_ns);
+	return now_ns();
+}
+
+int64_t phase_cut(int64_t at_ns)
+{
+	int64_t cut_ns = cut(at_ns);
+
+	if (cut_ns != 0)
+		return cut_ns;
+	return at_ns != 0 ? at_ns : now_ns();
+}
+
+void phase_was_cut(int64_t cut_ns)
+{
+	if (cut_ns != 0)
+		cuts[cut_count++ % CUTS_KEPT] = cut_ns;
+}
+
+/* The last cut that is not after this moment; 0: none. */
+static int64_t cut_before(int64_t time_ns)
+{
+	int64_t found = 0;
+
+	for (size_t i = cut_count > CUTS_KEPT ? cut_count - CUTS_KEPT : 0; i < cut_count; i++)
+		if (cuts[i % CUTS_KEPT] <= time_ns)
+			found = cuts[i % CUTS_KEPT];
+	return found;
+}
+
+/* The first cut that is not before this moment, made now if there is none yet; 0: none. */
+static int64_t cut_after(int64_t time_ns)
+{
+	for (size_t i = cut_count > CUTS_KEPT ? cut_count - CUTS_KEPT : 0; i < cut_count; i++)
+		if (cuts[i % CUTS_KEPT] >= time_ns)
+			return cuts[i % CUTS_KEPT];
+	return cut(0);
+}
+
+static void done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes,
+		 int64_t near_ns)
+{
+	char line[512], around[96] = "";
+	int64_t from_ns, until_ns;
+	int length;
+
 	if (phases_fd < 0)
 		return;
+	until_ns = cut_after(end_ns);
+	from_ns = cut_before(start_ns);
+	if (from_ns != 0 && from_ns >= start_ns - near_ns && until_ns != 0 &&
+	    until_ns <= end_ns + near_ns)
+		snprintf(around, sizeof(around), ",\"from_ns\":%" PRId64 ",\"until_ns\":%" PRId64,
+			 from_ns, until_ns);
 	length = snprintf(line, sizeof(line),
 			  "{\"name\":\"%s\",\"start_ns\":%" PRId64 ",\"end_ns\":%" PRId64
-			  ",\"ops\":%" PRIu64 ",\"bytes\":%" PRIu64 "}\n",
-			  name, start_ns, end_ns, ops, bytes);
+			  ",\"ops\":%" PRIu64 ",\"bytes\":%" PRIu64 "%s}\n",
+			  name, start_ns, end_ns, ops, bytes, around);
 	if (length < 0 || (size_t)length >= sizeof(line))
 		fail(EXIT_RUN_FAILED, "phase name '%s' is too long; shorten it in the generator",
 		     name);
 	if (write(phases_fd, line, (size_t)length) != length)
 		fail_errno("cannot write the phase", phases_path);
+	if (until_ns != 0) /* what comes next is not in this phase's last bin */
+		wait_until(until_ns);
+}
+
+/* Farther away than CUT_NEAR_NS, something else of the workload may lie between. */
+void phase_done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes)
+{
+	done(name, start_ns, end_ns, ops, bytes, CUT_NEAR_NS);
+}
+
+void phase_done_alone(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops,
+		      uint64_t bytes)
+{
+	done(name, start_ns, end_ns, ops, bytes, end_ns);
 }

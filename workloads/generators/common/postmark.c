@@ -100,11 +100,12 @@ static bool begins(const char *said, int part)
 
 static void hear(struct said *said)
 {
-	int64_t now = now_ns();
+	int64_t now = begins(said->first, begun) ? phase_cut(0) : 0;
 
 	while (begins(said->first, begun)) {
 		begun_ns[begun] = now;
 		if (begun < REMOVE) {
+			phase_announce(names[begun], now);
 			printf("      %s\n", words[begun]);
 			fflush(stdout);
 		}

@@ -25,7 +25,8 @@ void step_begin(const char *name)
 	step = name;
 	measured = true;
 	own_cpu_begin();
-	start_ns = said_ns = now_ns();
+	phase_announce(name, now_ns());
+	start_ns = said_ns = phase_begin();
 }
 
 void step_begin_unmeasured(const char *name)

@@ -5,13 +5,13 @@
  * fio would drop the file's pages whenever a thread has done as much as the file is long, and tell the kernel which
  * order to expect: neither is what a server does, so both are off; the remount has made the caches cold.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/fail.h"
+#include "common/fio_error.h"
 #include "common/phases.h"
 #include "common/program.h"
 #include "tests.h"
@@ -43,23 +43,12 @@ struct outcome {
 	uint64_t kib, ms;
 };
 
-/* With its first line that complains, which is the one that tells why, up to the request it was. */
+/* PATH: of the job. */
 static void failed(const struct said *said, const char *path)
 {
 	const char *name = strrchr(path, '/');
-	const char *why = strstr(said->first, "fio: ");
-	const char *end;
 
-	why = why != NULL ? why + strlen("fio: ") : said->first;
-	end = strstr(why, " offset=");
-	while (end != NULL && end > why && *end != ':')
-		end--;
-	fail(EXIT_RUN_FAILED, "fio failed (exit status %d, %s): %.*s%s", said->exit_status,
-	     name != NULL ? name + 1 : path,
-	     end != NULL ? (int)(end - why) : (int)strcspn(why, "\n"), why,
-	     strstr(why, strerror(ENOSPC)) != NULL
-		     ? "; give a larger disk (SIZE=) or a smaller SCALE="
-		     : "");
+	fio_failed(said, name != NULL ? name + 1 : path);
 }
 
 static struct outcome run_fio(const char *path)

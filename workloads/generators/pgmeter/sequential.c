@@ -170,7 +170,8 @@ struct result sequential_measure(const struct settings *set, const char *name,
 	struct crew *crew = crew_start(threads, work, workers, sizeof(*workers));
 
 	job.from_ns = now_ns() + (int64_t)set->warmup_s * SECOND_NS;
-	job.end_ns = job.from_ns + (int64_t)set->measured_s * SECOND_NS;
+	job.from_ns = set->warmup_s ? phase_cut(job.from_ns) : job.from_ns;
+	job.end_ns = phase_cut(job.from_ns + (int64_t)set->measured_s * SECOND_NS);
 	crew_phase(crew, 0, name);
 	crew_end(crew);
 	close_files(set, files);

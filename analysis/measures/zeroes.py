@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who told the disk that ranges are zero (write_zeroes), how often and how much?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.tables.block import Block
+
+OP = "write_zeroes"
+DEFINITION = (
+    "write_zeroes: the device is told that a range is zero; no data is sent to it, bytes are the range's"
+)
+TOP = 4
+# threads of the kernel that do it for a purpose of their own
+PURPOSES = {"ext4lazyinit": "ext4's lazy initialisation: inode tables that mkfs left unwritten"}
+
+
+@dataclass(frozen=True)
+class Zeroer:
+    """All threads of one name."""
+
+    comm: str
+    requests: int
+    bytes: int
+
+    @property
+    def purpose(self) -> str:
+        """What for, where the thread tells; else an empty string."""
+        return PURPOSES.get(self.comm, "")
+
+
+def zeroers(block: Block) -> list[Zeroer]:
+    """By the bytes they zeroed, most first."""
+    rows = np.flatnonzero(block.op.is_(OP))
+    many = len(block.comm.labels)
+    requests = np.bincount(block.comm.codes[rows], minlength=many)
+    size = np.zeros(many, dtype=np.int64)
+    np.add.at(size, block.comm.codes[rows], block.bytes[rows])
+    found = [Zeroer(block.comm.labels[i], int(requests[i]), int(size[i])) for i in np.flatnonzero(requests)]
+    return sorted(found, key=lambda one: (-one.bytes, one.comm))

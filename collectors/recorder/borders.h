@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Cutting the time bins where a phase begins or ends, for whoever asks; the protocol is in borders.c. */
+#ifndef SEEKMETER_BORDERS_H
+#define SEEKMETER_BORDERS_H
+
+#include "recorder.h"
+
+/* Listen at options->borders, in a thread of its own. -1: the error is printed. */
+int borders_open(const struct options *options);
+void borders_close(void);
+
+/* How many cuts were made, and how many could not be. */
+uint64_t borders_made(void);
+uint64_t borders_refused(void);
+
+/* counters.c: sample them now. */
+void counters_border(void);
+
+#endif

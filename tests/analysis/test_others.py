@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is others' and what is our own: in the report's words, and in the table of who moves the head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.measures.measured import measure
+from analysis.reports import text
+from analysis.reports.content import make_document
+from analysis.reports.document import Document, Section
+from analysis.run import open_run
+from analysis.tables.load import load_tables
+from tests.analysis.synthetic import START_NS, Spec, request, run_json
+
+PYTHON: dict[str, Any] = {"comm": b"python", "in_workload": 0, "submitter": "other"}
+OTHERS = {
+    "cpu_ns": 9_020_000_000,
+    "kernel_threads_cpu_ns": 3_100_000_000,
+    "workload_cpu_ns": 1,
+    "tracing_cpu_ns": 1,
+    "programs": [{"comm": "qemu", "cpu_ns": 8_900_000_000}, {"comm": "sh", "cpu_ns": 10_000_000}],
+}
+
+
+def document(spec: Spec, path: Path) -> Document:
+    run = open_run(spec.write(path))
+    tables = load_tables(run)
+    return make_document(run, tables, measure(run, tables))
+
+
+def section(of: Document, title: str) -> Section:
+    return next(one for one in of.sections if one.title == title)
+
+
+def spec_of(**facts: Any) -> Spec:
+    """10 s; 4 KiB each: 6 of the workload, 1 of its write-back, 2 of another program, 1 of our session."""
+    spec = Spec(run=run_json(10) | facts)
+    rows: list[dict[str, Any]] = [{"comm": b"worker", "submitter": "workload"}] * 6
+    rows.append({"comm": b"kworker/u8:1", "in_workload": 0, "submitter": "kernel_thread"})
+    rows += [PYTHON] * 2 + [PYTHON | {"submitter": "recorder"}]
+    spec.block = [request(START_NS + 100_000_000 * (i + 1), i * 99_999, **row) for i, row in enumerate(rows)]
+    return spec
+
+
+def test_what_others_did_is_one_line(tmp_path: Path) -> None:
+    found = document(spec_of(others=OTHERS), tmp_path / "r")
+    (line,) = [note for note in section(found, "Where the time went").notes if "others meanwhile" in note]
+    # 9.02 of 2 CPUs x 9.9 s; 2 of the 10 requests
+    assert line == (
+        "others meanwhile: other programs 9.02 s of CPU (45.6 % of all CPUs), qemu 8.90 s; kernel threads,"
+        " whoever they worked for, 3.10 s; 20.0 % of this disk's bytes are others'"
+    )
+
+
+def test_the_disks_share_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
+    spec = spec_of(others=OTHERS)
+    spec.block = [row | {"submitter": "unknown"} for row in spec.block]
+    (line,) = section(document(spec, tmp_path / "r"), "Where the time went").notes
+    assert line.endswith("whoever they worked for, 3.10 s")
+
+
+@pytest.mark.parametrize("facts", [{}, {"others": 5}, {"others": {"cpu_ns": "x"}}])
+def test_an_older_run_says_nothing_of_others(tmp_path: Path, facts: dict[str, Any]) -> None:
+    assert section(document(spec_of(**facts), tmp_path / "r"), "Where the time went").notes == []
+
+
+@pytest.mark.parametrize(
+    ("submitters", "names"),
+    [
+        (["other", "other", "recorder"], {"python": "2", "python (Seekmeter)": "1"}),
+        (["recorder"] * 3, {"python (Seekmeter)": "3"}),
+        (["other"] * 3, {"python": "3"}),
+        (["unknown"] * 3, {"python": "3"}),  # an older run
+    ],
+)
+def test_our_own_requests_have_a_name_of_their_own(
+    tmp_path: Path, submitters: list[str], names: dict[str, str]
+) -> None:
+    spec = spec_of()
+    spec.block[-3:] = [row | {"submitter": by} for row, by in zip(spec.block[-3:], submitters, strict=True)]
+    found = section(document(spec, tmp_path / "r"), "Who moves the head")
+    rows = {row[0]: row[1] for row in found.tables[0].rows if row[0].startswith("python")}
+    assert rows == names
+    assert any("when it writes back what" in note for note in found.notes) == any("(S" in n for n in names)
+
+
+def test_a_commands_last_words_are_shown(tmp_path: Path) -> None:
+    command = {"name": "command", "argv": ["/bin/sh", "-c", "x"], "exit_status": 0}
+    output = {"file": "raw/workload.out", "bytes": 1234, "last_lines": ["tps = 512", "\x1b[31mdone"]}
+    found = document(spec_of(workload=command | {"output": output}), tmp_path / "r")
+    shown = section(found, "What the command printed")
+    assert shown.facts == [("output", "raw/workload.out, 1.23 kB")]
+    assert shown.tables[0].rows == [("tps = 512",), ("\\x1b[31mdone",)]
+    on_terminal = text.essence(found, ["Seeks"], [])
+    assert "tps = 512" in on_terminal and "SEEKS" in on_terminal and "THROUGHPUT" not in on_terminal
+
+
+@pytest.mark.parametrize(
+    ("workload", "title"),
+    [
+        ({"name": "filemark", "exit_status": 0}, None),
+        ({"name": "filemark", "exit_status": 3}, "What the workload printed"),
+        ({"name": "command", "exit_status": -15, "interrupted": True}, "What the command printed"),
+        ({"name": "command", "exit_status": 0, "output": {"bytes": 0, "last_lines": []}}, None),
+        ({"name": "command", "exit_status": 0, "output": {"bytes": "x", "last_lines": 5}}, None),
+        ({"name": "command", "exit_status": 0, "output": None}, None),
+    ],
+)
+def test_when_the_last_words_are_shown(tmp_path: Path, workload: dict[str, Any], title: str | None) -> None:
+    said = {"output": {"bytes": 3, "last_lines": ["bye"]}, "argv": ["x"]} | workload
+    found = document(spec_of(workload=said), tmp_path / "r")
+    assert [one.title for one in found.sections if " printed" in one.title] == ([title] if title else [])

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A report's main figures against an independent reader of the same tables, of made-up runs."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from analysis.report import make_report
+from tests.analysis.recomputed import Recomputed
+from tests.analysis.synthetic import decaying_ext3
+
+
+@pytest.mark.usefixtures("words_only")
+def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
+    make_report(decaying_ext3(13, 400).write(tmp_path / "r"))
+    Recomputed(tmp_path / "r").check()
+
+
+@pytest.mark.usefixtures("words_only")
+def test_also_where_ends_were_not_seen_and_requests_failed(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    spec = decaying_ext3(5, 300, seed=4)
+    for row in spec.block:
+        if rng.random() < 0.05:
+            row |= {"end_by_ns": row["complete_ns"], "complete_ns": 0}
+        elif rng.random() < 0.02:
+            row["error"] = 5
+    spec.phases.append({**spec.phases[0], "name": "moment", "end_ns": spec.phases[0]["start_ns"] + 360_000})
+    make_report(spec.write(tmp_path / "r"))
+    again = Recomputed(tmp_path / "r")
+    assert not again.seen.all()
+    again.check()
+
+
+@pytest.mark.usefixtures("words_only")
+def test_it_would_find_a_wrong_figure(tmp_path: Path) -> None:
+    """One request more in the table than the report knows: nearly no section agrees any more."""
+    spec = decaying_ext3(5, 100)
+    make_report(spec.write(tmp_path / "r"))
+    for check in ("throughput", "seeks", "latency", "depth"):
+        again = Recomputed(tmp_path / "r")
+        again.block["bytes"] = again.block["bytes"] + 4096 * (again.block["bytes"] > 0)
+        again.block["complete_ns"] = again.block["complete_ns"] + 10_000_000
+        again.end_ns_of = again.end_ns_of + 10_000_000
+        with pytest.raises(AssertionError):
+            getattr(again, f"check_{check}")()

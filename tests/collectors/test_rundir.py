@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The run directory before anything is recorded: it goes without a trace, and runs/latest stays as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from collectors import interrupts, rundir
+from collectors.privilege import Owner
+from collectors.recording import RunFailed, Session, kept
+from collectors.rundir import RunDirectory
+from workloads.errors import RunError
+from workloads.janitor import Janitor
+
+ME = Owner(os.geteuid(), os.getegid(), "me", "/")
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The runs/ of a tree with one run in it, the newest."""
+    monkeypatch.setattr(rundir, "TREE", tmp_path)
+    monkeypatch.setattr(interrupts._State, "held", False)  # as it is to be again afterwards
+    older = RunDirectory("older", None, ME)
+    older.begin()
+    assert os.readlink(tmp_path / "runs/latest") == older.path.name
+    return tmp_path / "runs"
+
+
+def interrupt(run: RunDirectory, state: Path, begun: bool) -> Exception:
+    """^C in a session of this run. Returns what the job is told."""
+    janitor = SimpleNamespace(session_dir=state)
+    fake: Janitor = janitor  # type: ignore[assignment]  # its directory is all that is asked for
+    try:
+        with kept(Session(run), fake):
+            (run.raw / "with").mkdir()
+            (run.raw / "with/script.out").write_text("attached")
+            if begun:
+                run.begin()
+            raise KeyboardInterrupt
+    except (RunError, RunFailed) as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_interrupted_before_recording_nothing_is_left(runs: Path, tmp_path: Path) -> None:
+    newest = os.readlink(runs / "latest")
+    before = sorted(runs.iterdir())
+    run = RunDirectory("one", None, ME)
+    assert os.readlink(runs / "latest") == newest
+    told = interrupt(run, tmp_path, begun=False)
+    assert isinstance(told, RunError)  # not RunFailed, whose run is reported
+    assert str(told) == (
+        f"interrupted before anything was recorded: {run.path} is removed, everything is put back"
+    )
+    assert sorted(runs.iterdir()) == before
+    assert os.readlink(runs / "latest") == newest
+
+
+def test_interrupted_while_recording_the_run_is_kept(runs: Path, tmp_path: Path) -> None:
+    run = RunDirectory("one", None, ME)
+    assert isinstance(interrupt(run, tmp_path, begun=True), RunFailed)
+    assert os.readlink(runs / "latest") == run.path.name
+    assert json.loads((run.path / "run.json").read_text())["state"] == "interrupted"
+
+
+def test_a_run_that_fails_is_kept_and_the_newest(runs: Path, tmp_path: Path) -> None:
+    run = RunDirectory("one", None, ME)
+    fake: Janitor = SimpleNamespace(session_dir=tmp_path)  # type: ignore[assignment]
+    with pytest.raises(RunFailed, match="mkfs says no"), kept(Session(run), fake):
+        raise RunError("mkfs says no")
+    assert os.readlink(runs / "latest") == run.path.name
+    assert json.loads((run.path / "run.json").read_text())["warnings"] == ["mkfs says no"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_directory_of_the_users_stays_empty_as_it_was(runs: Path, tmp_path: Path, there: bool) -> None:
+    out = tmp_path / "mine"
+    if there:
+        out.mkdir()
+    interrupt(RunDirectory("one", str(out), ME), tmp_path, begun=False)
+    assert out.exists() == there
+    assert not there or list(out.iterdir()) == []
+
+
+def test_nothing_else_is_removed_by_that_name(runs: Path, tmp_path: Path) -> None:
+    """Whoever owns the directory may put another in its place meanwhile."""
+    run = RunDirectory("one", str(tmp_path / "out"), ME)
+    run.path.rename(tmp_path / "moved")
+    for other in ("directory", "link"):
+        if other == "directory":
+            run.path.mkdir()
+        else:
+            (run.path / "precious").unlink()
+            run.path.rmdir()
+            run.path.symlink_to(tmp_path / "moved")
+        (run.path / "precious").write_text("mine")
+        run.discard()
+        assert (run.path / "precious").read_text() == "mine"
+
+
+def test_inside_a_virtual_machine_the_host_decides(runs: Path, tmp_path: Path) -> None:
+    host = RunDirectory("one", None, ME)
+    host.facts["clock"] = {}
+    host.write()
+    guest = RunDirectory.inside(host.path, ME)
+    assert isinstance(interrupt(guest, tmp_path, begun=False), RunFailed)
+    host.reload()
+    assert host.facts["state"] == "interrupted" and not host.is_begun
+    guest.facts["clock"]["record_start_ns"] = 1
+    guest.write()
+    host.reload()
+    assert host.is_begun

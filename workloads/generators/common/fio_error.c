@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <string.h>
+
+#include "fail.h"
+#include "fio_error.h"
+
+/* The first line that complains is the one that tells why; of it, the request that it was says nothing here. */
+void fio_failed(const struct said *said, const char *job)
+{
+	const char *why = strstr(said->first, "fio: ");
+	const char *end;
+
+	why = why != NULL ? why + strlen("fio: ") : said->first;
+	end = strstr(why, " offset=");
+	while (end != NULL && end > why && *end != ':')
+		end--;
+	fail(EXIT_RUN_FAILED, "fio failed (exit status %d, %s): %.*s%s", said->exit_status, job,
+	     end != NULL ? (int)(end - why) : (int)strcspn(why, "\n"), why,
+	     strstr(why, strerror(ENOSPC)) != NULL
+		     ? "; give a larger disk (SIZE=) or a smaller SCALE="
+		     : "");
+}
