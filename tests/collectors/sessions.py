@@ -82,7 +82,8 @@ class Run:
     @property
     def output(self) -> str:
         """What the workload said."""
-        return (self.path / "raw/workload.out").read_text()
+        file = self.path / "raw/workload.out"
+        return file.read_text() if file.exists() else ""  # not yet
 
     @property
     def phases(self) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from tests.collectors.recording import (
     recording,
     run_inside,
 )
-from tests.collectors.test_calls import BINS, file_system, totals
+from tests.collectors.test_calls import BINS, assert_balanced, file_system, totals
 
 pytestmark = [needs_root, needs_btf]
 
@@ -88,15 +88,7 @@ def assert_nothing_missing(run: Recording) -> None:
     assert {name: state["lost"][name] for name in LOST} == dict.fromkeys(LOST, 0)
     for name in ("io_uring: open at the end", "aio: open at the end", NOT_SHOWN):
         assert state["notes"][name] == 0, name
-    assert_all_accounted(run)
-
-
-def assert_all_accounted(run: Recording) -> None:
-    """Every call and request seen is recorded, lost for a stated reason, or still open."""
-    state = run.source("calls")
-    still_open = sum(count for name, count in state["notes"].items() if name.endswith("open at the end"))
-    assert state["seen"] == state["recorded"] + sum(state["lost"].values()) + still_open
-    assert state["recorded"] == int(run.table("call")["count"].sum())
+    assert_balanced(run)
 
 
 @pytest.mark.parametrize("what", ["uring", "polled", "aio"])
@@ -133,7 +125,7 @@ def test_what_the_completion_ring_has_no_room_for_is_counted_or_said(tmp_path: P
     missing = state["lost"][UNSEEN] + state["notes"]["io_uring: open at the end"]
     assert mine["count"] + missing == wrote["count"]
     assert mine["bytes"] == 100 * mine["count"]
-    assert_all_accounted(run)
+    assert_balanced(run)
 
 
 def test_requests_without_a_completion_are_lost_and_said(tmp_path: Path) -> None:
@@ -143,7 +135,7 @@ def test_requests_without_a_completion_are_lost_and_said(tmp_path: Path) -> None
     assert queued(run) == facts["families"]
     assert run.source("calls")["lost"][UNSEEN] == 8
     assert run.source("calls")["notes"]["io_uring: open at the end"] == 0
-    assert_all_accounted(run)
+    assert_balanced(run)
 
 
 def test_more_than_is_looked_at_is_lost_and_said(tmp_path: Path) -> None:
@@ -152,7 +144,7 @@ def test_more_than_is_looked_at_is_lost_and_said(tmp_path: Path) -> None:
     assert mine == {"count": 1024, "bytes": 10240, "errors": 0}
     assert run.source("calls")["lost"]["aio: submission not noted"] == 1500 - 1024
     assert facts["families"]["aio_write"]["count"] == 1500
-    assert_all_accounted(run)
+    assert_balanced(run)
 
 
 def test_completions_taken_in_user_space_are_lost_and_said(tmp_path: Path) -> None:
@@ -161,7 +153,7 @@ def test_completions_taken_in_user_space_are_lost_and_said(tmp_path: Path) -> No
     state = run.source("calls")
     assert state["lost"]["aio: completion taken without a call"] == 5  # told by the iocbs' second use
     assert state["notes"]["aio: open at the end"] == 5
-    assert_all_accounted(run)
+    assert_balanced(run)
 
 
 FIO_ENGINES = {
@@ -233,7 +225,7 @@ def test_what_fio_reaps_itself_is_said_to_be_missing(tmp_path: Path) -> None:
     seen = queued(run).get("aio_write", {"count": 0, "bytes": 0})
     assert missing > 0 and seen["count"] + missing == job["write"]["total_ios"]
     assert seen["bytes"] < job["write"]["io_bytes"]
-    assert_all_accounted(run)
+    assert_balanced(run)
 
 
 @pytest.mark.parametrize("engine", ["libaio", "io_uring"])
