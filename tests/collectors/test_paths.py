@@ -148,7 +148,8 @@ def test_a_session_leaves_the_paths(tmp_path: Path, where: str) -> None:
         assert mine[0]["dev"] == run.facts["device"]["dev"]
     facts = run.facts["paths"]
     assert facts["whole"]
-    assert facts["found"] == len(found_paths(run)) <= facts["wanted"]
+    # where others use the file system too, their inodes' locks are waited for as well
+    assert facts["found"] + facts.get("outside", 0) == len(found_paths(run)) <= facts["wanted"]
 
 
 @pytest.mark.parametrize("file_system", ["ext3", "btrfs"])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """make JOB as typed: what works without root, what wrong words give, that a second start does no setup."""
 
+import functools
 import os
 import re
 import resource
@@ -210,6 +211,7 @@ def test_a_changed_header_is_compiled_again() -> None:
     assert "CC    block.o" in text
 
 
+@functools.cache  # make looks at every file, for seconds
 def printed(*goals: str) -> list[str]:
     """The commands with which a build of all says what it does: all of them, none is run."""
     done = subprocess.run(
