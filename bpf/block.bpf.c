@@ -246,19 +246,17 @@ int rq_issue(u64 *ctx)
 	cmd_flags = rq->cmd_flags;
 	now = bpf_ktime_get_ns();
 
-	if (slot->request) {
+	if (slot->request && recording) {
 		/*
 		 * The request that had this tag before has completed, or the tag would not be free, but the kernel
 		 * did not run our program then. Seen on 6.18 under heavy interrupt load, a few in 100,000 in batches,
 		 * and not in recursion_misses. The request is known, of its end only that it is before this.
 		 */
-		if (recording) {
-			COUNT(complete_unseen);
-			record->complete_ns = 0;
-			record->end_by_ns = now;
-			record->error = 0;
-			write_record(record, RING_ISSUE);
-		}
+		COUNT(complete_unseen);
+		record->complete_ns = 0;
+		record->end_by_ns = now;
+		record->error = 0;
+		write_record(record, RING_ISSUE);
 	}
 	slot->request = 0; /* not whole until the end of this program */
 	slot->done_bytes = 0;
@@ -332,6 +330,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 {
 	int disk = disk_index(disk_of(rq));
 	struct block_inflight *slot;
+	bool is_known;
 
 	if (disk < 0)
 		return 0;
@@ -343,10 +342,12 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 		return 0;
 	}
 	slot = slot_of(rq, disk);
-	if (slot && slot->request == (u64)rq) {
+	is_known = slot && slot->request == (u64)rq;
+	if (is_known)
 		slot->request = 0;
-		if (!recording)
-			return 0;
+	if (!recording)
+		return 0;
+	if (is_known) {
 		slot->record.complete_ns = bpf_ktime_get_ns();
 		/*
 		 * A blk_status_t; -errno before Linux kernel commit 8a7d267b4a2c ("block: don't call
@@ -357,8 +358,6 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 		write_record(&slot->record, RING_COMPLETE);
 		return 0;
 	}
-	if (!recording)
-		return 0;
 	/*
 	 * The request around a flush ends once more when the flush does (blk_flush_complete_seq()): one with data
 	 * was recorded when that was written, one without was never issued itself.

@@ -32,7 +32,7 @@ struct kthread {
 
 #pragma clang attribute pop
 
-/* The name is of zeros before, and written once: of two, the end of the longer would stay behind the shorter. */
+/* Writes the name, of zeros before, only once: a shorter one written over a longer one would keep its end. */
 static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
 					       struct task_struct___who *task, u32 flags)
 {

@@ -35,7 +35,10 @@ struct task_struct___who {
 
 #pragma clang attribute pop
 
-/* Set by who_we_are(), which the recorder runs and attaches to nothing, in the kernel's own numbers, whatever namespace of pids we are in. */
+/*
+ * Set by who_we_are(), which the recorder runs once and attaches to nothing: in the kernel's own numbers, whatever
+ * namespace of pids we are in.
+ */
 s32 recorder_tgid;
 s32 session_tgid; /* who started the recorder, and blktrace, perf, sync, fsck… beside it */
 

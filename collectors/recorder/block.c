@@ -25,7 +25,7 @@
  * A skipped issue is a completion without one, a skipped completion is found at the tag's next issue; most skips are
  * another disk's anyway, on which ours lies (the programs see every disk's requests).
  */
-static struct source_state state = { .finds_skipped = true };
+static struct source_state state = { .begins = "" };
 static struct block_bpf *skel;
 static struct rec_file *file;
 static char *rings;
@@ -231,7 +231,7 @@ fail:
 
 static void begin(void)
 {
-	skel->bss->recording = true;
+	__atomic_store_n(&skel->bss->recording, true, __ATOMIC_RELEASE);
 }
 
 static void drain_ring(struct block_ring *ring)

@@ -56,8 +56,7 @@ static struct bpf_cost read_stats(struct source_state *state)
 		sum.ns += info.run_time_ns;
 		sum.runs += info.run_cnt;
 		state->recursion_misses += info.recursion_misses;
-		if (!state->finds_skipped &&
-		    (!state->begins || !strcmp(bpf_program__name(program), state->begins)))
+		if (!state->begins || !strcmp(bpf_program__name(program), state->begins))
 			state->skipped += info.recursion_misses;
 	}
 	if (state->skipped)

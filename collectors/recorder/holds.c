@@ -292,19 +292,21 @@ static void read_counts(void)
 		   sum.taken - sum.too_deep - sum.no_storage - sum.end_missed - ended);
 }
 
-/* Recording begins with the first call, when all sources are attached, so that nobody's attaching is in it. */
+/* So that nobody's attaching is in it. */
+static void begin(void)
+{
+	bins = (struct bins){ .turns = skel->bss->turns,
+			      .cuts = &skel->bss->cuts,
+			      .drained_to = &skel->bss->drained_to,
+			      .slots = SLOTS,
+			      .cpus = cpus,
+			      .drain_bin = drain_bin };
+	bins_begin(&bins);
+	__atomic_store_n(&skel->bss->recording, true, __ATOMIC_RELEASE);
+}
+
 static void drain(bool last)
 {
-	if (!skel->bss->recording && !last) {
-		bins = (struct bins){ .turns = skel->bss->turns,
-				      .cuts = &skel->bss->cuts,
-				      .drained_to = &skel->bss->drained_to,
-				      .slots = SLOTS,
-				      .cpus = cpus,
-				      .drain_bin = drain_bin };
-		bins_begin(&bins);
-		__atomic_store_n(&skel->bss->recording, true, __ATOMIC_RELEASE);
-	}
 	bins_drain(&bins, last);
 	read_counts();
 }
@@ -318,6 +320,7 @@ static void detach(void)
 const struct source holds_source = {
 	.name = "holds",
 	.start = start,
+	.begin = begin,
 	.drain = drain,
 	.detach = detach,
 	.stop = stop,

@@ -239,7 +239,6 @@ static uint64_t begin(void)
 		if (sources[i]->state->on && sources[i]->begin)
 			sources[i]->begin();
 	begin_ns = bins_cut(0, &later);
-
 	/* Where it can't be cut, the first bin reaches back to before the start. */
 	if (!begin_ns)
 		return monotonic_ns();
@@ -315,7 +314,7 @@ int main(int argc, char **argv)
 		if (sources[i]->state->wanted && sources[i]->start(&options) == 0)
 			on++;
 	}
-	/* What came in while other sources were being attached; and holds begins with it. */
+	/* What came in while other sources were being attached. */
 	if (!options.probe)
 		drain_all(false);
 	if (!options.probe && borders_open(&options))

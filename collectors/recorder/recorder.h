@@ -84,11 +84,10 @@ struct source_state {
 	struct reason notes[MAX_REASONS];
 	struct bpf_object *object; /* whose run time is sampled; NULL: no BPF */
 	/*
-	 * The kernel skips a program while the same one runs on that CPU. True: what this source misses by it it
-	 * finds out and counts under other reasons, so that the skips themselves are no losses.
+	 * The kernel skips a program while the same one runs on that CPU. The only program whose skips are events
+	 * lost: what is missed by those of others this source finds out, and counts under other reasons. NULL: of
+	 * each program; "": of none.
 	 */
-	bool finds_skipped;
-	/* The only program whose skips lose an event; what another one skips is counted as an end not seen. NULL: all. */
 	const char *begins;
 	struct bpf_cost cost;	   /* filled by bpfstats.c, as are the misses and skips */
 	uint64_t recursion_misses; /* of all runs, not only of those in the sampled windows */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,18 +160,20 @@ static int64_t cut_after(int64_t time_ns)
 }
 
 static void done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes,
-		 int64_t near_ns)
+		 bool alone)
 {
 	char line[512], around[96] = "";
 	int64_t from_ns, until_ns;
+	bool near;
 	int length;
 
 	if (phases_fd < 0)
 		return;
 	until_ns = cut_after(end_ns);
 	from_ns = cut_before(start_ns);
-	if (from_ns != 0 && from_ns >= start_ns - near_ns && until_ns != 0 &&
-	    until_ns <= end_ns + near_ns)
+	/* Farther away, something else of the workload may lie between. */
+	near = from_ns >= start_ns - CUT_NEAR_NS && until_ns <= end_ns + CUT_NEAR_NS;
+	if (from_ns != 0 && until_ns != 0 && (near || alone))
 		snprintf(around, sizeof(around), ",\"from_ns\":%" PRId64 ",\"until_ns\":%" PRId64,
 			 from_ns, until_ns);
 	length = snprintf(line, sizeof(line),
@@ -186,14 +189,13 @@ static void done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t op
 		wait_until(until_ns);
 }
 
-/* Farther away than CUT_NEAR_NS, something else of the workload may lie between. */
 void phase_done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes)
 {
-	done(name, start_ns, end_ns, ops, bytes, CUT_NEAR_NS);
+	done(name, start_ns, end_ns, ops, bytes, false);
 }
 
 void phase_done_alone(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops,
 		      uint64_t bytes)
 {
-	done(name, start_ns, end_ns, ops, bytes, end_ns);
+	done(name, start_ns, end_ns, ops, bytes, true);
 }
