@@ -79,6 +79,13 @@ class Run:
         """Whether a sum over calls is the true one, but for those lost; most: what one call may add."""
         return true - self.calls_lost * most <= calls <= true
 
+    def called(self, call: str, column: str) -> int:
+        """A column's sum over the workload's calls of one kind on the file system under test."""
+        path = self.path / "raw/recorder/call.rec"
+        rows = read_table(path)[1]
+        rows = rows[rows["target"] == enum_value(path, "call_target", "target")]
+        return int(rows[rows["call"] == enum_value(path, "call_name", call)][column].sum())
+
     @property
     def output(self) -> str:
         """What the workload said."""
@@ -101,16 +108,6 @@ class Run:
         )
         assert done.returncode == 0, done.stderr
         return (self.path / "report.txt").read_text()
-
-
-def bytes_called(run: Run, call: str) -> int:
-    """Bytes of one kind of call on the file system under test."""
-    path = run.path / "raw/recorder/call.rec"
-    rows = read_table(path)[1]
-    wanted = (rows["call"] == enum_value(path, "call_name", call)) & (
-        rows["target"] == enum_value(path, "call_target", "target")
-    )
-    return int(rows["bytes"][wanted].sum())
 
 
 class Job:

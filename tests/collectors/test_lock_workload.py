@@ -52,18 +52,10 @@ def lost_waits(run: Run) -> int:
     return int(sum(run.losses["collectors"]["locks"]["lost"].values()))
 
 
-def counted(run: Run, call: str, column: str) -> int:
-    """The workload's calls of one kind on the file system under test."""
-    path = run.path / "raw/recorder/call.rec"
-    rows = read_table(path)[1]
-    rows = rows[rows["target"] == enum_value(path, "call_target", "target")]
-    return int(rows[rows["call"] == enum_value(path, "call_name", call)][column].sum())
-
-
 def is_counted(run: Run, call: str, column: str, true: int) -> bool:
     """Are they so many, or moved so many bytes, but for those that the recorder says it lost?"""
     most = FILE_BYTES_MOST if column == "bytes" else 1
-    return run.has_counted(counted(run, call, column), true, most)
+    return run.has_counted(run.called(call, column), true, most)
 
 
 def all_is_counted(run: Run) -> None:
@@ -123,9 +115,9 @@ def test_synced_files_are_counted_and_written(tmp_path: Path) -> None:
         COLLECT="block,calls", THREADS="8", DISK="ram", SIZE="1G",
     )  # fmt: skip
     all_is_counted(job.run)
-    synced = counted(job.run, "fsync", "count")
+    synced = job.run.called("fsync", "count")
     # 3 % of the files, but for chance once in a million.
-    files = counted(job.run, "write", "count")
+    files = job.run.called("write", "count")
     assert binom.ppf(5e-7, files, 0.03) <= synced <= binom.isf(5e-7, files, 0.03)
     path = job.run.path / "raw/recorder/block.rec"
     rows = read_table(path)[1]

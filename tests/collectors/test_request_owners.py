@@ -35,7 +35,7 @@ from tests.collectors.loop_disk import (
     mounted,
 )
 from tests.collectors.recording import needs_btf, needs_root
-from tests.collectors.sessions import Job, bytes_called, wait_for
+from tests.collectors.sessions import Job, wait_for
 
 pytestmark = [needs_root, needs_btf]
 
@@ -196,7 +196,7 @@ def test_a_watched_partition_is_told_from_the_other(shared: Shared, tmp_path: Pa
     found = data_by_owner(tmp_path / "run")
     assert found["workload"] == moved(said["first"])
     assert found["others"] == moved(said["second"])
-    assert job.run.has_counted(bytes_called(job.run, "write"), moved(said["first"])["write"], most=64 << 10)
+    assert job.run.has_counted(job.run.called("write", "bytes"), moved(said["first"])["write"], most=64 << 10)
 
 
 def test_the_recording_on_the_same_file_system_is_told(shared: Shared, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from collectors import blockdev
 from tests.collectors.loop_disk import attached
 from tests.collectors.recording import read_table
-from tests.collectors.sessions import Job, Run, bytes_called, finished, make, needs_root
+from tests.collectors.sessions import Job, Run, finished, make, needs_root
 
 pytestmark = needs_root
 
@@ -111,8 +111,8 @@ def test_application_throughput_is_what_the_workload_wrote(name: str, tmp_path: 
     job = finished(tmp_path / "run", FS=name, SIZE=SMALL[name], COLLECT="calls", CMD=command)
     copied = [int(count) for count in re.findall(r"^(\d+) bytes", job.run.output, re.MULTILINE)]
     assert copied == [77 * 50000, 77 * 50000]
-    assert job.run.has_counted(bytes_called(job.run, "read"), copied[1], most=50000)
-    assert job.run.has_counted(bytes_called(job.run, "write"), 6 + sum(copied), most=50000)
+    assert job.run.has_counted(job.run.called("read", "bytes"), copied[1], most=50000)
+    assert job.run.has_counted(job.run.called("write", "bytes"), 6 + sum(copied), most=50000)
 
 
 def test_a_failing_workload_is_reported_and_exits_1(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_directory_on_no_disk_has_all_but_block(tmpfs: Path, tmp_path: Path) -
     assert job.run.losses["collectors"]["block"]["why"]
     for name in ("locks", "calls", "counters"):
         assert job.run.losses["collectors"][name]["state"] == "on"
-    assert job.run.has_counted(bytes_called(job.run, "write"), 6, most=6)
+    assert job.run.has_counted(job.run.called("write", "bytes"), 6, most=6)
     assert any("no disk" in warning for warning in job.run.facts["warnings"])
     assert (tmpfs / "f").read_text() == "hello\n"
 
@@ -191,7 +191,7 @@ def test_a_directory_on_a_disk_shows_its_disk(tmp_path: Path) -> None:
     assert job.run.facts["device"]["kind"] == "directory"
     rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
     assert rows["bytes"].sum() >= 2 << 20
-    assert job.run.has_counted(bytes_called(job.run, "write"), 2 << 20, most=1 << 20)
+    assert job.run.has_counted(job.run.called("write", "bytes"), 2 << 20, most=1 << 20)
 
 
 def test_the_remedy_for_a_directory_on_no_disk_can_be_typed(tmpfs: Path, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_the_remedy_for_a_directory_on_no_disk_can_be_typed(tmpfs: Path, tmp_pat
         assert (rows["bytes"] == 4096).sum() == 20
         facts = job.run.facts
         assert (facts["device"]["name"], facts["filesystem"]["name"]) == (Path(disk).name, "tmpfs")
-        assert bytes_called(job.run, "write") == 6
+        assert job.run.called("write", "bytes") == 6
         said = " ".join(job.run.report().split())
         assert re.search(rf"tmpfs \({tmp_path.parts[0]}\S+\), disk {Path(disk).name}: dd if=", said), said
 
@@ -230,7 +230,7 @@ def test_an_overlay_shows_the_disk_that_it_writes_to(tmp_path: Path) -> None:
     assert "the overlay's upper directory" in job.said
     rows = read_table(job.run.path / "raw/recorder/block.rec")[1]
     assert rows["bytes"].sum() >= 2 << 20
-    assert bytes_called(job.run, "write") == 2 << 20
+    assert job.run.called("write", "bytes") == 2 << 20
 
 
 def test_a_run_whose_only_collector_is_off_is_a_run_all_the_same(tmp_path: Path) -> None:

@@ -114,14 +114,11 @@ def test_under_trace_all_is_counted(tmp_path: Path, fs: str, dataset: Path) -> N
     calls = read_table(path)[1]
     calls = calls[calls["target"] == enum_value(path, "call_target", "target")]
 
-    def total(call: str, column: str) -> int:
-        return int(calls[calls["call"] == enum_value(path, "call_name", call)][column].sum())
-
-    assert job.run.has_counted(total("write", "bytes"), sum(written), most=max(written))
-    assert job.run.has_counted(total("read", "bytes"), read, most=max(written))
-    assert job.run.has_counted(total("unlink", "count"), removed)
+    assert job.run.has_counted(job.run.called("write", "bytes"), sum(written), most=max(written))
+    assert job.run.has_counted(job.run.called("read", "bytes"), read, most=max(written))
+    assert job.run.has_counted(job.run.called("unlink", "count"), removed)
     assert job.run.has_counted(
-        total("syncfs", "count"), 25 + 1
+        job.run.called("syncfs", "count"), 25 + 1
     )  # in each operation, and after the initial creates
     assert job.run.has_counted(int(calls["errors"].sum()), 1)  # mkdir: the directory is there
     path = job.run.path / "raw/recorder/block.rec"

@@ -198,13 +198,10 @@ def test_under_trace_all_is_counted_and_cold(tmp_path: Path, fs: str) -> None:
     calls = read_table(path)[1]
     calls = calls[calls["target"] == enum_value(path, "call_target", "target")]
 
-    def total(call: str, column: str) -> int:
-        return int(calls[calls["call"] == enum_value(path, "call_name", call)][column].sum())
-
-    assert run.has_counted(total("write", "bytes"), count * size, most=size)
-    assert run.has_counted(total("read", "bytes"), 3 * count * size, most=size)  # tar, acp, verify
-    assert run.has_counted(total("readahead", "count"), count)  # acp's announcements
-    assert run.has_counted(total("unlink", "count"), count)
+    assert run.has_counted(run.called("write", "bytes"), count * size, most=size)
+    assert run.has_counted(run.called("read", "bytes"), 3 * count * size, most=size)  # tar, acp, verify
+    assert run.has_counted(run.called("readahead", "count"), count)  # acp's announcements
+    assert run.has_counted(run.called("unlink", "count"), count)
     assert int(calls["errors"].sum()) <= 2  # the directory is looked for once it is gone; tar's lookups
     data = enum_value(run.path / "raw/recorder/block.rec", "block_class", "data")
     for name in ("tar read", "acp read"):

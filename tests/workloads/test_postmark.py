@@ -100,11 +100,7 @@ class Counted:
     operations: dict[str, int]  # by the generator's own figures
 
     def calls(self, call: str, column: str) -> int:
-        path = self.run.path / "raw/recorder/call.rec"
-        rows = read_table(path)[1]
-        rows = rows[rows["target"] == enum_value(path, "call_target", "target")]
-        rows = rows[rows["call"] == enum_value(path, "call_name", call)]
-        return int(rows[column].sum())
+        return self.run.called(call, column)
 
 
 def traced(out: Path, workload: str) -> Counted:
