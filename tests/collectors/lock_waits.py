@@ -93,7 +93,10 @@ def assert_same(rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str, 
 
 @contextmanager
 def recording_between(folder: Path, *words: str) -> Iterator[tuple[Recording, LockEvents]]:
-    """The recorder between two event tracers; after the block the first one's events have both clocks."""
+    """The recorder between two event tracers; after the block the first one's events have both clocks.
+
+    Its recorded_ns is the last one's then: the time in which all three recorded.
+    """
     with (
         lock_events(folder) as first,
         recording(folder / "out", "--collect", "locks", *words) as run,
@@ -101,18 +104,26 @@ def recording_between(folder: Path, *words: str) -> Iterator[tuple[Recording, Lo
     ):
         yield run, first
     first.events = between(first.events, last.events)
+    first.recorded_ns = last.recorded_ns
+
+
+def window_of(stream: LockEvents, name: str) -> tuple[int, int]:
+    """From the first event of programs of this name until their last, as far as all three recorded.
+
+    Nobody can wait for a killed thread's last steps: on a busy CPU they may be later.
+    """
+    times = [event.t_ns for event in stream.events if event.comm == name] or [0]
+    return max(times[0], stream.recorded_ns[0]), min(times[-1], stream.recorded_ns[1])
 
 
 def waits_of(stream: LockEvents, name: str) -> dict[int, Waits]:
-    """Waits on the locks that programs of this name waited for, and nobody before their first or after.
-
-    All of these were while the recorder and both tracers were there.
-    """
-    times = [event.t_ns for event in stream.events if event.comm == name] or [0]
+    """Waits on the locks that programs of this name waited for, and nobody outside of their window."""
+    start_ns, end_ns = window_of(stream, name)
     chosen = {event.lock for event in stream.events if event.comm == name}
-    chosen -= {event.lock for event in stream.events if not times[0] <= event.t_ns <= times[-1]}
+    chosen -= {event.lock for event in stream.events if not start_ns <= event.t_ns <= end_ns}
     events = [event for event in stream.events if event.lock in chosen]
-    assert all(event.until_ns for event in events), "the tracers did not see the same events"
+    unlike = [event for event in events if not event.until_ns]
+    assert not unlike, f"from {start_ns} until {end_ns} the last tracer did not see {unlike[:3]}"
     return pair(events, stream.unseen)
 
 
@@ -155,10 +166,10 @@ def storm(
     with cgroup() as group, recording_between(tmp_path, "--cgroup", str(group)) as (run, stream):
         facts = [json.loads(said) for said in fight(tmp_path, group, program, words, enough, wanted)]
     stolen += stolen_ns() + TICK_NS * (os.cpu_count() or 1)
-    times = [event.t_ns for event in stream.events if event.comm == name] or [0]
+    start_ns, end_ns = window_of(stream, name)
     begins = Counter(event.lock for event in stream.events if event.begin)
     inside = sum(
-        event.begin and times[0] <= event.t_ns <= times[-1] and event.pid not in stream.unseen
+        event.begin and start_ns <= event.t_ns <= end_ns and event.pid not in stream.unseen
         for event in stream.events
     )
     state = run.source("locks")
