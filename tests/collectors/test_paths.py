@@ -49,17 +49,17 @@ def test_paths_are_found_in_bounds(tmp_path: Path) -> None:
 
 def test_files_outside_of_a_directory_are_found(tmp_path: Path) -> None:
     with tmpfs(tmp_path / "tree", "8M") as root:
-        for folder in ("work/deep", "other/work"):
+        for folder in ("ours/deep", "other/ours"):
             (root / folder).mkdir(parents=True)
-        inside, outside = root / "work/deep/file", root / "other/work/file"
+        inside, outside = root / "ours/deep/file", root / "other/ours/file"
         inside.write_text("")
         outside.write_text("")
         wanted = [inside.stat().st_ino, outside.stat().st_ino, 123456789]
-        found = paths.find_outside(root, root / "work", wanted)
+        found = paths.find_outside(root, root / "ours", wanted)
         assert found.paths == {outside.stat().st_ino: str(outside)}
         assert found.whole
         assert paths.find_outside(root, root, wanted).paths == {}
-        paths.write(tmp_path / "lines", ["7:3"], [paths.find(root / "work", wanted), found], 0)
+        paths.write(tmp_path / "lines", ["7:3"], [paths.find(root / "ours", wanted), found], 0)
         lines = [json.loads(line) for line in (tmp_path / "lines").read_text().splitlines()]
         assert [line["path"] for line in lines] == ["deep/file", str(outside)]
 
