@@ -28,7 +28,6 @@ import pytest
 from tests.collectors.loop_disk import mounted
 
 BUFFER_KB = 40960
-LAND_S = 0.05  # a CPU that its hypervisor stopped inside an event writes it meanwhile
 PAGE_BYTES = 65536  # at least a page of any kernel
 # Kinds of records in a page of the ring buffer (linux/ring_buffer.h): a length in words below these.
 PADDING, TIME_EXTEND, TIME_STAMP = 29, 30, 31
@@ -79,8 +78,8 @@ class LockEvents:
     def __init__(self, instance: Path) -> None:
         self.instance = instance
         self.events: list[Event] = []
+        self.both_ns = (0, 0)  # from, until: another one surely recorded too (recording_between)
         self.unseen: set[int] = set()  # maybe_unseen() while it recorded
-        self.recorded_ns = (0, 0)  # from, until: every event between is recorded
 
     def _write(self, name: str, value: str) -> None:
         (self.instance / name).write_text(value)
@@ -94,7 +93,6 @@ class LockEvents:
             return
         self._write("events/task/enable", "1")
         self._write("events/lock/enable", "1")
-        self.recorded_ns = (time.monotonic_ns(), 0)
         self.unseen = maybe_unseen()
 
     def _stats(self) -> list[dict[str, str]]:
@@ -109,8 +107,6 @@ class LockEvents:
         return sum(int(stats["entries"]) for stats in self._stats())
 
     def finish(self) -> None:
-        self.recorded_ns = (self.recorded_ns[0], time.monotonic_ns())
-        time.sleep(LAND_S)
         self._write("events/lock/enable", "0")
         self._write("events/task/enable", "0")
         for stats in self._stats():

@@ -33,6 +33,7 @@ from tests.collectors.recording import (
 SLEEPING = f"(flags & {FLAGS['MUTEX']} || !(flags & {FLAGS['SPIN']}))"
 ASLEEP = f"!(flags & {FLAGS['SPIN']})"  # of those, the ones that went to sleep
 SPINNING = f"(flags & {FLAGS['SPIN']} && !(flags & {FLAGS['MUTEX']}))"
+LAND_S = 0.05  # a CPU that its hypervisor stopped inside an event writes it meanwhile
 MEET_S = 20 * SLOWER  # for so long a storm is started again, until its threads meet at a lock
 
 
@@ -95,16 +96,18 @@ def assert_same(rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str, 
 def recording_between(folder: Path, *words: str) -> Iterator[tuple[Recording, LockEvents]]:
     """The recorder between two event tracers; after the block the first one's events have both clocks.
 
-    Its recorded_ns is the last one's then: the time in which all three recorded.
+    Its both_ns is then the time in which all three recorded.
     """
     with (
         lock_events(folder) as first,
         recording(folder / "out", "--collect", "locks", *words) as run,
         lock_events(folder) as last,
     ):
+        start_ns = time.monotonic_ns()
         yield run, first
+        first.both_ns = (start_ns, time.monotonic_ns())
+        time.sleep(LAND_S)
     first.events = between(first.events, last.events)
-    first.recorded_ns = last.recorded_ns
 
 
 def window_of(stream: LockEvents, name: str) -> tuple[int, int]:
@@ -113,7 +116,7 @@ def window_of(stream: LockEvents, name: str) -> tuple[int, int]:
     Nobody can wait for a killed thread's last steps: on a busy CPU they may be later.
     """
     times = [event.t_ns for event in stream.events if event.comm == name] or [0]
-    return max(times[0], stream.recorded_ns[0]), min(times[-1], stream.recorded_ns[1])
+    return max(times[0], stream.both_ns[0]), min(times[-1], stream.both_ns[1])
 
 
 def waits_of(stream: LockEvents, name: str) -> dict[int, Waits]:
