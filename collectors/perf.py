@@ -155,6 +155,7 @@ class Perf:
                 "samples of the workload": counts.workload,
                 "samples without a call path": counts.no_stack,
                 "samples whose call path was one too many": counts.stacks_full,
+                "lost notes of tasks and what they map": counts.lost_notes,
                 "times the kernel slowed the sampling down": counts.throttled,
             },
         }

@@ -35,7 +35,7 @@ _FIELDS = ("comm", "pid", "tid", "cpu", "time", "event", "ip", "sym", "dso")
 # "comm pid/tid [cpu] seconds.ns: event:"; a name may have blanks
 _HEAD = re.compile(r"^\s*(.*?)\s+(-?\d+)/(-?\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s+(.*)$")
 _FORK = re.compile(r"PERF_RECORD_FORK\((-?\d+):(-?\d+)\):\((-?\d+):(-?\d+)\)")
-_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?.*?lost[ :]+(\d+)")
+_LOST = re.compile(r"PERF_RECORD_LOST(?!_SAMPLES).*?lost[ :]+(\d+)")
 # "address symbol (file)"; both may have blanks and brackets, but a file begins in one of these ways
 _FRAME = re.compile(r"^\s+([0-9a-f]+)\s+(.*?)\s+\(((?:/|\[|bpf_prog_|inlined|memfd:|SYSV).*)\)$")
 _USER_DSO = ("[vdso]", "[vsyscall]", "[unknown]", "[heap]", "[stack]", "[uprobes]")
@@ -54,6 +54,7 @@ class Counts:
     no_stack: int = 0
     stacks_full: int = 0
     lost: int = 0
+    lost_notes: int = 0  # notes of tasks and of what they map: samples after them may be misnamed
     throttled: int = 0
     not_read: int = 0  # samples that are in perf.data, and perf script did not show, or not as we expect it
 
@@ -95,15 +96,17 @@ def convert(data: Path, out: Path, period_ns: int, workload: int | None) -> Coun
             said = complaints.read().decode(errors="replace").strip().splitlines()
             why = said[-1].strip()[:160] if said else f"exit status {process.returncode}"
             raise RunError(f"perf script: cannot read {data} ({why}); its samples are not in the report")
-    # What perf itself counts. The kernel's own count of lost samples has the last ones too, but is younger.
-    by_perf, lost = _statistics(str(program), data)
-    counts.lost = max(counts.lost, lost)
-    counts.not_read = max(by_perf - counts.samples, 0)
+    _count_losses(str(program), data, counts)
     return counts
 
 
-def _statistics(program: str, data: Path) -> tuple[int, int]:
-    """Return the samples in perf.data and the lost ones, by perf report --stats."""
+def _count_losses(program: str, data: Path, counts: Counts) -> None:
+    """Take in what perf itself counts, by perf report --stats.
+
+    PERF_RECORD_LOST (what perf script shows) counts the lost records of a ring, samples and notes alike.
+    Since 6.0 the kernel counts them by event (PERF_FORMAT_LOST, 119a784c8127): the samples are cpu-clock's,
+    the notes those of the event that perf adds for them (dummy).
+    """
     done = subprocess.run(
         [program, "report", "--input", str(data), "--force", "--stats"],
         stdin=subprocess.DEVNULL,
@@ -113,9 +116,20 @@ def _statistics(program: str, data: Path) -> tuple[int, int]:
         errors="replace",
         check=False,
     )
-    of_event = done.stdout.partition("cpu-clock stats:")[2]
-    samples, lost = (re.search(rf"\b{name} events:\s+(\d+)", of_event) for name in ("SAMPLE", "LOST_SAMPLES"))
-    return int(samples[1]) if samples else 0, int(lost[1]) if lost else 0
+    _, *parts = re.split(r"^(.+) stats:$", done.stdout, flags=re.MULTILINE)
+    by_event = dict(zip(parts[::2], parts[1::2], strict=True))
+    by_event.pop("Aggregated", None)  # counts records, not what they say was lost
+    samples = {name: _number("SAMPLE", text) for name, text in by_event.items()}
+    lost = {name: _number("LOST_SAMPLES", text) for name, text in by_event.items()}
+    counts.not_read = max(samples.get("cpu-clock", 0) - counts.samples, 0)
+    if any(lost.values()):
+        counts.lost = lost.pop("cpu-clock", 0)
+        counts.lost_notes = sum(lost.values())
+
+
+def _number(name: str, text: str) -> int:
+    found = re.search(rf"\b{name} events:\s+(\d+)", text)
+    return int(found[1]) if found else 0
 
 
 def _header() -> bytes:
