@@ -154,9 +154,9 @@ def test_what_is_not_ours_any_more_is_left(tmp_path: Path, loop: LoopDevice) -> 
     target.mkdir()
     keeper.add_mount(target, "/dev/loop99")
     keeper.add_loop(int(loop.name[4:]), tmp_path / "another.img")
-    setting = Path(f"/sys/block/{loop.name}/queue/nr_requests")
+    setting = Path(f"/sys/block/{loop.name}/queue/read_ahead_kb")  # takes any number, whatever the scheduler
     before = setting.read_text()
-    ours, theirs = str(int(before) + 1), str(int(before) + 2)
+    ours, theirs = str(int(before) + 64), str(int(before) + 128)
     keeper.add_sysfs(setting, ours)
     setting.write_text(theirs)
     sleeper = subprocess.Popen(["sleep", "60"])
