@@ -17,7 +17,7 @@ import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import compile_program, enum_value, needs_btf, read_table
-from tests.collectors.sessions import TREE, Job, Run, finished, needs_root, wait_for
+from tests.collectors.sessions import TREE, Job, Run, finished, in_own_mount_namespace, needs_root, wait_for
 from workloads import filesystems
 
 pytestmark = [needs_root]
@@ -184,12 +184,12 @@ def test_a_mount_that_stays_elsewhere(tmp_path: Path) -> None:
         CMD=f"echo x >f; until [ -e go ]; do sleep 0.1; done; cd /; {REMOUNT}; cat $SEEKMETER_DIR/f",
     )  # fmt: skip
     job.until("workload")
-    words = ["unshare", "-m", "--propagation", "private", "sh", "-c", "echo in; exec sleep 100"]
+    place = next(Path("/run/seekmeter").glob(f"{job.process.pid}-*")) / "mnt"
+    words = [*in_own_mount_namespace(place), "sh", "-c", "echo in; exec sleep 100"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
         try:
             assert other.stdout is not None
             assert other.stdout.readline() == "in\n"
-            place = next(Path("/run/seekmeter").glob(f"{job.process.pid}-*")) / "mnt"
             (place / "go").touch()
             wait_for(lambda: job.run.output.endswith("x\n"))
         finally:
