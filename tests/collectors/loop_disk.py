@@ -88,7 +88,12 @@ def loop_disk(backing: Path, size_bytes: int, *options: str) -> Iterator[LoopDis
         with attached(backing, *options) as path:
             disk = LoopDisk(path, backing)
             (disk.sysfs / "queue/nomerges").write_text("0")
-            yield disk
+            limit = disk.sysfs / "queue/max_sectors_kb"
+            most_kb = limit.read_text()
+            try:
+                yield disk
+            finally:
+                limit.write_text(most_kb)  # the next test's requests are split by its own limit, not by ours
     finally:
         backing.unlink()
 
