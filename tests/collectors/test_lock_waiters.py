@@ -89,10 +89,10 @@ def test_each_wait_is_its_threads(tmp_path: Path) -> None:
     lost = sum(run.source("locks")["lost"].values())
 
     # A thread that sleeps for a lock is no interrupt: each such wait is in its own rows.
-    threads = [name for name in pids if name.startswith(f"jbd2/{disk.name}")]
+    threads = [name for name in pids if name.startswith(f"jbd2/{disk.name}-")]
     assert threads, sorted(pids)
     rows = of_waiter(run, "kernel_thread")
-    journal = rows[np.char.startswith(rows["waiter_name"].astype(bytes), f"jbd2/{disk.name}".encode())]
+    journal = rows[np.char.startswith(rows["waiter_name"].astype(bytes), f"jbd2/{disk.name}-".encode())]
     true = ended(stream.events, pids[threads[0]])
     mine = counted(run, journal, (*SLEEPS, "spinlock", "rwlock"))
     for kind in SLEEPS:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -24,7 +25,7 @@ from tests.analysis.importers.blktrace_files import Imported, run_reader
 from tests.analysis.importers.missed_events import Doubt, in_stream, in_text, place
 from tests.analysis.importers.test_blktrace_real import by_request
 from tests.analysis.importers.text_traces import TIMES, read_text, without_times
-from tests.collectors.blk_tracer import blk_tracer, drain
+from tests.collectors.blk_tracer import LOCK, blk_tracer, drain
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import needs_root, read_table
 from tests.collectors.same_moments import Moments
@@ -383,18 +384,21 @@ def test_trace_dat_itself(
 
 def test_lost_events_are_counted(translator: Path, reader: Path, tmp_path: Path) -> None:
     """trace_pipe of a buffer that is too small: as many as the kernel counted."""
-    with (
-        loop_disk(tmp_path / "image", 16 * MIB) as disk,
-        instance(f"skm-lost-{os.getpid()}", buffer_kb=4) as events,
-    ):
-        subprocess.run(["dd", f"if={disk.path}", "of=/dev/null", "bs=4k", "iflag=direct"], check=True,
-                       capture_output=True)  # fmt: skip
-        (events / "tracing_on").write_text("0")
-        counted = sum(
-            int(re.findall(r"^(?:overrun|dropped events): (\d+)$", stats.read_text(), re.M)[0])
-            for stats in events.glob("per_cpu/cpu*/stats")
-        )
-        text = drain(events / "trace_pipe")
+    LOCK.parent.mkdir(exist_ok=True)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # an instance inherits the blk tracer's options: no text
+        with (
+            loop_disk(tmp_path / "image", 16 * MIB) as disk,
+            instance(f"skm-lost-{os.getpid()}", buffer_kb=4) as events,
+        ):
+            subprocess.run(["dd", f"if={disk.path}", "of=/dev/null", "bs=4k", "iflag=direct"], check=True,
+                           capture_output=True)  # fmt: skip
+            (events / "tracing_on").write_text("0")
+            counted = sum(
+                int(re.findall(r"^(?:overrun|dropped events): (\d+)$", stats.read_text(), re.M)[0])
+                for stats in events.glob("per_cpu/cpu*/stats")
+            )
+            text = drain(events / "trace_pipe")
     assert b"LOST" in text
     got = read_text(translator, reader, tmp_path / "text", text)
     assert counted > 1000 and got.imported.lost["events lost, by the kernel's marks"] == counted
