@@ -18,7 +18,7 @@ from tests.collectors.sessions import wait_for
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import disks, filesystems
 from workloads.errors import UserError, WordError
-from workloads.filesystems import geometry
+from workloads.filesystems import geometry, trial
 from workloads.filesystems.programs import run_long
 from workloads.janitor import Janitor
 
@@ -97,6 +97,16 @@ def test_what_is_no_longer_known_is_told_before_formatting(
     with pytest.raises(UserError):
         plan(words=on_device)
     assert run("blkid", "-p", "-o", "value", "-s", "LABEL", loop.path).strip() == "precious"
+
+
+@needs_root
+def test_what_the_kernel_says_of_another_mount_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an ignored option its log names no device: at the same moment it may be anybody's."""
+    said = ["EXT4-fs: Ignoring removed nobh option"]
+    monkeypatch.setattr(trial._KernelLog, "about", lambda log, device, filesystem: said)
+    plan(FS="ext4", MOUNT="noatime", words=WORKLOAD)
+    with pytest.raises(WordError, match=r"mount option nobh .*gnoring removed nobh"):
+        plan(FS="ext4", MOUNT="nobh", words=WORKLOAD)
 
 
 def test_mkfs_options_are_tried_without_root(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,10 +150,14 @@ def _mount(
         return said[-1] if said else last_words(result)
     # ext4 keeps dropped options as no-ops: "EXT4-fs: Ignoring removed nobh option" (fs/ext4/super.c,
     # Opt_removed).
+    # That line names no device: it may be of somebody else's mount at this moment, of an option not ours.
+    names = [re.escape(option.partition("=")[0]) for option in options]
+    ours = re.compile(rf"\b({'|'.join([*names, re.escape(os.path.basename(devices.main))])})\b")
     ignored = [
         line
         for line in said
         if re.search(r"ignoring (removed|deprecated)|has no effect", line, re.IGNORECASE)
+        and ours.search(line)
     ]
     return ignored[0] if ignored else None
 
