@@ -135,7 +135,16 @@ def add_partition(device: str, number: int, first_sector: int, sectors: int) -> 
 
 
 def delete_partition(device: str, number: int) -> None:
-    _blkpg(device, BLKPG_DEL_PARTITION, number, 0, 0)
+    """It may be in use for a moment: a program in a mount name space of its own begins with all mounts."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            _blkpg(device, BLKPG_DEL_PARTITION, number, 0, 0)
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 def _blkpg(device: str, op: int, number: int, start_bytes: int, length_bytes: int) -> None:
