@@ -49,7 +49,7 @@ def counts_of(figures: Path) -> dict[str, int]:
 
 def test_its_figures_are_what_postmark_said(postmark: Path, ram: Path) -> None:
     files = {"SEEKMETER_PHASES": ram / "phases", "SEEKMETER_FIGURES": ram / "figures"}
-    words = ("-n", 2000, "-o", 10000, "-d", 7, "-b", 4096)
+    words = ("-n", 2000, "-o", 50000, "-d", 7, "-b", 4096)
     done = run(postmark, "-D", ram, *words, **files)
     assert (done.returncode, done.stderr) == (0, "")
     created, deleted = (
@@ -65,7 +65,7 @@ def test_its_figures_are_what_postmark_said(postmark: Path, ram: Path) -> None:
         "delete in transactions": int(deleted[2]),
         "delete alone": int(deleted[1]),
     }
-    assert counts["create in transactions"] + counts["delete in transactions"] == 10000
+    assert counts["create in transactions"] + counts["delete in transactions"] == 50000
     told = figures_of(ram / "figures")
     # PostMark's megabytes are 2^20; the kernel counts its few lines of output and the C library's file, too.
     for word in ("read", "written"):
@@ -73,9 +73,9 @@ def test_its_figures_are_what_postmark_said(postmark: Path, ram: Path) -> None:
         assert told[f"postmark_{word}_bytes"] == pytest.approx(said, abs=2**20 / 100 + 20000)
     phases = lines(ram / "phases")
     assert [phase["name"] for phase in phases] == list(catalog.load("postmark").phases)
-    assert [phase["ops"] for phase in phases] == [2000, 10000, counts["delete alone"]]
+    assert [phase["ops"] for phase in phases] == [2000, 50000, counts["delete alone"]]
     seconds = (phases[1]["end_ns"] - phases[1]["start_ns"]) / 1e9
-    assert told["postmark_transactions_per_s"] == pytest.approx(10000 / seconds, rel=1e-3)
+    assert told["postmark_transactions_per_s"] == pytest.approx(50000 / seconds, rel=1e-3)
     assert 0 < told["own_user_cpu_pct"] < 100
     assert sorted(path.name for path in ram.iterdir()) == ["figures", "phases"]
     # The seed decides.
