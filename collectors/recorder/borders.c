@@ -23,9 +23,9 @@
 
 #include "bins.h"
 
-#define TALK_MS	    200
-#define ROOM_TRIES  50 /* times a millisecond: how long to wait for the recorder that is behind */
-#define WAITING_MAX 64
+#define TALK_SECONDS 1	/* as long as askers wait; one that is stopped for longer has no cut */
+#define ROOM_TRIES   50 /* times a millisecond: how long to wait for the recorder that is behind */
+#define WAITING_MAX  64
 
 static int listener = -1, hangup[2] = { -1, -1 };
 static pthread_t thread;
@@ -59,14 +59,16 @@ static uint64_t cut(uint64_t at_ns)
 
 static void answer(int asker)
 {
-	struct timeval patience = { .tv_usec = TALK_MS * 1000 };
+	struct timeval patience = { .tv_sec = TALK_SECONDS };
 	uint64_t at_ns;
 
 	if (setsockopt(asker, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ||
 	    !may_ask(asker))
 		return;
-	if (recv(asker, &at_ns, sizeof(at_ns), 0) != sizeof(at_ns))
+	if (recv(asker, &at_ns, sizeof(at_ns), 0) != sizeof(at_ns)) {
+		__atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
 		return;
+	}
 	at_ns = cut(at_ns);
 	/* An asker that is gone needs no answer. */
 	(void)!send(asker, &at_ns, sizeof(at_ns), MSG_NOSIGNAL | MSG_DONTWAIT);
