@@ -185,3 +185,13 @@ def test_scratch_others_can_write_is_refused(
     refusal = pytest.raises(MachineError, match="can be written by others")
     with refusal, disks.open_disk(decided, janitor):
         pytest.fail("made a file where others can write")
+
+
+def test_a_disk_that_is_being_taken_away_offers_no_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking at all disks, as every plan does, meets one: its file is there and cannot be read any more."""
+    monkeypatch.setattr(queue, "directory", lambda name: tmp_path)
+    assert queue.offered("gone") == set()
+    (tmp_path / "scheduler").mkdir()
+    assert queue.offered("going") == set()

@@ -84,8 +84,11 @@ def set_scheduler(name: str, scheduler: str, janitor: "Janitor") -> int | None:
 
 def offered(name: str) -> set[str]:
     """Return the schedulers that a device offers now; none for a device without requests, such as zram."""
-    path = directory(name) / "scheduler"
-    return set(path.read_text().replace("[", "").replace("]", "").split()) if path.exists() else set()
+    try:
+        text = (directory(name) / "scheduler").read_text()
+    except OSError:  # it has none, or is being taken away at this moment
+        return set()
+    return set(text.replace("[", "").replace("]", "").split())
 
 
 def known_schedulers() -> set[str]:
