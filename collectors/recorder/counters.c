@@ -223,6 +223,7 @@ static void sample(void)
 		n = pread(files[i].fd, text, sizeof(text) - 1, 0);
 		if (n <= 0) {
 			reason_add(state.lost, files[i].missing, 1);
+			state.seen++; /* what is lost was to be seen */
 			continue;
 		}
 		text[n] = 0;
@@ -323,9 +324,12 @@ static int start(const struct options *options)
 
 static void take_sample(uint64_t now)
 {
-	if (now >= next_ns + bin_ns)
-		reason_add(state.lost, "sample late by more than a bin", (now - next_ns) / bin_ns);
+	uint64_t late = now >= next_ns + bin_ns ? (now - next_ns) / bin_ns : 0;
+
 	pthread_mutex_lock(&sampling);
+	if (late)
+		reason_add(state.lost, "sample late by more than a bin", late);
+	state.seen += late;
 	sample();
 	pthread_mutex_unlock(&sampling);
 	next_ns = (now / bin_ns + 1) * bin_ns;
