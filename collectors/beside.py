@@ -13,11 +13,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from collectors import bcc, bpftrace, interrupts
 from collectors.kernel import read
+from collectors.ownership import as_user
+from collectors.privilege import owner
 from workloads.errors import MachineError
 from workloads.janitor import Janitor
 from workloads.with_words import With
@@ -27,6 +30,7 @@ _READY_SECONDS = 60.0 * _SLOWER  # to compile, load and attach
 _STOP_SECONDS = 30.0 * _SLOWER  # to print what it gathered
 _DEAF_SECONDS = 2.0 * _SLOWER  # who still catches SIGINT so long after one did not hear it
 _LOOK_SECONDS = 0.02
+_SCRIPT_BYTES_MOST = 1 << 20
 # Of the output, what every report shows of it.
 _SHOWN_LINES, _SHOWN_CHARACTERS, _SHOWN_BYTES = 20, 200, 64 << 10
 
@@ -50,9 +54,8 @@ class _Program:
             if self.chosen.kind == "bcc":
                 argv, more = bcc.command(self.chosen, janitor)
             else:
+                self.chosen = replace(self.chosen, file=_kept(self.chosen, self.out.with_suffix(".bt")))
                 argv, more = bpftrace.command(self.chosen, janitor)
-                assert self.chosen.file is not None  # what was run, should the file change
-                shutil.copyfile(self.chosen.file, self.out.with_suffix(".bt"))
         except MachineError as error:
             why, _, remedy = error.message.partition(": ")
             self.source |= {"why": why, "remedy": remedy}
@@ -157,6 +160,24 @@ class _Program:
             os.killpg(self.process.pid, number)  # its session is its own
         except ProcessLookupError:
             pass
+
+
+def _kept(chosen: With, copy: Path) -> Path:
+    """Copy a script into the run directory, and run the copy: its owner may change the file at any moment.
+
+    It is read as its user, who could name any file of root's. Raises MachineError.
+    """
+    assert chosen.file is not None
+    try:
+        with as_user(owner()), chosen.file.open("rb") as file:
+            text = file.read(_SCRIPT_BYTES_MOST)
+        copy.write_bytes(text)
+    except OSError as error:
+        raise MachineError(
+            f"{chosen.file} cannot be read ({(error.strerror or '').lower()}): "
+            f"give a script that {owner().name} may read"
+        ) from None
+    return copy
 
 
 class Beside:

@@ -60,18 +60,18 @@ def find(
         top = os.stat(root)
     except OSError:
         return Found(whole=not missing)
-    _take(found, missing, top.st_ino, root, ".")
+    _take(found, missing, top.st_ino, root, "", ".")
     deadline = time.monotonic() + seconds
     waiting = deque([""])
     while waiting and missing:
         folder = waiting.popleft()
-        for entry in _entries(os.path.join(root, folder)):
+        for opened, entry in _entries(root, folder):
             path = os.path.join(folder, entry.name)
             found.looked_at += 1
             if entry.inode() == left_out and entry.is_dir(follow_symlinks=False):
                 continue
             try:
-                _take(found, missing, entry.inode(), root, path)
+                _take(found, missing, entry.inode(), Path(f"/proc/self/fd/{opened}"), entry.name, path)
                 if (
                     entry.is_dir(follow_symlinks=False)
                     and entry.stat(follow_symlinks=False).st_dev == top.st_dev
@@ -85,20 +85,34 @@ def find(
     return found
 
 
-def _entries(folder: str) -> Iterator["os.DirEntry[str]"]:
-    """List a directory; one that is gone, or that nobody may read, is empty."""
+def _entries(root: Path, folder: str) -> Iterator[tuple[int, "os.DirEntry[str]"]]:
+    """List a directory; one that is gone, or that nobody may read, is empty. Yields its descriptor, too.
+
+    It is opened name by name below root, and no link is followed: who may write there could put one in the
+    place of a directory while we look, and have names told that are nobody's business.
+    """
+    opened = -1
     try:
-        with os.scandir(folder) as entries:
-            yield from entries
+        opened = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for name in Path(folder).parts:
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=opened)
+            os.close(opened)
+            opened = below
+        with os.scandir(opened) as entries:
+            for entry in entries:
+                yield opened, entry
     except OSError:
         return
+    finally:
+        if opened >= 0:
+            os.close(opened)
 
 
-def _take(found: Found, missing: set[int], inode: int, root: Path, path: str) -> None:
+def _take(found: Found, missing: set[int], inode: int, folder: Path, name: str, path: str) -> None:
     if inode in missing:
         missing.remove(inode)
         found.paths[inode] = os.fsencode(path).decode(errors="replace")
-        born_ns = birth.of(os.path.join(root, path))
+        born_ns = birth.of(os.path.join(folder, name))
         if born_ns is not None:
             found.born_ns[inode] = born_ns
 

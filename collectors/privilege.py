@@ -114,3 +114,12 @@ def become_root(job: str) -> None:
     # -- ends sudo's own options; env(1) sets the variables whatever sudo's policy on the environment is.
     # -B: root's compiled files would lie in the user's tree.
     os.execv(sudo, [sudo, "--", "/usr/bin/env", *ours, sys.executable, "-B", "-m", "collectors", job])
+
+
+def enter_as(user: Owner, directory: Path) -> None:
+    """Temporary."""
+    if user.uid != os.geteuid():
+        os.initgroups(user.name, user.gid)
+        os.setgid(user.gid)
+        os.setuid(user.uid)
+    os.chdir(directory)

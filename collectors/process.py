@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors import excerpt, interrupts
-from collectors.privilege import Owner, caller_environment
+from collectors.privilege import Owner, enter_as
 from workloads.cgroups import WorkloadCgroup
 from workloads.errors import MachineError
 
@@ -35,36 +35,33 @@ class Ended:
 def run(
     argv: Sequence[str],
     directory: Path,
-    environment: Mapping[str, str],
+    environment: Mapping[bytes, bytes],
     output: Path,
     cgroup: WorkloadCgroup,
-    run_as: Owner | None,
+    run_as: Owner,
     watch: Callable[[float], None],
 ) -> Ended:
     """Run the workload to its end; ^C or SIGTERM ends it early, with everything in its cgroup.
 
-    run_as: the user it runs as (None: ourselves). watch is called a few times a second with the seconds gone.
+    environment: all of it. run_as: the user it runs as. watch is called a few times a second with the
+    seconds gone.
     Interrupts are held before: one that comes while the workload is being started ends it.
     Raises MachineError if it cannot be started.
     """
 
     def enter() -> None:
         cgroup.enter()
-        if run_as is not None and run_as.uid != os.geteuid():
-            os.initgroups(run_as.name, run_as.gid)
-            os.setgid(run_as.gid)
-            os.setuid(run_as.uid)
+        enter_as(run_as, directory)
 
-    ours = {os.fsencode(name): os.fsencode(text) for name, text in environment.items()}
-    # Read again at the end by this descriptor: by then something else may have its name.
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND
-    with os.fdopen(os.open(output, flags, 0o644), "r+b") as file:
+    with os.fdopen(os.open(output, flags, 0o600), "r+b") as file:
+        if run_as.uid != os.geteuid():
+            os.fchown(file.fileno(), run_as.uid, run_as.gid)  # so that it can open /dev/stdout
         start_ns = time.monotonic_ns()
         try:
             process = subprocess.Popen(
                 list(argv),
-                cwd=directory,
-                env={**(os.environb if run_as is None else caller_environment()), **ours},
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What trace and watch share: a run directory being filled, the recorder's start and stop, how a run ends."""
 
+import grp
 import json
 import os
 import time
@@ -8,7 +9,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from collectors import borders, facts, interrupts, rundir
 from collectors.beside import Beside
@@ -46,18 +47,25 @@ class Session:
         self._perf_lost = False
         self._blktrace_lost = False
         self._recorder_lost = False
+        try:
+            # Opened once: the last lines are written when the directory is its owner's.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._log: TextIO | None = os.fdopen(os.open(run.raw / "session.log", flags, 0o600), "a")
+        except OSError:
+            self._log = None
 
     def log(self, line: str) -> None:
         """Write to the log alone. A full disk ends no session."""
         try:
-            with (self.run.raw / "session.log").open("a") as log:
-                log.write(line + "\n")
+            if self._log is not None:
+                self._log.write(self.run.shown(line) + "\n")
+                self._log.flush()
         except OSError:
             pass
 
     def say(self, what: str, detail: str) -> None:
         """Tell one step."""
-        line = f"  {what:<9} {detail}"
+        line = self.run.shown(f"  {what:<9} {detail}")
         tell(line)
         self.log(line)
 
@@ -265,18 +273,27 @@ class Session:
             self.recorder.kill()
 
 
+def new_run(name: str, words: Words) -> RunDirectory:
+    """Make the run directory of these words. Raises WordError, MachineError."""
+    group = getattr(words, "group", None)
+    return RunDirectory(name, words.out, owner(), None if group is None else grp.getgrnam(group).gr_gid)
+
+
 def sweep(state: Path = STATE) -> None:
     """Finish what killed sessions left: their things are undone, their runs are called interrupted."""
     runs = []
     for file in state.glob("*/run"):
         try:
-            runs.append((file.parent, Path(json.loads(file.read_text()))))
-        except (OSError, ValueError, TypeError):
+            run = json.loads(file.read_text())
+        except (OSError, ValueError):
             continue
+        if isinstance(run, dict):
+            runs.append((file.parent, run))
     for line in Janitor.sweep(state):
         tell(f"seekmeter: {line}")
-    for session, path in runs:
-        if not session.exists() and rundir.mark_killed(path):
+    for session, run in runs:
+        if not session.exists() and rundir.mark_killed(run):
+            path = run["path"]
             tell(f"seekmeter: its run {path} is marked interrupted: make report RUN={path} shows what it has")
 
 
@@ -310,7 +327,7 @@ def kept(session: Session, janitor: Janitor) -> Iterator[None]:
     run = session.run
     is_run = True
     try:
-        (janitor.session_dir / "run").write_text(json.dumps(str(run.path)))
+        (janitor.session_dir / "run").write_text(json.dumps(run.identity()))
         interrupts.release()
         yield
     except KeyboardInterrupt:
@@ -325,16 +342,17 @@ def kept(session: Session, janitor: Janitor) -> Iterator[None]:
             run.facts["state"] = "interrupted"
         if error.message not in run.facts["warnings"]:
             run.warn(error.message)
-        raise RunFailed(error.message, error.exit_code, run.path) from None
+        raise RunFailed(run.shown(error.message), error.exit_code, run.path) from None
     except OSError as error:
         run.facts["state"] = "interrupted"
-        text = f"{error.filename or 'the run'}: {(error.strerror or str(error)).lower()}"
+        text = run.shown(f"{error.filename or 'the run'}: {(error.strerror or str(error)).lower()}")
         run.warn(text)
         raise RunFailed(text, 1, run.path) from None
     except Exception as error:  # a defect of ours: nobody is shown a traceback, but it is not lost either
         run.facts["state"] = "interrupted"
         session.log(traceback.format_exc())
-        text = f"a defect of Seekmeter ended the run ({error!r}): please report it with {run.raw}/session.log"
+        where = f"{run.path}/raw/session.log"
+        text = f"a defect of Seekmeter ended the run ({error!r}): please report it with {where}"
         run.warn(text)
         raise RunFailed(text, 1, run.path) from None
     finally:

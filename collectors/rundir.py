@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The run directory while it is being made: run.json, raw/, the newest link (DESIGN.md, Run directory)."""
 
+import errno
 import json
 import os
 import re
 import shutil
+import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from collectors import blktrace
+from collectors import blktrace, ownership
 from collectors.privilege import TREE, Owner
 from workloads.errors import MachineError, WordError
 
@@ -20,42 +23,49 @@ _KILLED = "the session was killed before its end; what it had recorded until the
 _BEGUN = {"record_start_ns", "workload_start_ns"}
 # Room kept on the disk for the last word on a run whose recording filled the disk.
 _SPARE_BYTES = 64 << 10
+_JSON_BYTES_MOST = 64 << 20
 
 
 class RunDirectory:
     """One run's directory. Facts are added as they become known and written at once, by rename.
 
+    Until hand_over() it is root's, 0700, and reached by its descriptor only, whatever becomes of the
+    directories above it: those may be the user's. .path is how people call it, .place how we get at it.
     Until begin() it can be discarded without a trace, and runs/latest is the run before.
     """
 
-    def __init__(self, name: str, out: str | None, owner: Owner) -> None:
-        """Make the directory. Raises WordError if OUT is there already, MachineError if it cannot be made."""
+    def __init__(self, name: str, out: str | None, owner: Owner, group: int | None = None) -> None:
+        """Make the directory. Raises WordError if OUT is there already, MachineError if it cannot be made.
+
+        group: a group's number that may read it in the end.
+        """
         self._owner = owner
+        self._group = group
+        self._handed_over = False
         self.begun = False
-        self._was_there = out is not None and Path(out).is_dir()
+        self._was_there: os.stat_result | None = None  # OUT= that was there before
         self.facts: dict[str, Any] = {"schema": SCHEMA, "state": "running", "warnings": [], "timing": {}}
         try:
-            self.path = self._make(name, out)
-            status = self.path.stat()
-            self._identity: tuple[int, int] | None = (status.st_dev, status.st_ino)
+            self._make(name, out)
         except FileExistsError:
             raise WordError(f"OUT={out} is there already: give a directory that is not") from None
         except OSError as error:
             raise _cannot(error) from None
         self._name_files()
+        self.is_ours = True  # and not a host's around us
         try:
-            self.recordings.mkdir(parents=True)
-            self.phases.touch()
-            self.phases_begun.touch()
+            self.recordings.mkdir(parents=True, mode=0o700)
+            for file in (self.phases, self.phases_begun):
+                file.touch(mode=0o600)
             self._spare.write_bytes(b"\xff" * _SPARE_BYTES)
         except OSError as error:
-            shutil.rmtree(self.path, ignore_errors=True)  # a moment old, and ours
+            self.discard()
             raise _cannot(error) from None
         self.write()
-        self.give_to_owner()
 
     def _name_files(self) -> None:
-        self.raw = self.path / "raw"
+        self.place = Path(f"/proc/{os.getpid()}/fd/{self._directory}")
+        self.raw = self.place / "raw"
         self.recordings = self.raw / "recorder"
         self.phases = self.raw / "phases.jsonl"
         self.phases_begun = self.raw / "phases_begun.jsonl"
@@ -67,10 +77,12 @@ class RunDirectory:
         """Go on, inside a virtual machine, with the directory that was made on the host."""
         run = cls.__new__(cls)
         run._owner = owner
+        run._group = None
+        run._handed_over = False
         run.begun = False
-        run._was_there = True
-        run._identity = None  # the host made it, and decides what becomes of it
+        run.is_ours = False  # the host made it, and decides what becomes of it
         run.path = path
+        run._directory = ownership.open_directory(path)
         run._name_files()
         run.facts = {}
         run.reload()
@@ -79,37 +91,72 @@ class RunDirectory:
     def reload(self) -> None:
         """Take over what others (the guest) wrote into run.json meanwhile, if it can be read."""
         try:
-            facts = json.loads((self.path / "run.json").read_text())
-        except (OSError, ValueError):
+            facts = _read_json(self._directory, "run.json")
+        except (OSError, ValueError, RecursionError):
             return
         if isinstance(facts, dict) and {"state", "warnings", "timing"} <= facts.keys():
             self.facts = facts
 
-    def _make(self, name: str, out: str | None) -> Path:
+    def _make(self, name: str, out: str | None) -> None:
+        """Make it with the rights of whose directory it lies in, and take it over."""
         if out is not None:
-            path = Path(out).absolute()
-            if not (path.is_dir() and not any(path.iterdir())):
-                path.mkdir()
-            return path
-        runs = TREE / "runs"
-        if not runs.exists():
-            runs.mkdir()
-            os.chown(runs, self._owner.uid, self._owner.gid)
-        safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        for number in range(100):
-            path = runs / f"{stamp}-{safe}{f'-{number}' if number else ''}"
-            try:
-                path.mkdir()
-            except FileExistsError:
-                continue
-            return path
-        raise MachineError(f"{runs} has a hundred runs of this second: wait a second")
+            self.path = Path(os.path.abspath(out))
+            self._make_named(self.path)
+            return
+        runs = _runs_of_tree()
+        try:
+            status = os.fstat(runs)
+            safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+            stamp = time.strftime("%Y%m%d-%H%M%S")
+            for number in range(100):
+                self.path = TREE / "runs" / f"{stamp}-{safe}{f'-{number}' if number else ''}"
+                try:
+                    self._directory = ownership.make_private(
+                        runs, self.path.name, status.st_uid, status.st_gid
+                    )
+                except FileExistsError:
+                    continue
+                return
+        finally:
+            os.close(runs)
+        raise MachineError(f"{TREE}/runs has a hundred runs of this second: wait a second")
 
-    @property
-    def is_ours(self) -> bool:
-        """Return whether we made the directory, and not a host around us."""
-        return self._identity is not None
+    def _make_named(self, path: Path) -> None:
+        """OUT=: with the user's rights; or with root's where only root can write."""
+        user = self._owner
+        if os.geteuid() == 0 and user.uid == 0 and not _is_safe_for_root(path.parent):
+            raise MachineError(
+                f"OUT={path} lies where somebody else than root may rename it: give a directory below one "
+                f"that only root can write, or start this as its user"
+            )
+        as_whom = user.uid
+        with ownership.as_user(user):
+            try:
+                is_new = True
+                path.mkdir(mode=0o700)
+            except FileExistsError:
+                is_new = False
+            except PermissionError:
+                if os.getuid() != 0 or user.uid == 0:
+                    raise
+                as_whom = 0
+            if as_whom == user.uid:
+                self._directory = ownership.open_directory(path)
+        if as_whom != user.uid:
+            if not ownership.is_roots_place(path.parent):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            path.mkdir(mode=0o700)
+            self._directory = ownership.open_directory(path)
+        if not is_new:
+            self._was_there = os.fstat(self._directory)
+        if self._was_there is not None and self._was_there.st_mode & 0o022:
+            raise WordError(f"OUT={path} can be written by others: give a directory that is not there yet")
+        try:
+            ownership.take_over(self._directory, as_whom)
+        except MachineError as error:
+            raise WordError(
+                f"OUT={path} is there already, and {error.message}: give a directory that is not"
+            ) from None
 
     @property
     def is_begun(self) -> bool:
@@ -124,52 +171,79 @@ class RunDirectory:
             self._link_newest()
 
     def _link_newest(self) -> None:
-        runs = TREE / "runs"
-        if not self.is_ours or self.path.parent != runs:
+        """Done with the rights of whom runs/ belongs to: it is not root's where the tree is not."""
+        if not self.is_ours or self.path.parent != TREE / "runs":
             return
-        newest = runs / f".latest.{os.getpid()}"
+        newest = f".latest.{os.getpid()}"
         try:
-            newest.unlink(missing_ok=True)
-            newest.symlink_to(self.path.name)
-            os.lchown(newest, self._owner.uid, self._owner.gid)
-            newest.replace(runs / "latest")
+            runs = _runs_of_tree()
+            try:
+                status = os.fstat(runs)
+                with ownership.as_ids(status.st_uid, status.st_gid):
+                    os.symlink(self.path.name, newest, dir_fd=runs)
+                    os.rename(newest, "latest", src_dir_fd=runs, dst_dir_fd=runs)
+            finally:
+                os.close(runs)
         except OSError as error:  # a full disk, say: the run itself is worth more than its second name
-            self.warn(f"{runs}/latest could not be set to this run: {(error.strerror or '').lower()}")
+            self.warn(f"{TREE}/runs/latest could not be set to this run: {(error.strerror or '').lower()}")
 
     def discard(self) -> None:
-        """Remove what was made: nothing was recorded. OUT= that was there already stays, empty as it was.
-
-        Only what lies in the very directory that was made is removed, whatever has its name by now.
-        """
+        """Remove what was made: nothing was recorded. OUT= that was there already stays, empty as it was."""
         assert self.is_ours
-        parent = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            directory = os.open(self.path.name, flags, dir_fd=parent)
-            try:
-                status = os.fstat(directory)
-                if (status.st_dev, status.st_ino) != self._identity:
-                    return
-                for entry in os.scandir(directory):
+            with os.scandir(self._directory) as entries:
+                for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        shutil.rmtree(entry.name, ignore_errors=True, dir_fd=directory)
+                        shutil.rmtree(entry.name, ignore_errors=True, dir_fd=self._directory)
                     else:
-                        os.unlink(entry.name, dir_fd=directory)
-            finally:
-                os.close(directory)
-            if not self._was_there:
-                os.rmdir(self.path.name, dir_fd=parent)
-        except OSError:  # moved or filled by its owner meanwhile: theirs
+                        os.unlink(entry.name, dir_fd=self._directory)
+            if self._was_there is not None:
+                os.fchown(self._directory, self._was_there.st_uid, self._was_there.st_gid)
+                os.fchmod(self._directory, stat.S_IMODE(self._was_there.st_mode))
+                return
+            status = os.stat(self.path.parent)
+            # Only this very directory, empty, goes by that name: whatever else has it by now stays.
+            with ownership.as_ids(status.st_uid, status.st_gid):
+                now = os.lstat(self.path)
+                ours = os.fstat(self._directory)
+                if (now.st_dev, now.st_ino) == (ours.st_dev, ours.st_ino):
+                    os.rmdir(self.path)
+                    return
+        except OSError:  # moved meanwhile, by whom the directory above it belongs to
             pass
-        finally:
-            os.close(parent)
+        self.hand_over()
 
     def finish(self) -> None:
-        """Write run.json for the last time, for which room was kept."""
-        self._spare.unlink(missing_ok=True)
+        """Write run.json for the last time, for which room was kept, and hand all over."""
+        with self._as_its_owner():
+            self._spare.unlink(missing_ok=True)
         self.write()
-        self.give_to_owner()
         self.begin()
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """Give everything to the user who asked for the run. From then on it is written as the user."""
+        if self._handed_over or not self.is_ours:
+            return
+        try:
+            ownership.hand_over(self._directory, self._owner.uid, self._owner.gid, self._group)
+        except OSError as error:
+            self.warn(f"{self.path} stays root's, in part: {(error.strerror or '').lower()}")
+            self.write()
+            return
+        self._handed_over = True
+
+    @contextmanager
+    def _as_its_owner(self) -> Iterator[None]:
+        if not self._handed_over:
+            yield
+            return
+        with ownership.as_user(self._owner):
+            yield
+
+    def shown(self, text: str) -> str:
+        """Return a text for people: with the directory's name where it has the place that we use."""
+        return text.replace(f"{self.place}/", f"{self.path}/")
 
     def add(self, **facts: Any) -> None:
         """Add facts and write run.json."""
@@ -183,12 +257,17 @@ class RunDirectory:
     def write(self) -> None:
         """Write run.json: whole or not at all, so a reader never sees half of it."""
         try:
-            _replace_json(self.path / "run.json", self.facts, self._owner.uid, self._owner.gid)
+            self._replace("run.json", self.facts)
         except OSError as error:
             # A full disk must not end the session before its cleanup; the last state written stays.
             text = f"run.json could not be written for a while: {(error.strerror or '').lower()}"
             if text not in self.facts["warnings"]:
                 self.warn(text)
+
+    def _replace(self, name: str, value: object) -> None:
+        text = json.dumps(value, indent=1).replace(f"{self.place}/", json.dumps(f"{self.path}/")[1:-1])
+        with self._as_its_owner():
+            _replace(self._directory, name, text)
 
     def phase(
         self, name: str, start_ns: int, end_ns: int, from_ns: int | None = None, until_ns: int | None = None
@@ -212,7 +291,7 @@ class RunDirectory:
         On a disk that is shared with what is measured, requests of these are the recording itself.
         """
         inodes = set()
-        for directory, names, files in os.walk(self.path):
+        for directory, names, files in os.walk(self.place):
             for name in (*names, *files):
                 try:
                     inodes.add(os.lstat(os.path.join(directory, name)).st_ino)
@@ -247,67 +326,132 @@ class RunDirectory:
 
     def _write_losses(self, losses: dict[str, Any]) -> dict[str, Any]:
         try:
-            _replace_json(self.path / "losses.json", losses, self._owner.uid, self._owner.gid)
+            self._replace("losses.json", losses)
         except OSError as error:
             self.warn(f"losses.json could not be written: {(error.strerror or '').lower()}")
         return losses
 
-    def give_to_owner(self) -> None:
-        """Give everything to the user who asked for the run."""
-        if os.geteuid() != 0:
-            return
-        os.chown(self.path, self._owner.uid, self._owner.gid)
-        for directory, names, files in os.walk(self.path):
-            for entry in (*names, *files):
-                os.chown(
-                    os.path.join(directory, entry), self._owner.uid, self._owner.gid, follow_symlinks=False
-                )
+    def identity(self) -> dict[str, Any]:
+        """Return what the next start needs to know of a run whose session was killed (see mark_killed)."""
+        status = os.fstat(self._directory)
+        return {
+            "path": str(self.path),
+            "directory": [status.st_dev, status.st_ino],
+            "owner": [self._owner.uid, self._owner.gid],
+            "group": self._group,
+        }
 
 
-def mark_killed(path: Path) -> bool:
-    """Call a run interrupted whose session is dead. Returns whether it was still called running."""
-    file = path / "run.json"
+def mark_killed(run: Mapping[str, Any]) -> bool:
+    """Call a run interrupted whose session is dead, and hand it over. Returns whether it was not yet.
+
+    run: its identity(). By its name only the very directory that was made is found, and only as long as it is
+    ours: once handed over it is its owner's, who may do anything there.
+    """
     try:
-        status = file.lstat()
-        facts = json.loads(file.read_text())
-        if facts["state"] != "running":
+        directory = ownership.open_directory(run["path"])
+    except (OSError, KeyError, TypeError):
+        return False  # moved or deleted meanwhile
+    try:
+        status = os.fstat(directory)
+        if [status.st_dev, status.st_ino] != run["directory"] or status.st_uid != os.geteuid():
             return False
-        facts["state"] = "interrupted"
-        facts["warnings"].append(_KILLED)
-        (path / "raw" / ".spare").unlink(missing_ok=True)
-        _replace_json(file, facts, status.st_uid, status.st_gid)
-        if facts.get("blktrace"):
-            _losses_of_killed(path, status.st_uid, status.st_gid)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False  # moved, deleted or changed by its owner meanwhile
-    return True
+        facts = _read_json(directory, "run.json")
+        killed = bool(facts["state"] == "running")
+        if killed:
+            _call_interrupted(directory, facts)
+        uid, gid = run["owner"]
+        ownership.hand_over(directory, uid, gid, run["group"])
+        return killed
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+    finally:
+        os.close(directory)
 
 
-def _losses_of_killed(path: Path, uid: int, gid: int) -> None:
+def _call_interrupted(directory: int, facts: dict[str, Any]) -> None:
+    facts["state"] = "interrupted"
+    facts["warnings"].append(_KILLED)
+    place = Path(f"/proc/self/fd/{directory}")
+    (place / "raw/.spare").unlink(missing_ok=True)
+    _replace(directory, "run.json", json.dumps(facts, indent=1))
+    if facts.get("blktrace"):
+        _losses_of_killed(directory, place / "raw")
+
+
+def _losses_of_killed(directory: int, raw: Path) -> None:
     """Put together what was lost: the recorder said it itself, of block traces the files tell it."""
     try:
-        losses = json.loads((path / "raw/recorder/losses.json").read_text())
+        losses = json.loads((raw / "recorder/losses.json").read_text())
     except (OSError, ValueError):
         losses = {"collectors": {}}
     losses["complete"] = False
-    losses["collectors"]["blktrace"] = blktrace.losses_of_killed(path / "raw")
-    _replace_json(path / "losses.json", losses, uid, gid)
+    losses["collectors"]["blktrace"] = blktrace.losses_of_killed(raw)
+    _replace(directory, "losses.json", json.dumps(losses, indent=1))
 
 
-def _replace_json(path: Path, value: object, uid: int, gid: int) -> None:
+def _read_json(directory: int, name: str) -> Any:
+    """Read a file of bearable size: inside a virtual machine anybody may have put it there."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, dir_fd=directory), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _JSON_BYTES_MOST:
+            raise ValueError(f"{name} is no file of bearable size")
+        return json.loads(file.read(_JSON_BYTES_MOST))
+
+
+def _replace(directory: int, name: str, text: str) -> None:
     """Write a file whole or not at all, so a reader never sees half of it. Raises OSError."""
-    new = path.with_name(f".{path.name}.new")
+    new = f".{name}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with new.open("w") as file:
-            json.dump(value, file, indent=1)
-            file.write("\n")
+        os.unlink(new, dir_fd=directory)  # of a writer that was killed
+    except FileNotFoundError:
+        pass
+    try:
+        with os.fdopen(os.open(new, flags, 0o600, dir_fd=directory), "w") as file:
+            file.write(text + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.chown(new, uid, gid)
-        new.replace(path)
+        os.rename(new, name, src_dir_fd=directory, dst_dir_fd=directory)
     except OSError:
-        new.unlink(missing_ok=True)
+        try:
+            os.unlink(new, dir_fd=directory)
+        except OSError:
+            pass
         raise
+
+
+def _runs_of_tree() -> int:
+    """Open TREE/runs, made if need be: it belongs to whom the tree belongs to, whoever runs something."""
+    tree = ownership.open_directory(TREE)
+    try:
+        status = os.fstat(tree)
+        with ownership.as_ids(status.st_uid, status.st_gid):
+            try:
+                os.mkdir("runs", 0o755, dir_fd=tree)
+            except FileExistsError:
+                pass
+            return ownership.open_directory("runs", tree)
+    finally:
+        os.close(tree)
+
+
+def _is_safe_for_root(parent: Path) -> bool:
+    """Return whether root's own runs can lie there: also in the tree itself, whose programs root runs."""
+    if parent == TREE / "runs" or not parent.exists():  # the latter is no place, which mkdir says better
+        return True
+    return ownership.is_roots_place(parent) or _is_sticky(parent)
+
+
+def _is_sticky(directory: Path) -> bool:
+    """Return whether it is a place like /tmp: whoever can make names there cannot rename others'."""
+    try:
+        status = os.lstat(os.path.realpath(directory))
+    except OSError:
+        return False
+    above = Path(os.path.realpath(directory)).parent
+    return status.st_uid == 0 and bool(status.st_mode & stat.S_ISVTX) and ownership.is_roots_place(above)
 
 
 def _cannot(error: OSError) -> MachineError:

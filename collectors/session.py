@@ -27,14 +27,16 @@ from collectors import (
     remount,
 )
 from collectors.geometry import mounted
+from collectors.ownership import as_user
 from collectors.privilege import TREE, caller_environment, owner
 from collectors.progress import Estimate, Phases, Progress
-from collectors.recording import Session, first_facts, kept, sweep
+from collectors.recording import Session, first_facts, kept, new_run, sweep
 from collectors.rundir import RunDirectory
-from workloads import filesystems, mounts
+from collectors.said import FIGURES, PHASES, PHASES_BEGUN, Said
+from workloads import entrance, filesystems, mounts
 from workloads.cgroups import WorkloadCgroup
 from workloads.disks import Disk, open_disk, queue
-from workloads.errors import RunError, UserError
+from workloads.errors import MachineError, RunError, UserError
 from workloads.filesystems import geometry as journals
 from workloads.janitor import Janitor
 from workloads.machines.choice import GUEST
@@ -56,14 +58,14 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> Path:
     if inside:
         run = RunDirectory.inside(Path(inside), owner())
     else:
-        run = RunDirectory(plan.name, words.out, owner())
+        run = new_run(plan.name, words)
     session = Session(run)
     with Janitor() as janitor, kept(session, janitor), ExitStack() as stack:
         stack.callback(session.kill_recorder)
         try:
             _trace(session, plan, janitor, stack)
             run.write()
-            run.give_to_owner()
+            run.hand_over()
             recorded(run.path)
         finally:
             interrupts.hold()  # what follows puts everything back
@@ -88,10 +90,12 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     else:
         assert plan.directory is not None
         directory = plan.directory
+        _check_directory(directory, plan)
         disks, target_dev = _look_at_directory(session, directory, plan.words.dev)
-    if plan.workload is None:  # the user's own command, as the user, who must get at what is in there
-        os.chmod(janitor.session_dir, 0o711)
-        os.chmod(janitor.session_dir.parent, 0o711)
+    user = owner()  # whom the workload runs as, and who must get at what is in there
+    entrance.let_in(janitor.session_dir, user.uid, user.gid)
+    said = Said(user, run.raw, janitor, session.warn)
+    stack.callback(said.close)
     cgroup = WorkloadCgroup(janitor.name, plan.mem_bytes, plan.cpus, janitor)
     stack.enter_context(cgroup.guarded())
     os.sync()  # nobody else's dirty pages may be written into our picture later
@@ -101,7 +105,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     if disk is not None:
         target, target_dev = _make_filesystem(session, plan, disk, directory, janitor, stack)
     stack.callback(cgroup.kill)
-    argv = plan.command_in(directory, run.raw)
+    argv = plan.command_in(directory, said.place)
     run.add(
         workload={
             "name": plan.workload.name if plan.workload else "command",
@@ -152,7 +156,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         try:
             if too:
                 run.facts["clock"]["run_start_ns"] = time.monotonic_ns()
-            ended = _run_workload(session, plan, argv, directory, cgroup, server)
+            ended = _run_workload(session, plan, argv, directory, cgroup, server, said)
             if not ended.interrupted:
                 unsynced = _sync(session, directory)
         finally:
@@ -213,8 +217,7 @@ def _make_filesystem(
         run.facts["clock"]["mount_start_ns"] = time.monotonic_ns()
     with session.step("mount", command, "mount_s"), session.phase("mount", recorded):
         line = filesystems.mount(plan, disk, mountpoint, janitor)
-    if plan.workload is None:  # the user's own command, as the user
-        os.chown(mountpoint, owner().uid, owner().gid)
+    os.chown(mountpoint, owner().uid, owner().gid)
     os.sync()
     run.add(
         filesystem={
@@ -327,32 +330,20 @@ def _run_workload(
     directory: Path,
     cgroup: WorkloadCgroup,
     server: remount.Server,
+    said: Said,
 ) -> process.Ended:
-    run = session.run
-    environment = {
-        "SEEKMETER_DIR": str(directory),
-        "SEEKMETER_PHASES": str(run.phases),
-        "SEEKMETER_PHASES_BEGUN": str(run.phases_begun),
-        "SEEKMETER_FIGURES": str(run.figures),
-        "SEEKMETER_SEED": str(plan.seed),
-        "SEEKMETER_THREADS": str(plan.threads or 1),
-        "SEEKMETER_REMOUNT": str(server.path),
-        **({"SEEKMETER_BORDERS": str(session.borders)} if session.borders else {}),
-    }
-    user = owner() if plan.workload is None else None
-    own_phases = len(run.phases.read_bytes().splitlines())  # the session's, so far
-    if user is not None:
-        # ours come last (phase, remount): a command means the system's programs
-        path = os.fsdecode(caller_environment().get(b"PATH", os.defpath.encode()))
-        environment |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
-        environment["PATH"] = f"{path}:{TREE}/build/generators"
+    run, user = session.run, owner()
+    environment = _environment(plan, directory, server, said, session.borders)
     interrupts.hold()  # process.run() releases: from here on ^C ends a workload that has begun
     session.say("workload", plan.words.cmd if plan.words.cmd is not None else " ".join(argv))
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # nobody knows how slow
-    estimate = Estimate(None if emulated else plan.est_seconds, past.find(TREE / "runs", run.facts))
+    with as_user(user):
+        before_this = past.find(TREE / "runs", run.facts)
+    estimate = Estimate(None if emulated else plan.est_seconds, before_this)
     progress = Progress(Phases(run.phases, run.phases_begun), estimate, session.log)
 
     def look(seconds: float) -> None:
+        said.take()
         progress(seconds)
         session.recording()
         server.serve()
@@ -365,6 +356,7 @@ def _run_workload(
         until_ns = borders.cut(session.borders)
         after, cpu_ns = others.snapshot(), others.cgroup_cpu_ns(cgroup.v2_path)
         progress.end()
+    said.end()
     if cpu_ns is not None:
         run.facts["others"] = others.compare(before, after, cpu_ns, session.own_pids())
     session.workload_pid = ended.pid
@@ -374,11 +366,48 @@ def _run_workload(
         "interrupted": ended.interrupted,
         "output": {"file": "raw/workload.out", **ended.output},
     }
-    own_phases += server.served
-    if len(run.phases.read_bytes().splitlines()) == own_phases:  # it marked none: the whole of it is one
+    if said.lines[PHASES] == 0:  # it marked none: the whole of it is one
         run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns, from_ns, until_ns)
     run.write()
     return ended
+
+
+def _environment(
+    plan: Plan, directory: Path, server: remount.Server, said: Said, cutter: Path | None
+) -> dict[bytes, bytes]:
+    """Return all that the workload has in its environment: a command has what its user had before sudo."""
+    user = owner()
+    ours = {
+        "SEEKMETER_DIR": str(directory),
+        "SEEKMETER_PHASES": str(said.place / PHASES),
+        "SEEKMETER_PHASES_BEGUN": str(said.place / PHASES_BEGUN),
+        "SEEKMETER_FIGURES": str(said.place / FIGURES),
+        "SEEKMETER_SEED": str(plan.seed),
+        "SEEKMETER_THREADS": str(plan.threads or 1),
+        "SEEKMETER_REMOUNT": str(server.path),
+        **({"SEEKMETER_BORDERS": str(cutter)} if cutter else {}),
+        **{"HOME": user.home, "USER": user.name, "LOGNAME": user.name},
+    }
+    environment = dict(os.environb) if plan.workload else dict(caller_environment())
+    if plan.workload is None:
+        # ours come last (phase, remount): a command means the system's programs
+        path = os.fsdecode(environment.get(b"PATH", os.defpath.encode()))
+        ours["PATH"] = f"{path}:{TREE}/build/generators"
+    return environment | {os.fsencode(name): os.fsencode(text) for name, text in ours.items()}
+
+
+def _check_directory(directory: Path, plan: Plan) -> None:
+    """Whoever runs the workload must get into DIR=. Raises MachineError."""
+    user = owner()
+    wanted = os.X_OK | (os.W_OK if plan.workload is not None else 0)
+    with as_user(user):
+        if os.access(directory, wanted, effective_ids=True):
+            return
+    what = "written" if plan.workload is not None else "entered"
+    raise MachineError(
+        f"DIR={directory} cannot be {what} by {user.name}, whom the workload runs as: give a directory of "
+        f"{user.name}'s, or run this as root itself"
+    )
 
 
 def _sync(session: Session, directory: Path) -> str | None:

@@ -52,6 +52,7 @@ linux-perf     perf
 trace-cmd      trace-cmd
 libclang-rt-dev {clang}/fuzzer
 shellcheck     shellcheck
+strace         strace
 git            git
 procps         ps
 passwd         useradd

@@ -19,9 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from collectors import facts, interrupts
-from collectors.privilege import owner
-from collectors.recording import Session, kept, sweep
-from collectors.rundir import RunDirectory
+from collectors.recording import Session, kept, new_run, sweep
 from collectors.terminal import tell
 from workloads.errors import RunError
 from workloads.janitor import Janitor
@@ -69,7 +67,7 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> tuple[Path, int]:
     kernel, accel = choose(words)
     plan = make_plan(words, kernel=kernel)
     interrupts.hold()  # until kept() sees to the run directory
-    run = RunDirectory(plan.name, words.out, owner())
+    run = new_run(plan.name, words)
     session = Session(run)
     with Janitor(state) as janitor, kept(session, janitor):
         ended = _boot(session, plan, kernel, accel)

@@ -7,9 +7,7 @@ from pathlib import Path
 from collectors import blockdev, borders, facts, interrupts, mounted_from
 from collectors.geometry import mounted
 from collectors.mounted_from import Mounted
-from collectors.privilege import owner
-from collectors.recording import Session, first_facts, kept, sweep
-from collectors.rundir import RunDirectory
+from collectors.recording import Session, first_facts, kept, new_run, sweep
 from workloads.disks import queue
 from workloads.janitor import Janitor
 from workloads.words import Words
@@ -24,7 +22,7 @@ def watch(words: Words) -> Path:
     assert words.dev is not None
     disk = blockdev.whole_disk(words.dev)
     interrupts.hold()  # until kept() sees to the run directory
-    run = RunDirectory(words.name or f"watch-{disk}", words.out, owner())
+    run = new_run(words.name or f"watch-{disk}", words)
     session = Session(run)
     with Janitor() as janitor, kept(session, janitor):
         try:

@@ -89,18 +89,19 @@ def test_a_directory_of_the_users_stays_empty_as_it_was(runs: Path, tmp_path: Pa
 
 def test_nothing_else_is_removed_by_that_name(runs: Path, tmp_path: Path) -> None:
     """Whoever owns the directory may put another in its place meanwhile."""
-    run = RunDirectory("one", str(tmp_path / "out"), ME)
-    run.path.rename(tmp_path / "moved")
     for other in ("directory", "link"):
+        run = RunDirectory("one", str(tmp_path / f"out-{other}"), ME)
+        run.path.rename(tmp_path / f"moved-{other}")
+        theirs = tmp_path / f"theirs-{other}"
+        theirs.mkdir()
+        (theirs / "precious").write_text("mine")
         if other == "directory":
-            run.path.mkdir()
+            theirs.rename(run.path)
         else:
-            (run.path / "precious").unlink()
-            run.path.rmdir()
-            run.path.symlink_to(tmp_path / "moved")
-        (run.path / "precious").write_text("mine")
+            run.path.symlink_to(theirs)
         run.discard()
         assert (run.path / "precious").read_text() == "mine"
+        assert list((tmp_path / f"moved-{other}").iterdir()) == []
 
 
 def test_inside_a_virtual_machine_the_host_decides(runs: Path, tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Root's hands off what others may write: do it as them, or by a descriptor of what is checked and held."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from collectors.privilege import Owner
+from workloads import mounts
+from workloads.errors import MachineError
+
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def as_user(user: Owner) -> Iterator[None]:
+    """Do what follows with this user's rights (effective ids and groups), if we are root.
+
+    A name that the user, or who can write the user's directories, turns into something else meanwhile leads
+    to nothing that the user could not reach anyway.
+    """
+    groups = os.getgrouplist(user.name, user.gid) if os.geteuid() == 0 and user.uid != 0 else ()
+    with as_ids(user.uid, user.gid, groups):
+        yield
+
+
+@contextmanager
+def as_ids(uid: int, gid: int, groups: Sequence[int] = ()) -> Iterator[None]:
+    """Do what follows with these ids, if we are root. The real ids stay root's: the user cannot signal us."""
+    if os.geteuid() != 0 or uid == 0:
+        yield
+        return
+    own_groups, own_gid = os.getgroups(), os.getegid()
+    os.setgroups(groups)
+    try:
+        os.setegid(gid)
+        os.seteuid(uid)
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(own_gid)
+        os.setgroups(own_groups)
+
+
+def is_roots_place(directory: Path) -> bool:
+    """Return whether nobody but root can change what this name leads to, or make names in it.
+
+    directory: absolute. Every component is root's and writable by nobody else. Above it a sticky directory
+    (/tmp) will do: what lies in one can be renamed by its owner only.
+    """
+    real = Path(os.path.realpath(directory))
+    for component in (real, *real.parents):
+        try:
+            status = os.lstat(component)
+        except OSError:
+            return False
+        open_to_others = bool(status.st_mode & 0o022)
+        if component != real and status.st_mode & stat.S_ISVTX:
+            open_to_others = False
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or open_to_others:
+            return False
+    return True
+
+
+def make_private(parent: int, name: str, uid: int, gid: int) -> int:
+    """Make a directory 0700 with the rights of uid, and take it over. Returns its descriptor.
+
+    parent: a descriptor of the directory that it is made in. FileExistsError if the name is taken, OSError;
+    MachineError if what was made was at once replaced.
+    """
+    with as_ids(uid, gid):
+        os.mkdir(name, 0o700, dir_fd=parent)
+        directory = os.open(name, _OPEN, dir_fd=parent)
+    try:
+        take_over(directory, uid)
+    except BaseException:
+        os.close(directory)
+        raise
+    return directory
+
+
+def open_directory(path: Path | str, parent: int | None = None) -> int:
+    """Open a directory; its last component is no link. Raises OSError."""
+    return os.open(path, _OPEN, dir_fd=parent)
+
+
+def take_over(directory: int, uid: int) -> None:
+    """Make an open, empty directory of this user's our own, 0700: nobody else can write there from now on.
+
+    Raises OSError if it cannot be given to root; MachineError if it is not the user's, or not empty.
+    """
+    status = os.fstat(directory)
+    if status.st_uid != uid:
+        raise MachineError(f"it belongs to uid {status.st_uid}, not to {uid}")
+    if _is_in_user_space(status.st_dev):
+        raise MachineError("it is on a file system that a program of its owner serves (FUSE)")
+    if status.st_uid != os.geteuid():
+        os.fchown(directory, os.geteuid(), os.getegid())
+    os.fchmod(directory, 0o700)
+    if os.listdir(directory):  # asked now: until a moment ago its owner could fill it
+        if status.st_uid != os.geteuid():
+            os.fchown(directory, status.st_uid, status.st_gid)
+        os.fchmod(directory, stat.S_IMODE(status.st_mode))
+        raise MachineError("it is not empty")
+
+
+def _is_in_user_space(number: int) -> bool:
+    """Return whether a user's program decides what root reads there."""
+    dev = f"{os.major(number)}:{os.minor(number)}"
+    if os.geteuid() != 0:
+        return False
+    return any(mount.dev == dev and mount.kind.startswith("fuse") for mount in mounts.here())
+
+
+def hand_over(directory: int, uid: int, gid: int, group: int | None) -> None:
+    """Give an open directory of ours, and all in it, to its user: what is deepest first, itself last.
+
+    Files become 0600, directories 0700; with a group, which may read, 0640 and 0750 and the group's. Only
+    regular files and directories are given: we made nothing else. Raises OSError.
+    """
+    for entry in os.scandir(directory):
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        if entry.is_dir(follow_symlinks=False):
+            below = os.open(entry.name, flags | os.O_DIRECTORY, dir_fd=directory)
+            try:
+                hand_over(below, uid, gid, group)
+            finally:
+                os.close(below)
+        elif entry.is_file(follow_symlinks=False):
+            file = os.open(entry.name, flags, dir_fd=directory)
+            try:
+                if stat.S_ISREG(os.fstat(file).st_mode):
+                    _give(file, uid, gid, group, 0o600 if group is None else 0o640)
+            finally:
+                os.close(file)
+    _give(directory, uid, gid, group, 0o700 if group is None else 0o750)
+
+
+def _give(file: int, uid: int, gid: int, group: int | None, mode: int) -> None:
+    """The mode first, as long as it is ours: its new owner could lend it away between the two."""
+    wanted = (uid, gid if group is None else group)
+    status = os.fstat(file)
+    if stat.S_IMODE(status.st_mode) != mode:
+        os.fchmod(file, mode)
+    if (status.st_uid, status.st_gid) != wanted:
+        os.fchown(file, *wanted)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A whole run under strace: root writes no name of which a component can be written by another user."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.sessions import TREE, needs_root
+from tests.collectors.syscalls_of_root import NAMED, OTHERS, found_in
+
+pytestmark = needs_root
+USER = pwd.getpwnam("daemon")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A directory of the user's, which they get at."""
+    for part in (tmp_path, *tmp_path.parents):
+        if part.stat().st_uid == 0 and part != Path("/tmp"):
+            part.chmod(part.stat().st_mode | 0o011)
+    place = tmp_path / "home"
+    place.mkdir()
+    os.chown(place, USER.pw_uid, USER.pw_gid)
+    return place
+
+
+def traced(trace: Path, argv: list[str], **environment: str) -> list[str]:
+    """Run a command under strace to its end, which must be good. Returns what was found."""
+    strace = ["strace", "--follow-forks", "--decode-fds=path", "--seccomp-bpf", "--string-limit=4096"]
+    strace += [f"--trace={NAMED},{OTHERS}", "--quiet=all", f"--output={trace}"]
+    done = subprocess.run(
+        [*strace, *argv],
+        cwd=TREE,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return found_in(trace)
+
+
+def test_what_it_must_find_is_found(tmp_path: Path, home: Path) -> None:
+    program = f"""
+import os
+os.mkdir("{tmp_path}/given")
+os.close(os.open("{tmp_path}/given/early", os.O_WRONLY | os.O_CREAT))
+os.chown("{tmp_path}/given", {USER.pw_uid}, -1)
+os.close(os.open("{tmp_path}/given/late", os.O_WRONLY | os.O_CREAT))
+at = os.open("{home}", os.O_RDONLY)
+os.rename("{tmp_path}/given/late", "moved", dst_dir_fd=at)
+os.open("{home}/moved", os.O_RDONLY)
+os.seteuid({USER.pw_uid})
+os.close(os.open("{home}/theirs", os.O_WRONLY | os.O_CREAT))
+os.mkdir("{home}/made")
+os.seteuid(0)
+made = os.open("{home}/made", os.O_RDONLY)
+os.fchown(made, 0, 0)
+os.close(os.open("inside", os.O_WRONLY | os.O_CREAT, dir_fd=made))
+os.close(os.open(f"/proc/self/fd/{{made}}/again", os.O_WRONLY | os.O_CREAT))
+os.chown("{home}/made/inside", 0, 0)
+"""
+    found = traced(tmp_path / "trace", [sys.executable, "-c", program])
+    whose = f"belongs to uid {USER.pw_uid}"
+    assert found == [
+        f"openat {tmp_path}/given/late: {tmp_path}/given {whose}",
+        f"renameat {tmp_path}/given/late: {tmp_path}/given {whose}",
+        f"renameat {home}/moved: {home} {whose}",
+        f"chown {home}/made/inside: {home} {whose}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {
+            "DIR": "{home}",
+            "CMD": "echo hello >file; sync; cat file",
+            "COLLECT": "block locks calls counters perf",
+        },
+        {
+            "FS": "ext4",
+            "WL": "fio-syncwrite",
+            "SCALE": "quick",
+            "COLLECT": "block locks calls counters blktrace",
+        },
+    ],
+    ids=["their command", "a workload of ours"],
+)
+def test_root_writes_no_name_that_others_can_change(
+    tmp_path: Path, home: Path, words: dict[str, str]
+) -> None:
+    given = {name: text.format(home=home) for name, text in words.items()} | {"OUT": str(home / "run")}
+    found = traced(
+        tmp_path / "trace",
+        [sys.executable, "-m", "collectors", "trace"],
+        SEEKMETER_WORDS=" ".join(given),
+        SUDO_UID=str(USER.pw_uid),
+        SUDO_GID=str(USER.pw_gid),
+        SUDO_USER=USER.pw_name,
+        **{f"SEEKMETER_{name}": text for name, text in given.items()},
+    )
+    assert found == []
+    assert (home / "run").stat().st_uid == USER.pw_uid
