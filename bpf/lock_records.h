@@ -87,15 +87,15 @@ struct lock_wait_key {
 struct lock_wait_record {
 	u64 bin_ns;    /* start of the bin */
 	u64 length_ns; /* of the bin */
-	u64 lock_id;   /* the lock's address */
+	u64 lock_id;   /* the recorder's number for it */
 	u64 spin_ns; /* of all these waits, the time spent spinning; spin + sleep = begin to end */
 	u64 sleep_ns;
 	u64 count;
-	u64 max_ns;	     /* longest single wait */
-	u64 failed;	     /* waits given up (a signal): the lock was not taken */
-	u64 holder_lock;     /* the lock the holder waited for; 0: none */
-	u64 root_lock;	     /* the lock that the task at the end of the chain holds; 0: lock_id */
-	s32 stack_id;	     /* in stack.jsonl; LOCK_STACK_NONE, LOCK_STACK_NOT_SAMPLED */
+	u64 max_ns;	 /* longest single wait */
+	u64 failed;	 /* waits given up (a signal): the lock was not taken */
+	u64 holder_lock; /* the lock the holder waited for; 0: none */
+	u64 root_lock;	 /* the lock that the task at the end of the chain holds; 0: lock_id */
+	s32 stack_id; /* in stack.jsonl, by its number there; LOCK_STACK_NONE, LOCK_STACK_NOT_SAMPLED */
 	s32 holder_stack_id; /* the holder's when the wait began; the same */
 	s32 root_stack_id;
 	enum lock_kind kind;

@@ -15,7 +15,7 @@ from analysis.tables.lock_wait import NOT_SAMPLED as NOT_SAMPLED_ID
 # the locking primitives themselves, and what tracing puts above them, some of it without a name: never the
 # caller one wants to know
 PRIMITIVE = re.compile(
-    r"^0x[0-9a-f]+$|^(?:__)?(?:raw_|arch_|native_|do_|pv_|virt_|_+)*(?:"
+    r"^0x[0-9a-f]+$|^\[unknown\]$|^(?:__)?(?:raw_|arch_|native_|do_|pv_|virt_|_+)*(?:"
     r"queued_(?:spin|read|write)_\w*|spin_lock\w*|read_lock\w*|write_lock\w*|"
     r"raw_spin\w*|raw_read\w*|raw_write\w*|"
     r"mutex_lock\w*|mutex_trylock\w*|mutex_(?:spin|optimistic)\w*|ww_mutex_\w*|rwsem_\w*|down|down_(?:read|write|killable|interruptible|"

@@ -16,6 +16,7 @@ import numpy as np
 from analysis.measures import lock_names
 from analysis.measures.lock_paths import group
 from analysis.measures.locks import LockWaits
+from analysis.tables.lock import number
 from analysis.tables.lock_sample import LockSample
 
 DEFINITION = (
@@ -210,7 +211,7 @@ def _holds(samples: LockSample, holding: np.ndarray, waits: LockWaits | None) ->
     merged: dict[tuple[str, int], list[float]] = {}
     for g, first in enumerate(few.first.tolist()):
         lock_id, stack_id = int(samples.lock_id[at[first]]), int(samples.stack_id[at[first]])
-        name = waits.lock_label(lock_id) if waits is not None else f"lock at {lock_id:#x}"
+        name = waits.lock_label(lock_id) if waits is not None else f"lock {number(lock_id)}"
         sums = merged.setdefault((name, stack_id), [0.0, 0.0])
         sums[0] += count[g]
         sums[1] += ns[g]

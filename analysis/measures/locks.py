@@ -16,7 +16,7 @@ import numpy as np
 from analysis.measures import lock_names
 from analysis.measures.lock_paths import Groups, Paths, Scaled, by_path, group, scale
 from analysis.measures.timeline import F64, Timeline
-from analysis.tables.lock import NOTHING_KNOWN, Lock
+from analysis.tables.lock import NOTHING_KNOWN, Lock, number
 from analysis.tables.lock_wait import NO_STACK, NOT_SAMPLED, LockWait
 from analysis.tables.store import I64
 
@@ -100,7 +100,7 @@ class LockWaits:
     ]  # threads asleep, by row.key; of TOP_SERIES rows, others under OTHERS
     spin_series: dict[tuple[str, str], F64]  # CPUs spinning
     names: Mapping[int, Lock]
-    rows_of_lock: dict[int, int]  # by address, the row in which it was waited on longest
+    rows_of_lock: dict[int, int]  # by id, the row in which it was waited on longest
 
     @property
     def total_ns(self) -> int:
@@ -108,19 +108,19 @@ class LockWaits:
         return sum(row.total_ns for row in self.rows)
 
     def lock_label(self, lock_id: int) -> str:
-        """Kind and name of a lock by its address, its mode left out."""
+        """Kind and name of a lock by its id, its mode left out."""
         row = self.rows_of_lock.get(lock_id)
         if row is not None:
             return f"{lock_names.perf_type(self.rows[row].kind, '')} {self.rows[row].name}"
         lock = self.names.get(lock_id, NOTHING_KNOWN)
         kind = lock_names.perf_type(lock.kind or "lock", "")
-        return f"{kind} {lock.name}" if lock.name else f"{kind} at {lock_id:#x}"
+        return f"{kind} {lock.name}" if lock.name else f"{kind} {number(lock_id)}"
 
 
 OTHERS = ("", "others")
 
 
-def _label(lock: Lock, lock_id: int, stack_id: int, frames: list[str]) -> str:
+def _label(lock: Lock, stack_id: int, frames: list[str]) -> str:
     if lock.name:
         return lock.name
     inside = lock.type or lock.slab
@@ -130,7 +130,7 @@ def _label(lock: Lock, lock_id: int, stack_id: int, frames: list[str]) -> str:
         return lock_names.caller_name(outside[0]) + suffix
     if stack_id == NOT_SAMPLED:
         return lock_names.NOT_SAMPLED + suffix
-    return f"at {lock_id:#x}{suffix}"
+    return lock_names.NO_PATH + suffix  # not its number: in another run that is another lock
 
 
 def _classes(
@@ -144,7 +144,7 @@ def _classes(
     of_few = np.zeros(few.n, dtype=np.int64)
     for g, row in enumerate(few.first.tolist()):
         lock_id, stack = int(paths.lock_id[row]), int(stack_id[row])
-        name = _label(names.get(lock_id, NOTHING_KNOWN), lock_id, stack, stacks.get(stack, []))
+        name = _label(names.get(lock_id, NOTHING_KNOWN), stack, stacks.get(stack, []))
         key = (
             paths.kind.labels[paths.kind.codes[row]],
             paths.mode.labels[paths.mode.codes[row]],

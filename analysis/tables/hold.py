@@ -13,7 +13,7 @@ from analysis.tables.store import I64, Column, Stored, Words
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
     Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
-    Column("lock_id", "id", "", "the lock's address"),
+    Column("lock_id", "id", "", "the lock, see the lock table"),
     Column("acquired", "int", "acquisitions", "times it was taken in this bin, contended or not"),
     Column("try_failed", "int", "trylocks", "trylocks that did not get it"),
     Column("holds", "int", "holds", "holds that ended in this bin"),

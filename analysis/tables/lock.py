@@ -17,12 +17,12 @@ from analysis.tables.lines import read_lines
 from analysis.tables.store import Column, Stored, schema, write_batches
 
 COLUMNS = (
-    Column("lock_id", "id", "", "the lock's address as a number"),
+    Column("lock_id", "id", "", "its number in this run, 1, 2, ... (older runs: its address)"),
     Column("kind", "string", "", "spinlock, rwlock, mutex, rwsem, percpu_rwsem, rtmutex, semaphore"),
     Column("name", "string", "", "its class's name: symbol, or innermost structure and member"),
     Column("slab", "string", "", "the slab cache it lives in"),
     Column("member", "string", "", "the structure's member it is"),
-    Column("address", "string", "", "its address in hex"),
+    Column("address", "string", "", "its address in hex, if ADDRESSES=1 asked for it"),
     Column("named_by", "string", "", "how it got its name: symbol, percpu, slab, call path", if_missing=""),
     Column("type", "string", "", "the outer structure it lies in", if_missing=""),
     Column("ino", "int", "", "inode it lies in; 0: none", if_missing=0),
@@ -68,6 +68,11 @@ class Lock:
         if self.slab != BDEV_SLAB or not self.ino:
             return ""
         return f"{self.ino >> 20}:{self.ino & 0xFFFFF}"  # block/bdev.c: i_ino is the device's number
+
+
+def number(lock_id: int) -> str:
+    """What a lock goes by that nothing else is known of; in runs from before the numbers, its address."""
+    return f"{lock_id:#x}" if lock_id >> 63 else f"{lock_id}"
 
 
 NOTHING_KNOWN = Lock("", "", "", "", "", 0, "", 0)

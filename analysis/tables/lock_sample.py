@@ -13,7 +13,7 @@ from analysis.tables.store import I64, Column, Stored, Words
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
     Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
-    Column("lock_id", "id", "", "holding: the lock's address; spinning: 0, not known"),
+    Column("lock_id", "id", "", "holding: the lock, see the lock table; spinning: 0, not known"),
     Column("count", "int", "samples", "how often a CPU was found so"),
     Column("period_ns", "int", "ns", "the CPU time a sample stands for"),
     Column("stack_id", "int", "", "where, see the stack table; -1: none"),

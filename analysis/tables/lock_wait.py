@@ -17,7 +17,7 @@ from analysis.tables.store import I64, Column, Stored, Words
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
     Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
-    Column("lock_id", "id", "", "the lock's address"),
+    Column("lock_id", "id", "", "the lock, see the lock table"),
     Column("stack_id", "int", "", "who waited, see the stack table; -1: none; -2: not sampled"),
     Column("mode", "word", "", "read, write or excl"),
     Column("spin_ns", "int", "ns", "time spent spinning"),

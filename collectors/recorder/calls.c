@@ -32,6 +32,11 @@ static bool sees_uring; /* the kernel tells of io_uring's requests */
 
 static void drain_bin(uint64_t bin);
 
+static uint64_t calls_of(const void *record)
+{
+	return ((const struct call_record *)record)->count;
+}
+
 /* The mount point of the file system under test, as the recorder sees it; mountinfo writes odd bytes in octal. */
 static void find_target_path(uint32_t dev, char path[CALL_PATH])
 {
@@ -208,6 +213,7 @@ static int start(const struct options *options)
 			   strerror(errno));
 		goto fail;
 	}
+	rec_file_events(file, calls_of);
 	bins = (struct bins){ .turns = skel->bss->turns,
 			      .cuts = &skel->bss->cuts,
 			      .drained_to = &skel->bss->drained_to,

@@ -18,6 +18,7 @@
 
 #include "bins.h"
 #include "features.h"
+#include "lock_ids.h"
 #include "lock_names.h"
 #include "programs.h"
 #include "records.h"
@@ -43,6 +44,13 @@ static char notes[MAX_REASONS][64]; /* "not traced: …" */
 static int noted;
 
 static void drain_bin(uint64_t bin);
+
+static uint64_t events_of(const void *record)
+{
+	const struct hold_record *row = record;
+
+	return row->acquired + row->try_failed + row->holds;
+}
 
 /* Entries of a bin's map; SEEKMETER_HOLD_ENTRIES=N is for machines short of memory, and the test of a full map. */
 static uint32_t sums_entries(void)
@@ -209,6 +217,8 @@ static int start(const struct options *options)
 	if (load(options))
 		goto fail;
 	file = rec_file_open(options, "hold", bpf_object__btf(skel->obj), "hold_record", NULL);
+	if (file)
+		rec_file_events(file, events_of);
 	names_open = file && !lock_names_open(options, skel->obj);
 	if (!names_open) {
 		source_off(&state, "free some space", "hold.rec or lock.jsonl can't be written: %s",
@@ -235,7 +245,7 @@ static struct hold_record row_of(uint64_t bin, const struct hold_key *key,
 	memset(&row, 0, sizeof(row)); /* with the padding: it goes to the file */
 	row.bin_ns = bins_start_ns(bin);
 	row.length_ns = bins_length_ns(bin);
-	row.lock_id = key->lock;
+	row.lock_id = lock_id(key->lock);
 	row.kind = key->kind;
 	row.mode = key->mode;
 	row.in_workload = key->in_workload;
@@ -249,16 +259,21 @@ static struct hold_record row_of(uint64_t bin, const struct hold_key *key,
 
 static void take_sums(uint64_t bin, uint32_t count)
 {
-	size_t whole;
+	size_t kept = 0, whole;
 
 	for (uint32_t i = 0; i < count; i++) {
-		records[i] = row_of(bin, &keys[i], &sums[i]);
+		records[kept] = row_of(bin, &keys[i], &sums[i]);
+		if (!records[kept].lock_id) {
+			reason_add(state.lost, "too many locks", events_of(&records[kept]));
+			continue;
+		}
+		kept++;
 		if (!lock_names_note(keys[i].lock, keys[i].kind, NULL))
 			reason_add(state.notes, "lock not written", 1);
 	}
-	whole = rec_file_write(file, &state, records, count);
+	whole = rec_file_write(file, &state, records, kept);
 	for (size_t i = 0; i < whole; i++)
-		state.recorded += records[i].acquired + records[i].try_failed + records[i].holds;
+		state.recorded += events_of(&records[i]);
 }
 
 static void drain_bin(uint64_t bin)

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "room.h"
+
 #define MOST_GATHERED (4UL << 20)
 
 int lines_open(struct line_file *file, int dir_fd, const char *name)
 {
 	memset(file, 0, sizeof(*file));
-	file->fd = openat(dir_fd, name, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);
+	file->fd = new_file(dir_fd, name);
 	return file->fd < 0 ? -1 : 0;
 }
 
@@ -30,6 +32,9 @@ bool lines_append(struct line_file *file, const char *line, size_t bytes)
 		file->gathered = more;
 		file->room = room;
 	}
+	/* Room is taken now, so that what is gathered can be written whatever else is written before. */
+	if (!room_take(bytes))
+		return false;
 	memcpy(file->gathered + file->bytes, line, bytes);
 	file->bytes += bytes;
 	return true;
@@ -55,6 +60,7 @@ bool lines_flush(struct line_file *file)
 			return false;
 		return false;
 	}
+	room_settle(done);
 	file->end += done;
 	file->bytes = 0;
 	return true;

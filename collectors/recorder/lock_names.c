@@ -5,8 +5,8 @@
  * Asked in turn: the symbol of a static lock, where /proc/kallsyms lists data; the per-CPU variable; the slab cache's
  * struct and its member; the call paths. What none of them knows has no name. A call path seen later can give a
  * name, or a nearer one, and two that disagree take it away; an inode's place can become another inode's: then
- * the lock gets another line, and its last one holds. A lock is its address: one freed and another of another kind
- * made in its place are taken for the same.
+ * the lock gets another line, and its last one holds. A lock is its address, which is told only to who asks for it
+ * (--addresses): one freed and another of another kind made in its place are taken for the same.
  */
 #include "lock_names.h"
 
@@ -17,9 +17,11 @@
 #include <string.h>
 
 #include "lines.h"
+#include "lock_ids.h"
 #include "lock_kmalloc.h"
 #include "lock_percpu.h"
 #include "lock_slabs.h"
+#include "room.h"
 
 #define LOOK_AGAIN_NS 1000000000ULL
 #define PATHS_KEPT    8
@@ -69,6 +71,7 @@ static size_t first_waiting, waiting_count;
 static struct line_file file = { .fd = -1 };
 static int objects, inode_caches; /* maps */
 static int users;		  /* sources that have it open */
+static bool addresses;
 static struct class *classes;
 static struct lock *table; /* an open hash table */
 static size_t room, used;
@@ -130,6 +133,7 @@ int lock_names_open(const struct options *options, struct bpf_object *object)
 	if (!users) {
 		if (lines_open(&file, options->out_fd, "lock.jsonl"))
 			return -1;
+		addresses = options->addresses;
 		objects = bpf_object__find_map_fd_by_name(object, "objects");
 		inode_caches = bpf_object__find_map_fd_by_name(object, "inode_caches");
 		if (types_load()) {
@@ -179,14 +183,17 @@ static bool write_lock(struct lock *lock)
 
 	if (!out)
 		return false;
-	fprintf(out, "{\"lock_id\":%llu", (unsigned long long)lock->address);
+	fprintf(out, "{\"lock_id\":%llu", (unsigned long long)lock_id(lock->address));
 	put(out, "kind", kind_names[lock->kind]);
 	put(out, "name", class ? class->is.name : NULL);
 	put(out, "named_by", class ? class->named_by : NULL);
 	put(out, "type", class ? class->is.type : NULL);
 	put(out, "slab", lock->object.slab);
 	put(out, "member", class ? class->is.member : NULL);
-	fprintf(out, ",\"address\":\"0x%llx\"", (unsigned long long)lock->address);
+	if (addresses)
+		fprintf(out, ",\"address\":\"0x%llx\"", (unsigned long long)lock->address);
+	else
+		fputs(",\"address\":null", out);
 	if (lock->object.inode)
 		fprintf(out, ",\"ino\":%llu,\"dev\":\"%u:%u\",\"inodes\":%llu",
 			(unsigned long long)lock->object.ino, lock->object.dev >> 20,
@@ -326,7 +333,7 @@ static void work(uint64_t until_ns)
 
 void lock_names_work(void)
 {
-	if (!users)
+	if (!users || !room_left())
 		return;
 	work(monotonic_ns() + TURN_NS);
 	lines_flush(&file);
@@ -401,4 +408,5 @@ void lock_names_close(void)
 	free(table);
 	table = NULL;
 	room = used = 0;
+	lock_ids_forget();
 }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "bins.h"
+#include "lock_ids.h"
 #include "records.h"
 
 #include "locks.skel.h" /* uses the types of records.h */
@@ -108,6 +109,13 @@ static uint64_t ran_ns;	 /* of all timers */
 static uint64_t next_check_ns;
 
 static void drain_bin(uint64_t bin);
+
+/* Samples are counted in notes: what is lost here is no wait. */
+static uint64_t no_events(const void *record)
+{
+	(void)record;
+	return 0;
+}
 
 /* The source goes on without samples. */
 static void off(const char *why, int error)
@@ -289,6 +297,7 @@ int lock_samples_open(struct locks_bpf *object, const struct options *options)
 			     "lock_sample_record", NULL);
 	if (!file)
 		return -1;
+	rec_file_events(file, no_events);
 	if (!range_count)
 		return 0;
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
@@ -317,27 +326,47 @@ int lock_samples_open(struct locks_bpf *object, const struct options *options)
 	return 0;
 }
 
+/* One row: the CPUs' parts of a sum put together. */
+static struct lock_sample_record merge(uint64_t bin, const struct lock_sample_key *key,
+				       const uint64_t *parts)
+{
+	struct lock_sample_record row;
+
+	memset(&row, 0, sizeof(row)); /* with the padding: it goes to the file */
+	row.bin_ns = bins_start_ns(bin);
+	row.length_ns = bins_length_ns(bin);
+	row.lock_id = lock_id(key->lock);
+	row.period_ns = SAMPLE_PERIOD_NS;
+	row.doing = key->doing;
+	row.in_workload = key->task.in_workload;
+	row.waiter = key->task.who;
+	memcpy(row.waiter_name, key->task.name, sizeof(row.waiter_name));
+	for (int cpu = 0; cpu < cpus; cpu++)
+		row.count += parts[cpu];
+	return row;
+}
+
 static void take_sums(uint64_t bin, uint32_t count)
 {
 	int stacks = bpf_map__fd(skel->maps.stacks);
+	size_t kept = 0;
 
-	memset(records, 0, sizeof(records)); /* with the padding: it goes to the file */
 	for (uint32_t i = 0; i < count; i++) {
-		records[i].bin_ns = bins_start_ns(bin);
-		records[i].length_ns = bins_length_ns(bin);
-		records[i].lock_id = keys[i].lock;
-		records[i].period_ns = SAMPLE_PERIOD_NS;
-		records[i].stack_id = keys[i].stack_id;
-		records[i].doing = keys[i].doing;
-		records[i].in_workload = keys[i].task.in_workload;
-		records[i].waiter = keys[i].task.who;
-		memcpy(records[i].waiter_name, keys[i].task.name, sizeof(records[i].waiter_name));
-		for (int cpu = 0; cpu < cpus; cpu++)
-			records[i].count += sums[(size_t)i * cpus + cpu];
-		if (!stacks_note(stacks, keys[i].stack_id))
+		struct lock_sample_record *row = &records[kept];
+
+		*row = merge(bin, &keys[i], &sums[(size_t)i * cpus]);
+		if (keys[i].lock && !row->lock_id) {
+			reason_add(state->notes, "CPU samples not kept: too many locks",
+				   row->count);
+			continue;
+		}
+		if (!stacks_note(stacks, keys[i].stack_id, &row->stack_id))
 			reason_add(state->notes, "stack not written", 1);
+		kept++;
 	}
-	rec_file_write(file, state, records, count);
+	for (size_t i = rec_file_write(file, state, records, kept); i < kept; i++)
+		reason_add(state->notes, "CPU samples not kept: could not be written",
+			   records[i].count);
 }
 
 static void drain_bin(uint64_t bin)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bins.h"
+#include "lock_ids.h"
 #include "lock_names.h"
 #include "lock_samples.h"
 #include "programs.h"
@@ -38,6 +39,11 @@ static struct lock_wait_sum *sums; /* BATCH x cpus */
 static struct lock_wait_record records[BATCH];
 
 static void drain_bin(uint64_t bin);
+
+static uint64_t waits_of(const void *record)
+{
+	return ((const struct lock_wait_record *)record)->count;
+}
 
 /* Entries of a bin's map; SEEKMETER_LOCK_ENTRIES=N is for machines short of memory, and the test of a full map. */
 static uint32_t sums_entries(void)
@@ -105,6 +111,7 @@ static int load(const struct options *options)
 static void stop(void)
 {
 	bins_end(&bins);
+	lock_samples_close();
 	rec_file_close(file, &state);
 	file = NULL;
 	if (names_open)
@@ -148,6 +155,8 @@ static int start(const struct options *options)
 	}
 	file = rec_file_open(options, "lock_wait", bpf_object__btf(skel->obj), "lock_wait_record",
 			     NULL);
+	if (file)
+		rec_file_events(file, waits_of);
 	names_open = file && !lock_names_open(options, skel->obj);
 	if (!names_open) {
 		source_off(&state, "free some space",
@@ -189,12 +198,12 @@ static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *k
 	memset(&row, 0, sizeof(row)); /* with the padding: it goes to the file */
 	row.bin_ns = bins_start_ns(bin);
 	row.length_ns = bins_length_ns(bin);
-	row.lock_id = key->lock;
+	row.lock_id = lock_id(key->lock);
 	row.stack_id = key->stack_id;
 	row.holder_stack_id = key->holder_stack_id;
 	row.root_stack_id = key->root_stack_id;
-	row.holder_lock = key->holder_lock;
-	row.root_lock = key->root_lock;
+	row.holder_lock = lock_id(key->holder_lock);
+	row.root_lock = lock_id(key->root_lock);
 	row.holder_state = key->holder_state;
 	row.root_state = key->root_state;
 	row.chain = key->chain;
@@ -220,22 +229,35 @@ static uint64_t waits_in(size_t count)
 	uint64_t waits = 0;
 
 	for (size_t i = 0; i < count; i++)
-		waits += records[i].count;
+		waits += waits_of(&records[i]);
 	return waits;
 }
 
-static bool note_stack(int32_t id)
+/* The kernel's id of a stack becomes that of the file. */
+static bool note_stack(int32_t *id)
 {
-	bool of_holder = id >= LOCK_HOLDER_STACK_IDS;
+	bool of_holder = *id >= LOCK_HOLDER_STACK_IDS;
 
 	return stacks_note(bpf_map__fd(of_holder ? skel->maps.holder_stacks : skel->maps.stacks),
-			   id);
+			   *id, id);
 }
 
-static bool note_stacks(const struct lock_wait_key *key)
+/* The row's stacks and lock get their lines. False: the row can't be kept, as its lock has no number. */
+static bool note_row(struct lock_wait_record *row, const struct lock_wait_key *key,
+		     const uint64_t *frames)
 {
-	return note_stack(key->stack_id) & note_stack(key->holder_stack_id) &
-	       note_stack(key->root_stack_id);
+	if (!row->lock_id) {
+		reason_add(state.lost, "too many locks", row->count);
+		return false;
+	}
+	if ((key->holder_lock && !row->holder_lock) || (key->root_lock && !row->root_lock))
+		reason_add(state.notes, "holder's lock not told: too many locks", 1);
+	if (!(note_stack(&row->stack_id) & note_stack(&row->holder_stack_id) &
+	      note_stack(&row->root_stack_id)))
+		reason_add(state.notes, "stack not written", 1);
+	if (!lock_names_note(key->lock, key->kind, frames))
+		reason_add(state.notes, "lock not written", 1);
+	return true;
 }
 
 /* One row of each lock: the CPUs' parts, each in the same place, put together. */
@@ -268,9 +290,8 @@ static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
 			sums[j] = part->sum;
 			memset(part, 0, sizeof(*part));
 		}
-		if (!lock_names_note(key.lock, key.kind, NULL))
-			reason_add(state.notes, "lock not written", 1);
-		records[count++] = merge(bin, &key, sums);
+		records[count] = merge(bin, &key, sums);
+		count += note_row(&records[count], &key, NULL);
 		if (count == BATCH) {
 			state.recorded += waits_in(rec_file_write(file, &state, records, count));
 			count = 0;
@@ -294,18 +315,16 @@ static void take_sums(uint64_t bin, uint32_t count)
 {
 	uint64_t frames[LOCK_STACK_FRAMES + 1] = { 0 };
 	int stacks = bpf_map__fd(skel->maps.stacks);
+	size_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		bool known = keys[i].stack_id >= 0 &&
 			     !bpf_map_lookup_elem(stacks, &keys[i].stack_id, frames);
 
-		records[i] = merge(bin, &keys[i], &sums[(size_t)i * cpus]);
-		if (!note_stacks(&keys[i]))
-			reason_add(state.notes, "stack not written", 1);
-		if (!lock_names_note(keys[i].lock, keys[i].kind, known ? frames : NULL))
-			reason_add(state.notes, "lock not written", 1);
+		records[kept] = merge(bin, &keys[i], &sums[(size_t)i * cpus]);
+		kept += note_row(&records[kept], &keys[i], known ? frames : NULL);
 	}
-	state.recorded += waits_in(rec_file_write(file, &state, records, count));
+	state.recorded += waits_in(rec_file_write(file, &state, records, kept));
 }
 
 static void drain_bin(uint64_t bin)

@@ -6,6 +6,7 @@
  */
 #include "borders.h"
 #include "recorder.h"
+#include "room.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -114,9 +115,9 @@ static void write_source(FILE *out, const struct source *source)
 	fprintf(out, "},\"cpu_ns\":%llu}", (unsigned long long)state->drain_ns);
 }
 
-static bool write_file(int dir, const char *name, int flags, const char *text, size_t length)
+/* fd: where it is written to; closed then. */
+static bool write_file(int fd, const char *text, size_t length)
 {
-	int fd = openat(dir, name, O_WRONLY | O_CLOEXEC | flags, 0644);
 	bool whole;
 
 	if (fd < 0)
@@ -128,11 +129,11 @@ static bool write_file(int dir, const char *name, int flags, const char *text, s
 /* A half-written file must not replace a whole one. On a full disk the old one's own blocks take the new text. */
 static void replace(int dir, const char *text, size_t length)
 {
-	if (write_file(dir, ".losses.json.new", O_CREAT | O_TRUNC, text, length) &&
+	if (write_file(new_file(dir, ".losses.json.new"), text, length) &&
 	    !renameat(dir, ".losses.json.new", dir, "losses.json"))
 		return;
 	unlinkat(dir, ".losses.json.new", 0);
-	write_file(dir, "losses.json", 0, text, length);
+	write_file(openat(dir, "losses.json", O_WRONLY | O_NOFOLLOW | O_CLOEXEC), text, length);
 }
 
 static uint64_t cpu_ns(const struct rusage *usage)
@@ -172,7 +173,9 @@ void losses_write(const struct options *options, const struct source *const *sou
 		(unsigned long long)windows->count, (unsigned long long)windows->wall_ns,
 		windows->wall_ns_squared);
 	write_cost(out, &windows->all);
-	fprintf(out, "}},\"borders\":{\"made\":%llu,\"refused\":%llu},\"complete\":%s}\n",
+	fputs("},", out);
+	room_describe(out);
+	fprintf(out, "},\"borders\":{\"made\":%llu,\"refused\":%llu},\"complete\":%s}\n",
 		(unsigned long long)borders_made(), (unsigned long long)borders_refused(),
 		complete ? "true" : "false");
 	if (fclose(out) == 0)

@@ -4,6 +4,7 @@
  *
  *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
  *            [--collect a,b] (default: all but holds) [--borders SOCKET [--owner UID]]
+ *            [--room-bytes N] [--floor-bytes N] (see room.h) [--addresses]
  *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
  *
  * A line "target MAJOR:MINOR" on standard input: the file system under test has that number from here on, and
@@ -34,6 +35,7 @@
 #include "borders.h"
 #include "lock_names.h"
 #include "refusal.h"
+#include "room.h"
 
 #define NS_PER_MS	1000000ULL
 #define LOSSES_EVERY_NS 1000000000ULL
@@ -302,6 +304,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "recorder: RLIMIT_MEMLOCK: %s\n", strerror(errno));
 	if (options.probe && open_probe_dir(&options, probe_dir))
 		return 1;
+	room_open(&options);
 	if (stacks_open(&options)) {
 		fail("stack.jsonl", strerror(errno));
 		return 1;

@@ -100,6 +100,16 @@ static int add_target(struct options *options, const char *text)
 	return 0;
 }
 
+/* At most a quarter of what fits: sums of such sizes do, too. */
+static int parse_bytes(const char *text, uint64_t *bytes)
+{
+	char *end;
+
+	errno = 0;
+	*bytes = strtoull(text, &end, 10);
+	return end == text || *end || *text == '-' || errno || *bytes > UINT64_MAX / 4 ? -1 : 0;
+}
+
 static int choose_sources(const char *list)
 {
 	char *copy = strdup(list), *rest = copy, *name;
@@ -131,6 +141,9 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "collect", required_argument, NULL, 'c' },
 		{ "borders", required_argument, NULL, 'r' },
 		{ "owner", required_argument, NULL, 'u' },
+		{ "addresses", no_argument, NULL, 'a' },
+		{ "room-bytes", required_argument, NULL, 's' },
+		{ "floor-bytes", required_argument, NULL, 'f' },
 		{ "probe", no_argument, NULL, 'p' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ 0 },
@@ -185,6 +198,18 @@ int options_parse(int argc, char **argv, struct options *options)
 			options->owner = strtoul(optarg, &end, 10);
 			if (*end || end == optarg)
 				return fail(optarg, "not a user's number");
+			break;
+		case 'a':
+			options->addresses = true;
+			break;
+		case 's':
+			if (parse_bytes(optarg, &options->room_bytes) || !options->room_bytes)
+				return fail(optarg, "not a size; give a number of bytes");
+			break;
+		case 'f':
+			if (parse_bytes(optarg, &options->floor_bytes))
+				return fail(optarg, "not a size; give a number of bytes");
+			options->floor_given = true;
 			break;
 		case 'p':
 			options->probe = true;

@@ -16,10 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "room.h"
+
 struct rec_file {
 	int fd;
 	size_t record_bytes;
 	off_t end; /* always on a record */
+	uint64_t (*events)(const void *record);
 };
 
 /* A member's type as the readers name it; count: elements of an array (1: none). */
@@ -162,6 +165,7 @@ struct rec_file *rec_file_open_json(const struct options *options, const char *t
 	uint32_t length = json_bytes;
 	struct rec_file *file = calloc(1, sizeof(*file));
 	char *header = calloc(1, total);
+	bool room = room_take(total);
 	char name[64];
 
 	if (!file || !header)
@@ -171,7 +175,7 @@ struct rec_file *rec_file_open_json(const struct options *options, const char *t
 	memcpy(header + 16, json, json_bytes);
 	snprintf(name, sizeof(name), "%s.rec", table);
 	file->record_bytes = record_bytes;
-	file->fd = openat(options->out_fd, name, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);
+	file->fd = new_file(options->out_fd, name);
 	if (file->fd < 0)
 		goto fail;
 	if (write(file->fd, header, total) != (ssize_t)total) {
@@ -179,9 +183,13 @@ struct rec_file *rec_file_open_json(const struct options *options, const char *t
 		goto fail;
 	}
 	file->end = total;
+	if (room)
+		room_settle(total);
 	free(header);
 	return file;
 fail:
+	if (room)
+		room_settle(total);
 	free(header);
 	free(file);
 	return NULL;
@@ -210,11 +218,32 @@ struct rec_file *rec_file_open(const struct options *options, const char *table,
 	return file;
 }
 
+void rec_file_events(struct rec_file *file, uint64_t (*events)(const void *record))
+{
+	file->events = events;
+}
+
+static void count_lost(const struct rec_file *file, struct source_state *state, const char *why,
+		       const char *records, size_t count)
+{
+	uint64_t lost = file->events ? 0 : count;
+
+	for (size_t i = 0; file->events && i < count; i++)
+		lost += file->events(records + i * file->record_bytes);
+	if (lost)
+		reason_add(state->lost, why, lost);
+}
+
 size_t rec_file_write(struct rec_file *file, struct source_state *state, const void *records,
 		      size_t count)
 {
 	size_t want = count * file->record_bytes, done = 0, whole;
+	int error;
 
+	if (!room_take(want)) {
+		count_lost(file, state, "no room", records, count);
+		return 0;
+	}
 	while (done < want) {
 		ssize_t n = pwrite(file->fd, (const char *)records + done, want - done,
 				   file->end + done);
@@ -225,11 +254,13 @@ size_t rec_file_write(struct rec_file *file, struct source_state *state, const v
 			break;
 		done += n;
 	}
+	error = errno;
+	room_settle(want);
 	whole = done / file->record_bytes;
 	if (whole < count)
-		reason_add(state->lost,
-			   errno == ENOSPC || errno == EDQUOT ? "disk full" : "write failed",
-			   count - whole);
+		count_lost(file, state,
+			   error == ENOSPC || error == EDQUOT ? "disk full" : "write failed",
+			   (const char *)records + whole * file->record_bytes, count - whole);
 	file->end += whole * file->record_bytes;
 	/* A torn record at the end is overwritten by the next write, or cut off by close. */
 	return whole;

@@ -47,6 +47,11 @@ struct options {
 		*target_path; /* where it will be mounted; NULL: it is, and mountinfo says where */
 	const char *borders;  /* the socket to answer at, see borders.c; NULL: none */
 	uint32_t owner;	      /* the user whose processes may ask there, beside root */
+	bool addresses;	      /* kernel addresses may be written too */
+	uint64_t room_bytes;  /* largest size of all that is written; 0: the usual one */
+	uint64_t
+		floor_bytes; /* free space of the file system that is left alone, if floor_given; 0: none */
+	bool floor_given;
 	bool verbose;
 };
 
@@ -139,6 +144,9 @@ void reason_set(struct reason *reasons, const char *name, uint64_t count);
  */
 bool counts_sum(int map_fd, int cpus, void *sum, size_t bytes);
 
+/* new_file.c: creates it to be written, nobody else's; what had the name is unlinked. -1 with errno. */
+int new_file(int dir_fd, const char *name);
+
 /* rec_file.c: one table on disk. */
 struct rec_file;
 /*
@@ -154,9 +162,11 @@ struct rec_file *rec_file_open(const struct options *options, const char *table,
 /* The same for a table that has no BPF object: the header's JSON as it stands. */
 struct rec_file *rec_file_open_json(const struct options *options, const char *table,
 				    const char *json, size_t record_bytes);
+/* How many events a record stands for; without this, one. */
+void rec_file_events(struct rec_file *file, uint64_t (*events)(const void *record));
 /*
- * Appends whole records. What can't be written (disk full) is counted in state->lost ("disk full" or
- * "write failed") and given up; the file always ends on a record. Returns the number written.
+ * Appends whole records. What can't be written is counted, in events, in state->lost ("no room", "disk full" or
+ * "write failed") and given up; the file always ends on a record. Returns the number of records written.
  */
 size_t rec_file_write(struct rec_file *file, struct source_state *state, const void *records,
 		      size_t count);
@@ -167,8 +177,12 @@ void rec_file_close(struct rec_file *file, struct source_state *state);
  * LOCK_HOLDER_STACK_IDS on, a hash map of struct lock_holder_stack.
  */
 int stacks_open(const struct options *options);
-/* Writes the stack if it's new; false: it could not be read (counted in state->lost by the caller). */
-bool stacks_note(int map_fd, int32_t stack_id);
+/*
+ * Writes the stack if it's new. *number: what it is called in the file and in the tables, 0, 1, 2… (the map's ids are
+ * hashes of addresses, by which a guess of these could be checked); of ids below 0 the id. False: it could not be
+ * read or written (counted by the caller); a later try may do better, under the same number.
+ */
+bool stacks_note(int map_fd, int32_t stack_id, int32_t *number);
 /* Symbol for a kernel address, "name" with *offset; NULL if not known. */
 const char *stacks_symbol(uint64_t address, uint64_t *offset);
 /* How many of a stack's frames, innermost first, are the tracing's own. */

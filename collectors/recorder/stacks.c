@@ -3,7 +3,8 @@
  * Kernel stacks and addresses with names, from /proc/kallsyms; stack.jsonl.
  *
  * kallsyms is read once, at the first question (some 200,000 lines, 0.1 s), text symbols and, where the kernel lists
- * them, data symbols. Without names (kptr_restrict) frames are plain addresses, and stack.jsonl says so itself.
+ * them, data symbols. A frame without a name is "[unknown]", or its address if these are asked for (--addresses).
+ * Without any names (kptr_restrict) stack.jsonl says so itself.
  */
 #include "recorder.h"
 
@@ -16,6 +17,7 @@
 
 #include "lines.h"
 #include "records.h"
+#include "room.h"
 
 #define KERNEL_HALF (1ULL << 63)
 #define OWN_FRAMES  6	 /* the tracing has no more on top of a stack */
@@ -35,9 +37,16 @@ static uint64_t text_end; /* end of the kernel's own text; 0: not known */
 static bool
 	data_listed; /* CONFIG_KALLSYMS_ALL; without it a few dozen data symbols are listed all the same */
 static bool loaded;
-/* Ids of stacks in the file plus one, an open hash table; 0: free. */
-static uint32_t *written;
-static size_t written_room, written_count;
+static bool addresses;
+
+struct stack {
+	uint32_t key; /* the map's id plus one; 0: the place is free */
+	int32_t number;
+	bool written;
+};
+
+static struct stack *stacks; /* an open hash table */
+static size_t stacks_room, stacks_count;
 
 static int by_address(const void *a, const void *b)
 {
@@ -214,7 +223,7 @@ int stacks_own_frames(const uint64_t *frames, int count)
 	return own;
 }
 
-static bool write_stack(int32_t id, const uint64_t *frames, int count)
+static bool write_stack(int32_t number, const uint64_t *frames, int count)
 {
 	char *line = NULL;
 	size_t bytes = 0;
@@ -223,7 +232,7 @@ static bool write_stack(int32_t id, const uint64_t *frames, int count)
 
 	if (!out)
 		return false;
-	fprintf(out, "{\"stack_id\":%d,\"frames\":[", id);
+	fprintf(out, "{\"stack_id\":%d,\"frames\":[", number);
 	for (int i = stacks_own_frames(frames, count); i < count && frames[i]; i++) {
 		uint64_t offset = 0;
 		const char *name = stacks_symbol(frames[i], &offset);
@@ -238,8 +247,10 @@ static bool write_stack(int32_t id, const uint64_t *frames, int count)
 				 (unsigned long long)offset);
 		else if (top && symbol_count)
 			continue; /* the BPF program's own frame has no symbol everywhere */
-		else
+		else if (addresses)
 			snprintf(frame, sizeof(frame), "0x%llx", (unsigned long long)frames[i]);
+		else
+			snprintf(frame, sizeof(frame), "[unknown]");
 		if (!first)
 			fputc(',', out);
 		first = false;
@@ -257,56 +268,59 @@ static bool write_stack(int32_t id, const uint64_t *frames, int count)
 
 int stacks_open(const struct options *options)
 {
+	addresses = options->addresses;
 	return lines_open(&file, options->out_fd, "stack.jsonl");
 }
 
-static uint32_t *place_of(uint32_t *in, size_t room, int32_t id)
+static struct stack *place_of(struct stack *in, size_t room, int32_t id)
 {
 	size_t at = ((uint32_t)id * 0x9E3779B97F4A7C15ULL) >> 32;
 
-	while (in[at & (room - 1)] && in[at & (room - 1)] != (uint32_t)id + 1)
+	while (in[at & (room - 1)].key && in[at & (room - 1)].key != (uint32_t)id + 1)
 		at++;
 	return &in[at & (room - 1)];
 }
 
 static bool grow(void)
 {
-	size_t bigger = written_room ? written_room * 2 : 4096;
-	uint32_t *fresh = calloc(bigger, sizeof(*fresh));
+	size_t bigger = stacks_room ? stacks_room * 2 : 4096;
+	struct stack *fresh = calloc(bigger, sizeof(*fresh));
 
 	if (!fresh)
 		return false;
-	for (size_t i = 0; i < written_room; i++)
-		if (written[i])
-			*place_of(fresh, bigger, written[i] - 1) = written[i];
-	free(written);
-	written = fresh;
-	written_room = bigger;
+	for (size_t i = 0; i < stacks_room; i++)
+		if (stacks[i].key)
+			*place_of(fresh, bigger, stacks[i].key - 1) = stacks[i];
+	free(stacks);
+	stacks = fresh;
+	stacks_room = bigger;
 	return true;
 }
 
-bool stacks_note(int map_fd, int32_t stack_id)
+bool stacks_note(int map_fd, int32_t stack_id, int32_t *number)
 {
 	struct lock_holder_stack stack = { 0 };
 	bool of_holder = stack_id >= LOCK_HOLDER_STACK_IDS;
-	uint32_t key = stack_id, *place;
+	uint32_t key = stack_id;
+	struct stack *place;
 
+	*number = stack_id < 0 ? stack_id : LOCK_STACK_NONE;
 	if (stack_id < 0)
 		return true;
-	if (written_count * 2 >= written_room && !grow())
+	if (stacks_count * 2 >= stacks_room && !grow())
 		return false;
-	place = place_of(written, written_room, stack_id);
-	if (*place)
-		return true;
+	place = place_of(stacks, stacks_room, stack_id);
+	if (!place->key)
+		*place = (struct stack){ .key = key + 1, .number = stacks_count++ };
+	*number = place->number;
+	if (place->written || !room_left())
+		return place->written;
 	if (bpf_map_lookup_elem(map_fd, &key, of_holder ? (void *)&stack : stack.frames))
 		return false;
 	if (!loaded)
 		load();
-	if (!write_stack(stack_id, stack.frames, LOCK_STACK_FRAMES))
-		return false;
-	*place = key + 1;
-	written_count++;
-	return true;
+	place->written = write_stack(place->number, stack.frames, LOCK_STACK_FRAMES);
+	return place->written;
 }
 
 void stacks_flush(void)
@@ -320,10 +334,10 @@ void stacks_close(void)
 		fprintf(stderr, "recorder: stack.jsonl: the last stacks could not be written\n");
 	free(symbols);
 	free(text);
-	free(written);
+	free(stacks);
 	symbols = NULL;
 	text = NULL;
-	written = NULL;
-	symbol_count = written_room = written_count = 0;
+	stacks = NULL;
+	symbol_count = stacks_room = stacks_count = 0;
 	loaded = false;
 }

@@ -104,7 +104,7 @@ def name_of(spec: Spec, row: Row) -> str:
     if row["stack_id"] == -2:
         return "(call path not sampled)" + suffix
     if row["stack_id"] == -1:
-        return f"at {row['lock_id']:#x}{suffix}"
+        return f"(no call path){suffix}"
     function, offset = STACKS[row["stack_id"]][2].split("+")
     return f"{function}()+{offset}{suffix}"
 

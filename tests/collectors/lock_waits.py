@@ -42,7 +42,7 @@ def kind_number(run: Recording, kind: str) -> int:
 
 
 def rows_of(run: Recording, kind: str) -> npt.NDArray[np.void]:
-    table = run.table("lock_wait")
+    table = run.addressed("lock_wait")
     rows: npt.NDArray[np.void] = table[table["kind"] == kind_number(run, kind)]
     return rows
 
@@ -100,7 +100,7 @@ def recording_between(folder: Path, *words: str) -> Iterator[tuple[Recording, Lo
     """
     with (
         lock_events(folder) as first,
-        recording(folder / "out", "--collect", "locks", *words) as run,
+        recording(folder / "out", "--collect", "locks", "--addresses", *words) as run,
         lock_events(folder) as last,
     ):
         start_ns = time.monotonic_ns()
@@ -182,7 +182,7 @@ def storm(
     idle = {
         stack["stack_id"] for stack in run.lines("stack") if "cpu_startup_entry" in " ".join(stack["frames"])
     }
-    rows = run.table("lock_wait")
+    rows = run.addressed("lock_wait")
     of_idle = rows[np.isin(rows["stack_id"], list(idle))]
     maybe_idle = rows[np.isin(rows["stack_id"], list(idle)) | (rows["stack_id"] < 0)]
     unrecorded = 0

@@ -61,6 +61,16 @@ class Recording:
         """The records of NAME.rec."""
         return read_table(self.out / f"{name}.rec")[1]
 
+    def addressed(self, name: str) -> npt.NDArray[np.void]:
+        """The same, but with the locks' addresses for their numbers if it records them (--addresses)."""
+        table = self.table(name).copy()
+        known = [lock for lock in self.lines("lock") if lock["address"]]
+        of = {lock["lock_id"]: int(lock["address"], 16) for lock in known}
+        for column in ("lock_id", "holder_lock", "root_lock"):
+            if column in (table.dtype.names or ()):
+                table[column] = [of.get(number, number) for number in table[column].tolist()]
+        return table
+
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The objects of NAME.jsonl."""
         return [json.loads(line) for line in (self.out / f"{name}.jsonl").read_text().splitlines()]

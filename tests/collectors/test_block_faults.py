@@ -208,7 +208,7 @@ def test_a_full_disk_is_a_counted_loss(tmp_path: Path) -> None:
     with (
         loop_disk(tmp_path / "image", 64 * MIB) as disk,
         tmpfs(tmp_path / "small", "256k") as small,
-        recording(small / "out", "--collect", "block", "--disk", disk.name) as run,
+        recording(small / "out", "--collect", "block", "--disk", disk.name, "--floor-bytes", "0") as run,
     ):
         before = disk.idle_stat()
         load(disk, "--rw=randread", "--bs=4k", "--number_ios=6000", "--ioengine=libaio", "--iodepth=8")

@@ -72,7 +72,7 @@ def assert_balanced(run: Recording) -> dict[str, Any]:
 
 
 def rows_of(run: Recording, kind: str, mode: str, mine: bool = True) -> npt.NDArray[np.void]:
-    table = run.table("hold")
+    table = run.addressed("hold")
     path = run.out / "hold.rec"
     chosen = table["kind"] == enum_value(path, "lock_kind", kind)
     chosen &= table["mode"] == enum_value(path, "lock_mode", mode)
@@ -117,7 +117,7 @@ def test_every_acquisition_is_counted_lock_by_lock(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     with (
         cgroup() as group,
-        recording(tmp_path / "out", "--collect", "holds", "--cgroup", str(group)) as run,
+        recording(tmp_path / "out", "--collect", "holds", "--addresses", "--cgroup", str(group)) as run,
         lock_probes([*MUTEX, *WRITE, *READ]) as truth,
     ):
         child = run_inside(group, [program, "ops", tmp_path / "files", str(OPERATIONS)])
@@ -147,7 +147,7 @@ def test_every_acquisition_is_counted_lock_by_lock(tmp_path: Path) -> None:
     assert has(same(WRITE, "rwsem", "write"), 2 * OPERATIONS)  # the file's, to write and to truncate
     assert has(same(READ, "rwsem", "read"), OPERATIONS)  # the directory's
     # Names as of any lock.
-    kinds = {lock["lock_id"]: lock["kind"] for lock in run.lines("lock")}
+    kinds = {int(lock["address"], 16): lock["kind"] for lock in run.lines("lock")}
     for row in rows_of(run, "mutex", "excl"):
         assert kinds[int(row["lock_id"])] == "mutex"
 
@@ -158,7 +158,7 @@ def test_a_hold_of_known_length_and_trylocks_that_fail(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     with (
         cgroup() as group,
-        recording(tmp_path / "out", "--collect", "holds,locks", "--cgroup", str(group)) as run,
+        recording(tmp_path / "out", "--collect", "holds,locks", "--addresses", "--cgroup", str(group)) as run,
     ):
         child = run_inside(group, [program, "hold", tmp_path / "files", "400", "50"])
         facts = json.loads(child.communicate(timeout=120)[0])
@@ -231,7 +231,7 @@ def test_semaphores_of_xfs_buffers(tmp_path: Path) -> None:
         place = tmp_path / "mounted"
         place.mkdir()
         with (
-            recording(tmp_path / "out", "--collect", "holds") as run,
+            recording(tmp_path / "out", "--collect", "holds", "--addresses") as run,
             lock_probes([*names, "up"], ["down_trylock"]) as truth,
         ):
             subprocess.run(["mount", "-t", "xfs", disk.path, place], check=True)
@@ -248,7 +248,7 @@ def test_semaphores_of_xfs_buffers(tmp_path: Path) -> None:
     tried = truth.by_result["down_trylock"]
     waited = sum(sum(truth.by_lock[name].values()) for name in names)
     # The recorder was there before the probes, and after them; XFS and its buffers were not.
-    buffers = {lock["lock_id"] for lock in run.lines("lock") if lock["slab"] == "xfs_buf"}
+    buffers = {int(lock["address"], 16) for lock in run.lines("lock") if lock["slab"] == "xfs_buf"}
     of_buffers = sum(acquired[lock] for lock in buffers)
     late = state["lost"]["recorder late"]  # takings, and ends of holds, that are in no sum
     assert waited + tried.get(0, 0) - missed - late <= sum(acquired.values())

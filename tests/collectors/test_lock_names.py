@@ -287,7 +287,7 @@ def test_no_line_claims_more_than_it_knows(tmp_path: Path) -> None:
         assert (lock["name"] is None) == (lock["named_by"] is None)
         assert lock["named_by"] in (None, "symbol", "percpu", "slab", "call path")
         assert (lock["ino"] is None) == (lock["dev"] is None) == (lock["inodes"] is None)
-        assert int(lock["address"], 16) == lock["lock_id"]
+        assert lock["address"] is None
         if lock["named_by"] in ("slab", "call path"):
             assert lock["slab"]
             assert lock["type"]

@@ -72,7 +72,7 @@ def test_pipe_storm_counts_every_wait_and_splits_it(tmp_path: Path) -> None:
         frames = [frame.split("+")[0] for frame in stacks[row["stack_id"]]]
         assert "mutex_lock" in frames[0]
         assert any("pipe_read" in frame or "pipe_write" in frame for frame in frames)
-    assert {lock["lock_id"]: lock["kind"] for lock in run.lines("lock")}[pipe] == "mutex"
+    assert {int(lock["address"], 16): lock["kind"] for lock in run.lines("lock")}[pipe] == "mutex"
 
 
 def test_rename_storm_sleeping_locks(tmp_path: Path) -> None:

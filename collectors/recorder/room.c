@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Room to write in; see room.h.
+ *
+ * The file system is asked now and then (it may be far away: a guest's is its host's), and before there seems to be
+ * no room. In between what we take ourselves is subtracted.
+ */
+#include "room.h"
+
+#include <pthread.h>
+#include <sys/statvfs.h>
+
+#define LOOK_NS	    100000000ULL
+#define LOOK_BYTES  (4ULL << 20)
+/* For losses.json, old and new, and for what a file system needs beside the bytes. */
+#define SPARE_BYTES (256ULL << 10)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int dir_fd;
+static uint64_t most_bytes, floor_bytes;
+static uint64_t taken_bytes;	 /* in all */
+static uint64_t unwritten_bytes; /* of these, those that the file system has not seen yet */
+static uint64_t free_bytes;	 /* when it was last asked, without those */
+static uint64_t since_bytes;	 /* taken since then */
+static uint64_t next_look_ns;
+static const char *met; /* which limit; NULL: none yet */
+static uint64_t met_ns;
+
+/* Asks the file system. One that does not answer has no floor. */
+static void look(uint64_t now_ns)
+{
+	struct statvfs status;
+
+	next_look_ns = now_ns + LOOK_NS;
+	since_bytes = 0;
+	free_bytes = UINT64_MAX / 2;
+	if (fstatvfs(dir_fd, &status))
+		return;
+	free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
+	free_bytes -= free_bytes < unwritten_bytes ? free_bytes : unwritten_bytes;
+}
+
+static bool fits(size_t bytes)
+{
+	return !floor_bytes || free_bytes >= since_bytes + bytes + SPARE_BYTES + floor_bytes;
+}
+
+void room_open(const struct options *options)
+{
+	struct statvfs status;
+
+	dir_fd = options->out_fd;
+	most_bytes = options->room_bytes ? options->room_bytes : ROOM_MOST_BYTES;
+	floor_bytes = options->floor_bytes;
+	if (!options->floor_given && !fstatvfs(dir_fd, &status)) {
+		floor_bytes = (uint64_t)status.f_blocks * status.f_frsize / ROOM_FLOOR_SHARE;
+		if (floor_bytes > ROOM_FLOOR_BYTES)
+			floor_bytes = ROOM_FLOOR_BYTES;
+	}
+	look(monotonic_ns());
+}
+
+static const char *limit_met(size_t bytes, uint64_t now_ns)
+{
+	if (taken_bytes + bytes > most_bytes)
+		return "size";
+	if (now_ns >= next_look_ns || since_bytes + bytes > LOOK_BYTES || !fits(bytes))
+		look(now_ns);
+	return fits(bytes) ? NULL : "floor";
+}
+
+bool room_take(size_t bytes)
+{
+	uint64_t now_ns = monotonic_ns();
+	bool room;
+
+	pthread_mutex_lock(&lock);
+	if (!met) {
+		met = limit_met(bytes, now_ns);
+		met_ns = met ? now_ns : 0;
+	}
+	room = !met;
+	if (room) {
+		taken_bytes += bytes;
+		since_bytes += bytes;
+		unwritten_bytes += bytes;
+	}
+	pthread_mutex_unlock(&lock);
+	return room;
+}
+
+void room_settle(size_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	unwritten_bytes -= bytes;
+	pthread_mutex_unlock(&lock);
+}
+
+bool room_left(void)
+{
+	bool left;
+
+	pthread_mutex_lock(&lock);
+	left = !met;
+	pthread_mutex_unlock(&lock);
+	return left;
+}
+
+void room_describe(FILE *out)
+{
+	pthread_mutex_lock(&lock);
+	fputs("\"room\":{\"met\":", out);
+	if (met)
+		json_string(out, met);
+	else
+		fputs("null", out);
+	fprintf(out,
+		",\"met_ns\":%llu,\"most_bytes\":%llu,\"floor_bytes\":%llu,\"taken_bytes\":%llu}",
+		(unsigned long long)met_ns, (unsigned long long)most_bytes,
+		(unsigned long long)floor_bytes, (unsigned long long)taken_bytes);
+	pthread_mutex_unlock(&lock);
+}
