@@ -7,7 +7,10 @@
                                                        (or --runs="RUN 'with blanks'", quoted)
     python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
 
-Exit codes: 0 done, 1 the report failed, 2 wrong words.
+As root, all of it is done as the run's owner (owner.py).
+
+Exit codes: 0 done, 1 the report failed, 2 wrong words, 3 this machine lacks something, or the run
+is another's.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ import sys
 from pathlib import Path
 
 from analysis.errors import ReportError, WordError
+from analysis.limits import limit_memory, memory_most
+from analysis.owner import become_caller, become_owner
+from analysis.visible import clean
 
 USAGE = (
     "usage: python -m analysis report [--locks=all] RUN | movie RUN | compare [--out=DIR] RUN RUN..."
@@ -27,7 +33,7 @@ USAGE = (
 
 
 def _complain(message: str) -> None:
-    print(f"seekmeter: {message}", file=sys.stderr)
+    print(f"seekmeter: {clean(message)}", file=sys.stderr)
 
 
 def _names(text: str) -> list[str]:
@@ -41,25 +47,26 @@ def _names(text: str) -> list[str]:
 def _make(words: list[str]) -> str:
     """Do what the words say; returns what to print. Heavy imports only once the words are right."""
     if words[:1] == ["report"] and (len(words) == 2 or words[1:-1] == ["--locks=all"]):
+        become_owner([Path(words[-1])])
         from analysis.report import make_report
 
         return make_report(Path(words[-1]), everyones_locks=len(words) == 3)
     if len(words) == 2 and words[0] == "movie":
+        become_owner([Path(words[1])])
         from analysis.movie import make_movie
 
         return make_movie(Path(words[1]))
     if words[:1] == ["compare"]:
-        from analysis.compare import make_compare
-
         out = words[1].removeprefix("--out=") if words[1:] and words[1].startswith("--out=") else ""
         chosen = words[2 if out else 1 :]
         if len(chosen) == 1 and chosen[0].startswith("--runs="):
             chosen = _names(chosen[0].removeprefix("--runs="))
-        return make_compare([Path(word) for word in chosen], Path(out) if out else None)
-    if words[:1] == ["import"] and len(words) in (2, 3):
-        from analysis.importers.trace import import_trace
-        from analysis.report import make_report
+        runs = [Path(word) for word in chosen]
+        become_owner(runs)
+        from analysis.compare import make_compare
 
+        return make_compare(runs, Path(out) if out else None)
+    if words[:1] == ["import"] and len(words) in (2, 3):
         if not words[-1]:
             raise WordError(
                 "nothing to import: add TRACE=FILE, a block trace of blktrace (path/sda), perf, trace-cmd,"
@@ -67,6 +74,10 @@ def _make(words: list[str]) -> str:
             )
         out = words[1].removeprefix("--out=") if len(words) == 3 else ""
         if (len(words) == 3) == (words[1].startswith("--out=") and out != ""):
+            become_caller()
+            from analysis.importers.trace import import_trace
+            from analysis.report import make_report
+
             return make_report(import_trace(Path(words[-1]), Path(out) if out else None))
     raise WordError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
 
@@ -93,12 +104,13 @@ def main(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:
-        _complain(
-            "memory ran out while reading the run; report it on a machine with more, or close other programs"
-        )
+        most = memory_most()
+        more = f"needs more memory than the {most / 1e9:,.1f} GB it may take" if most else "needs more memory"
+        _complain(f"the run directory {more}; report it on a machine with more, or leave out what is large")
         return 1
     return 0
 
 
 if __name__ == "__main__":
+    limit_memory()
     sys.exit(main(sys.argv[1:]))

@@ -14,6 +14,7 @@ from analysis import units
 from analysis.errors import ReportError, WordError
 from analysis.figures import compare_iographs, locks_heatmap
 from analysis.files import write_atomic
+from analysis.folder import Folder, check_free, new_folder, new_or_empty_folder
 from analysis.measures.compared import LETTERS, Compared, load_compared
 from analysis.reports import html, text, titles
 from analysis.reports.compare_brief import FULL, brief
@@ -51,23 +52,21 @@ def _check(paths: Sequence[Path], out: Path | None) -> None:
         if real in seen:
             raise WordError(f"{clean(seen[real])} and {clean(path)} are the same run; name different ones")
         seen[real] = path
-    if out is not None and os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
-        raise WordError(f"{clean(out)} is there already; give the name of a new directory")
+    if out is not None:
+        check_free(out)
 
 
-def _make_directory(out: Path | None, now: datetime) -> Path:
-    """The comparison's directory: OUT, or a new one under runs/."""
+def _make_directory(out: Path | None, now: datetime) -> tuple[Path, Folder]:
+    """The comparison's directory: OUT, or a new one under runs/; its name and itself."""
     folder = Path("runs")
     name = now.astimezone().strftime("compare-%Y%m%d-%H%M%S")
     try:
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            return out
-        folder.mkdir(exist_ok=True)
+            return out, new_or_empty_folder(out)
         for suffix in ("", *(f"-{i}" for i in range(2, 100))):
+            path = folder / (name + suffix)
             try:
-                (folder / (name + suffix)).mkdir()
-                return folder / (name + suffix)
+                return path, new_folder(path)
             except FileExistsError:
                 continue
     except OSError as error:
@@ -87,7 +86,7 @@ def _about(runs: Sequence[Compared], now: datetime) -> dict[str, Any]:
             {
                 "letter": one.letter,
                 "name": one.run.name,
-                "path": clean(one.run.path.resolve()),
+                "path": clean(one.run.place.resolve()),
                 "state": one.run.state,
                 "command": one.run.text("command"),
                 "emulated": one.emulated,
@@ -132,14 +131,14 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     now = datetime.now(UTC)
     differences = as_csv(runs).encode("utf-8", "backslashreplace")
     runs_said = json.dumps(_about(runs, now), indent=1) + "\n"
-    directory = _make_directory(out, now)
-    write_atomic(directory / "compare.txt", text.encoded(text.render(document)))
+    directory, folder = _make_directory(out, now)
+    write_atomic(folder.place / "compare.txt", text.encoded(text.render(document)))
     if has_full:
-        write_atomic(directory / FULL, text.encoded(text.render(full)))
-    write_atomic(directory / "compare.html", page.encode("utf-8", "backslashreplace"))
+        write_atomic(folder.place / FULL, text.encoded(text.render(full)))
+    write_atomic(folder.place / "compare.html", page.encode("utf-8", "backslashreplace"))
     for name, (_, png, svg) in pictures.items():
-        write_atomic(directory / f"{name}.png", png)
-        write_atomic(directory / f"{name}.svg", svg)
-    write_atomic(directory / "compare.csv", differences)
-    write_atomic(directory / "compare.json", runs_said.encode("ascii"))
+        write_atomic(folder.place / f"{name}.png", png)
+        write_atomic(folder.place / f"{name}.svg", svg)
+    write_atomic(folder.place / "compare.csv", differences)
+    write_atomic(folder.place / "compare.json", runs_said.encode("ascii"))
     return text.essence(document, ESSENCE, [directory / name for name in files])

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Files of a run directory somebody else may have made: only regular files are read, never through a link
 in the last place, never without a limit; results are written beside and renamed, so a link is replaced,
-not followed, and a reader never sees half a file.
+not followed, and a reader never sees half a file. Who may write in the directory may give a name to another
+file at any moment: what is written goes through the descriptor that made it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import stat
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -66,41 +69,88 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def temporary_beside(path: Path) -> Path:
-    """A new empty file in path's directory, to be renamed over path by `publish`."""
-    try:
-        fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.fchmod(fd, 0o644)
-        os.close(fd)
-    except OSError as error:
-        why = f"{path.parent} can't be written ({error.strerror})"
-        raise ReportError(f"{why}; copy the run directory to a place of your own") from None
-    return Path(name)
+def told(path: Path) -> Path:
+    """The name that people know of a file in an open folder (folder.py)."""
+    return path.parent.resolve() / path.name if path.is_relative_to("/proc/self/fd") else path
 
 
-def publish(temporary: Path, path: Path) -> None:
-    """Rename the finished temporary file to its name."""
+def _new_file(folder: int, name: str) -> tuple[int, str]:
+    """A new file in a folder, its owner's alone; also its group's, where the folder is."""
+    while True:
+        temporary = f".{name}.{secrets.token_hex(8)}"
+        try:
+            fd = os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600,
+                dir_fd=folder,
+            )  # fmt: skip
+            break
+        except FileExistsError:
+            continue
+    share(folder, fd, 0o640)
+    return fd, temporary
+
+
+def share(folder: int, fd: int, mode: int) -> None:
+    """Let the folder's group read what is new in it, if the folder lets it in."""
+    about = os.fstat(folder)
+    if about.st_mode & 0o050 == 0o050:
+        with suppress(OSError):  # a group that we are not in: it stays ours alone
+            os.fchown(fd, -1, about.st_gid)
+            os.fchmod(fd, mode)
+
+
+def open_folder(path: Path) -> int:
+    """A descriptor of a directory, which is no link but that of an open one (folder.py)."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    return os.open(path, flags if path.parent == Path("/proc/self/fd") else flags | os.O_NOFOLLOW)
+
+
+@contextmanager
+def rewritten(path: Path) -> Iterator[IO[bytes]]:
+    """A file to be written. It takes the name at the end, and goes if that is not reached.
+
+    Raises ReportError if the file can't be made or named; the writer's own errors go through.
+    """
     try:
-        temporary.replace(path)
+        folder = open_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise ReportError(f"{path} can't be written: {error.strerror}; move what is in its place") from None
+        raise _not_writable(path, error) from None
+    try:
+        try:
+            fd, temporary = _new_file(folder, path.name)
+        except OSError as error:
+            raise _not_writable(path, error) from None
+        try:
+            with os.fdopen(fd, "wb") as file:
+                yield file
+            try:
+                os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as error:
+                why = f"{told(path)} can't be written: {error.strerror}"
+                raise ReportError(f"{why}; move what is in its place") from None
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
+
+
+def _not_writable(path: Path, error: OSError) -> ReportError:
+    why = f"{told(path).parent} can't be written ({error.strerror})"
+    return ReportError(f"{why}; copy the run directory to a place of your own")
 
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a whole result file."""
-    temporary = temporary_beside(path)
     try:
-        temporary.write_bytes(data)
+        with rewritten(path) as file:
+            file.write(data)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise ReportError(f"{path} can't be written: {error.strerror}; free some space") from None
-    publish(temporary, path)
+        raise ReportError(f"{told(path)} can't be written: {error.strerror}; free some space") from None
 
 
 def remove(path: Path) -> None:
     """Remove a result file of before, if there is one; a directory in its place is left alone."""
-    try:
+    with suppress(OSError):
         path.unlink(missing_ok=True)
-    except OSError:
-        pass

@@ -99,5 +99,5 @@ def _make(run: Run) -> str:
         geometry=read_geometry(run),
     )
     page = movie.render(frames, words, zero)
-    write_atomic(run.path / FILE, page.encode("utf-8", "backslashreplace"))
+    write_atomic(run.place / FILE, page.encode("utf-8", "backslashreplace"))
     return f"{run.path / FILE}\n"

@@ -67,36 +67,36 @@ def make_report(path: Path, everyones_locks: bool = False) -> str:
     del recorded, whole
     files = [*FILES, *(f"tables/{table}.parquet" for table in tables.rows)]
     shown = list(FILES)
-    if (run.path / CONSOLE).is_file():
+    if (run.place / CONSOLE).is_file():
         files.append(CONSOLE)
         shown.append(CONSOLE)
-    write_atomic(run.path / "report.txt", text.encoded(text.render(document)))
-    write_atomic(run.path / "iograph.png", png)
-    write_atomic(run.path / "iograph.svg", svg)
+    write_atomic(run.place / "report.txt", text.encoded(text.render(document)))
+    write_atomic(run.place / "iograph.png", png)
+    write_atomic(run.place / "iograph.svg", svg)
     shapes = drawing.result()
     if shapes is not None:
-        write_atomic(run.path / "distributions.png", shapes[0])
+        write_atomic(run.place / "distributions.png", shapes[0])
         files.insert(len(FILES), "distributions.png")
     pictures = [(IOGRAPH, svg), *([(DISTRIBUTIONS, shapes[1])] if shapes else [])]
     lock_files = lock_pictures.make(tables, measured)
     for name in lock_pictures.NAMES:
         if lock_files is not None and name in lock_files.files:
-            write_atomic(run.path / name, lock_files.files[name])
+            write_atomic(run.place / name, lock_files.files[name])
             files.insert(-len(tables.rows), name)
         else:
-            remove(run.path / name)  # of a report before
+            remove(run.place / name)  # of a report before
     if lock_files is not None:
         pictures += [(words, lock_files.files[name]) for words, name in lock_files.pictures]
     cpu_files = cpu_content.files(measured)
     for name in cpu_content.NAMES:
         if name in cpu_files:
-            write_atomic(run.path / name, cpu_files[name])
+            write_atomic(run.place / name, cpu_files[name])
             files.insert(-len(tables.rows), name)
         else:
-            remove(run.path / name)
+            remove(run.place / name)
     if cpu_files:
         pictures.append((cpu_content.PICTURE, cpu_files["on_cpu.svg"]))
     inline = (*lock_pictures.INLINE, cpu_content.PICTURE)
     page = html.render(document, pictures, files, "the run directory", inline)
-    write_atomic(run.path / "report.html", page.encode("utf-8", "backslashreplace"))
+    write_atomic(run.place / "report.html", page.encode("utf-8", "backslashreplace"))
     return text.essence(document, ESSENCE, [run.path / name for name in shown])

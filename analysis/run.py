@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import ReportError, TableError, WordError
+from analysis.errors import ReportError, TableError
 from analysis.files import read_json_object
+from analysis.folder import Folder, open_run_folder
+from analysis.visible import clean as clean  # for those who read runs
 
 SCHEMA = 1
 # what a table's rows come from, in losses.json's words
@@ -39,14 +41,6 @@ OLD_DEFAULT = ("block", "locks", "calls", "counters")
 # the three figures that are printed show; the losses section has it. A maximum may be among it: nobody knows.
 LEAST_MARKED_SHARE = 0.001
 MOST_ASKED = 64  # names taken from a run.json that may be anybody's
-
-
-def clean(value: object, limit: int = 2000) -> str:
-    """Words from the run, safe to print: control and invisible characters become \\x.., length bounded."""
-    text = str(value)
-    if len(text) > limit:
-        text = text[:limit] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
 
 
 def as_int(value: object) -> int | None:
@@ -153,6 +147,12 @@ class Run:
     recorder_start_cpu_ns: int | None = None  # of recorder_cpu_ns, before it began to record
     bpf_windows: BpfWindows | None = None  # None: an older recorder
     gaps: list[str] = field(default_factory=list)
+    folder: Folder | None = None
+
+    @property
+    def place(self) -> Path:
+        """Where its files are read and written; `path` is its name for people."""
+        return self.folder.place if self.folder else self.path
 
     def text(self, *keys: str) -> str:
         """A fact as words, empty if it is missing."""
@@ -200,7 +200,7 @@ class Run:
     @property
     def name(self) -> str:
         """The run directory's name."""
-        return clean(self.path.resolve().name, 80)
+        return clean(self.place.resolve().name, 80)
 
     @property
     def asked(self) -> list[str]:
@@ -312,19 +312,16 @@ def _bpf_windows(entry: object) -> BpfWindows | None:
 
 
 def open_run(path: Path) -> Run:
-    """Open RUN. WordError if it is not a directory, ReportError if it is not a run directory at all."""
-    try:
-        is_dir = path.is_dir()
-    except (OSError, ValueError):
-        is_dir = False
-    if not is_dir:
-        raise WordError(f"{clean(path)} is not a directory; name a run directory, such as runs/latest")
+    """Open RUN. WordError if it is not a directory, ReportError if it is not a run directory at all, or not
+    for us."""
+    folder = open_run_folder(path)
+    place = folder.place
     gaps: list[str] = []
     facts: dict[str, Any] = {}
     try:
-        facts = read_json_object(path / "run.json")
+        facts = read_json_object(place / "run.json")
     except TableError as error:
-        if not (path / "tables").is_dir() and not (path / "raw" / "recorder").is_dir():
+        if not (place / "tables").is_dir() and not (place / "raw" / "recorder").is_dir():
             raise ReportError(
                 f"{clean(path)} is not a run directory ({error}, and there is neither tables/"
                 " nor raw/recorder/);"
@@ -340,12 +337,12 @@ def open_run(path: Path) -> Run:
     tree: dict[str, Any] = {}
     unread = ""
     # the recorder's own file serves when the session died before it merged it
-    for candidate in (path / "losses.json", path / "raw" / "recorder" / "losses.json"):
+    for candidate in (place / "losses.json", place / "raw" / "recorder" / "losses.json"):
         try:
             tree = read_json_object(candidate)
             break
         except TableError as error:
-            if candidate.parent == path:
+            if candidate.parent == place:
                 unread = f"{error}: what was lost may not be known"
     collectors = tree.get("collectors")
     losses = {}
@@ -366,6 +363,7 @@ def open_run(path: Path) -> Run:
         recorder_start_cpu_ns=as_int(dig(tree, "recorder", "start_cpu_ns")),
         bpf_windows=_bpf_windows(dig(tree, "recorder", "bpf")),
         gaps=gaps,
+        folder=folder,
     )
     if unread and run.asked:  # with COLLECT=none there is no losses.json
         gaps.append(unread)

@@ -92,7 +92,7 @@ def _read(run: ImportedRun, source: Source) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [READER, run.recordings, *source.files], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=None, check=False,
+            stderr=None, check=False, pass_fds=[run.folder.fd],
         )  # fmt: skip
     except FileNotFoundError:
         run.discard()

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import ReportError, WordError
+from analysis.errors import ReportError
 from analysis.files import write_atomic
+from analysis.folder import Folder, check_free, new_folder, new_or_empty_folder
 from analysis.run import SCHEMA, clean
 
 
@@ -22,8 +23,8 @@ class ImportedRun:
 
     def __init__(self, name: str, out: Path | None, command: str, words: Mapping[str, str]) -> None:
         """Make the directory. WordError if OUT is taken, ReportError if it can't be made."""
-        if out is not None and os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
-            raise WordError(f"{clean(out)} is there already; give the name of a new directory")
+        if out is not None:
+            check_free(out)
         self.facts: dict[str, Any] = {
             "schema": SCHEMA,
             "state": "running",
@@ -34,41 +35,40 @@ class ImportedRun:
         }
         self._runs: Path | None = None
         try:
-            self.path = self._make(name, out)
-            self.recordings = self.path / "raw" / "recorder"
-            self.recordings.mkdir(parents=True)
+            self.path, self.folder = self._make(name, out)
+            self.raw = self.folder.place / "raw"
+            self.recordings = self.raw / "recorder"
+            self.raw.mkdir(0o700)
+            self.recordings.mkdir(0o700)
         except OSError as error:
             where = clean(error.filename or out or "runs")
             why = f"the run directory can't be made ({where}: {error.strerror})"
             raise ReportError(f"{why}; give another place with OUT=DIRECTORY") from None
         self._write()
 
-    def _make(self, name: str, out: Path | None) -> Path:
+    def _make(self, name: str, out: Path | None) -> tuple[Path, Folder]:
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            return out
+            return out, new_or_empty_folder(out)
         self._runs = Path("runs")
-        self._runs.mkdir(exist_ok=True)
         safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:80]
         stamp = time.strftime("%Y%m%d-%H%M%S")
         for number in range(100):
             path = self._runs / f"{stamp}-import-{safe}{f'-{number}' if number else ''}"
             try:
-                path.mkdir()
-                return path
+                return path, new_folder(path)
             except FileExistsError:
                 continue
         raise ReportError(f"{self._runs} has a hundred imports of this second; wait a second")
 
     def _write(self) -> None:
         text = json.dumps(self.facts, indent=1) + "\n"
-        write_atomic(self.path / "run.json", text.encode("utf-8", "backslashreplace"))
+        write_atomic(self.folder.place / "run.json", text.encode("utf-8", "backslashreplace"))
 
     def finish(self, facts: Mapping[str, Any], losses: Mapping[str, Any]) -> None:
         """The import is done: facts for run.json, what was lost, and runs/latest."""
-        write_atomic(self.path / "losses.json", (json.dumps(losses, indent=1) + "\n").encode())
+        write_atomic(self.folder.place / "losses.json", (json.dumps(losses, indent=1) + "\n").encode())
         # No workload marked phases: an empty table, which is not a missing one.
-        write_atomic(self.path / "raw" / "phases.jsonl", b"")
+        write_atomic(self.raw / "phases.jsonl", b"")
         self.facts |= facts
         self.facts["state"] = "complete"
         self._write()
@@ -90,8 +90,8 @@ class ImportedRun:
 
     def discard(self) -> None:
         """The trace was none: leave nothing behind. A directory the user had made stays."""
-        shutil.rmtree(self.path / "raw", ignore_errors=True)
-        (self.path / "run.json").unlink(missing_ok=True)
+        shutil.rmtree(self.raw, ignore_errors=True)
+        (self.folder.place / "run.json").unlink(missing_ok=True)
         try:
             self.path.rmdir()
         except OSError:

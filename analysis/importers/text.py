@@ -75,7 +75,7 @@ def _translate(run: ImportedRun, trace: Path, program: Program | None, stream: P
             try:
                 done = subprocess.run(
                     [TRANSLATOR, stream], stdin=file if printing is None else printing.stdout,
-                    stdout=subprocess.PIPE, stderr=refusal, check=False,
+                    stdout=subprocess.PIPE, stderr=refusal, check=False, pass_fds=[run.folder.fd],
                 )  # fmt: skip
             finally:
                 if printing is not None and printing.stdout is not None:

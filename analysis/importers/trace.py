@@ -67,7 +67,7 @@ def import_trace(trace: Path, out: Path | None) -> Path:
     if kind == "blktrace":
         read_source(run, Source(trace, files, files))
         return run.path
-    stream = run.path / "raw" / "translated"
+    stream = run.raw / "translated"
     try:
         read_source(run, translate(run, trace, PROGRAMS.get(kind), stream))
     finally:

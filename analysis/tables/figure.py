@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from analysis.run import as_float, as_int, clean
-from analysis.tables.lines import read_lines
+from analysis.tables.lines import Lines
 from analysis.tables.store import Column, Stored, schema, write_batches
 
 COLUMNS = (
@@ -42,20 +42,22 @@ def _value(value: object) -> Value | None:
 
 def convert(source: Path, target: Path) -> None:
     """Write the table from figures.jsonl."""
-    found, bad, size = read_lines(source)
+    lines = Lines(source)
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(found):
+    for number, line in enumerate(lines):
         of = line.pop("table", None)
         values = {clean(name, 40): _value(value) for name, value in list(line.items())[:COLUMNS_MOST]}
         if not isinstance(of, str) or number >= ROWS_MOST or None in values.values() or not values:
-            bad += 1
+            lines.bad += 1
             continue
         for name, value in values.items():
             number_of = None if isinstance(value, str) else as_float(value)
             rows.append(
                 {"row": number, "of": clean(of, 40), "name": name, "text": str(value), "value": number_of}
             )
-    arrow = schema("figure", COLUMNS, {"source": source.name, "source_bytes": size, "bad_lines": bad})
+    arrow = schema(
+        "figure", COLUMNS, {"source": source.name, "source_bytes": lines.bytes, "bad_lines": lines.bad}
+    )
     write_batches(target, arrow, [pa.RecordBatch.from_pylist(rows, schema=arrow)])
 
 

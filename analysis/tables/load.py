@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from analysis.errors import ReportError, TableError
+from analysis.folder import make_inside
 from analysis.recorded import Recorded, recorded_time
-from analysis.run import COLLECTOR_OF, Run
+from analysis.run import COLLECTOR_OF, Run, clean
 from analysis.tables import (
     block,
     call,
@@ -119,8 +120,8 @@ def _is_due(run: Run, table: str) -> bool:
 
 
 def _load(run: Run, table: str) -> Stored | None:
-    source = _source(run.path, table)
-    target = run.path / "tables" / f"{table}.parquet"
+    source = _source(run.place, table)
+    target = run.place / "tables" / f"{table}.parquet"
     # an imported trace was recorded as long as it has events
     recorded = ALWAYS if run.imported else recorded_time(run)
     stored = _fresh(source, target, table, recorded)
@@ -162,13 +163,15 @@ def load_block(run: Run) -> block.Block | None:
 def make_folder(run: Run) -> None:
     """tables/, made if it is not there. Raises ReportError."""
     folder = run.path / "tables"
-    if folder.is_symlink():
-        raise ReportError(f"{folder} is a symbolic link; replace it by a directory of the run's own")
     try:
-        folder.mkdir(exist_ok=True)
+        make_inside(run.place, folder.name)
     except OSError as error:
+        if folder.is_symlink():
+            raise ReportError(
+                f"{clean(folder)} is a symbolic link; replace it by a directory of the run's own"
+            ) from None
         raise ReportError(
-            f"{folder} can't be made ({error.strerror}); copy the run directory to a place of your own"
+            f"{clean(folder)} can't be made ({error.strerror}); copy the run directory to a place of your own"
         ) from None
 
 

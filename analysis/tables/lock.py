@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from analysis.run import as_int, clean
-from analysis.tables.lines import read_lines
+from analysis.tables.lines import Lines
 from analysis.tables.store import Column, Stored, schema, write_batches
 
 COLUMNS = (
@@ -35,17 +35,19 @@ WORDS = ("kind", "name", "slab", "member", "address", "named_by", "type", "dev")
 
 def convert(source: Path, target: Path) -> None:
     """Write the table from lock.jsonl."""
-    found, bad, size = read_lines(source)
+    lines = Lines(source)
     rows: dict[int, dict[str, Any]] = {}
-    for row in found:
+    for row in lines:
         lock_id = row.get("lock_id")
         if isinstance(lock_id, bool) or not isinstance(lock_id, int) or not 0 <= lock_id < 1 << 64:
-            bad += 1
+            lines.bad += 1
             continue
         words = {key: clean(row.get(key) or "", 100) for key in WORDS}
         numbers = {key: max(as_int(row.get(key)) or 0, 0) for key in ("ino", "inodes")}
         rows[lock_id] = {"lock_id": lock_id, **words, **numbers}
-    arrow = schema("lock", COLUMNS, {"source": source.name, "source_bytes": size, "bad_lines": bad})
+    arrow = schema(
+        "lock", COLUMNS, {"source": source.name, "source_bytes": lines.bytes, "bad_lines": lines.bad}
+    )
     write_batches(target, arrow, [pa.RecordBatch.from_pylist(list(rows.values()), schema=arrow)])
 
 

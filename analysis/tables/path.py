@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from analysis.run import as_int, clean
-from analysis.tables.lines import read_lines
+from analysis.tables.lines import Lines
 from analysis.tables.store import Column, Stored, schema, write_batches
 
 COLUMNS = (
@@ -31,17 +31,19 @@ class Paths:
 
 def convert(source: Path, target: Path) -> None:
     """Write the table from paths.jsonl."""
-    found, bad, size = read_lines(source)
+    lines = Lines(source)
     rows: list[dict[str, Any]] = []
-    for row in found:
+    for row in lines:
         dev, ino, path = row.get("dev"), as_int(row.get("ino")), row.get("path")
         if not isinstance(dev, str) or ino is None or not isinstance(path, str):
-            bad += 1
+            lines.bad += 1
             continue
         born = as_int(row.get("born_ns"))
         row = {"dev": clean(dev, 20), "ino": ino, "path": clean(path, 400)}
         rows.append(row | {"born_ns": born if born and born > 0 else None})
-    arrow = schema("path", COLUMNS, {"source": source.name, "source_bytes": size, "bad_lines": bad})
+    arrow = schema(
+        "path", COLUMNS, {"source": source.name, "source_bytes": lines.bytes, "bad_lines": lines.bad}
+    )
     write_batches(target, arrow, [pa.RecordBatch.from_pylist(rows, schema=arrow)])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from analysis.run import as_int, clean
-from analysis.tables.lines import read_lines
+from analysis.tables.lines import Lines
 from analysis.tables.store import I64, Column, Stored, schema, write_batches
 
 COLUMNS = (
@@ -67,9 +67,15 @@ def _cuts(row: dict[str, Any], start: int, end: int) -> dict[str, int]:
 
 def convert(source: Path, target: Path) -> None:
     """Write the table from phases.jsonl."""
-    found, bad, size = read_lines(source)
-    rows = [proper for row in found if (proper := _proper(row)) is not None]
-    about = {"source": source.name, "source_bytes": size, "bad_lines": bad + len(found) - len(rows)}
+    lines = Lines(source)
+    rows = []
+    for row in lines:
+        proper = _proper(row)
+        if proper is None:
+            lines.bad += 1
+        else:
+            rows.append(proper)
+    about = {"source": source.name, "source_bytes": lines.bytes, "bad_lines": lines.bad}
     arrow = schema("phase", COLUMNS, about)
     write_batches(target, arrow, [pa.RecordBatch.from_pylist(rows, schema=arrow)])
 

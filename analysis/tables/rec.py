@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from analysis.errors import TableError
 from analysis.files import open_regular, parse_json
+from analysis.limits import rows_most
 from analysis.run import as_int, clean
 
 MAGIC = b"SKMREC01"
@@ -135,6 +136,9 @@ def open_recording(path: Path, table: str) -> Recording:
     bin_ns = as_int(header.get("bin_ns"))
     start = (16 + json_bytes + 7) // 8 * 8
     data = max(file_bytes - start, 0)
+    if data // record_bytes > rows_most(table):
+        rows = f"{data // record_bytes:,} records; no more than {rows_most(table):,}"
+        raise TableError(f"{name} has {rows} are read")
     dtype = _fields(header, record_bytes, name)
     return Recording(
         path=path,

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from analysis.run import as_int, clean
-from analysis.tables.lines import read_lines
+from analysis.tables.lines import Lines
 from analysis.tables.store import Column, Stored, schema, write_batches
 
 COLUMNS = (
@@ -21,15 +21,17 @@ COLUMNS = (
 
 def convert(source: Path, target: Path, table: str = "stack", columns: Sequence[Column] = COLUMNS) -> None:
     """Write the table from stack.jsonl, or from a file like it."""
-    found, bad, size = read_lines(source)
+    lines = Lines(source)
     rows: dict[int, dict[str, Any]] = {}
-    for row in found:
+    for row in lines:
         stack_id, frames = as_int(row.get("stack_id")), row.get("frames")
         if stack_id is None or not isinstance(frames, list):
-            bad += 1
+            lines.bad += 1
             continue
         rows.setdefault(stack_id, {"stack_id": stack_id, "frames": [clean(f, 200) for f in frames[:200]]})
-    arrow = schema(table, columns, {"source": source.name, "source_bytes": size, "bad_lines": bad})
+    arrow = schema(
+        table, columns, {"source": source.name, "source_bytes": lines.bytes, "bad_lines": lines.bad}
+    )
     write_batches(target, arrow, [pa.RecordBatch.from_pylist(list(rows.values()), schema=arrow)])
 
 

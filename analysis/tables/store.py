@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.errors import TableError
-from analysis.files import open_regular, publish, temporary_beside
+from analysis.files import open_regular, rewritten
+from analysis.limits import rows_most
 from analysis.recorded import Recorded
 from analysis.run import as_int, clean
 from analysis.tables import arrays
@@ -282,10 +283,10 @@ def write_batches(
 
     at_end: what the file's metadata says besides, known when all batches are made.
     """
-    temporary = temporary_beside(path)
     try:
         with (
-            pq.ParquetWriter(temporary, arrow, **_encodings(arrow)) as writer,
+            rewritten(path) as file,
+            pq.ParquetWriter(file, arrow, **_encodings(arrow)) as writer,
             ThreadPoolExecutor(1) as other,
         ):
             written: Future[None] | None = None
@@ -296,13 +297,10 @@ def write_batches(
             if written:
                 written.result()
             writer.add_key_value_metadata(dict(at_end()))
-    except (OSError, pa.ArrowException) as error:
-        temporary.unlink(missing_ok=True)
-        raise TableError(f"{path.name} can't be written: {clean(error, 200)}") from None
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except MemoryError:  # pyarrow's is an ArrowException, too
         raise
-    publish(temporary, path)
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"{path.name} can't be written: {clean(error, 200)}") from None
 
 
 @dataclass(frozen=True)
@@ -452,6 +450,9 @@ def read_table(path: Path, table: str, columns: Sequence[Column]) -> Stored:
         about = {}
     if not isinstance(about, dict) or about.get("schema") != SCHEMA_VERSION or about.get("table") != table:
         raise TableError(f"{path.name} is not a seekmeter {table} table of schema {SCHEMA_VERSION}")
+    rows = file.metadata.num_rows
+    if rows > rows_most(table):
+        raise TableError(f"{path.name} has {rows:,} rows; no more than {rows_most(table):,} are read")
     absent = {}
     for column in columns:
         index = schema_found.get_field_index(column.name)

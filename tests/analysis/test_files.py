@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is written into a run directory that somebody else can write, too: no file of anybody's is touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import ReportError
+from analysis.files import rewritten, write_atomic
+from tests.analysis.synthetic import decaying_ext3
+
+# A process, as a thread would wait for the report's: it knows no moment but that a new name is there.
+SWAP = """
+import os, sys
+run, precious = sys.argv[1:]
+known, swapped = set(), 0
+print("ready", flush=True)
+while os.getppid() == int(os.environ["PARENT"]) and not os.path.exists(run + "/stop"):
+    for folder in (run, run + "/tables"):
+        try:
+            new = [name for name in os.listdir(folder) if name.startswith(".") and name not in known]
+        except FileNotFoundError:
+            continue
+        for name in new:
+            known.add(name)
+            try:
+                os.symlink(precious, folder + "/" + name + ".link")
+                os.rename(folder + "/" + name + ".link", folder + "/" + name)
+                known.add(name + ".link")
+                swapped += 1
+            except OSError:
+                pass
+print(swapped, flush=True)
+"""
+
+
+@contextmanager
+def swapper(run: Path, precious: Path) -> Iterator[list[int]]:
+    """Replace each new temporary name by a link, for as long as the block lasts; how many it were."""
+    env = os.environ | {"PARENT": str(os.getpid())}
+    found: list[int] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", SWAP, run, precious], env=env, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        try:
+            yield found
+        finally:
+            (run / "stop").touch()
+            found.append(int(process.stdout.readline()))
+
+
+def test_no_file_is_written_by_a_name_that_others_can_give_away(tmp_path: Path) -> None:
+    """The report is made as often as it takes for one name to be taken while it is written."""
+    run = decaying_ext3(2, 50).write(tmp_path / "r")
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    precious.chmod(0o600)
+    with swapper(run, precious) as swapped:
+        for _ in range(3):
+            done = subprocess.run(
+                [sys.executable, "-m", "analysis", "report", str(run)], capture_output=True, check=False
+            )
+            assert b"Traceback" not in done.stderr
+    assert swapped[0] > 0
+    assert precious.read_text() == "precious"
+    assert precious.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_name_taken_while_it_is_written_changes_nothing_elsewhere(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    (folder := tmp_path / "r").mkdir()
+    with rewritten(folder / "report.txt") as file:
+        (temporary,) = folder.iterdir()
+        temporary.unlink()
+        temporary.symlink_to(precious)
+        file.write(b"x" * 100_000)
+    assert precious.read_text() == "precious"
+
+
+def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "tables").symlink_to("elsewhere")
+    with pytest.raises(ReportError, match=r"tables can't be written"):
+        write_atomic(tmp_path / "tables" / "block.parquet", b"")
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "report.txt", b"before")
+    with pytest.raises(ValueError, match="full"), rewritten(tmp_path / "report.txt") as file:
+        file.write(b"half")
+        raise ValueError("full")
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(ReportError, match="move what is in its place"):
+        write_atomic(tmp_path / "directory", b"")
+    assert (tmp_path / "report.txt").read_bytes() == b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["directory", "report.txt"]
+
+
+@pytest.mark.parametrize(("folder", "file"), [(0o700, 0o600), (0o711, 0o600), (0o750, 0o640)])
+def test_results_are_for_those_that_the_run_is_for(tmp_path: Path, folder: int, file: int) -> None:
+    (run := tmp_path / "r").mkdir()
+    run.chmod(folder)
+    groups = {*os.getgroups(), os.getegid()}
+    os.chown(run, -1, max(groups))
+    write_atomic(run / "report.txt", b"")
+    about = (run / "report.txt").stat()
+    assert about.st_mode & 0o777 == file
+    assert file == 0o600 or about.st_gid == max(groups)
+
+
+def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
+    threads = [
+        threading.Thread(target=write_atomic, args=(tmp_path / "f", letter * 1_000_000))
+        for letter in (b"a", b"b")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (tmp_path / "f").read_bytes() in (b"a" * 1_000_000, b"b" * 1_000_000)
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Bombs: small files of a run directory that stand for millions of rows are left out, and that is said."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.limits import LINES_MOST, rows_most
+from analysis.run import open_run
+from analysis.tables.load import COLUMNS, load_tables
+from analysis.tables.store import Column, schema
+from tests.analysis.synthetic import Spec, decaying_ext3
+
+REPORT = """
+import resource, sys
+from analysis.__main__ import main
+status = main(["report", sys.argv[1]])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+sys.exit(status)
+"""
+PART = 1 << 20
+PEAK_BYTES_MOST = 600_000_000  # of a report of next to nothing: 170 MB
+
+
+def report(path: Path) -> tuple[int, str]:
+    """The most memory that a report took, and what it says."""
+    done = subprocess.run([sys.executable, "-c", REPORT, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split()[-1]), " ".join((path / "report.txt").read_text().split())
+
+
+def filled(column: Column) -> Any:
+    """A column of one value."""
+    if column.kind in ("word", "text"):
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(PART, np.int32)), ["x"])
+    if column.kind == "bool":
+        return pa.array(np.zeros(PART, np.bool_))
+    if column.kind == "hist":
+        return pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(PART * 256, np.uint32)), 256)
+    return pa.array(np.full(PART, 10**12, dtype=np.uint64 if column.kind == "id" else np.int64))
+
+
+def write_bomb(path: Path, table: str, parts: int) -> Path:
+    """A run with a table of so many parts of a million rows."""
+    Spec().write(path)
+    (path / "raw/recorder" / f"{table}.rec").unlink()
+    (path / "tables").mkdir()
+    arrow = schema(table, COLUMNS[table], {})
+    part = pa.RecordBatch.from_arrays([filled(column) for column in COLUMNS[table]], schema=arrow)
+    with pq.ParquetWriter(path / "tables" / f"{table}.parquet", arrow, compression="zstd") as writer:
+        for _ in range(parts):
+            writer.write_batch(part)
+    assert (path / "tables" / f"{table}.parquet").stat().st_size < 10_000_000
+    return path
+
+
+def test_a_small_table_of_fifty_million_rows(tmp_path: Path) -> None:
+    peak_bytes, text = report(write_bomb(tmp_path / "r", "lock_wait", 48))
+    assert peak_bytes < PEAK_BYTES_MOST
+    rows = 48 * PART
+    assert (
+        f"no lock_wait table: lock_wait.parquet has {rows:,} rows; no more than 20,000,000 are read" in text
+    )
+
+
+def test_a_recording_of_nothing_but_a_length(tmp_path: Path) -> None:
+    path = decaying_ext3(2, 50).write(tmp_path / "r")
+    with (path / "raw/recorder/lock_wait.rec").open("rb+") as file:
+        file.truncate(1 << 40)
+    run = open_run(path)
+    load_tables(run)
+    assert [gap for gap in run.gaps if gap.startswith("no lock_wait table: lock_wait.rec has ")]
+    assert not (path / "tables/lock_wait.parquet").exists()
+
+
+@pytest.mark.parametrize("name", ["raw/phases.jsonl", "raw/paths.jsonl", "raw/recorder/lock.jsonl"])
+def test_sixteen_megabytes_of_lines_of_nothing(tmp_path: Path, name: str) -> None:
+    path = Spec().write(tmp_path / "r")
+    (path / name).write_bytes(b"{}\n" * (16_000_000 // 3))
+    peak_bytes, text = report(path)
+    assert peak_bytes < PEAK_BYTES_MOST
+    assert f"{Path(name).name} has more than {LINES_MOST:,} lines" in text
+
+
+def test_a_line_without_an_end(tmp_path: Path) -> None:
+    path = decaying_ext3(2, 50).write(tmp_path / "r")
+    (path / "raw/phases.jsonl").write_bytes(b'{"name": "' + b"x" * 2_000_000 + b'"}\n')
+    run = open_run(path)
+    assert load_tables(run).phases is None
+    assert "no phase table: phases.jsonl has a line of more than 1,048,576 bytes" in run.gaps
+
+
+def test_lines_that_hold_much_are_not_kept(tmp_path: Path) -> None:
+    """100 MB of JSON, of which Python would make 2.4 GB."""
+    path = Spec().write(tmp_path / "r")
+    line = json.dumps({"stack_id": 1, "frames": ["a"], "more": [{}] * 200_000}, separators=(",", ":"))
+    (path / "raw/recorder/stack.jsonl").write_text(f"{line}\n" * 160)
+    peak_bytes, _ = report(path)
+    assert peak_bytes < PEAK_BYTES_MOST
+
+
+def test_ten_million_requests_are_no_bomb() -> None:
+    assert min(rows_most("block"), rows_most("plug")) > 10**9
+    assert min(map(rows_most, COLUMNS)) >= LINES_MOST
+
+
+def test_where_memory_ends_it_is_said(tmp_path: Path) -> None:
+    """The kernel refuses what is more than three quarters of the machine's memory, or the limit before."""
+    path = write_bomb(tmp_path / "r", "call", 1)  # 2 KB a row
+    done = subprocess.run(
+        [sys.executable, "-m", "analysis", "report", path],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (1_000_000_000, 1_000_000_000)),
+    )
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == (
+        "seekmeter: the run directory needs more memory than the 1.0 GB it may take; report it on a machine"
+        " with more, or leave out what is large\n"
+    )
+
+
+def test_memory_is_limited_to_a_share_of_the_machines() -> None:
+    code = (
+        "import resource; from analysis.limits import limit_memory; limit_memory();"
+        " print(resource.getrlimit(resource.RLIMIT_DATA)[0])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    (total,) = (
+        int(line.split()[1]) * 1024
+        for line in Path("/proc/meminfo").read_text().splitlines()
+        if line.startswith("MemTotal:")
+    )
+    assert int(said) == pytest.approx(total * 0.75, rel=0.01)

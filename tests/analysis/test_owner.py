@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Root works on a finished run as its owner; on root's own where nobody else can put another in its place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.synthetic import decaying_ext3
+from tests.collectors.sessions import let_others_in
+
+pytestmark = pytest.mark.root
+TREE = Path(__file__).parents[2]
+# Of nobody: there is no such user, which is where it is most easily forgotten.
+STRANGER, OTHER = 61234, 61235
+# What the process is when it writes: who else made the files, and could it be root again?
+WHO = """
+import os, sys
+from analysis import files
+from analysis.__main__ import main
+before = files.rewritten
+def told(path):
+    with open("/proc/self/status") as file:
+        said = dict(line.split(":", 1) for line in file.read().splitlines())
+    print("WHO", path.name, *said["Uid"].split(), *said["Gid"].split(), "groups", *said["Groups"].split(),
+          "caps", said["CapPrm"].strip(), os.environ["HOME"], sep=" ", flush=True)
+    return before(path)
+files.rewritten = told
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def analysis(*words: object, code: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    """Run it as root; with code instead of the module itself."""
+    how = ["-c", code] if code else ["-m", "analysis"]
+    return subprocess.run(
+        [sys.executable, *how, *map(str, words)],
+        cwd=TREE,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def give(path: Path, uid: int, gid: int | None = None) -> Path:
+    """Make a directory with all in it somebody's."""
+    for one in [path, *path.rglob("*")]:
+        os.chown(one, uid, uid if gid is None else gid)
+    return path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory of root's that others can enter."""
+    let_others_in(tmp_path)
+    tmp_path.chmod(0o755)
+    return tmp_path
+
+
+@pytest.fixture
+def run(place: Path) -> Path:
+    """A stranger's run directory."""
+    path = give(decaying_ext3(2, 50).write(place / "r"), STRANGER)
+    path.chmod(0o700)
+    return path
+
+
+def owners(path: Path) -> set[tuple[int, int]]:
+    return {(one.lstat().st_uid, one.lstat().st_gid) for one in [path, *path.rglob("*")]}
+
+
+def test_a_report_is_made_as_the_runs_owner(run: Path) -> None:
+    done = analysis("report", run, code=WHO, MPLCONFIGDIR="/root/mpl", XDG_CACHE_HOME="/root/.cache")
+    assert done.returncode == 0, done.stderr
+    said = [line.split() for line in done.stdout.splitlines() if line.startswith("WHO ")]
+    assert {words[1] for words in said} >= {"report.txt", "report.html", "iograph.png"}
+    who = [str(STRANGER)] * 8 + ["groups", "caps", "0" * 16, "/"]
+    assert all(words[2:] == who for words in said), said
+    assert owners(run) == {(STRANGER, STRANGER)}
+    assert {one.stat().st_mode & 0o777 for one in run.glob("report.*")} == {0o600}
+    assert not Path("/root/mpl").exists()
+    assert "Traceback" not in done.stderr and "atplotlib" not in done.stderr
+
+
+def test_the_movie_too(run: Path) -> None:
+    done = analysis("movie", run)
+    assert done.returncode == 0, done.stderr
+    assert (run / "movie.html").stat().st_uid == STRANGER
+
+
+def test_a_link_to_the_run_is_the_run(place: Path, run: Path) -> None:
+    (place / "latest").symlink_to("r")
+    done = analysis("report", place / "latest")
+    assert done.returncode == 0, done.stderr
+    assert owners(run) == {(STRANGER, STRANGER)}
+
+
+def test_a_group_of_the_owners_alone_is_the_results(place: Path) -> None:
+    run = give(decaying_ext3(2, 50).write(place / "r"), STRANGER, OTHER)
+    run.chmod(0o750)
+    assert analysis("report", run).returncode == 0
+    # a user that nobody knows is in the directory's group
+    about = (run / "report.txt").stat()
+    assert (about.st_uid, about.st_gid, about.st_mode & 0o777) == (STRANGER, OTHER, 0o640)
+
+
+def test_roots_group_is_not_for_strangers(place: Path) -> None:
+    run = give(decaying_ext3(2, 50).write(place / "r"), STRANGER, 0)
+    assert analysis("report", run).returncode == 0
+    assert ((run / "report.txt").stat().st_uid, (run / "report.txt").stat().st_gid) == (STRANGER, 65534)
+
+
+def test_links_of_the_owners_lead_no_farther_than_the_owner(place: Path, run: Path) -> None:
+    """What only root can read is not in the report, nor changed."""
+    secret = place / "secret"
+    secret.write_text('{"schema": 1, "command": "the secret"}')
+    secret.chmod(0o600)
+    (hidden := place / "hidden").mkdir(0o700)
+    secret.rename(hidden / "run.json")
+    (run / "losses.json").unlink()
+    (run / "losses.json").symlink_to(hidden / "run.json")
+    (run / "tables").symlink_to(hidden)
+    done = analysis("report", run)
+    assert done.returncode == 1 and "symbolic link" in done.stderr
+    assert [one.name for one in hidden.iterdir()] == ["run.json"]
+
+
+def test_roots_own_is_reported_by_root(place: Path) -> None:
+    run = decaying_ext3(2, 50).write(place / "r")
+    done = analysis("report", run, code=WHO)
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[2] for line in done.stdout.splitlines() if line.startswith("WHO ")} == {"0"}
+    assert owners(run) == {(0, 0)}
+
+
+def replaceable_parent(place: Path, run: Path) -> None:
+    give(place, STRANGER)
+    os.chown(run, 0, 0)
+
+
+def shared_parent(place: Path, run: Path) -> None:
+    place.chmod(0o777)
+
+
+def open_run_directory(place: Path, run: Path) -> None:
+    run.chmod(0o777)
+
+
+def tables_of_anothers(place: Path, run: Path) -> None:
+    (run / "tables").mkdir()
+    os.chown(run / "tables", STRANGER, STRANGER)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code", "says"),
+    [
+        (replaceable_parent, 3, "others can put another in its place; copy it"),
+        (shared_parent, 3, "others can put another in its place; copy it"),
+        (open_run_directory, 3, "others may write in it; run chmod go-w on it"),
+        (tables_of_anothers, 1, "tables can't be made (it is the user 61234's)"),
+    ],
+)
+def test_roots_own_is_refused_where_others_can_change_it(
+    place: Path, spoil: Callable[[Path, Path], None], code: int, says: str
+) -> None:
+    above = place / "above"
+    above.mkdir()
+    run = decaying_ext3(2, 50).write(above / "r")
+    spoil(above, run)
+    done = analysis("report", run)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert says in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not (run / "report.txt").exists()
+
+
+def test_a_sticky_directory_of_roots_is_fine(place: Path) -> None:
+    place.chmod(0o1777)
+    assert analysis("report", decaying_ext3(2, 50).write(place / "r")).returncode == 0
+
+
+def test_in_the_programs_tree_roots_own_is_fine_whosever_runs_is(place: Path) -> None:
+    tree = place / "tree"
+    tree.mkdir()
+    subprocess.run(["cp", "-a", TREE / "analysis", tree], check=True)
+    run = decaying_ext3(2, 50).write(tree / "runs" / "r")
+    os.chown(tree / "runs", STRANGER, STRANGER)
+    os.chown(tree, OTHER, OTHER)
+    done = subprocess.run(
+        [sys.executable, "-m", "analysis", "report", "runs/r"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (run / "report.txt").stat().st_uid == 0
+
+
+def test_who_may_not_enter_is_told_whose_it_is(place: Path, run: Path) -> None:
+    os.chown(give(place, 0), OTHER, OTHER)
+    give(run, STRANGER)
+    done = subprocess.run(
+        [sys.executable, "-m", "analysis", "report", run],
+        cwd=TREE, user=OTHER, group=OTHER, extra_groups=[], capture_output=True, text=True, check=False,
+        env={**os.environ, "MPLCONFIGDIR": str(place)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == (
+        f"seekmeter: {run} can't be entered by the user {OTHER}: it belongs to the user {STRANGER};"
+        " run this as that user, or as root\n"
+    )
+
+
+def test_runs_of_several_owners_are_compared_by_none_of_them(place: Path, run: Path) -> None:
+    other = give(decaying_ext3(2, 50).write(place / "other"), OTHER)
+    mine = decaying_ext3(2, 50).write(place / "mine")
+    for second, whose in ((other, "the user 61235's"), (mine, "root's")):
+        done = analysis("compare", f"--out={place / 'out'}", run, second)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"{run} is the user {STRANGER}'s, {second} is {whose}" in done.stderr
+        assert not (place / "out").exists()
+
+
+def test_a_comparison_is_its_runs_owners(place: Path, run: Path) -> None:
+    second = give(decaying_ext3(2, 50).write(place / "second"), STRANGER)
+    (home := place / "home").mkdir()
+    os.chown(home, STRANGER, STRANGER)
+    done = analysis("compare", f"--out={home / 'out'}", run, second)
+    assert done.returncode == 0, done.stderr
+    assert owners(home / "out") == {(STRANGER, STRANGER)}
+    assert (home / "out").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("job", ["compare", "import"])
+@pytest.mark.parametrize(("uid", "mode"), [(STRANGER, 0o700), (0, 0o777), (0, 0o720)])
+def test_an_out_that_is_not_ours_alone_is_refused(place: Path, job: str, uid: int, mode: int) -> None:
+    (out := place / "out").mkdir()
+    os.chown(out, uid, uid)
+    out.chmod(mode)
+    words: list[object] = [trace(place)]
+    if job == "compare":
+        words = [decaying_ext3(2, 50).write(place / name) for name in ("a", "b")]
+    done = analysis(job, f"--out={out}", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("out can be written by others; give the name of a new directory\n")
+    assert not list(out.iterdir())
+
+
+def trace(place: Path) -> Path:
+    """A block trace of a request or two."""
+    file = place / "trace.txt"
+    lines = []
+    for at in range(20):
+        lines += [
+            f"  8,0    1 {at * 3 + 1:8} {at * 0.1 + 0.000001:14.9f}  100  Q   R {at * 8} + 8 [cat]",
+            f"  8,0    1 {at * 3 + 2:8} {at * 0.1 + 0.000101:14.9f}  100  D   R {at * 8} + 8 [cat]",
+            f"  8,0    1 {at * 3 + 3:8} {at * 0.1 + 0.000901:14.9f}    0  C   R {at * 8} + 8 [0]",
+        ]
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def test_what_root_imports_is_roots_alone(place: Path) -> None:
+    done = analysis("import", f"--out={place / 'out'}", trace(place))
+    assert done.returncode == 0, done.stderr
+    assert owners(place / "out") == {(0, 0)}
+    assert (place / "out").stat().st_mode & 0o777 == 0o700
+    assert (place / "out" / "report.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_behind_sudo_an_import_is_the_callers(place: Path) -> None:
+    (home := place / "home").mkdir()
+    os.chown(home, 65534, 65534)
+    done = analysis("import", f"--out={home / 'out'}", trace(place), SUDO_UID="65534")
+    assert done.returncode == 0, done.stderr
+    assert {uid for uid, _ in owners(home / "out")} == {65534}
+    secret = trace(place)
+    secret.chmod(0o600)
+    done = analysis("import", f"--out={home / 'more'}", secret, SUDO_UID="65534")
+    assert (done.returncode, done.stdout) == (2, "") and "Permission denied" in done.stderr
+    done = analysis("import", f"--out={home / 'more'}", secret, SUDO_UID=str(STRANGER))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"SUDO_UID={STRANGER} is no user of this machine" in done.stderr
