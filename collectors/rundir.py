@@ -372,7 +372,7 @@ def mark_killed(run: Mapping[str, Any]) -> bool:
 def _call_interrupted(directory: int, facts: dict[str, Any]) -> None:
     facts["state"] = "interrupted"
     facts["warnings"].append(_KILLED)
-    place = Path(f"/proc/self/fd/{directory}")
+    place = Path(f"/proc/{os.getpid()}/fd/{directory}")  # for programs of ours, too
     (place / "raw/.spare").unlink(missing_ok=True)
     _replace(directory, "run.json", json.dumps(facts, indent=1))
     if facts.get("blktrace"):
@@ -439,7 +439,7 @@ def _runs_of_tree() -> int:
 
 def _is_safe_for_root(parent: Path) -> bool:
     """Return whether root's own runs can lie there: also in the tree itself, whose programs root runs."""
-    if parent == TREE / "runs" or not parent.exists():  # the latter is no place, which mkdir says better
+    if parent == TREE / "runs" or not parent.is_dir():  # the latter is no place, which mkdir says better
         return True
     return ownership.is_roots_place(parent) or _is_sticky(parent)
 

@@ -502,7 +502,7 @@ def test_a_full_ring_is_counted_and_seen(tmp_path: Path, monkeypatch: pytest.Mon
     )  # fmt: skip
     job.until("workload")
     mount = next(line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()
-                 if f"seekmeter/{job.process.pid}-" in line)  # fmt: skip
+                 if re.search(rf"seekmeter/{job.process.pid}-\d+/mnt ", line))  # fmt: skip
     wait_for((Path(mount) / "ready").exists)
     reader = next(pid for pid, text in job.commands_by_pid().items() if "build/blk-tracer" in text)
     os.kill(reader, signal.SIGSTOP)
