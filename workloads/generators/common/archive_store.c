@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,24 +28,47 @@
 
 static char folder[PATH_MAX];
 
-/* Returns the locked folder. */
+/* A folder in another that is made, too. Returns whether the folder is there. */
+static bool make_folder(const char *above)
+{
+	if ((size_t)snprintf(folder, sizeof(folder), "%s/webcache", above) >= sizeof(folder))
+		fail(EXIT_RUN_FAILED, "%s: is too long for a name", above);
+	return (mkdir(above, 0700) == 0 || errno == EEXIST) &&
+	       (mkdir(folder, 0700) == 0 || errno == EEXIST);
+}
+
+/* $HOME/.cache/seekmeter/webcache. */
+static bool make_folder_at_home(void)
+{
+	const char *home = getenv("HOME");
+	char cache[PATH_MAX], ours[PATH_MAX];
+
+	if (home == NULL || home[0] == '\0')
+		home = "/";
+	if ((size_t)snprintf(cache, sizeof(cache), "%s/.cache", home) >= sizeof(cache) ||
+	    (size_t)snprintf(ours, sizeof(ours), "%s/seekmeter", cache) >= sizeof(ours))
+		fail(EXIT_RUN_FAILED, "%s: is too long for a name", home);
+	return (mkdir(cache, 0700) == 0 || errno == EEXIST) && make_folder(ours);
+}
+
+/* Returns the locked folder. A scratch directory may be root's alone: behind sudo we run as the user. */
 static int open_folder(void)
 {
 	const char *scratch = getenv("SEEKMETER_SCRATCH");
+	bool is_made = false;
 	struct stat info;
 	int fd;
 
-	if (scratch == NULL || scratch[0] == '\0')
-		scratch = "/var/tmp/seekmeter";
-	if ((size_t)snprintf(folder, sizeof(folder), "%s/webcache", scratch) >= sizeof(folder))
-		fail(EXIT_RUN_FAILED, "%s: is too long for a name", scratch);
-	if ((mkdir(scratch, 0700) != 0 && errno != EEXIST) ||
-	    (mkdir(folder, 0700) != 0 && errno != EEXIST))
+	if (scratch != NULL && scratch[0] != '\0')
+		is_made = make_folder(scratch);
+	if (!is_made && (scratch == NULL || scratch[0] == '\0' || errno == EACCES))
+		is_made = make_folder_at_home();
+	if (!is_made)
 		fail(EXIT_RUN_FAILED, "%s: cannot be made: %s; " REMEDY, folder, strerror(errno));
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &info) != 0)
 		fail_errno("cannot open the directory", folder);
-	/* what is in it is extracted, mostly by root */
+	/* what is in it is extracted */
 	if (info.st_uid != geteuid() || info.st_mode & 022)
 		fail(EXIT_RUN_FAILED, "%s: can be written by others; remove it, it is made anew",
 		     folder);
