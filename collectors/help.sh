@@ -13,14 +13,14 @@ echo "  make watch DEV=nvme0n1 SECS=30             observe a live system; runs n
 echo
 echo "jobs"
 sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' Makefile | while read -r job text; do
-	printf '  %-8s %s\n' "$job" "$text"
+	printf '  %-9s %s\n' "$job" "$text"
 done
 echo
 echo "variables"
 sed -n '/^VARIABLES = {/,/^}/ s/^ *"\([A-Z]*\)": "\(.*\)",$/\1 \2/p' workloads/words.py | while read -r name text; do
-	printf '  %-8s %s\n' "$name" "$text"
+	printf '  %-9s %s\n' "$name" "$text"
 done
-printf '  %-8s %s\n' V "V=1 shows every command of the build"
+printf '  %-9s %s\n' V "V=1 shows every command of the build"
 cat <<'EOF'
 
 Exit codes: 0 done, 1 the run failed, 2 wrong words, 3 this machine cannot. make itself always ends with 2

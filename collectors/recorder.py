@@ -12,6 +12,7 @@ from typing import Any
 
 from collectors.privilege import TREE
 from workloads.errors import MachineError, RunError
+from workloads.words import ROOM_BYTES
 
 BINARY = TREE / "build/recorder"
 _EMULATED_BIN_MS = "500"
@@ -32,6 +33,9 @@ class Recorder:
         target_path: Path | None = None,
         borders: tuple[Path, int] | None = None,
         memory_cgroup: Path | None = None,
+        *,
+        room_bytes: int = ROOM_BYTES,
+        addresses: bool = False,
     ) -> None:
         """Start it and wait until every source is attached, or has said why not.
 
@@ -40,11 +44,15 @@ class Recorder:
         target_path, where it will be mounted, if it is not yet: retarget() then says its number;
         borders, the socket where it is asked to cut its time bins, and the user who may ask beside root;
         memory_cgroup, the directory that the workload's memory is charged to, if written-back pages shall
-        be told by it.
+        be told by it; room_bytes, the largest size of what it writes (it also leaves a floor of free
+        space, see recorder/room.h); addresses, whether it may write kernel addresses.
         """
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
         argv = [str(BINARY), "--out", str(out), "--collect", ",".join(collect)]
+        argv += ["--room-bytes", str(room_bytes)]
+        if addresses:
+            argv.append("--addresses")
         for disk in disks:
             argv += ["--disk", disk]
         if cgroup is not None:

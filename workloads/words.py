@@ -6,9 +6,12 @@ or not, in SEEKMETER_WORDS. Everything wrong is a WordError naming the nearest v
 machine can do it is not asked here: that is plan.py's question.
 """
 
+import grp
 import os
+import pwd
 import shlex
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from workloads import catalog, filesystems
@@ -45,6 +48,9 @@ VARIABLES = {
     "ERASE": "the same device names again, of DISK and JOURNAL, to allow formatting them",
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
     "NAME": "what titles and the run directory (runs/TIME-NAME) call the run: at most 40 characters",
+    "ROOM": "largest size of what the run records (default 16G); recording ends there, the run goes on",
+    "GROUP": "a group of yours that may read the run directory; by default nobody else may",
+    "ADDRESSES": "1: the tables may tell kernel addresses (a secret: KASLR's); 0: they don't (default)",
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report or show (default runs/latest)",
     "LOCKS": "all: the report shows everybody's lock waits, not only the workload's and its file system's",
@@ -61,6 +67,7 @@ _OF_MAKE = ("V",)
 _TRACE = (
     *("FS", "WL", "ARGS", "DISK", "SIZE", "MKFS", "MOUNT", "SCHED", "THREADS", "SCALE", "MEM", "CPUS"),
     *("COLLECT", "WITH", "DIR", "DEV", "CMD", "ERASE", "OUT", "NAME", "SEED", "VM", "KERNEL", "JOURNAL"),
+    *("ROOM", "GROUP", "ADDRESSES"),
 )
 _NOT_WITH_DIR = (
     *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
@@ -69,7 +76,7 @@ _NOT_WITH_DIR = (
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
     "plan": _TRACE,
-    "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME"),
+    "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES"),
     "report": ("RUN", "LOCKS"),
     "movie": ("RUN",),
     "compare": ("RUNS", "OUT"),
@@ -99,11 +106,13 @@ _OLD_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "as": "kyber", "cf
 
 WATCH_SECONDS = 30
 SEED = 1
+ROOM_BYTES = 16 << 30
 _MIN_MEM_BYTES = 16 << 20
 # A Debian kernel, the session and the recorder together leave nothing of less.
 _MIN_MACHINE_BYTES = 256 << 20
 _MAX_MACHINE_CPUS = 64
 _MIN_SIZE_BYTES = 16 << 20
+_MIN_ROOM_BYTES = 1 << 20
 _MAX_NAME_LETTERS = 40
 
 
@@ -148,6 +157,9 @@ class Words:
     machine_mem_bytes: int | None = None
     runs: tuple[str, ...] = ()
     trace: str | None = None
+    room_bytes: int = ROOM_BYTES
+    group: str | None = None
+    addresses: bool = False
     given: Mapping[str, str] = field(default_factory=dict)  # the words as typed, for run.json
 
     def command(self) -> str:
@@ -168,8 +180,8 @@ def parse(env: Mapping[str, str], job: str) -> Words:
     vm, vm_why = choose(env, given) if "VM" in JOB_VARIABLES[job] else (False, "")
     values: dict[str, object] = {"vm": vm, "vm_why": vm_why}
     parsers = _PARSERS | (_OF_MACHINE if vm else {})
-    if GUEST in env:  # the run directory is made already
-        parsers |= {"OUT": _as_is("out")}
+    if GUEST in env:  # the run directory is made already, and handed over by the host
+        parsers |= {"OUT": _as_is("out"), "GROUP": _as_is("group")}
     for name, text in given.items():
         values |= parsers[name](text)
     words = Words(job=job, given=given, **values)  # type: ignore[arg-type]
@@ -424,6 +436,34 @@ def _locks(text: str) -> dict[str, object]:
     return {"locks": text}
 
 
+def _groups() -> set[int]:
+    """Return the groups of who started us, also through sudo."""
+    if os.geteuid() == 0 and "SUDO_UID" in os.environ:
+        with suppress(KeyError, ValueError):
+            user = pwd.getpwuid(int(os.environ["SUDO_UID"]))
+            return set(os.getgrouplist(user.pw_name, user.pw_gid))
+    return {os.getgid(), *os.getgroups()}
+
+
+def _group(text: str) -> dict[str, object]:
+    mine = _groups()
+    try:
+        gid = grp.getgrnam(text).gr_gid
+    except (KeyError, ValueError):
+        known = [entry.gr_name for entry in grp.getgrall() if entry.gr_gid in mine]
+        raise WordError(f"GROUP={text}: there is no such group: {nearest(text, known)}") from None
+    is_root = os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") == "0"
+    if not is_root and gid not in mine:
+        raise WordError(f"GROUP={text}: you are not in this group: name one of yours (see id -Gn)")
+    return {"group": text}
+
+
+def _addresses(text: str) -> dict[str, object]:
+    if text not in ("0", "1"):
+        raise WordError(f"ADDRESSES={text} is neither 1 (tell kernel addresses) nor 0 (do not)")
+    return {"addresses": text == "1"}
+
+
 _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "FS": _fs,
     "WL": _wl,
@@ -452,6 +492,9 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "RUNS": _runs,
     "TRACE": _as_is("trace"),
     "LOCKS": _locks,
+    "ROOM": _size("ROOM", "room_bytes", _MIN_ROOM_BYTES),
+    "GROUP": _group,
+    "ADDRESSES": _addresses,
     "VM": lambda text: {},  # choice.py has read it
     "KERNEL": _as_is("kernel"),
 }

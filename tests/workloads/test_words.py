@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every variable, right and wrong: what is refused, how it is said, and that nothing wrong slips through."""
 
+import grp
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -227,6 +229,51 @@ def test_watch_takes_what_sysfs_names() -> None:
     name = sorted(path.name for path in Path("/sys/class/block").iterdir())[0]
     assert parse("watch", DEV=name).dev == name
     assert parse("watch", DEV=f"/dev/{name}", SECS="2.5").secs == 2.5
+
+
+def test_room_and_addresses() -> None:
+    for job, given in (("trace", TRACE), ("watch", {"DEV": sorted(os.listdir("/sys/class/block"))[0]})):
+        assert (parse(job, **given).room_bytes, parse(job, **given).addresses) == (16 << 30, False)
+        parsed = parse(job, **given, ROOM="1.5G", ADDRESSES="1")
+        assert (parsed.room_bytes, parsed.addresses) == (1536 << 20, True)
+        assert parse(job, **given, ADDRESSES="0").addresses is False
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"ROOM": "much"}, "ROOM=much is not a size: write it like 512M or 10G"),
+        ({"ROOM": "1K"}, "ROOM=1K is too small: at least 1M"),
+        ({"ADDRESSES": "yes"}, "ADDRESSES=yes is neither 1 (tell kernel addresses) nor 0 (do not)"),
+        ({"GROUP": "no-such-group"}, "GROUP=no-such-group: there is no such group"),
+    ],
+)
+def test_wrong_room_addresses_group(given: dict[str, str], says: str) -> None:
+    with pytest.raises(WordError) as raised:
+        parse(**TRACE, **given)
+    assert says in raised.value.message
+
+
+def test_a_group_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root's may be any; a user's, also through sudo, one that the user is in."""
+    groups = {entry.gr_gid: entry.gr_name for entry in grp.getgrall()}
+    user = pwd.getpwnam("nobody")
+    mine, other = groups[user.pw_gid], groups[next(gid for gid in groups if gid not in (0, user.pw_gid))]
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    assert parse(**TRACE).group is None
+    assert parse(**TRACE, GROUP=other).group == other
+    monkeypatch.setenv("SUDO_UID", str(user.pw_uid))
+    assert parse(**TRACE, GROUP=mine).group == mine
+    with pytest.raises(WordError, match=f"GROUP={other}: you are not in this group"):
+        parse(**TRACE, GROUP=other)
+    monkeypatch.delenv("SUDO_UID")
+    monkeypatch.setattr(os, "geteuid", lambda: user.pw_uid)
+    monkeypatch.setattr(os, "getgid", lambda: user.pw_gid)
+    monkeypatch.setattr(os, "getgroups", lambda: [])
+    assert parse(**TRACE, GROUP=mine).group == mine
+    with pytest.raises(WordError, match="you are not in this group: name one of yours"):
+        parse(**TRACE, GROUP=other)
 
 
 def test_every_variable_has_a_parser_and_a_job() -> None:

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Room: recording ends well at a largest size and above a floor of free space; what is there stays whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors import room
+from collectors.room import Room
+from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, tmpfs
+from tests.collectors.recording import (
+    RECORDER,
+    Recording,
+    compile_program,
+    needs_btf,
+    needs_root,
+    read_table,
+    recording,
+)
+from tests.collectors.test_block_faults import load
+
+RECORD_BYTES = 112
+
+
+def of_recorder(run: Recording) -> dict[str, Any]:
+    """What it says of its room."""
+    losses = json.loads((run.out / "losses.json").read_text())
+    assert losses["complete"]
+    said: dict[str, Any] = losses["recorder"]["room"]
+    return said
+
+
+@contextmanager
+def least_free(folder: Path) -> Iterator[list[int]]:
+    """The least free space that the folder's file system had in the block, looked at all the time."""
+    least = [os.statvfs(folder).f_bavail]
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.001):
+            least[0] = min(least[0], os.statvfs(folder).f_bavail)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield least
+    finally:
+        over.set()
+        thread.join()
+        space = os.statvfs(folder)
+        least[0] = min(least[0], space.f_bavail) * space.f_frsize
+
+
+def storm(disk: LoopDisk, reads: int) -> None:
+    """Direct reads of a sector, as many as can be."""
+    load(disk, "--rw=randread", "--bs=512", f"--number_ios={reads}", "--ioengine=libaio", "--iodepth=32")
+
+
+@needs_root
+@needs_btf
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_floor_of_free_space_is_left(tmp_path: Path, size: int) -> None:
+    reads = (size << 20) // RECORD_BYTES * 3 // 2
+    with (
+        loop_disk(tmp_path / "image", 64 * MIB) as disk,
+        tmpfs(tmp_path / "small", f"{size}M") as small,
+        least_free(small) as least,
+    ):
+        with recording(small / "out", "--collect", "block,calls,counters", "--disk", disk.name) as run:
+            before = disk.idle_stat()
+            storm(disk, reads)
+            after = disk.idle_stat()
+        said = of_recorder(run)
+        rows = run.table("block")
+        state = run.source("block")
+        calls = run.source("calls")
+        assert run.table("call").size
+    assert said["met"] == "floor"
+    assert said["met_ns"] > 0
+    assert said["floor_bytes"] == (size << 20) // 20
+    assert least[0] >= said["floor_bytes"]
+    # Most of what was there to be had is used.
+    assert len(rows) * RECORD_BYTES > (size << 20) * 3 // 4
+    assert state["recorded"] == len(rows)
+    assert state["seen"] == after["read_requests"] - before["read_requests"]
+    assert state["lost"]["no room"] == state["seen"] - state["recorded"] > 0
+    assert (
+        calls["seen"] == calls["recorded"] + sum(calls["lost"].values()) + calls["notes"]["open at the end"]
+    )
+    assert room.met_by_recorder({"recorder": {"room": said}}) is not None
+
+
+@needs_root
+@needs_btf
+def test_a_largest_size(tmp_path: Path) -> None:
+    """Every source goes on counting, and says in events what it could not write."""
+    program = compile_program("pipe_storm", tmp_path)
+    with loop_disk(tmp_path / "image", 64 * MIB) as disk:
+        words = ("--room-bytes", "300000", "--disk", disk.name, "--bin-ms", "50")
+        with recording(tmp_path / "out", *words) as run:
+            storm(disk, 20_000)
+            subprocess.run([program, "2", "2", "2"], check=True, capture_output=True)
+    said = of_recorder(run)
+    assert said["met"] == "size"
+    assert said["most_bytes"] == 300_000
+    assert said["taken_bytes"] <= 300_000
+    written = sum(path.stat().st_size for path in run.out.iterdir() if path.name != "losses.json")
+    assert written <= 300_000
+    assert room.met_by_recorder({"recorder": {"room": said}}) == "the run has reached ROOM=293K"
+    for name, table, events in (
+        ("block", "block", ""),
+        ("calls", "call", "count"),
+        ("locks", "lock_wait", "count"),
+    ):
+        state = run.source(name)
+        rows = run.table(table)
+        assert state["recorded"] == (int(rows[events].sum()) if events else len(rows))
+        assert state["lost"]["no room"] > 0
+        if name != "locks":
+            open_still = state["notes"].get("open at the end", 0)
+            assert state["seen"] == state["recorded"] + sum(state["lost"].values()) + open_still
+    assert run.lines("stack")  # whole lines, all of them
+    locks = run.source("locks")
+    ended = locks["notes"]["contention_end events"] - locks["notes"]["open at the start (or begin not seen)"]
+    missed = sum(locks["lost"].get(name, 0) for name in ("map full", "map busy", "recorder late", "no room"))
+    assert locks["recorded"] + missed == ended
+    # What a row names has its line: lines are written as long as rows are.
+    assert set(run.table("lock_wait")["lock_id"].tolist()) <= {lock["lock_id"] for lock in run.lines("lock")}
+
+
+@needs_root
+@needs_btf
+def test_without_room_from_the_start_it_only_counts(tmp_path: Path) -> None:
+    with (
+        loop_disk(tmp_path / "image", 64 * MIB) as disk,
+        tmpfs(tmp_path / "small", "2M") as small,
+        recording(
+            small / "out", "--collect", "block", "--disk", disk.name, "--floor-bytes", str(2 << 20)
+        ) as run,
+    ):
+        storm(disk, 1000)
+        run.stop()
+        assert of_recorder(run)["met"] == "floor"
+        assert read_table(run.out / "block.rec")[1].size == 0
+        assert run.source("block")["lost"]["no room"] == run.source("block")["seen"] >= 1000
+
+
+@needs_root
+@needs_btf
+def test_there_is_room_mostly(tmp_path: Path) -> None:
+    with recording(tmp_path / "out", "--collect", "counters") as run:
+        pass
+    said = of_recorder(run)
+    assert (said["met"], said["met_ns"], said["most_bytes"]) == (None, 0, 16 << 30)
+    assert 0 < said["floor_bytes"] <= 1 << 30
+    assert room.met_by_recorder({"recorder": {"room": said}}) is None
+
+
+@needs_root
+@needs_btf
+def test_its_files_are_new_and_nobody_elses(tmp_path: Path) -> None:
+    """Whoever may write the directory can't make it write elsewhere; it knows it by its descriptor."""
+    aim = tmp_path / "aim"
+    aim.write_text("not to be touched")
+    out = tmp_path / "run/recorder"
+    out.mkdir(parents=True)
+    names = ("counter.rec", "stack.jsonl", "lock.jsonl", "losses.json", ".losses.json.new")
+    for name in names:
+        (out / name).symlink_to(aim)
+    fd = os.open(tmp_path / "run", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with recording(Path(f"/proc/{os.getpid()}/fd/{fd}/recorder"), "--collect", "counters,locks") as run:
+            (tmp_path / "run").rename(tmp_path / "moved")
+        assert run.source("counters")["recorded"] > 0
+    finally:
+        os.close(fd)
+    assert aim.read_text() == "not to be touched"
+    made = list((tmp_path / "moved/recorder").iterdir())
+    assert {"counter.rec", "lock.jsonl", "losses.json", "stack.jsonl", "lock_wait.rec"} <= {
+        p.name for p in made
+    }
+    for path in made:
+        assert path.is_file() and not path.is_symlink()
+        assert path.stat().st_mode & 0o7777 == 0o600
+
+
+@pytest.mark.parametrize("words", [("--room-bytes", "0"), ("--room-bytes", "-1"), ("--floor-bytes", "1G")])
+def test_wrong_words(tmp_path: Path, words: tuple[str, str]) -> None:
+    done = subprocess.run(
+        [RECORDER, "--out", tmp_path, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"recorder: {words[1]}: not a size; give a number of bytes\n"
+
+
+class TestRoom:
+    """Of the session."""
+
+    def test_size(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(room, "_LOOK_SECONDS", 0)
+        big = tmp_path / "big"
+        big.write_bytes(b"x" * (2 << 20))
+        folder = tmp_path / "run"
+        (folder / "raw").mkdir(parents=True)
+        (folder / "raw/link").symlink_to(big)
+        (folder / "loop").symlink_to(folder)
+        os.mkfifo(folder / "fifo")
+        there = Room(folder, most_bytes=1 << 20, floor_bytes=0)
+        assert there.met() is None
+        (folder / "one").write_bytes(b"x" * (1 << 19))
+        assert there.met() is None
+        (folder / "raw/two").write_bytes(b"x" * (1 << 19))
+        assert there.met() == "the run has reached ROOM=1M"
+        (folder / "one").unlink()
+        assert there.met() == "the run has reached ROOM=1M"  # it has ended
+        there.close()
+
+    def test_floor(self, tmp_path: Path) -> None:
+        fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+        space = os.fstatvfs(fd)
+        assert room.floor_bytes_of(fd) == min(1 << 30, space.f_blocks * space.f_frsize // 20)
+        there = Room(fd, floor_bytes=1 << 60)
+        said = there.met()
+        there.close()
+        os.close(fd)
+        assert said is not None
+        assert said.startswith("its file system has only ")
+        assert said.endswith(" left, of which 1048576T are kept free")
+
+    def test_it_looks_once_a_second(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = [100.0]
+        monkeypatch.setattr("collectors.room.time.monotonic", lambda: now[0])
+        there = Room(tmp_path, most_bytes=1, floor_bytes=0)
+        assert there.met() is None
+        (tmp_path / "one").write_bytes(b"x")
+        now[0] += 0.9
+        assert there.met() is None
+        now[0] += 0.2
+        assert there.met() is not None
+        there.close()
+
+
+def test_what_the_recorder_did_not_say() -> None:
+    for losses in (
+        {},
+        {"recorder": None},
+        {"recorder": {"room": 7}},
+        {"recorder": {"room": {"met": "size"}}},
+    ):
+        assert room.met_by_recorder(losses) is None
