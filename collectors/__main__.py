@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from collectors import interrupts
+from collectors.privilege import settle_as_root
 from collectors.terminal import tell
 from workloads import words as words_module
 from workloads.errors import UserError
@@ -20,6 +21,7 @@ def main(job: str) -> int:
     """Run one job; every error the user can do something about ends as one line and an exit code."""
     interrupts.catch()
     try:
+        settle_as_root()
         words = words_module.parse(os.environ, job)
         if job == "plan":
             from workloads.machines import kernels

@@ -4,6 +4,7 @@
 import functools
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,10 @@ from workloads.errors import MachineError
 from workloads.machines.choice import GUEST
 
 _HANDED = "SEEKMETER_ENVIRONMENT"
+_PATH = "SEEKMETER_ROOT_PATH"
+_WORD = re.compile(rb"SEEKMETER_[A-Z_]+")
+_UID_MOST = 2**32 - 2  # the next one means "as it is" to setuid(2)
+ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 WHY = {"trace": "formatting, mounting and tracing", "watch": "tracing"}
 TREE = Path(__file__).resolve().parent.parent
 
@@ -29,20 +34,34 @@ class Owner:
 
 
 def owner() -> Owner:
-    """Return the user behind sudo, or ourselves; in a virtual machine, who started it on the host."""
+    """Return the user behind sudo, or ourselves; in a virtual machine, who started it on the host.
+
+    Raises MachineError for a user behind sudo whom the system does not know: which groups theirs are is not
+    known either, and a guess would run their command as group root.
+    """
     if GUEST in os.environ:
-        uid = Path(os.environ[GUEST]).stat().st_uid
+        there = Path(os.environ[GUEST]).stat()
+        uid, gid = there.st_uid, there.st_gid  # the machine need not know the host's users
     else:
-        uid = _own_uid()
+        uid, gid = _own_uid(), os.getgid()
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
-        return Owner(uid, os.getgid(), str(uid), "/")
+        if GUEST not in os.environ and uid != os.getuid():
+            raise MachineError(
+                f"SUDO_UID={uid}: this system knows no such user: run this as one that it knows, or as root"
+            ) from None
+        return Owner(uid, gid, str(uid), "/")
     return Owner(uid, entry.pw_gid, entry.pw_name, entry.pw_dir)
 
 
 def _own_uid() -> int:
-    return int(os.environ["SUDO_UID"]) if os.geteuid() == 0 and "SUDO_UID" in os.environ else os.getuid()
+    if os.geteuid() != 0 or "SUDO_UID" not in os.environ:
+        return os.getuid()
+    text = os.environ["SUDO_UID"]
+    if not re.fullmatch(r"\d{1,10}", text, re.ASCII) or int(text) > _UID_MOST:
+        raise MachineError(f"SUDO_UID={text} is no user's number: start this by sudo, or as root")
+    return int(text)
 
 
 @functools.cache
@@ -54,6 +73,35 @@ def caller_environment() -> dict[bytes, bytes]:
     return {name: value for name, _, value in pairs if name}
 
 
+def settle_as_root() -> None:
+    """As root: take over the words that were handed through sudo, and find programs where only root puts any.
+
+    The caller's own PATH is kept for the caller's command. Without sudo, root may name another in
+    SEEKMETER_ROOT_PATH, where programs lie elsewhere.
+    """
+    if os.geteuid() != 0:
+        return
+    theirs = caller_environment()
+    if _HANDED in os.environ:
+        for name, text in theirs.items():
+            if _WORD.fullmatch(name) and name != os.fsencode(_PATH):
+                os.environb[name] = text
+    by_sudo = "SUDO_UID" in os.environ
+    os.environ["PATH"] = ROOT_PATH if by_sudo else os.environ.get(_PATH) or ROOT_PATH
+
+
+def enter_as(user: Owner, directory: Path) -> None:
+    """Become this user for good, and go into a directory with that user's rights. For a new process.
+
+    The user's command may use sudo or ping: no_new_privs is left as it is.
+    """
+    if user.uid != os.geteuid():
+        os.initgroups(user.name, user.gid)
+        os.setgid(user.gid)
+        os.setuid(user.uid)
+    os.chdir(directory)
+
+
 def _or_in_a_machine(job: str) -> str:
     return (
         ", or with VM=1 in a virtual machine" if job == "trace" and "SEEKMETER_DIR" not in os.environ else ""
@@ -62,7 +110,7 @@ def _or_in_a_machine(job: str) -> str:
 
 def _sudo(job: str) -> str:
     """Return the sudo that lets this user become root; it may ask for the password. Raises MachineError."""
-    sudo = shutil.which("sudo")
+    sudo = shutil.which("sudo", path=ROOT_PATH)
     if sudo is None:
         raise MachineError(
             f"{job}: {WHY[job]} needs root, and sudo is not installed: run it as root{_or_in_a_machine(job)}"
@@ -83,7 +131,7 @@ def check_root(job: str) -> None:
     """
     if os.geteuid() == 0 or job not in WHY:
         return
-    sudo = shutil.which("sudo")
+    sudo = shutil.which("sudo", path=ROOT_PATH)
     if sudo is not None:
         asked = subprocess.run([sudo, "-n", "--", "true"], check=False, stderr=subprocess.DEVNULL)
         if asked.returncode == 0:
@@ -95,31 +143,20 @@ def check_root(job: str) -> None:
 def become_root(job: str) -> None:
     """Return if we are root; else start the job again through sudo, which does not return.
 
-    Our own variables are handed over one by one, as sudo clears the environment; all of it, which is for the
-    user's own command, in a nameless file that is the standard input. Raises MachineError where there is no
-    sudo, or it does not let this user become root.
+    sudo clears the environment, and its command line is in its log and in everybody's ps: the environment,
+    with the words in it, is handed over in a nameless file that is the standard input. Raises MachineError
+    where there is no sudo, or it does not let this user become root.
     """
     if os.geteuid() == 0:
         return
-    if shutil.which("sudo") is not None:
+    if shutil.which("sudo", path=ROOT_PATH) is not None:
         print(f"seekmeter: {WHY[job]} needs root: going on through sudo", file=sys.stderr, flush=True)
     sudo = _sudo(job)
-    ours = [f"{name}={text}" for name, text in os.environ.items() if name.startswith("SEEKMETER_")]
-    ours.append(f"PATH={os.environ.get('PATH', os.defpath)}")
     file = os.memfd_create("environment")
     os.write(file, b"\0".join(b"%b=%b" % pair for pair in os.environb.items()))
     os.lseek(file, 0, os.SEEK_SET)
     os.dup2(file, 0)
-    ours.append(f"{_HANDED}=standard input")
-    # -- ends sudo's own options; env(1) sets the variables whatever sudo's policy on the environment is.
+    # -- ends sudo's own options; env(1) sets the variable whatever sudo's policy on the environment is.
     # -B: root's compiled files would lie in the user's tree.
-    os.execv(sudo, [sudo, "--", "/usr/bin/env", *ours, sys.executable, "-B", "-m", "collectors", job])
-
-
-def enter_as(user: Owner, directory: Path) -> None:
-    """Temporary."""
-    if user.uid != os.geteuid():
-        os.initgroups(user.name, user.gid)
-        os.setgid(user.gid)
-        os.setuid(user.uid)
-    os.chdir(directory)
+    handed = ["/usr/bin/env", f"{_HANDED}=standard input"]
+    os.execv(sudo, [sudo, "--", *handed, sys.executable, "-B", "-m", "collectors", job])

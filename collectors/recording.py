@@ -17,6 +17,7 @@ from collectors.blktrace import Blktrace
 from collectors.perf import Perf
 from collectors.privilege import owner
 from collectors.recorder import Recorder
+from collectors.room import Room, met_by_recorder
 from collectors.rundir import RunDirectory
 from collectors.terminal import tell
 from workloads.errors import RunError, UserError
@@ -47,6 +48,8 @@ class Session:
         self._perf_lost = False
         self._blktrace_lost = False
         self._recorder_lost = False
+        self._room: Room | None = None
+        self._out_of_room = False
         try:
             # Opened once: the last lines are written when the directory is its owner's.
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -110,6 +113,7 @@ class Session:
         memory_cgroup: see Recorder.
         """
         sources: dict[str, dict[str, str]] = {}
+        self._room = Room(self.run.place, words.room_bytes)
         if words.beside:
             names = " ".join(one.label for one in words.beside)
             with self.step("with", f"{names}: compiling and attaching", "with_s"):
@@ -139,6 +143,8 @@ class Session:
                     path,
                     (place, owner().uid),
                     memory_cgroup,
+                    room_bytes=words.room_bytes,
+                    addresses=words.addresses,
                 )
                 self.borders = place if self.recorder.records else None
                 janitor.add_process(self.recorder.pid)
@@ -172,9 +178,26 @@ class Session:
         with interrupts.held():
             return self._recording()
 
+    def _end_for_room(self) -> None:
+        """End what would fill the disk. The recorder asks for itself, and goes on counting."""
+        why = self._room.met() if self._room is not None else None
+        if why is None or self._out_of_room:
+            return
+        self._out_of_room = True
+        self.warn(f"nothing more is kept of the recording from here on, as {why}")
+        if self._perf is not None:
+            self._perf.end_sampling()
+        if self._blktrace is not None:
+            self._stop_blktrace(self._blktrace)
+        if self._beside is not None:
+            self._beside.ask_to_end()
+
     def _recording(self) -> bool:
         if self._beside is not None:
             self._beside.look()
+        self._end_for_room()
+        if self._out_of_room:
+            return True
         if self._blktrace is not None and not self._blktrace_lost and not self._blktrace.alive():
             self._blktrace_lost = True
             self.warn("blktrace ended early; its files end there")
@@ -208,7 +231,7 @@ class Session:
                         self.warn(error.message)
                 if self.recorder.records:
                     end_ns = self.recorder.end_ns  # taking in the rest is no part of the recorded time
-            if self._blktrace is not None:
+            if self._blktrace is not None and not self._out_of_room:
                 self._stop_blktrace(self._blktrace)
             self.run.facts["clock"]["record_end_ns"] = time.monotonic_ns() if end_ns is None else end_ns
             if self._perf is not None:
@@ -239,13 +262,18 @@ class Session:
         """Put what was lost into the run directory, and say it."""
         more: dict[str, dict[str, Any]] = {}
         if self._blktrace is not None:
-            more["blktrace"] = {**self._blktrace.losses(), "ended_early": self._blktrace_lost}
+            early = self._blktrace_lost or self._out_of_room
+            more["blktrace"] = {**self._blktrace.losses(), "ended_early": early}
         if self._perf is not None:
-            more["perf"] = {**self._perf.losses(), "ended_early": self._perf_lost}
+            early = self._perf_lost or self._out_of_room
+            more["perf"] = {**self._perf.losses(), "ended_early": early}
         more |= self._beside.losses() if self._beside is not None else {}
         losses = self.run.keep_losses(
             self.recorder.sources if self.recorder is not None else None, not self._recorder_lost, more
         )
+        full = met_by_recorder(losses)
+        if full is not None and not self._out_of_room:
+            self.warn(f"not all of the recording is kept, as {full}")
         cut = not losses["complete"]
         for name, source in losses["collectors"].items():
             for reason, count in source.get("lost", {}).items():
@@ -275,8 +303,8 @@ class Session:
 
 def new_run(name: str, words: Words) -> RunDirectory:
     """Make the run directory of these words. Raises WordError, MachineError."""
-    group = getattr(words, "group", None)
-    return RunDirectory(name, words.out, owner(), None if group is None else grp.getgrnam(group).gr_gid)
+    group = None if words.group is None else grp.getgrnam(words.group).gr_gid
+    return RunDirectory(name, words.out, owner(), group)
 
 
 def sweep(state: Path = STATE) -> None:

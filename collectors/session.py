@@ -346,6 +346,8 @@ def _run_workload(
         said.take()
         progress(seconds)
         session.recording()
+        if output.stat().st_size > plan.words.room_bytes:
+            raise RunError("the workload printed more than ROOM= allows, and was ended: let it print less")
         server.serve()
 
     output = run.raw / "workload.out"

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One user gets through the session's directory to the mount point, another does not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from workloads import entrance
+
+pytestmark = pytest.mark.root
+USER, OTHER = 61001, 61002
+
+
+@pytest.fixture
+def session() -> Iterator[Path]:
+    """A directory as the janitor makes it, in the place where it makes it."""
+    place = Path(f"/run/seekmeter-test-{os.getpid()}")
+    (place / "session/mnt").mkdir(parents=True)
+    place.chmod(0o700)
+    (place / "session").chmod(0o700)
+    (place / "session/mnt").chmod(0o755)
+    yield place / "session"
+    (place / "session/mnt").rmdir()
+    (place / "session").rmdir()
+    place.rmdir()
+
+
+def enters(directory: Path, uid: int, gid: int) -> bool:
+    """Whether a user can sit down in it."""
+    words = [
+        "setpriv",
+        f"--reuid={uid}",
+        f"--regid={gid}",
+        "--clear-groups",
+        "sh",
+        "-c",
+        'cd "$0"',
+        directory,
+    ]
+    return subprocess.run(words, check=False, capture_output=True).returncode == 0
+
+
+def test_the_user_alone_gets_in(session: Path) -> None:
+    entrance.let_in(session, USER, USER)
+    assert enters(session / "mnt", USER, USER)
+    assert not enters(session / "mnt", OTHER, OTHER)
+    assert not enters(session / "mnt", OTHER, USER)  # nor one of the same group
+    assert session.stat().st_uid == 0
+
+
+def test_without_access_control_lists_the_group_gets_in(
+    session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "setxattr", refuse)
+    entrance.let_in(session, USER, USER)
+    assert enters(session / "mnt", USER, USER)
+    assert not enters(session / "mnt", OTHER, OTHER)
+    assert stat.S_IMODE(session.stat().st_mode) == 0o710
+
+
+def test_root_lets_in_nobody(session: Path) -> None:
+    entrance.let_in(session, 0, 0)
+    assert not enters(session / "mnt", USER, USER)
