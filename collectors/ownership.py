@@ -44,26 +44,6 @@ def as_ids(uid: int, gid: int, groups: Sequence[int] = ()) -> Iterator[None]:
         os.setgroups(own_groups)
 
 
-def is_roots_place(directory: Path) -> bool:
-    """Return whether nobody but root can change what this name leads to, or make names in it.
-
-    directory: absolute. Every component is root's and writable by nobody else. Above it a sticky directory
-    (/tmp) will do: what lies in one can be renamed by its owner only.
-    """
-    real = Path(os.path.realpath(directory))
-    for component in (real, *real.parents):
-        try:
-            status = os.lstat(component)
-        except OSError:
-            return False
-        open_to_others = bool(status.st_mode & 0o022)
-        if component != real and status.st_mode & stat.S_ISVTX:
-            open_to_others = False
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or open_to_others:
-            return False
-    return True
-
-
 def make_private(parent: int, name: str, uid: int, gid: int) -> int:
     """Make a directory 0700 with the rights of uid, and take it over. Returns its descriptor.
 

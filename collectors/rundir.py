@@ -15,6 +15,7 @@ from typing import Any
 
 from collectors import blktrace, ownership
 from collectors.privilege import TREE, Owner
+from workloads import private
 from workloads.errors import MachineError, WordError
 
 SCHEMA = 1
@@ -143,7 +144,7 @@ class RunDirectory:
             if as_whom == user.uid:
                 self._directory = ownership.open_directory(path)
         if as_whom != user.uid:
-            if not ownership.is_roots_place(path.parent):
+            if not private.is_private_place(path.parent):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
             path.mkdir(mode=0o700)
             self._directory = ownership.open_directory(path)
@@ -441,17 +442,7 @@ def _is_safe_for_root(parent: Path) -> bool:
     """Return whether root's own runs can lie there: also in the tree itself, whose programs root runs."""
     if parent == TREE / "runs" or not parent.is_dir():  # the latter is no place, which mkdir says better
         return True
-    return ownership.is_roots_place(parent) or _is_sticky(parent)
-
-
-def _is_sticky(directory: Path) -> bool:
-    """Return whether it is a place like /tmp: whoever can make names there cannot rename others'."""
-    try:
-        status = os.lstat(os.path.realpath(directory))
-    except OSError:
-        return False
-    above = Path(os.path.realpath(directory)).parent
-    return status.st_uid == 0 and bool(status.st_mode & stat.S_ISVTX) and ownership.is_roots_place(above)
+    return private.is_private_place(parent) or private.is_sticky_place(parent)
 
 
 def _cannot(error: OSError) -> MachineError:

@@ -35,7 +35,7 @@ from collectors.rundir import RunDirectory
 from collectors.said import FIGURES, PHASES, PHASES_BEGUN, Said
 from workloads import entrance, filesystems, mounts
 from workloads.cgroups import WorkloadCgroup
-from workloads.disks import Disk, open_disk, queue
+from workloads.disks import Disk, open_disk, queue, writers
 from workloads.errors import MachineError, RunError, UserError
 from workloads.filesystems import geometry as journals
 from workloads.janitor import Janitor
@@ -194,6 +194,11 @@ def _open_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack)
     with session.step("disk", _said(plan), "disk_s"):
         disk = stack.enter_context(open_disk(plan, janitor))
     run.add(device=_facts(disk))
+    for one in disk.all:
+        if one.target is not None and (who := writers.of(one.path)):
+            session.warn(
+                f"{one.path} can be written by {who} while it is mounted: what is on it may be theirs"
+            )
     if disk.more:
         run.add(more_devices=[_facts(one) for one in disk.more])
     if disk.journal is not None:

@@ -114,7 +114,9 @@ class Plan:
         if devices.more:
             for disk in (devices.main, *devices.more):
                 all_options += [_fill(word, {"{disk}": disk}) for word in self.filesystem.several]
-        words = ["-o", ",".join(all_options)] if all_options else []
+        # Last, as the last word counts. Who can write the disk below a mounted file system could else make
+        # a set-user-id file of root's, or a device node.
+        words = ["-o", ",".join([*all_options, "nosuid", "nodev"])]
         return ["mount", "-t", self.filesystem.kernel_type, *words, self.mount_source(devices), mountpoint]
 
     def fsck_command(self, devices: Devices) -> list[str]:

@@ -320,6 +320,10 @@ def _mount(text: str) -> dict[str, object]:
         if word != "-o":
             options += [option for option in word.split(",") if option]
     filesystems.refuse_other_devices("MOUNT", options)
+    for option in set(options) & {"suid", "dev"}:
+        raise WordError(
+            f"MOUNT={text}: {option} cannot be had, what is under test is mounted nosuid,nodev: leave it out"
+        )
     return {"mount": tuple(options)}
 
 

@@ -307,18 +307,6 @@ def test_a_run_is_written_as_its_owner_once_it_is_theirs(home: Path, secret: Pat
     assert (run.path / "run.json").stat().st_uid == USER.pw_uid
 
 
-def test_places_where_only_root_can_change_a_name(tmp_path: Path, home: Path) -> None:
-    assert ownership.is_roots_place(Path("/"))
-    assert ownership.is_roots_place(tmp_path)
-    assert not ownership.is_roots_place(home)
-    assert not ownership.is_roots_place(Path("/tmp"))  # anybody can make a name there
-    assert not ownership.is_roots_place(tmp_path / "not there")
-    (home / "below").mkdir()
-    assert not ownership.is_roots_place(home / "below")
-    (tmp_path / "link").symlink_to(home)
-    assert not ownership.is_roots_place(tmp_path / "link")
-
-
 def test_as_the_user_root_has_the_users_rights_and_then_its_own_again(tmp_path: Path, secret: Path) -> None:
     before = (os.getresuid(), os.getresgid(), os.getgroups())
     with ownership.as_user(ME):

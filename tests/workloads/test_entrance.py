@@ -34,17 +34,8 @@ def session() -> Iterator[Path]:
 
 def enters(directory: Path, uid: int, gid: int) -> bool:
     """Whether a user can sit down in it."""
-    words = [
-        "setpriv",
-        f"--reuid={uid}",
-        f"--regid={gid}",
-        "--clear-groups",
-        "sh",
-        "-c",
-        'cd "$0"',
-        directory,
-    ]
-    return subprocess.run(words, check=False, capture_output=True).returncode == 0
+    words = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "sh", "-c", 'cd "$0"']
+    return subprocess.run([*words, str(directory)], check=False, capture_output=True).returncode == 0
 
 
 def test_the_user_alone_gets_in(session: Path) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The disks of a run: DISK= (one or several) and JOURNAL=, each a file, ram, or a real device.
 
-file: a loop device with direct I/O on a sparse file in $SEEKMETER_SCRATCH (default /var/tmp/seekmeter);
-inside a virtual machine a virtio disk that the host attached.
+file: a loop device with direct I/O on a sparse file in $SEEKMETER_SCRATCH (default
+/var/lib/seekmeter/scratch); inside a virtual machine a virtio disk that the host attached.
 ram: a loop device on a tmpfs of its own, mounted for this run.
 A real device must pass every rule of safety.py.
 """

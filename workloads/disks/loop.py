@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Disks made for one run: a new loop device on a sparse file, or on a tmpfs of its own.
 
-The file is unlinked as soon as it is attached, so that no crash can leave it behind.
+The file is made where only root can change a name, is attached by the descriptor that made it, and is
+unlinked as soon as it is attached, so that no crash can leave it behind.
 """
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads import loopdev
+from workloads import loopdev, private
 from workloads.errors import MachineError, RunError
 
 if TYPE_CHECKING:
     from workloads.janitor import Janitor
 
-DEFAULT_SCRATCH = "/var/tmp/seekmeter"
+DEFAULT_SCRATCH = private.HOME / "scratch"
 
 
 def scratch_directory() -> Path:
@@ -30,23 +31,9 @@ def open_loop(
     undo: gets the janitor's numbers of what is to be undone when it is closed. Raises MachineError, RunError.
     """
     ram = kind == "ram"
-    place = _ram_directory(name, size_bytes, janitor, undo) if ram else private_scratch()
-    path = Path(os.path.realpath(place)) / f"{janitor.name}-{name}.img"
-    file_number = janitor.add_file(path)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.ftruncate(file, size_bytes)
-        number, loop_number = new_loop(path, janitor)
-        undo.append(loop_number)
-        try:
-            direct = loopdev.attach(number, file, direct=True)
-        except OSError as error:
-            raise MachineError(
-                f"/dev/loop{number} cannot be set up on {path}: {(error.strerror or '').lower()}"
-            ) from None
-    finally:
-        os.close(file)
-        janitor.undo_one(file_number)  # unlinked; the loop device keeps the file itself as long as it lives
+    place = _ram_directory(name, size_bytes, janitor, undo) if ram else private_scratch(janitor)
+    number, loop_number, direct = new_loop_on_file(place, name, size_bytes, janitor, direct=True)
+    undo.append(loop_number)
     if not direct and not ram:
         raise MachineError(
             f"{place} does not allow direct I/O, which the disk needs: name a directory on ext4 or xfs "
@@ -54,6 +41,37 @@ def open_loop(
         )
     facts = {"name": f"loop{number}", "kind": kind, "size_bytes": size_bytes, "direct_io": direct}
     return f"/dev/loop{number}", facts
+
+
+def new_loop_on_file(
+    place: Path, name: str, size_bytes: int, janitor: "Janitor", direct: bool
+) -> tuple[int, int, bool]:
+    """Make a loop device on a new, sparse file in a private directory.
+
+    Returns its number, the janitor's number for undoing it, and whether direct I/O is really on. Raises
+    MachineError.
+    """
+    path = place / f"{janitor.name}-{name}.img"
+    file_number = janitor.add_file(path)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        janitor.forget(file_number)
+        raise MachineError(
+            f"{path} cannot be made: {(error.strerror or '').lower()}; set SEEKMETER_SCRATCH"
+        ) from None
+    try:
+        os.ftruncate(file, size_bytes)
+        number, loop_number = new_loop(path, janitor)
+        try:
+            return number, loop_number, loopdev.attach(number, file, direct)
+        except OSError as error:
+            raise MachineError(
+                f"/dev/loop{number} cannot be set up on {path}: {(error.strerror or '').lower()}"
+            ) from None
+    finally:
+        os.close(file)
+        janitor.undo_one(file_number)  # unlinked; the loop device keeps the file itself as long as it lives
 
 
 def new_loop(backing: Path, janitor: "Janitor") -> tuple[int, int]:
@@ -67,21 +85,21 @@ def new_loop(backing: Path, janitor: "Janitor") -> tuple[int, int]:
         number += 1
 
 
-def private_scratch() -> Path:
-    """Return the scratch directory, made if need be, and safe for root to make files in."""
+def private_scratch(janitor: "Janitor") -> Path:
+    """Return a directory for this session's files in the scratch directory, made if need be.
+
+    Nobody but root can change a name in it. Raises MachineError.
+    """
     place = scratch_directory()
     try:
+        if place == DEFAULT_SCRATCH:
+            return private.home(place.name)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = place.lstat()
+        return private.make_in(place, janitor)
     except OSError as error:
         raise MachineError(
             f"{place} cannot be made: {(error.strerror or '').lower()}; set SEEKMETER_SCRATCH"
         ) from None
-    if str(place) == DEFAULT_SCRATCH and (
-        place.is_symlink() or status.st_uid != os.geteuid() or status.st_mode & 0o022
-    ):
-        raise MachineError(f"{place} can be written by others: remove it, it is made anew")
-    return place
 
 
 def _ram_directory(name: str, size_bytes: int, janitor: "Janitor", undo: list[int]) -> Path:
@@ -92,7 +110,7 @@ def _ram_directory(name: str, size_bytes: int, janitor: "Janitor", undo: list[in
     source = f"{janitor.name}-{name}"
     undo.append(janitor.add_mount(place, source))
     # The few pages more are tmpfs's own.
-    options = f"size={size_bytes + (1 << 20)},mode=700"
+    options = f"size={size_bytes + (1 << 20)},mode=700,nosuid,nodev,noexec"
     result = run_command(["mount", "-t", "tmpfs", "-o", options, source, str(place)])
     if result.returncode != 0:
         raise RunError(f"a tmpfs cannot be mounted on {place}: {last_words(result)}")

@@ -115,7 +115,11 @@ def mount(plan: "Plan", disk: "Disk", mountpoint: Path, janitor: "Janitor") -> s
     result = run_command(plan.mount_command(disk.devices, str(mountpoint)))
     if result.returncode != 0:
         raise RunError(f"{source} cannot be mounted on {mountpoint}: {last_words(result)}")
-    return proc_mounts_line(mountpoint)
+    line = proc_mounts_line(mountpoint)
+    missing = {"nosuid", "nodev"} - set(line.split(" ")[3].split(","))
+    if missing:
+        raise RunError(f"{source} is mounted without {', '.join(sorted(missing))}: {line}")
+    return line
 
 
 def unmount(mountpoint: Path, janitor: "Janitor") -> None:

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads import loopdev
 from workloads.disks import Devices, virtual
-from workloads.disks.loop import new_loop, private_scratch
+from workloads.disks.loop import new_loop_on_file, private_scratch
 from workloads.errors import WordError
 from workloads.filesystems.programs import last_words, run_command
 from workloads.janitor import Janitor
@@ -103,16 +102,8 @@ def _devices(plan: "Plan", janitor: Janitor) -> Devices:
 
 
 def _scratch_loop(serial: str, size_bytes: int, janitor: Janitor) -> str:
-    place = private_scratch()
-    image = Path(os.path.realpath(place)) / f"{janitor.name}-trial-{serial}.img"
-    janitor.add_file(image)
-    _make_image(image, size_bytes)
-    number, _ = new_loop(image, janitor)
-    file = os.open(image, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        loopdev.attach(number, file, direct=False)
-    finally:
-        os.close(file)
+    place = private_scratch(janitor)
+    number, _, _ = new_loop_on_file(place, f"trial-{serial}", size_bytes, janitor, direct=False)
     return f"/dev/loop{number}"
 
 

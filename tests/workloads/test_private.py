@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Places where nobody but root can change a name, and scratch files that only root can."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from workloads import loopdev, private
+from workloads.disks import loop
+from workloads.errors import MachineError
+from workloads.janitor import Janitor
+
+pytestmark = pytest.mark.root
+OTHER = 61001
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A directory of somebody else's."""
+    place = tmp_path / "theirs"
+    place.mkdir()
+    os.chown(place, OTHER, OTHER)
+    return place
+
+
+@pytest.fixture
+def janitor(tmp_path: Path) -> Iterator[Janitor]:
+    """A session of its own."""
+    with Janitor(tmp_path / "state") as one:
+        yield one
+
+
+def test_places_where_only_root_can_change_a_name(tmp_path: Path, theirs: Path) -> None:
+    assert private.is_private_place(Path("/"))
+    assert private.is_private_place(tmp_path)
+    assert not private.is_private_place(theirs)
+    assert not private.is_private_place(Path("/tmp"))  # anybody can make a name there
+    assert not private.is_private_place(tmp_path / "not there")
+    (theirs / "below").mkdir()
+    assert not private.is_private_place(theirs / "below")
+    (tmp_path / "link").symlink_to(theirs)
+    assert not private.is_private_place(tmp_path / "link")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert not private.is_private_place(tmp_path / "open")
+    assert private.is_sticky_place(Path("/tmp")) and not private.is_sticky_place(tmp_path / "open")
+
+
+def test_a_scratch_directory_that_others_can_change_is_refused(
+    theirs: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (theirs / "below").mkdir()
+    for place in (theirs, theirs / "below", theirs / "new"):
+        monkeypatch.setenv("SEEKMETER_SCRATCH", str(place))
+        with pytest.raises(MachineError, match="can be written or renamed by others than root"):
+            loop.private_scratch(janitor)
+
+
+def test_in_a_place_like_tmp_a_directory_of_its_own_is_made(
+    janitor: Janitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEEKMETER_SCRATCH", "/tmp")
+    place = loop.private_scratch(janitor)
+    assert place.parent == Path("/tmp") and janitor.name in place.name
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    janitor.undo()
+    assert not place.exists()
+
+
+def test_an_image_is_roots_alone_and_attached_by_the_descriptor_that_made_it(
+    tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever has its name by the time that it is attached."""
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"p" * 4096)
+    seen = []
+
+    def swapping(number: int, file: int, direct: bool) -> bool:
+        path = Path(os.readlink(f"/proc/self/fd/{file}"))
+        seen.append(stat.S_IMODE(os.fstat(file).st_mode))
+        path.unlink()
+        path.symlink_to(precious)
+        return real(number, file, direct)
+
+    real = loopdev.attach
+    monkeypatch.setattr(loopdev, "attach", swapping)
+    number, _, _ = loop.new_loop_on_file(tmp_path, "trial-disk0", 1 << 20, janitor, direct=False)
+    with open(f"/dev/loop{number}", "r+b") as disk:
+        disk.write(b"w" * 4096)
+    assert seen == [0o600]
+    assert precious.read_bytes() == b"p" * 4096
+    assert os.stat(f"/dev/loop{number}").st_rdev and list(tmp_path.glob("*.img")) == []

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who may write a disk: its node, and the file below a loop device."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from workloads.disks import writers
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """A file for a disk."""
+    file = tmp_path / "disk.img"
+    file.write_bytes(bytes(1 << 20))
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture
+def attached(image: Path) -> Iterator[str]:
+    """A loop device on it."""
+    name = subprocess.run(
+        ["losetup", "--find", "--show", image], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    yield name
+    subprocess.run(["losetup", "--detach", name], check=True)
+
+
+def test_the_file_below_a_loop_device_counts(image: Path, attached: str) -> None:
+    assert writers.of(attached) == ""
+    daemon = pwd.getpwnam("daemon")
+    os.chown(image, daemon.pw_uid, daemon.pw_gid)
+    assert writers.of(attached) == f"daemon (its file {image})"
+    os.chown(image, 0, 0)
+    image.chmod(0o666)
+    assert writers.of(attached) == f"everybody (its file {image})"
+    image.chmod(0o600)
+    image.parent.chmod(0o777)
+    assert writers.of(attached) == f"who can write its directories (its file {image})"
+    image.parent.chmod(0o700)
+
+
+def test_the_node_counts(attached: str) -> None:
+    status = os.stat(attached)
+    try:
+        os.chmod(attached, 0o666)
+        assert writers.of(attached) == "everybody (its node)"
+    finally:
+        os.chmod(attached, status.st_mode & 0o7777)
