@@ -274,7 +274,7 @@ def test_a_full_disk_leaves_whole_records_and_lines(tmp_path: Path) -> None:
     program = compile_program("known_calls", tmp_path)
     with file_system(tmp_path / "fs") as (folder, device), file_system(tmp_path / "small") as (small, _):
         subprocess.run(["mount", "-o", "remount,size=192k", small], check=True)
-        words = ["--collect", "locks,calls,counters", "--target-dev", device]
+        words = ["--collect", "locks,calls,counters", "--target-dev", device, "--floor-bytes", "0"]
         with recording(small / "out", *words) as run:
             deadline = time.monotonic() + 60
             while small_space(small) and time.monotonic() < deadline:
