@@ -14,7 +14,7 @@ from analysis.geometry import read_geometry
 from analysis.measures.movie_frames import Frames, Overview, look_over, make_frames
 from analysis.recorded import LONGEST_RUN_NS, recorded_time
 from analysis.reports import about, titles
-from analysis.run import Run, open_run
+from analysis.run import Run, clean, open_run
 from analysis.tables.block_parts import parts
 from analysis.tables.load import load_phases, open_block
 
@@ -100,4 +100,4 @@ def _make(run: Run) -> str:
     )
     page = movie.render(frames, words, zero)
     write_atomic(run.place / FILE, page.encode("utf-8", "backslashreplace"))
-    return f"{run.path / FILE}\n"
+    return f"{clean(run.path / FILE)}\n"

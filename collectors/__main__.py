@@ -15,6 +15,7 @@ from collectors.terminal import tell
 from workloads import words as words_module
 from workloads.errors import UserError
 from workloads.machines.choice import GUEST
+from workloads.visible import visible
 
 
 def main(job: str) -> int:
@@ -28,7 +29,7 @@ def main(job: str) -> int:
             from workloads.plan import make_plan
 
             kernel = kernels.look(words.kernel, lambda text: tell(f"seekmeter: {text}")) if words.vm else None
-            print("\n".join(make_plan(words, kernel=kernel).lines()))
+            print(visible("\n".join(make_plan(words, kernel=kernel).lines())))
             return 0
         return _record(job, words)
     except UserError as error:

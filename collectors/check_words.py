@@ -11,6 +11,7 @@ import os
 import sys
 
 from collectors.privilege import check_root
+from collectors.terminal import tell
 from workloads import plan, words
 from workloads.errors import UserError
 
@@ -26,7 +27,7 @@ def main(job: str) -> int:
         if job == "trace":
             plan.check_room(given)
     except UserError as error:
-        print(f"seekmeter: {error.message}", file=sys.stderr)
+        tell(f"seekmeter: {error.message}")
         return error.exit_code
     return 0
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collectors import bcc, bpftrace, kernel, tracefs
+from collectors.terminal import tell
 from workloads import cgroups, disks, filesystems
 from workloads.disks import virtual as virtual_disks
 from workloads.errors import UserError
@@ -380,7 +381,7 @@ def main() -> int:
 
             return virtual.doctor(words)
     except UserError as error:
-        print(f"seekmeter: {error.message}", file=sys.stderr)
+        tell(f"seekmeter: {error.message}")
         return error.exit_code
     who = "root" if _is_root() else "an ordinary user: what only root may see is marked ?"
     print(f"Linux {kernel.release()} {os.uname().machine}, {os.cpu_count()} CPUs\nasked as {who}")

@@ -18,6 +18,7 @@ from typing import IO
 
 from workloads.errors import RunError
 from workloads.filesystems import find_program
+from workloads.machines.choice import GUEST
 
 # No symbols from the network; nothing in anybody's home or terminal.
 ENVIRONMENT = {
@@ -68,7 +69,7 @@ def convert(data: Path, out: Path, period_ns: int, workload: int | None) -> Coun
     program = find_program("perf")
     assert program is not None  # it made perf.data
     out.mkdir(exist_ok=True)
-    argv = [str(program), "script", "--input", str(data), "--force", "--ns", "--no-inline"]
+    argv = [str(program), "script", "--input", str(data), *_force(), "--ns", "--no-inline"]
     argv += ["--show-task-events", "--show-lost-events", "--fields", ",".join(_FIELDS)]
     with (
         tempfile.TemporaryFile() as complaints,
@@ -100,6 +101,14 @@ def convert(data: Path, out: Path, period_ns: int, workload: int | None) -> Coun
     return counts
 
 
+def _force() -> list[str]:
+    """What perf needs to read the perf.data that we made: nothing, as it is ours; another's it refuses.
+
+    In a virtual machine what root makes in the host's directory may look like the host's user's.
+    """
+    return ["--force"] if GUEST in os.environ else []
+
+
 def _count_losses(program: str, data: Path, counts: Counts) -> None:
     """Take in what perf itself counts, by perf report --stats.
 
@@ -108,7 +117,7 @@ def _count_losses(program: str, data: Path, counts: Counts) -> None:
     the notes those of the event that perf adds for them (dummy).
     """
     done = subprocess.run(
-        [program, "report", "--input", str(data), "--force", "--stats"],
+        [program, "report", "--input", str(data), *_force(), "--stats"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=ENVIRONMENT,

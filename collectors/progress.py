@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.past import Past
-from collectors.terminal import tell
+from collectors.terminal import show, tell
 
 _READ_BYTES = 1 << 20  # of a file, at a look
 _NAME_LETTERS = 40
@@ -162,7 +162,7 @@ class Progress:
         self._said_seconds = seconds
         line = self.line(seconds, time.monotonic_ns())
         if self._tty:
-            tell(f"\r\x1b[K{line}", end="")
+            show(line)
         else:
             tell(line)
         self._log(line)
@@ -186,4 +186,4 @@ class Progress:
     def end(self) -> None:
         """Leave the line."""
         if self._tty and self._said_seconds:
-            tell("\r\x1b[K", end="")
+            show("")

@@ -29,6 +29,7 @@ from workloads.machines.kernels import Kernel
 from workloads.machines.qemu import Accelerator, Hardware, Machine, VirtualDisk
 from workloads.plan import Plan, make_plan
 from workloads.units import show_size
+from workloads.visible import visible
 from workloads.words import Words
 
 _LOOK_SECONDS = 0.2
@@ -146,7 +147,7 @@ def doctor(words: Words) -> int:
         (run / "raw").mkdir()
         command = [sys.executable, "-B", "-m", "collectors.doctor"]
         hardware = Hardware(kernel, accel, os.cpu_count() or 1, DEFAULT_MEMORY_BYTES)
-        ended = run_inside(hardware, run, command, print, starts)
+        ended = run_inside(hardware, run, command, lambda line: print(visible(line)), starts)
     if ended.status is None:
         raise RunError(ended.why)
     return ended.status

@@ -21,6 +21,7 @@ from types import TracebackType
 from workloads import mounts
 from workloads.errors import MachineError
 from workloads.undo import Entry, StillBusy, kill_cgroup, read_setting, start_time, undo_entry, undo_process
+from workloads.visible import visible
 
 STATE = Path("/run/seekmeter")
 
@@ -62,7 +63,7 @@ class Janitor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for problem in self.undo():
-            print(f"seekmeter: {problem}", file=sys.stderr)
+            print(f"seekmeter: {visible(problem)}", file=sys.stderr)
 
     def add_mount(self, target: Path, source: str) -> int:
         """Will be mounted: source (as mountinfo will show it) on target, where nothing is mounted yet."""

@@ -11,6 +11,7 @@ import sys
 from workloads import catalog, filesystems
 from workloads.errors import UserError, WordError
 from workloads.nearest import nearest
+from workloads.visible import visible
 
 
 def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[str]:
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> int:
         for package in needed(words.get("FS"), words.get("WL"), missing_only):
             print(package)
     except UserError as error:
-        print(f"seekmeter: {error.message}", file=sys.stderr)
+        print(f"seekmeter: {visible(error.message)}", file=sys.stderr)
         return error.exit_code
     return 0
 

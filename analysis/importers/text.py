@@ -7,6 +7,7 @@ pairs events to requests, whatever their source. The stream is a file in raw/ fo
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from typing import Any
 
 from analysis.errors import MachineError, ReportError, TableError, WordError
 from analysis.files import parse_json
+from analysis.folder import name_of
 from analysis.importers.blktrace import Source
 from analysis.importers.directory import ImportedRun
 from analysis.run import clean
@@ -35,13 +37,20 @@ class Program:
     format: str  # what it reads
     package: str
     arguments: tuple[str, ...]  # before the file's name
+    owned: bool = False  # it reads only what is ours, or root's
 
     def check(self, trace: Path) -> None:
-        """MachineError if it is not installed."""
+        """MachineError if it is not installed, WordError if the file is not for it."""
         if shutil.which(self.name) is None:
             raise MachineError(
                 f"TRACE={clean(trace)} is read by {self.name}, which is not installed; install it (Debian:"
                 f" {self.package}), or import what it prints: {self.name} {' '.join(self.arguments)} FILE"
+            )
+        uid = trace.stat().st_uid
+        if self.owned and uid not in (0, os.geteuid()):
+            raise WordError(
+                f"TRACE={clean(trace)} belongs to {name_of(uid)}, and {self.name} trusts what it reads;"
+                " import it as that user, or a copy of your own"
             )
 
     def command(self, trace: Path) -> list[str]:
@@ -49,10 +58,11 @@ class Program:
 
 
 PROGRAMS = {
-    # Only what is needed, of tracepoints only, in nanoseconds, and also if somebody else recorded it.
+    # Only what is needed, of tracepoints only, in nanoseconds.
     "perf": Program(
         "perf", "perf.data", "linux-perf",
-        ("script", "-f", "--ns", "--show-lost-events", "-F", "trace:comm,tid,cpu,time,event,trace", "-i"),
+        ("script", "--ns", "--show-lost-events", "-F", "trace:comm,tid,cpu,time,event,trace", "-i"),
+        owned=True,
     ),
     "trace-cmd": Program("trace-cmd", "trace.dat of trace-cmd", "trace-cmd", ("report", "-t", "-i")),
 }  # fmt: skip
@@ -126,7 +136,7 @@ def _warnings(said: Mapping[str, Any], program: Program | None, offset_ns: int |
 
 def _perf_offset_ns(trace: Path) -> int | None:
     """What perf.data says of its clock: wall clock minus monotonic, if it was recorded with -k."""
-    words = ["perf", "script", "-f", "--header-only", "-i", str(trace.absolute())]
+    words = ["perf", "script", "--header-only", "-i", str(trace.absolute())]
     try:
         done = subprocess.run(words, capture_output=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):

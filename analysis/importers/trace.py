@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
 
 from analysis.errors import WordError
+from analysis.folder import name_of
 from analysis.importers.blktrace import Source, find_files, read_source
 from analysis.importers.directory import ImportedRun
 from analysis.importers.text import PROGRAMS, translate
@@ -30,6 +32,9 @@ def _first_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(_FIRST_BYTES)
+    except PermissionError:
+        who = f"{name_of(os.geteuid())} may not read it; chown it to that user"
+        raise WordError(f"TRACE={clean(path)} can't be read: {who}") from None
     except OSError as error:
         raise WordError(f"TRACE={clean(path)} can't be read ({error.strerror})") from None
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis.reports.document import Document, Section, Table
+from analysis.visible import clean
 
 WIDTH = 80
 
@@ -169,6 +170,6 @@ def render(document: Document) -> str:
 def essence(document: Document, titles: Sequence[str], files: Sequence[Path]) -> str:
     """What the terminal shows: these and essential sections without definitions, and where the files are."""
     sections = [replace(s, definition="") for s in document.sections if s.title in titles or s.essential]
-    where = "".join(f"  {path}\n" for path in files)
+    where = "".join(f"  {clean(path)}\n" for path in files)
     shown = render(replace(document, sections=sections))
     return f"{shown}\nall figures, their definitions, and the pictures:\n{where}"

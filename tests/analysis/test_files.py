@@ -59,7 +59,7 @@ def swapper(run: Path, precious: Path) -> Iterator[list[int]]:
 
 
 def test_no_file_is_written_by_a_name_that_others_can_give_away(tmp_path: Path) -> None:
-    """The report is made as often as it takes for one name to be taken while it is written."""
+    """Several times, as some of the names live shorter than it takes to see them."""
     run = decaying_ext3(2, 50).write(tmp_path / "r")
     precious = tmp_path / "precious"
     precious.write_text("precious")

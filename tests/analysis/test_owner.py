@@ -283,7 +283,17 @@ def test_behind_sudo_an_import_is_the_callers(place: Path) -> None:
     secret = trace(place)
     secret.chmod(0o600)
     done = analysis("import", f"--out={home / 'more'}", secret, SUDO_UID="65534")
-    assert (done.returncode, done.stdout) == (2, "") and "Permission denied" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "") and "nobody may not read it; chown it" in done.stderr
     done = analysis("import", f"--out={home / 'more'}", secret, SUDO_UID=str(STRANGER))
     assert (done.returncode, done.stdout) == (3, "")
     assert f"SUDO_UID={STRANGER} is no user of this machine" in done.stderr
+
+
+def test_perf_is_given_no_file_of_anothers(place: Path) -> None:
+    file = place / "perf.data"
+    file.write_bytes(b"PERFILE2" + bytes(1000))
+    os.chown(file, STRANGER, STRANGER)
+    done = analysis("import", f"--out={place / 'out'}", file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"belongs to the user {STRANGER}, and perf trusts what it reads" in done.stderr
+    assert not (place / "out").exists()

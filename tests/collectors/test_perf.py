@@ -27,6 +27,7 @@ from tests.collectors.recording import (
     stolen_ns,
 )
 from tests.collectors.sessions import Job, Run, wait_for
+from workloads.errors import RunError
 from workloads.machines.choice import GUEST
 
 SECONDS = 60 * (15 if EMULATED else 1)
@@ -258,6 +259,18 @@ def test_samples_that_are_lost_are_counted(tmp_path: Path) -> None:
     else:  # what perf warns of is more
         lost = counts.lost + counts.lost_notes
         assert lost <= 0.05 * (lost + counts.samples)
+
+
+@needs_root
+def test_a_file_of_anothers_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "perf.data"
+    argv = ["perf", "record", "-a", "-g", "-e", "cpu-clock", "-N", "-o", str(data), "--", "true"]
+    subprocess.run(argv, capture_output=True, check=True)
+    os.chown(data, 61234, 61234)
+    with pytest.raises(RunError, match="not owned by current user"):
+        perf_samples.convert(data, tmp_path / "perf", 50_000, None)
+    monkeypatch.setenv(GUEST, str(tmp_path))  # where all files are the host's user's
+    perf_samples.convert(data, tmp_path / "perf", 50_000, None)
 
 
 def test_odd_names_and_frames() -> None:

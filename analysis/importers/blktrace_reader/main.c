@@ -30,9 +30,19 @@
 #define WINDOW_EVENTS_MANY 1024
 #define PROGRESS_EVENTS	   (1 << 20)
 
+/* The name of a file may command the terminal: ASCII's control characters and those of C1, in UTF-8, do. */
 static int complain(const char *subject, const char *why)
 {
-	fprintf(stderr, "seekmeter: %s: %s\n", subject, why);
+	fputs("seekmeter: ", stderr);
+	for (const unsigned char *at = (const unsigned char *)subject; *at; at++) {
+		if (*at < 0x20 || *at == 0x7f)
+			fprintf(stderr, "\\x%02x", *at);
+		else if (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
+			fprintf(stderr, "\\x%02x", *++at);
+		else
+			fputc(*at, stderr);
+	}
+	fprintf(stderr, ": %s\n", why);
 	return 1;
 }
 

@@ -87,6 +87,14 @@ def test_any_events(reader: Path, tmp_path: Path, events: Sequence[Event], order
     survives(reader, tmp_path, b"".join(event.pack(order) for event in events))
 
 
+def test_the_name_of_a_file_commands_no_terminal(reader: Path, tmp_path: Path) -> None:
+    file = tmp_path / "\x1b]0;OWNED\x07 \x9b \x7f Größe"
+    file.write_bytes(b"no trace")
+    done = subprocess.run([reader, tmp_path, file], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"{tmp_path}/\\x1b]0;OWNED\\x07 \\x9b \\x7f Größe: " in done.stderr
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [

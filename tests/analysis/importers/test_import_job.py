@@ -196,7 +196,7 @@ def test_a_program_that_is_not_there(tmp_path: Path, tree: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert "perf, which is not installed" in done.stderr and "linux-perf" in done.stderr
-    assert "perf script -f --ns" in done.stderr and "Traceback" not in done.stderr
+    assert "perf script --ns" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "runs").exists()
 
 
