@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who beside root may write a block device: what is on it is theirs as much as ours, while it is mounted too.
+"""Who beside root may write a block device: what is on it is theirs as much as ours, also while mounted.
 
-Its node's owner, group and mode say so, and of a loop device the file below it. Members of the group "disk" are
-not named: they may write every disk, the system's too, and are root in all but name.
+Its node's owner, group and mode say so, and of a loop device the file below it. Members of the group "disk"
+are not named: they may write every disk, the system's too, and are root in all but name.
 """
 
 import grp
