@@ -67,9 +67,11 @@ def _record(job: str, words: words_module.Words) -> int:
 
 def _record_inside(words: words_module.Words) -> int:
     """Run the job in a virtual machine, as whoever we are."""
+    from collectors.privilege import become_user
     from collectors.recording import RunFailed
     from collectors.virtual import trace
 
+    become_user()
     try:
         path, code = trace(words, _hand_on)
     except RunFailed as error:

@@ -42,10 +42,9 @@ def ask(word: str) -> tuple[str, list[Answer]]:
     tell(f"seekmeter: asking Linux {guest_kernel.name}")
     said: list[str] = []
     with tempfile.TemporaryDirectory(prefix="seekmeter-") as place:
-        (Path(place) / "raw").mkdir()
         command = [sys.executable, "-B", "-m", "collectors.kernel_table", "answers"]
         hardware = Hardware(guest_kernel, accel, _CPUS, DEFAULT_MEMORY_BYTES)
-        ended = virtual.run_inside(hardware, Path(place), command, said.append)
+        ended = virtual.run_apart(hardware, Path(place), command, said.append)
     if ended.status != 0:
         raise RunError(f"doctor inside Linux {guest_kernel.name} failed: {ended.why}")
     return read(said[-1])

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
-from collectors import borders, facts, interrupts, rundir
+from collectors import borders, facts, interrupts, rundir, staged
 from collectors.beside import Beside
 from collectors.blktrace import Blktrace
 from collectors.perf import Perf
@@ -323,6 +323,8 @@ def sweep(state: Path = STATE) -> None:
         if not session.exists() and rundir.mark_killed(run):
             path = run["path"]
             tell(f"seekmeter: its run {path} is marked interrupted: make report RUN={path} shows what it has")
+    if state != STATE:
+        staged.sweep()
 
 
 def first_facts(run: RunDirectory, words: Words) -> None:

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from collectors import blktrace, ownership
+from collectors import blktrace, ownership, staged
 from collectors.privilege import TREE, Owner
+from collectors.staged import Staged, Taken
 from workloads import private
 from workloads.errors import MachineError, WordError
 
@@ -85,18 +86,8 @@ class RunDirectory:
         run.path = path
         run._directory = ownership.open_directory(path)
         run._name_files()
-        run.facts = {}
-        run.reload()
+        run.facts = _read_json(run._directory, "run.json")  # as the host has begun it
         return run
-
-    def reload(self) -> None:
-        """Take over what others (the guest) wrote into run.json meanwhile, if it can be read."""
-        try:
-            facts = _read_json(self._directory, "run.json")
-        except (OSError, ValueError, RecursionError):
-            return
-        if isinstance(facts, dict) and {"state", "warnings", "timing"} <= facts.keys():
-            self.facts = facts
 
     def _make(self, name: str, out: str | None) -> None:
         """Make it with the rights of whose directory it lies in, and take it over."""
@@ -286,6 +277,10 @@ class RunDirectory:
         except OSError as error:
             self.warn(f"phases.jsonl could not be written: {(error.strerror or '').lower()}")
 
+    def take_out(self, machine: Staged) -> Taken:
+        """Take in what a virtual machine wrote."""
+        return machine.take_out(self._directory)
+
     def note_own_files(self, dev: str) -> None:
         """Write down which inodes this directory's files have on their file system, "major:minor".
 
@@ -360,6 +355,7 @@ def mark_killed(run: Mapping[str, Any]) -> bool:
         facts = _read_json(directory, "run.json")
         killed = bool(facts["state"] == "running")
         if killed:
+            facts |= _salvage(directory, Path(run["path"]))
             _call_interrupted(directory, facts)
         uid, gid = run["owner"]
         ownership.hand_over(directory, uid, gid, run["group"])
@@ -368,6 +364,19 @@ def mark_killed(run: Mapping[str, Any]) -> bool:
         return False
     finally:
         os.close(directory)
+
+
+def _salvage(directory: int, path: Path) -> dict[str, Any]:
+    """Take in what a virtual machine had written that died with its session. Returns its facts."""
+    guest = staged.of_run(path)
+    if guest is None:
+        return {}
+    source = ownership.open_directory(guest)
+    try:
+        staged.take_out(source, directory)
+        return staged.read_facts(source) or {}
+    finally:
+        os.close(source)
 
 
 def _call_interrupted(directory: int, facts: dict[str, Any]) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The host's side of a run in a virtual machine: boot, hand over the words, watch, keep what came out.
 
-Inside, the same job runs with the same words (session.py), as root of the guest, and writes straight into the
-run directory on the host; so what was recorded is there even if the guest panics or hangs. Nothing here needs
-root: the machine's disks are nameless files, QEMU dies with us, and the list of sessions is the user's own.
+Inside, the same job runs with the same words (session.py), as root of the guest, and writes into a directory
+of the host's (staged.py) that it takes for the run directory; so what was recorded is there even if the guest
+panics or hangs. Nothing here needs root: the machine's disks are nameless files, QEMU dies with us, and the
+list of sessions is the user's own.
 """
 
 import os
@@ -13,26 +14,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
 from collectors import facts, interrupts
+from collectors.ownership import open_directory
 from collectors.recording import Session, kept, new_run, sweep
+from collectors.staged import Staged, read_facts
 from collectors.terminal import tell
 from workloads.errors import RunError
 from workloads.janitor import Janitor
 from workloads.machines import DEFAULT_MEMORY_BYTES, kernels, kvm, qemu
-from workloads.machines.choice import GUEST
+from workloads.machines.choice import GUEST, GUEST_OWNER
 from workloads.machines.kernels import Kernel
 from workloads.machines.qemu import Accelerator, Hardware, Machine, VirtualDisk
 from workloads.plan import Plan, make_plan
 from workloads.units import show_size
-from workloads.visible import visible
-from workloads.words import Words
+from workloads.words import ROOM_BYTES, Words
 
 _LOOK_SECONDS = 0.2
+_MEASURE_SECONDS = 1.0  # between two looks at how much it has written
 # Emulated CPUs, many of them on few of the host's, are slow; a guest that lives still says so each second.
 _BOOT_SECONDS = 180.0
 # Under KVM a guest comes up in 2 to 4 s.
@@ -107,8 +111,11 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
         tools=facts.of_tools(),
     )
 
+    how_it_is_made: dict[str, object] = {}
+
     def starts(accel: Accelerator) -> None:
-        run.add(machine={"vm": _facts(kernel, accel)})
+        how_it_is_made.update(_facts(kernel, accel))
+        run.add(machine={"vm": dict(how_it_is_made)})
         how = "under KVM" if accel.name == "kvm" else "EMULATED"
         session.say("machine", f"Linux {kernel.name}, {cpus} CPUs {how}, {show_size(memory_bytes)}")
         if accel.name != "kvm":
@@ -122,16 +129,48 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
             disks.append(qemu.open_disk(serial, size_bytes, place))
         command = [sys.executable, "-B", "-m", "collectors", words.job]
         hardware = Hardware(kernel, accel, cpus, memory_bytes, disks)
-        ended = run_inside(hardware, run.path, command, tell, starts, session.warn)
-        run.reload()
+        with shared(run.path, words.room_bytes) as staged:
+
+            def starts_with(accel: Accelerator) -> None:
+                starts(accel)
+                staged.tell(run.facts)
+
+            ended = run_inside(hardware, run.path, run.raw, staged, command, tell, starts_with, session.warn)
+            _take_out(session, staged)
         if _is_full(place):
             session.warn(f"the machine's disks could not grow any more: {place} is full; make room there")
     finally:
         for disk in disks:
             os.close(disk.file)
-    run.facts["machine"].setdefault("vm", {})["command"] = shlex.join(ended.argv)
+    machine = run.facts.setdefault("machine", {})
+    machine["vm"] = {**how_it_is_made, "command": shlex.join(ended.argv)}
     run.facts["timing"]["boot_s"] = ended.boot_s
     return ended
+
+
+@contextmanager
+def shared(run: Path, most_bytes: int = ROOM_BYTES) -> Iterator[Staged]:
+    """A directory for a machine to write; run: what it is called inside. Raises OSError, MachineError."""
+    staged = Staged(most_bytes)
+    try:
+        (staged.own / "run").write_text(str(run))
+        yield staged
+    finally:
+        staged.remove()
+
+
+def _take_out(session: Session, staged: Staged) -> None:
+    """Take over what the guest left: its facts, its recordings."""
+    run = session.run
+    facts_inside = read_facts(staged.directory)
+    if facts_inside is not None:
+        run.facts = {**run.facts, **facts_inside}
+    else:
+        session.warn("the guest left no run.json that can be understood")
+    taken = run.take_out(staged)
+    if taken.left:
+        some = "; ".join(taken.left[:3])
+        session.warn(f"the guest left {len(taken.left)} things that are not kept ({some})")
 
 
 def doctor(words: Words) -> int:
@@ -143,47 +182,77 @@ def doctor(words: Words) -> int:
         print(f"in a virtual machine, CPUs {how}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="seekmeter-") as place:
-        run = Path(place)
-        (run / "raw").mkdir()
         command = [sys.executable, "-B", "-m", "collectors.doctor"]
         hardware = Hardware(kernel, accel, os.cpu_count() or 1, DEFAULT_MEMORY_BYTES)
-        ended = run_inside(hardware, run, command, lambda line: print(visible(line)), starts)
+        ended = run_apart(hardware, Path(place), command, print, starts)
     if ended.status is None:
         raise RunError(ended.why)
     return ended.status
 
 
+def run_apart(
+    hardware: Hardware,
+    place: Path,
+    command: Sequence[str],
+    heard: Callable[[str], None] = tell,
+    starts: Callable[[Accelerator], None] = lambda accel: None,
+) -> Ended:
+    """Run a command that is no session's in a machine; it can write place, which has what it left then.
+
+    place/raw gets the console's log. See run_inside().
+    """
+    (place / "raw").mkdir(exist_ok=True)
+    with shared(place) as staged:
+        ended = run_inside(hardware, place, place / "raw", staged, command, heard, starts)
+        directory = open_directory(place)
+        try:
+            staged.take_out(directory)
+        finally:
+            os.close(directory)
+    return ended
+
+
 def run_inside(
     hardware: Hardware,
     run: Path,
+    logs: Path,
+    staged: Staged,
     command: Sequence[str],
     heard: Callable[[str], None] = tell,
     starts: Callable[[Accelerator], None] = lambda accel: None,
     warn: Callable[[str], None] = tell,
 ) -> Ended:
-    """Run one command in a machine to its end. run: a directory with raw/ in it, the same path inside.
+    """Run one command in a machine to its end. run: what the staged directory is called inside.
 
     The command has our own variables (SEEKMETER_…); what it says is heard line by line. ^C is ^C inside.
     A guest that does not come up under KVM is started again on emulated CPUs. starts is told of each start,
-    warn of what every reader of the results should know.
+    warn of what every reader of the results should know. logs: gets console.log.
     """
+    console = logs / "console.log"
     starts(hardware.accel)
-    ended = _run_once(hardware, run, command, heard)
+    ended = _run_once(hardware, run, console, staged, command, heard)
     if hardware.accel.name != "kvm" or not ended.stuck:
         return ended
-    console = run / "raw/console.log"
     console.rename(console.with_name("console-kvm.log"))
     why = f"/dev/kvm opens, but a guest did not come up within {_KVM_BOOT_SECONDS:.0f} s"
     warn(f"{why} (see raw/console-kvm.log): started again on emulated CPUs")
     emulated = Accelerator("tcg", why)
+    staged.renew()
     starts(emulated)
-    ended = _run_once(replace(hardware, accel=emulated), run, command, heard)
+    ended = _run_once(replace(hardware, accel=emulated), run, console, staged, command, heard)
     if ended.boot_s is not None:
         kvm.refute(why)
     return ended
 
 
-def _run_once(hardware: Hardware, run: Path, command: Sequence[str], heard: Callable[[str], None]) -> Ended:
+def _run_once(
+    hardware: Hardware,
+    run: Path,
+    console: Path,
+    staged: Staged,
+    command: Sequence[str],
+    heard: Callable[[str], None],
+) -> Ended:
     lines = [""]
 
     def hear(line: str) -> None:
@@ -194,15 +263,18 @@ def _run_once(hardware: Hardware, run: Path, command: Sequence[str], heard: Call
     environment = {name: text for name, text in os.environ.items() if name.startswith("SEEKMETER_")}
     environment |= {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"}
     environment |= {"HOME": "/root", "LC_ALL": "C.UTF-8", GUEST: str(run)}
+    environment[GUEST_OWNER] = f"{os.geteuid()}:{os.getegid()}"
     if not under_kvm:
         environment["SEEKMETER_EMULATED_CPUS"] = "1"  # see recorder/recorder.h
     start = time.monotonic()
-    machine = Machine(hardware, run, command, environment, hear)
+    between = qemu.Shared(staged.place, staged.talk, staged.own, staged.give_to_guest)
+    machine = Machine(hardware, between, run, console, command, environment, hear)
     boot_s: float | None = None
     stuck = interrupted = False
     try:
         try:
-            why, boot_s = _watch(machine, start, _KVM_BOOT_SECONDS if under_kvm else _BOOT_SECONDS)
+            limit = _KVM_BOOT_SECONDS if under_kvm else _BOOT_SECONDS
+            why, boot_s = _watch(machine, staged, start, limit)
             stuck = why != "" and boot_s is None
         except KeyboardInterrupt:
             interrupted = True
@@ -216,16 +288,20 @@ def _run_once(hardware: Hardware, run: Path, command: Sequence[str], heard: Call
     if status is not None:
         why = lines[0].removeprefix("seekmeter: ")
     elif not why:
-        why = _last_words(run / "raw/console.log", machine.process.returncode)
+        why = _last_words(console, machine.process.returncode)
     return Ended(status, why, boot_s, machine.argv, stuck, interrupted)
 
 
-def _watch(machine: Machine, start: float, boot_seconds: float) -> tuple[str, float | None]:
+def _watch(machine: Machine, staged: Staged, start: float, boot_seconds: float) -> tuple[str, float | None]:
     """Return when the machine has ended, or hangs: why (""; it ended by itself), and when it came up."""
-    beat, beaten = 0, start
+    beat, beaten, measured = 0, start, start
     boot_s: float | None = None
     while not interrupts.wait_for(machine.process, _LOOK_SECONDS):
         now = time.monotonic()
+        if now - measured > _MEASURE_SECONDS:
+            measured = now
+            if (over := staged.over()) is not None:
+                return f"the guest was ended, as {over}", boot_s
         last, beat = beat, machine.beat()
         if beat != last:
             beaten = now
@@ -240,7 +316,7 @@ def _watch(machine: Machine, start: float, boot_seconds: float) -> tuple[str, fl
 
 def _last_words(console: Path, code: int) -> str:
     """Say why a machine ended that said no exit status."""
-    text = console.read_text(errors="replace") if console.exists() else ""
+    text = console.read_text(errors="replace") if console.exists() else ""  # the host's own file
     if "Failed to mount real root" in text:  # says virtme-ng's initramfs
         return (
             "the guest could not mount the host's root: its kernel has no 9p, virtio and overlay, or as "

@@ -22,7 +22,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from collectors import interrupts
-from collectors.virtual import choose, run_inside
+from collectors.virtual import choose, run_apart
 from workloads.machines import qemu
 from workloads.words import Words
 
@@ -103,7 +103,6 @@ def inside(run: Path, kernel: str, words: Sequence[str]) -> Iterator[Inside]:
 def main(run: Path, word: str, tests: list[str]) -> None:
     """Boot it, run the tests, say how it ended."""
     interrupts.catch()
-    (run / "raw").mkdir()
     kernel, accel = choose(Words("trace", kernel=word))
     answers = [sys.executable, "-B", "-m", "collectors.kernel_table", "answers"]
     pytest = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -113,7 +112,7 @@ def main(run: Path, word: str, tests: list[str]) -> None:
     disk = qemu.open_disk("disk0", DISK_BYTES, Path("/var/tmp"))
     try:
         hardware = qemu.Hardware(kernel, accel, 2, MEMORY_BYTES, [disk])
-        ended = run_inside(hardware, run, ["/bin/sh", "-ec", f"{PREPARE}; {script}"], said.append)
+        ended = run_apart(hardware, run, ["/bin/sh", "-ec", f"{PREPARE}; {script}"], said.append)
     finally:
         os.close(disk.file)
     print(json.dumps({"kernel": kernel.name, "status": ended.status, "why": ended.why, "said": said}))

@@ -8,6 +8,8 @@ from workloads.errors import WordError
 
 # In the guest the same words are parsed again; the run directory's path is in this variable then.
 GUEST = "SEEKMETER_GUEST"
+# And in this one whom the run is for: the user's and the group's number, with a colon between.
+GUEST_OWNER = "SEEKMETER_GUEST_OWNER"
 
 
 def choose(env: Mapping[str, str], given: Mapping[str, str]) -> tuple[bool, str]:

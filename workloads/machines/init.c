@@ -9,7 +9,8 @@
  * seconds on emulated CPUs for what one command does not need.
  *
  * What is mounted: an overlay of the host's root (read-only, cached) and a tmpfs, so that everything can be
- * written and nothing on the host changes; the run directory, which is the host's and is written as on the host.
+ * written and nothing on the host changes; the run directory, which is a directory of the host's for this machine
+ * alone: the host copies what is plain out of it when the machine has ended.
  *
  * The run directory's raw/.vm/ is how host and guest talk:
  *	boot	from the host: NUL-ended strings, being the working directory, the run directory, the kernel's

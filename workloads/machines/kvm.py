@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from workloads.janitor import boot_id
+from workloads.machines import unprivileged
 from workloads.machines.kernels import cache_directory
 
 _DEVICE = Path("/dev/kvm")
@@ -52,7 +53,7 @@ def _try(qemu: str, image: Path) -> str:
     arguments += ["-no-reboot", "-serial", "stdio", "-kernel", str(image)]
     arguments += ["-append", "console=ttyS0 earlyprintk=serial,ttyS0,115200 panic=-1"]
     process = subprocess.Popen(
-        [qemu, *arguments],
+        [*unprivileged.before(), qemu, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

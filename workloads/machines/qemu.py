@@ -7,9 +7,11 @@ nameless files that no crash leaves behind. Inside, init.c takes over; how it an
 """
 
 import os
+import re
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -20,9 +22,12 @@ from typing import BinaryIO
 
 from workloads.errors import MachineError
 from workloads.filesystems.programs import end_with_session
-from workloads.machines import kvm
+from workloads.machines import kvm, unprivileged
 from workloads.machines.kernels import Kernel
 
+# Of what a guest says: a line, its console, the file with its exit status.
+_LINE_BYTES, _CONSOLE_BYTES, _EXIT_BYTES = 64 << 10, 16 << 20, 16
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 VIRTME = Path(sys.executable).parent / "virtme-run"
 INIT = Path(__file__).resolve().parent.parent.parent / "build/guest-init"
 
@@ -90,29 +95,47 @@ def open_disk(serial: str, size_bytes: int, directory: Path) -> VirtualDisk:
     return VirtualDisk(serial, file, direct)
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What host and guest share."""
+
+    place: Path  # the directory that the guest may write, on the host: with raw/.vm/ in it
+    talk: int  # that raw/.vm/, open
+    own: Path  # a directory of the host's alone
+    give: Callable[[], None]  # lets QEMU's user have the place
+
+
 class Machine:
-    """A running machine. What it says goes to heard, line by line; its console to raw/console.log."""
+    """A running machine. What it says goes to heard, line by line; its console to a file of the host's."""
 
     def __init__(
         self,
         hardware: Hardware,
+        shared: Shared,
         run: Path,
+        console: Path,
         command: Sequence[str],
         environment: Mapping[str, str],
         heard: Callable[[str], None],
     ) -> None:
-        """Start it. run: a directory with raw/ in it, which the guest can write. Raises MachineError."""
-        self._talk = run / "raw/.vm"
-        self._talk.mkdir(exist_ok=True)
+        """Start it. run: the name of the shared directory inside. Raises MachineError."""
+        self._talk = shared.talk
         tree = INIT.parent.parent
         strings = [str(tree), str(run), str(hardware.kernel.config or "")]
         strings += [f"{name}={text}" for name, text in environment.items()]
-        (self._talk / "boot").write_bytes(b"\0".join(map(os.fsencode, [*strings, "", *command, ""])))
-        self.argv = _arguments(hardware, run, self._talk / "initramfs")
-        self._console = (run / "raw/console.log").open("wb", buffering=0)
+        boot = b"\0".join(map(os.fsencode, [*strings, "", *command, ""]))
+        with os.fdopen(os.open("boot", _NEW, 0o600, dir_fd=self._talk), "wb") as file:
+            file.write(boot)
+        self.argv = _arguments(hardware, shared.place, shared.own / "initramfs")
+        self._console = os.fdopen(os.open(console, _NEW, 0o600), "wb", buffering=0)
         self._heard = heard
+        uid, gid = unprivileged.ids()
+        for disk in hardware.disks:
+            if uid != os.geteuid():
+                os.fchown(disk.file, uid, gid)
+        shared.give()
         self.process = subprocess.Popen(
-            self.argv,
+            [*unprivileged.before(), *self.argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -131,20 +154,27 @@ class Machine:
     def beat(self) -> int:
         """Return a number that changes as long as the guest lives (0: it did not come up yet)."""
         try:
-            return (self._talk / "alive").stat().st_mtime_ns
+            return os.stat("alive", dir_fd=self._talk, follow_symlinks=False).st_mtime_ns
         except OSError:
             return 0
 
     def ask_to_stop(self) -> None:
         """Have the guest end its command in order, as ^C does."""
-        (self._talk / "stop").touch()
+        try:
+            os.close(os.open("stop", _NEW, 0o600, dir_fd=self._talk))
+        except OSError:  # the guest put something in its place: it will be ended by force
+            pass
 
     def exit_status(self) -> int | None:
         """Return the command's exit status; None if the machine ended without saying one."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            return int((self._talk / "exit").read_text())
-        except (OSError, ValueError):
+            with os.fdopen(os.open("exit", flags, dir_fd=self._talk), "rb") as file:
+                text = file.read(_EXIT_BYTES) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+        except OSError:
             return None
+        status = text.removesuffix(b"\n")
+        return int(status) if re.fullmatch(rb"\d{1,3}", status) else None
 
     def end(self) -> None:
         """End it, if it still runs, and tidy up."""
@@ -154,29 +184,32 @@ class Machine:
         for pump in self._pumps:
             pump.join()
         self._console.close()
-        shutil.rmtree(self._talk, ignore_errors=True)
 
     def _listen(self, pipe: BinaryIO) -> None:
-        for line in pipe:
+        while line := pipe.readline(_LINE_BYTES):
             self._heard(line.decode(errors="replace").rstrip("\r\n"))
 
     def _keep_console(self, pipe: BinaryIO) -> None:
-        full = False
+        left = _CONSOLE_BYTES
         while data := os.read(pipe.fileno(), 65536):
+            text = data.replace(b"\r\n", b"\n")
+            if left > 0 and len(text) >= left:
+                text = text[:left] + f"\n(cut off here, at {_CONSOLE_BYTES >> 20} MiB)\n".encode()
             try:
-                if not full:
-                    self._console.write(data.replace(b"\r\n", b"\n"))
+                if left > 0:
+                    self._console.write(text)
             except OSError:  # the disk is full: the guest must not stop for that
-                full = True
+                left = 0
+            left = max(left - len(text), 0)
 
 
-def _arguments(hardware: Hardware, run: Path, initramfs: Path) -> list[str]:
-    """Return QEMU's command line."""
+def _arguments(hardware: Hardware, shared: Path, initramfs: Path) -> list[str]:
+    """Return QEMU's command line. shared: what the guest may write."""
     kernel, emulated = hardware.kernel, hardware.accel.name != "kvm"
     words = ["--kdir" if kernel.is_tree else "--kimg", str(kernel.image), "--mods", "auto"]
     words += ["--cpus", str(hardware.cpus), "--memory", f"{hardware.memory_bytes >> 20}M"]
     # virtme-run numbers their tags, which init.c names: first what may be written, then what may not.
-    words += ["--rwdir", f"{run}={run}", "--rodir", "/=/"]
+    words += ["--rwdir", str(shared), "--rodir", "/=/"]
     words += ["--force-9p", "--force-initramfs", "--disable-microvm", "--no-virtme-ng-init"]
     words += ["--overlay-rwdir", "/run"]  # for the module overlay in the initramfs; init.c makes its own
     words += ["--script-sh", "true", "--show-boot-console"]  # output and console on our pipes; -no-reboot
