@@ -109,7 +109,7 @@ def _or_in_a_machine(job: str) -> str:
 
 def _sudo(job: str) -> str:
     """Return the sudo that lets this user become root; it may ask for the password. Raises MachineError."""
-    sudo = shutil.which("sudo", path=ROOT_PATH)
+    sudo = shutil.which("sudo")
     if sudo is None:
         raise MachineError(
             f"{job}: {WHY[job]} needs root, and sudo is not installed: run it as root{_or_in_a_machine(job)}"
@@ -130,7 +130,7 @@ def check_root(job: str) -> None:
     """
     if os.geteuid() == 0 or job not in WHY:
         return
-    sudo = shutil.which("sudo", path=ROOT_PATH)
+    sudo = shutil.which("sudo")
     if sudo is not None:
         asked = subprocess.run([sudo, "-n", "--", "true"], check=False, stderr=subprocess.DEVNULL)
         if asked.returncode == 0:
@@ -160,7 +160,7 @@ def become_root(job: str) -> None:
     """
     if os.geteuid() == 0:
         return
-    if shutil.which("sudo", path=ROOT_PATH) is not None:
+    if shutil.which("sudo") is not None:
         print(f"seekmeter: {WHY[job]} needs root: going on through sudo", file=sys.stderr, flush=True)
     sudo = _sudo(job)
     file = os.memfd_create("environment")

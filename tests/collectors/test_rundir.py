@@ -108,7 +108,14 @@ def test_inside_a_virtual_machine_the_host_decides(tmp_path: Path) -> None:
     (tmp_path / "raw/recorder").mkdir(parents=True)
     (tmp_path / "run.json").write_text('{"state": "running", "warnings": [], "timing": {}, "clock": {}}')
     guest = RunDirectory.inside(tmp_path, ME)
-    assert isinstance(interrupt(guest, tmp_path, begun=False), RunFailed)
-    assert json.loads((tmp_path / "run.json").read_text())["state"] == "interrupted" and not guest.is_begun
-    guest.facts["clock"]["record_start_ns"] = 1
-    assert guest.is_begun
+    assert isinstance(interrupt(guest, tmp_path, begun=False), RunFailed)  # and it is not removed
+    facts = json.loads((tmp_path / "run.json").read_text())
+    assert (facts["state"], facts["clock"]) == ("interrupted", {})
+
+
+def test_a_run_has_begun_if_the_guest_says_so(runs: Path) -> None:
+    run = RunDirectory("one", None, ME)
+    assert not run.is_begun
+    run.facts["clock"] = {"record_start_ns": 1}
+    assert run.is_begun
+    run.discard()

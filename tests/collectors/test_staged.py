@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a hostile guest leaves in its directory: nothing of it leads anywhere, plain files alone are taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import socket
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collectors import ownership, staged
+from collectors.staged import Staged, read_facts, take_out
+from workloads.machines import kernels, qemu, unprivileged
+
+_SOUND = {"state": "complete", "warnings": ["one"], "timing": {}}
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A file that no guest may reach."""
+    file = tmp_path / "secret"
+    file.write_text("mine\n")
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> Path:
+    """A guest's directory."""
+    place = tmp_path / "guest"
+    (place / "raw/recorder").mkdir(parents=True)
+    return place
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run directory with what the host made in it."""
+    place = tmp_path / "run"
+    (place / "raw/recorder").mkdir(parents=True)
+    (place / "raw/session.log").write_text("host\n")
+    (place / "run.json").write_text("host's\n")
+    return place
+
+
+def taken(guest: Path, run: Path, most_bytes: int = 1 << 30) -> staged.Taken:
+    """Take all out."""
+    source, target = ownership.open_directory(guest), ownership.open_directory(run)
+    try:
+        return take_out(source, target, most_bytes)
+    finally:
+        os.close(source)
+        os.close(target)
+
+
+def facts_of(guest: Path) -> object:
+    """What run.json says."""
+    source = ownership.open_directory(guest)
+    try:
+        return read_facts(source)
+    finally:
+        os.close(source)
+
+
+def test_plain_files_are_taken(guest: Path, run: Path) -> None:
+    (guest / "losses.json").write_text("{}")
+    (guest / "raw/recorder/block.rec").write_bytes(b"r" * 5000)
+    (guest / "raw/session.log").write_text("guest\n")
+    (guest / "raw/.spare").write_text("x")
+    (guest / "run.json").write_text("guest's")
+    (guest / "raw/recorder/block.rec").chmod(0o6777)
+    assert taken(guest, run) == staged.Taken(3, 5008, [])
+    assert (run / "raw/recorder/block.rec").read_bytes() == b"r" * 5000
+    assert (run / "raw/session.log").read_text() == "host\nguest\n"
+    assert (run / "run.json").read_text() == "host's\n"  # the host's own, from the guest's facts
+    assert not (run / "raw/.spare").exists()
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in run.rglob("*.rec")}
+    assert modes == {0o600}
+
+
+@pytest.mark.root
+def test_what_is_no_plain_file_is_left(guest: Path, run: Path, secret: Path) -> None:
+    (guest / "raw/link").symlink_to(secret)
+    (guest / "losses.json").symlink_to(secret)
+    os.mkfifo(guest / "raw/pipe")
+    os.mknod(guest / "raw/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(guest / "raw/socket"))
+    (guest / "raw/folder").symlink_to(secret.parent)
+    (guest / "raw/odd\x1b[31m").write_text("x")
+    (guest / "raw/fine").write_text("x")
+    deep = guest / "raw/a/b/c/d/e"
+    deep.mkdir(parents=True)
+    (deep / "file").write_text("x")
+    found = taken(guest, run)
+    assert found.files == 1
+    assert [text.partition(": ")[2] for text in found.left] == [
+        "no plain file", "too deep", "no plain file", "no plain file", "no plain file", "an odd name",
+        "no plain file", "no plain file",
+    ]  # fmt: skip
+    assert not any("\x1b" in text for text in found.left)
+    assert not any(path.is_symlink() for path in run.rglob("*"))
+    assert secret.read_text() == "mine\n"
+
+
+def test_links_in_the_run_directory_are_not_followed(guest: Path, run: Path, secret: Path) -> None:
+    """The run directory is the host's alone; but if one were there, nothing is written through it."""
+    (guest / "raw/file").write_text("guest's")
+    (run / "raw/file").symlink_to(secret)
+    assert len(taken(guest, run).left) == 1
+    assert secret.read_text() == "mine\n"
+
+
+def test_sizes_are_bounded(guest: Path, run: Path) -> None:
+    with (guest / "raw/holes").open("wb") as file:
+        file.truncate(1 << 40)
+    (guest / "raw/more").write_bytes(b"x" * 600)
+    (guest / "raw/some").write_bytes(b"x" * 600)
+    found = taken(guest, run, most_bytes=1000)
+    assert (found.files, found.bytes) == (1, 600)
+    assert found.left == ["raw/holes: too much", "raw/some: too much"]
+
+
+def test_the_number_of_files_is_bounded(guest: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged, "_FILES_MOST", 10)
+    for number in range(20):
+        (guest / f"raw/{number}").touch()
+    found = taken(guest, run)
+    assert (found.files, len(found.left)) == (10, 10)
+
+
+def test_facts_that_can_be_understood(guest: Path) -> None:
+    (guest / "run.json").write_text(json.dumps(_SOUND))
+    assert facts_of(guest) == _SOUND
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        "[" * 100_000,
+        '{"state": "complete"}',
+        json.dumps({**_SOUND, "state": "$(id)"}),
+        json.dumps({**_SOUND, "warnings": {"append": 1}}),
+        json.dumps({**_SOUND, "warnings": [1]}),
+        json.dumps({**_SOUND, "machine": []}),
+        json.dumps({**_SOUND, "timing": None}),
+        json.dumps({**_SOUND, "x": float("nan")}),
+        '{"state": "complete", "warnings": [], "timing": {}, "x": ' + "1" * 10_000 + "}",
+        json.dumps(_SOUND) + " " * (17 << 20),
+    ],
+)
+def test_facts_that_cannot_be_understood(guest: Path, text: str) -> None:
+    (guest / "run.json").write_text(text)
+    assert facts_of(guest) is None
+
+
+def test_facts_behind_a_link_or_a_pipe(guest: Path, secret: Path) -> None:
+    secret.write_text(json.dumps(_SOUND))
+    (guest / "run.json").symlink_to(secret)
+    assert facts_of(guest) is None
+    (guest / "run.json").unlink()
+    (guest / "run.json").symlink_to("/dev/zero")
+    assert facts_of(guest) is None
+    (guest / "run.json").unlink()
+    os.mkfifo(guest / "run.json")
+    assert facts_of(guest) is None
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Staged]:
+    """A directory of a machine, in a place of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(staged, "_home", lambda: _made(tmp_path / "machines"))
+    yield Staged(1 << 20)
+
+
+def _made(place: Path) -> Path:
+    place.mkdir(exist_ok=True, mode=0o700)
+    return place
+
+
+def test_nobody_else_gets_at_it(machine: Staged, tmp_path: Path) -> None:
+    for path in (machine.place, machine.own, machine.place.parent, machine.place.parent.parent):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert kernels.cache_directory().is_relative_to(tmp_path)
+    machine.remove()
+    assert list((tmp_path / "machines").iterdir()) == []
+
+
+@pytest.mark.root
+def test_it_is_nobodys_as_long_as_the_guest_has_it(machine: Staged) -> None:
+    (machine.place / "run.json").write_text("{}")
+    machine.give_to_guest()
+    nobody = pwd.getpwnam("nobody").pw_uid
+    places = [machine.place, *machine.place.rglob("*")]
+    assert {path.stat().st_uid for path in places} == {nobody}
+    assert machine.own.stat().st_uid == 0
+    machine.remove()
+
+
+def test_what_is_too_much_is_seen(machine: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine.over() is None
+    (machine.place / "raw/big").write_bytes(b"x" * (2 << 20))
+    over = machine.over()
+    assert over is not None and "more than ROOM=1M" in over
+    (machine.place / "raw/big").unlink()
+    monkeypatch.setattr(staged, "_FILES_MOST", 10)
+    for number in range(20):
+        (machine.place / f"raw/{number}").touch()
+    over = machine.over()
+    assert over is not None and "more than 10 files" in over
+    machine.remove()
+
+
+def test_directories_that_cannot_be_entered_are_removed(machine: Staged, tmp_path: Path) -> None:
+    (machine.place / "raw/closed/below").mkdir(parents=True)
+    (machine.place / "raw/closed/below/file").touch()
+    (machine.place / "raw/out").symlink_to(tmp_path)
+    (machine.place / "raw/closed").chmod(0)
+    machine.remove()
+    assert list((tmp_path / "machines").iterdir()) == []
+
+
+def test_what_a_killed_session_left_is_found_and_removed(machine: Staged, tmp_path: Path) -> None:
+    run = tmp_path / "some/run"
+    (machine.own / "run").write_text(str(run))
+    assert staged.of_run(run) is None  # it lives
+    dead = machine.place.parent.rename(tmp_path / "machines/1-1")
+    assert staged.of_run(run) == dead / "guest"
+    assert staged.of_run(tmp_path / "another") is None
+    staged.sweep()
+    assert list((tmp_path / "machines").iterdir()) == []
+
+
+def exit_status(machine: Staged) -> int | None:
+    """The exit status that the host reads."""
+    fake = qemu.Machine.__new__(qemu.Machine)
+    fake._talk = machine.talk
+    return fake.exit_status()
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [("0\n", 0), ("17\n", 17), ("", None), ("-1\n", None), ("9" * 5000, None), ("١\n", None), ("0\n0", None)],
+)
+def test_an_exit_status_is_a_small_number(machine: Staged, text: str, status: int | None) -> None:
+    (machine.place / "raw/.vm/exit").write_text(text)
+    assert exit_status(machine) == status
+    machine.remove()
+
+
+def test_signs_of_life_are_no_links(machine: Staged, secret: Path) -> None:
+    talk = machine.place / "raw/.vm"
+    for name in ("exit", "stop"):
+        (talk / name).symlink_to(secret)
+    secret.write_text("0\n")
+    assert exit_status(machine) is None
+    fake = qemu.Machine.__new__(qemu.Machine)
+    fake._talk = machine.talk
+    fake.ask_to_stop()  # cannot be told, and is no error
+    (talk / "exit").unlink()
+    os.mkfifo(talk / "exit")
+    assert exit_status(machine) is None
+    talk.rename(machine.place / "raw/away")
+    talk.symlink_to(secret.parent)
+    (machine.place / "raw/away/stop").unlink()
+    fake.ask_to_stop()
+    assert not (secret.parent / "stop").exists()
+    assert secret.read_text() == "0\n"
+    machine.remove()
+
+
+@pytest.mark.root
+def test_qemu_of_root_is_nobody() -> None:
+    """It reads what root can, and writes nothing of root's."""
+    script = 'grep -E "^(Uid|Gid|CapEff|CapBnd|NoNewPrivs)" /proc/self/status; : >/root/written-by-nobody'
+    done = subprocess.run(
+        [*unprivileged.before(), "sh", "-c", script], check=False, capture_output=True, text=True
+    )
+    said = dict(line.split(":\t", 1) for line in done.stdout.splitlines())
+    nobody = pwd.getpwnam("nobody")
+    assert said["Uid"].split() == [str(nobody.pw_uid)] * 4
+    assert said["Gid"].split() == [str(nobody.pw_gid)] * 4
+    assert int(said["CapEff"], 16) == int(said["CapBnd"], 16) == 1 << 2  # CAP_DAC_READ_SEARCH
+    assert said["NoNewPrivs"] == "1"
+    assert "ermission denied" in done.stderr and not Path("/root/written-by-nobody").exists()
