@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -215,14 +216,14 @@ def test_a_disk_image_that_cannot_grow_is_an_error_inside(
 
 # A trace whose QEMU is tests/machines/fake_qemu.py, after a trial of KVM that says it works, or not.
 FAKED = """
-import sys
+import os, sys
 from pathlib import Path
 from collectors import virtual, __main__ as m
 from workloads.machines import kernels, qemu
 fake, limits, accel, under_kvm, emulated, *lines = sys.argv[1:]
 behaviours = {"kvm": under_kvm, "tcg": emulated}
 qemu._arguments = lambda hardware, run, initramfs: [
-    sys.executable, fake, str(run), behaviours[hardware.accel.name], *lines
+    sys.executable, fake, os.environ["SEEKMETER_OUT"], str(run), behaviours[hardware.accel.name], *lines
 ]
 kernel = kernels.Kernel("6.1.0-fake", Path("/nowhere/vmlinuz"), None, None)
 virtual.choose = lambda words: (kernel, qemu.Accelerator(accel, ""))
@@ -323,6 +324,26 @@ def test_a_guest_that_hangs_is_ended(tmp_path: Path) -> None:
     assert "the guest hangs: it gave no sign of life for 3 s" in done.stderr
     assert guests_of(tmp_path / "run") == []
     assert json.loads((tmp_path / "run/run.json").read_text())["state"] == "interrupted"
+
+
+@needs_root
+def test_a_guest_that_plants_links_gets_nowhere(tmp_path: Path) -> None:
+    """The audit's proofs, by a guest of root's: it writes the host's files by no name, and keeps no bits."""
+    secret = tmp_path / "secret"
+    secret.write_text("mine\n")
+    secret.chmod(0o600)
+    done = faked(tmp_path / "run", "", "tcg", "", "plants", str(secret))
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stderr
+    assert secret.read_text() == "mine\n" and secret.stat().st_uid == 0
+    run = tmp_path / "run"
+    assert (run / "raw/fine").read_text() == "fine\n"
+    assert stat.S_IMODE((run / "raw/true").stat().st_mode) == 0o600
+    assert not any(path.is_symlink() for path in run.rglob("*"))
+    facts = json.loads((run / "run.json").read_text())
+    assert any("no run.json that can be understood" in text for text in facts["warnings"])
+    assert any("things that are not kept" in text for text in facts["warnings"])
+    assert stat.S_IMODE(run.stat().st_mode) == 0o700
 
 
 def test_virtme_run_where_its_own_python_is_out_of_reach(
