@@ -90,7 +90,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     else:
         assert plan.directory is not None
         directory = plan.directory
-        _check_directory(directory, plan)
+        _check_directory(directory)
         disks, target_dev = _look_at_directory(session, directory, plan.words.dev)
     user = owner()  # whom the workload runs as, and who must get at what is in there
     entrance.let_in(janitor.session_dir, user.uid, user.gid)
@@ -403,17 +403,15 @@ def _environment(
     return environment | {os.fsencode(name): os.fsencode(text) for name, text in ours.items()}
 
 
-def _check_directory(directory: Path, plan: Plan) -> None:
-    """Whoever runs the workload must get into DIR=. Raises MachineError."""
+def _check_directory(directory: Path) -> None:
+    """Whoever runs the command must get into DIR=. Raises MachineError."""
     user = owner()
-    wanted = os.X_OK | (os.W_OK if plan.workload is not None else 0)
     with as_user(user):
-        if os.access(directory, wanted, effective_ids=True):
+        if os.access(directory, os.X_OK, effective_ids=True):
             return
-    what = "written" if plan.workload is not None else "entered"
     raise MachineError(
-        f"DIR={directory} cannot be {what} by {user.name}, whom the workload runs as: give a directory of "
-        f"{user.name}'s, or run this as root itself"
+        f"DIR={directory} cannot be entered by {user.name}, whom the command runs as: give a directory that "
+        f"{user.name} may use"
     )
 
 

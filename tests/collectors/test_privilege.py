@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -250,3 +251,60 @@ def test_a_second_start_comes_to_work_at_once(user: User) -> None:
     assert "everything is put back" in said
     # Of the CPU, start and clean-up together: how long they wait for one is the machine's affair.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
+
+
+def test_root_runs_no_program_of_the_callers_path(user: User) -> None:
+    """Theirs is for their own command, which finds it first."""
+    place = user.home / "first"
+    place.mkdir()
+    for name in ("git", "mkfs.ext3", "mount", "debugfs", "fsck.ext3", "uname", "setpriv", "perf"):
+        (place / name).write_text(f'#!/bin/sh\necho "{name} $(id -u)" >>{place}/ran\nexit 1\n')
+        (place / name).chmod(0o755)
+    (place / "ran").touch()
+    subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", place], check=True)
+    words = ["FS=ext3", "SIZE=64M", "CMD=uname; true", "COLLECT=counters perf"]
+    done = user.make("trace", *words, path=f"{place}:/usr/local/bin:/usr/bin:/bin")
+    assert done.returncode == 0, done.stderr
+    ran = (place / "ran").read_text().splitlines()
+    assert f"uname {user.uid}" in ran
+    assert [line for line in ran if line.endswith(" 0")] == []
+
+
+def test_words_are_not_on_sudos_command_line(user: User) -> None:
+    """It is in sudo's log, and in everybody's ps."""
+    place = user.home / "watching"
+    place.mkdir()
+    os.chown(place, user.uid, user.gid)
+    real = shutil.which("sudo")
+    (place / "sudo").write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" >>{place}/words\nenv >>{place}/environment\nexec {real} "$@"\n'
+    )
+    (place / "sudo").chmod(0o755)
+    words = [f"DIR={user.home}", "CMD=: password=hunter2", "COLLECT=none"]
+    done = user.make("trace", *words, path=f"{place}:/usr/local/bin:/usr/bin:/bin")
+    assert done.returncode == 0, done.stderr
+    assert "hunter2" in (place / "environment").read_text()
+    said = (place / "words").read_text()
+    assert "collectors" in said and "hunter2" not in said and "PATH=" not in said
+
+
+@pytest.mark.parametrize("uid", ["4242", "-1", "4294967295", "x", "0x0", "", "١"])
+def test_a_user_whom_nobody_knows_is_refused(tmp_path: Path, uid: str) -> None:
+    """Their command would run as group root."""
+    done = subprocess.run(
+        [sys.executable, "-m", "collectors", "trace"],
+        cwd=TREE,
+        env={
+            **os.environ,
+            **{"SUDO_UID": uid, "SUDO_GID": uid, "SUDO_USER": "x", "SEEKMETER_WORDS": "DIR CMD OUT COLLECT"},
+            **{"SEEKMETER_DIR": str(tmp_path), "SEEKMETER_CMD": "id", "SEEKMETER_COLLECT": "none"},
+            "SEEKMETER_OUT": str(tmp_path / "run"),
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    assert f"SUDO_UID={uid}" in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

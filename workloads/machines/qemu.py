@@ -129,24 +129,26 @@ class Machine:
         self.argv = _arguments(hardware, shared.place, shared.own / "initramfs")
         self._console = os.fdopen(os.open(console, _NEW, 0o600), "wb", buffering=0)
         self._heard = heard
-        uid, gid = unprivileged.ids()
-        for disk in hardware.disks:
-            if uid != os.geteuid():
-                os.fchown(disk.file, uid, gid)
-        shared.give()
-        self.process = subprocess.Popen(
-            [*unprivileged.before(), *self.argv],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=[disk.file for disk in hardware.disks],
-            start_new_session=True,  # ^C is for us, who tell the guest
-            preexec_fn=end_with_session,  # noqa: PLW1509 (no threads of ours yet)
-        )
-        assert self.process.stdout is not None and self.process.stderr is not None
+        (said, says), (log, logs) = os.pipe(), os.pipe()
+        try:
+            for file in (*(disk.file for disk in hardware.disks), says, logs):
+                unprivileged.give(file)  # it opens them again, by /proc/self/fd
+            shared.give()
+            self.process = subprocess.Popen(
+                [*unprivileged.before(), *self.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=says,
+                stderr=logs,
+                pass_fds=[disk.file for disk in hardware.disks],
+                start_new_session=True,  # ^C is for us, who tell the guest
+                preexec_fn=end_with_session,  # noqa: PLW1509 (no threads of ours yet)
+            )
+        finally:
+            os.close(says)
+            os.close(logs)
         self._pumps = [
-            threading.Thread(target=self._listen, args=(self.process.stdout,), daemon=True),
-            threading.Thread(target=self._keep_console, args=(self.process.stderr,), daemon=True),
+            threading.Thread(target=self._listen, args=(os.fdopen(said, "rb"),), daemon=True),
+            threading.Thread(target=self._keep_console, args=(os.fdopen(log, "rb"),), daemon=True),
         ]
         for pump in self._pumps:
             pump.start()
