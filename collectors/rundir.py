@@ -87,6 +87,8 @@ class RunDirectory:
         run._directory = ownership.open_directory(path)
         run._name_files()
         run.facts = _read_json(run._directory, "run.json")  # as the host has begun it
+        for file in (run.phases, run.phases_begun):
+            file.touch(mode=0o600)
         return run
 
     def _make(self, name: str, out: str | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.conftest import LoopDevice, is_attached, needs_root, plan, run
-from workloads import disks, loopdev, mounts
+from workloads import disks, loopdev, mounts, private
 from workloads.disks import queue, virtual
 from workloads.errors import MachineError, WordError
 from workloads.filesystems import trial
@@ -175,12 +175,12 @@ def test_no_room_in_memory() -> None:
 def test_scratch_others_can_write_is_refused(
     tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The default directory lies in /var/tmp, where anybody could have made it before us."""
-    place = tmp_path / "seekmeter"
+    monkeypatch.setattr(private, "HOME", tmp_path)
+    place = tmp_path / "scratch"
     place.mkdir()
     place.chmod(0o777)
     monkeypatch.delenv("SEEKMETER_SCRATCH")
-    monkeypatch.setattr(disks.loop, "DEFAULT_SCRATCH", str(place))
+    monkeypatch.setattr(disks.loop, "DEFAULT_SCRATCH", place)
     decided = plan(False, words=WORKLOAD, FS="ext4")
     refusal = pytest.raises(MachineError, match="can be written by others")
     with refusal, disks.open_disk(decided, janitor):

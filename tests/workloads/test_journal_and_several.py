@@ -139,7 +139,7 @@ def test_the_plan_shows_every_disk_and_command() -> None:
     two = plan(trial=False, job="plan", FS="btrfs", SIZE="1G", words=WORKLOAD, DISK="file file")
     text = "\n".join(two.lines())
     assert "mkfs.btrfs -f -q /dev/loopN /dev/loopO" in text
-    assert "-o device=/dev/loopN,device=/dev/loopO /dev/loopN" in text
+    assert "-o device=/dev/loopN,device=/dev/loopO,nosuid,nodev /dev/loopN" in text
 
 
 def test_the_disks_of_a_virtual_machine() -> None:

@@ -190,7 +190,7 @@ def test_a_plan_for_a_kernel_without_the_file_system(modules: Path) -> None:
 def test_ext2_by_its_own_driver_is_mounted_as_ext2() -> None:
     decided = plan_elsewhere(FS="ext2-driver", SIZE="64M")
     command = decided.mount_command(disks.Devices("/dev/vda"), "/mnt")
-    assert command == ["mount", "-t", "ext2", "/dev/vda", "/mnt"]
+    assert command == ["mount", "-t", "ext2", "-o", "nosuid,nodev", "/dev/vda", "/mnt"]
     assert decided.mkfs_command(disks.Devices("/dev/vda"))[0] == "mkfs.ext2"
 
 
@@ -204,7 +204,7 @@ def test_mkfs_options_are_tried_on_the_host(tmp_path: Path) -> None:
 def test_nilfs2_starts_no_cleaner() -> None:
     decided = plan_elsewhere(FS="nilfs2", SIZE="256M", MOUNT="noatime")
     command = decided.mount_command(disks.Devices("/dev/vda"), "/mnt")
-    assert command[3:5] == ["-o", "nogc,noatime"]
+    assert command[3:5] == ["-o", "nogc,noatime,nosuid,nodev"]
     assert decided.fsck_command(disks.Devices("/dev/vda")) == []
 
 
@@ -240,7 +240,7 @@ def test_a_pool_is_put_away_before_its_disk(zpool: Path, janitor: Janitor) -> No
         assert (zpool / f"pool-{janitor.name}").exists()
         path = disk.path
         mounting = decided.mount_command(disk.devices, "/mnt")
-        assert mounting == ["mount", "-t", "zfs", janitor.name, "/mnt"]
+        assert mounting == ["mount", "-t", "zfs", "-o", "nosuid,nodev", janitor.name, "/mnt"]
     created, exported = (zpool / "log").read_text().splitlines()
     assert created.endswith(f"mountpoint=legacy -o ashift=12 {janitor.name} {path}")
     assert exported == f"export {janitor.name}"

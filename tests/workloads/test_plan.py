@@ -27,7 +27,7 @@ def test_all_lines() -> None:
     )  # fmt: skip
     text = "\n".join(decided.lines())
     assert "mkfs.xfs -f -q -d agcount=1 -l size=128m,version=2 -i size=1024 /dev/loopN" in text
-    assert "mount -t xfs -o logbsize=256k,noatime /dev/loopN" in text
+    assert "mount -t xfs -o logbsize=256k,noatime,nosuid,nodev /dev/loopN" in text
     for words in (
         "2G",
         "QA_CHECK_FS=1",

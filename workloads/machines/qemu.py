@@ -14,6 +14,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,13 +127,17 @@ class Machine:
         boot = b"\0".join(map(os.fsencode, [*strings, "", *command, ""]))
         with os.fdopen(os.open("boot", _NEW, 0o600, dir_fd=self._talk), "wb") as file:
             file.write(boot)
-        self.argv = _arguments(hardware, shared.place, shared.own / "initramfs")
+        made = Path(tempfile.mkdtemp(dir=shared.own))
+        self.argv = _arguments(hardware, shared.place, made / "initramfs")
+        for path in made.iterdir():  # virtme-run makes a file that QEMU writes, for nobody to read
+            with path.open("rb") as written:
+                unprivileged.give(written.fileno())
         self._console = os.fdopen(os.open(console, _NEW, 0o600), "wb", buffering=0)
         self._heard = heard
         (said, says), (log, logs) = os.pipe(), os.pipe()
         try:
-            for file in (*(disk.file for disk in hardware.disks), says, logs):
-                unprivileged.give(file)  # it opens them again, by /proc/self/fd
+            for opened in (*(disk.file for disk in hardware.disks), says, logs):
+                unprivileged.give(opened)  # it opens them again, by /proc/self/fd
             shared.give()
             self.process = subprocess.Popen(
                 [*unprivileged.before(), *self.argv],
