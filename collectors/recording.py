@@ -2,7 +2,6 @@
 """What trace and watch share: a run directory being filled, the recorder's start and stop, how a run ends."""
 
 import grp
-import json
 import os
 import time
 import traceback
@@ -11,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
-from collectors import borders, facts, interrupts, rundir, staged
+from collectors import borders, facts, interrupts, staged, unfinished
 from collectors.beside import Beside
 from collectors.blktrace import Blktrace
 from collectors.perf import Perf
@@ -53,7 +52,9 @@ class Session:
         try:
             # Opened once: the last lines are written when the directory is its owner's.
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._log: TextIO | None = os.fdopen(os.open(run.raw / "session.log", flags, 0o600), "a")
+            self._log: TextIO | None = os.fdopen(
+                os.open(run.raw / "session.log", flags, 0o600), "a", errors="backslashreplace"
+            )
         except OSError:
             self._log = None
 
@@ -309,20 +310,10 @@ def new_run(name: str, words: Words) -> RunDirectory:
 
 def sweep(state: Path = STATE) -> None:
     """Finish what killed sessions left: their things are undone, their runs are called interrupted."""
-    runs = []
-    for file in state.glob("*/run"):
-        try:
-            run = json.loads(file.read_text())
-        except (OSError, ValueError):
-            continue
-        if isinstance(run, dict):
-            runs.append((file.parent, run))
     for line in Janitor.sweep(state):
         tell(f"seekmeter: {line}")
-    for session, run in runs:
-        if not session.exists() and rundir.mark_killed(run):
-            path = run["path"]
-            tell(f"seekmeter: its run {path} is marked interrupted: make report RUN={path} shows what it has")
+    for path in unfinished.finish(state):
+        tell(f"seekmeter: its run {path} is marked interrupted: make report RUN={path} shows what it has")
     if state != STATE:
         staged.sweep()
 
@@ -356,8 +347,9 @@ def kept(session: Session, janitor: Janitor) -> Iterator[None]:
     """
     run = session.run
     is_run = True
+    note: Path | None = None
     try:
-        (janitor.session_dir / "run").write_text(json.dumps(run.identity()))
+        note = unfinished.note(run, janitor.session_dir)
         interrupts.release()
         yield
     except KeyboardInterrupt:
@@ -391,3 +383,5 @@ def kept(session: Session, janitor: Janitor) -> Iterator[None]:
             run.finish()
         else:
             run.discard()
+        if note is not None:
+            note.unlink(missing_ok=True)

@@ -33,7 +33,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def interrupt(run: RunDirectory, state: Path, begun: bool) -> Exception:
     """^C in a session of this run. Returns what the job is told."""
-    janitor = SimpleNamespace(session_dir=state)
+    janitor = SimpleNamespace(session_dir=state / "sessions/one")
     fake: Janitor = janitor  # type: ignore[assignment]  # its directory is all that is asked for
     try:
         with kept(Session(run), fake):
@@ -70,7 +70,7 @@ def test_interrupted_while_recording_the_run_is_kept(runs: Path, tmp_path: Path)
 
 def test_a_run_that_fails_is_kept_and_the_newest(runs: Path, tmp_path: Path) -> None:
     run = RunDirectory("one", None, ME)
-    fake: Janitor = SimpleNamespace(session_dir=tmp_path)  # type: ignore[assignment]
+    fake: Janitor = SimpleNamespace(session_dir=tmp_path / "sessions/one")  # type: ignore[assignment]
     with pytest.raises(RunFailed, match="mkfs says no"), kept(Session(run), fake):
         raise RunError("mkfs says no")
     assert os.readlink(runs / "latest") == run.path.name

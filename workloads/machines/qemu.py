@@ -129,9 +129,11 @@ class Machine:
             file.write(boot)
         made = Path(tempfile.mkdtemp(dir=shared.own))
         self.argv = _arguments(hardware, shared.place, made / "initramfs")
-        for path in made.iterdir():  # virtme-run makes a file that QEMU writes, for nobody to read
-            with path.open("rb") as written:
-                unprivileged.give(written.fileno())
+        directory = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            unprivileged.give(directory)  # virtme-run has QEMU write a file there, which we do not read
+        finally:
+            os.close(directory)
         self._console = os.fdopen(os.open(console, _NEW, 0o600), "wb", buffering=0)
         self._heard = heard
         (said, says), (log, logs) = os.pipe(), os.pipe()
