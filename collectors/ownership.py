@@ -21,9 +21,13 @@ def as_user(user: Owner) -> Iterator[None]:
     A name that the user, or who can write the user's directories, turns into something else meanwhile leads
     to nothing that the user could not reach anyway.
     """
-    groups = os.getgrouplist(user.name, user.gid) if os.geteuid() == 0 and user.uid != 0 else ()
-    with as_ids(user.uid, user.gid, groups):
+    with as_ids(user.uid, user.gid, groups_of(user)):
         yield
+
+
+def groups_of(user: Owner) -> Sequence[int]:
+    """Return the groups that a user is in."""
+    return os.getgrouplist(user.name, user.gid)
 
 
 @contextmanager
@@ -42,23 +46,6 @@ def as_ids(uid: int, gid: int, groups: Sequence[int] = ()) -> Iterator[None]:
         os.seteuid(0)
         os.setegid(own_gid)
         os.setgroups(own_groups)
-
-
-def make_private(parent: int, name: str, uid: int, gid: int) -> int:
-    """Make a directory 0700 with the rights of uid, and take it over. Returns its descriptor.
-
-    parent: a descriptor of the directory that it is made in. FileExistsError if the name is taken, OSError;
-    MachineError if what was made was at once replaced.
-    """
-    with as_ids(uid, gid):
-        os.mkdir(name, 0o700, dir_fd=parent)
-        directory = os.open(name, _OPEN, dir_fd=parent)
-    try:
-        take_over(directory, uid)
-    except BaseException:
-        os.close(directory)
-        raise
-    return directory
 
 
 def open_directory(path: Path | str, parent: int | None = None) -> int:

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The run directory while it is being made: run.json, raw/, the newest link (DESIGN.md, Run directory)."""
 
-import errno
 import json
 import os
 import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +43,7 @@ class RunDirectory:
         self._owner = owner
         self._group = group
         self._handed_over = False
+        self._made_by: tuple[int, int, Sequence[int]] = (owner.uid, owner.gid, ())
         self.begun = False
         self._was_there: os.stat_result | None = None  # OUT= that was there before
         self.facts: dict[str, Any] = {"schema": SCHEMA, "state": "running", "warnings": [], "timing": {}}
@@ -94,63 +94,64 @@ class RunDirectory:
     def _make(self, name: str, out: str | None) -> None:
         """Make it with the rights of whose directory it lies in, and take it over."""
         if out is not None:
-            self.path = Path(os.path.abspath(out))
-            self._make_named(self.path)
+            self._make_named(Path(os.path.abspath(out)))
             return
-        runs = _runs_of_tree()
-        try:
-            status = os.fstat(runs)
-            safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
-            stamp = time.strftime("%Y%m%d-%H%M%S")
-            for number in range(100):
-                self.path = TREE / "runs" / f"{stamp}-{safe}{f'-{number}' if number else ''}"
-                try:
-                    self._directory = ownership.make_private(
-                        runs, self.path.name, status.st_uid, status.st_gid
-                    )
-                except FileExistsError:
-                    continue
-                return
-        finally:
-            os.close(runs)
+        self._parent = _runs_of_tree()
+        status = os.fstat(self._parent)
+        self._made_by = (status.st_uid, status.st_gid, ())
+        safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        for number in range(100):
+            self.path = TREE / "runs" / f"{stamp}-{safe}{f'-{number}' if number else ''}"
+            try:
+                with ownership.as_ids(*self._made_by):
+                    os.mkdir(self.path.name, 0o700, dir_fd=self._parent)
+                    self._directory = ownership.open_directory(self.path.name, self._parent)
+            except FileExistsError:
+                continue
+            ownership.take_over(self._directory, status.st_uid)
+            return
         raise MachineError(f"{TREE}/runs has a hundred runs of this second: wait a second")
 
     def _make_named(self, path: Path) -> None:
         """OUT=: with the user's rights; or with root's where only root can write."""
-        user = self._owner
+        self.path, user = path, self._owner
         if os.geteuid() == 0 and user.uid == 0 and not _is_safe_for_root(path.parent):
             raise MachineError(
                 f"OUT={path} lies where somebody else than root may rename it: give a directory below one "
                 f"that only root can write, or start this as its user"
             )
-        as_whom = user.uid
-        with ownership.as_user(user):
-            try:
-                is_new = True
-                path.mkdir(mode=0o700)
-            except FileExistsError:
-                is_new = False
-            except PermissionError:
-                if os.getuid() != 0 or user.uid == 0:
-                    raise
-                as_whom = 0
-            if as_whom == user.uid:
-                self._directory = ownership.open_directory(path)
-        if as_whom != user.uid:
-            if not private.is_private_place(path.parent):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            path.mkdir(mode=0o700)
-            self._directory = ownership.open_directory(path)
-        if not is_new:
-            self._was_there = os.fstat(self._directory)
-        if self._was_there is not None and self._was_there.st_mode & 0o022:
-            raise WordError(f"OUT={path} can be written by others: give a directory that is not there yet")
+        self._made_by = (user.uid, user.gid, ownership.groups_of(user))
         try:
-            ownership.take_over(self._directory, as_whom)
+            is_new = self._make_as(path)
+        except PermissionError:
+            if os.geteuid() != 0 or not private.is_private_place(path.parent):
+                raise
+            self._made_by = (0, 0, ())
+            is_new = self._make_as(path)
+        status = os.fstat(self._directory)
+        if not is_new:
+            self._was_there = status
+            if status.st_mode & 0o022:
+                raise WordError(f"OUT={path} can be written by others: give a directory that is not there")
+        try:
+            ownership.take_over(self._directory, self._made_by[0])
         except MachineError as error:
             raise WordError(
                 f"OUT={path} is there already, and {error.message}: give a directory that is not"
             ) from None
+
+    def _make_as(self, path: Path) -> bool:
+        """Make it, or open what is there, with the rights of ._made_by. Returns whether it is new."""
+        with ownership.as_ids(*self._made_by):
+            self._parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            is_new = True
+            try:
+                os.mkdir(path.name, 0o700, dir_fd=self._parent)
+            except FileExistsError:
+                is_new = False
+            self._directory = ownership.open_directory(path.name, self._parent)
+        return is_new
 
     @property
     def is_begun(self) -> bool:
@@ -174,6 +175,8 @@ class RunDirectory:
             try:
                 status = os.fstat(runs)
                 with ownership.as_ids(status.st_uid, status.st_gid):
+                    with suppress(FileNotFoundError):
+                        os.unlink(newest, dir_fd=runs)  # of a session that was killed
                     os.symlink(self.path.name, newest, dir_fd=runs)
                     os.rename(newest, "latest", src_dir_fd=runs, dst_dir_fd=runs)
             finally:
@@ -195,13 +198,12 @@ class RunDirectory:
                 os.fchown(self._directory, self._was_there.st_uid, self._was_there.st_gid)
                 os.fchmod(self._directory, stat.S_IMODE(self._was_there.st_mode))
                 return
-            status = os.stat(self.path.parent)
             # Only this very directory, empty, goes by that name: whatever else has it by now stays.
-            with ownership.as_ids(status.st_uid, status.st_gid):
-                now = os.lstat(self.path)
+            with ownership.as_ids(*self._made_by):
+                now = os.stat(self.path.name, dir_fd=self._parent, follow_symlinks=False)
                 ours = os.fstat(self._directory)
                 if (now.st_dev, now.st_ino) == (ours.st_dev, ours.st_ino):
-                    os.rmdir(self.path)
+                    os.rmdir(self.path.name, dir_fd=self._parent)
                     return
         except OSError:  # moved meanwhile, by whom the directory above it belongs to
             pass
