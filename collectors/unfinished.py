@@ -45,7 +45,7 @@ def finish(state: Path) -> Iterator[str]:
             run = json.loads(path.read_bytes()[:_NOTE_BYTES_MOST])
             if rundir.mark_killed(run):
                 yield run["path"]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
         path.unlink(missing_ok=True)
 
