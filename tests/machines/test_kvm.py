@@ -45,6 +45,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def program(path: Path, script: str) -> str:
     path.write_text(f"#!/bin/sh\necho $$ >>{path}.pids\n{script}\n")
     path.chmod(0o755)
+    pids = path.with_name(f"{path.name}.pids")
+    pids.touch()
+    pids.chmod(0o666)  # root's QEMU is nobody
     return str(path)
 
 
