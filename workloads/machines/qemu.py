@@ -249,7 +249,7 @@ def _arguments(hardware: Hardware, shared: Path, initramfs: Path) -> list[str]:
         said = [line for line in result.stderr.splitlines() if line.strip()]
         why = said[-1] if said else "it says nothing"
         raise MachineError(f"virtme-run cannot start {kernel.name}: {why}")
-    # A file for the status of virtme-ng's own init: no guest of ours says one there, nor fills the disk with it.
+    # Where virtme-ng's own init says its status: no guest of ours does, nor fills the disk with it.
     argv = [re.sub(r"(,id=ret,path=)[^,]*$", r"\1/dev/null", word) for word in shlex.split(lines[-1])]
     kernel_line = argv.index("-append") + 1
     # Of several, the last counts. Warnings are enough on the console, which is slow where it is emulated.
