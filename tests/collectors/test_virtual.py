@@ -219,13 +219,12 @@ def test_a_disk_image_that_cannot_grow_is_an_error_inside(
 
 
 # What a guest may try: links to a file of the host and a set-user-id program where the host may meet them, a
-# file without an end, a depth without one, a run.json of its own, and an end without the end of the command.
+# file without an end, a run.json of its own, and an end without the end of the command.
 HOSTILE = """
 ln -s {secret} {run}/.run.json.new; ln -s {secret} {run}/raw/link; ln -s /dev/zero {run}/losses.json
 echo written inside >>{secret}; mkfifo {run}/raw/pipe; truncate -s 1T {run}/raw/endless
 cp /bin/cat {run}/raw/cat; chmod 6755 {run}/raw/cat
-cd {run}/raw; for i in $(seq 1500); do mkdir d; cd d; done; cd /
-until [ -e {run}/raw/.vm/stop ]; do sleep 0.2; done
+touch {run}/raw/ready; until [ -e {run}/raw/go ]; do sleep 0.2; done
 rm {run}/run.json; echo '{{"state": "complete", "warnings": [], "timing": {{}}, "x": 1e999}}' >{run}/run.json
 echo 0 >{run}/raw/.vm/exit; echo o >/proc/sysrq-trigger; sleep 60
 """
@@ -246,8 +245,10 @@ def test_a_hostile_guest_harms_nothing(tmp_path: Path) -> None:
     assert re.search(r"^Uid:\t(\d+)\t\1\t\1\t\1$", status, re.MULTILINE)
     assert "Uid:\t0\t" not in status
     places = Path("/var/lib/seekmeter/machines")
-    wait_for(lambda: list(places.glob(f"{job.process.pid}-*/guest/raw/d")) != [], BOOT_SECONDS)
-    (program,) = places.glob(f"{job.process.pid}-*/guest/raw/cat")
+    wait_for(lambda: list(places.glob(f"{job.process.pid}-*/guest/raw/ready")) != [], BOOT_SECONDS)
+    (raw,) = places.glob(f"{job.process.pid}-*/guest/raw")
+    program = raw / "cat"
+    assert program.stat().st_mode & stat.S_ISUID
     # Set-user-id of a user who may read all: nobody else gets at it.
     others = subprocess.run(
         ["setpriv", "--reuid=1", "--regid=1", "--clear-groups", "--", program, secret],
@@ -256,8 +257,8 @@ def test_a_hostile_guest_harms_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert "ermission denied" in others.stderr
-    job.process.send_signal(signal.SIGINT)
-    job.end(BOOT_SECONDS)
+    (raw / "go").touch()
+    assert job.end(BOOT_SECONDS) == 0  # as the guest says
     assert secret.read_text() == "mine\n"
     assert (secret.stat().st_uid, secret.stat().st_mode & 0o777) == (os.geteuid(), 0o600)
     assert job.left_behind() == []
@@ -266,7 +267,8 @@ def test_a_hostile_guest_harms_nothing(tmp_path: Path) -> None:
         mode = path.lstat().st_mode
         assert stat.S_ISDIR(mode) or stat.S_ISREG(mode), path
         assert stat.S_IMODE(mode) in (0o600, 0o700), path
-    assert "things that are not kept" in job.said
+    assert "the guest left no run.json that can be understood" in job.said
+    assert "things that are not kept (losses.json: no plain file; raw/endless: too much; raw/link" in job.said
     assert job.run.facts["state"] == "interrupted"
 
 
