@@ -25,8 +25,12 @@ def main(job: str) -> int:
         settle_as_root()
         words = words_module.parse(os.environ, job)
         if job == "plan":
+            from collectors.privilege import become_user
             from workloads.machines import kernels
             from workloads.plan import make_plan
+
+            if words.vm:
+                become_user()  # whose cache has the lists of kernels
 
             kernel = kernels.look(words.kernel, lambda text: tell(f"seekmeter: {text}")) if words.vm else None
             print(visible("\n".join(make_plan(words, kernel=kernel).lines())))

@@ -378,7 +378,9 @@ def main() -> int:
         words = parse(os.environ, "doctor")
         if words.vm and not virtual_disks.inside():
             from collectors import virtual
+            from collectors.privilege import become_user
 
+            become_user()  # the kernels that are fetched, and the machine, are the user's
             return virtual.doctor(words)
     except UserError as error:
         tell(f"seekmeter: {error.message}")

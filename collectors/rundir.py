@@ -25,6 +25,7 @@ _BEGUN = {"record_start_ns", "workload_start_ns"}
 # Room kept on the disk for the last word on a run whose recording filled the disk.
 _SPARE_BYTES = 64 << 10
 _JSON_BYTES_MOST = 64 << 20
+_LOSSES_BYTES_MOST = 4 << 20
 
 
 class RunDirectory:
@@ -314,8 +315,8 @@ class RunDirectory:
         if sources is None:
             return self._write_losses({"collectors": dict(more), "complete": whole})
         try:
-            losses: dict[str, Any] = json.loads((self.recordings / "losses.json").read_text())
-        except (OSError, ValueError):
+            losses = _losses_of_recorder(self._directory)
+        except (OSError, ValueError, RecursionError):
             losses = {"collectors": {name: dict(source) for name, source in sources.items()}}
             whole = False
         losses["complete"] = bool(losses.get("complete")) and whole
@@ -396,22 +397,35 @@ def _call_interrupted(directory: int, facts: dict[str, Any]) -> None:
 def _losses_of_killed(directory: int, raw: Path) -> None:
     """Put together what was lost: the recorder said it itself, of block traces the files tell it."""
     try:
-        losses = json.loads((raw / "recorder/losses.json").read_text())
-    except (OSError, ValueError):
+        losses = _losses_of_recorder(directory)
+    except (OSError, ValueError, RecursionError):
         losses = {"collectors": {}}
     losses["complete"] = False
     losses["collectors"]["blktrace"] = blktrace.losses_of_killed(raw)
     _replace(directory, "losses.json", json.dumps(losses, indent=1))
 
 
-def _read_json(directory: int, name: str) -> Any:
+def _losses_of_recorder(directory: int) -> dict[str, Any]:
+    """Read the recorder's losses.json, which a guest may have written. Raises OSError, ValueError."""
+    recordings = os.open("raw/recorder", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        losses = _read_json(recordings, "losses.json", _LOSSES_BYTES_MOST)
+    finally:
+        os.close(recordings)
+    sources = losses.get("collectors", {}) if isinstance(losses, dict) else None
+    if not isinstance(sources, dict) or not all(isinstance(source, dict) for source in sources.values()):
+        raise ValueError("losses.json has another form")
+    return {**losses, "collectors": sources}
+
+
+def _read_json(directory: int, name: str, most_bytes: int = _JSON_BYTES_MOST) -> Any:
     """Read a file of bearable size: inside a virtual machine anybody may have put it there."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, dir_fd=directory), "rb") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _JSON_BYTES_MOST:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
             raise ValueError(f"{name} is no file of bearable size")
-        return json.loads(file.read(_JSON_BYTES_MOST))
+        return json.loads(file.read(most_bytes))
 
 
 def _replace(directory: int, name: str, text: str) -> None:

@@ -8,10 +8,10 @@ user gets at the directory that is, and when QEMU has ended plain files of it ar
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
-import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,6 +32,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+:=-]{0,199}")
 _DEEPEST = 4
 _FILES_MOST = 5000
 _RUN_JSON_BYTES_MOST = 16 << 20
+_VALUES_DEEPEST = 64
+# A session inside ends its recording at the limits, in order; who goes on far beyond them is ended.
+_BEYOND_BYTES = 64 << 20
 _COPY_BYTES = 1 << 20
 _STATES = ("running", "complete", "interrupted")
 _NAME = re.compile(r"(\d+)-(\d+)")  # of a directory here: the pid and the start time of its session
@@ -94,25 +97,18 @@ class Staged:
     def over(self) -> str | None:
         """Return which limit the guest has passed, in words that go on after "as"; None: there is room."""
         space = os.fstatvfs(self.directory)
-        if space.f_bavail * space.f_frsize < floor_bytes_of(self.directory):
+        if space.f_bavail * space.f_frsize < floor_bytes_of(self.directory) // 2:
             return "its file system has no room left but what is kept free for all others"
-        used_bytes = files = 0
-        for _, folders, names, at in os.fwalk(".", dir_fd=self.directory, follow_symlinks=False):
-            files += len(folders) + len(names)
-            for name in names:
-                try:
-                    used_bytes += os.stat(name, dir_fd=at, follow_symlinks=False).st_blocks * 512
-                except OSError:
-                    continue
-            if files > _FILES_MOST:
-                return f"it made more than {_FILES_MOST:,} files in the run directory"
-            if used_bytes > self.most_bytes:
-                return f"it wrote more than ROOM={show_size(self.most_bytes)} into the run directory"
+        files, used_bytes = _size(self.directory, 0)
+        if files > _FILES_MOST:
+            return f"it made more than {_FILES_MOST:,} files in the run directory"
+        if used_bytes > self.most_bytes + _BEYOND_BYTES:
+            return f"it wrote more than ROOM={show_size(self.most_bytes)} into the run directory"
         return None
 
     def take_out(self, target: int) -> Taken:
         """Copy what is plain and bearable into a directory, once QEMU has ended."""
-        return take_out(self.directory, target, self.most_bytes)
+        return take_out(self.directory, target, self.most_bytes + _BEYOND_BYTES)
 
     def remove(self) -> None:
         """Remove all of it."""
@@ -163,14 +159,85 @@ def _dead() -> list[Path]:
     return found
 
 
+def _size(directory: int, depth: int) -> tuple[int, int]:
+    """Return how many names are below, and what they take on disk: what lies very deep counts as too many."""
+    names = used_bytes = 0
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                names += 1
+                if names > _FILES_MOST:
+                    break
+                try:
+                    status = os.stat(entry.name, dir_fd=directory, follow_symlinks=False)
+                    used_bytes += status.st_blocks * 512
+                    if not stat.S_ISDIR(status.st_mode):
+                        continue
+                    if depth > 4 * _DEEPEST:
+                        return _FILES_MOST + 1, used_bytes
+                    below = os.open(entry.name, _OPEN | os.O_DIRECTORY, dir_fd=directory)
+                except OSError:  # gone meanwhile, or closed to us
+                    continue
+                try:
+                    more = _size(below, depth + 1)
+                finally:
+                    os.close(below)
+                names, used_bytes = names + more[0], used_bytes + more[1]
+    except OSError:
+        pass
+    return names, used_bytes
+
+
 def remove(top: Path) -> None:
-    """Remove a directory that a guest could write; no link in it is followed."""
-    for _, folders, _, at in os.fwalk(top, follow_symlinks=False):
-        for name in folders:
-            status = os.stat(name, dir_fd=at, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode) and status.st_mode & 0o700 != 0o700:
-                os.chmod(name, 0o700, dir_fd=at)  # or an ordinary user could not remove what is in it
-    shutil.rmtree(top, ignore_errors=True)
+    """Remove a directory that a guest could write, once its machine has ended; no link in it is followed.
+
+    However deep it is, two directories are open at a time, and no name is longer than one step.
+    """
+    try:
+        parent = os.open(top.parent, _OPEN | os.O_DIRECTORY)
+    except OSError:
+        return
+    at, names = parent, [top.name]
+    try:
+        while names:
+            below = _opened(names[-1], at)
+            deeper = _empty(below)
+            if deeper is not None:
+                names.append(deeper)
+                os.close(at)
+                at = below
+                continue
+            os.close(below)
+            os.rmdir(names.pop(), dir_fd=at)
+            if names:
+                up = os.open("..", _OPEN | os.O_DIRECTORY, dir_fd=at)
+                os.close(at)
+                at = up
+    except OSError:  # what cannot be removed now is tried again by the next start
+        pass
+    finally:
+        os.close(at)
+
+
+def _opened(name: str, parent: int) -> int:
+    """Open a directory, also one that its owner has closed to himself. Raises OSError."""
+    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        if os.fstat(place).st_mode & 0o700 != 0o700:
+            os.chmod(f"/proc/self/fd/{place}", 0o700)
+        return os.open(".", _OPEN | os.O_DIRECTORY, dir_fd=place)
+    finally:
+        os.close(place)
+
+
+def _empty(directory: int) -> str | None:
+    """Remove all files of a directory; or return the first directory in it."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                return entry.name
+            os.unlink(entry.name, dir_fd=directory)
+    return None
 
 
 def take_out(source: int, target: int, most_bytes: int = ROOM_BYTES) -> Taken:
@@ -239,8 +306,12 @@ def _copy(source: int, target: int, name: str, most_bytes: int) -> int:
         except FileExistsError:
             copy = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=target)
         size = 0
-        with os.fdopen(copy, "wb") as into:
+        floor_bytes = floor_bytes_of(target)
+        with os.fdopen(copy, "wb", buffering=0) as into:
             while (part := file.read(_COPY_BYTES)) and size < most_bytes:
+                space = os.fstatvfs(target)
+                if space.f_bavail * space.f_frsize < floor_bytes + len(part):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 into.write(part)
                 size += len(part)
         return size
@@ -254,6 +325,7 @@ def read_facts(source: int) -> dict[str, Any] | None:
                 return None
             text = file.read(_RUN_JSON_BYTES_MOST + 1)
         facts = json.loads(text, parse_constant=_refuse) if len(text) <= _RUN_JSON_BYTES_MOST else None
+        _check_value(facts, _VALUES_DEEPEST)
     except (OSError, ValueError, RecursionError):
         return None
     return facts if isinstance(facts, dict) and _is_sound(facts) else None
@@ -261,6 +333,22 @@ def read_facts(source: int) -> dict[str, Any] | None:
 
 def _refuse(text: str) -> None:
     raise ValueError(f"{text} is no number of JSON's")
+
+
+def _check_value(value: Any, deepest: int) -> None:
+    """Raise ValueError for what JSON can say and others cannot work with."""
+    if deepest == 0:
+        raise ValueError("nested too deeply")
+    if isinstance(value, float) and not abs(value) < float("inf"):  # 1e999
+        raise ValueError("a number without an end")
+    if isinstance(value, int) and abs(value) >= 1 << 64:
+        raise ValueError("a number of more than 64 bits")
+    if isinstance(value, str):
+        value.encode()  # half of a surrogate pair is no text
+    for one in [*value, *value.values()] if isinstance(value, dict) else ():
+        _check_value(one, deepest - 1)
+    for one in value if isinstance(value, list) else ():
+        _check_value(one, deepest - 1)
 
 
 def _is_sound(facts: Mapping[str, Any]) -> bool:

@@ -33,6 +33,7 @@ from workloads.machines.kernels import Kernel
 from workloads.machines.qemu import Accelerator, Hardware, Machine, VirtualDisk
 from workloads.plan import Plan, make_plan
 from workloads.units import show_size
+from workloads.visible import visible
 from workloads.words import ROOM_BYTES, Words
 
 _LOOK_SECONDS = 0.2
@@ -43,6 +44,9 @@ _BOOT_SECONDS = 180.0
 _KVM_BOOT_SECONDS = 30.0
 _HANG_SECONDS = 60.0
 _STOP_SECONDS = 60.0
+# Of run.json, what the guest is told and does not decide.
+_OF_HOST = ("schema", "command", "words", "collect")
+_WORDS_LETTERS = 500  # of a guest's, in a line of ours
 # Less than this free where the disks are: they could not grow any more.
 _FULL_BYTES = 1 << 20
 
@@ -136,6 +140,7 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
                 staged.tell(run.facts)
 
             ended = run_inside(hardware, run.path, run.raw, staged, command, tell, starts_with, session.warn)
+            interrupts.hold()  # what was recorded is nowhere else
             _take_out(session, staged)
         if _is_full(place):
             session.warn(f"the machine's disks could not grow any more: {place} is full; make room there")
@@ -164,7 +169,8 @@ def _take_out(session: Session, staged: Staged) -> None:
     run = session.run
     facts_inside = read_facts(staged.directory)
     if facts_inside is not None:
-        run.facts = {**run.facts, **facts_inside}
+        ours = {name: run.facts[name] for name in _OF_HOST if name in run.facts}
+        run.facts = {**run.facts, **facts_inside, **ours}
     else:
         session.warn("the guest left no run.json that can be understood")
     taken = run.take_out(staged)
@@ -184,7 +190,7 @@ def doctor(words: Words) -> int:
     with tempfile.TemporaryDirectory(prefix="seekmeter-") as place:
         command = [sys.executable, "-B", "-m", "collectors.doctor"]
         hardware = Hardware(kernel, accel, os.cpu_count() or 1, DEFAULT_MEMORY_BYTES)
-        ended = run_apart(hardware, Path(place), command, print, starts)
+        ended = run_apart(hardware, Path(place), command, lambda line: print(visible(line)), starts)
     if ended.status is None:
         raise RunError(ended.why)
     return ended.status
@@ -274,8 +280,7 @@ def _run_once(
     try:
         try:
             limit = _KVM_BOOT_SECONDS if under_kvm else _BOOT_SECONDS
-            why, boot_s = _watch(machine, staged, start, limit)
-            stuck = why != "" and boot_s is None
+            why, boot_s, stuck = _watch(machine, staged, start, limit)
         except KeyboardInterrupt:
             interrupted = True
             why = "interrupted, and the guest did not end by itself"
@@ -286,14 +291,19 @@ def _run_once(
         with interrupts.held():
             machine.end()
     if status is not None:
-        why = lines[0].removeprefix("seekmeter: ")
+        why = _short(lines[0].removeprefix("seekmeter: "))
     elif not why:
         why = _last_words(console, machine.process.returncode)
     return Ended(status, why, boot_s, machine.argv, stuck, interrupted)
 
 
-def _watch(machine: Machine, staged: Staged, start: float, boot_seconds: float) -> tuple[str, float | None]:
-    """Return when the machine has ended, or hangs: why (""; it ended by itself), and when it came up."""
+def _watch(
+    machine: Machine, staged: Staged, start: float, boot_seconds: float
+) -> tuple[str, float | None, bool]:
+    """Return when the machine has ended, or has to.
+
+    Why (""; it ended by itself), when it came up, and whether it did not in its time.
+    """
     beat, beaten, measured = 0, start, start
     boot_s: float | None = None
     while not interrupts.wait_for(machine.process, _LOOK_SECONDS):
@@ -301,7 +311,7 @@ def _watch(machine: Machine, staged: Staged, start: float, boot_seconds: float) 
         if now - measured > _MEASURE_SECONDS:
             measured = now
             if (over := staged.over()) is not None:
-                return f"the guest was ended, as {over}", boot_s
+                return f"the guest was ended, as {over}", boot_s, False
         last, beat = beat, machine.beat()
         if beat != last:
             beaten = now
@@ -310,8 +320,9 @@ def _watch(machine: Machine, staged: Staged, start: float, boot_seconds: float) 
         limit = boot_seconds if boot_s is None else _HANG_SECONDS
         if now - beaten > limit:
             what = "did not come up" if boot_s is None else "hangs: it gave no sign of life"
-            return f"the guest {what} for {limit:.0f} s and was ended (see raw/console.log)", boot_s
-    return "", boot_s
+            why = f"the guest {what} for {limit:.0f} s and was ended (see raw/console.log)"
+            return why, boot_s, boot_s is None
+    return "", boot_s, False
 
 
 def _last_words(console: Path, code: int) -> str:
@@ -324,10 +335,14 @@ def _last_words(console: Path, code: int) -> str:
         )
     panic = re.search(r"Kernel panic - not syncing: (.*)", text)
     if panic is not None:
-        return f"the guest's kernel panicked ({panic[1].strip()}; see raw/console.log)"
-    said = re.findall(r"^(?:seekmeter: init: |qemu-system-\S+: )(.*)", text, re.MULTILINE)
-    last = said[-1].strip() if said else f"QEMU: exit status {code}"
+        return f"the guest's kernel panicked ({_short(panic[1])}; see raw/console.log)"
+    said = re.findall(r"^(?:seekmeter: init: |qemu-system-\S+: |setpriv: )(.*)", text, re.MULTILINE)
+    last = _short(said[-1]) if said else f"QEMU: exit status {code}"
     return f"the virtual machine ended early ({last}; see raw/console.log)"
+
+
+def _short(said: str) -> str:
+    return visible(said[:_WORDS_LETTERS].strip())
 
 
 def _is_full(place: Path) -> bool:

@@ -113,6 +113,26 @@ def test_inside_a_virtual_machine_the_host_decides(tmp_path: Path) -> None:
     assert (facts["state"], facts["clock"]) == ("interrupted", {})
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "[" * 100_000,
+        '{"collectors": []}',
+        '{"collectors": {"block": 1}}',
+        '{"x": 1}' + " " * (5 << 20),
+    ],
+)
+def test_losses_that_cannot_be_understood_are_none(runs: Path, text: str) -> None:
+    """A guest may have written them."""
+    run = RunDirectory("one", None, ME)
+    (run.recordings / "losses.json").write_text(text)
+    losses = run.keep_losses({"block": {"state": "on"}}, False, {})
+    assert losses["collectors"] == {"block": {"state": "on", "ended_early": True}}
+    assert losses["complete"] is False
+
+
 def test_a_run_has_begun_if_the_guest_says_so(runs: Path) -> None:
     run = RunDirectory("one", None, ME)
     begun = [run.is_begun]

@@ -155,6 +155,10 @@ def test_facts_that_can_be_understood(guest: Path) -> None:
         json.dumps({**_SOUND, "x": float("nan")}),
         '{"state": "complete", "warnings": [], "timing": {}, "x": ' + "1" * 10_000 + "}",
         json.dumps(_SOUND) + " " * (17 << 20),
+        '{"state": "complete", "warnings": [], "timing": {"boot_s": 1e999}}',
+        '{"state": "complete", "warnings": [], "timing": {}, "x": ' + str(1 << 64) + "}",
+        '{"state": "complete", "warnings": ["\\ud800"], "timing": {}}',
+        '{"state": "complete", "warnings": [], "timing": {}, "x": ' + "[" * 100 + "]" * 100 + "}",
     ],
 )
 def test_facts_that_cannot_be_understood(guest: Path, text: str) -> None:
@@ -207,6 +211,7 @@ def test_it_is_nobodys_as_long_as_the_guest_has_it(machine: Staged) -> None:
 
 
 def test_what_is_too_much_is_seen(machine: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged, "_BEYOND_BYTES", 0)
     assert machine.over() is None
     (machine.place / "raw/big").write_bytes(b"x" * (2 << 20))
     over = machine.over()
@@ -218,6 +223,36 @@ def test_what_is_too_much_is_seen(machine: Staged, monkeypatch: pytest.MonkeyPat
     over = machine.over()
     assert over is not None and "more than 10 files" in over
     machine.remove()
+
+
+def test_a_session_inside_ends_its_recording_before_its_machine_is_ended(machine: Staged) -> None:
+    """It ends that at ROOM, in order, and the run goes on."""
+    (machine.place / "raw/recording").write_bytes(b"x" * (2 << 20))
+    assert machine.most_bytes < 2 << 20
+    assert machine.over() is None
+    machine.remove()
+
+
+def test_what_is_very_deep_is_seen_and_removed(machine: Staged, tmp_path: Path) -> None:
+    """Deeper than Python calls functions, than a process may have files open, and than a path may be long."""
+    at = os.open(machine.place / "raw", os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("folder", dir_fd=at)
+        below = os.open("folder", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    over = machine.over()
+    assert over is not None and "files" in over
+    machine.remove()
+    assert list((tmp_path / "machines").iterdir()) == []
+
+
+def test_what_is_kept_free_stays_free(guest: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the run directory's file system, which may be another than the guest's."""
+    (guest / "raw/file").write_bytes(b"x" * 100)
+    monkeypatch.setattr(staged, "floor_bytes_of", lambda directory: 1 << 60)
+    assert taken(guest, run).left == ["raw/file: no space left on device"]
 
 
 def test_directories_that_cannot_be_entered_are_removed(machine: Staged, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import signal
 import stat
@@ -12,6 +13,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -34,8 +37,9 @@ def qemu_of(job: Job) -> int:
     """Return the pid of the job's QEMU."""
 
     def found() -> list[int]:
-        # virtme-run calls it too, to ask what it can.
-        return [pid for pid, text in job.commands_by_pid().items() if "\0-append\0" in text]
+        # virtme-run calls it too, to ask what it can; root's is started by setpriv.
+        commands = job.commands_by_pid().items()
+        return [pid for pid, text in commands if text.startswith("/usr/bin/qemu") and "\0-append\0" in text]
 
     wait_for(lambda: found() != [], BOOT_SECONDS)
     return found()[0]
@@ -214,6 +218,60 @@ def test_a_disk_image_that_cannot_grow_is_an_error_inside(
     assert job.run.facts["exit_status"] == 1
 
 
+# What a guest may try: links to a file of the host and a set-user-id program where the host may meet them, a
+# file without an end, a run.json of its own, and an end without the end of the command.
+HOSTILE = """
+ln -s {secret} {run}/.run.json.new; ln -s {secret} {run}/raw/link; ln -s /dev/zero {run}/losses.json
+echo written inside >>{secret}; mkfifo {run}/raw/pipe; truncate -s 1T {run}/raw/endless
+cp /bin/cat {run}/raw/cat; chmod 6755 {run}/raw/cat
+touch {run}/raw/ready; until [ -e {run}/raw/go ]; do sleep 0.2; done
+rm {run}/run.json; echo '{{"state": "complete", "warnings": [], "timing": {{}}, "x": 1e999}}' >{run}/run.json
+echo 0 >{run}/raw/.vm/exit; echo o >/proc/sysrq-trigger; sleep 60
+"""
+
+
+@pytest.mark.vm
+@pytest.mark.long
+@needs_root
+def test_a_hostile_guest_harms_nothing(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("mine\n")
+    secret.chmod(0o600)
+    run = tmp_path / "run"
+    command = HOSTILE.format(secret=secret, run=run)
+    job = Job("trace", run, None, FS="ext2", CMD=command, SIZE="64M", VM="1", COLLECT="none", CPUS="1")
+    qemu = qemu_of(job)
+    status = Path(f"/proc/{qemu}/status").read_text()
+    assert re.search(r"^Uid:\t(\d+)\t\1\t\1\t\1$", status, re.MULTILINE)
+    assert "Uid:\t0\t" not in status
+    places = Path("/var/lib/seekmeter/machines")
+    wait_for(lambda: list(places.glob(f"{job.process.pid}-*/guest/raw/ready")) != [], BOOT_SECONDS)
+    (raw,) = places.glob(f"{job.process.pid}-*/guest/raw")
+    program = raw / "cat"
+    assert program.stat().st_mode & stat.S_ISUID
+    # Set-user-id of a user who may read all: nobody else gets at it.
+    others = subprocess.run(
+        ["setpriv", "--reuid=1", "--regid=1", "--clear-groups", "--", program, secret],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ermission denied" in others.stderr
+    (raw / "go").touch()
+    assert job.end(BOOT_SECONDS) == 0  # as the guest says
+    assert secret.read_text() == "mine\n"
+    assert (secret.stat().st_uid, secret.stat().st_mode & 0o777) == (os.geteuid(), 0o600)
+    assert job.left_behind() == []
+    assert list(places.glob(f"{job.process.pid}-*")) == []
+    for path in (run, *run.rglob("*")):
+        mode = path.lstat().st_mode
+        assert stat.S_ISDIR(mode) or stat.S_ISREG(mode), path
+        assert stat.S_IMODE(mode) in (0o600, 0o700), path
+    assert "the guest left no run.json that can be understood" in job.said
+    assert "things that are not kept (losses.json: no plain file; raw/endless: too much; raw/link" in job.said
+    assert job.run.facts["state"] == "interrupted"
+
+
 # A trace whose QEMU is tests/machines/fake_qemu.py, after a trial of KVM that says it works, or not.
 FAKED = """
 import os, sys
@@ -379,6 +437,63 @@ def test_virtme_run_where_its_own_python_is_out_of_reach(
 def test_why_a_machine_ended_is_in_its_console(tmp_path: Path, console: str, said: str) -> None:
     (tmp_path / "console.log").write_text(console)
     assert said in virtual._last_words(tmp_path / "console.log", 9)
+
+
+def test_what_a_console_says_is_cut_and_harmless(tmp_path: Path) -> None:
+    said = "\x1b]0;OWNED\x07" + "A" * 1_000_000
+    (tmp_path / "console.log").write_text(f"Kernel panic - not syncing: {said}\n")
+    told = virtual._last_words(tmp_path / "console.log", 9)
+    assert "OWNED" in told
+    assert told.isprintable()
+    assert len(told) < 1000
+
+
+def test_a_guest_that_takes_too_much_says_nothing_about_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ended before it has come up, and not started again for that."""
+    monkeypatch.setattr(virtual, "_MEASURE_SECONDS", 0.0)
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        machine: Any = SimpleNamespace(process=process, beat=lambda: 0)
+        lent: Any = SimpleNamespace(over=lambda: "it made too much")
+        why, boot_s, stuck = virtual._watch(machine, lent, time.monotonic(), 30.0)
+    finally:
+        process.kill()
+        process.wait()
+    assert (why, boot_s, stuck) == ("the guest was ended, as it made too much", None, False)
+
+
+# What runs for a machine, and says as whom.
+AS_WHOM = """
+import os, sys
+from collectors import __main__ as m, doctor, virtual
+from workloads.machines import kernels
+def say(*unused):
+    print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ["HOME"])
+    sys.exit(0)
+virtual.trace = virtual.doctor = kernels.look = say
+doctor.main() if sys.argv[1] == "doctor" else m.main(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("job", ["trace", "plan", "doctor"])
+@needs_root
+def test_a_machine_is_the_users_behind_sudo(job: str) -> None:
+    user = pwd.getpwnam("daemon")
+    words = {"FS": "ext4", "CMD": "true", "SIZE": "64M"} if job != "doctor" else {}
+    words |= {"VM": "1"}
+    sudo = {"SUDO_UID": str(user.pw_uid), "SUDO_GID": str(user.pw_gid), "SUDO_USER": user.pw_name}
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", AS_WHOM, job],
+        cwd=TREE,
+        env={**os.environ, **sudo, **{f"SEEKMETER_{name}": text for name, text in words.items()}},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    uids, gids = (user.pw_uid,) * 3, (user.pw_gid,) * 3
+    groups = os.getgrouplist(user.pw_name, user.pw_gid)
+    assert done.stdout == f"{uids} {gids} {groups} {user.pw_dir}\n", done.stderr
 
 
 @pytest.mark.parametrize("missing", ["qemu-system-x86_64", "virtme-run"])

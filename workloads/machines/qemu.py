@@ -195,10 +195,15 @@ class Machine:
         self._console.close()
 
     def _listen(self, pipe: BinaryIO) -> None:
-        while line := pipe.readline(_LINE_BYTES):
-            self._heard(line.decode(errors="replace").rstrip("\r\n"))
+        with pipe:
+            while line := pipe.readline(_LINE_BYTES):
+                self._heard(line.decode(errors="replace").rstrip("\r\n"))
 
     def _keep_console(self, pipe: BinaryIO) -> None:
+        with pipe:
+            self._keep(pipe)
+
+    def _keep(self, pipe: BinaryIO) -> None:
         left = _CONSOLE_BYTES
         while data := os.read(pipe.fileno(), 65536):
             text = data.replace(b"\r\n", b"\n")
@@ -244,7 +249,8 @@ def _arguments(hardware: Hardware, shared: Path, initramfs: Path) -> list[str]:
         said = [line for line in result.stderr.splitlines() if line.strip()]
         why = said[-1] if said else "it says nothing"
         raise MachineError(f"virtme-run cannot start {kernel.name}: {why}")
-    argv = shlex.split(lines[-1])
+    # Where virtme-ng's own init says its status: no guest of ours does, nor fills the disk with it.
+    argv = [re.sub(r"(,id=ret,path=)[^,]*$", r"\1/dev/null", word) for word in shlex.split(lines[-1])]
     kernel_line = argv.index("-append") + 1
     # Of several, the last counts. Warnings are enough on the console, which is slow where it is emulated.
     argv[kernel_line] += f" loglevel=5 init={INIT}"
