@@ -195,6 +195,9 @@ static void mount_all(void)
 	need("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL);
 	need("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=755");
 	need("run", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755");
+	/* What root keeps there is the host's: notes of its sessions, which are none of ours. */
+	make_path("/var/lib/seekmeter");
+	need("seekmeter", "/var/lib/seekmeter", "tmpfs", MS_NOSUID | MS_NODEV, "mode=711");
 	make_dir("/dev/pts");
 	make_dir("/dev/shm");
 	want("devpts", "/dev/pts");
