@@ -360,7 +360,7 @@ def mark_killed(run: Mapping[str, Any]) -> bool:
         facts = _read_json(directory, "run.json")
         killed = bool(facts["state"] == "running")
         if killed:
-            facts |= _salvage(directory, Path(run["path"]))
+            facts = staged.merged(facts, _salvage(directory, Path(run["path"])))
             _call_interrupted(directory, facts)
         uid, gid = run["owner"]
         ownership.hand_over(directory, uid, gid, run["group"])

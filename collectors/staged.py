@@ -33,6 +33,7 @@ _DEEPEST = 4
 _FILES_MOST = 5000
 _RUN_JSON_BYTES_MOST = 16 << 20
 _VALUES_DEEPEST = 64
+_OF_HOST = ("schema", "command", "words", "collect")  # of run.json, what the guest is told only
 # A session inside ends its recording at the limits, in order; who goes on far beyond them is ended.
 _BEYOND_BYTES = 64 << 20
 _COPY_BYTES = 1 << 20
@@ -329,6 +330,11 @@ def read_facts(source: int) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return facts if isinstance(facts, dict) and _is_sound(facts) else None
+
+
+def merged(facts: Mapping[str, Any], of_guest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the host's facts with the guest's, but for those that are not the guest's to decide."""
+    return {**facts, **of_guest, **{name: facts[name] for name in _OF_HOST if name in facts}}
 
 
 def _refuse(text: str) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from collectors import facts, interrupts
 from collectors.ownership import open_directory
 from collectors.recording import Session, kept, new_run, sweep
-from collectors.staged import Staged, read_facts
+from collectors.staged import Staged, merged, read_facts
 from collectors.terminal import tell
 from workloads.errors import RunError
 from workloads.janitor import Janitor
@@ -44,8 +44,6 @@ _BOOT_SECONDS = 180.0
 _KVM_BOOT_SECONDS = 30.0
 _HANG_SECONDS = 60.0
 _STOP_SECONDS = 60.0
-# Of run.json, what the guest is told and does not decide.
-_OF_HOST = ("schema", "command", "words", "collect")
 _WORDS_LETTERS = 500  # of a guest's, in a line of ours
 # Less than this free where the disks are: they could not grow any more.
 _FULL_BYTES = 1 << 20
@@ -169,8 +167,7 @@ def _take_out(session: Session, staged: Staged) -> None:
     run = session.run
     facts_inside = read_facts(staged.directory)
     if facts_inside is not None:
-        ours = {name: run.facts[name] for name in _OF_HOST if name in run.facts}
-        run.facts = {**run.facts, **facts_inside, **ours}
+        run.facts = merged(run.facts, facts_inside)
     else:
         session.warn("the guest left no run.json that can be understood")
     taken = run.take_out(staged)

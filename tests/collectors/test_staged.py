@@ -166,6 +166,12 @@ def test_facts_that_cannot_be_understood(guest: Path, text: str) -> None:
     assert facts_of(guest) is None
 
 
+def test_the_hosts_words_are_not_the_guests_to_change() -> None:
+    host = {"words": {"CMD": "true"}, "state": "running", "schema": 1}
+    guest = {"words": {"CMD": "$(id)"}, "state": "complete", "command": "rm -rf /", "schema": 7}
+    assert staged.merged(host, guest) == {**host, "state": "complete", "command": "rm -rf /"}
+
+
 def test_facts_behind_a_link_or_a_pipe(guest: Path, secret: Path) -> None:
     secret.write_text(json.dumps(_SOUND))
     (guest / "run.json").symlink_to(secret)

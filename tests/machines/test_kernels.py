@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -110,6 +111,19 @@ def test_a_built_tree(tmp_path: Path) -> None:
     (tmp_path / "include/config/kernel.release").write_text("6.9.0-rc1\n")
     found = kernels.look(f"{tmp_path}/", print)
     assert (found.name, found.is_tree, found.config) == ("6.9.0-rc1", True, tmp_path / ".config")
+
+
+@pytest.mark.root
+def test_root_builds_nothing_in_a_tree_of_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / "include/config").mkdir(parents=True)
+    (tmp_path / ".config").touch()
+    (tmp_path / "include/config/kernel.release").write_text("6.9.0-rc1\n")
+    os.chown(tmp_path, 61001, 61001)
+    try:
+        with pytest.raises(MachineError, match="can be written by others than root"):
+            kernels.look(f"{tmp_path}/", print)
+    finally:
+        os.chown(tmp_path, 0, 0)
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

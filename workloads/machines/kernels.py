@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from workloads import private
 from workloads.errors import MachineError, WordError
 from workloads.machines import archive
 from workloads.nearest import nearest
@@ -75,6 +76,11 @@ def _at_path(path: Path) -> Kernel:
         release = path / "include/config/kernel.release"
         if not (path / ".config").exists() or not release.exists():
             raise WordError(f"KERNEL={path} is not a built kernel tree: build it, or name a kernel image")
+        if os.geteuid() == 0 and not private.is_private_place(path):
+            raise MachineError(
+                f"KERNEL={path} can be written by others than root, who would run what is built in it: start "
+                f"this as its owner, or name its image"
+            )
         return Kernel(release.read_text().strip(), path, None, path / ".config")
     if not path.exists():
         raise WordError(f"KERNEL={path} is not there: name a kernel image, a built tree or a version")
