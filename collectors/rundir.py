@@ -145,7 +145,7 @@ class RunDirectory:
     def _make_as(self, path: Path) -> bool:
         """Make it, or open what is there, with the rights of ._made_by. Returns whether it is new."""
         with ownership.as_ids(*self._made_by):
-            self._parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             is_new = True
             try:
                 os.mkdir(path.name, 0o700, dir_fd=self._parent)

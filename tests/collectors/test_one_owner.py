@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -31,11 +32,16 @@ _SECRET = "root's own\n"
 
 
 @pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A directory of root's that others may pass through: pytest closes its own whenever one begins."""
+    with TemporaryDirectory(prefix="seektest-") as place:
+        Path(place).chmod(0o711)
+        yield Path(place)
+
+
+@pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A directory of the user's, which they get at."""
-    for part in (tmp_path, *tmp_path.parents):
-        if part.stat().st_uid == 0 and part != Path("/tmp"):
-            part.chmod(part.stat().st_mode | 0o011)
     place = tmp_path / "home"
     place.mkdir()
     os.chown(place, USER.pw_uid, USER.pw_gid)
@@ -267,9 +273,6 @@ def shared_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 @pytest.mark.parametrize("owner", [0, OTHER.pw_uid])
 def test_the_runs_of_a_shared_tree_belong_to_whom_the_tree_belongs(shared_tree: Path, owner: int) -> None:
     os.chown(shared_tree, owner, owner)
-    for part in shared_tree.parents:
-        if part.stat().st_uid == 0 and part != Path("/tmp"):
-            part.chmod(part.stat().st_mode | 0o011)
     runs = shared_tree / "runs"
     first = RunDirectory("one", None, ME)
     first.begin()

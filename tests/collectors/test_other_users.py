@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -17,13 +19,18 @@ USER, OTHER = pwd.getpwnam("daemon"), pwd.getpwnam("bin")
 
 
 @pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A directory of root's that others may pass through: pytest closes its own whenever one begins."""
+    with TemporaryDirectory(prefix="seektest-") as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
+
+
+@pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory of the user's that others may look into, who starts all by sudo."""
     for name, value in (("UID", USER.pw_uid), ("GID", USER.pw_gid), ("USER", USER.pw_name)):
         monkeypatch.setenv(f"SUDO_{name}", str(value))
-    for part in (tmp_path, *tmp_path.parents):
-        if part.stat().st_uid == 0 and part != Path("/tmp"):
-            part.chmod(part.stat().st_mode | 0o055)
     place = tmp_path / "home"
     place.mkdir()
     os.chown(place, USER.pw_uid, USER.pw_gid)
