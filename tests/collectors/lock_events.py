@@ -15,13 +15,15 @@ import os
 import re
 import struct
 import sys
+import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -29,6 +31,7 @@ from tests.collectors.loop_disk import mounted
 
 BUFFER_KB = 40960
 PAGE_BYTES = 65536  # at least a page of any kernel
+EMPTY_S = 0.05
 # Kinds of records in a page of the ring buffer (linux/ring_buffer.h): a length in words below these.
 PADDING, TIME_EXTEND, TIME_STAMP = 29, 30, 31
 CLONE_THREAD = 0x00010000  # linux/sched.h
@@ -36,7 +39,7 @@ CLONE_THREAD = 0x00010000  # linux/sched.h
 FLAGS = {"SPIN": 1, "READ": 2, "WRITE": 4, "RT": 8, "PERCPU": 16, "MUTEX": 32}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Event:
     """One tracepoint."""
 
@@ -80,6 +83,10 @@ class LockEvents:
         self.events: list[Event] = []
         self.both_ns = (0, 0)  # from, until: another one surely recorded too (recording_between)
         self.unseen: set[int] = set()  # maybe_unseen() while it recorded
+        # CPU, what it recorded: binary, as 6.1's text leaves strings out where it shows addresses.
+        self._pages: list[tuple[int, bytes]] = []
+        self._ending = threading.Event()
+        self._reader = threading.Thread(target=self._empty_until_the_end, daemon=True)
 
     def _write(self, name: str, value: str) -> None:
         (self.instance / name).write_text(value)
@@ -94,6 +101,23 @@ class LockEvents:
         self._write("events/task/enable", "1")
         self._write("events/lock/enable", "1")
         self.unseen = maybe_unseen()
+        self._reader.start()
+
+    def _empty_until_the_end(self) -> None:
+        """Read meanwhile: the whole machine's events are recorded, and a buffer holds a moment's only."""
+        with ExitStack() as opened:
+            pipes = {
+                int(path.parent.name.removeprefix("cpu")): opened.enter_context(path.open("rb", buffering=0))
+                for path in self.instance.glob("per_cpu/cpu*/trace_pipe_raw")
+            }
+            for pipe in pipes.values():
+                os.set_blocking(pipe.fileno(), False)
+            ending = False
+            while not ending:
+                ending = self._ending.wait(EMPTY_S)  # once more after the last event
+                for cpu, pipe in pipes.items():
+                    while page := pipe.read(PAGE_BYTES):  # None: no more for now
+                        self._pages.append((cpu, page))
 
     def _stats(self) -> list[dict[str, str]]:
         """What each CPU's buffer says of itself."""
@@ -106,9 +130,18 @@ class LockEvents:
         """Events so far."""
         return sum(int(stats["entries"]) for stats in self._stats())
 
+    def stop_reading(self) -> None:
+        """Until every event so far is read."""
+        self._ending.set()
+        if self._reader.ident is not None:
+            self._reader.join()
+
     def finish(self) -> None:
         self._write("events/lock/enable", "0")
         self._write("events/task/enable", "0")
+        if self._reader.ident is None:
+            self._reader.start()  # not before for the chosen ones: entries() counts what is not yet read
+        self.stop_reading()
         for stats in self._stats():
             assert int(stats["overrun"]) == 0, "the tracer's own buffer is too small for this test"
             assert int(stats["dropped events"]) == 0
@@ -122,12 +155,7 @@ class LockEvents:
             )
             for layout in [Layout.read(self.instance / "events" / path)]
         }
-        records = [
-            (t_ns, int(cpu.parent.name.removeprefix("cpu")), data)
-            for cpu in self.instance.glob("per_cpu/cpu*/trace_pipe_raw")
-            for page in _pages(cpu)
-            for t_ns, data in _records(page)
-        ]
+        records = [(t_ns, cpu, data) for cpu, page in self._pages for t_ns, data in _records(page)]
         self.unseen |= maybe_unseen()
         names: dict[int, str] = {}  # a thread has its maker's name until it is renamed
         for t_ns, cpu_number, data in sorted(records, key=lambda record: record[0]):
@@ -182,18 +210,6 @@ class Layout:
 
     def text_in(self, data: bytes, field: str) -> str:
         return self._bytes(data, field).partition(b"\0")[0].decode()
-
-
-def _pages(pipe: Path) -> Iterator[bytes]:
-    """All that one CPU recorded. 6.1's text would leave strings out where it shows addresses."""
-    file = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        while page := os.read(file, PAGE_BYTES):
-            yield page
-    except BlockingIOError:
-        pass
-    finally:
-        os.close(file)
 
 
 def _records(page: bytes) -> Iterator[tuple[int, bytes]]:
@@ -292,7 +308,8 @@ def _tracefs(folder: Path) -> Iterator[Path]:
     if (tracefs / "instances").is_dir():
         yield tracefs
         return
-    with mounted("none", folder / "tracefs", "-t", "tracefs") as tracefs:
+    # One of its own for each tracer: the kernel mounts a file system on its own root once only (EBUSY).
+    with mounted("none", Path(mkdtemp(prefix="tracefs-", dir=folder)), "-t", "tracefs") as tracefs:
         yield tracefs
 
 
@@ -301,6 +318,7 @@ def lock_events(folder: Path, chosen: str = "") -> Iterator[LockEvents]:
     """Record the lock tracepoints while the block runs: all, or the begins that a kernel's filter chooses."""
     with _tracefs(folder) as tracefs:
         instance = tracefs / "instances" / f"seekmeter-test-{os.getpid()}-{time.monotonic_ns()}"
+        stream = None
         try:
             instance.mkdir()
             if not (instance / "events" / "lock" / "contention_begin").is_dir():
@@ -312,4 +330,6 @@ def lock_events(folder: Path, chosen: str = "") -> Iterator[LockEvents]:
         finally:
             if instance.is_dir():
                 (instance / "events" / "enable").write_text("0")
+                if stream:
+                    stream.stop_reading()
                 instance.rmdir()
