@@ -11,8 +11,9 @@
 #include "block_state.h"
 #include "tasks.h"
 
-#define BIO_SETS 16384
-#define BIO_WAYS 4
+#define BIO_SETS	 16384
+#define BIO_WAYS	 4
+#define MAX_FRONT_MERGES 128
 
 struct bio_entry {
 	u64 bio; /* its kernel address */
@@ -164,6 +165,64 @@ static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 	entry->done_bytes = 0;
 	entry->submitter = submitter_now();
 	get_comm(entry->comm);
+}
+
+/*
+ * The bio that a request was made of, before others were put in front of it; bio: the first it has now. 0: one of
+ * these bios is not known, or there are too many. This and the next are functions of their own, as the verifier looks
+ * at such a one (and its loop) once in each program, and not once for every way that leads to it.
+ */
+__noinline u64 made_of(u64 bio)
+{
+	struct bio_entry *entry;
+
+	for (int i = 0; i <= MAX_FRONT_MERGES && bio; i++) {
+		entry = find_bio(bio);
+		if (!entry)
+			return 0;
+		if (!entry->front_merged)
+			return bio;
+		bio = (u64)BPF_CORE_READ((struct bio *)bio, bi_next);
+	}
+	return 0;
+}
+
+/*
+ * Gives the entry of `first` the times of a request that begins (or began) with `bio`, where they are earlier.
+ * Returns 0 if they are not known: then the request's own start time is second best.
+ */
+__noinline int take_times(u64 first, u64 bio, u64 start_ns)
+{
+	struct bio_entry *entry = find_bio(first), *oldest = NULL;
+	u64 queue_ns = start_ns, insert_ns = 0;
+
+	bio = made_of(bio);
+	if (bio)
+		oldest = find_bio(bio);
+	if (oldest) {
+		queue_ns = oldest->queue_ns;
+		insert_ns = oldest->insert_ns;
+	}
+	if (!entry)
+		return 0;
+	if (queue_ns && queue_ns < entry->queue_ns)
+		entry->queue_ns = queue_ns;
+	if (insert_ns && (!entry->insert_ns || insert_ns < entry->insert_ns))
+		entry->insert_ns = insert_ns;
+	return oldest ? 1 : 0;
+}
+
+/*
+ * A bio was put in front of this request: gives it the request's times. Not done at once, as the tracepoint of the front
+ * merge does not say which request it is.
+ */
+static __always_inline void settle_front_merge(struct bio_entry *entry, struct request *rq)
+{
+	if (!entry->front_merged)
+		return;
+	if (!take_times(entry->bio, entry->bio, rq->start_time_ns))
+		COUNT(merged_unknown);
+	entry->front_merged = 0;
 }
 
 static __always_inline void copy_submitter(struct block_record *record, struct bio_entry *entry)

@@ -58,8 +58,8 @@ enum block_charged {
 
 /* One request to the device, written when it completes. */
 struct block_record {
-	u64 queue_ns;	 /* its first bio was submitted (blktrace's Q) */
-	u64 insert_ns;	 /* put into the scheduler (I); 0: never */
+	u64 queue_ns;	 /* its oldest bio was submitted (blktrace's Q) */
+	u64 insert_ns;	 /* put into the scheduler (I), the first of its parts; 0: never */
 	u64 issue_ns;	 /* handed to the driver (D), the last time if it was requeued */
 	u64 complete_ns; /* whole (C); 0: it did complete, but the kernel did not say when */
 	u64 end_by_ns; /* complete_ns is 0: it had completed by then (tag free, or disk idle); 0: not known */
@@ -73,7 +73,7 @@ struct block_record {
 	 */
 	u32 sb_dev;
 	u32 flags;  /* enum block_flag */
-	u32 pid;    /* submitting thread */
+	u32 pid;    /* submitting thread, of the first bio in the order of sectors */
 	u32 tgid;   /* its process */
 	s32 error;  /* errno, 0: none */
 	u16 merges; /* bios merged into it, beyond the first */
@@ -113,12 +113,13 @@ struct block_counts {
 	u64 issue_unseen;    /* completions of requests not seen at issue */
 	u64 issued_before;   /* the same, of requests that are older than the recording */
 	u64 complete_unseen; /* issues to a tag whose last request was not seen to complete */
-	u64 empty_flushes; /* flush-only bios: the wait for a flush, not a request to the device */
-	u64 bio_unknown;   /* requests whose bio was not seen when queued */
-	u64 bio_evicted;   /* bios forgotten because the table's set was full */
-	u64 merges_capped; /* requests with more bios than were counted */
-	u64 no_slot;	   /* issues whose tag is outside the table */
-	u64 pad[6];	   /* to whole cache lines: no two CPUs write one */
+	u64 empty_flushes;  /* flush-only bios: the wait for a flush, not a request to the device */
+	u64 bio_unknown;    /* requests whose bio was not seen when queued */
+	u64 bio_evicted;    /* bios forgotten because the table's set was full */
+	u64 merges_capped;  /* requests with more bios than were counted */
+	u64 no_slot;	    /* issues whose tag is outside the table */
+	u64 merged_unknown; /* merges with a request whose queue time is not known */
+	u64 pad[5];	    /* to whole cache lines: no two CPUs write one */
 };
 
 #endif

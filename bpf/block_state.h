@@ -27,7 +27,9 @@ const volatile u64 memory_cgroup_id; /* the workload's own; 0: none */
  * request_queue argument to the block_split tracepoint") (all in v5.11; the first also in stable kernels).
  */
 const volatile u32 queue_bio_at, split_bio_at, frontmerge_bio_at;
-const volatile u32 insert_rq_at, requeue_rq_at, issue_rq_at;
+const volatile u32 insert_rq_at, requeue_rq_at, issue_rq_at, merge_rq_at;
+/* Does the kernel say when a waiting request takes another in? Else the request's own start time must do. */
+const volatile bool sees_rq_merge;
 
 /* A tracepoint's argument. In assembly, as a place in the context must be a constant in each branch. */
 #define ARGUMENT(ctx, at)                                                                    \
@@ -92,7 +94,15 @@ static __always_inline struct block_counts *my_counts(void)
  * An object's address as a number. The verifier allows no arithmetic on a typed pointer, but a pointer that was
  * stored and loaded again is a number. A word for each program and CPU, as a program never nests itself.
  */
-enum program { PROG_QUEUE, PROG_SPLIT, PROG_FRONTMERGE, PROG_INSERT, PROG_REQUEUE, PROG_ISSUE };
+enum program {
+	PROG_QUEUE,
+	PROG_SPLIT,
+	PROG_FRONTMERGE,
+	PROG_INSERT,
+	PROG_REQUEUE,
+	PROG_ISSUE,
+	PROG_MERGE
+};
 
 struct cache_line {
 	volatile u64 word[8];

@@ -108,6 +108,7 @@ struct gendisk {
 struct request_queue {
 	/* since Linux kernel commit d152c682f03c ("block: add an explicit ->disk backpointer to the request_queue") (in v5.15) */
 	struct gendisk *disk;
+	struct request *last_merge;
 };
 
 struct blk_mq_hw_ctx {
@@ -145,6 +146,7 @@ struct request {
 	unsigned int __data_len;
 	u64 __sector;
 	struct bio *bio;
+	struct bio *biotail;
 	/* until Linux kernel commit f3fa33acca9f ("block: remove the ->rq_disk field in struct request") (in v5.17) */
 	struct gendisk *rq_disk;
 	u64 start_time_ns;

@@ -21,8 +21,14 @@ SECTOR_BYTES = 512
 FLAG_META = 2
 LATEST_NS = (1 << 63) - 1
 COLUMNS = (
-    Column("queue_ns", "int", "ns", "when the bio (or the request) was submitted"),
-    Column("insert_ns", "int", "ns", "when it entered the scheduler; null: it never did", zero_is_null=True),
+    Column("queue_ns", "int", "ns", "when its oldest bio (or the request) was submitted"),
+    Column(
+        "insert_ns",
+        "int",
+        "ns",
+        "when its first part entered the scheduler; null: it never did",
+        zero_is_null=True,
+    ),
     Column("issue_ns", "int", "ns", "when it was handed to the driver"),
     Column(
         "complete_ns",
@@ -54,7 +60,7 @@ COLUMNS = (
     Column("flags", "int", "bit mask", "1 sync, 2 meta, 4 fua, 8 preflush, 16 ahead, 32 prio"),
     Column("class", "word", "", "data, metadata, journal or unknown"),
     Column("ino", "int", "inode", "the file, if the first page belongs to one", zero_is_null=True),
-    Column("pid", "int", "", "submitting thread"),
+    Column("pid", "int", "", "submitting thread, of the bio with the first sector"),
     Column("tgid", "int", "", "submitting process"),
     Column("comm", "text", "", "name of the submitting thread"),
     Column("in_workload", "bool", "", "submitted from the workload's cgroup"),

@@ -122,7 +122,8 @@ static int fit_to_kernel(void)
 		{ "block_rq_requeue", "request", (void *)&skel->rodata->requeue_rq_at },
 		{ "block_rq_issue", "request", (void *)&skel->rodata->issue_rq_at },
 	};
-	int at = 0;
+	int at = 0, merge_at;
+	bool sees_merge;
 
 	if (!btf)
 		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
@@ -136,13 +137,18 @@ static int fit_to_kernel(void)
 					"the kernel has no tracepoint %s with a struct %s",
 					wanted[i].tracepoint, wanted[i].struct_name);
 	}
+	merge_at = features_argument(btf, "block_rq_merge", "request");
+	sees_merge = merge_at >= 0 && merge_at <= 2;
+	skel->rodata->sees_rq_merge = sees_merge;
+	skel->rodata->merge_rq_at = sees_merge ? merge_at : 0;
 	btf__free(btf);
 	if (at < 0)
 		return -1;
 	if (bpf_program__set_autoload(skel->progs.bio_queue, cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_split, cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_queue_by_add, !cmpxchg) ||
-	    bpf_program__set_autoload(skel->progs.bio_split_by_add, !cmpxchg))
+	    bpf_program__set_autoload(skel->progs.bio_split_by_add, !cmpxchg) ||
+	    bpf_program__set_autoload(skel->progs.rq_merge, sees_merge))
 		return source_off(&state, "report this", "a program can't be left out");
 	return 0;
 }
@@ -267,6 +273,7 @@ static void read_counts(void)
 		sum.bio_evicted += counts[i].bio_evicted;
 		sum.merges_capped += counts[i].merges_capped;
 		sum.no_slot += counts[i].no_slot;
+		sum.merged_unknown += counts[i].merged_unknown;
 	}
 	sum.complete_unseen += ended_unseen;
 	state.seen = sum.completed + sum.issue_unseen + sum.complete_unseen + sum.no_slot;
@@ -279,6 +286,7 @@ static void read_counts(void)
 	reason_set(state.notes, "submitter from the request", sum.bio_unknown);
 	reason_set(state.notes, "bios forgotten (set full)", sum.bio_evicted);
 	reason_set(state.notes, "merges counted to 1024 only", sum.merges_capped);
+	reason_set(state.notes, "merged with others of unknown queue times", sum.merged_unknown);
 }
 
 /* True if the kernel says that no disk of ours has a request in flight. */

@@ -19,8 +19,8 @@ from tests.collectors.recording import SLOWER
 
 # Of one half of all events: the first tracer's work, 50 to 1000 ns here. No chance takes the CPU so often.
 MEDIAN_NS = 10_000 * SLOWER
-# BLK_TC_ACT(BLK_TC_NOTIFY), __BLK_TA_FRONTMERGE and __BLK_TA_COMPLETE of linux/blktrace_api.h
-NOTE, FRONT_MERGE, COMPLETE = 0x04000000, 3, 8
+# BLK_TC_ACT(BLK_TC_NOTIFY) and __BLK_TA_COMPLETE of linux/blktrace_api.h
+NOTE, COMPLETE = 0x04000000, 8
 
 Pairs = list[tuple[int, int]]
 
@@ -31,12 +31,8 @@ class Moments:
     def __init__(self, streams: Iterable[bytes]) -> None:
         self._where: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._did: dict[tuple[int, int], list[int]] = defaultdict(list)
-        # Where bios were put before a request, which is older than they: from when it was made, by no event.
-        self.front_merged: set[int] = set()
         for stream in streams:
-            for t_ns, action, sector, place in _events(stream):
-                if action == FRONT_MERGE:
-                    self.front_merged.add(sector)
+            for t_ns, action, place in _events(stream):
                 self._where[t_ns].append(place)
                 if action != COMPLETE:  # which an interrupt traces under the name of the thread it interrupts
                     self._did[place].append(t_ns)
@@ -69,8 +65,8 @@ class Moments:
         return False
 
 
-def _events(stream: bytes) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
-    """Time, action, sector, and (CPU, thread) of each event."""
+def _events(stream: bytes) -> Iterator[tuple[int, int, tuple[int, int]]]:
+    """Time, action, and (CPU, thread) of each event."""
     for fields, _ in records(stream):
         if not fields[5] & NOTE:
-            yield fields[2], fields[5] & 0xFF, fields[3], (fields[8], fields[6])
+            yield fields[2], fields[5] & 0xFF, (fields[8], fields[6])

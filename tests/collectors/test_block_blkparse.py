@@ -66,37 +66,35 @@ def compare(run: Recording, tracer: BlkTracer, inserted: bool) -> None:
     assert len(ends) + unseen >= len(pairs)
     moments.assert_same("C", ends)
 
-    # Q is a bio's: the last one before the issue that holds the request's first sector (a large one is cut).
+    # Q is that of its oldest bio, the submitter that of its first. Each bio is the last before the issue that
+    # holds the sector where the one before it ended (large ones are cut). I is that of the first inserted.
     bios = [event for event in tracer.events if event.action == "Q" and event.size]
     ops = np.array([op_of(bio.rwbs) for bio in bios])
     starts, times = (np.array([getattr(bio, name) for bio in bios]) for name in ("sector", "t_ns"))
     ends_at = starts + np.array([bio.size for bio in bios]) // SECTOR_BYTES
-    queued = []
-    for row, t_ns in pairs:
-        sector = int(row["sector"])
-        holding = (ops == names[str(row["op"])]) & (starts <= sector) & (sector < ends_at) & (times <= t_ns)
-        bio = bios[np.flatnonzero(holding)[-1]]
-        assert row["pid"] == bio.pid
-        if sector in moments.front_merged:
-            assert row["queue_ns"] <= bio.t_ns
-        else:
-            queued.append((int(row["queue_ns"]), bio.t_ns))
-    moments.assert_same("Q", queued)
-
-    # I: a request was inserted where and only where the tracer says so. One that was merged in the scheduler
-    # was inserted with another size.
     inserts: dict[tuple[str, int], list[int]] = defaultdict(list)
     for event in tracer.events:
         if event.action == "I" and event.size:
             inserts[op_of(event.rwbs), event.sector].append(event.t_ns)
-    entered = []
+    queued, entered = [], []
     for row, t_ns in pairs:
-        inserted_at = inserts[names[str(row["op"])], int(row["sector"])]
-        before = bisect_right(inserted_at, t_ns)
-        last_ns = inserted_at[before - 1] if before else 0
-        assert (row["insert_ns"] > 0) == (last_ns >= row["queue_ns"]), row
-        if row["insert_ns"]:
-            entered.append((int(row["insert_ns"]), last_ns))
+        op, at = names[str(row["op"])], int(row["sector"])
+        end, parts, inserted_at = at + int(row["bytes"]) // SECTOR_BYTES, [], []
+        while at < end:
+            holding = (ops == op) & (starts <= at) & (at < ends_at) & (times <= t_ns)
+            last = int(np.flatnonzero(holding)[-1])
+            parts.append(bios[last])
+            # A part was inserted with another size, if it was merged in the scheduler.
+            before = bisect_right(inserts[op, at], t_ns)
+            if before and inserts[op, at][before - 1] >= bios[last].t_ns:
+                inserted_at.append(inserts[op, at][before - 1])
+            at = int(ends_at[last])
+        assert row["pid"] == parts[0].pid
+        queued.append((int(row["queue_ns"]), min(bio.t_ns for bio in parts)))
+        assert (row["insert_ns"] > 0) == bool(inserted_at), row
+        if inserted_at:
+            entered.append((int(row["insert_ns"]), min(inserted_at)))
+    moments.assert_same("Q", queued)
     assert len(entered) == len(pairs) if inserted else len(entered) < len(pairs)
     if entered:
         moments.assert_same("I", entered)

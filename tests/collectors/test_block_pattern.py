@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import itertools
 import json
+import os
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,7 @@ from tests.collectors.loop_disk import (
     LoopDisk,
     assert_equals_diskstats,
     loop_disk,
+    mounted,
     rows_of,
 )
 from tests.collectors.recording import (
@@ -36,6 +43,11 @@ pytestmark = [needs_root, needs_btf]
 GIB = 1 << 30
 OP_OF = {"read": "read", "write": "write", "dsync": "write", "discard": "discard", "fsync": "flush"}
 FUA, PREFLUSH = 4, 8
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
+# In which order neighbouring blocks are queued: what is behind the gap is the oldest, the last one fills it.
+GAP_FILLED = ["201"] * 16
+# Every order of three and of four: requests take in others, and bios are put in front of them.
+ORDERS = ["".join(order) for many in (3, 4) for order in itertools.permutations("0123"[:many])]
 
 
 def expected_requests(operations: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
@@ -184,3 +196,90 @@ def test_merges_of_a_buffered_writer(tmp_path: Path) -> None:
     rows = count_bios(run, "write", 4096)
     assert int(rows["bytes"].sum()) == 16 * MIB
     assert int(rows["merges"].sum()) > 2000, "nothing was merged: nothing was tested"
+
+
+@contextmanager
+def frozen(folder: Path) -> Iterator[None]:
+    """The folder's file system writes nothing until the block ends: a disk that is a file on it is busy."""
+    handle = os.open(folder, os.O_RDONLY)
+
+    def thaw() -> None:
+        with suppress(OSError):  # not frozen
+            fcntl.ioctl(handle, FITHAW, 0)
+
+    late = threading.Timer(30, thaw)  # who waits for that disk can't be killed
+    late.start()
+    try:
+        fcntl.ioctl(handle, FIFREEZE, 0)
+        yield
+    finally:
+        late.cancel()
+        late.join()
+        thaw()
+        os.close(handle)
+
+
+@contextmanager
+def few_at_once(disk: LoopDisk, scheduler: str) -> Iterator[None]:
+    """The disk takes four requests, and the others wait in the scheduler."""
+    if scheduler not in disk.schedulers():
+        pytest.skip(f"the kernel has no scheduler {scheduler}: load its module")
+    limit = disk.sysfs / "queue/nr_requests"
+    disk.set_scheduler("none")  # with which it is the disk's own limit
+    most = limit.read_text()
+    try:
+        limit.write_text("4")
+        disk.set_scheduler(scheduler)
+        yield
+    finally:
+        disk.set_scheduler("none")
+        limit.write_text(most)
+
+
+def record_waiting(
+    tmp_path: Path, scheduler: str, orders: list[str]
+) -> tuple[Recording, list[dict[str, Any]]]:
+    """Record waiting_writes on a disk that does nothing meanwhile: all its requests wait in the scheduler."""
+    program = compile_program("waiting_writes", tmp_path)
+    with loop_disk(tmp_path / "below", GIB) as below:
+        subprocess.run(["mkfs.ext4", "-q", below.path], check=True)
+        with (
+            mounted(below.path, tmp_path / "mnt") as folder,
+            loop_disk(folder / "image", GIB // 2, "--direct-io=on") as disk,
+            few_at_once(disk, scheduler),
+            recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run,
+        ):
+            before = disk.idle_stat()
+            # bfq merges nothing of different threads.
+            words = [program, disk.path, "1" if scheduler == "bfq" else "2", *orders]
+            with frozen(folder):
+                child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+                assert child.stdout is not None
+                lines = list(itertools.takewhile(lambda line: line != "queued\n", child.stdout))
+            assert child.wait(60) == 0
+            after = disk.idle_stat()
+    assert_equals_diskstats(run, before, after)
+    return run, [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("scheduler", ["mq-deadline", pytest.param("bfq", marks=pytest.mark.long)])
+@pytest.mark.parametrize("orders", [GAP_FILLED, ORDERS], ids=["a gap is filled", "in any order"])
+def test_a_merged_request_is_as_old_as_its_oldest_bio(
+    tmp_path: Path, scheduler: str, orders: list[str]
+) -> None:
+    run, blocks = record_waiting(tmp_path, scheduler, orders)
+    rows = {int(row["sector"]): row for row in rows_of(run, "write")}
+    wrong = []
+    for group, order in enumerate(orders):
+        mine = [block for block in blocks if block["group"] == group]
+        assert "".join(str(block["block"]) for block in mine) == order
+        row = rows[group * MIB // SECTOR_BYTES]
+        assert (int(row["bytes"]), int(row["merges"])) == (len(order) * 4096, len(order) - 1), order
+        first = mine[0]
+        if not first["begin_ns"] <= row["queue_ns"] <= row["insert_ns"] <= first["end_ns"]:
+            wrong.append((order, int(row["queue_ns"]) - first["begin_ns"], int(row["insert_ns"])))
+        # Who, as whose pages: of the bio with the first sector, not of the oldest.
+        assert same_pids([int(row["pid"])], [block["pid"] for block in mine if block["block"] == 0])
+    assert not wrong, f"{len(wrong)} of {len(orders)}: {wrong}"
+    notes = run.source("block")["notes"]
+    assert notes["merged with others of unknown queue times"] == 0

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
-from collectors import interrupts
+from collectors import interrupts, recorder
 from tests.collectors.sessions import TREE
 
 TIMES = 100
@@ -53,3 +57,41 @@ def test_a_wait_ends_with_the_program() -> None:
         assert interrupts.wait_for(process, 3600)
         assert time.monotonic() - began < 1800  # at its end, not at ours
     assert process.returncode == 0
+
+
+def interrupt_a_start(program: Path) -> str:
+    """Interrupt a recorder while the call that starts it has not come back. Returns what became of both."""
+    interrupts.catch()
+    start, started = subprocess.Popen, []
+
+    def interrupted(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*words, **options))
+        os.kill(os.getpid(), signal.SIGINT)
+        return started[0]
+
+    recorder.BINARY = program
+    with patch.object(subprocess, "Popen", interrupted):
+        try:
+            recorder.Recorder(program.parent, ["counters"])
+        except KeyboardInterrupt:
+            return "ended" if started[0].returncode is not None else "left"
+    return "never interrupted"
+
+
+def test_a_recorder_that_is_interrupted_as_it_starts_is_ended(tmp_path: Path) -> None:
+    program = tmp_path / "recorder"
+    program.write_text("#!/bin/sh\nread -r line\n")
+    program.chmod(0o755)
+    code = (
+        "import pathlib, sys; from tests.collectors.test_interrupts import interrupt_a_start as start;"
+        "print(start(pathlib.Path(sys.argv[1])))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, program],
+        cwd=TREE,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.stdout == "ended\n", result.stderr
