@@ -7,7 +7,7 @@
                                                        (or --runs="RUN 'with blanks'", quoted)
     python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
 
-As root, all of it is done as the run's owner (owner.py).
+As root, all of it is done as the run's owner, in a process apart from root's session (owner.py, apart.py).
 
 Exit codes: 0 done, 1 the report failed, 2 wrong words, 3 this machine lacks something, or the run
 is another's.
@@ -19,11 +19,12 @@ import io
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from analysis.errors import ReportError, WordError
 from analysis.limits import limit_memory, memory_most
-from analysis.owner import become_caller, become_owner
+from analysis.owner import Worker, caller, owner_of, work_as
 from analysis.visible import clean
 
 USAGE = (
@@ -44,28 +45,19 @@ def _names(text: str) -> list[str]:
         raise WordError(f"RUNS={text} cannot be split into names: {str(error).lower()}") from None
 
 
-def _make(words: list[str]) -> str:
-    """Do what the words say; returns what to print. Heavy imports only once the words are right."""
+def _job(words: list[str]) -> tuple[Worker | None, Callable[[], str]]:
+    """Whose work it is and the work, which returns what to print. Heavy imports only when it is done."""
     if words[:1] == ["report"] and (len(words) == 2 or words[1:-1] == ["--locks=all"]):
-        become_owner([Path(words[-1])])
-        from analysis.report import make_report
-
-        return make_report(Path(words[-1]), everyones_locks=len(words) == 3)
+        return owner_of([Path(words[-1])]), lambda: _report(Path(words[-1]), len(words) == 3)
     if len(words) == 2 and words[0] == "movie":
-        become_owner([Path(words[1])])
-        from analysis.movie import make_movie
-
-        return make_movie(Path(words[1]))
+        return owner_of([Path(words[1])]), lambda: _movie(Path(words[1]))
     if words[:1] == ["compare"]:
         out = words[1].removeprefix("--out=") if words[1:] and words[1].startswith("--out=") else ""
         chosen = words[2 if out else 1 :]
         if len(chosen) == 1 and chosen[0].startswith("--runs="):
             chosen = _names(chosen[0].removeprefix("--runs="))
         runs = [Path(word) for word in chosen]
-        become_owner(runs)
-        from analysis.compare import make_compare
-
-        return make_compare(runs, Path(out) if out else None)
+        return owner_of(runs), lambda: _compare(runs, Path(out) if out else None)
     if words[:1] == ["import"] and len(words) in (2, 3):
         if not words[-1]:
             raise WordError(
@@ -74,25 +66,49 @@ def _make(words: list[str]) -> str:
             )
         out = words[1].removeprefix("--out=") if len(words) == 3 else ""
         if (len(words) == 3) == (words[1].startswith("--out=") and out != ""):
-            become_caller()
-            from analysis.importers.trace import import_trace
-            from analysis.report import make_report
-
-            return make_report(import_trace(Path(words[-1]), Path(out) if out else None))
+            return caller(), lambda: _import(Path(words[-1]), Path(out) if out else None)
     raise WordError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
 
 
-def main(words: list[str]) -> int:
-    """Run one command; all errors end as one line on stderr and an exit code."""
-    if words in (["-h"], ["--help"], ["help"]):
-        print(USAGE)
-        return 0
+def _report(run: Path, everyones_locks: bool) -> str:
+    from analysis.report import make_report
+
+    return make_report(run, everyones_locks=everyones_locks)
+
+
+def _movie(run: Path) -> str:
+    from analysis.movie import make_movie
+
+    return make_movie(run)
+
+
+def _compare(runs: list[Path], out: Path | None) -> str:
+    from analysis.compare import make_compare
+
+    return make_compare(runs, out)
+
+
+def _import(trace: Path, out: Path | None) -> str:
+    from analysis.importers.trace import import_trace
+    from analysis.report import make_report
+
+    return make_report(import_trace(trace, out))
+
+
+def _do(begin: Callable[[], None], work: Callable[[], str]) -> int:
+    begin()
+    said = work()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
+        sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout.write(said)
+    sys.stdout.flush()
+    return 0
+
+
+def _ended(work: Callable[[], int]) -> int:
+    """The work's exit code; all errors end as one line on stderr and an exit code."""
     try:
-        said = _make(words)
-        if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
-            sys.stdout.reconfigure(errors="backslashreplace")
-        sys.stdout.write(said)
-        sys.stdout.flush()
+        return work()
     except ReportError as error:
         _complain(str(error))
         return error.exit_code
@@ -108,7 +124,19 @@ def main(words: list[str]) -> int:
         more = f"needs more memory than the {most / 1e9:,.1f} GB it may take" if most else "needs more memory"
         _complain(f"the run directory {more}; report it on a machine with more, or leave out what is large")
         return 1
-    return 0
+
+
+def main(words: list[str]) -> int:
+    """Run one command; returns its exit code."""
+    if words in (["-h"], ["--help"], ["help"]):
+        print(USAGE)
+        return 0
+
+    def start() -> int:
+        worker, work = _job(words)
+        return work_as(worker, lambda begin: _ended(lambda: _do(begin, work)))
+
+    return _ended(start)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 import pwd
 import stat
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 from analysis.errors import MachineError, WordError
@@ -18,6 +19,10 @@ from analysis.visible import clean
 TREE = Path(__file__).resolve().parent.parent
 _WRITABLE_BY_OTHERS = 0o022
 _MOST_ABOVE = 4096  # directories: as many as a path has letters
+_MOVE_IT = "copy it to a directory of root's, or chown it to the user whose it is"
+_NAME_ANOTHER = "give a directory with OUT= that only root can write"
+_ABOVE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Folder:
@@ -77,27 +82,46 @@ def check_roots(fd: int, path: Path) -> None:
             f"{clean(path)} is root's, and others may write in it; run chmod go-w on it if what it holds can"
             " be trusted, or chown it to the user whose it is"
         )
+    above = os.open("..", _ABOVE, dir_fd=fd)
+    try:
+        _check_above(above, path, _MOVE_IT)
+    finally:
+        os.close(above)
+
+
+def _check_above(fd: int, path: Path, remedy: str) -> None:
+    """Raise MachineError unless what root has in this open directory keeps its name, and so on up."""
     known = {(one.st_dev, one.st_ino) for one in _stats(TREE, TREE / "runs")}
-    below = about
-    above = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+    above, below = os.dup(fd), (-1, -1)
     try:
         for _ in range(_MOST_ABOVE):
             found = os.fstat(above)
             here = (found.st_dev, found.st_ino)
-            if here in known or here == (below.st_dev, below.st_ino):
+            if here in known or here == below:
                 return
-            sticky = found.st_mode & stat.S_ISVTX
-            if found.st_uid != 0 or (found.st_mode & _WRITABLE_BY_OTHERS and not sticky):
-                where = clean(os.readlink(f"/proc/self/fd/{above}"))
-                raise MachineError(
-                    f"{clean(path)} is root's, but in {where} others can put another in its place; copy it"
-                    " to a directory of root's, or chown it to the user whose it is"
-                )
-            next_above = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
+            _check_keeps(found, os.readlink(f"/proc/self/fd/{above}"), path, remedy)
+            next_above = os.open("..", _ABOVE, dir_fd=above)
             os.close(above)
-            above, below = next_above, found
+            above, below = next_above, here
     finally:
         os.close(above)
+
+
+def _check_way(path: Path) -> None:
+    """Raise MachineError unless each name on the way to a path is root's: no link of others leads it."""
+    ways_to_tree = {TREE, *TREE.parents, TREE / "runs"}
+    for above in reversed(Path(os.path.abspath(path)).parents):
+        if above not in ways_to_tree and os.path.lexists(above):
+            _check_keeps(above.lstat(), above, path, _NAME_ANOTHER)
+
+
+def _check_keeps(found: os.stat_result, where: str | Path, path: Path, remedy: str) -> None:
+    """Raise MachineError unless names of root's in this directory stay, or it is a link of root's."""
+    may_write = found.st_mode & _WRITABLE_BY_OTHERS and not found.st_mode & stat.S_ISVTX
+    if found.st_uid != 0 or (may_write and not stat.S_ISLNK(found.st_mode)):
+        raise MachineError(
+            f"{clean(path)} is root's, but in {clean(where)} others can put another in its place; {remedy}"
+        )
 
 
 def _stats(*paths: Path) -> list[os.stat_result]:
@@ -105,10 +129,33 @@ def _stats(*paths: Path) -> list[os.stat_result]:
 
 
 def new_folder(path: Path) -> Folder:
-    """Make a directory. FileExistsError: the name is taken; WordError: it is another's; OSError: no way."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.mkdir(0o700)
-    return _open_empty(path)
+    """Make a directory, and those above it that are missing.
+
+    FileExistsError: the name is taken; WordError: it is another's; MachineError: root would make it where
+    others can change its name; OSError: no way.
+    """
+    missing = [path.name]
+    above = path.parent
+    while not os.path.lexists(above):
+        missing.append(above.name)
+        above = above.parent
+    if os.geteuid() == 0:
+        _check_way(path)
+    fd = os.open(above, _ABOVE)
+    try:
+        if os.geteuid() == 0:
+            _check_above(fd, path, _NAME_ANOTHER)
+        while len(missing) > 1:
+            name = missing.pop()
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=fd)
+            next_fd = os.open(name, _ABOVE | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = next_fd
+        os.mkdir(path.name, 0o700, dir_fd=fd)
+        return _checked_empty(Folder(os.open(path.name, _HERE, dir_fd=fd)), path)
+    finally:
+        os.close(fd)
 
 
 def new_or_empty_folder(path: Path) -> Folder:
@@ -117,12 +164,11 @@ def new_or_empty_folder(path: Path) -> Folder:
     try:
         return new_folder(path)
     except FileExistsError:
-        return _open_empty(path)
+        return _checked_empty(Folder(open_folder(path)), path)
 
 
-def _open_empty(path: Path) -> Folder:
-    """Open what was made, or looked at, by its name: it may be another by now."""
-    folder = Folder(open_folder(path))
+def _checked_empty(folder: Folder, path: Path) -> Folder:
+    """Return a directory that was made, or looked at, by its name: it may have been another by then."""
     about = os.fstat(folder.fd)
     if about.st_uid != os.geteuid() or about.st_mode & _WRITABLE_BY_OTHERS or os.listdir(folder.fd):
         raise _taken(path)
@@ -164,7 +210,7 @@ def make_inside(folder: Path, name: str) -> None:
             made = False
         else:
             made = True
-        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        fd = os.open(name, _HERE, dir_fd=above)
         try:
             if made:
                 share(above, fd, 0o750)

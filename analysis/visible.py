@@ -9,4 +9,15 @@ def clean(value: object, limit: int = 2000) -> str:
     text = str(value)
     if len(text) > limit:
         text = text[:limit] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+    return _shown(text, "")
+
+
+def visible(text: str) -> str:
+    """Text of several lines, safe to print."""
+    return _shown(text, "\n\t")
+
+
+def _shown(text: str, kept: str) -> str:
+    return "".join(
+        c if c.isprintable() or c in kept else c.encode("unicode_escape", "replace").decode() for c in text
+    )

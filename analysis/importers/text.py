@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from analysis.errors import MachineError, ReportError, TableError, WordError
 from analysis.files import parse_json
@@ -39,22 +39,23 @@ class Program:
     arguments: tuple[str, ...]  # before the file's name
     owned: bool = False  # it reads only what is ours, or root's
 
-    def check(self, trace: Path) -> None:
+    def check(self, file: IO[bytes], trace: Path) -> None:
         """MachineError if it is not installed, WordError if the file is not for it."""
         if shutil.which(self.name) is None:
             raise MachineError(
                 f"TRACE={clean(trace)} is read by {self.name}, which is not installed; install it (Debian:"
                 f" {self.package}), or import what it prints: {self.name} {' '.join(self.arguments)} FILE"
             )
-        uid = trace.stat().st_uid
+        uid = os.fstat(file.fileno()).st_uid
         if self.owned and uid not in (0, os.geteuid()):
             raise WordError(
                 f"TRACE={clean(trace)} belongs to {name_of(uid)}, and {self.name} trusts what it reads;"
                 " import it as that user, or a copy of your own"
             )
 
-    def command(self, trace: Path) -> list[str]:
-        return [self.name, *self.arguments, str(trace.absolute())]
+    def command(self, file: IO[bytes]) -> list[str]:
+        """What to run, with the file's descriptor handed on: another file may have the name by now."""
+        return [self.name, *self.arguments, f"/proc/self/fd/{file.fileno()}"]
 
 
 PROGRAMS = {
@@ -73,14 +74,17 @@ def _last_line(said: bytes) -> str:
     return clean(lines[-1], 200) if lines else "it does not say why"
 
 
-def _translate(run: ImportedRun, trace: Path, program: Program | None, stream: Path) -> Mapping[str, Any]:
+def _translate(
+    run: ImportedRun, file: IO[bytes], trace: Path, program: Program | None, stream: Path
+) -> Mapping[str, Any]:
     """Write the stream; returns what the translator says."""
-    with tempfile.TemporaryFile() as complaints, trace.open("rb") as file:
+    with tempfile.TemporaryFile() as complaints:
         printing = None
         if program is not None:
             printing = subprocess.Popen(
-                program.command(trace), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints
-            )
+                program.command(file), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
+                pass_fds=[file.fileno()],
+            )  # fmt: skip
         with tempfile.TemporaryFile() as refusal:
             try:
                 done = subprocess.run(
@@ -134,11 +138,11 @@ def _warnings(said: Mapping[str, Any], program: Program | None, offset_ns: int |
     return found
 
 
-def _perf_offset_ns(trace: Path) -> int | None:
+def _perf_offset_ns(file: IO[bytes]) -> int | None:
     """What perf.data says of its clock: wall clock minus monotonic, if it was recorded with -k."""
-    words = ["perf", "script", "--header-only", "-i", str(trace.absolute())]
+    words = ["perf", "script", "--header-only", "-i", f"/proc/self/fd/{file.fileno()}"]
     try:
-        done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(words, capture_output=True, timeout=60, check=False, pass_fds=[file.fileno()])
     except (OSError, subprocess.TimeoutExpired):
         return None
     matched = re.search(
@@ -151,8 +155,10 @@ def _perf_offset_ns(trace: Path) -> int | None:
     return offset_ns if 0 <= wall_s < 1 << 32 and own_s < 1 << 32 else None
 
 
-def _source(trace: Path, stream: Path, program: Program | None, said: Mapping[str, Any]) -> Source:
-    offset_ns = _perf_offset_ns(trace) if program is PROGRAMS["perf"] else None
+def _source(
+    file: IO[bytes], trace: Path, stream: Path, program: Program | None, said: Mapping[str, Any]
+) -> Source:
+    offset_ns = _perf_offset_ns(file) if program is PROGRAMS["perf"] else None
     return Source(
         trace=trace,
         files=[stream],
@@ -175,10 +181,12 @@ def _source(trace: Path, stream: Path, program: Program | None, said: Mapping[st
     )
 
 
-def translate(run: ImportedRun, trace: Path, program: Program | None, stream: Path) -> Source:
+def translate(
+    run: ImportedRun, file: IO[bytes], trace: Path, program: Program | None, stream: Path
+) -> Source:
     """Make of the trace a stream of blktrace's, in a file that the caller removes. Errors discard the run."""
     try:
-        return _source(trace, stream, program, _translate(run, trace, program, stream))
+        return _source(file, trace, stream, program, _translate(run, file, trace, program, stream))
     except FileNotFoundError as error:
         run.discard()
         raise ReportError(

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from pathlib import Path
+from typing import IO
 
 from analysis.errors import WordError
 from analysis.folder import name_of
@@ -28,20 +29,31 @@ _PACKED = {
 }
 
 
-def _first_bytes(path: Path) -> bytes:
+def open_trace(path: Path) -> IO[bytes]:
+    """Open a file of a trace. WordError: it can't be read, or not by us: root reads no other user's."""
     try:
-        with path.open("rb") as file:
-            return file.read(_FIRST_BYTES)
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
     except PermissionError:
         who = f"{name_of(os.geteuid())} may not read it; chown it to that user"
         raise WordError(f"TRACE={clean(path)} can't be read: {who}") from None
     except OSError as error:
         raise WordError(f"TRACE={clean(path)} can't be read ({error.strerror})") from None
+    uid = os.fstat(file.fileno()).st_uid
+    if os.geteuid() == 0 and uid != 0:
+        file.close()
+        raise WordError(
+            f"TRACE={clean(path)} belongs to {name_of(uid)}, and root reads no trace of others; import it as"
+            " that user, or chown it to root"
+        )
+    return file
 
 
-def kind_of(path: Path) -> str:
+def kind_of(file: IO[bytes], path: Path) -> str:
     """blktrace, text, or the name of the program that turns the file into text. WordError: none of these."""
-    first = _first_bytes(path)
+    try:
+        first = os.pread(file.fileno(), _FIRST_BYTES, 0)
+    except OSError as error:
+        raise WordError(f"TRACE={clean(path)} can't be read ({error.strerror})") from None
     if _BLKTRACE.match(first):
         return "blktrace"
     if first.startswith(_PERF_DATA):
@@ -63,18 +75,30 @@ def kind_of(path: Path) -> str:
 def import_trace(trace: Path, out: Path | None) -> Path:
     """Make a run directory of a block trace; returns it."""
     name, files = find_files(trace)
-    kind = kind_of(files[0]) if files == [trace] else "blktrace"
-    if kind not in ("blktrace", "text"):
-        PROGRAMS[kind].check(trace)
-    words = {"TRACE": clean(trace), **({"OUT": clean(out)} if out else {})}
-    command = " ".join(["make import", *(f"{key}={shlex.quote(text)}" for key, text in words.items())])
-    run = ImportedRun(name, out, command, words)
-    if kind == "blktrace":
+    if files != [trace]:
+        for path in files:
+            open_trace(path).close()
+        run = _new_run(name, trace, out)
         read_source(run, Source(trace, files, files))
         return run.path
-    stream = run.raw / "translated"
-    try:
-        read_source(run, translate(run, trace, PROGRAMS.get(kind), stream))
-    finally:
-        stream.unlink(missing_ok=True)
+    with open_trace(trace) as file:
+        kind = kind_of(file, trace)
+        program = PROGRAMS.get(kind)
+        if program is not None:
+            program.check(file, trace)
+        run = _new_run(name, trace, out)
+        if kind == "blktrace":
+            read_source(run, Source(trace, files, files))
+            return run.path
+        stream = run.raw / "translated"
+        try:
+            read_source(run, translate(run, file, trace, program, stream))
+        finally:
+            stream.unlink(missing_ok=True)
     return run.path
+
+
+def _new_run(name: str, trace: Path, out: Path | None) -> ImportedRun:
+    words = {"TRACE": clean(trace), **({"OUT": clean(out)} if out else {})}
+    command = " ".join(["make import", *(f"{key}={shlex.quote(text)}" for key, text in words.items())])
+    return ImportedRun(name, out, command, words)

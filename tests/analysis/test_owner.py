@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,11 +14,14 @@ import pytest
 
 from tests.analysis.synthetic import decaying_ext3
 from tests.collectors.sessions import let_others_in
+from tests.open_tree import python_of
 
 pytestmark = pytest.mark.root
-TREE = Path(__file__).parents[2]
+TREE = Path(__file__).resolve().parents[2]
 # Of nobody: there is no such user, which is where it is most easily forgotten.
 STRANGER, OTHER = 61234, 61235
+# An event of blktrace's: a request of 8 sectors, completed.
+BLKTRACE = struct.pack("=IIQQIIIIIHH", 0x65617407, 1, 10**9, 8, 4096, 8 | 1 << 16, 0, 8 << 20, 0, 0, 0)
 # What the process is when it writes: who else made the files, and could it be root again?
 WHO = """
 import os, sys
@@ -35,11 +39,17 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.fixture(autouse=True)
+def tree_that_strangers_enter(open_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program as others can run it."""
+    monkeypatch.setattr(sys.modules[__name__], "TREE", open_tree)
+
+
 def analysis(*words: object, code: str = "", **env: str) -> subprocess.CompletedProcess[str]:
     """Run it as root; with code instead of the module itself."""
     how = ["-c", code] if code else ["-m", "analysis"]
     return subprocess.run(
-        [sys.executable, *how, *map(str, words)],
+        [python_of(TREE), *how, *map(str, words)],
         cwd=TREE,
         env={**os.environ, **env},
         capture_output=True,
@@ -206,7 +216,7 @@ def test_who_may_not_enter_is_told_whose_it_is(place: Path, run: Path) -> None:
     os.chown(give(place, 0), OTHER, OTHER)
     give(run, STRANGER)
     done = subprocess.run(
-        [sys.executable, "-m", "analysis", "report", run],
+        [python_of(TREE), "-m", "analysis", "report", run],
         cwd=TREE, user=OTHER, group=OTHER, extra_groups=[], capture_output=True, text=True, check=False,
         env={**os.environ, "MPLCONFIGDIR": str(place)},
     )  # fmt: skip
@@ -274,6 +284,21 @@ def test_what_root_imports_is_roots_alone(place: Path) -> None:
     assert (place / "out" / "report.txt").stat().st_mode & 0o777 == 0o600
 
 
+def test_root_makes_nothing_where_others_can_change_its_name(place: Path) -> None:
+    (theirs := place / "theirs").mkdir()
+    os.chown(theirs, STRANGER, STRANGER)
+    (place / "roots").mkdir()
+    (link := theirs / "link").symlink_to(place / "roots")
+    os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
+    for out in (theirs / "new", theirs / "new/er", link / "new"):
+        done = analysis("import", f"--out={out}", trace(place))
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"but in {theirs} others can put another in its place" in done.stderr
+    assert list(theirs.iterdir()) == [link] and list((place / "roots").iterdir()) == []
+    done = analysis("import", f"--out={place / 'new/er'}", trace(place))
+    assert done.returncode == 0, done.stderr
+
+
 def test_behind_sudo_an_import_is_the_callers(place: Path) -> None:
     (home := place / "home").mkdir()
     os.chown(home, 65534, 65534)
@@ -293,7 +318,80 @@ def test_perf_is_given_no_file_of_anothers(place: Path) -> None:
     file = place / "perf.data"
     file.write_bytes(b"PERFILE2" + bytes(1000))
     os.chown(file, STRANGER, STRANGER)
-    done = analysis("import", f"--out={place / 'out'}", file)
+    done = subprocess.run(
+        [python_of(TREE), "-m", "analysis", "import", f"--out={place / 'out'}", file],
+        cwd=TREE, user=OTHER, group=OTHER, extra_groups=[], capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert f"belongs to the user {STRANGER}, and perf trusts what it reads" in done.stderr
     assert not (place / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("text", b""),
+        ("perf.data", b"PERFILE2" + bytes(1000)),
+        ("trace.dat", b"\x17\x08\x44tracing" + bytes(1000)),
+        ("dump", BLKTRACE),
+    ],
+    ids=["text", "perf", "trace-cmd", "blktrace"],
+)
+def test_root_imports_no_trace_of_others(place: Path, name: str, content: bytes) -> None:
+    file = place / name
+    if content:
+        file.write_bytes(content)
+    else:
+        trace(place).rename(file)
+    os.chown(file, STRANGER, STRANGER)
+    file.chmod(0o600)
+    (link := place / "link").symlink_to(file)
+    for named in (file, link):
+        done = analysis("import", f"--out={place / 'out'}", named)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"seekmeter: TRACE={named} belongs to the user {STRANGER}, and root reads no trace of others;"
+            " import it as that user, or chown it to root\n"
+        )
+        assert not (place / "out").exists()
+
+
+def test_each_file_of_a_trace_is_to_be_roots(place: Path) -> None:
+    for cpu in range(3):
+        (place / f"sda.blktrace.{cpu}").write_bytes(BLKTRACE)
+    os.chown(place / "sda.blktrace.2", STRANGER, STRANGER)
+    done = analysis("import", f"--out={place / 'out'}", place / "sda")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"sda.blktrace.2 belongs to the user {STRANGER}" in done.stderr
+    assert not (place / "out").exists()
+    os.chown(place / "sda.blktrace.2", 0, 0)
+    done = analysis("import", f"--out={place / 'out'}", place / "sda")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_reads_a_trace_looks_at_the_file_that_it_opened(place: Path) -> None:
+    """Another may have the name since somebody looked."""
+    (file := place / "dump").write_bytes(BLKTRACE)
+    os.chown(file, STRANGER, STRANGER)
+    (out := place / "out").mkdir()
+    words = [TREE / "build/import-blktrace", out, file]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        "dump: it is another user's, and root reads no trace of others; chown it to root\n"
+    )
+    assert subprocess.run(words, stdout=subprocess.DEVNULL, user=STRANGER, check=False).returncode != 2
+
+
+def test_a_program_that_prints_a_trace_gets_the_file_that_was_looked_at(place: Path) -> None:
+    (file := place / "perf.data").write_bytes(b"PERFILE2" + bytes(1000))
+    (swapped := place / "swapped").write_bytes(b"another")
+    (programs := place / "programs").mkdir()
+    (programs / "perf").write_text(
+        f"#!/bin/sh\nmv {swapped} {file} 2>/dev/null\n"
+        f'for it; do :; done\nhead -c 8 "$it" >>{place}/got\nexit 1\n'
+    )
+    (programs / "perf").chmod(0o755)
+    done = analysis("import", f"--out={place / 'out'}", file, PATH=f"{programs}:{os.environ['PATH']}")
+    assert done.returncode == 2, done.stderr
+    assert file.read_bytes() == b"another" and (place / "got").read_text() == "PERFILE2"

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What root has another user's process do: it shares neither a terminal nor anything open with root's."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.synthetic import decaying_ext3
+from tests.collectors.sessions import let_others_in, wait_for
+from tests.open_tree import python_of
+
+pytestmark = pytest.mark.root
+TREE = Path(__file__).parents[2]
+USER = 65534  # known to the machine, for SUDO_UID
+# In the place of the report: CODE, which says what is printed.
+WORK = """
+import json, os, signal, subprocess, sys, time
+import analysis.report
+from analysis.__main__ import main
+def work(path, everyones_locks=False):
+    said = ""
+CODE
+    return said
+analysis.report.make_report = work
+sys.exit(main(sys.argv[1:]))
+"""
+LOOK = """
+about = open("/proc/self/stat").read().rpartition(")")[2].split()
+try:
+    terminal = os.open("/dev/tty", os.O_RDWR)
+except OSError as error:
+    terminal = error.strerror
+said = json.dumps({
+    "uid": os.getuid(), "leader": os.getsid(0) == os.getpid() == os.getpgrp(), "terminal": about[4],
+    "tty": terminal, "environment": sorted(os.environ),
+    "open": {fd: os.readlink("/proc/self/fd/" + fd) for fd in os.listdir("/proc/self/fd")
+             if os.path.exists("/proc/self/fd/" + fd)},
+}) + "\\n"
+"""
+
+
+@pytest.fixture(autouse=True)
+def tree_that_they_enter(open_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tree where the other user can run it."""
+    monkeypatch.setattr(sys.modules[__name__], "TREE", open_tree)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Another user's run directory."""
+    let_others_in(tmp_path)
+    tmp_path.chmod(0o755)
+    path = decaying_ext3(2, 50).write(tmp_path / "r")
+    for one in [path, *path.rglob("*")]:
+        os.chown(one, USER, USER)
+    return path
+
+
+def words(code: str, run: Path) -> list[str]:
+    """What runs the code as the report of a run."""
+    indented = "\n".join(f"    {line}" for line in code.strip().splitlines())
+    return [str(python_of(TREE)), "-c", WORK.replace("CODE", indented), "report", str(run)]
+
+
+def report(code: str, run: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words(code, run), cwd=TREE, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def in_terminal(command: list[str], **env: str) -> tuple[int, str]:
+    """Run it with a terminal of its own; returns its exit code and what the terminal showed."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(TREE)
+        os.set_inheritable(os.open("/etc/shadow", os.O_RDONLY), True)
+        os.execve(command[0], command, {**os.environ, **env})
+    said = b""
+    with suppress(OSError):  # how a terminal says that nobody has it any more
+        while data := os.read(terminal, 65536):
+            said += data
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said.decode()
+
+
+@contextmanager
+def started(code: str, run: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """Run it; gives what it is and the processes it names in its first line of words to stderr."""
+    process = subprocess.Popen(
+        words(code, run), cwd=TREE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    pids: list[int] = []
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        pids += map(int, line.split())
+        yield process, pids
+    finally:
+        process.kill()
+        process.communicate()
+        for pid in pids:
+            if is_there(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+def is_there(pid: int) -> bool:
+    """Does it still run?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_who_works_for_root_has_nothing_of_roots(run: Path) -> None:
+    """No terminal to type into (TIOCSTI), no file, no secret of the environment."""
+    code, said = in_terminal(words(LOOK, run), SECRET="x")
+    assert code == 0, said
+    found = json.loads(said)
+    assert found["uid"] == USER and found["leader"]
+    assert (found["terminal"], found["tty"]) == ("0", "No such device or address")
+    assert set(found["open"]) == {"0", "1", "2"} and found["open"]["0"] == "/dev/null"
+    assert all(found["open"][fd].startswith("pipe:") for fd in "12")
+    assert not {"SECRET", "SUDO_UID"} & set(found["environment"])
+
+
+def test_a_report_runs_no_program(run: Path, tmp_path: Path) -> None:
+    """The user could trace it. Matplotlib asks fc-list for fonts where it has no list of them."""
+    (programs := tmp_path / "programs").mkdir()
+    (seen := tmp_path / "seen").touch()
+    seen.chmod(0o666)
+    (programs / "fc-list").write_text(f"#!/bin/sh\nid -u >>{seen}\nexit 1\n")
+    (programs / "fc-list").chmod(0o755)
+    command = [str(python_of(TREE)), "-m", "analysis", "report", str(run)]
+    code, said = in_terminal(command, PATH=f"{programs}:{os.environ['PATH']}")
+    assert code == 0, said
+    assert said.startswith("Seekmeter: ") and str(run / "report.txt") in said
+    assert seen.read_text() == ""
+
+
+def test_behind_sudo_what_prints_a_trace_has_no_terminal(tmp_path: Path) -> None:
+    let_others_in(tmp_path)
+    tmp_path.chmod(0o777)
+    (programs := tmp_path / "programs").mkdir(mode=0o755)
+    (seen := tmp_path / "seen").touch()
+    seen.chmod(0o666)
+    (programs / "perf").write_text(
+        f'#!/bin/sh\nset -- $(sed "s/.*) //" /proc/$$/stat)\necho "$(id -u) $5" >>{seen}\nexit 1\n'
+    )
+    (programs / "perf").chmod(0o755)
+    (file := tmp_path / "perf.data").write_bytes(b"PERFILE2" + bytes(1000))
+    command = [str(python_of(TREE)), "-m", "analysis", "import", f"--out={tmp_path / 'out'}", str(file)]
+    code, said = in_terminal(command, PATH=f"{programs}:{os.environ['PATH']}", SUDO_UID=str(USER))
+    assert code == 2 and "can't be read by perf" in said
+    assert set(seen.read_text().splitlines()) == {f"{USER} 0"}
+
+
+def test_what_it_says_commands_no_terminal_and_loses_nothing(run: Path) -> None:
+    text = "µ–" * 100_000
+    code = (
+        'said = "\\x1b]0;x\\a \\u202e\\r\\tb\\n" + "µ–" * 100_000\n'
+        'sys.stderr.buffer.write(b"\\x1b[2J \\xff\\n")'
+    )
+    done = report(code, run)
+    assert done.returncode == 0
+    assert done.stdout == "\\x1b]0;x\\x07 \\u202e\\r\tb\n" + text
+    assert done.stderr == "\\x1b[2J \\xff\n"
+
+
+def test_it_says_the_same_to_a_file(run: Path, tmp_path: Path) -> None:
+    for mode in ("w", "a"):
+        with (tmp_path / "said").open(mode) as file:
+            done = subprocess.run(
+                words('said = "x\\n"', run), cwd=TREE, stdout=file, stderr=subprocess.STDOUT, check=False
+            )
+        assert done.returncode == 0
+    assert (tmp_path / "said").read_text() == "x\nx\n"
+
+
+def test_it_ends_with_roots_process_also_by_kill_9(run: Path) -> None:
+    with started("print(os.getpid(), file=sys.stderr, flush=True); time.sleep(300)", run) as (process, pids):
+        assert is_there(pids[0])
+        process.kill()
+        wait_for(lambda: not is_there(pids[0]))
+
+
+WITH_ANOTHER = """
+other = subprocess.Popen(["sleep", "300"])
+open(PLACE, "w").write(os.environ["MPLCONFIGDIR"])
+print(os.getpid(), other.pid, file=sys.stderr, flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "says"),
+    [
+        (signal.SIGINT, 1, "seekmeter: the report was interrupted; what was there before is unchanged\n"),
+        (signal.SIGTERM, -signal.SIGTERM, ""),
+        (signal.SIGHUP, -signal.SIGHUP, ""),
+    ],
+)
+@pytest.mark.parametrize("deaf", [False, True])
+def test_signals_are_passed_on_and_nothing_is_left(
+    run: Path, tmp_path: Path, number: signal.Signals, code: int, says: str, deaf: bool
+) -> None:
+    (place := tmp_path / "place").touch()
+    place.chmod(0o666)
+    ignore = "\nfor one in (1, 2, 15): signal.signal(one, signal.SIG_IGN)\n" if deaf else ""
+    with started(ignore + WITH_ANOTHER.replace("PLACE", repr(str(place))), run) as (process, pids):
+        began = time.monotonic()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (code, says)
+        assert not any(map(is_there, pids))
+        assert (time.monotonic() - began > 9) == deaf
+    assert Path(place.read_text()).exists() == deaf  # its temporary files
+    shutil.rmtree(place.read_text(), ignore_errors=True)
+
+
+def test_what_it_leaves_behind_is_ended_and_not_waited_for(run: Path) -> None:
+    """Also what went away to a session of its own, and holds the pipes."""
+    code = """
+other = subprocess.Popen(["sleep", "300"])
+away = subprocess.Popen(["sleep", "300"], start_new_session=True)
+print(os.getpid(), other.pid, away.pid, file=sys.stderr, flush=True)
+said = "done\\n"
+"""
+    with started(code, run) as (process, pids):
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "done\n")
+        assert list(map(is_there, pids)) == [False, False, True]
+
+
+def test_a_signal_that_ends_it_is_said(run: Path) -> None:
+    done = report("os.kill(os.getpid(), signal.SIGSEGV)", run)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("seekmeter: the process that worked on it was ended by SIGSEGV; run it")
+
+
+def test_nobody_needs_to_hear_it(run: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        words('said = "x" * 1_000_000', run), cwd=TREE, stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            words('said = "x"', run), cwd=TREE, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        b"seekmeter: what is to be said can't be written (No space left on device); free some space\n"
+    )
+
+
+def test_its_temporary_files_go_and_ours_are_left_to_us(run: Path) -> None:
+    code = """
+import atexit, tempfile
+said = os.environ["MPLCONFIGDIR"]
+"""
+    program = words(code, run)
+    program[2] = "import atexit, os\natexit.register(lambda: print('end of', os.getuid()))\n" + program[2]
+    done = subprocess.run(program, cwd=TREE, capture_output=True, text=True, check=False)
+    place, _, end = done.stdout.partition("end of")
+    assert place.startswith("/") and not Path(place.strip()).exists()
+    assert end == " 0\n"
+
+
+def test_it_is_started_where_its_user_may_be(run: Path, tmp_path: Path) -> None:
+    (hidden := tmp_path / "hidden").mkdir(mode=0o700)
+    (hidden / "here").mkdir()
+    done = subprocess.run(
+        words("pass", run), cwd=hidden / "here", env={**os.environ, "PYTHONPATH": str(TREE)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "who can't enter the directory that this was started in; start it in another" in done.stderr
