@@ -28,12 +28,34 @@ _HERTZ, _LEAST_HERTZ, _SAMPLES_PER_S = 199, 19, 8000
 _BUFFER_PAGES = 512  # of each CPU: 2 MiB, some seconds of the deepest stacks
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 120.0
+# No symbols from the network; nothing in anybody's home or terminal.
+_ENVIRONMENT = {
+    **{name: text for name, text in os.environ.items() if not name.startswith(("PERF_", "DEBUGINFOD_"))},
+    "DEBUGINFOD_URLS": "",
+    "PERF_CONFIG": "/dev/null",
+    "PERF_PAGER": "cat",
+    "LC_ALL": "C.UTF-8",
+}
 _REMEDY = "make doctor says what perf can do here"
 
 
 def hertz(cpus: int) -> int:
     """Return how often a second each of so many CPUs is sampled."""
     return max(_LEAST_HERTZ, min(_HERTZ, _SAMPLES_PER_S // cpus))
+
+
+def _without_build_ids(program: str) -> list[str]:
+    """Return the words for it. Later perfs read build ids while they record, too, unless told not to."""
+    asked = subprocess.run(
+        [program, "record", "--list-opts"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=_ENVIRONMENT,
+        check=False,
+    )
+    known = asked.stdout.split()
+    more = ["--no-buildid-mmap"] if {b"--buildid-mmap", b"--no-buildid-mmap"} & set(known) else []
+    return ["--no-buildid", "--no-buildid-cache", *more]
 
 
 class Perf:
@@ -79,8 +101,9 @@ class Perf:
             "--mmap-pages",
             str(_BUFFER_PAGES),
         ]
-        # It leaves nothing in ~/.debug; and it begins when it is told to, and says so.
-        argv += ["--no-buildid-cache", "--delay", "-1", "--control", f"fd:{commands},{theirs}"]
+        # For build ids it would open, as root and by name, every program that it met: what is there by now
+        # may be another user's FIFO. And it begins when it is told to, and says so.
+        argv += [*_without_build_ids(program), "--delay", "-1", "--control", f"fd:{commands},{theirs}"]
         argv += ["--output", str(self._data)]
         setpriv = shutil.which("setpriv")
         before = [setpriv, "--pdeathsig", "INT"] if setpriv else []  # it ends in order when we are killed
@@ -92,7 +115,7 @@ class Perf:
                 stderr=self._said,
                 pass_fds=(commands, ours, theirs),  # ours: it fails as soon as nobody could command it
                 start_new_session=True,
-                env=perf_samples.ENVIRONMENT,
+                env=_ENVIRONMENT,
             )
             os.close(commands)
             os.close(theirs)
@@ -149,13 +172,14 @@ class Perf:
         self._counts |= {
             "seen": counts.samples + counts.lost + counts.not_read,
             "recorded": counts.samples,
-            "lost": {"ring full": counts.lost, "not understood": counts.not_read},
+            "lost": {"ring full": counts.lost, "time limit": counts.not_read},
             "notes": {
                 "samples of idle CPUs": counts.idle,
                 "samples of the workload": counts.workload,
                 "samples without a call path": counts.no_stack,
                 "samples whose call path was one too many": counts.stacks_full,
                 "lost notes of tasks and what they map": counts.lost_notes,
+                "places in programs that were not named in time": counts.not_named,
                 "times the kernel slowed the sampling down": counts.throttled,
             },
         }

@@ -6,10 +6,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
+import struct
 import subprocess
+import sys
+import time
 from math import sqrt
 from pathlib import Path
 
@@ -17,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from collectors import perf, perf_samples
+from collectors import perf, perf_data, perf_names, perf_samples, user_names
+from tests.collectors.other_user import passable, play_sudo
 from tests.collectors.recording import (
     EMULATED,
     TICK_NS,
@@ -26,7 +31,7 @@ from tests.collectors.recording import (
     read_table,
     stolen_ns,
 )
-from tests.collectors.sessions import Job, Run, wait_for
+from tests.collectors.sessions import TREE, Job, Run, wait_for
 from workloads.errors import RunError
 from workloads.machines.choice import GUEST
 
@@ -97,7 +102,7 @@ def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
     table, stacks = samples_of(run)
     source = run.losses["collectors"]["perf"]
     assert source["state"] == "on"
-    assert source["lost"] == {"ring full": 0, "not understood": 0}
+    assert source["lost"] == {"ring full": 0, "time limit": 0}
     assert source["seen"] == source["recorded"] == len(table) == statistics(run)
     assert 0 < source["cpu_ns"] < 60e9
     assert (np.diff(table["t_ns"].astype(np.int64)) >= 0).all()
@@ -210,6 +215,7 @@ def test_killed(who: str, tmp_path: Path) -> None:
         report = " ".join(job.run.report().split())
         assert report.index("!! perf ended early: figures cover") < report.index("WHAT WAS RUN")
     else:
+        time.sleep(0.5)  # a hundred times what lies between two samples
         job.process.kill()
         job.process.wait()
         wait_for(lambda: not sampler(), SECONDS)  # by itself, and in order
@@ -267,44 +273,291 @@ def test_a_file_of_anothers_is_not_trusted(tmp_path: Path, monkeypatch: pytest.M
     argv = ["perf", "record", "-a", "-g", "-e", "cpu-clock", "-N", "-o", str(data), "--", "true"]
     subprocess.run(argv, capture_output=True, check=True)
     os.chown(data, 61234, 61234)
-    with pytest.raises(RunError, match="not owned by current user"):
+    with pytest.raises(RunError, match="belongs to uid 61234, not to us"):
         perf_samples.convert(data, tmp_path / "perf", 50_000, None)
     monkeypatch.setenv(GUEST, str(tmp_path))  # where all files are the host's user's
     perf_samples.convert(data, tmp_path / "perf", 50_000, None)
 
 
-def test_odd_names_and_frames() -> None:
-    text = (
-        "my (odd) [1] na  12/13 [001]   36829.398993284: cpu-clock: \n"
-        "\tffffffff81b1b774 ext4_map ([ext4])\n"
-        "\tffffffff81b1b774 helper (/lib/modules/6/kernel/fs/xfs/xfs.ko.xz)\n"
-        "\t            1234 std::map<int, (x)>::f(int) (/usr/lib/lib c++.so)\n"
-        "\t            5678 [unknown] (/usr/bin/stripped (deleted))\n"
-        "\t            5678 main (/tmp/my (odd) [1] name)\n"
-        "\t               0 [unknown] ([unknown])\n"
-        "\n"
-        "sh 7/7 [000] 1.000000001: PERF_RECORD_FORK(12:12):(7:7)\n"
-        "a 12/12 [000] 1.000000002: PERF_RECORD_LOST lost 5\n"
-        "b 12/12 [000] 1.000000003: cpu-clock: \n"
-        "\n"
-        "swapper 0/0 [000] 1.000000004: cpu-clock: \n"
-        "\tffffffff81b1b774 pv_native_safe_halt ([kernel.kallsyms])\n"
-        "\n"
-        "swapper 0/0 [000] 1.000000005: cpu-clock: \n"
-        "\tffffffff81b1b774 blk_done_softirq ([kernel.kallsyms])\n"
-        "\tffffffff81b1b774 handle_softirqs ([kernel.kallsyms])\n"
-        "\tffffffff81b1b774 pv_native_safe_halt ([kernel.kallsyms])\n"
-    )
+def record(kind: int, content: bytes, time_ns: int, event: int = 1, misc: int = 0) -> bytes:
+    """A record with what all end in: thread, time, event, CPU."""
+    content += struct.pack("<iiQQII", 0, 0, time_ns, event, 0, 0)
+    return struct.pack("<IHH", kind, misc, 8 + len(content)) + content
+
+
+def sample_record(pid: int, tid: int, time_ns: int, *chain: int, event: int = 1) -> bytes:
+    fields = struct.pack("<QiiQQIIQ", chain[-1] if chain else 0, pid, tid, time_ns, event, 1, 0, 5)
+    content = fields + struct.pack(f"<{len(chain) + 1}Q", len(chain), *chain)
+    return struct.pack("<IHH", perf_data.SAMPLE, 0, 8 + len(content)) + content
+
+
+def name_record(kind: int, head: bytes, name: str, time_ns: int, misc: int = 0) -> bytes:
+    text = name.encode() + b"\0"
+    return record(kind, head + text.ljust((len(text) + 7) // 8 * 8, b"\0"), time_ns, misc=misc)
+
+
+def map_record(pid: int, start: int, length: int, offset: int, path: str, time_ns: int = 1) -> bytes:
+    head = struct.pack("<iiQQQIIQQII", pid, pid, start, length, offset, 8, 1, 77, 0, 5, 2)
+    return name_record(perf_data.MMAP2, head, path, time_ns)
+
+
+def perf_data_of(*records: bytes) -> bytes:
+    """A perf.data of cpu-clock (event 1) and dummy (event 2)."""
+    fields = 0x1 | 0x2 | 0x4 | 0x20 | 0x40 | 0x80 | 0x100
+
+    def attr(config: int, at: int) -> bytes:
+        return struct.pack("<IIQQQQQ", 1, 128, config, 199, fields, 0, 1 << 18).ljust(
+            128, b"\0"
+        ) + struct.pack("<QQ", at, 8)
+
+    content = b"".join(records)
+    head = b"PERFILE2" + struct.pack("<8Q", 104, 144, 120, 288, 408, len(content), 0, 0)
+    return head.ljust(104, b"\0") + struct.pack("<QQ", 1, 2) + attr(0, 104) + attr(9, 112) + content
+
+
+class KnownNames:
+    """Names that the test gives, for what lies in one program."""
+
+    def name(self, path: str, inode: int, offset: int) -> str | None:
+        assert inode == 77 or path == "[vdso]"
+        return {("/opt/my prog", 0x123): "std::map<int, (x)>::f(int)"}.get((path, offset))
+
+
+KERNEL = perf_names.KernelNames(
+    "ffffffff81000100 T ext4_map\t[ext4]\nffffffff81000200 t handle_softirqs\n"
+    "ffffffff81000300 W weak\nffffffff81000300 T pv_native_safe_halt\n"
+)
+IN_KERNEL, IN_USER = 2**64 - 128, 2**64 - 512
+
+
+def taken_in(
+    content: bytes, workload: int | None = 12, until: float = float("inf")
+) -> tuple[perf_samples.Counts, list[tuple[object, ...]], list[list[str]]]:
+    """What it counts, the rows, the call paths."""
     rows, stacks = io.BytesIO(), io.StringIO()
-    counts = perf_samples._Reader(rows, stacks, PERIOD_NS, 12).read(io.StringIO(text))
-    assert (counts.samples, counts.idle, counts.workload, counts.no_stack, counts.lost) == (4, 1, 1, 1, 5)
+    data = perf_data.PerfData(io.BytesIO(content))
+    reader = perf_samples._Reader(data, rows, stacks, PERIOD_NS, workload, KERNEL, KnownNames())
+    counts = reader.read(until)
     found = [json.loads(line)["frames"] for line in stacks.getvalue().splitlines()]
-    assert found[0][:3] == ["ext4_map_[k]", "helper_[k]", "std::map<int, (x)>::f(int)"]
-    assert found[0][3:] == ["[stripped (deleted)]", "main"]
-    assert len(found) == 3
-    row = perf_samples._ROW.unpack(rows.getvalue()[: perf_samples._ROW.size])
-    assert row[:6] == (36829398993284, 12, 13, 0, 1, 1)
-    assert row[7].rstrip(b"\0") == b"my (odd) [1] na"
+    return counts, list(perf_samples._ROW.iter_unpack(rows.getvalue())), found
+
+
+def test_odd_names_and_frames() -> None:
+    fork = struct.pack("<iiiiQ", 12, 7, 12, 7, 0)
+    thread = struct.pack("<iiiiQ", 12, 12, 13, 12, 0)
+    counts, rows, found = taken_in(
+        perf_data_of(
+            map_record(7, 0x1000, 0x3000, 0, "/opt/my prog"),
+            map_record(7, 0x2000, 0x1000, 0, "/tmp/my (odd) [1] name (deleted)"),  # in the middle of it
+            map_record(7, 0x9000, 0x1000, 0, "//anon"),
+            record(perf_data.FORK, fork, 2),
+            record(perf_data.FORK, thread, 3),
+            name_record(perf_data.COMM, struct.pack("<ii", 12, 13), "my (odd) [1] na", 4),
+            sample_record(7, 7, 6),  # written before what came before it
+            sample_record(
+                12, 13, 5, IN_KERNEL, 0xFFFFFFFF81000150, IN_USER, 0x1123, 0x2001, 0x3001, 0x9001, 0x70, 0x71
+            ),
+            sample_record(0, 0, 7, IN_KERNEL, 0xFFFFFFFF81000310),
+            sample_record(0, 0, 8, IN_KERNEL, 0xFFFFFFFF81000210, 0xFFFFFFFF81000310),
+            sample_record(7, 7, 9, IN_USER, 0x1123, event=2),  # none of the timer's
+            record(perf_data.LOST, struct.pack("<QQ", 1, 5), 10),
+        )
+    )
+    assert (counts.samples, counts.idle, counts.workload, counts.no_stack, counts.lost) == (4, 1, 1, 1, 5)
+    assert found[0] == [
+        "ext4_map_[k]",
+        "std::map<int, (x)>::f(int)",
+        "[my (odd) [1] name (deleted)]",
+        "[my prog]",
+        "[anon]",
+    ]
+    assert found[1:] == [["pv_native_safe_halt_[k]"], ["handle_softirqs_[k]", "pv_native_safe_halt_[k]"]]
+    assert rows[0][:7] == (5, 12, 13, 0, 1, 1, 1)
+    assert rows[0][7] == b"my (odd) [1] na\0"
+    assert [row[0] for row in rows] == [5, 6, 7, 8]
+
+
+def test_a_program_that_begins_anew_has_none_of_the_old_ones_files() -> None:
+    exec_ = struct.pack("<ii", 12, 12)
+    _, _, found = taken_in(
+        perf_data_of(
+            map_record(12, 0x1000, 0x1000, 0, "/opt/my prog"),
+            sample_record(12, 12, 5, IN_USER, 0x1123),
+            name_record(perf_data.COMM, exec_, "new", 6, misc=1 << 13),
+            map_record(12, 0x5000, 0x1000, 0, "/opt/other", 7),
+            sample_record(12, 12, 8, IN_USER, 0x5123, 0x1123, 0x5001),
+        )
+    )
+    assert found == [["std::map<int, (x)>::f(int)"], ["[other]", "[unknown]", "[other]"]]
+
+
+def test_lost_samples_are_told_from_lost_notes() -> None:
+    lost = struct.pack("<Q", 3), struct.pack("<Q", 4)
+    counts, *_ = taken_in(
+        perf_data_of(
+            record(perf_data.LOST, struct.pack("<QQ", 1, 7), 1),
+            record(perf_data.LOST_SAMPLES, lost[0], 0, event=1),
+            record(perf_data.LOST_SAMPLES, lost[1], 0, event=2),
+        )
+    )
+    assert (counts.lost, counts.lost_notes) == (3, 4)
+
+
+def test_functions_of_the_kernel() -> None:
+    names = perf_names.KernelNames("1000 t __alias\n1000 T real\n2000 D data\n3000 t last [ext4]\n")
+    assert [names.name(at) for at in (0xFFF, 0x1000, 0x2FFF, 0x3001)] == [None, "real", "real", "last"]
+    assert names.name(0x3000 + (2 << 20)) is None
+    names.add(0x2800, 0x10, "bpf_prog_1_gone")
+    assert [names.name(at) for at in (0x27FF, 0x280F, 0x2810)] == ["real", "bpf_prog_1_gone", "real"]
+    hidden = perf_names.KernelNames("0000000000000000 T secret\n")
+    assert hidden.name(0x1000) is None
+
+
+def test_what_comes_after_the_time_limit_is_counted() -> None:
+    many = [sample_record(12, 12, at, IN_USER, 0x1123) for at in range(1, 6)]
+    counts, rows, _ = taken_in(perf_data_of(*many), until=0)
+    assert (counts.samples, counts.not_read, rows) == (0, 5, [])
+
+
+@pytest.mark.parametrize("cut", [3, 60, 110, 200, 300])
+def test_damaged_data_is_refused(cut: int) -> None:
+    content = perf_data_of(sample_record(12, 12, 5, IN_USER, 0x1123))
+    with pytest.raises((perf_data.Damaged, struct.error)):
+        taken_in(content[:cut])
+
+
+def test_the_last_record_of_a_killed_perf_is_left_out() -> None:
+    content = perf_data_of(*(sample_record(12, 12, at, IN_USER, 0x1123) for at in (5, 6)))
+    counts, *_ = taken_in(content[:-5])
+    assert counts.samples == 1
+
+
+def test_functions_of_a_program_are_those_of_nm(tmp_path: Path) -> None:
+    """With its symbols, stripped to the dynamic ones, and one that is not the one that ran."""
+    source = tmp_path / "p.c"
+    source.write_text("int outer(int n) { return n + 1; }\nint main(void) { return outer(1); }\n")
+    program = tmp_path / "p"
+    subprocess.run(["gcc", "-rdynamic", "-o", program, source], check=True)
+    said = subprocess.run(["nm", "-D", program], check=True, capture_output=True, text=True).stdout
+    address = int(next(line for line in said.splitlines() if line.endswith(" T outer")).split()[0], 16)
+    files = user_names.Files(os.geteuid(), os.getegid())
+    assert files.name(str(program), program.stat().st_ino, address + 1) == "outer"
+    assert files.name(str(program), program.stat().st_ino + 1, address + 1) is None
+    subprocess.run(["strip", program], check=True)
+    files = user_names.Files(os.geteuid(), os.getegid())
+    assert files.name(str(program), program.stat().st_ino, address + 1) == "outer"
+    assert files.name("[vdso]", 0, 10**9) is None
+
+
+def test_only_what_root_and_the_user_can_change_is_settled(tmp_path: Path) -> None:
+    mine = os.geteuid(), os.getegid()
+    program = tmp_path / "p"
+    program.touch()
+    assert user_names.is_settled(str(program), *mine)
+    assert user_names.is_settled("/usr/bin/env", 61234, 61234)
+    link = tmp_path / "link"
+    link.symlink_to(program)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path in (link, fifo, tmp_path, f"{tmp_path}/../{tmp_path.name}/p", "p", "/dev/null"):
+        assert not user_names.is_settled(str(path), *mine), path
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    (open_to_all / "p").touch()
+    open_to_all.chmod(0o777)
+    assert not user_names.is_settled(str(open_to_all / "p"), *mine)
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+def test_what_others_put_in_their_programs_place_is_not_opened(kind: str) -> None:
+    """Their program is busy, and its path becomes a FIFO, or a link to one of root's, before the run ends."""
+    other, watched = pwd.getpwnam("bin"), "open,openat,openat2"
+    with passable(0o711) as place:
+        home, run, trace = place / "home", place / "run", place / "trace"
+        home.mkdir()
+        theirs = compile_program("code_in_memory", home).rename(home / "spin")
+        target = place / "roots"
+        os.mkfifo(target)
+        for path in (home, theirs):
+            os.chown(path, other.pw_uid, other.pw_gid)
+        as_other = ["setpriv", f"--reuid={other.pw_uid}", f"--regid={other.pw_gid}", "--clear-groups"]
+        busy = subprocess.Popen([*as_other, theirs])
+        # Where perf looks for the names of code that no file has.
+        names = Path(f"/tmp/perf-{busy.pid}.map")
+        subprocess.run([*as_other, "mkfifo", names], check=True)
+        become = f"mkfifo {theirs}" if kind == "fifo" else f"ln -s {target} {theirs}"
+        swap = (
+            f"sleep 1; setpriv {' '.join(as_other[1:])} sh -c 'mv {theirs} {home}/moved; {become}'; sleep 0.3"
+        )
+        strace = ["strace", "--follow-forks", "--seccomp-bpf", f"--trace={watched}", "--quiet=all"]
+        given = {"DIR": str(place), "COLLECT": "perf", "CMD": swap, "OUT": str(run)}
+        try:
+            done = subprocess.run(
+                [*strace, f"--output={trace}", sys.executable, "-m", "collectors", "trace"],
+                cwd=TREE,
+                env={
+                    **os.environ,
+                    **{f"SEEKMETER_{name}": text for name, text in given.items()},
+                    "SEEKMETER_WORDS": " ".join(given),
+                },
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=100,
+            )
+        finally:
+            busy.kill()
+            busy.wait()
+            names.unlink()
+        assert done.returncode == 0, done.stderr
+        table, stacks = samples_of(Run(run))
+        mine = table[table["pid"] == busy.pid]
+        assert len(mine) > HERTZ / 4
+        source = Run(run).losses["collectors"]["perf"]
+        assert source["recorded"] == len(table)
+        assert {"[spin]", "[anon]"} <= {name for row in mine for name in stacks.get(int(row["stack_id"]), [])}
+        opened = trace.read_text()
+        assert 'raw/perf.data"' in opened
+        for path in (theirs, target, home / "moved", names):
+            assert f'{path.name}"' not in opened
+        assert '"/tmp/perf-' not in opened  # nor is a copy of the vdso made there, which a killed perf leaves
+
+
+@needs_root
+def test_functions_of_the_users_own_program_are_named_with_their_rights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the user may not read, root does not read for them."""
+    user = pwd.getpwnam("daemon")
+    with passable(0o711) as place:
+        home, closed = place / "home", place / "closed"
+        for path in (home, closed):
+            path.mkdir()
+            compile_program("seventy_thirty", path)
+        closed.chmod(0o700)
+        hidden = subprocess.Popen(
+            [closed / "seventy_thirty", str(10**9)],
+            env={**os.environ, "SEEKMETER_PHASES": str(closed / "phases")},
+            stdout=subprocess.DEVNULL,
+        )
+        os.chown(home, user.pw_uid, user.pw_gid)
+        os.chown(home / "seventy_thirty", user.pw_uid, user.pw_gid)
+        play_sudo(user, monkeypatch)
+        try:
+            run = run_job(home / "run", DIR=str(home), COLLECT="perf", CMD="./seventy_thirty 300")
+        finally:
+            hidden.kill()
+            hidden.wait()
+        table, stacks = samples_of(run)
+
+        def frames_of(rows: npt.NDArray[np.void]) -> set[str]:
+            return {name for row in rows for name in stacks.get(int(row["stack_id"]), [])}
+
+        assert "spend_seventy" in frames_of(table[table["in_workload"] == 1])
+        theirs = frames_of(table[table["pid"] == hidden.pid])
+        assert "[seventy_thirty]" in theirs and "spend_seventy" not in theirs
 
 
 def test_the_program_is_there() -> None:
