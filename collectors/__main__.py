@@ -7,9 +7,10 @@ else goes to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong words, 3 this
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from collectors import interrupts
+from collectors import interrupts, reach
 from collectors.privilege import settle_as_root
 from collectors.terminal import tell
 from workloads import words as words_module
@@ -24,6 +25,7 @@ def main(job: str) -> int:
     try:
         settle_as_root()
         words = words_module.parse(os.environ, job)
+        reach.check(words)
         if job == "plan":
             from collectors.privilege import become_user
             from workloads.machines import kernels
@@ -33,7 +35,9 @@ def main(job: str) -> int:
                 become_user()  # whose cache has the lists of kernels
 
             kernel = kernels.look(words.kernel, lambda text: tell(f"seekmeter: {text}")) if words.vm else None
-            print(visible("\n".join(make_plan(words, kernel=kernel).lines())))
+            plan = make_plan(words, kernel=kernel)
+            plan = replace(plan, warnings=(*plan.warnings, *reach.warnings(words)))
+            print(visible("\n".join(plan.lines())))
             return 0
         return _record(job, words)
     except UserError as error:

@@ -10,6 +10,7 @@ packages.
 import os
 import sys
 
+from collectors import reach
 from collectors.privilege import check_root
 from collectors.terminal import tell
 from workloads import plan, words
@@ -25,6 +26,7 @@ def main(job: str) -> int:
         else:
             check_root(job)
         if job == "trace":
+            reach.check(given)
             plan.check_room(given)
     except UserError as error:
         tell(f"seekmeter: {error.message}")

@@ -377,9 +377,10 @@ def main() -> int:
     try:
         words = parse(os.environ, "doctor")
         if words.vm and not virtual_disks.inside():
-            from collectors import virtual
+            from collectors import reach, virtual
             from collectors.privilege import become_user
 
+            reach.check(words)
             become_user()  # the kernels that are fetched, and the machine, are the user's
             return virtual.doctor(words)
     except UserError as error:

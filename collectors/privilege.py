@@ -17,6 +17,8 @@ from workloads.machines.choice import GUEST, GUEST_OWNER
 _HANDED = "SEEKMETER_ENVIRONMENT"
 _PATH = "SEEKMETER_ROOT_PATH"
 _WORD = re.compile(rb"SEEKMETER_[A-Z_]+")
+# Not for the caller to say: where root finds programs; that this is a virtual machine's inside, and whose.
+_ROOTS_OWN = {os.fsencode(name) for name in (_PATH, _HANDED, GUEST, GUEST_OWNER)}
 _UID_MOST = 2**32 - 2  # the next one means "as it is" to setuid(2)
 ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 WHY = {"trace": "formatting, mounting and tracing", "watch": "tracing"}
@@ -83,9 +85,11 @@ def settle_as_root() -> None:
     theirs = caller_environment()
     if _HANDED in os.environ:
         for name, text in theirs.items():
-            if _WORD.fullmatch(name) and name != os.fsencode(_PATH):
+            if _WORD.fullmatch(name) and name not in _ROOTS_OWN:
                 os.environb[name] = text
     by_sudo = "SUDO_UID" in os.environ
+    if by_sudo:  # a machine's inside has no sudo's variables
+        os.environ.pop(GUEST, None)
     os.environ["PATH"] = ROOT_PATH if by_sudo else os.environ.get(_PATH) or ROOT_PATH
 
 

@@ -4,7 +4,7 @@
 import time
 from pathlib import Path
 
-from collectors import blockdev, borders, facts, interrupts, mounted_from
+from collectors import blockdev, borders, facts, interrupts, mounted_from, reach
 from collectors.geometry import mounted
 from collectors.mounted_from import Mounted
 from collectors.recording import Session, first_facts, kept, new_run, sweep
@@ -38,6 +38,8 @@ def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
     assert words.dev is not None
     session.say("run", str(run.path))
     first_facts(run, words)
+    for text in reach.warnings(words):
+        session.warn(text)  # told before anything is done
     run.add(
         device={
             **facts.of_disk(disk),

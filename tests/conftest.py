@@ -3,6 +3,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,15 @@ def no_words_from_make(monkeypatch: pytest.MonkeyPatch) -> None:
 def tree() -> Path:
     """The root of the source tree."""
     return TREE
+
+
+@pytest.fixture(scope="session")
+def open_tree() -> Iterator[Path]:
+    """The tree where every user may enter it, for tests that have another user run what is in it."""
+    from tests.open_tree import opened  # only now: its assertions are registered above
+
+    with opened(TREE) as place:
+        yield place
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

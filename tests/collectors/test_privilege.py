@@ -308,3 +308,26 @@ def test_a_user_whom_nobody_knows_is_refused(tmp_path: Path, uid: str) -> None:
     assert done.returncode == 3, done.stderr
     assert f"SUDO_UID={uid}" in done.stderr and "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_behind_sudo_nobody_says_that_it_is_a_virtual_machine() -> None:
+    """Who says so names the user that the command runs as: 0."""
+    user = pwd.getpwnam("daemon")
+    program = (
+        "from collectors.privilege import owner, settle_as_root; settle_as_root(); "
+        "import os; print(os.environ.get('SEEKMETER_GUEST'), owner().uid)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=TREE,
+        env={
+            **os.environ,
+            "SEEKMETER_ENVIRONMENT": "standard input",
+            "SUDO_UID": str(user.pw_uid),
+            "SUDO_GID": str(user.pw_gid),
+        },
+        input=b"SEEKMETER_GUEST=/tmp/x\0SEEKMETER_GUEST_OWNER=0:0",
+        capture_output=True,
+        check=False,
+    )
+    assert done.stdout.decode() == f"None {user.pw_uid}\n", done.stderr.decode()
