@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from collectors import interrupts
 from collectors.privilege import TREE
 from workloads.errors import MachineError, RunError
 from workloads.words import ROOM_BYTES
@@ -67,22 +68,27 @@ class Recorder:
             argv += ["--borders", str(borders[0]), "--owner", str(borders[1])]
         if os.environ.get("SEEKMETER_EMULATED_CPUS"):
             argv += ["--bin-ms", _EMULATED_BIN_MS]  # late is lost: more time, where a second is soon over
-        # A session of its own: ^C on the terminal is for us, who then stop it in order.
-        self._process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
         self._lines = b""
         self.end_ns: int | None = None
+        started = False
         try:
+            # Held: one that has begun and whom nobody knows yet would outlive us by a moment.
+            with interrupts.held():
+                # A session of its own: ^C on the terminal is for us, who then stop it in order.
+                self._process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+                started = True
             ready = self._read_line("ready", _READY_SECONDS)
             self.sources: dict[str, dict[str, str]] = ready["collectors"]
             self.ready_ns = int(ready["monotonic_ns"])  # everything is recorded from then on
         except BaseException:
-            self.kill()
+            if started:
+                self.kill()
             raise
 
     @property

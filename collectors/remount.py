@@ -23,7 +23,7 @@ from workloads.janitor import Janitor
 from workloads.plan import Plan
 
 _BUSY_SECONDS = 5.0
-_TALK_SECONDS = 2.0
+_TALK_SECONDS = 1.0
 _REQUEST = b"remount\n"
 
 
@@ -107,39 +107,31 @@ class Server:
         self._socket.close()
 
     def serve(self) -> None:
-        """Answer whoever has asked. Raises RunError if the file system could not be mounted again."""
-        while True:
+        """Answer one who has asked; others wait for the next call, as between two the run is looked after.
+
+        Raises RunError if the file system could not be mounted again.
+        """
+        try:
+            asker, _ = self._socket.accept()
+        except OSError:  # nobody, or it hung up before it was heard
+            return
+        with asker:
             try:
-                asker, _ = self._socket.accept()
-            except BlockingIOError:
-                return
-            except OSError:  # it hung up before it was heard
-                continue
-            with asker:
+                answer = self._answer(asker)
+            except RunError:
+                self._cgroup.kill()  # or what goes on writing would write below the mount point
+                raise
+            try:
                 asker.settimeout(_TALK_SECONDS)
-                try:
-                    answer = self._answer(asker)
-                except RunError:
-                    self._cgroup.kill()  # or what goes on writing would write below the mount point
-                    raise
-                try:
-                    asker.sendall(answer.replace("\n", " ").encode(errors="replace") + b"\n")
-                except OSError:  # gone meanwhile: its own affair
-                    pass
+                asker.sendall(answer.replace("\n", " ").encode(errors="replace") + b"\n")
+            except OSError:  # gone meanwhile: its own affair
+                pass
 
     def _answer(self, asker: socket.socket) -> str:
         peer = asker.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         if struct.unpack("3i", peer)[0] not in self._cgroup.pids():
             return "error only the workload itself may ask for it"
-        request = b""
-        try:
-            while not request.endswith(b"\n") and len(request) <= len(_REQUEST):
-                part = asker.recv(64)
-                if not part:
-                    break
-                request += part
-        except OSError:
-            pass
+        request = _request(asker)
         if request != _REQUEST:
             return f"error {request[:40]!r} is not understood: send 'remount' and a newline"
         return self._remount()
@@ -186,6 +178,21 @@ class Server:
         if dev != self._dev:
             self._dev = dev
             self._moved(dev)
+
+
+def _request(asker: socket.socket) -> bytes:
+    """Hear a request to its newline, for so long as is bearable in all, however slowly it comes."""
+    request, deadline = b"", time.monotonic() + _TALK_SECONDS
+    try:
+        while not request.endswith(b"\n") and len(request) <= len(_REQUEST):
+            asker.settimeout(max(deadline - time.monotonic(), 0.001))
+            part = asker.recv(64)
+            if not part:
+                break
+            request += part
+    except OSError:
+        pass
+    return request
 
 
 def _unmount(directory: Path) -> str | None:

@@ -6,11 +6,13 @@ file that lies anywhere else. Root opens what is to be appended to before the wo
 rest only as regular files, and copies so much of both into raw/ as is bearable.
 """
 
+import errno
 import os
 import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from collectors.privilege import Owner
 from workloads.errors import MachineError
@@ -19,6 +21,8 @@ from workloads.janitor import Janitor
 
 PHASES, PHASES_BEGUN, FIGURES = "phases.jsonl", "phases_begun.jsonl", "figures.jsonl"
 _LINES = (PHASES, PHASES_BEGUN, FIGURES)
+# What a session itself makes in raw/ later on.
+_TAKEN = ("fsck.out", "paths.jsonl", "perf", "perf.data", "with")
 # All that it can write; a run of 100,000 phases has 8 MB of them.
 _ROOM_BYTES, _ROOM_FILES = 64 << 20, 1000
 _READ_BYTES = 1 << 20
@@ -89,16 +93,20 @@ class Said:
     def end(self) -> None:
         """Take in what is left, lines and files, once nothing of the workload runs; and let go of it."""
         self.take(last=True)
-        left: list[str] = []
+        left, room_bytes = [], _ROOM_BYTES
         with os.scandir(self._directory) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                if entry.name not in _LINES and not self._copy(entry.name):
-                    left.append(entry.name)
+            names = sorted(entry.name for entry in entries if entry.name not in _LINES)
+        for name in names:
+            copied_bytes = self._copy(name, room_bytes)
+            if copied_bytes is None:
+                left.append(name)
+            else:
+                room_bytes -= copied_bytes
         if left:
-            names = ", ".join(map(ascii, left[:3]))
+            shown = ", ".join(map(ascii, left[:3]))
             self._warn(
                 f"the workload left {len(left)} things beside its figures that are no plain files of at most "
-                f"{_ROOM_BYTES >> 20} MiB ({names}): they are not kept"
+                f"{_ROOM_BYTES >> 20} MiB in all, or have a name that is taken ({shown}): they are not kept"
             )
         self.close()
         try:
@@ -113,23 +121,39 @@ class Said:
             os.close(file)
         self._directory = -1
 
-    def _copy(self, name: str) -> bool:
-        """Copy a file into raw/. Returns whether it could be."""
-        if not _PLAIN_NAME.fullmatch(name):
-            return False
+    def _copy(self, name: str, room_bytes: int) -> int | None:
+        """Copy a file into raw/. Returns its size; None if it is none of ours to keep.
+
+        Holes cost it nothing where it is, but would here: they count.
+        """
+        if not _PLAIN_NAME.fullmatch(name) or name in _TAKEN:
+            return None
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with os.fdopen(os.open(name, flags, dir_fd=self._directory), "rb") as file:
                 status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode) or status.st_size > _ROOM_BYTES:
-                    return False
-                new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                with os.fdopen(os.open(self._raw / name, new, 0o600), "wb") as copy:
-                    while part := file.read(_READ_BYTES):
-                        copy.write(part)
+                if not stat.S_ISREG(status.st_mode) or status.st_size > room_bytes:
+                    return None
+                return _copy_whole(file, self._raw / name, room_bytes)
         except OSError:
-            return False
-        return True
+            return None
+
+
+def _copy_whole(file: BinaryIO, target: Path, most_bytes: int) -> int:
+    """Copy a file, which may grow meanwhile, whole or not at all. Returns its size. Raises OSError."""
+    copied_bytes = 0
+    copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(copy, "wb") as into:
+            while part := file.read(_READ_BYTES):
+                copied_bytes += len(part)
+                if copied_bytes > most_bytes:
+                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+                into.write(part)
+    except OSError:
+        target.unlink(missing_ok=True)
+        raise
+    return copied_bytes
 
 
 def _append(target: Path, lines: bytes) -> bool:

@@ -48,7 +48,7 @@ struct class
 };
 
 struct lock {
-	uint64_t address;	   /* 0: the place is free */
+	uint64_t address;
 	uint64_t looked_ns;	   /* when its object was last asked for */
 	const struct class *class; /* NULL: not named */
 	uint64_t inodes;	   /* that were found at its place, in turn */
@@ -63,7 +63,7 @@ static const char by_path[] = "call path";
 
 /* Call paths to be looked at, oldest first from `first_waiting`. */
 static struct waiting {
-	uint64_t lock;
+	struct lock *lock;
 	uint64_t frames[LOCK_STACK_FRAMES + 1];
 } waiting[PATHS_WAITING];
 static size_t first_waiting, waiting_count;
@@ -73,32 +73,40 @@ static int objects, inode_caches; /* maps */
 static int users;		  /* sources that have it open */
 static bool addresses;
 static struct class *classes;
-static struct lock *table; /* an open hash table */
-static size_t room, used;
+static struct lock **locks; /* by number (lock_ids.h), from 1; NULL: no wait on it was noted */
+static size_t room;
 
-static struct lock *place_of(struct lock *in, size_t size, uint64_t address)
+static bool grow(size_t wanted)
 {
-	size_t at = (address * 0x9E3779B97F4A7C15ULL) >> 32;
+	size_t bigger = room ? room : 1024;
+	struct lock **more;
 
-	while (in[at & (size - 1)].address && in[at & (size - 1)].address != address)
-		at++;
-	return &in[at & (size - 1)];
-}
-
-static bool grow(void)
-{
-	size_t bigger = room ? room * 2 : 1024;
-	struct lock *fresh = calloc(bigger, sizeof(*fresh));
-
-	if (!fresh)
+	while (bigger < wanted)
+		bigger *= 2;
+	more = realloc(locks, bigger * sizeof(*locks));
+	if (!more)
 		return false;
-	for (size_t i = 0; i < room; i++)
-		if (table[i].address)
-			*place_of(fresh, bigger, table[i].address) = table[i];
-	free(table);
-	table = fresh;
+	memset(more + room, 0, (bigger - room) * sizeof(*more));
+	locks = more;
 	room = bigger;
 	return true;
+}
+
+/* The lock at this address, made if it is new. NULL: it has no number, or there is no memory. */
+static struct lock *lock_at(uint64_t address, int kind, bool *is_new)
+{
+	uint64_t id = lock_id(address);
+	struct lock **place;
+
+	if (!id || (id > room && !grow(id)))
+		return NULL;
+	place = &locks[id - 1];
+	*is_new = !*place;
+	if (*is_new)
+		*place = malloc(sizeof(**place));
+	if (*is_new && *place)
+		**place = (struct lock){ .address = address, .kind = kind };
+	return *place;
 }
 
 bool kernel_has_function(const char *name)
@@ -309,7 +317,7 @@ static void put_off(struct lock *lock, const uint64_t *frames)
 	if (waiting_count == PATHS_WAITING || !new_path(lock, frames))
 		return;
 	place = &waiting[(first_waiting + waiting_count++) % PATHS_WAITING];
-	*place = (struct waiting){ .lock = lock->address };
+	*place = (struct waiting){ .lock = lock };
 	for (int i = 0; i < LOCK_STACK_FRAMES && frames[i]; i++)
 		place->frames[i] = frames[i];
 }
@@ -319,13 +327,12 @@ static void work(uint64_t until_ns)
 	callers_turn(until_ns);
 	while (waiting_count && monotonic_ns() < until_ns) {
 		struct waiting *next = &waiting[first_waiting];
-		struct lock *lock = place_of(table, room, next->lock);
 		bool news = false;
 
-		if (!name_by_path(lock, next->frames, &news))
+		if (!name_by_path(next->lock, next->frames, &news))
 			return;
 		if (news)
-			write_lock(lock);
+			write_lock(next->lock);
 		first_waiting = (first_waiting + 1) % PATHS_WAITING;
 		waiting_count--;
 	}
@@ -341,18 +348,13 @@ void lock_names_work(void)
 
 bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
 {
-	struct lock *lock;
-	bool news = false, due;
+	bool news, due;
+	struct lock *lock = lock_at(address, kind, &news);
 
-	if (used * 2 >= room && !grow())
+	if (!lock)
 		return false;
-	lock = place_of(table, room, address);
-	if (!lock->address) {
-		*lock = (struct lock){ .address = address, .kind = kind };
-		used++;
+	if (news)
 		name_static(lock);
-		news = true;
-	}
 	if (kind == LOCK_KIND_SEMAPHORE && lock->kind == LOCK_KIND_SPINLOCK) {
 		/* A semaphore begins with a spinlock of its own: one address, two locks, one name. */
 		lock->kind = kind;
@@ -382,16 +384,17 @@ void lock_names_close(void)
 		return;
 	work(UINT64_MAX);
 	for (size_t i = 0; i < room; i++) {
-		struct lock *lock = &table[i];
+		struct lock *lock = locks[i];
 		bool news = false;
 
-		if (!lock->address)
+		if (!lock)
 			continue;
 		if (lock->object.inode)
 			look_at_object(lock);
 		name_by_path(lock, NULL, &news);
 		if (news || lock->inodes != lock->inodes_written)
 			write_lock(lock);
+		free(lock);
 	}
 	if (!lines_close(&file))
 		fprintf(stderr, "recorder: lock.jsonl: the last names could not be written\n");
@@ -405,8 +408,8 @@ void lock_names_close(void)
 	percpu_unload();
 	slabs_unload();
 	types_unload();
-	free(table);
-	table = NULL;
-	room = used = 0;
+	free(locks);
+	locks = NULL;
+	room = 0;
 	lock_ids_forget();
 }
