@@ -22,10 +22,22 @@ _FLOOR_SHARE = 20
 _LOOK_SECONDS = 1.0
 
 
-def floor_bytes_of(directory_fd: int) -> int:
+def floor_bytes_of(directory: int | Path) -> int:
     """Return what is kept free of a directory's file system: 1 GiB, or a twentieth of it if that is less."""
-    space = os.fstatvfs(directory_fd)
+    space = os.statvfs(directory)
     return min(FLOOR_BYTES, space.f_blocks * space.f_frsize // _FLOOR_SHARE)
+
+
+def nearly_full(directory: int | Path) -> str | None:
+    """Return that a file system has less than half of its floor left, in words; None: it has more.
+
+    Recording ends at the floor; at half of it ends whatever else a run writes there.
+    """
+    space = os.statvfs(directory)
+    free_bytes = space.f_bavail * space.f_frsize
+    if free_bytes >= floor_bytes_of(directory) // 2:
+        return None
+    return f"has only {show_size(free_bytes)} left, which are for all others"
 
 
 def met_by_recorder(losses: Mapping[str, Any]) -> str | None:

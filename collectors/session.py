@@ -24,18 +24,20 @@ from collectors import (
     past,
     paths,
     process,
+    reach,
     remount,
 )
 from collectors.geometry import mounted
-from collectors.ownership import as_user
+from collectors.ownership import as_user, may
 from collectors.privilege import TREE, caller_environment, owner
 from collectors.progress import Estimate, Phases, Progress
 from collectors.recording import Session, first_facts, kept, new_run, sweep
+from collectors.room import nearly_full
 from collectors.rundir import RunDirectory
 from collectors.said import FIGURES, PHASES, PHASES_BEGUN, Said
 from workloads import entrance, filesystems, mounts
 from workloads.cgroups import WorkloadCgroup
-from workloads.disks import Disk, open_disk, queue, writers
+from workloads.disks import Disk, open_disk, queue, scratch_directory, virtual, writers
 from workloads.errors import MachineError, RunError, UserError
 from workloads.filesystems import geometry as journals
 from workloads.janitor import Janitor
@@ -43,6 +45,8 @@ from workloads.machines.choice import GUEST
 from workloads.plan import Plan, make_plan
 from workloads.units import show_size
 from workloads.words import Words
+
+_OUTPUT_BYTES = 16 << 20  # of what it prints: so much is no matter on any disk
 
 
 def trace(words: Words, recorded: Callable[[Path], None]) -> Path:
@@ -52,6 +56,13 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> Path:
     Raises UserError; RunFailed, with the run directory, if there is one to report all the same.
     """
     sweep()
+    try:
+        mounts.go_apart()
+    except OSError as error:
+        raise MachineError(
+            f"mounts of our own cannot be made ({(error.strerror or '').lower()}): start this outside of a "
+            f"container, or as its root with CAP_SYS_ADMIN"
+        ) from None
     plan = make_plan(words)
     interrupts.hold()  # until kept() sees to the run directory
     inside = os.environ.get(GUEST)
@@ -77,7 +88,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     if GUEST not in os.environ:
         session.say("run", str(run.path))
     first_facts(run, plan.words)
-    for text in plan.warnings:
+    for text in (*plan.warnings, *reach.warnings(plan.words)):
         session.warn(text)  # told before anything is done: ^C costs nothing yet
     for option, why in plan.left_out.items():
         run.warn(f"left out: {option}: {why}")
@@ -87,11 +98,16 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         disk = _open_disk(session, plan, janitor, stack)
         directory, disks = janitor.session_dir / "mnt", [Path(one.path).name for one in disk.all]
         directory.mkdir()
+        held = directory
     else:
         assert plan.directory is not None
         directory = plan.directory
         _check_directory(directory)
         disks, target_dev = _look_at_directory(session, directory, plan.words.dev)
+        # Who can rename what it lies in could put another in its place until the workload has ended.
+        opened = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, opened)
+        held = Path(f"/proc/{os.getpid()}/fd/{opened}")
     user = owner()  # whom the workload runs as, and who must get at what is in there
     entrance.let_in(janitor.session_dir, user.uid, user.gid)
     said = Said(user, run.raw, janitor, session.warn)
@@ -136,7 +152,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         """All that is left of a file system of our own. Returns what fsck found wrong with it."""
         if disk is not None:
             fsck.look_at_space(session, directory, "after_run")
-        _find_paths(session, directory, numbers, formatted=disk is not None)
+        _find_paths(session, held, numbers, formatted=disk is not None)
         if disk is None:
             return None
         with (
@@ -173,7 +189,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     interrupts.hold()  # all is recorded: the rest is putting back
     if not is_put_away:
         damaged = put_away(why_not)
-    _find_geometry(session, plan, disk, directory)
+    _find_geometry(session, plan, disk, held)
     if ended.interrupted:
         raise KeyboardInterrupt
     run.facts["state"] = "complete"
@@ -351,11 +367,12 @@ def _run_workload(
         said.take()
         progress(seconds)
         session.recording()
-        if output.stat().st_size > plan.words.room_bytes:
-            raise RunError("the workload printed more than ROOM= allows, and was ended: let it print less")
+        _check_room(output, plan.words.room_bytes, scratch)
         server.serve()
 
     output = run.raw / "workload.out"
+    on_file = plan.filesystem is not None and plan.bytes_of("file") > 0
+    scratch = scratch_directory() if on_file and not virtual.inside() else None
     with session.step("", f"its output is in {output}", "workload_s"):
         before = others.snapshot()
         from_ns = borders.cut(session.borders)
@@ -377,6 +394,26 @@ def _run_workload(
         run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns, from_ns, until_ns)
     run.write()
     return ended
+
+
+def _check_room(output: Path, most_bytes: int, scratch: Path | None) -> None:
+    """Raise RunError if the workload leaves too little room for others, by what it prints or on its disk.
+
+    scratch: where the disk's sparse file grows; None: it is no file of ours.
+    """
+    printed_bytes = output.stat().st_size
+    if printed_bytes > most_bytes:
+        raise RunError("the workload printed more than ROOM= allows, and was ended: let it print less")
+    if printed_bytes > _OUTPUT_BYTES and (full := nearly_full(output.parent)) is not None:
+        raise RunError(
+            f"the run's file system {full}, and the workload was ended, which prints there: let it print "
+            f"less, or give another place with OUT="
+        )
+    if scratch is not None and (full := nearly_full(scratch)) is not None:
+        raise RunError(
+            f"the file system of the disk's file {full}, and the workload was ended: make room there, or "
+            f"give a smaller SIZE, or another directory in SEEKMETER_SCRATCH"
+        )
 
 
 def _environment(
@@ -406,9 +443,8 @@ def _environment(
 def _check_directory(directory: Path) -> None:
     """Whoever runs the command must get into DIR=. Raises MachineError."""
     user = owner()
-    with as_user(user):
-        if os.access(directory, os.X_OK, effective_ids=True):
-            return
+    if may(user, directory, os.X_OK):
+        return
     raise MachineError(
         f"DIR={directory} cannot be entered by {user.name}, whom the command runs as: give a directory that "
         f"{user.name} may use"
@@ -446,10 +482,14 @@ def _find_paths(session: Session, directory: Path, numbers: list[str], formatted
     if not wanted:
         return
     with session.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s"):
-        found = paths.find(directory, wanted)
         outside = paths.Found()
-        if not formatted and (missing := wanted - found.paths.keys()):
-            outside = paths.find_outside(blockdev.mount_point(directory), directory, missing)
+        if formatted:
+            found = paths.find(directory, wanted)
+        else:
+            with as_user(owner()):  # names that its user may not list are nobody's business
+                found = paths.find(directory, wanted)
+                if missing := wanted - found.paths.keys():
+                    outside = paths.find_outside(blockdev.mount_point(directory), directory, missing)
         try:
             offset_ns = run.facts["clock"]["realtime_offset_ns"]
             paths.write(run.raw / "paths.jsonl", numbers, [found, outside], offset_ns)

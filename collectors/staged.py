@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collectors.room import floor_bytes_of
+from collectors.room import floor_bytes_of, nearly_full
 from workloads import private
 from workloads.machines import kernels, unprivileged
 from workloads.undo import start_time
@@ -97,9 +97,8 @@ class Staged:
 
     def over(self) -> str | None:
         """Return which limit the guest has passed, in words that go on after "as"; None: there is room."""
-        space = os.fstatvfs(self.directory)
-        if space.f_bavail * space.f_frsize < floor_bytes_of(self.directory) // 2:
-            return "its file system has no room left but what is kept free for all others"
+        if (full := nearly_full(self.directory)) is not None:
+            return f"its file system {full}"
         files, used_bytes = _size(self.directory, 0)
         if files > _FILES_MOST:
             return f"it made more than {_FILES_MOST:,} files in the run directory"

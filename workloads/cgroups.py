@@ -94,6 +94,7 @@ class WorkloadCgroup:
         self._janitor = janitor
         self._session_pid = os.getpid()
         self._directories: list[Path] = []
+        self._own_mount: Path | None = None
         try:
             self.v2_path = self._make_v2(layout, name, mem_bytes, cpus)
             if mem_bytes is not None and "memory" in layout.v1:
@@ -200,6 +201,7 @@ class WorkloadCgroup:
             raise MachineError(
                 f"cgroup2 cannot be mounted ({last_words(result)}): use a kernel with CONFIG_CGROUPS"
             )
+        self._own_mount = place
         return place
 
     def _enable(self, root: Path, controller: str) -> None:
@@ -225,7 +227,8 @@ class WorkloadCgroup:
         _set(directory / f"{prefix}cpus", ",".join(map(str, cpus)))
 
     def _make(self, directory: Path) -> None:
-        self._janitor.add_cgroup(directory)
+        inside = self._own_mount is not None and directory.is_relative_to(self._own_mount)
+        self._janitor.add_cgroup(directory, self._own_mount if inside else None)
         directory.mkdir()
 
 

@@ -75,9 +75,13 @@ class Janitor:
         """Will be made: /dev/loopNUMBER, a device that is not there yet, on the file backing."""
         return self._add({"kind": "loop", "loop": number, "backing": str(backing)})
 
-    def add_cgroup(self, path: Path) -> int:
-        """Will be made: a cgroup directory (v1 or v2). Undoing it ends the processes in it."""
-        return self._add_new({"kind": "cgroup", "path": str(path)}, path)
+    def add_cgroup(self, path: Path, own_mount: Path | None = None) -> int:
+        """Will be made: a cgroup directory (v1 or v2). Undoing it ends the processes in it.
+
+        own_mount: where this session itself mounted the hierarchy, which may be gone by then.
+        """
+        entry: Entry = {"kind": "cgroup", "path": str(path)}
+        return self._add_new(entry | ({"own_mount": str(own_mount)} if own_mount else {}), path)
 
     def add_controller(self, control: Path, controller: str) -> int:
         """Will be enabled: a controller in a cgroup.subtree_control file that does not list it."""

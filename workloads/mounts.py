@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNS = 0x20000  # include/uapi/linux/sched.h
+_MS_REC, _MS_SLAVE, _MS_SHARED = 1 << 14, 1 << 19, 1 << 20  # include/uapi/linux/mount.h
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,44 @@ def at(target: Path) -> Mount | None:
     return found[-1] if found else None
 
 
+def go_apart(shared: bool = False) -> None:
+    """Go on, with what this process starts, in a mount namespace of its own. Raises OSError.
+
+    What others mount and unmount is seen here, where they share it (as systemd does), but not the other way
+    round: nobody can copy our mounts (unshare --user --mount) and so keep them when we unmount. They end with
+    the last process in here. shared: what is started by us and goes apart in turn sees ours.
+    """
+    _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+    how = _MS_REC | (_MS_SHARED if shared else _MS_SLAVE)
+    _check(_libc.mount(None, b"/", None, ctypes.c_ulong(how), None), "/")
+
+
+def go_to(pid: int) -> None:
+    """Go into the mount namespace of another process. For a new process, with no threads. Raises OSError."""
+    file = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(file, _CLONE_NEWNS), f"/proc/{pid}/ns/mnt")
+    finally:
+        os.close(file)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+
+
+def mount_cgroup2(target: Path, source: str) -> None:
+    """Mount the hierarchy of cgroup2. Raises OSError."""
+    _check(
+        _libc.mount(source.encode(), os.fsencode(target), b"cgroup2", ctypes.c_ulong(0), None), str(target)
+    )
+
+
 def unmount(target: Path) -> None:
     """Unmount with umount2(2), never lazily and never following a symlink. Raises OSError."""
     umount_nofollow = 8
-    if _libc.umount2(os.fsencode(target), umount_nofollow) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(target))
+    _check(_libc.umount2(os.fsencode(target), umount_nofollow), str(target))
 
 
 def users(target: Path) -> str:

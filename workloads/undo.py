@@ -5,9 +5,11 @@ An entry is one line of undo.jsonl: its kind, and what names the thing. OSError 
 again later.
 """
 
+import errno
 import os
 import shutil
 import signal
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,17 +32,47 @@ def undo_entry(entry: Entry) -> None:
 
 
 def _undo_mount(entry: Entry) -> None:
+    """Unmount it, also in the namespace of a session that was killed: who still is in there keeps it."""
     target = Path(entry["target"])
     deadline = time.monotonic() + BUSY_SECONDS
-    while (mount := mounts.at(target)) is not None and mount.source == entry["source"]:
+    while (found := _where(target, entry["source"])) is not None:
         try:
-            mounts.unmount(target)
+            _unmount_in(found[0], target)
         except OSError as error:
             if time.monotonic() > deadline:
                 users = mounts.users(target)
                 who = f"used by {users}; end it" if users else f"busy ({(error.strerror or '').lower()})"
                 raise StillBusy(f"{target} is still {who}: the next start tries again") from error
             time.sleep(0.05)
+
+
+def _where(target: Path, source: str) -> tuple[int | None, mounts.Mount] | None:
+    """Return in whose namespace (None: ours) it is mounted on top of its target; None: nowhere."""
+    real, top = os.path.realpath(target), dict[int | None, mounts.Mount]()
+    for pid, mount in mounts.everywhere():
+        if mount.target == real:
+            top[pid] = mount
+    return next(((pid, mount) for pid, mount in top.items() if mount.source == source), None)
+
+
+def _unmount_in(pid: int | None, target: Path) -> None:
+    """Unmount in the namespace of a process. Raises OSError."""
+    if pid is None:
+        mounts.unmount(target)
+        return
+    child = os.fork()
+    if child == 0:
+        number = 0
+        try:
+            mounts.go_to(pid)
+            mounts.unmount(target)
+        except OSError as error:
+            number = error.errno or errno.EIO
+        finally:
+            os._exit(number)
+    number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if number != 0:
+        raise OSError(number, os.strerror(number), str(target))
 
 
 def _undo_loop(entry: Entry) -> None:
@@ -74,7 +106,19 @@ def kill_cgroup(path: Path) -> None:
 
 
 def _undo_cgroup(entry: Entry) -> None:
-    path = Path(entry["path"])
+    path, own_mount = Path(entry["path"]), entry.get("own_mount")
+    if own_mount is None or path.exists() or not os.path.isdir(own_mount) or mounts.at(own_mount):
+        _remove_cgroup(path)
+        return
+    # The mount of a session that was killed went with its mount namespace, the cgroup did not.
+    mounts.mount_cgroup2(own_mount, "seekmeter-undo")
+    try:
+        _remove_cgroup(path)
+    finally:
+        mounts.unmount(own_mount)
+
+
+def _remove_cgroup(path: Path) -> None:
     kill_cgroup(path)
     deadline = time.monotonic() + BUSY_SECONDS
     while path.is_dir():
@@ -107,7 +151,12 @@ def _undo_file(entry: Entry) -> None:
 
 def _undo_dir(entry: Entry) -> None:
     path = Path(entry["path"])
-    if not path.is_dir() or path.is_symlink():
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return
+    # In a place like /tmp another's can have the name, if ours was listed and never made.
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return
     for mount in mounts.here():
         if Path(mount.target).is_relative_to(path):  # never delete through a mount

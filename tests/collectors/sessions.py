@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from tests.collectors.recording import enum_value, read_table
+from tests.open_tree import python_of
+from workloads import mounts
 
 TREE = Path(__file__).resolve().parents[2]
 
@@ -121,7 +123,7 @@ class Job:
         name, _, value = self._mark.partition("=")
         search = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "collectors", job],
+            [python_of(TREE), "-m", "collectors", job],
             cwd=TREE,
             env={
                 **os.environ,
@@ -181,12 +183,24 @@ class Job:
                 found.append(pid)
         return found
 
+    def mountinfo(self) -> str:
+        """Return mountinfo as the session sees it: its mounts are its own."""
+        return _read(f"/proc/{self.process.pid}/mountinfo")
+
+    def inside(self, place: Path | str) -> Path:
+        """Return where we find a place of the session's own mounts."""
+        return Path(f"/proc/{self.process.pid}/root{place}")
+
     def left_behind(self) -> list[str]:
         """Return what is left of it: processes, mounts, loop devices, cgroups, files."""
         name = f"seekmeter-{self.process.pid}-"
         state = f"/run/seekmeter/{self.process.pid}-"
         left = [f"process {pid}: {_read(f'/proc/{pid}/cmdline')}" for pid in self._alive()]
-        left += [line for line in _read("/proc/self/mountinfo").splitlines() if state in line or name in line]
+        left += [
+            f"mount of {pid}: {mount}"
+            for pid, mount in mounts.everywhere()
+            if state in mount.target or name in mount.source
+        ]
         for file in Path("/sys/block").glob("loop*/loop/backing_file"):
             if name in _read(str(file)):
                 left.append(str(file))

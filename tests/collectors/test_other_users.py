@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.collectors import sessions
+from tests.collectors.loop_disk import MIB, loop_disk
+from tests.collectors.other_user import home_of, passable, play_sudo
 from tests.collectors.sessions import Job, needs_root, wait_for
 
 pytestmark = needs_root
@@ -21,20 +26,21 @@ USER, OTHER = pwd.getpwnam("daemon"), pwd.getpwnam("bin")
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """A directory of root's that others may pass through: pytest closes its own whenever one begins."""
-    with TemporaryDirectory(prefix="seektest-") as place:
-        Path(place).chmod(0o755)
-        yield Path(place)
+    with passable() as place:
+        yield place
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory of the user's that others may look into, who starts all by sudo."""
-    for name, value in (("UID", USER.pw_uid), ("GID", USER.pw_gid), ("USER", USER.pw_name)):
-        monkeypatch.setenv(f"SUDO_{name}", str(value))
-    place = tmp_path / "home"
-    place.mkdir()
-    os.chown(place, USER.pw_uid, USER.pw_gid)
-    return place
+    play_sudo(USER, monkeypatch)
+    return home_of(USER, tmp_path)
+
+
+@pytest.fixture
+def tree_of_all(open_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions are of a tree that the user may enter."""
+    monkeypatch.setattr(sessions, "TREE", open_tree)
 
 
 def others(script: str, *words: object) -> subprocess.CompletedProcess[str]:
@@ -52,8 +58,10 @@ def test_others_can_neither_read_a_run_nor_sit_in_its_mounts(home: Path) -> None
     job.until("workload")
     try:
         (session,) = Path("/run/seekmeter").glob(f"{job.process.pid}-*")
-        wait_for((session / "mnt/letter").exists)
-        for place in (session, session / "mnt", session / "said", home / "run", home / "run/raw"):
+        inside = job.inside(session)
+        wait_for((inside / "mnt/letter").exists)
+        places = [one / name for one in (session, inside) for name in ("", "mnt", "said")]
+        for place in (*places, home / "run", home / "run/raw"):
             tried = others('cd "$1" && echo in; ls "$1" && echo read', place)
             assert tried.stdout == "", place
         asked = others('cat "$1"', home / "run/run.json")
@@ -66,6 +74,58 @@ def test_others_can_neither_read_a_run_nor_sit_in_its_mounts(home: Path) -> None
     assert (home / "run").stat().st_uid == USER.pw_uid
 
 
+@pytest.fixture
+def copied() -> Iterator[Callable[[], None]]:
+    """Have another user copy all mounts that they see, and keep them."""
+    words = ["setpriv", f"--reuid={OTHER.pw_uid}", f"--regid={OTHER.pw_gid}", "--clear-groups"]
+    words += ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", "echo copied; exec sleep 60"]
+    holders = []
+
+    def copy() -> None:
+        holder = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        holders.append(holder)
+        assert holder.stdout is not None
+        if holder.stdout.readline() != "copied\n":
+            pytest.skip(
+                "nobody may make a user namespace here: set user.max_user_namespaces, or a kernel with it"
+            )
+
+    yield copy
+    for holder in holders:
+        holder.kill()
+        holder.communicate()
+
+
+@pytest.mark.usefixtures("tree_of_all")
+def test_a_copy_of_all_mounts_keeps_no_disk_in_use(home: Path, copied: Callable[[], None]) -> None:
+    """Neither the unmount between two phases nor the end of the run waits for it."""
+    go = home / "go"
+    command = f"echo x >f; until [ -e {go} ]; do sleep 0.1; done; cd / && remount"
+    job = Job("trace", home / "run", FS="ext4", SIZE="64M", CMD=command, COLLECT="none")
+    job.until("workload")
+    copied()
+    go.touch()
+    assert job.end() == 0, job.said
+    assert job.left_behind() == []
+    assert job.run.facts["filesystem"]["fsck"]["clean"] is True
+    assert "remount" in [phase["name"] for phase in job.run.phases]
+
+
+def test_a_copy_of_all_mounts_keeps_no_killed_run(home: Path, copied: Callable[[], None]) -> None:
+    job = Job("trace", home / "run", FS="ext4", SIZE="64M", CMD="sleep 60", COLLECT="none")
+    job.until("workload")
+    copied()
+    os.kill(job.process.pid, signal.SIGKILL)
+    job.process.communicate()
+    begun = time.monotonic()
+    later = Job("trace", home / "later", DIR=str(home), COLLECT="none", CMD="true")
+    assert later.end() == 0, later.said
+    assert time.monotonic() - begun < 15
+    assert job.left_behind() == []
+    assert (home / "run").stat().st_uid == USER.pw_uid
+
+
+@pytest.mark.usefixtures("tree_of_all")
 def test_the_file_system_under_test_has_no_set_user_id_and_no_devices(home: Path) -> None:
     """Also after it was mounted again. Who can write the disk below could make both."""
     command = 'mount | grep " $SEEKMETER_DIR "; cd / && remount && mount | grep " $SEEKMETER_DIR "'
@@ -78,6 +138,26 @@ def test_the_file_system_under_test_has_no_set_user_id_and_no_devices(home: Path
     assert "nosuid,nodev" in job.run.facts["filesystem"]["mount"]
 
 
+@pytest.mark.usefixtures("tree_of_all")
+def test_a_set_user_id_file_put_below_the_mount_is_none(home: Path) -> None:
+    """The disk's file is theirs: they make root's program of theirs in it, and have it mounted again."""
+    image = home / "disk.img"
+    edit = f'debugfs -w -R "set_inode_field id %s" {image}'
+    command = (
+        f"PATH=$PATH:/usr/sbin:/sbin; cp /usr/bin/id id; sync; cd / && {edit % 'mode 0104755'}; "
+        f'{edit % "uid 0"}; remount; cd "$SEEKMETER_DIR"; ls -ln id; ./id'
+    )
+    with loop_disk(image, 64 * MIB) as disk:
+        os.chown(image, USER.pw_uid, USER.pw_gid)
+        path = str(disk.path)
+        job = Job("trace", home / "run", FS="ext4", DISK=path, ERASE=path, CMD=command, COLLECT="none")
+        job.end()
+    assert f"{path} can be written by daemon (its file {image})" in job.said
+    assert "-rwsr-xr-x 1 0 " in job.run.output, job.run.output
+    assert f"uid={USER.pw_uid}(daemon)" in job.run.output and "euid" not in job.run.output
+
+
+@pytest.mark.usefixtures("tree_of_all")
 def test_a_workload_of_ours_runs_as_them(home: Path) -> None:
     """In a file system of their own, too: who can write the disk below may put links there."""
     job = Job("trace", home / "run", FS="ext4", WL="manyfiles", SCALE="quick", COLLECT="calls", DISK="ram")
@@ -85,12 +165,10 @@ def test_a_workload_of_ours_runs_as_them(home: Path) -> None:
     seen = set()
 
     def is_there() -> bool:
-        for path in Path("/proc").glob("[0-9]*"):
-            try:
-                if b"generators/manyfiles" in (path / "cmdline").read_bytes():
-                    seen.add(path.stat().st_uid)
-            except OSError:
-                continue
+        for pid, words in job.commands_by_pid().items():  # other tests run it too, as root
+            if words.partition("\0")[0].endswith("generators/manyfiles"):
+                with suppress(OSError):
+                    seen.add(Path(f"/proc/{pid}").stat().st_uid)
         return bool(seen)
 
     wait_for(is_there)

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -71,22 +70,10 @@ def test_caches_are_cold(tmp_path: Path, fs: str) -> None:
     assert run.facts["warnings"] == []
 
 
-def numbers_in(mountinfo: str) -> list[str]:
-    """The numbers of the btrfs in these lines."""
-    return [line.split()[2] for line in mountinfo.splitlines() if " btrfs " in line]
-
-
-def mounts_below(place: str) -> str:
-    """The lines of what is mounted below this place."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return "\n".join(line for line in lines if line.split()[4].startswith(place))
-
-
-def unmount_all_in(folder: Path) -> None:
-    """Unmount what is mounted on the folders in it."""
-    for place in folder.iterdir():
-        if place.is_mount():
-            subprocess.run(["umount", place], check=True)
+def numbers_in(mountinfo: str, below: str = "/") -> list[str]:
+    """The numbers of the btrfs in these lines that are mounted below a place."""
+    lines = [line.split() for line in mountinfo.splitlines() if " btrfs " in line]
+    return [words[2] for words in lines if words[4].startswith(below)]
 
 
 # Before the second mount of the run's file system, tmpfs are mounted until one of them has the number that it
@@ -116,30 +103,27 @@ def test_a_new_number_of_btrfs_is_followed(tmp_path: Path) -> None:
     (programs / "mount.ram").mkdir(parents=True)
     (programs / "mount").write_text(NUMBER_IS_TAKEN)
     (programs / "mount").chmod(0o755)
-    with ExitStack() as stack:
-        stack.callback(unmount_all_in, programs / "mount.ram")
-        job = Job(
-            "trace", tmp_path / "run", programs, FS="btrfs", SIZE="512M", COLLECT="block,calls",
-            CMD=f"head -c 5M /dev/urandom >f; grep $SEEKMETER_DIR /proc/self/mountinfo; "
-            f"until [ -e {tmp_path}/go ]; do sleep 0.1; done; cd /; {REMOUNT}; echo WENT-ON; sleep 0.3; "
-            'cd "$SEEKMETER_DIR"; grep $SEEKMETER_DIR /proc/self/mountinfo; cat f >/dev/null',
-        )  # fmt: skip
-        job.until("workload")
-        output = job.run.path / "raw/workload.out"
-        wait_for(lambda: output.exists() and " btrfs " in output.read_text())
-        first = numbers_in(job.run.output)
-        recorder = job.recorder()
-        os.kill(recorder, signal.SIGSTOP)
-        try:
-            (tmp_path / "go").touch()
-            place = f"/run/seekmeter/{job.process.pid}-"
-            wait_for(lambda: any(number not in first for number in numbers_in(mounts_below(place))))
-            time.sleep(0.3)
-            assert "WENT-ON" not in job.run.output
-        finally:
-            os.kill(recorder, signal.SIGCONT)
-        code = job.end()
-    assert code == 0, job.said
+    job = Job(
+        "trace", tmp_path / "run", programs, FS="btrfs", SIZE="512M", COLLECT="block,calls",
+        CMD=f"head -c 5M /dev/urandom >f; grep $SEEKMETER_DIR /proc/self/mountinfo; "
+        f"until [ -e {tmp_path}/go ]; do sleep 0.1; done; cd /; {REMOUNT}; echo WENT-ON; sleep 0.3; "
+        'cd "$SEEKMETER_DIR"; grep $SEEKMETER_DIR /proc/self/mountinfo; cat f >/dev/null',
+    )  # fmt: skip
+    job.until("workload")
+    output = job.run.path / "raw/workload.out"
+    wait_for(lambda: output.exists() and " btrfs " in output.read_text())
+    first = numbers_in(job.run.output)
+    recorder = job.recorder()
+    os.kill(recorder, signal.SIGSTOP)
+    try:
+        (tmp_path / "go").touch()
+        place = f"/run/seekmeter/{job.process.pid}-"
+        wait_for(lambda: any(number not in first for number in numbers_in(job.mountinfo(), place)))
+        time.sleep(0.3)
+        assert "WENT-ON" not in job.run.output
+    finally:
+        os.kill(recorder, signal.SIGCONT)
+    assert job.end() == 0, job.said
     numbers = numbers_in(job.run.output)
     assert len(set(numbers)) == 2, job.run.output
     path = job.run.path / "raw/recorder/call.rec"
@@ -179,19 +163,22 @@ def test_what_writes_below_the_mount_point_ends_the_run(
 
 
 def test_a_mount_that_stays_elsewhere(tmp_path: Path) -> None:
-    """A namespace of somebody else's keeps a copy: the super block stays, and with it what is cached."""
+    """A namespace made of the session's has it elsewhere: the super block stays, and what is cached of it."""
     job = Job(
         "trace", tmp_path / "run", FS="ext4", SIZE="128M", COLLECT="none",
         CMD=f"echo x >f; until [ -e go ]; do sleep 0.1; done; cd /; {REMOUNT}; cat $SEEKMETER_DIR/f",
     )  # fmt: skip
     job.until("workload")
     place = next(Path("/run/seekmeter").glob(f"{job.process.pid}-*")) / "mnt"
-    words = [*in_own_mount_namespace(place), "sh", "-c", "echo in; exec sleep 100"]
+    enter = ["nsenter", f"--target={job.process.pid}", "--mount"]
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    keep = f"mount --bind {place} {elsewhere} && echo in; exec sleep 100"
+    words = [*enter, *in_own_mount_namespace(place), "sh", "-c", keep]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
         try:
             assert other.stdout is not None
             assert other.stdout.readline() == "in\n"
-            (place / "go").touch()
+            job.inside(place / "go").touch()
             wait_for(lambda: job.run.output.endswith("x\n"))
         finally:
             other.kill()
@@ -217,7 +204,7 @@ def test_killed_outright_in_the_middle(tmp_path: Path) -> None:
         command = f"echo x >f; cd /; {REMOUNT}"
         job = Job("trace", out, slow, FS="ext4", SIZE="128M", COLLECT="counters", CMD=command)
         wait_for(lambda: "sleep\x001000" in "".join(job.commands()))  # noqa: B023 (it is over then)
-        mounted = bool(re.search(rf"/{job.process.pid}-\d+/mnt ", Path("/proc/self/mountinfo").read_text()))
+        mounted = bool(re.search(rf"/{job.process.pid}-\d+/mnt ", job.mountinfo()))
         assert mounted == (stage == "mounted")
         os.kill(job.process.pid, signal.SIGKILL)
         job.process.wait()
@@ -281,7 +268,7 @@ def test_only_the_workload_is_heard(tmp_path: Path) -> None:
             asker.connect(str(folder / "remount"))
             asker.sendall(text)
             answers.append(asker.recv(1000))
-    (folder / "mnt/go").touch()
+    job.inside(folder / "mnt/go").touch()
     assert job.end() == 0, job.said
     assert answers == [b"error only the workload itself may ask for it\n"] * 3
     assert [phase["name"] for phase in job.run.phases] == ["command", "sync"]

@@ -63,7 +63,8 @@ def held_in(stage: str, out: Path, slow: Path, stubborn: str = _STUBBORN) -> Job
     if stage in ("sync", "stop"):
         job.until("workload")
         os.kill(job.recorder(), signal.SIGSTOP)
-        (next(Path("/run/seekmeter").glob(f"{job.process.pid}-*")) / "mnt/go").touch()
+        place = next(Path("/run/seekmeter").glob(f"{job.process.pid}-*"))
+        job.inside(place / "mnt/go").touch()
     job.until(stage)
     if stage in held:
         wait_for(lambda: "sleep\x0030" in "".join(job.commands()))

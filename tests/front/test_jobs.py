@@ -61,6 +61,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "collectors",
             "workloads",
             "bpf",
+            "analysis",
         ],
         cwd=TREE,
         capture_output=True,

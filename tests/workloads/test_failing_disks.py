@@ -27,37 +27,28 @@ ON_A_FAILING_DISK = [
 ]
 
 
-def fill(place: Path, but_bytes: int) -> None:
-    """Take the room of a tmpfs that others are taking room of, too."""
-    piece = 4 * MIB
-    with (place / "filler").open("wb") as file:
-        size = 0
-        while (room := os.statvfs(place)).f_bavail * room.f_frsize > but_bytes + piece:
-            try:
-                os.posix_fallocate(file.fileno(), size, piece)
-            except OSError:  # others took it first
-                return
-            size += piece
+def shrink(job: Job, but_bytes: int) -> None:
+    """Leave a RAM disk's tmpfs, which is in the session's own mount namespace, so much to grow."""
+    place = next(line.split()[4] for line in job.mountinfo().splitlines() if "/ram-disk0 " in line)
+    room = os.statvfs(job.inside(place))
+    size_bytes = (room.f_blocks - room.f_bfree) * room.f_frsize + but_bytes
+    inside = ["nsenter", f"--target={job.process.pid}", "--mount"]
+    subprocess.run([*inside, "mount", "-o", f"remount,size={size_bytes}", place], check=True)
 
 
 @needs_root
 @pytest.mark.parametrize(("workload", "fs", "args"), ON_A_FAILING_DISK)
-def test_a_disk_that_fails_in_the_middle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workload: str, fs: str, args: str
-) -> None:
-    """Its file's file system gets full: writes that go to new places of the disk fail from then on."""
+def test_a_disk_that_fails_in_the_middle(tmp_path: Path, workload: str, fs: str, args: str) -> None:
+    """The memory that its file may take is cut: writes to new places of the disk fail from then on."""
     if not filesystems.kernel_has(fs):
         pytest.skip(f"the kernel has no {fs}: use one that has")
-    with tmpfs(tmp_path / "small", "512M") as small:
-        monkeypatch.setenv("SEEKMETER_SCRATCH", str(small))
-        job = Job(
-            "trace", tmp_path / "run", FS=fs, WL=workload, SCALE="quick", ARGS=args, SIZE="500M",
-            COLLECT="block",
-        )  # fmt: skip
-        job.until("workload")
-        fill(small, 24 * MIB)
-        assert job.end(300) == 1, job.said
-        assert sorted(path.name for path in small.iterdir()) == ["filler"]
+    job = Job(
+        "trace", tmp_path / "run", FS=fs, WL=workload, SCALE="quick", ARGS=args, SIZE="500M", DISK="ram",
+        COLLECT="block",
+    )  # fmt: skip
+    job.until("workload")
+    shrink(job, 24 * MIB)
+    assert job.end(300) == 1, job.said
     assert job.left_behind() == []
     facts = job.run.facts
     assert (facts["state"], facts["exit_status"], facts["workload"]["exit_status"]) == ("complete", 1, 1)
@@ -66,6 +57,23 @@ def test_a_disk_that_fails_in_the_middle(
     assert last.startswith("seekmeter: ") and re.search(f"{reasons}|failed with exit status", last), last
     assert last in job.said
     assert any("the workload failed" in warning for warning in facts["warnings"])
+
+
+@needs_root
+def test_a_workload_ends_before_its_disk_takes_the_room_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tmpfs(tmp_path / "small", "512M") as small:
+        monkeypatch.setenv("SEEKMETER_SCRATCH", str(small))
+        command = "sleep 1; while :; do head -c 4M /dev/urandom >>f; sync f; sleep 0.05; done"
+        job = Job("trace", tmp_path / "run", FS="ext4", SIZE="500M", COLLECT="block", CMD=command)
+        job.until("workload")
+        (small / "filler").write_bytes(bytes(100 * MIB))
+        assert job.end(60) == 1, job.said
+        assert re.search(r"the file system of the disk's file has only [\d.]+M left", job.said), job.said
+        assert sorted(path.name for path in small.iterdir()) == ["filler"]
+    assert job.left_behind() == []
+    assert job.run.facts["state"] == "interrupted"
 
 
 @needs_root
