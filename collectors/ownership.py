@@ -4,13 +4,14 @@
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from collectors.privilege import Owner
 from workloads import mounts
 from workloads.errors import MachineError
 
+_ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -23,6 +24,12 @@ def as_user(user: Owner) -> Iterator[None]:
     """
     with as_ids(user.uid, user.gid, groups_of(user)):
         yield
+
+
+def may(user: Owner, path: Path, how: int) -> bool:
+    """Return whether this user may do that (os.X_OK, …) with a file or directory: asked of the kernel."""
+    with as_user(user):
+        return os.access(path, how, effective_ids=True)
 
 
 def groups_of(user: Owner) -> Sequence[int]:
@@ -87,29 +94,35 @@ def hand_over(directory: int, uid: int, gid: int, group: int | None) -> None:
     Files become 0600, directories 0700; with a group, which may read, 0640 and 0750 and the group's. Only
     regular files and directories are given: we made nothing else. Raises OSError.
     """
-    for entry in os.scandir(directory):
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        if entry.is_dir(follow_symlinks=False):
-            below = os.open(entry.name, flags | os.O_DIRECTORY, dir_fd=directory)
-            try:
-                hand_over(below, uid, gid, group)
-            finally:
-                os.close(below)
-        elif entry.is_file(follow_symlinks=False):
-            file = os.open(entry.name, flags, dir_fd=directory)
-            try:
-                if stat.S_ISREG(os.fstat(file).st_mode):
-                    _give(file, uid, gid, group, 0o600 if group is None else 0o640)
-            finally:
-                os.close(file)
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries]
+    for name in names:
+        # Not opened for reading, from which a lease of who was lent a file (the output) could keep us.
+        entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            mode = os.fstat(entry).st_mode
+            if stat.S_ISDIR(mode):
+                below = open_directory(".", entry)
+                try:
+                    hand_over(below, uid, gid, group)
+                finally:
+                    os.close(below)
+            elif stat.S_ISREG(mode):
+                _give(entry, uid, gid, group, 0o600 if group is None else 0o640)
+        finally:
+            os.close(entry)
     _give(directory, uid, gid, group, 0o700 if group is None else 0o750)
 
 
 def _give(file: int, uid: int, gid: int, group: int | None, mode: int) -> None:
     """The mode first, as long as it is ours: its new owner could lend it away between the two."""
     wanted = (uid, gid if group is None else group)
-    status = os.fstat(file)
-    if stat.S_IMODE(status.st_mode) != mode:
-        os.fchmod(file, mode)
+    status, itself = os.fstat(file), f"/proc/self/fd/{file}"
+    # Files inherit these, from runs/ say; a group's bits would let in whom they name.
+    for rules in _ACCESS_LISTS:
+        with suppress(OSError):
+            os.removexattr(itself, rules)
+    if stat.S_IMODE(os.fstat(file).st_mode) != mode:
+        os.chmod(itself, mode)
     if (status.st_uid, status.st_gid) != wanted:
-        os.fchown(file, *wanted)
+        os.chown(itself, *wanted)

@@ -17,6 +17,7 @@ from collectors.privilege import TREE, Owner
 from collectors.staged import Staged, Taken
 from workloads import private
 from workloads.errors import MachineError, WordError
+from workloads.private import Kind
 
 SCHEMA = 1
 _KILLED = "the session was killed before its end; what it had recorded until then is here"
@@ -117,19 +118,22 @@ class RunDirectory:
     def _make_named(self, path: Path) -> None:
         """OUT=: with the user's rights; or with root's where only root can write."""
         self.path, user = path, self._owner
-        if os.geteuid() == 0 and user.uid == 0 and not _is_safe_for_root(path.parent):
-            raise MachineError(
-                f"OUT={path} lies where somebody else than root may rename it: give a directory below one "
-                f"that only root can write, or start this as its user"
-            )
+        place = private.look(path.parent)
+        if os.geteuid() == 0 and user.uid == 0 and path.parent != TREE / "runs":
+            if place.kind is Kind.OPEN:
+                raise MachineError(
+                    f"OUT={path} lies where somebody else than root may rename it: give a directory below "
+                    f"one that only root can write, or start this as its user"
+                )
+            path = place.real.joinpath(*place.missing, path.name)
         self._made_by = (user.uid, user.gid, ownership.groups_of(user))
         try:
             is_new = self._make_as(path)
         except PermissionError:
-            if os.geteuid() != 0 or not private.is_private_place(path.parent):
+            if os.geteuid() != 0 or place.kind is not Kind.PRIVATE or place.missing:
                 raise
             self._made_by = (0, 0, ())
-            is_new = self._make_as(path)
+            is_new = self._make_as(place.real / path.name)
         status = os.fstat(self._directory)
         if not is_new:
             self._was_there = status
@@ -182,8 +186,10 @@ class RunDirectory:
                     os.rename(newest, "latest", src_dir_fd=runs, dst_dir_fd=runs)
             finally:
                 os.close(runs)
-        except OSError as error:  # a full disk, say: the run itself is worth more than its second name
-            self.warn(f"{TREE}/runs/latest could not be set to this run: {(error.strerror or '').lower()}")
+        except (OSError, MachineError) as error:
+            # A full disk, say: the run itself is worth more than its second name.
+            why = error.message if isinstance(error, MachineError) else (error.strerror or "").lower()
+            self.warn(f"{TREE}/runs/latest could not be set to this run: {why}")
 
     def discard(self) -> None:
         """Remove what was made: nothing was recorded. OUT= that was there already stays, empty as it was."""
@@ -451,7 +457,10 @@ def _replace(directory: int, name: str, text: str) -> None:
 
 
 def _runs_of_tree() -> int:
-    """Open TREE/runs, made if need be: it belongs to whom the tree belongs to, whoever runs something."""
+    """Open TREE/runs, made if need be: it belongs to whom the tree belongs to, whoever runs something.
+
+    Raises OSError; MachineError if others can rename what is made there.
+    """
     tree = ownership.open_directory(TREE)
     try:
         status = os.fstat(tree)
@@ -460,16 +469,17 @@ def _runs_of_tree() -> int:
                 os.mkdir("runs", 0o755, dir_fd=tree)
             except FileExistsError:
                 pass
-            return ownership.open_directory("runs", tree)
+            runs = ownership.open_directory("runs", tree)
     finally:
         os.close(tree)
-
-
-def _is_safe_for_root(parent: Path) -> bool:
-    """Return whether root's own runs can lie there: also in the tree itself, whose programs root runs."""
-    if parent == TREE / "runs" or not parent.is_dir():  # the latter is no place, which mkdir says better
-        return True
-    return private.is_private_place(parent) or private.is_sticky_place(parent)
+    found = os.fstat(runs)
+    if found.st_uid == status.st_uid and not found.st_mode & 0o022:
+        return runs
+    os.close(runs)
+    raise MachineError(
+        f"{TREE}/runs belongs to uid {found.st_uid} with mode {stat.S_IMODE(found.st_mode):o}, where others "
+        f"than the tree's owner (uid {status.st_uid}) can rename runs: chown it, chmod go-w it, or give OUT="
+    )
 
 
 def _cannot(error: OSError) -> MachineError:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Directories in which nobody but us can change a name: where root may make files by name."""
 
+import enum
+import errno
 import os
+import secrets
 import stat
-import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,49 +17,85 @@ if TYPE_CHECKING:
 
 # What root keeps here belongs to nobody else; its parent may be passed through.
 HOME = Path("/var/lib/seekmeter")
+_LINKS_MOST = 40  # as the kernel follows, MAXSYMLINKS (include/linux/namei.h)
 
 
-def is_private_place(directory: Path) -> bool:
-    """Return whether nobody but us and root can change what this name leads to, or make names in it.
+class Kind(enum.Enum):
+    """Who can change names in a directory, or put another in its place."""
 
-    directory: absolute. Every component is ours or root's, and writable by nobody else. Above it a sticky
-    directory of root's (/tmp) will do: what lies in one can be renamed by its owner only.
+    PRIVATE = "we and root"
+    STICKY = "everybody makes names there, and changes their own only: a place like /tmp"
+    OPEN = "others, too"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a path leads: no name of .real is a link, and it stays what it is unless .kind is OPEN."""
+
+    kind: Kind  # of .real
+    real: Path  # as far as it is there
+    missing: tuple[str, ...]  # names that are not: directories to be made
+
+
+def look(path: Path) -> Place:
+    """Find out where an absolute path leads. Each name on the way is looked at once, and then gone by.
+
+    A link of ours or root's is followed, of others not: what they let it lead to is theirs to choose, also if
+    that is a place of root's own. Raises OSError, also where a file is in the way.
     """
-    real = Path(os.path.realpath(directory))
-    return is_ours_alone(real) and all(_keeps_names(above) for above in real.parents)
+    real, names, links = Path("/"), list(reversed(path.parts[1:])), 0
+    kinds = [_kind(os.lstat("/"))]
+    while names:
+        name = names.pop()
+        if name == "..":
+            real, kinds = real.parent, kinds[:-1] or kinds
+            continue
+        try:
+            status = os.lstat(real / name)
+        except FileNotFoundError:
+            return Place(_worst(kinds), real, (name, *reversed(names)))
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _LINKS_MOST or not _is_ours(status) or _worst(kinds) is Kind.OPEN:
+                return Place(Kind.OPEN, real / name, tuple(reversed(names)))
+            target = Path(os.readlink(real / name))
+            if target.is_absolute():
+                real, kinds = Path("/"), kinds[:1]
+            names += reversed(target.parts[target.is_absolute() :])
+            continue
+        real /= name
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        kinds.append(_kind(status))
+    return Place(_worst(kinds), real, ())
 
 
-def is_sticky_place(directory: Path) -> bool:
-    """Return whether it is a place like /tmp: whoever can make names there cannot rename others'."""
-    real = Path(os.path.realpath(directory))
-    return bool(_mode(real) & stat.S_ISVTX) and all(_keeps_names(one) for one in (real, *real.parents))
-
-
-def is_ours_alone(directory: Path) -> bool:
-    """Return whether it is a directory of ours or root's that nobody else may write."""
+def is_private(path: Path) -> bool:
+    """Return whether a directory is there in which nobody but we and root can change a name."""
     try:
-        status = os.lstat(directory)
+        place = look(path)
     except OSError:
         return False
-    is_ours = status.st_uid in (0, os.geteuid())
-    return is_ours and stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o022
+    return place.kind is Kind.PRIVATE and not place.missing
 
 
-def _keeps_names(directory: Path) -> bool:
-    """Whether the names of ours in it stay as they are."""
-    if is_ours_alone(directory):
-        return True
-    try:
-        return os.lstat(directory).st_uid == 0 and bool(_mode(directory) & stat.S_ISVTX)
-    except OSError:
-        return False
+def _is_ours(status: os.stat_result) -> bool:
+    return status.st_uid in (0, os.geteuid())
 
 
-def _mode(directory: Path) -> int:
-    try:
-        return os.lstat(directory).st_mode
-    except OSError:
-        return 0
+def _kind(status: os.stat_result) -> Kind:
+    """Return who can change names in this directory."""
+    if not _is_ours(status):
+        return Kind.OPEN
+    if not status.st_mode & 0o022:
+        return Kind.PRIVATE
+    # In a sticky directory a name is changed by whose it is, or by whose the directory is: root's only.
+    return Kind.STICKY if status.st_mode & stat.S_ISVTX and status.st_uid == 0 else Kind.OPEN
+
+
+def _worst(kinds: list[Kind]) -> Kind:
+    """Return the kind of the last of these directories, below the others: names of ours must stay in all."""
+    return Kind.OPEN if Kind.OPEN in kinds else kinds[-1]
 
 
 def home(name: str) -> Path:
@@ -67,25 +106,29 @@ def home(name: str) -> Path:
     HOME.mkdir(mode=0o711, exist_ok=True)
     place = HOME / name
     place.mkdir(mode=0o700, exist_ok=True)
-    if not is_private_place(place):
+    if not is_private(place):
         raise MachineError(f"{place} can be written by others: remove it, it is made anew")
     return place
 
 
-def make_in(place: Path, janitor: "Janitor") -> Path:
-    """Return a private directory for this session: the place itself, or one in it if it is like /tmp.
+def make_in(path: Path, janitor: "Janitor") -> Path:
+    """Return a private directory for this session: the path's, made if need be, or one in a place like /tmp.
 
     Raises OSError, or MachineError if others could change the names that we make there.
     """
-    if is_private_place(place):
-        return Path(os.path.realpath(place))
-    if not is_sticky_place(place):
+    place = look(Path(os.path.abspath(path)))
+    if place.kind is Kind.OPEN:
         raise MachineError(
-            f"{place} can be written or renamed by others than root: name a directory in SEEKMETER_SCRATCH "
+            f"{path} can be written or renamed by others than root: name a directory in SEEKMETER_SCRATCH "
             f"that only root can write, below directories that only root can write"
         )
-    made = Path(tempfile.mkdtemp(prefix=f"{janitor.name}-", dir=os.path.realpath(place)))
-    made.rmdir()  # listed first, and only then made: nobody else knows the name, and a taken one is refused
+    made = place.real
+    for name in place.missing:
+        made /= name
+        made.mkdir(mode=0o700)  # refused if somebody was quicker, in a place like /tmp
+    if place.missing or place.kind is Kind.PRIVATE:
+        return made
+    made /= f"{janitor.name}-{secrets.token_hex(8)}"  # nobody else knows the name, and a taken one is refused
     janitor.add_dir(made)
     made.mkdir(mode=0o700)
     return made

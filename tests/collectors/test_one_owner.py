@@ -11,17 +11,18 @@ import os
 import pwd
 import signal
 import stat
+import struct
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from collectors import ownership, rundir
 from collectors.privilege import Owner
 from collectors.rundir import RunDirectory
+from tests.collectors.other_user import home_of, passable, play_sudo
 from tests.collectors.sessions import Job, needs_root, wait_for
 from workloads.errors import MachineError, WordError
 
@@ -34,18 +35,14 @@ _SECRET = "root's own\n"
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """A directory of root's that others may pass through: pytest closes its own whenever one begins."""
-    with TemporaryDirectory(prefix="seektest-") as place:
-        Path(place).chmod(0o711)
-        yield Path(place)
+    with passable(0o711) as place:
+        yield place
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A directory of the user's, which they get at."""
-    place = tmp_path / "home"
-    place.mkdir()
-    os.chown(place, USER.pw_uid, USER.pw_gid)
-    return place
+    return home_of(USER, tmp_path)
 
 
 @pytest.fixture
@@ -66,8 +63,7 @@ def is_untouched(secret: Path) -> bool:
 @pytest.fixture
 def through_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is started looks as if the user had started it through sudo."""
-    for name, value in (("UID", USER.pw_uid), ("GID", USER.pw_gid), ("USER", USER.pw_name)):
-        monkeypatch.setenv(f"SUDO_{name}", str(value))
+    play_sudo(USER, monkeypatch)
 
 
 def strangers_files(place: Path) -> list[str]:
@@ -250,9 +246,28 @@ def test_root_itself_records_only_where_nobody_else_can_rename(home: Path, tmp_p
     with pytest.raises(MachineError, match="lies where somebody else than root may rename it"):
         RunDirectory("one", str(home / "run"), root)
     assert list(home.iterdir()) == []
-    run = RunDirectory("one", str(tmp_path / "run"), root)
-    run.discard()
-    assert not (tmp_path / "run").exists()
+    (sticky := tmp_path / "like tmp").mkdir()
+    sticky.chmod(0o1777)
+    (tmp_path / "roots").mkdir()
+    (link := sticky / "link").symlink_to(tmp_path / "roots")  # as root may have: it is followed
+    RunDirectory("one", str(link / "run"), root).discard()
+    os.chown(link, OTHER.pw_uid, OTHER.pw_gid, follow_symlinks=False)
+    with pytest.raises(MachineError, match="lies where somebody else than root may rename it"):
+        RunDirectory("one", str(link / "run"), root)
+    assert list((tmp_path / "roots").iterdir()) == []
+    for place in (tmp_path, sticky):
+        run = RunDirectory("one", str(place / "run"), root)
+        run.discard()
+        assert not (place / "run").exists()
+
+
+def test_root_makes_no_run_directory_behind_a_link_of_others(home: Path, tmp_path: Path) -> None:
+    (roots := tmp_path / "roots").mkdir(mode=0o755)
+    (home / "link").symlink_to(roots)
+    os.chown(home / "link", USER.pw_uid, USER.pw_gid, follow_symlinks=False)
+    with pytest.raises(MachineError, match="permission denied"):
+        RunDirectory("one", str(home / "link/run"), ME)
+    assert list(roots.iterdir()) == []
 
 
 def test_a_directory_where_the_user_cannot_write_is_made_by_root(tmp_path: Path) -> None:
@@ -283,6 +298,30 @@ def test_the_runs_of_a_shared_tree_belong_to_whom_the_tree_belongs(shared_tree: 
     second.finish()
     assert os.readlink(runs / "latest") == second.path.name
     assert second.path.stat().st_uid == OTHER.pw_uid and first.path.stat().st_uid == USER.pw_uid
+
+
+@pytest.mark.parametrize(("owner", "mode"), [(OTHER.pw_uid, 0o755), (0, 0o777), (0, 0o1777), (0, 0o775)])
+def test_runs_where_others_can_rename_is_refused(shared_tree: Path, owner: int, mode: int) -> None:
+    runs = shared_tree / "runs"
+    runs.mkdir()
+    os.chown(runs, owner, owner)
+    runs.chmod(mode)
+    with pytest.raises(MachineError, match=r"can rename runs: chown it, chmod go-w it, or give OUT="):
+        RunDirectory("one", None, ME)
+    assert list(runs.iterdir()) == []
+
+
+def test_what_a_directory_hands_down_lets_nobody_in(tmp_path: Path) -> None:
+    """A default list of runs/ is of each file in it; the group's bits of a file bound what it allows."""
+    entries = ((1, 7, -1), (2, 7, OTHER.pw_uid), (4, 5, -1), (16, 7, -1), (32, 0, -1))
+    rules = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    os.setxattr(tmp_path, "system.posix_acl_default", rules)
+    run = RunDirectory("one", str(tmp_path / "run"), ME, ME.gid)
+    (run.raw / "file").write_text("x")
+    assert "system.posix_acl_access" in os.listxattr(run.raw / "file")
+    run.finish()
+    for path in (run.path, *run.path.rglob("*")):
+        assert os.listxattr(path) == [], path
 
 
 def test_a_group_may_read_if_it_is_named(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.collectors.other_user import home_of, passable
 from tests.collectors.sessions import TREE, needs_root
 from tests.collectors.syscalls_of_root import NAMED, OTHERS, found_in
+from tests.open_tree import python_of
 
 pytestmark = needs_root
 USER = pwd.getpwnam("daemon")
@@ -23,27 +24,23 @@ USER = pwd.getpwnam("daemon")
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """A directory of root's that others may pass through: pytest closes its own whenever one begins."""
-    with TemporaryDirectory(prefix="seektest-") as place:
-        Path(place).chmod(0o711)
-        yield Path(place)
+    with passable(0o711) as place:
+        yield place
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A directory of the user's, which they get at."""
-    place = tmp_path / "home"
-    place.mkdir()
-    os.chown(place, USER.pw_uid, USER.pw_gid)
-    return place
+    return home_of(USER, tmp_path)
 
 
-def traced(trace: Path, argv: list[str], **environment: str) -> list[str]:
-    """Run a command under strace to its end, which must be good. Returns what was found."""
+def traced(trace: Path, argv: list[str], tree: Path = TREE, /, **environment: str) -> list[str]:
+    """Run a command in the tree under strace to its end, which must be good. Returns what was found."""
     strace = ["strace", "--follow-forks", "--decode-fds=path", "--seccomp-bpf", "--string-limit=4096"]
     strace += [f"--trace={NAMED},{OTHERS}", "--quiet=all", f"--output={trace}"]
     done = subprocess.run(
         [*strace, *argv],
-        cwd=TREE,
+        cwd=tree,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -103,12 +100,13 @@ os.chown("{home}/made/inside", 0, 0)
     ids=["their command", "a workload of ours"],
 )
 def test_root_writes_no_name_that_others_can_change(
-    tmp_path: Path, home: Path, words: dict[str, str]
+    tmp_path: Path, home: Path, open_tree: Path, words: dict[str, str]
 ) -> None:
     given = {name: text.format(home=home) for name, text in words.items()} | {"OUT": str(home / "run")}
     found = traced(
         tmp_path / "trace",
-        [sys.executable, "-m", "collectors", "trace"],
+        [str(python_of(open_tree)), "-m", "collectors", "trace"],
+        open_tree,
         SEEKMETER_WORDS=" ".join(given),
         SUDO_UID=str(USER.pw_uid),
         SUDO_GID=str(USER.pw_gid),

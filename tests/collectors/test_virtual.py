@@ -21,6 +21,7 @@ import pytest
 from collectors import virtual
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import TREE, Job, make, needs_root, wait_for
+from tests.open_tree import python_of
 from workloads import private
 from workloads.machines import qemu
 from workloads.machines.kernels import Kernel
@@ -486,14 +487,14 @@ doctor.main() if sys.argv[1] == "doctor" else m.main(sys.argv[1])
 
 @pytest.mark.parametrize("job", ["trace", "plan", "doctor"])
 @needs_root
-def test_a_machine_is_the_users_behind_sudo(job: str) -> None:
+def test_a_machine_is_the_users_behind_sudo(open_tree: Path, job: str) -> None:
     user = pwd.getpwnam("daemon")
     words = {"FS": "ext4", "CMD": "true", "SIZE": "64M"} if job != "doctor" else {}
     words |= {"VM": "1"}
     sudo = {"SUDO_UID": str(user.pw_uid), "SUDO_GID": str(user.pw_gid), "SUDO_USER": user.pw_name}
     done = subprocess.run(
-        [sys.executable, "-B", "-c", AS_WHOM, job],
-        cwd=TREE,
+        [python_of(open_tree), "-B", "-c", AS_WHOM, job],
+        cwd=open_tree,
         env={**os.environ, **sudo, **{f"SEEKMETER_{name}": text for name, text in words.items()}},
         stdin=subprocess.DEVNULL,
         capture_output=True,

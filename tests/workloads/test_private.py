@@ -14,6 +14,7 @@ from workloads import loopdev, private
 from workloads.disks import loop
 from workloads.errors import MachineError
 from workloads.janitor import Janitor
+from workloads.private import Kind, Place
 
 pytestmark = pytest.mark.root
 OTHER = 61001
@@ -35,30 +36,76 @@ def janitor(tmp_path: Path) -> Iterator[Janitor]:
         yield one
 
 
+def lchown_to_other(link: Path) -> None:
+    os.chown(link, OTHER, OTHER, follow_symlinks=False)
+
+
 def test_places_where_only_root_can_change_a_name(tmp_path: Path, theirs: Path) -> None:
-    assert private.is_private_place(Path("/"))
-    assert private.is_private_place(tmp_path)
-    assert not private.is_private_place(theirs)
-    assert not private.is_private_place(Path("/tmp"))  # anybody can make a name there
-    assert not private.is_private_place(tmp_path / "not there")
+    assert private.is_private(Path("/"))
+    assert private.is_private(tmp_path)
+    assert not private.is_private(theirs)
+    assert not private.is_private(Path("/tmp"))  # anybody can make a name there
+    assert not private.is_private(tmp_path / "not there")
     (theirs / "below").mkdir()
-    assert not private.is_private_place(theirs / "below")
+    assert not private.is_private(theirs / "below")
     (tmp_path / "link").symlink_to(theirs)
-    assert not private.is_private_place(tmp_path / "link")
+    assert not private.is_private(tmp_path / "link")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    assert not private.is_private_place(tmp_path / "open")
-    assert private.is_sticky_place(Path("/tmp")) and not private.is_sticky_place(tmp_path / "open")
+    assert not private.is_private(tmp_path / "open")
+    (tmp_path / "open/below").mkdir()
+    assert not private.is_private(tmp_path / "open/below")
+    assert private.look(Path("/tmp")).kind is Kind.STICKY
+    assert private.look(tmp_path / "open").kind is Kind.OPEN
+    (tmp_path / "file").touch()
+    assert not private.is_private(tmp_path / "file")
+
+
+def test_links_of_roots_are_gone_by_and_links_of_others_are_not(tmp_path: Path) -> None:
+    (tmp_path / "target/below").mkdir(parents=True)
+    for name, target in (
+        ("absolute", tmp_path / "target"),
+        ("relative", "target"),
+        ("up", "target/../target"),
+    ):
+        (tmp_path / name).symlink_to(target)
+        assert private.look(tmp_path / name / "below") == Place(Kind.PRIVATE, tmp_path / "target/below", ())
+    (tmp_path / "loop").symlink_to("loop")
+    assert private.look(tmp_path / "loop").kind is Kind.OPEN
+    sticky = tmp_path / "sticky"
+    sticky.mkdir()
+    sticky.chmod(0o1777)
+    link = sticky / "link"
+    link.symlink_to(tmp_path / "target")
+    assert private.is_private(link)
+    lchown_to_other(link)
+    assert private.look(link).kind is Kind.OPEN
+    assert private.look(link / "below").kind is Kind.OPEN
+    assert private.look(sticky / "new/er") == Place(Kind.STICKY, sticky, ("new", "er"))
 
 
 def test_a_scratch_directory_that_others_can_change_is_refused(
-    theirs: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, theirs: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (theirs / "below").mkdir()
-    for place in (theirs, theirs / "below", theirs / "new"):
+    (tmp_path / "roots").mkdir()
+    (link := theirs / "link").symlink_to(tmp_path / "roots")
+    lchown_to_other(link)
+    there = sorted(theirs.rglob("*"))
+    for place in (theirs, theirs / "below", theirs / "new", theirs / "new/er", link, link / "new"):
         monkeypatch.setenv("SEEKMETER_SCRATCH", str(place))
         with pytest.raises(MachineError, match="can be written or renamed by others than root"):
             loop.private_scratch(janitor)
+    assert sorted(theirs.rglob("*")) == there and list((tmp_path / "roots").iterdir()) == []
+
+
+def test_a_scratch_directory_that_is_not_there_is_made(
+    tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "new/er"))
+    assert loop.private_scratch(janitor) == tmp_path / "new/er"
+    for made in (tmp_path / "new", tmp_path / "new/er"):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
 
 
 def test_in_a_place_like_tmp_a_directory_of_its_own_is_made(

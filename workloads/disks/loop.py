@@ -94,7 +94,6 @@ def private_scratch(janitor: "Janitor") -> Path:
     try:
         if place == DEFAULT_SCRATCH:
             return private.home(place.name)
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return private.make_in(place, janitor)
     except OSError as error:
         raise MachineError(

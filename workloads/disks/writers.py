@@ -37,7 +37,7 @@ def _writers(path: Path, what: str) -> str:
         who.append(f"group {_group(status.st_gid)}")
     if status.st_mode & stat.S_IWOTH:
         who.append("everybody")
-    if not who and stat.S_ISREG(status.st_mode) and not private.is_private_place(path.parent):
+    if not who and stat.S_ISREG(status.st_mode) and not private.is_private(path.parent):
         who.append("who can write its directories")
     return f"{' and '.join(who)} ({what})" if who else ""
 

@@ -76,7 +76,7 @@ def _at_path(path: Path) -> Kernel:
         release = path / "include/config/kernel.release"
         if not (path / ".config").exists() or not release.exists():
             raise WordError(f"KERNEL={path} is not a built kernel tree: build it, or name a kernel image")
-        if os.geteuid() == 0 and not private.is_private_place(path):
+        if os.geteuid() == 0 and not private.is_private(path):
             raise MachineError(
                 f"KERNEL={path} can be written by others than root, who would run what is built in it: start "
                 f"this as its owner, or name its image"
