@@ -245,6 +245,7 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && strcmp(argv[1], EXEC_WORD) == 0)
 		return 0;
+	fail_as_one();
 	set = settings_of(argc, argv);
 	read_mix(set.mix);
 	phases_open();

@@ -64,7 +64,6 @@ struct running {
 	pid_t *pids;
 	int ready[2];
 	int start[2];
-	int errors[2];
 };
 
 static void one_byte(int fd)
@@ -112,43 +111,36 @@ static void make_pipe(int ends[2])
 		fail_errno("cannot be made", "a pipe");
 }
 
+/* Tasks that were waited for are 0: their numbers may be somebody else's by now. */
 static void end_tasks(const pid_t *pids, unsigned int tasks)
 {
 	for (unsigned int i = 0; i < tasks; i++)
-		kill(pids[i], SIGKILL);
+		if (pids[i] > 0)
+			kill(pids[i], SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		continue;
 }
 
-/*
- * The tasks' standard error is a pipe to here: of many that fail at once (a full disk) one speaks. It ends when
- * the last task has.
- */
-static void wait_for_tasks(const pid_t *pids, unsigned int tasks, int errors)
+/* As they end. The first one that failed ends all; its words are said by then (fail_as_one). */
+static void wait_for_tasks(pid_t *pids, unsigned int tasks)
 {
-	FILE *lines = fdopen(errors, "r");
-	char line[512];
-
-	if (lines == NULL)
-		fail_errno("cannot be read", "the tasks' errors");
-	if (fgets(line, sizeof(line), lines) != NULL) {
-		end_tasks(pids, tasks);
-		line[strcspn(line, "\n")] = '\0';
-		fail(EXIT_RUN_FAILED, "%s",
-		     strncmp(line, "seekmeter: ", 11) == 0 ? line + 11 : line);
-	}
-	fclose(lines);
-	for (unsigned int i = 0; i < tasks; i++) {
+	for (unsigned int left = tasks; left > 0; left--) {
+		unsigned int i = 0;
 		int status;
+		pid_t pid = waitpid(-1, &status, 0);
 
-		if (waitpid(pids[i], &status, 0) < 0)
+		if (pid < 0)
 			fail_errno("cannot be waited for", "a task");
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-			end_tasks(pids, tasks);
-			fail(EXIT_RUN_FAILED,
-			     "aim7: a task was ended by signal %d; look in dmesg (MEM=?)",
-			     WTERMSIG(status));
-		}
+		while (pids[i] != pid)
+			i++;
+		pids[i] = 0;
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+			continue;
+		end_tasks(pids, tasks);
+		if (WIFEXITED(status))
+			fail(EXIT_RUN_FAILED, "aim7: a task failed and did not say why");
+		fail(EXIT_RUN_FAILED, "aim7: a task was ended by signal %d; look in dmesg (MEM=?)",
+		     WTERMSIG(status));
 	}
 }
 
@@ -170,8 +162,7 @@ static void start_tasks(const struct running *step, uint64_t seed)
 			fail_errno("cannot be started (fewer with -N)", "so many tasks");
 		}
 		if (step->pids[i] == 0) {
-			if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
-			    dup2(step->errors[1], STDERR_FILENO) < 0)
+			if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
 				_exit(EXIT_RUN_FAILED);
 			close(step->ready[0]);
 			close(step->start[1]);
@@ -196,19 +187,17 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 	running.pids = must_alloc(calloc(tasks, sizeof(*running.pids)));
 	make_pipe(running.ready);
 	make_pipe(running.start);
-	make_pipe(running.errors);
 	snprintf(name, sizeof(name), "%u tasks", tasks);
 	phase_announce(name, now_ns());
 	own_cpu_begin();
 	start_tasks(&running, seed);
 	close(running.ready[1]);
 	close(running.start[0]);
-	close(running.errors[1]);
 	one_byte(running.ready[0]); /* its end: all tasks have closed theirs, ready or dead */
 	close(running.ready[0]);
 	phase_begin();
 	close(running.start[1]);
-	wait_for_tasks(running.pids, tasks, running.errors[0]);
+	wait_for_tasks(running.pids, tasks);
 	step.own_cpu_pct = own_cpu_end(tasks);
 	free(running.pids);
 	for (unsigned int i = 0; i < tasks; i++) {
