@@ -241,9 +241,7 @@ def test_imported_it_is_the_table_request_by_request(traced: Job, tmp_path: Path
     # Of some the recorder had forgotten the bio, and says so.
     known = [(mine, other) for mine, other in pairs if not other["queue_source"]]
     assert len(pairs) - len(known) == notes["submitter from the request"]
-    front_merged = moments.front_merged
-    queued = [(b["queue_ns"], a["queue_ns"]) for a, b in known if a["sector"] not in front_merged]
-    moments.assert_same("Q", queued)
+    moments.assert_same("Q", [(other["queue_ns"], mine["queue_ns"]) for mine, other in known])
     for row, other in known:
         for name in ("pid", "merges", "error", "requeues"):
             assert row[name] == other[name], (name, row, other)
@@ -501,16 +499,20 @@ def test_a_full_ring_is_counted_and_seen(tmp_path: Path, monkeypatch: pytest.Mon
         f" until [ -e full ]; do {fio.format('64M')}; done",
     )  # fmt: skip
     job.until("workload")
-    mount = next(line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()
-                 if re.search(rf"seekmeter/{job.process.pid}-\d+/mnt ", line))  # fmt: skip
-    wait_for((Path(mount) / "ready").exists)
+    mount = next(
+        line.split()[4]
+        for line in job.mountinfo().splitlines()
+        if re.search(rf"seekmeter/{job.process.pid}-\d+/mnt ", line)
+    )
+    ready = job.inside(mount) / "ready"
+    wait_for(ready.exists)
     reader = next(pid for pid, text in job.commands_by_pid().items() if "build/blk-tracer" in text)
     os.kill(reader, signal.SIGSTOP)
     try:
-        (Path(mount) / "ready").unlink()
+        ready.unlink()
         wait_for(lambda: any(not re.search("^overrun: 0$", stats.read_text(), re.M)
                              for stats in TRACEFS.glob("per_cpu/cpu*/stats")))  # fmt: skip
-        (Path(mount) / "full").touch()
+        (job.inside(mount) / "full").touch()
         job.until("sync")
     finally:
         os.kill(reader, signal.SIGCONT)
