@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.synthetic import decaying_ext3
-from tests.collectors.sessions import let_others_in, wait_for
+from tests.collectors.sessions import let_others_in, listen_to_interrupts, wait_for
 from tests.open_tree import python_of
 
 pytestmark = pytest.mark.root
@@ -99,7 +99,12 @@ def in_terminal(command: list[str], **env: str) -> tuple[int, str]:
 def started(code: str, run: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """Run it; gives what it is and the processes it names in its first line of words to stderr."""
     process = subprocess.Popen(
-        words(code, run), cwd=TREE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        words(code, run),
+        cwd=TREE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=listen_to_interrupts,  # noqa: PLW1509 (no threads here)
     )
     pids: list[int] = []
     try:

@@ -52,13 +52,20 @@ class BlkTracer:
         self.events.sort(key=lambda event: event.t_ns)
 
 
-def records(stream: bytes) -> Iterator[tuple[tuple[int, ...], bytes]]:
-    """Each record, by its fields, and what hangs on it."""
+def records(stream: bytes, killed: bool = False) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    """Each record, by its fields, and what hangs on it.
+
+    killed: who wrote the stream was killed, perhaps in the middle of the last record, which then is none.
+    """
     at = 0
     while at < len(stream):
+        if killed and at + BLK_IO_TRACE.size > len(stream):
+            return
         fields = BLK_IO_TRACE.unpack_from(stream, at)
         assert fields[0] & 0xFFFFFF00 == BLK_IO_TRACE_MAGIC, f"no blk_io_trace at byte {at}"
         end = at + BLK_IO_TRACE.size + fields[10]
+        if killed and end > len(stream):
+            return
         assert end <= len(stream), f"the record at byte {at} is cut"
         yield fields, stream[at + BLK_IO_TRACE.size : end]
         at = end

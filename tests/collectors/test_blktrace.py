@@ -399,7 +399,7 @@ def test_killed_outright_and_put_back_at_the_next_start(
     written = sum(
         not fields[5] & 0x04000000
         for file in (job.run.path / "raw").glob("*.blktrace.*")
-        for fields, _ in records(file.read_bytes())
+        for fields, _ in records(file.read_bytes(), killed=True)
     )
     assert source["seen"] == source["recorded"] == written > 100
     assert any("was killed" in note for note in source["notes"])
