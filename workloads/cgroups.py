@@ -190,17 +190,17 @@ class WorkloadCgroup:
         return workload
 
     def _mount_v2(self) -> Path:
-        from workloads.filesystems import last_words, run_command
-
         place = self._janitor.session_dir / "cgroup2"
         place.mkdir()
         source = f"{self._janitor.name}-cgroup2"
         self._janitor.add_mount(place, source)
-        result = run_command(["mount", "-t", "cgroup2", source, str(place)])
-        if result.returncode != 0:
+        try:
+            mounts.mount_cgroup2(place, source)
+        except OSError as error:
             raise MachineError(
-                f"cgroup2 cannot be mounted ({last_words(result)}): use a kernel with CONFIG_CGROUPS"
-            )
+                f"cgroup2 cannot be mounted ({(error.strerror or '').lower()}): use a kernel with "
+                f"CONFIG_CGROUPS"
+            ) from None
         self._own_mount = place
         return place
 
