@@ -24,7 +24,10 @@ _LOOK_SECONDS = 1.0
 
 def floor_bytes_of(directory: int | Path) -> int:
     """Return what is kept free of a directory's file system: 1 GiB, or a twentieth of it if that is less."""
-    space = os.statvfs(directory)
+    return _floor_bytes(os.statvfs(directory))
+
+
+def _floor_bytes(space: os.statvfs_result) -> int:
     return min(FLOOR_BYTES, space.f_blocks * space.f_frsize // _FLOOR_SHARE)
 
 
@@ -35,7 +38,7 @@ def nearly_full(directory: int | Path) -> str | None:
     """
     space = os.statvfs(directory)
     free_bytes = space.f_bavail * space.f_frsize
-    if free_bytes >= floor_bytes_of(directory) // 2:
+    if free_bytes >= _floor_bytes(space) // 2:
         return None
     return f"has only {show_size(free_bytes)} left, which are for all others"
 
