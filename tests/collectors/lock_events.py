@@ -127,7 +127,7 @@ class LockEvents:
         ]
 
     def entries(self) -> int:
-        """Events so far."""
+        """Events so far that are not read yet: of a tracer of chosen ones, all."""
         return sum(int(stats["entries"]) for stats in self._stats())
 
     def stop_reading(self) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,8 @@ from pwd import struct_passwd
 from tempfile import TemporaryDirectory
 
 import pytest
+
+USER = pwd.getpwnam("daemon")
 
 
 @contextmanager

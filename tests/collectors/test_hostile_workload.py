@@ -5,33 +5,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pwd
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.collectors.other_user import home_of, passable, play_sudo
+from tests.collectors.other_user import USER
 from tests.collectors.sessions import Job, needs_root
 
 pytestmark = needs_root
-USER = pwd.getpwnam("daemon")
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A directory of root's that others may pass through."""
-    with passable() as place:
-        yield place
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of the user's, who starts all by sudo."""
-    play_sudo(USER, monkeypatch)
-    return home_of(USER, tmp_path)
 
 
 def test_all_that_a_workload_leaves_beside_its_figures_is_bounded(home: Path) -> None:
@@ -84,9 +65,9 @@ def test_what_it_leaves_under_our_names_is_in_nobodys_way(home: Path) -> None:
     assert any("a name that is taken" in text for text in job.run.facts["warnings"])
 
 
-def test_a_directory_that_became_a_link_is_not_listed(home: Path, tmp_path: Path) -> None:
+def test_a_directory_that_became_a_link_is_not_listed(home: Path, open_place: Path) -> None:
     """DIR= is looked up once: names in a directory that its user cannot list stay there."""
-    private = tmp_path / "private"
+    private = open_place / "private"
     private.mkdir(mode=0o700)
     place = home / "up/place"
     place.mkdir(parents=True)

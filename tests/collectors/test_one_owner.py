@@ -22,12 +22,12 @@ import pytest
 from collectors import ownership, rundir
 from collectors.privilege import Owner
 from collectors.rundir import RunDirectory
-from tests.collectors.other_user import home_of, passable, play_sudo
+from tests.collectors.other_user import USER, home_of, passable, play_sudo
 from tests.collectors.sessions import Job, needs_root, wait_for
 from workloads.errors import MachineError, WordError
 
 pytestmark = needs_root
-USER, OTHER = pwd.getpwnam("daemon"), pwd.getpwnam("bin")
+OTHER = pwd.getpwnam("bin")
 ME = Owner(USER.pw_uid, USER.pw_gid, USER.pw_name, "/")
 _SECRET = "root's own\n"
 

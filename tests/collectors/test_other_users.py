@@ -16,25 +16,11 @@ import pytest
 
 from tests.collectors import sessions
 from tests.collectors.loop_disk import MIB, loop_disk
-from tests.collectors.other_user import home_of, passable, play_sudo
+from tests.collectors.other_user import USER
 from tests.collectors.sessions import Job, needs_root, wait_for
 
 pytestmark = needs_root
-USER, OTHER = pwd.getpwnam("daemon"), pwd.getpwnam("bin")
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A directory of root's that others may pass through: pytest closes its own whenever one begins."""
-    with passable() as place:
-        yield place
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of the user's that others may look into, who starts all by sudo."""
-    play_sudo(USER, monkeypatch)
-    return home_of(USER, tmp_path)
+OTHER = pwd.getpwnam("bin")
 
 
 @pytest.fixture
@@ -176,8 +162,8 @@ def test_a_workload_of_ours_runs_as_them(home: Path) -> None:
     assert seen == {USER.pw_uid}
 
 
-def test_a_directory_that_they_cannot_enter_is_refused(home: Path, tmp_path: Path) -> None:
-    place = tmp_path / "roots"
+def test_a_directory_that_they_cannot_enter_is_refused(home: Path, open_place: Path) -> None:
+    place = open_place / "roots"
     place.mkdir(mode=0o700)
     job = Job("trace", home / "run", DIR=str(place), COLLECT="calls", CMD="true")
     assert job.end() == 3, job.said

@@ -7,21 +7,18 @@ What runs as that user is refused before anything is made; what is recorded all 
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.collectors import sessions
-from tests.collectors.other_user import passable, play_sudo
+from tests.collectors.other_user import USER, play_sudo
 from tests.collectors.sessions import TREE, Job, needs_root
 from workloads import entrance
 
 pytestmark = needs_root
-USER = pwd.getpwnam("daemon")
 PARTS = ("analysis", "collectors", "workloads")
 
 
@@ -32,24 +29,17 @@ def behind_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory of root's that others may pass through."""
-    with passable() as place:
-        yield place
-
-
-@pytest.fixture
-def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(open_place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Root's home, with a tree in it that everybody might read."""
-    tree = place / "home/tree"
+    tree = open_place / "home/tree"
     tree.mkdir(parents=True)
-    (place / "home").chmod(0o700)
+    (open_place / "home").chmod(0o700)
     files = [*PARTS, "build/generators", "build/recorder", "Makefile", "requirements.txt"]
     subprocess.run(["cp", "-a", "--parents", "-t", tree, *files], cwd=TREE, check=True)
     (tree / ".venv").symlink_to(TREE / ".venv")
     tree.chmod(0o755)
     monkeypatch.setattr(sessions, "TREE", tree)
-    return place / "home"
+    return open_place / "home"
 
 
 def trace(home: Path, **words: str) -> Job:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.other_user import home_of, passable
+from tests.collectors.other_user import USER, home_of, passable
 from tests.collectors.sessions import TREE, needs_root
 from tests.collectors.syscalls_of_root import NAMED, OTHERS, found_in
 from tests.open_tree import python_of
 
 pytestmark = needs_root
-USER = pwd.getpwnam("daemon")
 
 
 @pytest.fixture
