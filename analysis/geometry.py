@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the file system keeps where on its devices: run.json's filesystem.geometry, checked.
 
-collectors/geometry/README.md has its words. Whatever is broken there is left out, and a gap says so. A run
-that only says where the journal is has that one area.
+workloads/filesystems/layout/README.md has its words. Whatever is broken there is left out, and a gap says so.
+A run that only says where the journal is has that one area.
 """
 
 from __future__ import annotations

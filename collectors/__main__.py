@@ -13,10 +13,10 @@ from pathlib import Path
 from collectors import interrupts, reach
 from collectors.privilege import settle_as_root
 from collectors.terminal import tell
-from workloads import words as words_module
-from workloads.errors import UserError
+from workloads.cli import options as words_module
 from workloads.machines.choice import GUEST
-from workloads.visible import visible
+from workloads.system.errors import UserError
+from workloads.system.visible import visible
 
 
 def main(job: str) -> int:
@@ -29,7 +29,7 @@ def main(job: str) -> int:
         if job == "plan":
             from collectors.privilege import become_user
             from workloads.machines import kernels
-            from workloads.plan import make_plan
+            from workloads.plan.planner import make_plan
 
             if words.vm:
                 become_user()  # whose cache has the lists of kernels

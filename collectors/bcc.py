@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from collectors import kernel
-from workloads.errors import MachineError
-from workloads.janitor import Janitor
-from workloads.with_words import With, find_bcc_tool
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.with_options import With, find_bcc_tool
+from workloads.system.errors import MachineError
 
 _SETTLED_SECONDS = 2.0
 

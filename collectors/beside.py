@@ -21,9 +21,9 @@ from collectors import bcc, bpftrace, interrupts
 from collectors.kernel import read
 from collectors.ownership import as_user
 from collectors.privilege import owner
-from workloads.errors import MachineError
-from workloads.janitor import Janitor
-from workloads.with_words import With
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.with_options import With
+from workloads.system.errors import MachineError
 
 _SLOWER = 5 if os.environ.get("SEEKMETER_EMULATED_CPUS") else 1
 _READY_SECONDS = 60.0 * _SLOWER  # to compile, load and attach

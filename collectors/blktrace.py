@@ -18,8 +18,8 @@ from collectors.blktrace_program import Program, count_events
 from collectors.kernel import tracefs as tracefs_here
 from collectors.privilege import TREE
 from collectors.tracefs import Settings
-from workloads.errors import MachineError, RunError
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
+from workloads.system.errors import MachineError, RunError
 
 BINARY = TREE / "build/blk-tracer"
 # For tests: which way to go, "tracefs" or "program", instead of trying.

@@ -17,9 +17,9 @@ from typing import Any
 
 from collectors import kernel, tracefs
 from collectors.privilege import TREE
-from workloads.errors import RunError
+from workloads.cleanup.janitor import Janitor
 from workloads.filesystems import find_program
-from workloads.janitor import Janitor
+from workloads.system.errors import RunError
 
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 60.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collectors import overlay
-from workloads import loopdev, mounts
-from workloads.errors import MachineError, RunError
+from workloads.system import loopdev, mounts
+from workloads.system.errors import MachineError, RunError
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

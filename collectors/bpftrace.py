@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 from collectors import kernel
-from workloads.errors import MachineError
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.with_options import With
 from workloads.filesystems import find_program
-from workloads.janitor import Janitor
-from workloads.with_words import With
+from workloads.system.errors import MachineError
 
 # It says this line when all probes are attached, if it is asked to.
 _ASK = "__BPFTRACE_NOTIFY_PROBES_ATTACHED"

@@ -13,21 +13,22 @@ import sys
 from collectors import reach
 from collectors.privilege import check_root
 from collectors.terminal import tell
-from workloads import plan, words
-from workloads.errors import UserError
+from workloads.cli import options
+from workloads.plan import planner
+from workloads.system.errors import UserError
 
 
 def main(job: str) -> int:
     """Check the environment's words for the job. Returns the exit code."""
     try:
-        given = words.parse(os.environ, job)
+        given = options.parse(os.environ, job)
         if given.vm:
             print("vm")
         else:
             check_root(job)
         if job == "trace":
             reach.check(given)
-            plan.check_room(given)
+            planner.check_room(given)
     except UserError as error:
         tell(f"seekmeter: {error.message}")
         return error.exit_code

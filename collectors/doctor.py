@@ -19,11 +19,12 @@ from pathlib import Path
 
 from collectors import bcc, bpftrace, kernel, tracefs
 from collectors.terminal import tell
-from workloads import cgroups, disks, filesystems
-from workloads.disks import virtual as virtual_disks
-from workloads.errors import UserError
-from workloads.with_words import SCRIPTS, bcc_tools, our_scripts
-from workloads.words import COLLECTORS, parse
+from workloads import disks, filesystems
+from workloads.cli.options import COLLECTORS, parse
+from workloads.cli.with_options import SCRIPTS, bcc_tools, our_scripts
+from workloads.disks import virtio as virtual_disks
+from workloads.system import cgroups
+from workloads.system.errors import UserError
 
 _TREE = Path(__file__).parent.parent
 _RECORDER = _TREE / "build" / "recorder"

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from collectors import interrupts
 from collectors.recording import Session
-from workloads import filesystems, mounts
+from workloads import filesystems
 from workloads.disks import Disk, cold
-from workloads.plan import Plan
+from workloads.plan.planner import Plan
+from workloads.system import mounts
 
 _RELEASE_SECONDS = 5.0  # for the kernel to let go of the disks
 _TELL_SECONDS = 10.0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# `make help`: the jobs from the comments in the Makefile, the variables from workloads/words.py. Needs nothing
+# `make help`: the jobs from the comments in the Makefile, the variables from workloads/cli/options.py. Needs nothing
 # installed, not even Python, so that it works before the first setup.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' Makefile | while read -r job text; d
 done
 echo
 echo "variables"
-sed -n '/^VARIABLES = {/,/^}/ s/^ *"\([A-Z]*\)": "\(.*\)",$/\1 \2/p' workloads/words.py | while read -r name text; do
+sed -n '/^VARIABLES = {/,/^}/ s/^ *"\([A-Z]*\)": "\(.*\)",$/\1 \2/p' workloads/cli/options.py | while read -r name text; do
 	printf '  %-9s %s\n' "$name" "$text"
 done
 printf '  %-9s %s\n' V "V=1 shows every command of the build"

@@ -16,7 +16,7 @@ from pathlib import Path
 from collectors import doctor, interrupts, kernel
 from collectors.doctor import NO, PART, YES, Answer
 from collectors.terminal import tell
-from workloads.errors import RunError, UserError
+from workloads.system.errors import RunError, UserError
 
 # Of Debian: its last four releases' kernels; 7.2 has its packages split and its BPF type information changed.
 KERNELS = ("5.10", "6.1", "6.12", "7.2")
@@ -34,9 +34,9 @@ def answers() -> dict[str, object]:
 def ask(word: str) -> tuple[str, list[Answer]]:
     """Return the release that KERNEL=word names, and its answers, asked in a machine. Raises UserError."""
     from collectors import virtual
+    from workloads.cli.options import Words
     from workloads.machines import DEFAULT_MEMORY_BYTES
     from workloads.machines.qemu import Hardware
-    from workloads.words import Words
 
     guest_kernel, accel = virtual.choose(Words("doctor", vm=True, kernel=word))
     tell(f"seekmeter: asking Linux {guest_kernel.name}")

@@ -11,8 +11,8 @@ import textwrap
 
 from collectors import check_words
 from workloads import catalog, filesystems
-from workloads.errors import UserError
-from workloads.with_words import of_script, our_scripts
+from workloads.cli.with_options import of_script, our_scripts
+from workloads.system.errors import UserError
 
 _WIDTH = 80
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collectors import blockdev, overlay
-from workloads import mounts
-from workloads.errors import UserError
-from workloads.mounts import Mount
+from workloads.system import mounts
+from workloads.system.errors import UserError
+from workloads.system.mounts import Mount
 
 _SYS = Path("/sys/class/block")
 MOST = 256  # MAX_TARGETS of recorder/recorder.h

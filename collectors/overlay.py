@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from workloads import mounts
-from workloads.mounts import Mount
+from workloads.system import mounts
+from workloads.system.mounts import Mount
 
 _DEEPEST = 4  # overlays on overlays
 # Where container engines keep upper directories in their store, and what they keep beside those.

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from collectors.privilege import Owner
-from workloads import mounts
-from workloads.errors import MachineError
+from workloads.system import mounts
+from workloads.system.errors import MachineError
 
 _ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from collectors import perf_samples
-from workloads.errors import RunError
+from workloads.cleanup.janitor import Janitor
 from workloads.filesystems import find_program
-from workloads.janitor import Janitor
+from workloads.system.errors import RunError
 
 # Not a divisor of anything that the kernel does every so often. On many CPUs fewer: the files grow.
 _HERTZ, _LEAST_HERTZ, _SAMPLES_PER_S = 199, 19, 8000

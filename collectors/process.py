@@ -12,8 +12,8 @@ from typing import Any
 
 from collectors import excerpt, interrupts
 from collectors.privilege import Owner, enter_as
-from workloads.cgroups import WorkloadCgroup
-from workloads.errors import MachineError
+from workloads.system.cgroups import WorkloadCgroup
+from workloads.system.errors import MachineError
 
 _LOOK_SECONDS = 0.2
 _GRACE_SECONDS = 3.0

@@ -12,9 +12,9 @@ from pathlib import Path
 from collectors.ownership import may
 from collectors.privilege import TREE, Owner, owner
 from workloads import catalog
-from workloads.errors import MachineError
+from workloads.cli.options import Words
 from workloads.machines.choice import GUEST
-from workloads.words import Words
+from workloads.system.errors import MachineError
 
 _READ, _RUN = os.R_OK, os.X_OK
 _ENTER = os.R_OK | os.X_OK

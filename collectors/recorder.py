@@ -12,8 +12,8 @@ from typing import Any
 
 from collectors import interrupts
 from collectors.privilege import TREE
-from workloads.errors import MachineError, RunError
-from workloads.words import ROOM_BYTES
+from workloads.cli.options import ROOM_BYTES
+from workloads.system.errors import MachineError, RunError
 
 BINARY = TREE / "build/recorder"
 _EMULATED_BIN_MS = "500"

@@ -19,9 +19,9 @@ from collectors.recorder import Recorder
 from collectors.room import Room, met_by_recorder
 from collectors.rundir import RunDirectory
 from collectors.terminal import tell
-from workloads.errors import RunError, UserError
-from workloads.janitor import STATE, Janitor
-from workloads.words import Words
+from workloads.cleanup.janitor import STATE, Janitor
+from workloads.cli.options import Words
+from workloads.system.errors import RunError, UserError
 
 
 class RunFailed(UserError):

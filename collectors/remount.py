@@ -15,12 +15,13 @@ from pathlib import Path
 
 from collectors import blockdev, borders, interrupts
 from collectors.recording import Session
-from workloads import filesystems, mounts
-from workloads.cgroups import WorkloadCgroup
+from workloads import filesystems
+from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk, cold
-from workloads.errors import MachineError, RunError, UserError
-from workloads.janitor import Janitor
-from workloads.plan import Plan
+from workloads.plan.planner import Plan
+from workloads.system import mounts
+from workloads.system.cgroups import WorkloadCgroup
+from workloads.system.errors import MachineError, RunError, UserError
 
 _BUSY_SECONDS = 5.0
 _TALK_SECONDS = 1.0

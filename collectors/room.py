@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workloads.units import show_size
-from workloads.words import ROOM_BYTES
+from workloads.cli.options import ROOM_BYTES
+from workloads.system.units import show_size
 
 FLOOR_BYTES = 1 << 30
 _FLOOR_SHARE = 20

@@ -15,9 +15,9 @@ from typing import Any
 from collectors import blktrace, ownership, staged
 from collectors.privilege import TREE, Owner
 from collectors.staged import Staged, Taken
-from workloads import private
-from workloads.errors import MachineError, WordError
-from workloads.private import Kind
+from workloads.system import private
+from workloads.system.errors import MachineError, WordError
+from workloads.system.private import Kind
 
 SCHEMA = 1
 _KILLED = "the session was killed before its end; what it had recorded until then is here"

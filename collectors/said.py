@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from collectors.privilege import Owner
-from workloads.errors import MachineError
+from workloads.cleanup.janitor import Janitor
 from workloads.filesystems import last_words, run_command
-from workloads.janitor import Janitor
+from workloads.system.errors import MachineError
 
 PHASES, PHASES_BEGUN, FIGURES = "phases.jsonl", "phases_begun.jsonl", "figures.jsonl"
 _LINES = (PHASES, PHASES_BEGUN, FIGURES)

@@ -18,7 +18,6 @@ from collectors import (
     ending,
     facts,
     fsck,
-    geometry,
     interrupts,
     others,
     past,
@@ -27,7 +26,6 @@ from collectors import (
     reach,
     remount,
 )
-from collectors.geometry import mounted
 from collectors.ownership import as_user, may
 from collectors.privilege import TREE, caller_environment, owner
 from collectors.progress import Estimate, Phases, Progress
@@ -35,16 +33,19 @@ from collectors.recording import Session, first_facts, kept, new_run, sweep
 from collectors.room import nearly_full
 from collectors.rundir import RunDirectory
 from collectors.said import FIGURES, PHASES, PHASES_BEGUN, Said
-from workloads import entrance, filesystems, mounts
-from workloads.cgroups import WorkloadCgroup
-from workloads.disks import Disk, open_disk, queue, scratch_directory, virtual, writers
-from workloads.errors import MachineError, RunError, UserError
-from workloads.filesystems import geometry as journals
-from workloads.janitor import Janitor
+from workloads import filesystems
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.options import Words
+from workloads.disks import Disk, open_disk, queue, scratch_directory, virtio, writers
+from workloads.filesystems import layout
+from workloads.filesystems.layout import journal as journals
+from workloads.filesystems.layout import mounted
 from workloads.machines.choice import GUEST
-from workloads.plan import Plan, make_plan
-from workloads.units import show_size
-from workloads.words import Words
+from workloads.plan.planner import Plan, make_plan
+from workloads.system import entrance, mounts
+from workloads.system.cgroups import WorkloadCgroup
+from workloads.system.errors import MachineError, RunError, UserError
+from workloads.system.units import show_size
 
 _OUTPUT_BYTES = 16 << 20  # of what it prints: so much is no matter on any disk
 
@@ -372,7 +373,7 @@ def _run_workload(
 
     output = run.raw / "workload.out"
     on_file = plan.filesystem is not None and plan.bytes_of("file") > 0
-    scratch = scratch_directory() if on_file and not virtual.inside() else None
+    scratch = scratch_directory() if on_file and not virtio.inside() else None
     with session.step("", f"its output is in {output}", "workload_s"):
         before = others.snapshot()
         from_ns = borders.cut(session.borders)
@@ -522,7 +523,7 @@ def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: P
             journal = (
                 (disk.journal.path, int(str(disk.journal.facts["size_bytes"]))) if disk.journal else None
             )
-            found, warnings = geometry.find(plan.filesystem.kernel_type, devices, journal)
+            found, warnings = layout.find(plan.filesystem.kernel_type, devices, journal)
     for text in warnings:
         session.warn(text)
     run.facts["filesystem"]["geometry"].update(found)

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from collectors.room import floor_bytes_of, nearly_full
-from workloads import private
+from workloads.cleanup.undo import start_time
+from workloads.cli.options import ROOM_BYTES
 from workloads.machines import kernels, unprivileged
-from workloads.undo import start_time
-from workloads.units import show_size
-from workloads.words import ROOM_BYTES
+from workloads.system import private
+from workloads.system.units import show_size
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -8,7 +8,7 @@ character of theirs commands the terminal.
 import os
 import sys
 
-from workloads.visible import visible
+from workloads.system.visible import visible
 
 _NEW_LINE = "\r\x1b[K"  # to the line's begin, and empty it
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collectors import kernel
-from workloads.errors import MachineError
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
+from workloads.system.errors import MachineError
 
 # Room in the ring buffer of each CPU: a second of 500,000 events/s. All together: a 64th of the memory.
 _ROOM_KIB = 32 << 10

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from collectors import rundir
 from collectors.rundir import RunDirectory
-from workloads import private
-from workloads.janitor import STATE, boot_id
+from workloads.cleanup.janitor import STATE, boot_id
+from workloads.system import private
 
 _NOTE_BYTES_MOST = 64 << 10
 

@@ -25,16 +25,16 @@ from collectors.ownership import open_directory
 from collectors.recording import Session, kept, new_run, sweep
 from collectors.staged import Staged, merged, read_facts
 from collectors.terminal import tell
-from workloads.errors import RunError
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.options import ROOM_BYTES, Words
 from workloads.machines import DEFAULT_MEMORY_BYTES, kernels, kvm, qemu
 from workloads.machines.choice import GUEST, GUEST_OWNER
 from workloads.machines.kernels import Kernel
 from workloads.machines.qemu import Accelerator, Hardware, Machine, VirtualDisk
-from workloads.plan import Plan, make_plan
-from workloads.units import show_size
-from workloads.visible import visible
-from workloads.words import ROOM_BYTES, Words
+from workloads.plan.planner import Plan, make_plan
+from workloads.system.errors import RunError
+from workloads.system.units import show_size
+from workloads.system.visible import visible
 
 _LOOK_SECONDS = 0.2
 _MEASURE_SECONDS = 1.0  # between two looks at how much it has written

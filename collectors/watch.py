@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 from collectors import blockdev, borders, facts, interrupts, mounted_from, reach
-from collectors.geometry import mounted
 from collectors.mounted_from import Mounted
 from collectors.recording import Session, first_facts, kept, new_run, sweep
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.options import Words
 from workloads.disks import queue
-from workloads.janitor import Janitor
-from workloads.words import Words
+from workloads.filesystems.layout import mounted
 
 
 def watch(words: Words) -> Path:

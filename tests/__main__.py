@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from workloads import mounts
+from workloads.system import mounts
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ programs are not there. Standard library only, for setup to call with the system
 import sys
 
 from workloads import catalog, filesystems
-from workloads.errors import UserError, WordError
-from workloads.nearest import nearest
-from workloads.visible import visible
+from workloads.cli.nearest import nearest
+from workloads.system.errors import UserError, WordError
+from workloads.system.visible import visible
 
 
 def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tests.bench import block, filemark, locks, main_job, paired, reader, report
-from workloads.errors import UserError
+from workloads.system.errors import UserError
 
 IDLE_S = 2
 QUIET_PCT = 5

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.bench import tracers
 from tests.bench.paired import WINDOW_S, Load, Result, Tracer, measure, table
 from tests.collectors.loop_disk import loop_disk, tmpfs
-from workloads.errors import RunError
+from workloads.system.errors import RunError
 
 ROUNDS = 17
 WARM_S = 2

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.bench import tracers
 from tests.bench.paired import WINDOW_S, Load, Result, Tracer, measure, table
 from tests.collectors.recording import compile_program
-from workloads.errors import MachineError, RunError
+from workloads.system.errors import MachineError, RunError
 
 ROUNDS = 17
 WARM_S = 1

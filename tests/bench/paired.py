@@ -22,7 +22,7 @@ from statistics import median
 
 from scipy import stats
 
-from workloads.errors import RunError, UserError
+from workloads.system.errors import RunError, UserError
 
 WINDOW_S = 1.0
 SETTLE_S = 0.2  # between a tracer's start or stop and the next window

@@ -17,7 +17,7 @@ from scipy.stats import bootstrap
 
 from tests.bench import block, locks, paired
 from tests.bench.paired import CONTROL, Counts, Edge, Interval, Window, interval, measure, pairs, table
-from workloads.errors import MachineError, RunError
+from workloads.system.errors import MachineError, RunError
 
 BASE_RATE = 280_000.0
 CPUS_NS = 2e9  # of two busy CPUs, a second

@@ -20,8 +20,8 @@ from pathlib import Path
 from collectors.blktrace import Blktrace
 from collectors.recorder import Recorder
 from tests.bench.paired import Counts
-from workloads.errors import MachineError, RunError
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
+from workloads.system.errors import MachineError, RunError
 
 READY_S = 30
 STOP_S = 60

@@ -20,7 +20,7 @@ import pytest
 
 from tests.collectors.recording import enum_value, read_table
 from tests.open_tree import python_of
-from workloads import mounts
+from workloads.system import mounts
 
 TREE = Path(__file__).resolve().parents[2]
 

@@ -29,7 +29,7 @@ from tests.collectors.loop_disk import (
 )
 from tests.collectors.recording import needs_btf, needs_root, read_table, recording
 from workloads import filesystems
-from workloads.filesystems import geometry
+from workloads.filesystems.layout import journal
 
 pytestmark = [needs_root, needs_btf]
 
@@ -119,7 +119,7 @@ class Mixed:
                 kind = filesystems.load(fs).geometry
                 self.journal = [
                     (start * SECTOR_BYTES, end * SECTOR_BYTES)
-                    for start, end in geometry.journal(kind, str(disk.path))
+                    for start, end in journal.journal(kind, str(disk.path))
                 ]
                 self.files = [part for path in files for part in extents(path)]
                 if fs == "btrfs":

@@ -20,8 +20,8 @@ from collectors import bpftrace
 from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, mounted
 from tests.collectors.recording import EMULATED, needs_root
 from tests.collectors.test_block import LAZY_OFF
+from workloads.cli.with_options import SCRIPTS, of_script, our_scripts
 from workloads.filesystems import kernel_has
-from workloads.with_words import SCRIPTS, of_script, our_scripts
 
 pytestmark = [needs_root]
 TRACEFS = Path("/sys/kernel/tracing")

@@ -18,8 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from collectors import geometry
-from collectors.geometry.layout import Part
 from tests.collectors.loop_disk import (
     MIB,
     SECTOR_BYTES,
@@ -35,6 +33,8 @@ from tests.collectors.recording import needs_btf, needs_root, read_table, record
 from tests.collectors.test_block import LAZY_OFF, LOG_STRUCTURED, MOUNT, write_tree
 from tests.collectors.test_block import MKFS as MKFS_ALL
 from workloads import filesystems
+from workloads.filesystems import layout
+from workloads.filesystems.layout.layout import Part
 
 pytestmark = [needs_root, needs_btf]
 
@@ -69,7 +69,7 @@ class Traced:
                 disk.idle_stat()
             self.known = on_device(known, btrfs_chunks(disk.path)) if fs == "btrfs" else known
             kind = filesystems.load(fs).kernel_type
-            self.geometry, self.warnings = geometry.find(kind, [str(disk.path)])
+            self.geometry, self.warnings = layout.find(kind, [str(disk.path)])
             self.dev = Part.of(str(disk.path)).dev
             self.icheck = self._owners(str(disk.path), run.out) if fs.startswith("ext") else {}
         header, table = read_table(run.out / "block.rec")

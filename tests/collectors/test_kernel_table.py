@@ -11,8 +11,8 @@ import pytest
 from collectors import doctor, kernel_table
 from collectors.doctor import Answer
 from collectors.kernel_table import BEGIN, END, KERNELS, README
-from workloads.errors import RunError
-from workloads.words import COLLECTORS
+from workloads.cli.options import COLLECTORS
+from workloads.system.errors import RunError
 
 OLD = [
     Answer("block", "no", "tried: the kernel refused block_rq_issue: a | b", "use another", True),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from collectors import blockdev, mounted_from
-from workloads import mounts
-from workloads.mounts import Mount
+from workloads.system import mounts
+from workloads.system.mounts import Mount
 
 # device: what it lies on
 BELOW = {

@@ -24,7 +24,7 @@ from collectors.privilege import Owner
 from collectors.rundir import RunDirectory
 from tests.collectors.other_user import USER, home_of, passable, play_sudo
 from tests.collectors.sessions import Job, needs_root, wait_for
-from workloads.errors import MachineError, WordError
+from workloads.system.errors import MachineError, WordError
 
 pytestmark = needs_root
 OTHER = pwd.getpwnam("bin")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collectors import blockdev, overlay
-from workloads import mounts
+from workloads.system import mounts
 
 HASH = "f" * 64
 # /proc/self/mountinfo inside a container: its root, and files that the engine mounts from its store.

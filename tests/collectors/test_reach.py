@@ -16,7 +16,7 @@ import pytest
 from tests.collectors import sessions
 from tests.collectors.other_user import USER, play_sudo
 from tests.collectors.sessions import TREE, Job, needs_root
-from workloads import entrance
+from workloads.system import entrance
 
 pytestmark = needs_root
 PARTS = ("analysis", "collectors", "workloads")

@@ -14,8 +14,8 @@ from collectors import interrupts, rundir
 from collectors.privilege import Owner
 from collectors.recording import RunFailed, Session, kept
 from collectors.rundir import RunDirectory
-from workloads.errors import RunError
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
+from workloads.system.errors import RunError
 
 ME = Owner(os.geteuid(), os.getegid(), "me", "/")
 

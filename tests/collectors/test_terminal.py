@@ -11,7 +11,7 @@ import pytest
 
 from collectors.terminal import show, tell
 from tests.collectors.sessions import make, needs_root
-from workloads.visible import visible
+from workloads.system.visible import visible
 
 
 @pytest.mark.parametrize(

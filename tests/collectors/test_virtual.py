@@ -22,9 +22,9 @@ from collectors import virtual
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import TREE, Job, make, needs_root, wait_for
 from tests.open_tree import python_of
-from workloads import private
 from workloads.machines import qemu
 from workloads.machines.kernels import Kernel
+from workloads.system import private
 
 # A boot takes some 15 s here, where CPUs are emulated; what tests share the machine with may double that.
 BOOT_SECONDS = 240

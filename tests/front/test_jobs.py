@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.sessions import in_own_mount_namespace, let_others_in
-from workloads.words import JOB_VARIABLES, VARIABLES
+from workloads.cli.options import JOB_VARIABLES, VARIABLES
 
 TREE = Path(__file__).parents[2]
 NOBODY = 65534

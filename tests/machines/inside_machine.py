@@ -23,8 +23,8 @@ from xml.etree import ElementTree
 
 from collectors import interrupts
 from collectors.virtual import choose, run_apart
+from workloads.cli.options import Words
 from workloads.machines import qemu
-from workloads.words import Words
 
 TREE = Path(__file__).resolve().parents[2]
 MEMORY_BYTES = 4 << 30

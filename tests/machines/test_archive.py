@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from workloads.errors import MachineError, WordError
 from workloads.machines import archive, kernels
 from workloads.machines.archive import architecture
-from workloads.units import show_size
+from workloads.system.errors import MachineError, WordError
+from workloads.system.units import show_size
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("apt-get") is None, reason="not a Debian: no apt-get to ask"),

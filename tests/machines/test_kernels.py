@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from workloads.errors import MachineError, WordError
 from workloads.machines import archive, kernels
+from workloads.system.errors import MachineError, WordError
 
 needs_apt = pytest.mark.skipif(shutil.which("apt-cache") is None, reason="not a Debian: no apt-cache to ask")
 

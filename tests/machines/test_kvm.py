@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.janitor import boot_id
+from workloads.cleanup.janitor import boot_id
 from workloads.machines import kvm
 
 # What it does, and what is then said.

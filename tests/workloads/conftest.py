@@ -11,9 +11,9 @@ import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from workloads import filesystems
-from workloads.janitor import Janitor
-from workloads.plan import Plan, make_plan
-from workloads.words import parse
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.options import parse
+from workloads.plan.planner import Plan, make_plan
 
 needs_root = pytest.mark.root
 

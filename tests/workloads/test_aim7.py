@@ -27,7 +27,7 @@ from tests.workloads.programs import (
     run,
 )
 from workloads import disks, filesystems
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
 
 MIX = Path(__file__).resolve().parents[2] / "workloads/datasets/aim7-shared.mix"
 JOBS = [line.split()[0] for line in MIX.read_text().splitlines() if not line.startswith("#")]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from workloads import catalog, filesystems, packages
-from workloads.errors import WordError
-from workloads.plan import make_plan
-from workloads.words import parse
+from workloads.cli.options import parse
+from workloads.plan.planner import make_plan
+from workloads.system.errors import WordError
 
 GOOD_WORKLOAD = """
 summary = "s"

@@ -11,11 +11,11 @@ import pytest
 
 from tests.collectors.sessions import in_own_mount_namespace
 from tests.workloads.conftest import needs_root, run
-from workloads import mounts
-from workloads.cgroups import Layout, WorkloadCgroup, check_controllers, find_layout
-from workloads.errors import MachineError
-from workloads.janitor import Janitor
-from workloads.plan import TREE
+from workloads.cleanup.janitor import Janitor
+from workloads.plan.planner import TREE
+from workloads.system import mounts
+from workloads.system.cgroups import Layout, WorkloadCgroup, check_controllers, find_layout
+from workloads.system.errors import MachineError
 
 HYBRID = """\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -206,8 +206,8 @@ def test_in_a_mount_namespace_with_v1_only(tmp_path: Path) -> None:
 import subprocess, sys
 from pathlib import Path
 from workloads import mounts
-from workloads.cgroups import WorkloadCgroup, find_layout
-from workloads.janitor import Janitor
+from workloads.system.cgroups import WorkloadCgroup, find_layout
+from workloads.cleanup.janitor import Janitor
 subprocess.run(["umount", str(find_layout().v2)], check=True)
 assert find_layout().v2 is None
 with Janitor(Path(sys.argv[1])) as janitor:

@@ -16,7 +16,7 @@ from tests.collectors.loop_disk import tmpfs
 from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import compile_generator, lying_library, run
 from workloads import catalog, disks, filesystems
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
 
 LINE = re.compile(r"^\[\d/4\] (\w+): (\d+) in ")
 SUMMARY = re.compile(r"^(\w+) +(create|fsync|rename|delete) +(\d+) +([\d.]+) +([\d.]+)$", re.MULTILINE)

@@ -26,7 +26,7 @@ from tests.workloads.programs import (
     run,
 )
 from workloads import catalog, disks, filesystems
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
 
 OPERATION = re.compile(r"^ (\w+) +(\d+) +([\d.]+) +([\d.]+)$", re.MULTILINE)
 LATER = re.compile(r"^ +\d+ .*\b(warmup|execute|cleanup) +(\d+) sec", re.MULTILINE)

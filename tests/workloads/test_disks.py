@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.conftest import LoopDevice, is_attached, needs_root, plan, run
-from workloads import disks, loopdev, mounts, private
-from workloads.disks import queue, virtual
-from workloads.errors import MachineError, WordError
+from workloads import disks
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.options import parse
+from workloads.disks import queue, virtio
 from workloads.filesystems import trial
-from workloads.janitor import Janitor
-from workloads.plan import make_plan
-from workloads.words import parse
+from workloads.plan.planner import make_plan
+from workloads.system import loopdev, mounts, private
+from workloads.system.errors import MachineError, WordError
 
 WORKLOAD = {"WL": "fio-seqwrite", "SCALE": "quick", "SIZE": "512M"}
 
@@ -115,13 +116,13 @@ def test_the_disks_of_a_virtual_machine_are_found_by_serial(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
         (tmp_path / name / "serial").write_text(serial)
     (tmp_path / "vdd").mkdir()  # of a machine's own, without a serial
-    assert [virtual.find(serial, tmp_path) for serial in ("disk0", "disk1", "journal")] == [
+    assert [virtio.find(serial, tmp_path) for serial in ("disk0", "disk1", "journal")] == [
         "vdc",
         "vdb",
         "vda",
     ]
     with pytest.raises(MachineError, match="has no disk disk2"):
-        virtual.find("disk2", tmp_path)
+        virtio.find("disk2", tmp_path)
 
 
 @needs_root

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads import entrance
+from workloads.system import entrance
 
 pytestmark = pytest.mark.root
 USER, OTHER = 61001, 61002

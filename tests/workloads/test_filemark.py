@@ -17,7 +17,7 @@ from tests.collectors.loop_disk import tmpfs
 from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import compile_generator, lines, lying_library, run
 from workloads import catalog, disks, filesystems
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
 
 SUMMARY = re.compile(r"^(create|read|append|delete) +(\d+) +(\d+) +[\d.]+ +[\d.]+$", re.MULTILINE)
 PHASE = re.compile(r"^\[(\d+)\] (\d+) transactions in ([\d.]+) s, ([\d.]+) a second$", re.MULTILINE)

@@ -17,10 +17,11 @@ from tests.collectors.loop_disk import loop_disk, mounted
 from tests.collectors.sessions import wait_for
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import disks, filesystems
-from workloads.errors import UserError, WordError
-from workloads.filesystems import geometry, trial
-from workloads.filesystems.programs import run_long
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
+from workloads.filesystems import trial
+from workloads.filesystems.layout import journal
+from workloads.system.command import run_long
+from workloads.system.errors import UserError, WordError
 
 # Those of kernels that this one is not are tried in a virtual machine (tests/machines).
 HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
@@ -137,7 +138,7 @@ def formatted(tmp_path: Path, *mkfs: str, size: str = "6G") -> str:
 def test_the_journal_of_ext_is_where_debugfs_dumps_it(mkfs: tuple[str, ...], tmp_path: Path) -> None:
     """Against bmap: the physical block of each of the journal's blocks."""
     image = formatted(tmp_path, *mkfs, size="2G")
-    extents = geometry.journal("ext", image)
+    extents = journal.journal("ext", image)
     header = run("dumpe2fs", "-h", image)
     sectors = int(re.findall(r"Block size:\s+(\d+)", header)[0]) // 512
     size = re.findall(r"(?:Total j|J)ournal (?:size|blocks):\s+(\d+)([kM]?)", header)[0]
@@ -159,7 +160,7 @@ def test_the_journal_of_ext_is_where_debugfs_dumps_it(mkfs: tuple[str, ...], tmp
 
 @pytest.mark.parametrize("mkfs", [("mkfs.ext2", "-q", "-F"), ("mkfs.ext4", "-q", "-F", "-O", "^has_journal")])
 def test_no_journal(mkfs: tuple[str, ...], tmp_path: Path) -> None:
-    assert geometry.journal("ext", formatted(tmp_path, *mkfs, size="64M")) == []
+    assert journal.journal("ext", formatted(tmp_path, *mkfs, size="64M")) == []
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_no_journal(mkfs: tuple[str, ...], tmp_path: Path) -> None:
 )
 def test_the_log_of_xfs_is_where_xfs_db_says(options: tuple[str, ...], tmp_path: Path) -> None:
     image = formatted(tmp_path, "mkfs.xfs", "-q", "-f", *options)
-    [(start, end)] = geometry.journal("xfs", image)
+    [(start, end)] = journal.journal("xfs", image)
     said = run("xfs_db", "-r", "-f", "-c", "sb 0", "-c", "print logstart logblocks blocksize", image)
     numbers = {key: int(value) for key, value in re.findall(r"(\w+) = (\d+)", said)}
     assert end - start == numbers["logblocks"] * numbers["blocksize"] // 512

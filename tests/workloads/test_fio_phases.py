@@ -15,7 +15,7 @@ import pytest
 from tests.workloads.conftest import plan
 from tests.workloads.programs import lines, run
 from workloads import catalog
-from workloads.plan import TREE
+from workloads.plan.planner import TREE
 
 FIO_PHASES = TREE / "build/generators/fio_phases"
 NAMES = [name for name in catalog.names() if catalog.load(name).generator == "fio_phases"]

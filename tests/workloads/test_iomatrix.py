@@ -24,7 +24,7 @@ from tests.workloads.programs import (
     run,
 )
 from workloads import catalog, disks, filesystems
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
 
 OPERATIONS = list(catalog.load("iomatrix").phases[:-1])
 WORDS = ("-f", 4, "-F", 256, "-x", 4)

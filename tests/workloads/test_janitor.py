@@ -13,11 +13,12 @@ import pytest
 
 from tests.workloads.conftest import LoopDevice, needs_root, run
 from tests.workloads.killed_session import STAGES
-from workloads import janitor as janitors
-from workloads import mounts, undo
-from workloads.errors import MachineError
-from workloads.janitor import Janitor
-from workloads.plan import TREE
+from workloads.cleanup import janitor as janitors
+from workloads.cleanup import undo
+from workloads.cleanup.janitor import Janitor
+from workloads.plan.planner import TREE
+from workloads.system import mounts
+from workloads.system.errors import MachineError
 
 pytestmark = needs_root
 

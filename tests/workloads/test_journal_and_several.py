@@ -13,10 +13,10 @@ import pytest
 
 from tests.workloads.conftest import LoopDevice, is_attached, needs_root, plan, run
 from workloads import disks, filesystems
+from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk
-from workloads.errors import UserError, WordError
-from workloads.filesystems import geometry
-from workloads.janitor import Janitor
+from workloads.filesystems.layout import journal as geometry
+from workloads.system.errors import UserError, WordError
 
 WORKLOAD = {"WL": "fio-seqwrite", "SCALE": "quick"}
 MIB = 1 << 20

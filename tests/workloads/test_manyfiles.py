@@ -22,7 +22,7 @@ from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import FLAGS, GENERATORS, compile_generator, lines, lying_library
 from tests.workloads.programs import run as run_generator
 from workloads import catalog, disks, filesystems
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
 
 PHASES = ["create", "find", "tar read", "acp read", "verify", "delete"]
 BUILT = TREE / "build/generators/manyfiles"

@@ -14,12 +14,12 @@ import pytest
 
 from tests.workloads.conftest import is_attached, needs_root, run
 from workloads import disks, filesystems
-from workloads.errors import MachineError, WordError
-from workloads.filesystems import geometry
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.options import parse
+from workloads.filesystems.layout import journal
 from workloads.machines.kernels import Kernel
-from workloads.plan import Plan, make_plan
-from workloads.words import parse
+from workloads.plan.planner import Plan, make_plan
+from workloads.system.errors import MachineError, WordError
 
 MIB = 1 << 20
 # A kernel of which nothing is known: that of an image without its modules.
@@ -97,7 +97,7 @@ def test_a_journal_on_a_disk_of_its_own(fs: str, janitor: Janitor) -> None:
     with disks.open_disk(decided, janitor) as disk:
         assert disk.journal is not None
         filesystems.format(decided, disk, janitor)
-        assert geometry.journal(fs, disk.path) == []
+        assert journal.journal(fs, disk.path) == []
         clean, said = filesystems.fsck(decided, disk)
         assert clean, said
         if fs == "reiserfs":
@@ -118,7 +118,7 @@ def test_the_journal_of_reiserfs_is_where_debugreiserfs_says(
     said = run("debugreiserfs", str(image))
     sectors = int(re.findall(r"Blocksize: (\d+)", said)[0]) // 512
     size, first = map(int, re.findall(r"Size (\d+) blocks \(.*header\) \(first block (\d+)\)", said)[0])
-    assert geometry.journal("reiserfs", str(image)) == [(first * sectors, (first + size) * sectors)]
+    assert journal.journal("reiserfs", str(image)) == [(first * sectors, (first + size) * sectors)]
 
 
 @pytest.mark.parametrize(("size", "options"), [("64M", ()), ("600M", ("-s", "20"))])
@@ -131,7 +131,7 @@ def test_the_log_of_jfs_is_where_jfs_debugfs_says(
     said = run("jfs_debugfs", str(image), input="superblock\nx\nq\n")
     length = int(re.findall(r"s_logpxd.len:\s+(\d+)", said)[0])
     address = int(re.findall(r"s_logpxd.address:\s+(\d+)", said)[0])
-    assert geometry.journal("jfs", str(image)) == [(address * 8, (address + length) * 8)]
+    assert journal.journal("jfs", str(image)) == [(address * 8, (address + length) * 8)]
 
 
 @pytest.mark.parametrize("kind", ["reiserfs", "jfs", "xfs"])
@@ -139,7 +139,7 @@ def test_no_superblock_of_it(kind: str, tmp_path: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(bytes(1 << 20))
     with pytest.raises(Exception, match=f"has no {kind} superblock"):
-        geometry.journal(kind, str(image))
+        journal.journal(kind, str(image))
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_a_pool_of_a_killed_session_is_put_away(zpool: Path, tmp_path: Path) -> 
     """Also one whose mkfs was killed; and one that is busy is told, and tried again."""
     state = tmp_path / "other state"
     script = (
-        "import os, sys; from pathlib import Path; from workloads.janitor import Janitor\n"
+        "import os, sys; from pathlib import Path; from workloads.cleanup.janitor import Janitor\n"
         "janitor = Janitor(Path(sys.argv[1]))\n"
         "janitor.add_pool(janitor.name, ['zpool', 'export'], ['zpool', 'list'])\n"
         "Path(sys.argv[2], 'pool-' + janitor.name).touch()\n"

@@ -32,7 +32,7 @@ from tests.workloads.programs import (
     run,
 )
 from workloads import catalog, disks, filesystems
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
 
 MIXES = GENERATORS.parent / "datasets" / "pgmeter.mixes"
 T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}  # Student's t by degrees of freedom

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.workloads.programs import lines, run
-from workloads.plan import TREE
+from workloads.plan.planner import TREE
 
 GENERATORS = TREE / "build/generators"
 DATASETS = TREE / "workloads/datasets"

@@ -10,8 +10,8 @@ import pytest
 
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import catalog, filesystems
-from workloads.errors import MachineError, WordError
-from workloads.plan import TREE
+from workloads.plan.planner import TREE
+from workloads.system.errors import MachineError, WordError
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from tests.collectors.sessions import TREE, Run, finished
 from tests.workloads.conftest import each_filesystem, needs_root, plan
 from tests.workloads.programs import compile_generator, lines, lying_library, run
 from workloads import catalog, disks, filesystems
-from workloads.janitor import Janitor
+from workloads.cleanup.janitor import Janitor
 
 FILES, TRANSACTIONS = 4000, 16000
 READS, CREATES = 80, 40  # percent

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from workloads import loopdev, private
+from workloads.cleanup.janitor import Janitor
 from workloads.disks import loop
-from workloads.errors import MachineError
-from workloads.janitor import Janitor
-from workloads.private import Kind, Place
+from workloads.system import loopdev, private
+from workloads.system.errors import MachineError
+from workloads.system.private import Kind, Place
 
 pytestmark = pytest.mark.root
 OTHER = 61001

@@ -19,9 +19,9 @@ from tests.collectors.loop_disk import add_partition
 from tests.collectors.sessions import in_own_mount_namespace, wait_for
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import disks, filesystems
+from workloads.cleanup.janitor import Janitor
 from workloads.disks import safety
-from workloads.errors import MachineError, UserError, WordError
-from workloads.janitor import Janitor
+from workloads.system.errors import MachineError, UserError, WordError
 
 pytestmark = needs_root
 TREE = Path(__file__).parents[2]
@@ -130,7 +130,7 @@ def test_the_path_of_a_mount_is_our_own(loop: LoopDevice, tmp_path: Path) -> Non
     for name in ("root", "m"):
         (tmp_path / name).mkdir()
     check = (
-        "import sys; from workloads.disks import safety; from workloads.errors import UserError\n"
+        "import sys; from workloads.disks import safety; from workloads.system.errors import UserError\n"
         "try: safety.check_device(sys.argv[1], (sys.argv[1],))\n"
         "except UserError as error: print(error.message)"
     )

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from workloads import words
-from workloads.errors import WordError
+from workloads.cli import options
+from workloads.system.errors import WordError
 
 TRACE = {"FS": "ext3", "WL": "fio-seqwrite"}
 
 
-def parse(job: str = "trace", **given: str) -> words.Words:
+def parse(job: str = "trace", **given: str) -> options.Words:
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
-    return words.parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job)
+    return options.parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job)
 
 
 def test_the_main_job() -> None:
@@ -277,9 +277,10 @@ def test_a_group_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_variable_has_a_parser_and_a_job() -> None:
-    for name in words.VARIABLES:
-        assert any(name in variables for variables in words.JOB_VARIABLES.values())
+    for name in options.VARIABLES:
+        assert any(name in variables for variables in options.JOB_VARIABLES.values())
         with pytest.raises(WordError, match=f"{name} is empty"):
             parse(
-                next(job for job, variables in words.JOB_VARIABLES.items() if name in variables), **{name: ""}
+                next(job for job, variables in options.JOB_VARIABLES.items() if name in variables),
+                **{name: ""},
             )

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workloads.errors import WordError
-from workloads.units import parse_size
+from workloads.system.errors import WordError
+from workloads.system.units import parse_size
 
 _HERE = Path(__file__).parent
 SCALES = ("quick", "default", "paper")

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.disks import queue, safety, virtual
+from workloads.disks import queue, safety, virtio
 from workloads.disks.loop import open_loop
 from workloads.disks.loop import scratch_directory as scratch_directory
 from workloads.disks.safety import Target
-from workloads.errors import MachineError
-from workloads.units import show_size
+from workloads.system.errors import MachineError
+from workloads.system.units import show_size
 
 if TYPE_CHECKING:
-    from workloads.janitor import Janitor
-    from workloads.plan import Plan
+    from workloads.cleanup.janitor import Janitor
+    from workloads.plan.planner import Plan
 
 # A RAM disk may not take more of the free memory than this.
 _RAM_SHARE = 0.75
@@ -72,7 +72,7 @@ def check_space(kind: str, size_bytes: int) -> None:
                 f"a RAM disk of {show_size(size_bytes)} does not fit: memory has {show_size(free_bytes)} to "
                 f"spare; give a smaller SIZE or SCALE, or DISK=file"
             )
-    elif kind == "file" and not virtual.inside():  # those of a virtual machine are there
+    elif kind == "file" and not virtio.inside():  # those of a virtual machine are there
         place = scratch_directory()
         while not place.exists():
             place = place.parent
@@ -113,8 +113,8 @@ def _open(kind: str, serial: str, size_bytes: int, plan: "Plan", janitor: "Janit
     """Open one disk, and set its scheduler."""
     target: Target | None = None
     facts: dict[str, object]
-    if kind == "file" and virtual.inside():
-        path, facts = virtual.open_virtual(serial)
+    if kind == "file" and virtio.inside():
+        path, facts = virtio.open_virtual(serial)
     elif kind in ("file", "ram"):
         path, facts = open_loop(kind, serial, size_bytes, janitor, undo)
     else:

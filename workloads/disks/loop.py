@@ -9,11 +9,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads import loopdev, private
-from workloads.errors import MachineError, RunError
+from workloads.system import loopdev, private
+from workloads.system.errors import MachineError, RunError
 
 if TYPE_CHECKING:
-    from workloads.janitor import Janitor
+    from workloads.cleanup.janitor import Janitor
 
 DEFAULT_SCRATCH = private.HOME / "scratch"
 
@@ -102,7 +102,7 @@ def private_scratch(janitor: "Janitor") -> Path:
 
 
 def _ram_directory(name: str, size_bytes: int, janitor: "Janitor", undo: list[int]) -> Path:
-    from workloads.filesystems.programs import last_words, run_command
+    from workloads.system.command import last_words, run_command
 
     place = janitor.session_dir / f"ram-{name}"
     place.mkdir()

@@ -7,12 +7,12 @@ The settings are described in the kernel's Documentation/ABI/stable/sysfs-block.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.errors import MachineError, WordError
-from workloads.nearest import nearest
-from workloads.undo import read_setting
+from workloads.cleanup.undo import read_setting
+from workloads.cli.nearest import nearest
+from workloads.system.errors import MachineError, WordError
 
 if TYPE_CHECKING:
-    from workloads.janitor import Janitor
+    from workloads.cleanup.janitor import Janitor
 
 # Settings that change what is measured, worth writing down. Sizes are in the units of sysfs, named in the
 # setting.

@@ -15,9 +15,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads import loopdev, mounts
-from workloads.errors import MachineError, WordError
-from workloads.nearest import nearest
+from workloads.cli.nearest import nearest
+from workloads.system import loopdev, mounts
+from workloads.system.errors import MachineError, WordError
 
 _SYS = Path("/sys")
 

@@ -12,7 +12,7 @@ import re
 import stat
 from pathlib import Path
 
-from workloads import loopdev, private
+from workloads.system import loopdev, private
 
 
 def of(device: str) -> str:

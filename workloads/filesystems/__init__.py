@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads import mounts
 from workloads.disks import safety
-from workloads.errors import RunError, WordError
 from workloads.filesystems.kernel_support import check_kernel, check_modules, kernel_has, modules_have
-from workloads.filesystems.programs import find_program, last_words, run_command, run_long
 from workloads.filesystems.schema import Filesystem, OptionSet, explain_toml, load, names, read
+from workloads.system import mounts
+from workloads.system.command import find_program, last_words, run_command, run_long
+from workloads.system.errors import RunError, WordError
 
 if TYPE_CHECKING:
+    from workloads.cleanup.janitor import Janitor
     from workloads.disks import Disk
-    from workloads.janitor import Janitor
-    from workloads.plan import Plan
+    from workloads.plan.planner import Plan
 
 # The whole of what other rooms use of this one, whichever file it is in.
 __all__ = [

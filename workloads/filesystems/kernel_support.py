@@ -9,9 +9,9 @@ import os
 import re
 from pathlib import Path
 
-from workloads.errors import MachineError
 from workloads.filesystems import schema
 from workloads.filesystems.schema import Filesystem
+from workloads.system.errors import MachineError
 
 
 def kernel_has(name: str) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workloads.errors import WordError
-from workloads.filesystems import geometry
+from workloads.filesystems.layout import journal as geometry
+from workloads.system.errors import WordError
 
 _HERE = Path(__file__).parent
 _KEYS = (

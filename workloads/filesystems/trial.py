@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.disks import Devices, virtual
+from workloads.cleanup.janitor import Janitor
+from workloads.disks import Devices, virtio
 from workloads.disks.loop import new_loop_on_file, private_scratch
-from workloads.errors import WordError
-from workloads.filesystems.programs import last_words, run_command
-from workloads.janitor import Janitor
+from workloads.system.command import last_words, run_command
+from workloads.system.errors import WordError
 
 if TYPE_CHECKING:
-    from workloads.plan import Plan
+    from workloads.plan.planner import Plan
 
 
 def check_options(plan: "Plan", elsewhere: bool = False) -> list[str]:
@@ -43,7 +43,7 @@ def check_options(plan: "Plan", elsewhere: bool = False) -> list[str]:
             _format(plan, Devices(str(images[0]), tuple(map(str, images[1:]))))
         return unchecked
     tried_mkfs = plan.filesystem.pool is None and plan.journal is None  # on the host, by the branch above
-    if virtual.inside() and not plan.mount_options and (tried_mkfs or not plan.words.mkfs):
+    if virtio.inside() and not plan.mount_options and (tried_mkfs or not plan.words.mkfs):
         return []  # the run's own mount is as good as a trial, and mkfs is slow where CPUs are emulated
     with Janitor() as janitor:
         return _try_as_root(plan, janitor)
@@ -90,8 +90,8 @@ def _devices(plan: "Plan", janitor: Janitor) -> Devices:
     """
     made = {
         serial: (
-            f"/dev/{virtual.find(serial)}"
-            if virtual.inside() and kind == "file"
+            f"/dev/{virtio.find(serial)}"
+            if virtio.inside() and kind == "file"
             else _scratch_loop(serial, size_bytes, janitor)
         )
         for serial, kind, size_bytes in plan.disks()

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from workloads.errors import MachineError
+from workloads.system.errors import MachineError
 
 # Suites that Debian's archive has, by names that outlast its releases. One that is not there is passed over.
 _SUITES = ("oldoldstable", "oldstable", "stable", "testing", "unstable")

@@ -4,7 +4,7 @@
 import os
 from collections.abc import Mapping
 
-from workloads.errors import WordError
+from workloads.system.errors import WordError
 
 # In the guest the same words are parsed again; the run directory's path is in this variable then.
 GUEST = "SEEKMETER_GUEST"

@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads import private
-from workloads.errors import MachineError, WordError
+from workloads.cli.nearest import nearest
 from workloads.machines import archive
-from workloads.nearest import nearest
-from workloads.units import show_size
+from workloads.system import private
+from workloads.system.errors import MachineError, WordError
+from workloads.system.units import show_size
 
 # Where distributions put modules below the root (usr/lib: those without a /lib of its own).
 _MODULES = ("lib/modules", "usr/lib/modules")

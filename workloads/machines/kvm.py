@@ -15,7 +15,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from workloads.janitor import boot_id
+from workloads.cleanup.janitor import boot_id
 from workloads.machines import unprivileged
 from workloads.machines.kernels import cache_directory
 

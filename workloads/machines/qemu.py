@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from workloads.errors import MachineError
-from workloads.filesystems.programs import end_with_session
 from workloads.machines import kvm, unprivileged
 from workloads.machines.kernels import Kernel
+from workloads.system.command import end_with_session
+from workloads.system.errors import MachineError
 
 # Of what a guest says: a line, its console, the file with its exit status.
 _LINE_BYTES, _CONSOLE_BYTES, _EXIT_BYTES = 64 << 10, 16 << 20, 16

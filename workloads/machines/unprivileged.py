@@ -10,7 +10,7 @@ import os
 import pwd
 import shutil
 
-from workloads.errors import MachineError
+from workloads.system.errors import MachineError
 
 
 def ids() -> tuple[int, int]:

@@ -24,13 +24,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads import guard, mounts
-from workloads.errors import MachineError
-from workloads.undo import BUSY_SECONDS, kill_cgroup
-from workloads.units import show_size
+from workloads.cleanup import guard
+from workloads.cleanup.undo import BUSY_SECONDS, kill_cgroup
+from workloads.system import mounts
+from workloads.system.errors import MachineError
+from workloads.system.units import show_size
 
 if TYPE_CHECKING:
-    from workloads.janitor import Janitor
+    from workloads.cleanup.janitor import Janitor
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1  # prctl(2)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from workloads.disks import Devices
 from workloads.disks.loop import scratch_directory
 from workloads.machines.kernels import Kernel
-from workloads.units import show_seconds, show_size
+from workloads.system.units import show_seconds, show_size
 
 if TYPE_CHECKING:
-    from workloads.plan import Plan
+    from workloads.plan.planner import Plan
 
 _MOUNTPOINT = "/run/seekmeter/…/mnt"
 # Which loop devices or virtual disks they will be is known when they are made.

@@ -9,9 +9,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from collectors import blockdev, geometry
-from workloads import mounts
-from workloads.errors import UserError
+from collectors import blockdev
+from workloads.filesystems import layout
+from workloads.system import mounts
+from workloads.system.errors import UserError
 
 _SYS = Path("/sys/class/block")
 _BTRFS = Path("/sys/fs/btrfs")
@@ -22,7 +23,7 @@ def of_place(place: blockdev.Place) -> tuple[dict[str, Any], list[str]]:
     device = _device(place.source, place.dev)
     if place.disk is None or device is None:
         return {"journal": [], "why_not": f"{place.source} is no disk"}, []
-    found, warnings = geometry.find(place.kind, _all_devices(place.kind, device))
+    found, warnings = layout.find(place.kind, _all_devices(place.kind, device))
     return {"journal": journal_of(found), **found}, warnings
 
 
@@ -41,7 +42,7 @@ def of_disk(disk: str) -> tuple[dict[str, Any], list[str]]:
     whole: dict[str, Any] = {}
     warnings: list[str] = []
     for device, kind in kinds.items():
-        found, said = geometry.find(kind, _all_devices(kind, device))
+        found, said = layout.find(kind, _all_devices(kind, device))
         warnings += said
         if "why_not" in found:
             whole.setdefault("why_not", found["why_not"])

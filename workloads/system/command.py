@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from workloads.errors import MachineError
+from workloads.system.errors import MachineError
 
 # They run here: no relative name in an argument can reach a device or make a file.
 _NOWHERE = "/sys"

@@ -7,9 +7,9 @@ README.md beside this file says what run.json gets of it.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from collectors.geometry import btrfs, ext, superblocks, xfs
-from collectors.geometry.layout import Layout, Part, Span
-from workloads.errors import UserError
+from workloads.filesystems.layout import btrfs, ext, superblocks, xfs
+from workloads.filesystems.layout.layout import Layout, Part, Span
+from workloads.system.errors import UserError
 
 _FAMILIES: dict[str, Callable[[list[Part]], Layout]] = {
     "ext2": ext.layout,

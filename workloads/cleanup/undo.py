@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workloads import guard, loopdev, mounts
+from workloads.cleanup import guard
+from workloads.system import loopdev, mounts
 
 BUSY_SECONDS = 5.0
 # Who looks at all block devices (blkid, a scan for btrfs) has this one open until a busy disk has answered.
@@ -84,7 +85,7 @@ def _undo_loop(entry: Entry) -> None:
 
 def _undo_pool(entry: Entry) -> None:
     """Put a pool away; done if none has its name, which is this session's alone."""
-    from workloads.filesystems.programs import find_program, last_words, run_command
+    from workloads.system.command import find_program, last_words, run_command
 
     if find_program(entry["export"][0]) is None:
         return  # so nothing made it

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workloads.errors import RunError
+from workloads.system.errors import RunError
 
 SECTOR_BYTES = 512
 # In run.json, of all areas together: about half a megabyte.

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.errors import MachineError
+from workloads.system.errors import MachineError
 
 if TYPE_CHECKING:
-    from workloads.janitor import Janitor
+    from workloads.cleanup.janitor import Janitor
 
 # What root keeps here belongs to nobody else; its parent may be passed through.
 HOME = Path("/var/lib/seekmeter")

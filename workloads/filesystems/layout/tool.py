@@ -7,8 +7,8 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-from workloads.errors import RunError
-from workloads.filesystems.programs import end_with_session, find_program
+from workloads.system.command import end_with_session, find_program
+from workloads.system.errors import RunError
 
 SECONDS = 10.0
 MOST_OUTPUT_BYTES = 64 << 20

@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from workloads import catalog, filesystems
-from workloads.disk_words import check_disks, parse_disk, parse_erase, parse_journal
-from workloads.errors import WordError
+from workloads.cli.disk_options import check_disks, parse_disk, parse_erase, parse_journal
+from workloads.cli.nearest import nearest
+from workloads.cli.with_options import With, parse_with
 from workloads.machines.choice import GUEST, choose
-from workloads.nearest import nearest
-from workloads.units import parse_cpu_list, parse_size, show_size
-from workloads.with_words import With, parse_with
+from workloads.system.errors import WordError
+from workloads.system.units import parse_cpu_list, parse_size, show_size
 
 # Variable: what it means (the text of help).
 VARIABLES = {

@@ -10,9 +10,9 @@ import os
 import re
 from typing import Any
 
-from collectors.geometry.layout import SECTOR_BYTES, Area, Extents, Layout, Part, Span, merged
-from collectors.geometry.tool import output_of
-from workloads.errors import RunError
+from workloads.filesystems.layout.layout import SECTOR_BYTES, Area, Extents, Layout, Part, Span, merged
+from workloads.filesystems.layout.tool import output_of
+from workloads.system.errors import RunError
 
 # BTRFS_SUPER_INFO_OFFSET and btrfs_sb_offset() in fs/btrfs/: one of 4 KiB on each device that reaches so far.
 _SUPERBLOCKS = (64 << 10, 64 << 20, 256 << 30)

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 from workloads.disks import safety
-from workloads.errors import MachineError
 from workloads.machines.choice import GUEST
+from workloads.system.errors import MachineError
 
 _BLOCK = Path("/sys/block")
 

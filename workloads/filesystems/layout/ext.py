@@ -8,9 +8,9 @@ of the superblock and of the group descriptors are it does not say. That follows
 
 import re
 
-from collectors.geometry.layout import Area, Extents, Layout, Part, Span
-from collectors.geometry.tool import output_of
-from workloads.errors import RunError
+from workloads.filesystems.layout.layout import Area, Extents, Layout, Part, Span
+from workloads.filesystems.layout.tool import output_of
+from workloads.system.errors import RunError
 
 _AT = re.compile(
     r"(?P<what>primary superblock|backup superblock|group descriptors?|reserved gdt blocks|block bitmap"

@@ -6,8 +6,8 @@ Read without xfs_db, which refuses some file systems that are mounted, and loads
 
 import struct
 
-from collectors.geometry.layout import MOST_BYTES, MOST_EXTENTS, Area, Layout, Part, Span
-from workloads.errors import RunError
+from workloads.filesystems.layout.layout import MOST_BYTES, MOST_EXTENTS, Area, Layout, Part, Span
+from workloads.system.errors import RunError
 
 # Superblock, free space, inodes, free list: a sector each at the start of every group.
 _HEADERS = 4

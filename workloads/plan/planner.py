@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workloads import catalog, cgroups, disks, filesystems
+from workloads import catalog, disks, filesystems
 from workloads.catalog import Workload
+from workloads.cli.nearest import nearest
+from workloads.cli.options import SCHEDULERS, Words
 from workloads.disks import Devices, queue, safety
-from workloads.errors import MachineError, WordError
 from workloads.filesystems import Filesystem, OptionSet
 from workloads.machines import DEFAULT_MEMORY_BYTES
 from workloads.machines.kernels import Kernel
-from workloads.nearest import nearest
-from workloads.units import show_size
-from workloads.words import SCHEDULERS, Words
+from workloads.system import cgroups
+from workloads.system.errors import MachineError, WordError
+from workloads.system.units import show_size
 
-TREE = Path(__file__).resolve().parent.parent
+TREE = Path(__file__).resolve().parents[2]
 # A command of the user's own says nothing about its size: this is the disk that it gets.
 CMD_SIZE_BYTES = 8 << 30
 # The journal's own disk, as in gus2011; a real device gives all it has.
@@ -139,9 +140,9 @@ class Plan:
 
     def lines(self) -> list[str]:
         """Return the plan as text for make plan."""
-        from workloads import plan_text
+        from workloads.plan import format
 
-        return plan_text.lines(self)
+        return format.lines(self)
 
 
 def make_plan(words: Words, trial: bool = True, kernel: Kernel | None = None) -> Plan:

@@ -7,8 +7,8 @@ All extents are [start, end) in sectors of 512 bytes from the start of the disk.
 import re
 import struct
 
-from workloads.errors import RunError
-from workloads.filesystems.programs import run_command
+from workloads.system.command import run_command
+from workloads.system.errors import RunError
 
 Extents = list[tuple[int, int]]
 

@@ -6,11 +6,11 @@ import shlex
 from typing import TYPE_CHECKING
 
 from workloads import filesystems
-from workloads.errors import WordError
-from workloads.nearest import nearest
+from workloads.cli.nearest import nearest
+from workloads.system.errors import WordError
 
 if TYPE_CHECKING:
-    from workloads.words import Words
+    from workloads.cli.options import Words
 
 MOST_DISKS = 8
 

@@ -7,8 +7,8 @@ is read here instead, and the tests compare it with what the tools print.
 
 import struct
 
-from collectors.geometry.layout import MOST_BYTES, MOST_EXTENTS, Area, Layout, Part, Span
-from workloads.errors import RunError
+from workloads.filesystems.layout.layout import MOST_BYTES, MOST_EXTENTS, Area, Layout, Part, Span
+from workloads.system.errors import RunError
 
 _BLOCK_SIZES = tuple(512 << i for i in range(8))
 

@@ -11,11 +11,11 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.errors import WordError
+from workloads.cli.nearest import nearest
 from workloads.filesystems import find_program
-from workloads.nearest import nearest
+from workloads.system.errors import WordError
 
-SCRIPTS = Path(__file__).resolve().parent.parent / "bpf/scripts"
+SCRIPTS = Path(__file__).resolve().parents[2] / "bpf/scripts"
 # Where distributions have bcc's tools; Debian puts them into sbin as NAME-bpfcc.
 _BCC_FOLDERS = (Path("/usr/share/bcc/tools"), Path("/usr/local/share/bcc/tools"))
 _DEBIAN = "-bpfcc"

@@ -18,10 +18,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from workloads import mounts
-from workloads.errors import MachineError
-from workloads.undo import Entry, StillBusy, kill_cgroup, read_setting, start_time, undo_entry, undo_process
-from workloads.visible import visible
+from workloads.cleanup.undo import (
+    Entry,
+    StillBusy,
+    kill_cgroup,
+    read_setting,
+    start_time,
+    undo_entry,
+    undo_process,
+)
+from workloads.system import mounts
+from workloads.system.errors import MachineError
+from workloads.system.visible import visible
 
 STATE = Path("/run/seekmeter")
 
