@@ -28,7 +28,7 @@ override Q := $(if $(filter 1,$(if $(filter command line,$(origin V)),$(V))),,@)
 override CLEAN := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
 override PYTHON := $(CLEAN) .venv/bin/python
 # For the jobs that need no setup: any Python 3.11, nothing but its standard library.
-override PLAIN_PYTHON = python=$$(collectors/setup.sh python) && exec $(CLEAN) PYTHONDONTWRITEBYTECODE=1 "$$python"
+override PLAIN_PYTHON = python=$$(collectors/front/setup.sh python) && exec $(CLEAN) PYTHONDONTWRITEBYTECODE=1 "$$python"
 # A recording job prints its run directory on stdout, alone, as soon as all is recorded, and everything else on stderr.
 # The report is made while the job still puts things back (freeing a disk file of some GB takes longer than the report).
 # What the job left is reported even if it failed or was ended by ^C, which reaches it and not these shells; its exit
@@ -71,10 +71,10 @@ doctor: ## say what this kernel can be asked: per collector yes or no, why, and 
 	$(Q)$(PLAIN_PYTHON) -m collectors.doctor
 
 list: ## list the file systems, workloads and disks
-	$(Q)$(PLAIN_PYTHON) -m collectors.list_words
+	$(Q)$(PLAIN_PYTHON) -m collectors.front.list
 
 help: ## this
-	@collectors/help.sh
+	@collectors/front/help.sh
 
 check: build lint ## run lint and the tests that need neither root nor this kernel: 3 minutes; ARGS= goes to pytest
 	$(Q)$(PYTHON) -m tests check
@@ -96,21 +96,21 @@ bench: build ## measure what the tracing costs, and how fast a report is
 	$(Q)$(PYTHON) -m tests.bench
 
 kernels: build ## boot each of Debian's kernels, ask doctor inside, write the table in collectors/README.md
-	$(Q)$(PYTHON) -m collectors.kernel_table
+	$(Q)$(PYTHON) -m collectors.vm.kernel_table
 
 setup: ## install what is missing for all of this, saying what first
-	$(Q)collectors/setup.sh $(SETUP)
+	$(Q)collectors/front/setup.sh $(SETUP)
 
 
 clean: ## remove build/ (never runs/)
-	$(if $(SEEKMETER_WORDS),$(Q)$(subst exec,,$(PLAIN_PYTHON)) -m collectors.check_words $@)
+	$(if $(SEEKMETER_WORDS),$(Q)$(subst exec,,$(PLAIN_PYTHON)) -m collectors.front.check $@)
 	$(Q)rm -rf build
 
 build: ## compile the BPF programs, the recorder and the workload generators
 
 # A word that is no job: the job parser names the nearest one.
 .DEFAULT:
-	$(Q)$(PLAIN_PYTHON) -m collectors.check_words '$@'
+	$(Q)$(PLAIN_PYTHON) -m collectors.front.check '$@'
 
 # --- the build: whatever lies in these folders, no list to edit -----------------------------------------
 override ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/; s/ppc64le/powerpc/; s/riscv64/riscv/; s/s390x/s390/')
@@ -125,7 +125,7 @@ override GENERATORS := $(patsubst workloads/generators/%.c,build/generators/%,$(
 override COMMON_OBJECTS := $(patsubst workloads/generators/%.c,build/objects/generators/%.o,$(wildcard workloads/generators/common/*.c))
 override IMPORTER_SOURCES := $(wildcard analysis/importers/blktrace_reader/*.c)
 override TEXT_OBJECTS := $(patsubst analysis/importers/text_reader/%.c,build/objects/text/%.o,$(wildcard analysis/importers/text_reader/*.c))
-override BLKTRACE_OBJECTS := $(patsubst collectors/blktrace/%.c,build/objects/blktrace/%.o,$(wildcard collectors/blktrace/*.c))
+override BLKTRACE_OBJECTS := $(patsubst collectors/blktrace/native/%.c,build/objects/blktrace/%.o,$(wildcard collectors/blktrace/native/*.c))
 override C_FILES = $(shell find analysis bpf collectors workloads tests -name '*.[ch]')
 override SHELL_FILES = .ci/run $(shell find collectors workloads tests -name '*.sh')
 
@@ -171,7 +171,7 @@ $(GENERATORS): build/generators/%: build/objects/generators/%.o \
 	@$(call SAY,LINK  $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $^ -Wl,--as-needed -ljansson -lz -lm -pthread -o "$$new" $(RENAME)
 
-build/objects/blktrace/%.o: collectors/blktrace/%.c Makefile | setup
+build/objects/blktrace/%.o: collectors/blktrace/native/%.c Makefile | setup
 	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 

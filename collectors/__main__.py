@@ -10,9 +10,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from collectors import interrupts, reach
-from collectors.privilege import settle_as_root
-from collectors.terminal import tell
+from collectors.host import signals
+from collectors.host.console import tell
+from collectors.privilege import reach
+from collectors.privilege.sudo import settle_as_root
 from workloads.cli import options as words_module
 from workloads.machines.choice import GUEST
 from workloads.system.errors import UserError
@@ -21,13 +22,13 @@ from workloads.system.visible import visible
 
 def main(job: str) -> int:
     """Run one job; every error the user can do something about ends as one line and an exit code."""
-    interrupts.catch()
+    signals.catch()
     try:
         settle_as_root()
         words = words_module.parse(os.environ, job)
         reach.check(words)
         if job == "plan":
-            from collectors.privilege import become_user
+            from collectors.privilege.sudo import become_user
             from workloads.machines import kernels
             from workloads.plan.planner import make_plan
 
@@ -51,19 +52,19 @@ def main(job: str) -> int:
 
 
 def _record(job: str, words: words_module.Words) -> int:
-    from collectors.privilege import become_root
-    from collectors.recording import RunFailed
+    from collectors.privilege.sudo import become_root
+    from collectors.trace.context import RunFailed
 
     if words.vm and GUEST not in os.environ:
         return _record_inside(words)
     become_root(job)
     try:
         if job == "trace":
-            from collectors.session import trace
+            from collectors.trace.flow import trace
 
             path = trace(words, _hand_on)
         else:
-            from collectors.watch import watch
+            from collectors.trace.watch import watch
 
             path = watch(words)
     except RunFailed as error:
@@ -75,9 +76,9 @@ def _record(job: str, words: words_module.Words) -> int:
 
 def _record_inside(words: words_module.Words) -> int:
     """Run the job in a virtual machine, as whoever we are."""
-    from collectors.privilege import become_user
-    from collectors.recording import RunFailed
-    from collectors.virtual import trace
+    from collectors.privilege.sudo import become_user
+    from collectors.trace.context import RunFailed
+    from collectors.vm.run_in_vm import trace
 
     become_user()
     try:
@@ -108,5 +109,5 @@ def _hand_on(path: Path) -> None:
 
 if __name__ == "__main__":
     exit_code = main(sys.argv[1] if len(sys.argv) > 1 else "plan")
-    interrupts.ignore()
+    signals.ignore()
     sys.exit(exit_code)

@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors import bcc, bpftrace, kernel, tracefs
-from collectors.terminal import tell
+from collectors.blktrace import tracefs
+from collectors.host import kernel
+from collectors.host.console import tell
+from collectors.with_programs import bcc, bpftrace
 from workloads import disks, filesystems
 from workloads.cli.options import COLLECTORS, parse
 from workloads.cli.with_options import SCRIPTS, bcc_tools, our_scripts
@@ -378,12 +380,13 @@ def main() -> int:
     try:
         words = parse(os.environ, "doctor")
         if words.vm and not virtual_disks.inside():
-            from collectors import reach, virtual
-            from collectors.privilege import become_user
+            from collectors.privilege import reach
+            from collectors.privilege.sudo import become_user
+            from collectors.vm import run_in_vm
 
             reach.check(words)
             become_user()  # the kernels that are fetched, and the machine, are the user's
-            return virtual.doctor(words)
+            return run_in_vm.doctor(words)
     except UserError as error:
         tell(f"seekmeter: {error.message}")
         return error.exit_code

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from collectors.blktrace import Blktrace
-from collectors.recorder import Recorder
+from collectors.blktrace.collector import Blktrace
+from collectors.recorder.process import Recorder
 from tests.bench.paired import Counts
 from workloads.cleanup.janitor import Janitor
 from workloads.system.errors import MachineError, RunError

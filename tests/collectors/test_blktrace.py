@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from collectors import tracefs as settings
+from collectors.blktrace import tracefs as settings
 from tests.analysis.importers.blktrace_files import run_reader
 from tests.analysis.importers.test_blktrace_real import by_request
 from tests.collectors.blk_tracer import LOCK, copy_without_splits, records

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors import bpftrace
+from collectors.with_programs import bpftrace
 from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, mounted
 from tests.collectors.recording import EMULATED, needs_root
 from tests.collectors.test_block import LAZY_OFF

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from collectors import ending, excerpt
+from collectors.trace import exit_reason, output_tail
 
 
 def lines_of(output: Path) -> list[str]:
     """The lines at its end."""
     with output.open("rb") as file:
-        return excerpt.tail(file)
+        return output_tail.tail(file)
 
 
 def test_dds_own_error_is_the_reason(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_dds_own_error_is_the_reason(tmp_path: Path) -> None:
             ["dd", "if=/dev/zero", "of=/dev/full", "bs=1M", "count=2"], stdout=file, stderr=file, check=False
         )
     assert "records out" in output.read_text()  # after its error
-    said = ending.why(done.returncode, lines_of(output))
+    said = exit_reason.why(done.returncode, lines_of(output))
     assert said.startswith("exit status 1: dd: error writing '/dev/full': No space left on device")
 
 
@@ -42,12 +42,12 @@ def test_dds_own_error_is_the_reason(tmp_path: Path) -> None:
 )
 def test_the_line_that_names_an_error(tmp_path: Path, output: str, status: int, said: str) -> None:
     (tmp_path / "o").write_text(output)
-    assert ending.why(status, lines_of(tmp_path / "o")) == said
+    assert exit_reason.why(status, lines_of(tmp_path / "o")) == said
 
 
 def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"\xff\xfe line\n" * (1 << 20) + b"it failed\nbye\n")
-    assert ending.why(1, lines_of(tmp_path / "o")) == "exit status 1: it failed"
+    assert exit_reason.why(1, lines_of(tmp_path / "o")) == "exit status 1: it failed"
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
 def test_what_a_report_shows_of_it(tmp_path: Path, output: bytes, last_lines: list[str]) -> None:
     (tmp_path / "o").write_bytes(output)
     with (tmp_path / "o").open("rb") as file:
-        assert excerpt.shown(file) == {"bytes": len(output), "last_lines": last_lines}
+        assert output_tail.shown(file) == {"bytes": len(output), "last_lines": last_lines}

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from collectors import interrupts, recorder
+from collectors.host import signals
+from collectors.recorder import process as recorder
 from tests.collectors.sessions import TREE
 
 TIMES = 100
@@ -21,7 +22,7 @@ TIMES = 100
 
 def interrupt_often() -> int:
     """Interrupt a wait at any of its instructions. Returns how often the end could then not be noticed."""
-    interrupts.catch()
+    signals.catch()
     signal.signal(signal.SIGALRM, signal.getsignal(signal.SIGINT))
     missed = 0
     for _ in range(TIMES):
@@ -29,9 +30,9 @@ def interrupt_often() -> int:
         try:
             signal.setitimer(signal.ITIMER_REAL, random.uniform(50e-6, 300e-6))
             while True:
-                interrupts.wait_for(process, 0)
+                signals.wait_for(process, 0)
         except KeyboardInterrupt:
-            interrupts._State.raised = interrupts._State.waiting = False
+            signals._State.raised = signals._State.waiting = False
         process.kill()
         end = time.monotonic() + 30
         while process.poll() is None and time.monotonic() < end:
@@ -51,17 +52,17 @@ def test_an_interrupted_wait_still_notices_the_end() -> None:
 def test_a_wait_ends_with_the_program() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
-        assert not interrupts.wait_for(process, 0.01)
+        assert not signals.wait_for(process, 0.01)
         process.stdin.close()
         began = time.monotonic()
-        assert interrupts.wait_for(process, 3600)
+        assert signals.wait_for(process, 3600)
         assert time.monotonic() - began < 1800  # at its end, not at ours
     assert process.returncode == 0
 
 
 def interrupt_a_start(program: Path) -> str:
     """Interrupt a recorder while the call that starts it has not come back. Returns what became of both."""
-    interrupts.catch()
+    signals.catch()
     start, started = subprocess.Popen, []
 
     def interrupted(*words: Any, **options: Any) -> subprocess.Popen[bytes]:

@@ -8,9 +8,10 @@ import os
 
 import pytest
 
-from collectors import doctor, kernel_table
+from collectors import doctor
 from collectors.doctor import Answer
-from collectors.kernel_table import BEGIN, END, KERNELS, README
+from collectors.vm import kernel_table
+from collectors.vm.kernel_table import BEGIN, END, KERNELS, README
 from workloads.cli.options import COLLECTORS
 from workloads.system.errors import RunError
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from collectors import blockdev, paths
+from collectors.host import blockdev
+from collectors.trace import inode_paths as paths
 from tests.collectors.lock_waits import MEET_S, SLEEPING, SPINNING, fight, until_most_wait
 from tests.collectors.loop_disk import MIB, loop_disk, mounted, tmpfs
 from tests.collectors.recording import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collectors import kernel
+from collectors.host import kernel
 from tests.collectors.lock_events import Event
 from tests.collectors.lock_waits import SPINNING, assert_balanced, assert_same, lost_waits, rows_of, storm
 from tests.collectors.recording import INSIDE, needs_btf, needs_root

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors import blockdev, mounted_from
+from collectors.host import blockdev, mounted_from
 from workloads.system import mounts
 from workloads.system.mounts import Mount
 

@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors import ownership, rundir
-from collectors.privilege import Owner
-from collectors.rundir import RunDirectory
+from collectors.privilege import ownership
+from collectors.privilege.sudo import Owner
+from collectors.trace import run_dir
+from collectors.trace.run_dir import RunDirectory
 from tests.collectors.other_user import USER, home_of, passable, play_sudo
 from tests.collectors.sessions import Job, needs_root, wait_for
 from workloads.system.errors import MachineError, WordError
@@ -281,7 +282,7 @@ def shared_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """A tree of root's that several use."""
     tree = tmp_path / "tree"
     tree.mkdir()
-    monkeypatch.setattr(rundir, "TREE", tree)
+    monkeypatch.setattr(run_dir, "TREE", tree)
     yield tree
 
 

@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from collectors import others
-from collectors.others import Process
+from collectors.trace import other_programs
+from collectors.trace.other_programs import Process
 
-TICK_NS = others._TICK_NS
+TICK_NS = other_programs._TICK_NS
 BURN = (
     "import time, sys\nend = time.process_time() + float(sys.argv[1])\nwhile time.process_time() < end: pass"
 )
@@ -25,13 +25,13 @@ def burn(seconds: float) -> list[str]:
 
 def test_a_line_of_proc() -> None:
     stat = "7 (a) b (c) S 1 7 7 0 -1 2097152 0 0 0 0 11 12 13 14 20 0 1 0 4711 0 0"
-    assert others.parse(stat) == (4711, Process("a) b (c", True, 23, 27))
-    assert others.parse("7 (x) S 1") is None
-    assert others.parse("") is None
+    assert other_programs.parse(stat) == (4711, Process("a) b (c", True, 23, 27))
+    assert other_programs.parse("7 (x) S 1") is None
+    assert other_programs.parse("") is None
 
 
 def test_all_processes_are_seen() -> None:
-    found = others.snapshot()
+    found = other_programs.snapshot()
     mine = next(process for (pid, _), process in found.items() if pid == os.getpid())
     assert mine.comm == Path("/proc/self/comm").read_text().strip()
     assert not mine.is_kernel
@@ -43,11 +43,11 @@ def test_programs_that_come_and_go_count() -> None:
     """Two burn CPU: one is there at both ends, one comes and goes, and this process waits for it."""
     with subprocess.Popen(burn(60)) as long:
         try:
-            before = others.snapshot()
+            before = other_programs.snapshot()
             children = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(burn(0.3), check=True)
             ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-            after = others.snapshot()
+            after = other_programs.snapshot()
         finally:
             long.kill()
     short_s = ended.ru_utime + ended.ru_stime - children.ru_utime - children.ru_stime
@@ -55,12 +55,12 @@ def test_programs_that_come_and_go_count() -> None:
     (key,) = [key for key in before if key[0] == long.pid]
     long_s = (after[key].own_ticks - before[key].own_ticks) * TICK_NS / 1e9
     assert long_s > 0.05
-    said = others.compare(before, after, 0, [])
+    said = other_programs.compare(before, after, 0, [])
     assert said["cpu_ns"] >= (short_s + long_s - 0.05) * 1e9  # and whatever else runs on this machine
     # had they been the workload's, or ours, they would be nobody else's
-    as_workload = others.compare(before, after, round(short_s * 1e9), [])
+    as_workload = other_programs.compare(before, after, round(short_s * 1e9), [])
     assert said["cpu_ns"] - as_workload["cpu_ns"] == round(short_s * 1e9)
-    ours = others.compare(before, after, 0, [long.pid])
+    ours = other_programs.compare(before, after, 0, [long.pid])
     assert said["cpu_ns"] - ours["cpu_ns"] == ours["tracing_cpu_ns"] == round(long_s * 1e9)
 
 
@@ -85,7 +85,7 @@ def test_the_arithmetic() -> None:
         (7, 1): process(20, 40, "session"),  # waited for the workload, of 40
         (8, 1): process(3, 0, "jbd2/loop9-8", kernel=True),
     }
-    said = others.compare(before, after, 40 * TICK_NS, [5, 7])
+    said = other_programs.compare(before, after, 40 * TICK_NS, [5, 7])
     # init 1, gone 4, fio 60, new 2 and its child 1
     assert said["cpu_ns"] == (1 + 4 + 60 + 2 + 1) * TICK_NS
     assert said["tracing_cpu_ns"] == (8 + 20) * TICK_NS
@@ -96,6 +96,6 @@ def test_the_arithmetic() -> None:
 
 
 def test_a_cgroups_cpu_time(tmp_path: Path) -> None:
-    assert others.cgroup_cpu_ns(tmp_path) is None
+    assert other_programs.cgroup_cpu_ns(tmp_path) is None
     (tmp_path / "cpu.stat").write_text("usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n")
-    assert others.cgroup_cpu_ns(tmp_path) == 1_234_000
+    assert other_programs.cgroup_cpu_ns(tmp_path) == 1_234_000

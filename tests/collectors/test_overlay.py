@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors import blockdev, overlay
+from collectors.host import blockdev, overlay
 from workloads.system import mounts
 
 HASH = "f" * 64

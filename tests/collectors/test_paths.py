@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from collectors import birth, paths
+from collectors.host import statx
+from collectors.trace import inode_paths
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import compile_program, needs_btf, needs_root, read_table
 from tests.collectors.sessions import Run, finished
@@ -28,23 +29,23 @@ def test_paths_are_found_in_bounds(tmp_path: Path) -> None:
         os.symlink("..", root / "a" / "up")
         inodes = {path.stat().st_ino: str(path.relative_to(root)) for path in (root, root / "a/b", file)}
         assert inodes[root.stat().st_ino] == "."
-        found = paths.find(root, [*inodes, 123456789])
+        found = inode_paths.find(root, [*inodes, 123456789])
         assert found.paths == inodes
         assert found.whole
         assert found.looked_at == 4
         with tmpfs(root / "a" / "b", "8M") as inner:  # hides the file; its own numbers begin anew
             (inner / "c").write_text("")
-            found = paths.find(root, [*inodes, (inner / "c").stat().st_ino])
+            found = inode_paths.find(root, [*inodes, (inner / "c").stat().st_ino])
             assert not file.exists()
             assert "a/b/c" not in found.paths.values()
-        cut = paths.find(root, [file.stat().st_ino], entries=2)
+        cut = inode_paths.find(root, [file.stat().st_ino], entries=2)
         assert (cut.paths, cut.whole, cut.looked_at) == ({}, False, 2)
-        late = paths.find(root, [file.stat().st_ino], seconds=-1)
+        late = inode_paths.find(root, [file.stat().st_ino], seconds=-1)
         assert (late.paths, late.whole, late.looked_at) == ({}, False, 1)
         odd = root / os.fsdecode(b"\xff")
         odd.write_text("")
-        assert paths.find(root, [odd.stat().st_ino]).paths == {odd.stat().st_ino: "\ufffd"}
-    assert paths.find(tmp_path / "gone", [1]).whole is False
+        assert inode_paths.find(root, [odd.stat().st_ino]).paths == {odd.stat().st_ino: "\ufffd"}
+    assert inode_paths.find(tmp_path / "gone", [1]).whole is False
 
 
 def test_files_outside_of_a_directory_are_found(tmp_path: Path) -> None:
@@ -55,11 +56,11 @@ def test_files_outside_of_a_directory_are_found(tmp_path: Path) -> None:
         inside.write_text("")
         outside.write_text("")
         wanted = [inside.stat().st_ino, outside.stat().st_ino, 123456789]
-        found = paths.find_outside(root, root / "ours", wanted)
+        found = inode_paths.find_outside(root, root / "ours", wanted)
         assert found.paths == {outside.stat().st_ino: str(outside)}
         assert found.whole
-        assert paths.find_outside(root, root, wanted).paths == {}
-        paths.write(tmp_path / "lines", ["7:3"], [paths.find(root / "ours", wanted), found], 0)
+        assert inode_paths.find_outside(root, root, wanted).paths == {}
+        inode_paths.write(tmp_path / "lines", ["7:3"], [inode_paths.find(root / "ours", wanted), found], 0)
         lines = [json.loads(line) for line in (tmp_path / "lines").read_text().splitlines()]
         assert [line["path"] for line in lines] == ["deep/file", str(outside)]
 
@@ -69,8 +70,8 @@ def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     lines.write_text(
         '{"ino":7,"dev":"8:1"}\n{"ino":9,"dev":"8:2"}\n{"ino":null,"dev":null}\n{"ino":8,"dev":"8:1"}\n{"ino":1'
     )
-    assert paths.inodes_of_locks(lines, ["8:1"]) == {7, 8}
-    assert paths.inodes_of_locks(tmp_path / "gone", ["8:1"]) == set()
+    assert inode_paths.inodes_of_locks(lines, ["8:1"]) == {7, 8}
+    assert inode_paths.inodes_of_locks(tmp_path / "gone", ["8:1"]) == set()
 
 
 def recorded(rows: list[tuple[int, int, int]]) -> bytes:
@@ -88,16 +89,16 @@ def test_inodes_of_requests(tmp_path: Path) -> None:
     rows += [(0, 7 << 20 | 3, 4096), (900, 7 << 20 | 3, 1 << 20), (901, 8 << 20, 1 << 30)]
     rows += [(60, 7 << 20 | 3, 512)] * 1000
     file.write_bytes(recorded(rows) + b"half")
-    assert paths.inodes_of_requests(file) == {*range(1, 51), 60, 900, 901}
-    assert paths.inodes_of_requests(file, ["7:3"]) == {*range(1, 51), 60, 900}
-    assert paths.inodes_of_requests(file, ["7:3", "8:0"]) == {*range(1, 51), 60, 900, 901}
-    assert paths.inodes_of_requests(file, ["8:1"]) == set()
-    assert paths.inodes_of_requests(file, ["7:3"], most=1) == {60, 900}
+    assert inode_paths.inodes_of_requests(file) == {*range(1, 51), 60, 900, 901}
+    assert inode_paths.inodes_of_requests(file, ["7:3"]) == {*range(1, 51), 60, 900}
+    assert inode_paths.inodes_of_requests(file, ["7:3", "8:0"]) == {*range(1, 51), 60, 900, 901}
+    assert inode_paths.inodes_of_requests(file, ["8:1"]) == set()
+    assert inode_paths.inodes_of_requests(file, ["7:3"], most=1) == {60, 900}
     whole = file.read_bytes()
     for spoilt in (b"", whole[:12], whole[:40], b"x" * 100):
         file.write_bytes(spoilt)
-        assert paths.inodes_of_requests(file) == set()
-    assert paths.inodes_of_requests(tmp_path / "gone") == set()
+        assert inode_paths.inodes_of_requests(file) == set()
+    assert inode_paths.inodes_of_requests(tmp_path / "gone") == set()
 
 
 def test_when_files_were_made_against_stat(tmp_path: Path) -> None:
@@ -108,10 +109,10 @@ def test_when_files_were_made_against_stat(tmp_path: Path) -> None:
             said = subprocess.run(["stat", "-c", "%.9W", path], capture_output=True, text=True, check=True)
             seconds, _, nanoseconds = said.stdout.strip().partition(".")
             born_ns = int(seconds) * 10**9 + int(nanoseconds or 0)
-            assert birth.of(path) == (born_ns or None)
-        assert birth.of(root / "gone") is None
+            assert statx.of(path) == (born_ns or None)
+        assert statx.of(root / "gone") is None
         inode = (root / "file").stat().st_ino
-        assert paths.find(root, [inode]).born_ns == {inode: birth.of(root / "file")}
+        assert inode_paths.find(root, [inode]).born_ns == {inode: statx.of(root / "file")}
 
 
 def found_paths(run: Run) -> list[dict[str, Any]]:

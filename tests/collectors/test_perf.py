@@ -21,7 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from collectors import perf, perf_data, perf_names, perf_samples, user_names
+from collectors.perf import collector, samples, user_names
+from collectors.perf import data as perf_data
+from collectors.perf import names as perf_names
 from tests.collectors.other_user import passable, play_sudo
 from tests.collectors.recording import (
     EMULATED,
@@ -38,7 +40,7 @@ from workloads.system.errors import RunError
 SECONDS = 60 * (15 if EMULATED else 1)
 PHASE_MS = 1000
 SIGMAS = 5  # of a count of samples: by chance more once in a million
-HERTZ = perf.hertz(os.cpu_count() or 1)
+HERTZ = collector.hertz(os.cpu_count() or 1)
 PERIOD_NS = 10**9 // HERTZ
 
 
@@ -251,7 +253,7 @@ def test_samples_that_are_lost_are_counted(tmp_path: Path) -> None:
     one = "(j=0; while [ $j -lt 150 ]; do /bin/true; j=$((j+1)); done)"
     storm = f"{one} & {one} & {one} & {one} & wait"
     done = subprocess.run([*argv, "--", "sh", "-c", storm], capture_output=True, text=True, check=True)
-    counts = perf_samples.convert(data, tmp_path / "perf", 50_000, None)
+    counts = samples.convert(data, tmp_path / "perf", 50_000, None)
     rows = len(read_table(tmp_path / "perf/cpu_sample.rec")[1])
     assert counts.samples == rows > 100
     assert counts.not_read == 0
@@ -274,9 +276,9 @@ def test_a_file_of_anothers_is_not_trusted(tmp_path: Path, monkeypatch: pytest.M
     subprocess.run(argv, capture_output=True, check=True)
     os.chown(data, 61234, 61234)
     with pytest.raises(RunError, match="belongs to uid 61234, not to us"):
-        perf_samples.convert(data, tmp_path / "perf", 50_000, None)
+        samples.convert(data, tmp_path / "perf", 50_000, None)
     monkeypatch.setenv(GUEST, str(tmp_path))  # where all files are the host's user's
-    perf_samples.convert(data, tmp_path / "perf", 50_000, None)
+    samples.convert(data, tmp_path / "perf", 50_000, None)
 
 
 def record(kind: int, content: bytes, time_ns: int, event: int = 1, misc: int = 0) -> bytes:
@@ -332,14 +334,14 @@ IN_KERNEL, IN_USER = 2**64 - 128, 2**64 - 512
 
 def taken_in(
     content: bytes, workload: int | None = 12, until: float = float("inf")
-) -> tuple[perf_samples.Counts, list[tuple[object, ...]], list[list[str]]]:
+) -> tuple[samples.Counts, list[tuple[object, ...]], list[list[str]]]:
     """What it counts, the rows, the call paths."""
     rows, stacks = io.BytesIO(), io.StringIO()
     data = perf_data.PerfData(io.BytesIO(content))
-    reader = perf_samples._Reader(data, rows, stacks, PERIOD_NS, workload, KERNEL, KnownNames())
+    reader = samples._Reader(data, rows, stacks, PERIOD_NS, workload, KERNEL, KnownNames())
     counts = reader.read(until)
     found = [json.loads(line)["frames"] for line in stacks.getvalue().splitlines()]
-    return counts, list(perf_samples._ROW.iter_unpack(rows.getvalue())), found
+    return counts, list(samples._ROW.iter_unpack(rows.getvalue())), found
 
 
 def test_odd_names_and_frames() -> None:

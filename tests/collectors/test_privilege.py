@@ -314,7 +314,7 @@ def test_behind_sudo_nobody_says_that_it_is_a_virtual_machine() -> None:
     """Who says so names the user that the command runs as: 0."""
     user = pwd.getpwnam("daemon")
     program = (
-        "from collectors.privilege import owner, settle_as_root; settle_as_root(); "
+        "from collectors.privilege.sudo import owner, settle_as_root; settle_as_root(); "
         "import os; print(os.environ.get('SEEKMETER_GUEST'), owner().uid)"
     )
     done = subprocess.run(

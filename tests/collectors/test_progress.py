@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from collectors import past
-from collectors.past import Past
-from collectors.progress import Estimate, Phases, Progress, duration
+from collectors.trace import past
+from collectors.trace.past import Past
+from collectors.trace.progress import Estimate, Phases, Progress, duration
 
 SECOND = 1_000_000_000
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from collectors import room
-from collectors.room import Room
+from collectors.trace import room
+from collectors.trace.room import Room
 from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, tmpfs
 from tests.collectors.recording import (
     RECORDER,
@@ -244,7 +244,7 @@ class TestRoom:
 
     def test_it_looks_once_a_second(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         now = [100.0]
-        monkeypatch.setattr("collectors.room.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("collectors.trace.room.time.monotonic", lambda: now[0])
         there = Room(tmp_path, most_bytes=1, floor_bytes=0)
         assert there.met() is None
         (tmp_path / "one").write_bytes(b"x")

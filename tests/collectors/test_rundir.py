@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from collectors import interrupts, rundir
-from collectors.privilege import Owner
-from collectors.recording import RunFailed, Session, kept
-from collectors.rundir import RunDirectory
+from collectors.host import signals
+from collectors.privilege.sudo import Owner
+from collectors.trace import run_dir
+from collectors.trace.context import RunFailed, Session, kept
+from collectors.trace.run_dir import RunDirectory
 from workloads.cleanup.janitor import Janitor
 from workloads.system.errors import RunError
 
@@ -23,8 +24,8 @@ ME = Owner(os.geteuid(), os.getegid(), "me", "/")
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The runs/ of a tree with one run in it, the newest."""
-    monkeypatch.setattr(rundir, "TREE", tmp_path)
-    monkeypatch.setattr(interrupts._State, "held", False)  # as it is to be again afterwards
+    monkeypatch.setattr(run_dir, "TREE", tmp_path)
+    monkeypatch.setattr(signals._State, "held", False)  # as it is to be again afterwards
     older = RunDirectory("older", None, ME)
     older.begin()
     assert os.readlink(tmp_path / "runs/latest") == older.path.name

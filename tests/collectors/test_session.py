@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from collectors import blockdev
+from collectors.host import blockdev
 from tests.collectors.loop_disk import attached
 from tests.collectors.recording import read_table
 from tests.collectors.sessions import Job, Run, finished, make, needs_root

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors import ownership, staged
-from collectors.staged import Staged, read_facts, take_out
+from collectors.privilege import ownership
+from collectors.vm import staged
+from collectors.vm.staged import Staged, read_facts, take_out
 from workloads.machines import kernels, qemu, unprivileged
 
 _SOUND = {"state": "complete", "warnings": ["one"], "timing": {}}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.terminal import show, tell
+from collectors.host.console import show, tell
 from tests.collectors.sessions import make, needs_root
 from workloads.system.visible import visible
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors import unfinished
-from collectors.privilege import Owner
-from collectors.rundir import RunDirectory
+from collectors.privilege.sudo import Owner
+from collectors.trace import unfinished
+from collectors.trace.run_dir import RunDirectory
 
 ME = Owner(os.geteuid(), os.getegid(), "me", "/")
 

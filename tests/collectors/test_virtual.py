@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from collectors import virtual
+from collectors.vm import run_in_vm
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import TREE, Job, make, needs_root, wait_for
 from tests.open_tree import python_of
@@ -286,7 +286,8 @@ def test_a_hostile_guest_harms_nothing(tmp_path: Path) -> None:
 FAKED = """
 import os, sys
 from pathlib import Path
-from collectors import virtual, __main__ as m
+from collectors import __main__ as m
+from collectors.vm import run_in_vm as virtual
 from workloads.machines import kernels, qemu
 fake, limits, accel, under_kvm, emulated, *lines = sys.argv[1:]
 behaviours = {"kvm": under_kvm, "tcg": emulated}
@@ -446,13 +447,13 @@ def test_virtme_run_where_its_own_python_is_out_of_reach(
 )
 def test_why_a_machine_ended_is_in_its_console(tmp_path: Path, console: str, said: str) -> None:
     (tmp_path / "console.log").write_text(console)
-    assert said in virtual._last_words(tmp_path / "console.log", 9)
+    assert said in run_in_vm._last_words(tmp_path / "console.log", 9)
 
 
 def test_what_a_console_says_is_cut_and_harmless(tmp_path: Path) -> None:
     said = "\x1b]0;OWNED\x07" + "A" * 1_000_000
     (tmp_path / "console.log").write_text(f"Kernel panic - not syncing: {said}\n")
-    told = virtual._last_words(tmp_path / "console.log", 9)
+    told = run_in_vm._last_words(tmp_path / "console.log", 9)
     assert "OWNED" in told
     assert told.isprintable()
     assert len(told) < 1000
@@ -460,12 +461,12 @@ def test_what_a_console_says_is_cut_and_harmless(tmp_path: Path) -> None:
 
 def test_a_guest_that_takes_too_much_says_nothing_about_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is ended before it has come up, and not started again for that."""
-    monkeypatch.setattr(virtual, "_MEASURE_SECONDS", 0.0)
+    monkeypatch.setattr(run_in_vm, "_MEASURE_SECONDS", 0.0)
     process = subprocess.Popen(["sleep", "60"])
     try:
         machine: Any = SimpleNamespace(process=process, beat=lambda: 0)
         lent: Any = SimpleNamespace(over=lambda: "it made too much")
-        why, boot_s, stuck = virtual._watch(machine, lent, time.monotonic(), 30.0)
+        why, boot_s, stuck = run_in_vm._watch(machine, lent, time.monotonic(), 30.0)
     finally:
         process.kill()
         process.wait()
@@ -475,7 +476,8 @@ def test_a_guest_that_takes_too_much_says_nothing_about_kvm(monkeypatch: pytest.
 # What runs for a machine, and says as whom.
 AS_WHOM = """
 import os, sys
-from collectors import __main__ as m, doctor, virtual
+from collectors import __main__ as m, doctor
+from collectors.vm import run_in_vm as virtual
 from workloads.machines import kernels
 def say(*unused):
     print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ["HOME"])

@@ -200,7 +200,7 @@ def test_a_second_start_sets_up_and_compiles_nothing() -> None:
     code, text = make("build", "V=1")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert code == 0, text
-    assert re.sub(r"^make.*\n|^collectors/setup.sh .*\n", "", text, flags=re.MULTILINE) == ""
+    assert re.sub(r"^make.*\n|^collectors/front/setup.sh .*\n", "", text, flags=re.MULTILINE) == ""
     # of the CPU: how long it waits for one is the machine's affair
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
@@ -265,7 +265,7 @@ def test_a_user_who_cannot_become_root_learns_it_first(tmp_path: Path) -> None:
 
     def asked(**more: str) -> tuple[int, str]:
         done = subprocess.run(
-            ["/usr/bin/python3", "-B", "-m", "collectors.check_words", "trace"],
+            ["/usr/bin/python3", "-B", "-m", "collectors.front.check", "trace"],
             cwd=tree, env={**env, **more}, user=NOBODY, group=NOBODY, extra_groups=[],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
@@ -294,7 +294,7 @@ def test_a_disk_without_room_is_said_before_anything_is_built(tmp_path: Path) ->
     for disk in ("file", "ram"):
         given = {"FS": "ext4", "CMD": "true", "SIZE": "900000G", "DISK": disk}
         done = subprocess.run(
-            ["python3", "-B", "-m", "collectors.check_words", "trace"],
+            ["python3", "-B", "-m", "collectors.front.check", "trace"],
             cwd=TREE,
             env={
                 **os.environ,

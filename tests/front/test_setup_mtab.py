@@ -34,7 +34,7 @@ def test_it_is_linked_for_nilfs2_alone_and_once(tmp_path: Path) -> None:
     shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("mtab"))
     with image.open("wb") as file:
         file.truncate(256 << 20)
-    setup = "collectors/setup.sh run trace"
+    setup = "collectors/front/setup.sh run trace"
     assert "mtab" not in in_bare_root(etc, setup, "ext4")
     assert not (etc / "mtab").is_symlink()
     said = in_bare_root(etc, setup, "nilfs2")

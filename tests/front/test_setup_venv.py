@@ -112,7 +112,7 @@ def test_run_then_test_then_fewer(tmp_path: Path) -> None:
     base, tool, other = (make_wheel(wheels, name) for name in ("seekbase", "seektool", "seekother"))
     packages = ".venv/lib/python*/site-packages"
     (tmp_path / "collectors").mkdir()
-    shutil.copy(TREE / "collectors/setup_venv.sh", tmp_path / "collectors")
+    shutil.copy(TREE / "collectors/front/setup_venv.sh", tmp_path / "collectors")
 
     def lists(run: str, test: str) -> None:
         (tmp_path / "requirements.txt").write_text(f"# Installed: 21 MB in .venv\n{run}")
@@ -121,7 +121,7 @@ def test_run_then_test_then_fewer(tmp_path: Path) -> None:
     def setup(what: str) -> str:
         environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
         done = subprocess.run(
-            [tmp_path / "collectors/setup_venv.sh", python, what],
+            [tmp_path / "collectors/front/setup_venv.sh", python, what],
             env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -3,8 +3,8 @@
 
     python -m tests.machines.inside_machine RUN KERNEL PYTEST-WORDS…
 
-It leaves RUN/raw/truth.xml (pytest's own) and RUN/raw/answers.json (doctor's, of collectors/kernel_table.py),
-and says on its last line how the machine ended, as JSON.
+It leaves RUN/raw/truth.xml (pytest's own) and RUN/raw/answers.json (doctor's, of
+collectors/vm/kernel_table.py), and says on its last line how the machine ended, as JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from collectors import interrupts
-from collectors.virtual import choose, run_apart
+from collectors.host import signals
+from collectors.vm.run_in_vm import choose, run_apart
 from workloads.cli.options import Words
 from workloads.machines import qemu
 
@@ -102,9 +102,9 @@ def inside(run: Path, kernel: str, words: Sequence[str]) -> Iterator[Inside]:
 
 def main(run: Path, word: str, tests: list[str]) -> None:
     """Boot it, run the tests, say how it ended."""
-    interrupts.catch()
+    signals.catch()
     kernel, accel = choose(Words("trace", kernel=word))
-    answers = [sys.executable, "-B", "-m", "collectors.kernel_table", "answers"]
+    answers = [sys.executable, "-B", "-m", "collectors.vm.kernel_table", "answers"]
     pytest = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     pytest += [f"--junitxml={run / 'raw/truth.xml'}", *tests]
     script = f"{shlex.join(answers)} >{shlex.quote(str(run / 'raw/answers.json'))}; exec {shlex.join(pytest)}"

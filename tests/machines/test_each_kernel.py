@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from collectors import kernel_table
 from collectors.doctor import Answer
-from collectors.kernel_table import BEGIN, END, KERNELS, README
+from collectors.vm import kernel_table
+from collectors.vm.kernel_table import BEGIN, END, KERNELS, README
 from tests.machines.inside_machine import Case, inside
 
 pytestmark = [pytest.mark.vm, pytest.mark.long]

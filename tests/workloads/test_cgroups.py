@@ -205,7 +205,7 @@ def test_in_a_mount_namespace_with_v1_only(tmp_path: Path) -> None:
     program = """
 import subprocess, sys
 from pathlib import Path
-from workloads import mounts
+from workloads.system import mounts
 from workloads.system.cgroups import WorkloadCgroup, find_layout
 from workloads.cleanup.janitor import Janitor
 subprocess.run(["umount", str(find_layout().v2)], check=True)

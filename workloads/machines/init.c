@@ -320,7 +320,7 @@ static struct boot read_boot(void)
 	return boot;
 }
 
-/* The configuration where collectors/kernel.py looks for it. */
+/* The configuration where collectors/host/kernel.py looks for it. */
 static void link_config(const char *config)
 {
 	struct utsname name;

@@ -4,8 +4,8 @@
 There are machines (virtual ones, without nested virtualisation) whose /dev/kvm opens and whose guests then
 hang: without a word, or after a line of the 16-bit set-up code. The trial boots nothing but a kernel. Where
 KVM works, that prints its first line within a second, and soon panics for want of a root. The proof is
-a whole guest that comes up; the first one that does not (collectors/virtual.py) refutes the trial. What was
-found is kept for this boot.
+a whole guest that comes up; the first one that does not (collectors/vm/run_in_vm.py) refutes the trial. What
+was found is kept for this boot.
 """
 
 import os

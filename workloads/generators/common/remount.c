@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The protocol is that of collectors/remount.py. */
+/* The protocol is that of collectors/trace/remount.py. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>

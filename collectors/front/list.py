@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""make list: the file systems, workloads, disks and scripts there are, as they are typed.
+
+Read from the TOML files, so what is added there is listed here. What this machine lacks for one is said with
+it. Standard library only, no root.
+"""
+
+import os
+import sys
+import textwrap
+
+from collectors.front import check
+from workloads import catalog, filesystems
+from workloads.cli.with_options import of_script, our_scripts
+from workloads.system.errors import UserError
+
+_WIDTH = 80
+
+
+def _show(name: str, text: str, lacking: str = "") -> None:
+    """Print one entry: its name as typed, what it is, and what is missing for it here."""
+    head = f"  {name:<24} "
+    if len(head) > 27:
+        print(head.rstrip())
+        head = " " * 27
+    body = textwrap.wrap(text, _WIDTH - 27) or [""]
+    if lacking:
+        body += textwrap.wrap(lacking, _WIDTH - 27)
+    for line in body:
+        print((head + line).rstrip())
+        head = " " * 27
+
+
+def _lacking(name: str) -> str:
+    """Return why a file system cannot be used here, "" if it can once setup has run."""
+    if not filesystems.kernel_has(name):
+        release = os.uname().release
+        return f"(not in this kernel, {release}: trace takes a virtual machine, see make doctor VM=1)"
+    program = filesystems.load(name).mkfs[0]
+    return "" if filesystems.find_program(program) else f"({program} is missing: make trace installs it)"
+
+
+def main() -> int:
+    """Print everything that FS=, WL= and DISK= can be. Returns the exit code."""
+    wrong = check.main("list")
+    if wrong:
+        return wrong
+    broken = 0
+    print("file systems: FS=NAME or FS=NAME:OPTIONS")
+    for name in filesystems.names():
+        try:
+            filesystem = filesystems.load(name)
+            _show(name, filesystem.summary, _lacking(name))
+            for options in filesystem.option_sets.values():
+                _show(f"{name}:{options.name}", options.source)
+        except UserError as error:
+            broken = error.exit_code
+            _show(name, f"broken: {error.message}")
+    print("\nworkloads: WL=NAME or WL=NAME:VARIANT")
+    for name in catalog.names():
+        try:
+            workload = catalog.load(name)
+            known = workload.program is None or filesystems.find_program(workload.program)
+            _show(
+                name,
+                workload.summary,
+                "" if known else f"({workload.program} is missing: make trace installs it)",
+            )
+            for variant, summary in workload.variants.items():
+                _show(f"{name}:{variant}", summary)
+        except UserError as error:
+            broken = error.exit_code
+            _show(name, f"broken: {error.message}")
+    print("\ndisks: DISK=...")
+    _show("file", "default: a loop device, direct I/O, on a sparse file in $SEEKMETER_SCRATCH")
+    _show("ram", "a loop device in memory")
+    _show("/dev/NAME", "a real device; also needs ERASE=/dev/NAME, the same name again")
+    print("\nscripts of ours for bpftrace: WITH=bpftrace:NAME")
+    for name in our_scripts():
+        _show(name, of_script(name))
+    return broken
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # make list | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -1,0 +1,276 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# What has to be on the machine, and the installing of what is not.
+#
+#   setup.sh run JOB   what `make trace` needs: compiler, BPF tools, .venv, and what FS=, WL= and VM= ask for
+#   setup.sh test JOB  that, what the tests and the lint need, and what every FS=, WL= and VM= could ask for
+#   setup.sh python    print a Python that can run the jobs which need no setup (plan, list, doctor)
+#
+# The words of JOB (in the environment, see the Makefile) are checked before anything is installed for them.
+# A package counts as there when the thing we use of it is there, so that other distributions and hand-made
+# installations pass. That costs no process, so it is asked every time; .venv is setup_venv.sh's.
+# Says what it installs before it does, says nothing otherwise.
+# Exit status: 0, 2 (wrong words), 3 (this machine cannot, and why).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# Debian keeps these folders out of an ordinary user's PATH; mkfs.* and bpftool live there.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+# package, then a command or a file that shows it is there ({include} is also looked for under the multiarch name,
+# {machine} is what uname -m says; of a {static} command, one that links no library; {clang} is where clang has its
+# own libraries, {postgresql} where PostgreSQL's server programs are)
+for_run='
+clang          clang
+bpftool        bpftool
+gcc            gcc
+libc6-dev      {include}/stdio.h
+libbpf-dev     {include}/bpf/bpf_helpers.h
+libelf-dev     {include}/libelf.h
+zlib1g-dev     {include}/zlib.h
+libjansson-dev {include}/jansson.h
+util-linux     flock
+mount          losetup
+'
+for_vm='
+qemu-system-x86 qemu-system-{machine}
+busybox-static {static}/busybox
+kmod           depmod
+file           file
+'
+for_perf='
+linux-perf     perf
+'
+for_bpftrace='
+bpftrace       bpftrace
+'
+for_bcc='
+bpfcc-tools    biolatency-bpfcc
+'
+for_test='
+blktrace       blkparse
+linux-perf     perf
+trace-cmd      trace-cmd
+libclang-rt-dev {clang}/fuzzer
+shellcheck     shellcheck
+strace         strace
+git            git
+procps         ps
+passwd         useradd
+iproute2       ip
+gpg            gpg
+gpg-agent      gpg-agent
+util-linux-extra fincore
+sudo           sudo
+xz-utils       xz
+postmark       postmark
+rsync          rsync
+sqlite3        sqlite3
+rocksdb-tools  db_bench
+postgresql     {postgresql}/initdb
+'
+
+say() { echo "seekmeter: $*" >&2; }
+
+# cannot MESSAGE: this machine lacks something we could not get
+cannot() {
+	say "$*"
+	exit 3
+}
+
+# have PROGRAM: the shell alone would also be content with a file that cannot be executed
+have() { [ -x "$(command -v "$1")" ]; }
+
+# good_python PROGRAM: is it one we can work with?
+good_python() {
+	have "$1" && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+# Print the Python to use. The system's first: other users, and root, can read it too.
+find_python() {
+	local program
+	for program in /usr/bin/python3 python3 python3.13 python3.12 python3.11; do
+		if good_python "$program"; then
+			command -v "$program"
+			return
+		fi
+	done
+	return 1
+}
+
+# is_there COMMAND-OR-FILE
+is_there() {
+	case $1 in
+	'{include}'/*)
+		local folder
+		for folder in /usr/include /usr/include/*-linux-gnu /usr/local/include; do
+			[ -e "$folder${1#\{include\}}" ] && return
+		done
+		return 1
+		;;
+	'{clang}'/*) compgen -G "/usr/lib*/clang/*/lib/*/libclang_rt.${1#\{clang\}/}*.a" >/dev/null ||
+		compgen -G "/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.${1#\{clang\}/}*.a" >/dev/null ;;
+	'{postgresql}'/*) compgen -G "/usr/lib/postgresql/*/bin/${1#\{postgresql\}/}" >/dev/null || have "${1#\{postgresql\}/}" ;;
+	'{static}'/*) have "${1#\{static\}/}" && ! ldd "$(command -v "${1#\{static\}/}")" >/dev/null 2>&1 ;;
+	*) have "${1/\{machine\}/$(uname -m)}" ;;
+	esac
+}
+
+# missing_of LIST: print the packages whose thing is not there
+missing_of() {
+	local package thing
+	while read -r package thing; do
+		[ -z "$package" ] || is_there "$thing" || echo "$package"
+	done <<<"$1"
+}
+
+# as_root COMMAND…: run it as root, through sudo if need be
+as_root() {
+	if [ "$EUID" -eq 0 ]; then
+		"$@"
+	else
+		sudo -- "$@"
+	fi
+}
+
+# install PACKAGE…: by apt, as root; exits 3 where that cannot be
+install_packages() {
+	local packages="$*"
+	if ! have apt-get; then
+		say "these Debian packages, or what your distribution calls them, are missing: $packages"
+		cannot "there is no apt-get here to install them with: install them yourself, then run make again"
+	fi
+	if [ "$EUID" -ne 0 ] && ! have sudo; then
+		say "these packages are missing: $packages"
+		cannot "installing them needs root and sudo is not installed: run \`apt-get install $packages\` as root, or install sudo"
+	fi
+	say "installing these packages with apt-get: $packages"
+	if [ "$EUID" -ne 0 ]; then
+		say "this needs root, so it goes through sudo"
+		sudo -- true || cannot "sudo does not let this user become root: run \`apt-get install $packages\` as root"
+	fi
+	export DEBIAN_FRONTEND=${DEBIAN_FRONTEND:-noninteractive}
+	case " $packages " in *" postgresql "*)
+		without_cluster "$@"
+		return
+		;;
+	esac
+	apt_install "$@"
+}
+
+# apt_install PACKAGE…
+apt_install() {
+	# The package lists may be absent (a fresh container) or stale: try as it is, then with fresh lists.
+	if ! as_root env DEBIAN_FRONTEND="$DEBIAN_FRONTEND" apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null 2>&1; then
+		as_root apt-get update -qq </dev/null >/dev/null ||
+			cannot "apt-get update failed (above is why): mend that, or install yourself: $*"
+		as_root env DEBIAN_FRONTEND="$DEBIAN_FRONTEND" apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null ||
+			cannot "apt-get could not install (above is why): $*"
+	fi
+	hash -r
+}
+
+# without_cluster PACKAGE…: PostgreSQL's package would make a database and a service of it, which run from now on
+without_cluster() (
+	folder=/etc/postgresql-common/createcluster.d file=$folder/seekmeter-setup.conf
+	trap 'as_root rm -f "$file"; as_root rmdir -p --ignore-fail-on-non-empty "$folder" 2>/dev/null || true' EXIT
+	as_root mkdir -p "$folder"
+	echo 'create_main_cluster = false' | as_root tee "$file" >/dev/null
+	apt_install "$@"
+)
+
+# link_mtab WHAT: mkfs.nilfs2 of nilfs-utils 2.2.11 fails where there is no /etc/mtab. A system that booted has this link
+# (systemd makes it); a minimal root, as of a container, has none.
+link_mtab() {
+	if [ -e /etc/mtab ] || ! have mkfs.nilfs2 || [[ $1 != test && ${SEEKMETER_FS-} != nilfs2* ]]; then
+		return
+	fi
+	say "linking /etc/mtab to /proc/self/mounts, as mkfs.nilfs2 looks there for what is mounted"
+	as_root ln -s ../proc/self/mounts /etc/mtab ||
+		say "that failed (above is why): run \`ln -s ../proc/self/mounts /etc/mtab\` as root"
+}
+
+# check_words PYTHON JOB: exits 2 if the words are wrong, 3 if this user or machine cannot do it; prints "vm" if the
+# job runs in a virtual machine
+check_words() {
+	[[ -z ${SEEKMETER_WORDS:-} && $2 != trace && $2 != watch ]] || "$1" -B -m collectors.front.check "$2"
+}
+
+# missing_for_words PYTHON WHAT: print the packages that FS= and WL= need and that are not there
+missing_for_words() {
+	local words=()
+	if [ "$2" = run ]; then
+		[ -z "${SEEKMETER_FS:-}" ] || words+=("FS=$SEEKMETER_FS")
+		[ -z "${SEEKMETER_WL:-}" ] || words+=("WL=$SEEKMETER_WL")
+		[ "${#words[@]}" -gt 0 ] || return 0
+	fi
+	"$1" -B -m workloads.packages --missing "${words[@]}"
+}
+
+# Print the package with the headers of the kernel that runs, which bcc compiles with, if it is missing and the
+# distribution has it: not of a kernel that somebody built. A virtual machine's kernel is not this one.
+missing_headers() {
+	local release
+	release=$(uname -r)
+	if [ -d "/lib/modules/$release/build" ] || [ -d "/usr/src/linux-headers-$release" ] ||
+		[ -e /sys/kernel/kheaders.tar.xz ] || ! have apt-cache; then
+		return
+	fi
+	! apt-cache show "linux-headers-$release" >/dev/null 2>&1 || echo "linux-headers-$release"
+}
+
+# setup WHAT JOB
+setup() {
+	local list=$for_run missing=() python more where venv
+	if ! python=$(find_python); then
+		install_packages python3 python3-venv
+		python=$(find_python) || cannot "no Python 3.11 or newer was found: install one (Debian 12 has it)"
+	fi
+	where=$(check_words "$python" "$2") || exit $?
+	[ "$1" = run ] || list+=$for_test$for_vm$for_bpftrace$for_bcc
+	[ "$where" != vm ] || list+=$for_vm
+	[[ ${SEEKMETER_COLLECT-} != *perf* ]] || list+=$for_perf
+	[[ ${SEEKMETER_WITH-} != *bpftrace:* ]] || list+=$for_bpftrace
+	[[ ${SEEKMETER_WITH-} != *bcc:* || -d /usr/share/bcc/tools ]] || list+=$for_bcc
+	# shellcheck disable=SC2207 # one word a package
+	missing+=($(missing_of "$list"))
+	if [[ ${SEEKMETER_WITH-} == *bcc:* && $where != vm ]]; then
+		# shellcheck disable=SC2207 # at most one word
+		missing+=($(missing_headers))
+	fi
+	more=$(missing_for_words "$python" "$1") || exit $?
+	# shellcheck disable=SC2206 # one word a package
+	missing+=($more)
+	[ -x .venv/bin/python ] || "$python" -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
+	if [ "${#missing[@]}" -gt 0 ]; then
+		# Meanwhile: pip uses the CPU that apt leaves.
+		collectors/front/setup_venv.sh "$python" "$1" &
+		venv=$!
+		# shellcheck disable=SC2064 # this one
+		trap "kill $venv 2>/dev/null || true" EXIT
+		install_packages "${missing[@]}"
+		trap - EXIT
+		wait "$venv" || exit $?
+	else
+		collectors/front/setup_venv.sh "$python" "$1"
+	fi
+	link_mtab "$1"
+}
+
+case ${1:-} in
+run | test)
+	# One setup at a time in this tree: a second one waits and then finds nothing to do.
+	if have flock; then
+		exec 9<requirements.txt
+		flock 9
+	fi
+	setup "$1" "${2:-trace}"
+	;;
+python)
+	if [ -x .venv/bin/python ] && good_python .venv/bin/python; then
+		echo .venv/bin/python
+	else
+		find_python || cannot "python3 (3.11 or newer) is missing: \`make setup\` installs it, or \`apt-get install python3\` as root"
+	fi
+	;;
+*) cannot "setup.sh knows run, test and python, not '${1:-}'" ;;
+esac

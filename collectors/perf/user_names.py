@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What functions of programs are called: a process of its own with the rights of the run's user.
+
+It is asked line by line: [path, inode, offset in the file], and answers with the name or null. A program that
+somebody else can change, or that is not the one that ran, is not opened: only what lies in directories of
+root's and the user's, all the way, and is a plain file then. Root itself so never opens another's file.
+"""
+
+import ctypes
+import json
+import os
+import re
+import resource
+import signal
+import stat
+import struct
+import sys
+from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+
+from collectors.privilege.sudo import become_user, owner
+
+_MOST_BYTES = 256 << 20  # of a table of symbols or of their names
+_MOST_FILES = 256  # kept
+_MOST_MEMORY = 2 << 30  # a file says itself how many functions it has
+_FUNCTION, _INDIRECT, _NO_TYPE = 2, 10, 0
+_WEAK = 2
+_SYMTAB, _NOTE, _DYNSYM = 2, 7, 11
+_DEBUG = "/usr/lib/debug/.build-id"
+_Read = Callable[[int, int], bytes]
+
+
+class _Unreadable(Exception):
+    pass
+
+
+_BAD = (OSError, ValueError, struct.error, IndexError, OverflowError, MemoryError, _Unreadable)
+
+
+class Symbols:
+    """The functions of one ELF file."""
+
+    def __init__(self, read: _Read) -> None:
+        """Read them. read(size, offset), as pread. Raises struct.error and others for what is no ELF file."""
+        head = read(64, 0)
+        if head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] != 1:
+            raise _Unreadable
+        wide = head[4] == 2
+        layout = "<32xQQ6xHHHH" if wide else "<28xII6xHHHH"
+        programs_at, sections_at, program_size, programs, size, many = struct.unpack_from(layout, head)
+        self._loaded: list[tuple[int, int, int]] = []  # where in the file, how long, at which address
+        for at in range(programs):
+            entry = read(56 if wide else 32, programs_at + at * program_size)
+            if wide:
+                kind, _, offset, address, _, length = struct.unpack_from("<IIQQQQ", entry)
+            else:
+                kind, offset, address, _, length = struct.unpack_from("<IIIII", entry)
+            if kind == 1:
+                self._loaded.append((offset, length, address))
+        self._starts: list[int] = []
+        self._ends: list[tuple[int, str]] = []
+        entries = self._sections(read, wide, sections_at, size, many)
+        self.build_id = self._build_id(read, entries)
+        self._take(self._functions(read, wide, entries, _SYMTAB))
+        self.is_stripped = not self._starts
+        if self.is_stripped:
+            self._take(self._functions(read, wide, entries, _DYNSYM))
+
+    @staticmethod
+    def _sections(read: _Read, wide: bool, start: int, size: int, many: int) -> list[tuple[int, ...]]:
+        layout = struct.Struct("<IIQQQQIIQQ" if wide else "<10I")
+        return [layout.unpack(read(layout.size, start + at * size)) for at in range(many)]
+
+    @staticmethod
+    def _build_id(read: _Read, entries: list[tuple[int, ...]]) -> str:
+        for entry in entries:
+            if entry[1] == _NOTE and 16 < entry[5] <= 4096:
+                note = read(entry[5], entry[4])
+                name_bytes, id_bytes, kind = struct.unpack_from("<III", note)
+                if (name_bytes, kind, note[12:16]) == (4, 3, b"GNU\0") and 2 < id_bytes <= 64:
+                    return note[16 : 16 + id_bytes].hex()
+        return ""
+
+    def take_names_of(self, other: "Symbols") -> None:
+        """Take over the functions of the file that the debugging symbols were put into."""
+        self._starts, self._ends = other._starts, other._ends
+
+    def _take(self, functions: list[tuple[int, bool, bool, bool, int, int, int, str]]) -> None:
+        functions.sort()
+        # The last of those that begin alike is the best name.
+        best = {start: (end, name) for start, *_, end, name in functions}
+        self._starts = list(best)
+        self._ends = list(best.values())
+
+    @staticmethod
+    def _functions(
+        read: _Read, wide: bool, entries: list[tuple[int, ...]], wanted: int
+    ) -> list[tuple[int, bool, bool, bool, int, int, int, str]]:
+        """Those of one table: address, what makes a name better than another, end, name."""
+        table = next((entry for entry in entries if entry[1] == wanted), None)
+        if table is None or table[6] >= len(entries):
+            return []
+        strings = entries[table[6]]
+        if table[5] > _MOST_BYTES or strings[5] > _MOST_BYTES:
+            raise _Unreadable
+        names = read(strings[5], strings[4])
+        layout = struct.Struct("<IBBHQQ" if wide else "<IIIBBH")
+        content = read(table[5], table[4])
+        found = []
+        for fields in layout.iter_unpack(content[: len(content) // layout.size * layout.size]):
+            if wide:
+                name_at, info, _, section, start, size = fields
+            else:
+                name_at, start, size, info, _, section = fields
+            if info & 15 not in (_FUNCTION, _INDIRECT, _NO_TYPE) or section == 0 or section >= 0xFF00:
+                continue
+            end = names.find(b"\0", name_at)
+            name = names[name_at:end].partition(b"@")[0].decode(errors="replace")  # @: its version
+            if not name or name[0] == "$" or name.startswith(".L"):
+                continue
+            bind = info >> 4
+            kind = info & 15 != _NO_TYPE
+            under = len(name) - len(name.lstrip("_"))
+            found.append(
+                (start, size > 0, kind, bind not in (0, _WEAK), -under, len(name), start + size, name)
+            )
+        return found
+
+    def name(self, offset: int) -> str | None:
+        """Return the function that a place in the file belongs to."""
+        for at, length, address in self._loaded:
+            if at <= offset < at + length:
+                where = offset - at + address
+                index = bisect_right(self._starts, where) - 1
+                if index < 0:
+                    return None
+                end, name = self._ends[index]
+                return name if where < end or end == self._starts[index] else None
+        return None
+
+
+def is_settled(path: str, uid: int, gid: int) -> bool:
+    """Return whether only root and this user can change what a path leads to, and it is a plain file."""
+    if not path.startswith("/") or "/../" in path:
+        return False
+    parts = path.split("/")[1:]
+    place = "/"
+    for part in ["", *parts]:
+        place = os.path.join(place, part) if part else place
+        status = os.lstat(place)
+        if status.st_uid not in (0, uid):
+            return False
+        is_last = part == parts[-1] and place == path
+        if not (stat.S_ISREG if is_last else stat.S_ISDIR)(status.st_mode):
+            return False
+        others = stat.S_IWOTH if status.st_gid in (0, gid) else stat.S_IWOTH | stat.S_IWGRP
+        if status.st_mode & others and not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX):
+            return False
+    return True
+
+
+class Files:
+    """The files that were asked for, while they are."""
+
+    def __init__(self, uid: int, gid: int) -> None:
+        self._uid, self._gid = uid, gid
+        self._known: dict[tuple[str, int], Symbols | None] = {}
+
+    def name(self, path: str, inode: int, offset: int) -> str | None:
+        key = (path, inode)
+        if key not in self._known:
+            if len(self._known) >= _MOST_FILES:
+                self._known.pop(next(iter(self._known)))
+            try:
+                self._known[key] = self._vdso() if path == "[vdso]" else self._open(path, inode)
+            except _BAD:
+                self._known[key] = None
+        symbols = self._known[key]
+        name = symbols.name(offset) if symbols is not None else None
+        return _demangled(name) if name is not None else None
+
+    def _open(self, path: str, inode: int | None) -> Symbols:
+        """Read a file. inode: which it must be still."""
+        if not is_settled(path, self._uid, self._gid):
+            raise _Unreadable
+        # It can become something else meanwhile by root's and the user's doing only, and is not waited for.
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode) or inode not in (None, status.st_ino):
+                raise _Unreadable
+            symbols = Symbols(lambda size, at: os.pread(file, size, at))
+        finally:
+            os.close(file)
+        if inode is not None and symbols.is_stripped and symbols.build_id:
+            with suppress(*_BAD):  # most machines have none
+                debug = f"{_DEBUG}/{symbols.build_id[:2]}/{symbols.build_id[2:]}.debug"
+                symbols.take_names_of(self._open(debug, None))
+        return symbols
+
+    @staticmethod
+    def _vdso() -> Symbols:
+        """The kernel's code in every process: ours is theirs."""
+        with open("/proc/self/maps") as maps:
+            line = next(line for line in maps if line.rstrip().endswith("[vdso]"))
+        start, end = (int(word, 16) for word in line.split()[0].split("-"))
+        image = ctypes.string_at(start, end - start)
+        return Symbols(lambda size, at: image[at : at + size])
+
+
+@cache
+def _demangler() -> Callable[[bytes], str | None] | None:
+    try:
+        function = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+        free = ctypes.CDLL(None).free
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+    free.argtypes = [ctypes.c_void_p]
+
+    def demangle(name: bytes) -> str | None:
+        status = ctypes.c_int()
+        text = function(name, None, None, ctypes.byref(status))
+        if not text:
+            return None
+        try:
+            return ctypes.string_at(text).decode(errors="replace")
+        finally:
+            free(text)
+
+    return demangle
+
+
+def _demangled(name: str) -> str:
+    demangle = _demangler() if re.match(r"_Z|___Z", name) else None
+    return (demangle(name.encode()) if demangle is not None else None) or name
+
+
+def main() -> None:
+    """Give up root's rights before anything is read, then answer until nobody asks any more."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a ^C at the terminal; it ends with who asks
+    user = owner()
+    become_user()
+    files = Files(user.uid, user.gid)
+    for line in sys.stdin:
+        path, inode, offset = json.loads(line)
+        print(json.dumps(files.name(path, inode, offset)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Does the user behind sudo get at what of this tree their run needs? In root's home (0700) they do not.
+
+Asked as that user, before anything is installed, built or formatted, and again when all is built: a workload
+of ours runs as the user, not as root. Standard library only.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from collectors.privilege.ownership import may
+from collectors.privilege.sudo import TREE, Owner, owner
+from workloads import catalog
+from workloads.cli.options import Words
+from workloads.machines.choice import GUEST
+from workloads.system.errors import MachineError
+
+_READ, _RUN = os.R_OK, os.X_OK
+_ENTER = os.R_OK | os.X_OK
+# What a command of the user's own finds in its PATH.
+_HELPERS = ("phase", "remount")
+
+
+def check(words: Words) -> None:
+    """Raise MachineError if the workload would fail for want of a program or a file of ours."""
+    user = _user()
+    if user is None:
+        return
+    needed: list[tuple[Path, int]] = []
+    what = "VM=1" if words.vm else f"WL={words.wl}"
+    if words.vm:  # which needs no root, and so is all the user's
+        needed += [(TREE / name, _ENTER) for name in ("collectors", "workloads", "analysis", "build")]
+    if words.wl is not None and catalog.load(words.wl, words.wl_variant).generator is not None:
+        needed += _of_workloads()
+    bar = _bar(user, needed)
+    if bar is not None:
+        raise MachineError(
+            f"{_refused(bar, user)}, whom {what} runs as: {_remedy(bar, user)}, or run this as root itself, "
+            f"not behind sudo (env -u SUDO_UID make …)"
+        )
+
+
+def warnings(words: Words) -> list[str]:
+    """Return what a run that is recorded all the same will miss: a command of the user's own, or a watch."""
+    user = _user()
+    if user is None or words.vm:
+        return []
+    helpers = [(TREE / "build/generators" / name, _RUN) for name in _HELPERS]
+    bars = {
+        "phase and remount fail in it": _bar(user, helpers) if words.cmd is not None else None,
+        "its report is refused": _bar(user, [(TREE / "analysis", _ENTER)]),
+    }
+    bar = next((bar for bar in bars.values() if bar is not None), None)
+    if bar is None:
+        return []
+    missed = " and ".join(text for text, one in bars.items() if one is not None)
+    return [
+        f"{_refused(bar, user)}, whose this run will be: it is recorded, but {missed}; {_remedy(bar, user)}"
+    ]
+
+
+def _user() -> Owner | None:
+    """Return the user, if it is another than we; None in a virtual machine, as the host has asked."""
+    if os.geteuid() != 0 or GUEST in os.environ:
+        return None
+    user = owner()
+    return user if user.uid != 0 else None
+
+
+def _of_workloads() -> list[tuple[Path, int]]:
+    """Return what the workloads are made of: any program may start another one, and read a data set."""
+    sources = (TREE / "workloads/generators").glob("*.c")
+    programs = [(TREE / "build/generators" / path.stem, _RUN) for path in sources]
+    return [*programs, *((path, _READ) for path in (TREE / "workloads/datasets").iterdir())]
+
+
+def _bar(user: Owner, needed: Iterable[tuple[Path, int]]) -> Path | None:
+    """Return the first directory or file in the user's way; what is not built yet is in nobody's."""
+    for path, how in needed:
+        there = path
+        while not there.exists():
+            there, how = there.parent, _RUN
+        if not may(user, there, how):
+            above = (one for one in reversed(there.parents) if not may(user, one, _RUN))
+            return next(above, there)
+    return None
+
+
+def _refused(bar: Path, user: Owner) -> str:
+    return f"{bar} cannot be {'entered' if bar.is_dir() else 'used'} by {user.name}"
+
+
+def _remedy(bar: Path, user: Owner) -> str:
+    if bar in TREE.parents:
+        return f"move the tree ({TREE}) to where {user.name} may enter it, such as /srv"
+    # not all of it: what is in runs/ is not everybody's
+    return f"run chmod a+rx {TREE}, and in it chmod -R a+rX analysis build collectors workloads"

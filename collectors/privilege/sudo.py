@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Root for what needs it: an ordinary user's command starts itself again through sudo, saying why."""
+
+import functools
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads.machines.choice import GUEST, GUEST_OWNER
+from workloads.system.errors import MachineError
+
+_HANDED = "SEEKMETER_ENVIRONMENT"
+_PATH = "SEEKMETER_ROOT_PATH"
+_WORD = re.compile(rb"SEEKMETER_[A-Z_]+")
+# Not for the caller to say: where root finds programs; that this is a virtual machine's inside, and whose.
+_ROOTS_OWN = {os.fsencode(name) for name in (_PATH, _HANDED, GUEST, GUEST_OWNER)}
+_UID_MOST = 2**32 - 2  # the next one means "as it is" to setuid(2)
+ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+WHY = {"trace": "formatting, mounting and tracing", "watch": "tracing"}
+TREE = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who the files of a run belong to, and who a command of the user's own runs as."""
+
+    uid: int
+    gid: int
+    name: str
+    home: str
+
+
+def owner() -> Owner:
+    """Return the user behind sudo, or ourselves; in a virtual machine, who started it on the host.
+
+    Raises MachineError for a user behind sudo whom the system does not know: which groups theirs are is not
+    known either, and a guess would run their command as group root.
+    """
+    if GUEST in os.environ:
+        uid, gid = map(int, os.environ[GUEST_OWNER].split(":"))  # the machine need not know the host's users
+    else:
+        uid, gid = _own_uid(), os.getgid()
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        if GUEST not in os.environ and uid != os.getuid():
+            raise MachineError(
+                f"SUDO_UID={uid}: this system knows no such user: run this as one that it knows, or as root"
+            ) from None
+        return Owner(uid, gid, str(uid), "/")
+    return Owner(uid, entry.pw_gid, entry.pw_name, entry.pw_dir)
+
+
+def _own_uid() -> int:
+    if os.geteuid() != 0 or "SUDO_UID" not in os.environ:
+        return os.getuid()
+    text = os.environ["SUDO_UID"]
+    if not re.fullmatch(r"\d{1,10}", text, re.ASCII) or int(text) > _UID_MOST:
+        raise MachineError(f"SUDO_UID={text} is no user's number: start this by sudo, or as root")
+    return int(text)
+
+
+@functools.cache
+def caller_environment() -> dict[bytes, bytes]:
+    """Return the environment of who started us, from before sudo. For what runs as that user only."""
+    if _HANDED not in os.environ:
+        return dict(os.environb)
+    pairs = (pair.partition(b"=") for pair in sys.stdin.buffer.read().split(b"\0"))
+    return {name: value for name, _, value in pairs if name}
+
+
+def settle_as_root() -> None:
+    """As root: take over the words that were handed through sudo, and find programs where only root puts any.
+
+    The caller's own PATH is kept for the caller's command. Without sudo, root may name another in
+    SEEKMETER_ROOT_PATH, where programs lie elsewhere.
+    """
+    if os.geteuid() != 0:
+        return
+    theirs = caller_environment()
+    if _HANDED in os.environ:
+        for name, text in theirs.items():
+            if _WORD.fullmatch(name) and name not in _ROOTS_OWN:
+                os.environb[name] = text
+    by_sudo = "SUDO_UID" in os.environ
+    if by_sudo:  # a machine's inside has no sudo's variables
+        os.environ.pop(GUEST, None)
+    os.environ["PATH"] = ROOT_PATH if by_sudo else os.environ.get(_PATH) or ROOT_PATH
+
+
+def enter_as(user: Owner, directory: Path) -> None:
+    """Become this user for good, and go into a directory with that user's rights. For a new process.
+
+    The user's command may use sudo or ping: no_new_privs is left as it is.
+    """
+    if user.uid != os.geteuid():
+        os.initgroups(user.name, user.gid)
+        os.setgid(user.gid)
+        os.setuid(user.uid)
+    os.chdir(directory)
+
+
+def _or_in_a_machine(job: str) -> str:
+    return (
+        ", or with VM=1 in a virtual machine" if job == "trace" and "SEEKMETER_DIR" not in os.environ else ""
+    )
+
+
+def _sudo(job: str) -> str:
+    """Return the sudo that lets this user become root; it may ask for the password. Raises MachineError."""
+    sudo = shutil.which("sudo")
+    if sudo is None:
+        raise MachineError(
+            f"{job}: {WHY[job]} needs root, and sudo is not installed: run it as root{_or_in_a_machine(job)}"
+        )
+    # Asked first: after execv a refusal would have the exit code of a failed run.
+    if subprocess.run([sudo, "--", "true"], check=False).returncode != 0:
+        raise MachineError(
+            f"{job}: {WHY[job]} needs root, and sudo does not let this user become root: "
+            f"run it as root{_or_in_a_machine(job)}"
+        )
+    return sudo
+
+
+def check_root(job: str) -> None:
+    """Find out whether this user can become root, before anything is built for the job. Raises MachineError.
+
+    Says something only where sudo asks for a password.
+    """
+    if os.geteuid() == 0 or job not in WHY:
+        return
+    sudo = shutil.which("sudo")
+    if sudo is not None:
+        asked = subprocess.run([sudo, "-n", "--", "true"], check=False, stderr=subprocess.DEVNULL)
+        if asked.returncode == 0:
+            return
+        print(f"seekmeter: {WHY[job]} needs root: sudo asks for it first", file=sys.stderr, flush=True)
+    _sudo(job)
+
+
+def become_user() -> None:
+    """As root behind sudo: become that user for good, for what needs no root. Raises MachineError."""
+    user = owner()
+    if os.geteuid() != 0 or user.uid == 0:
+        return
+    os.initgroups(user.name, user.gid)
+    os.setresgid(user.gid, user.gid, user.gid)
+    os.setresuid(user.uid, user.uid, user.uid)
+    os.environ |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+    os.environ.pop("XDG_CACHE_HOME", None)
+
+
+def become_root(job: str) -> None:
+    """Return if we are root; else start the job again through sudo, which does not return.
+
+    sudo clears the environment, and its command line is in its log and in everybody's ps: the environment,
+    with the words in it, is handed over in a nameless file that is the standard input. Raises MachineError
+    where there is no sudo, or it does not let this user become root.
+    """
+    if os.geteuid() == 0:
+        return
+    if shutil.which("sudo") is not None:
+        print(f"seekmeter: {WHY[job]} needs root: going on through sudo", file=sys.stderr, flush=True)
+    sudo = _sudo(job)
+    file = os.memfd_create("environment")
+    os.write(file, b"\0".join(b"%b=%b" % pair for pair in os.environb.items()))
+    os.lseek(file, 0, os.SEEK_SET)
+    os.dup2(file, 0)
+    # -- ends sudo's own options; env(1) sets the variable whatever sudo's policy on the environment is.
+    # -B: root's compiled files would lie in the user's tree.
+    handed = ["/usr/bin/env", f"{_HANDED}=standard input"]
+    os.execv(sudo, [sudo, "--", *handed, sys.executable, "-B", "-m", "collectors", job])

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Start and stop the C recorder (collectors/recorder/)."""
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from collectors.host import signals
+from collectors.privilege.sudo import TREE
+from workloads.cli.options import ROOM_BYTES
+from workloads.system.errors import MachineError, RunError
+
+BINARY = TREE / "build/recorder"
+_EMULATED_BIN_MS = "500"
+_READY_SECONDS = 60.0
+_STOP_SECONDS = 60.0
+
+
+class Recorder:
+    """One running recorder. It ends by itself when we do: its standard input is our pipe."""
+
+    def __init__(
+        self,
+        out: Path,
+        collect: Sequence[str],
+        disks: Sequence[str] = (),
+        cgroup: Path | None = None,
+        target_devs: Sequence[str] = (),
+        target_path: Path | None = None,
+        borders: tuple[Path, int] | None = None,
+        memory_cgroup: Path | None = None,
+        *,
+        room_bytes: int = ROOM_BYTES,
+        addresses: bool = False,
+    ) -> None:
+        """Start it and wait until every source is attached, or has said why not.
+
+        Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory
+        (None: everything is the workload); target_devs, "major:minor" of the file systems under test;
+        target_path, where it will be mounted, if it is not yet: retarget() then says its number;
+        borders, the socket where it is asked to cut its time bins, and the user who may ask beside root;
+        memory_cgroup, the directory that the workload's memory is charged to, if written-back pages shall
+        be told by it; room_bytes, the largest size of what it writes (it also leaves a floor of free
+        space, see recorder/room.h); addresses, whether it may write kernel addresses.
+        """
+        if not BINARY.exists():
+            raise MachineError(f"{BINARY} is not built: run make build")
+        argv = [str(BINARY), "--out", str(out), "--collect", ",".join(collect)]
+        argv += ["--room-bytes", str(room_bytes)]
+        if addresses:
+            argv.append("--addresses")
+        for disk in disks:
+            argv += ["--disk", disk]
+        if cgroup is not None:
+            argv += ["--cgroup", str(cgroup)]
+        if memory_cgroup is not None:
+            argv += ["--memory-cgroup", str(memory_cgroup)]
+        for dev in target_devs:
+            argv += ["--target-dev", dev]
+        if target_path is not None:
+            argv += ["--target-path", str(target_path)]
+        if borders is not None:
+            argv += ["--borders", str(borders[0]), "--owner", str(borders[1])]
+        if os.environ.get("SEEKMETER_EMULATED_CPUS"):
+            argv += ["--bin-ms", _EMULATED_BIN_MS]  # late is lost: more time, where a second is soon over
+        self._lines = b""
+        self.end_ns: int | None = None
+        started = False
+        try:
+            # Held: one that has begun and whom nobody knows yet would outlive us by a moment.
+            with signals.held():
+                # A session of its own: ^C on the terminal is for us, who then stop it in order.
+                self._process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+                started = True
+            ready = self._read_line("ready", _READY_SECONDS)
+            self.sources: dict[str, dict[str, str]] = ready["collectors"]
+            self.ready_ns = int(ready["monotonic_ns"])  # everything is recorded from then on
+        except BaseException:
+            if started:
+                self.kill()
+            raise
+
+    @property
+    def records(self) -> bool:
+        """Return whether any source is on; a recorder without one ends at once, which is no death."""
+        return any(source["state"] == "on" for source in self.sources.values())
+
+    @property
+    def pid(self) -> int:
+        """The recorder's process."""
+        return self._process.pid
+
+    def alive(self) -> bool:
+        """Return whether it still runs; a recorder that died is the run's loudest loss."""
+        return self._process.poll() is None
+
+    def retarget(self, dev: str) -> None:
+        """Tell it that the file system under test has another number, "major:minor".
+
+        Returns when it counts by that. Raises RunError if it takes too long.
+        """
+        if not self.records:
+            return
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"target {dev}\n".encode())
+            self._process.stdin.flush()
+            self._read_line("retargeted", _READY_SECONDS)
+        except (OSError, MachineError):  # it is gone, which alive() says
+            pass
+
+    def stop(self) -> None:
+        """Let it take in what is still buffered and end. Raises RunError if it does not end well.
+
+        .end_ns is then until when everything is recorded.
+        """
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            code = self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RunError(
+                f"recorder: did not stop in {_STOP_SECONDS:.0f} s and was ended; its tables end early"
+            ) from None
+        if code not in (0, 1):  # 1: no source could be attached, which losses.json says better
+            raise RunError(self.how_it_ended())
+        self.end_ns = self._read_end()
+
+    def how_it_ended(self) -> str:
+        """Say how a recorder ended that was not told to."""
+        return f"recorder: ended early ({_reason(self._process.wait())}); its tables end there"
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    def _read_line(self, key: str, seconds: float) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        end = time.monotonic() + seconds
+        while b"\n" not in self._lines:
+            wait = end - time.monotonic()
+            if wait <= 0 or not select.select([self._process.stdout], [], [], wait)[0]:
+                raise RunError(f"recorder: not {key} after {seconds:.0f} s; make doctor says what is wrong")
+            data = os.read(self._process.stdout.fileno(), 65536)
+            if not data:
+                raise MachineError(f"recorder: {self._complaint()}")
+            self._lines += data
+        line, _, self._lines = self._lines.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            text = f"recorder: said {line[:80]!r}, which is not understood; rebuild: make clean"
+            raise RunError(text) from None
+        assert isinstance(answer, dict)
+        return answer
+
+    def _read_end(self) -> int | None:
+        """Return what its last line says, after its end."""
+        assert self._process.stdout is not None
+        try:
+            answer = json.loads(self._lines + self._process.stdout.read())
+            return int(answer["monotonic_ns"]) if answer.get("stopped") else None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def _complaint(self) -> str:
+        assert self._process.stderr is not None
+        text = self._process.stderr.read().decode(errors="replace").strip().splitlines()
+        code = self._process.wait()
+        why = text[-1].removeprefix("recorder: ") if text else f"ended ({_reason(code)})"
+        return f"{why}; see make doctor"
+
+
+def _reason(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit status {code}"

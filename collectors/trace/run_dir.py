@@ -1,0 +1,491 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The run directory while it is being made: run.json, raw/, the newest link (DESIGN.md, Run directory)."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from collectors.blktrace import collector
+from collectors.privilege import ownership
+from collectors.privilege.sudo import TREE, Owner
+from collectors.vm import staged
+from collectors.vm.staged import Staged, Taken
+from workloads.system import private
+from workloads.system.errors import MachineError, WordError
+from workloads.system.private import Kind
+
+SCHEMA = 1
+_KILLED = "the session was killed before its end; what it had recorded until then is here"
+# Times in run.json's "clock": one is there once recording has begun (COLLECT=none: once the workload ended).
+_BEGUN = {"record_start_ns", "workload_start_ns"}
+# Room kept on the disk for the last word on a run whose recording filled the disk.
+_SPARE_BYTES = 64 << 10
+_JSON_BYTES_MOST = 64 << 20
+_LOSSES_BYTES_MOST = 4 << 20
+
+
+class RunDirectory:
+    """One run's directory. Facts are added as they become known and written at once, by rename.
+
+    Until hand_over() it is root's, 0700, and reached by its descriptor only, whatever becomes of the
+    directories above it: those may be the user's. .path is how people call it, .place how we get at it.
+    Until begin() it can be discarded without a trace, and runs/latest is the run before.
+    """
+
+    def __init__(self, name: str, out: str | None, owner: Owner, group: int | None = None) -> None:
+        """Make the directory. Raises WordError if OUT is there already, MachineError if it cannot be made.
+
+        group: a group's number that may read it in the end.
+        """
+        self._owner = owner
+        self._group = group
+        self._handed_over = False
+        self._made_by: tuple[int, int, Sequence[int]] = (owner.uid, owner.gid, ())
+        self.begun = False
+        self._was_there: os.stat_result | None = None  # OUT= that was there before
+        self.facts: dict[str, Any] = {"schema": SCHEMA, "state": "running", "warnings": [], "timing": {}}
+        try:
+            self._make(name, out)
+        except FileExistsError:
+            raise WordError(f"OUT={out} is there already: give a directory that is not") from None
+        except OSError as error:
+            raise _cannot(error) from None
+        self._name_files()
+        self.is_ours = True  # and not a host's around us
+        try:
+            self.recordings.mkdir(parents=True, mode=0o700)
+            for file in (self.phases, self.phases_begun):
+                file.touch(mode=0o600)
+            self._spare.write_bytes(b"\xff" * _SPARE_BYTES)
+        except OSError as error:
+            self.discard()
+            raise _cannot(error) from None
+        self.write()
+
+    def _name_files(self) -> None:
+        self.place = Path(f"/proc/{os.getpid()}/fd/{self._directory}")
+        self.raw = self.place / "raw"
+        self.recordings = self.raw / "recorder"
+        self.phases = self.raw / "phases.jsonl"
+        self.phases_begun = self.raw / "phases_begun.jsonl"
+        self.figures = self.raw / "figures.jsonl"
+        self._spare = self.raw / ".spare"
+
+    @classmethod
+    def inside(cls, path: Path, owner: Owner) -> "RunDirectory":
+        """Go on, inside a virtual machine, with the directory that was made on the host."""
+        run = cls.__new__(cls)
+        run._owner = owner
+        run._group = None
+        run._handed_over = False
+        run.begun = False
+        run.is_ours = False  # the host made it, and decides what becomes of it
+        run.path = path
+        run._directory = ownership.open_directory(path)
+        run._name_files()
+        run.facts = _read_json(run._directory, "run.json")  # as the host has begun it
+        for file in (run.phases, run.phases_begun):
+            file.touch(mode=0o600)
+        return run
+
+    def _make(self, name: str, out: str | None) -> None:
+        """Make it with the rights of whose directory it lies in, and take it over."""
+        if out is not None:
+            self._make_named(Path(os.path.abspath(out)))
+            return
+        self._parent = _runs_of_tree()
+        status = os.fstat(self._parent)
+        self._made_by = (status.st_uid, status.st_gid, ())
+        safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        for number in range(100):
+            self.path = TREE / "runs" / f"{stamp}-{safe}{f'-{number}' if number else ''}"
+            try:
+                with ownership.as_ids(*self._made_by):
+                    os.mkdir(self.path.name, 0o700, dir_fd=self._parent)
+                    self._directory = ownership.open_directory(self.path.name, self._parent)
+            except FileExistsError:
+                continue
+            ownership.take_over(self._directory, status.st_uid)
+            return
+        raise MachineError(f"{TREE}/runs has a hundred runs of this second: wait a second")
+
+    def _make_named(self, path: Path) -> None:
+        """OUT=: with the user's rights; or with root's where only root can write."""
+        self.path, user = path, self._owner
+        place = private.look(path.parent)
+        if os.geteuid() == 0 and user.uid == 0 and path.parent != TREE / "runs":
+            if place.kind is Kind.OPEN:
+                raise MachineError(
+                    f"OUT={path} lies where somebody else than root may rename it: give a directory below "
+                    f"one that only root can write, or start this as its user"
+                )
+            path = place.real.joinpath(*place.missing, path.name)
+        self._made_by = (user.uid, user.gid, ownership.groups_of(user))
+        try:
+            is_new = self._make_as(path)
+        except PermissionError:
+            if os.geteuid() != 0 or place.kind is not Kind.PRIVATE or place.missing:
+                raise
+            self._made_by = (0, 0, ())
+            is_new = self._make_as(place.real / path.name)
+        status = os.fstat(self._directory)
+        if not is_new:
+            self._was_there = status
+            if status.st_mode & 0o022:
+                raise WordError(f"OUT={path} can be written by others: give a directory that is not there")
+        try:
+            ownership.take_over(self._directory, self._made_by[0])
+        except MachineError as error:
+            raise WordError(
+                f"OUT={path} is there already, and {error.message}: give a directory that is not"
+            ) from None
+
+    def _make_as(self, path: Path) -> bool:
+        """Make it, or open what is there, with the rights of ._made_by. Returns whether it is new."""
+        with ownership.as_ids(*self._made_by):
+            self._parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            is_new = True
+            try:
+                os.mkdir(path.name, 0o700, dir_fd=self._parent)
+            except FileExistsError:
+                is_new = False
+            self._directory = ownership.open_directory(path.name, self._parent)
+        return is_new
+
+    @property
+    def is_begun(self) -> bool:
+        """Return whether anything was recorded, here or, as run.json tells, inside a virtual machine."""
+        clock = self.facts.get("clock")
+        return self.begun or (isinstance(clock, dict) and bool(_BEGUN & clock.keys()))
+
+    def begin(self) -> None:
+        """Keep the run from here on, and let runs/latest be it: recording begins."""
+        if not self.begun:
+            self.begun = True
+            self._link_newest()
+
+    def _link_newest(self) -> None:
+        """Done with the rights of whom runs/ belongs to: it is not root's where the tree is not."""
+        if not self.is_ours or self.path.parent != TREE / "runs":
+            return
+        newest = f".latest.{os.getpid()}"
+        try:
+            runs = _runs_of_tree()
+            try:
+                status = os.fstat(runs)
+                with ownership.as_ids(status.st_uid, status.st_gid):
+                    with suppress(FileNotFoundError):
+                        os.unlink(newest, dir_fd=runs)  # of a session that was killed
+                    os.symlink(self.path.name, newest, dir_fd=runs)
+                    os.rename(newest, "latest", src_dir_fd=runs, dst_dir_fd=runs)
+            finally:
+                os.close(runs)
+        except (OSError, MachineError) as error:
+            # A full disk, say: the run itself is worth more than its second name.
+            why = error.message if isinstance(error, MachineError) else (error.strerror or "").lower()
+            self.warn(f"{TREE}/runs/latest could not be set to this run: {why}")
+
+    def discard(self) -> None:
+        """Remove what was made: nothing was recorded. OUT= that was there already stays, empty as it was."""
+        assert self.is_ours
+        try:
+            with os.scandir(self._directory) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.name, ignore_errors=True, dir_fd=self._directory)
+                    else:
+                        os.unlink(entry.name, dir_fd=self._directory)
+            if self._was_there is not None:
+                os.fchown(self._directory, self._was_there.st_uid, self._was_there.st_gid)
+                os.fchmod(self._directory, stat.S_IMODE(self._was_there.st_mode))
+                return
+            # Only this very directory, empty, goes by that name: whatever else has it by now stays.
+            with ownership.as_ids(*self._made_by):
+                now = os.stat(self.path.name, dir_fd=self._parent, follow_symlinks=False)
+                ours = os.fstat(self._directory)
+                if (now.st_dev, now.st_ino) == (ours.st_dev, ours.st_ino):
+                    os.rmdir(self.path.name, dir_fd=self._parent)
+                    return
+        except OSError:  # moved meanwhile, by whom the directory above it belongs to
+            pass
+        self.hand_over()
+
+    def finish(self) -> None:
+        """Write run.json for the last time, for which room was kept, and hand all over."""
+        with self._as_its_owner():
+            self._spare.unlink(missing_ok=True)
+        self.write()
+        self.begin()
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """Give everything to the user who asked for the run. From then on it is written as the user."""
+        if self._handed_over or not self.is_ours:
+            return
+        try:
+            ownership.hand_over(self._directory, self._owner.uid, self._owner.gid, self._group)
+        except OSError as error:
+            self.warn(f"{self.path} stays root's, in part: {(error.strerror or '').lower()}")
+            self.write()
+            return
+        self._handed_over = True
+
+    @contextmanager
+    def _as_its_owner(self) -> Iterator[None]:
+        if not self._handed_over:
+            yield
+            return
+        with ownership.as_user(self._owner):
+            yield
+
+    def shown(self, text: str) -> str:
+        """Return a text for people: with the directory's name where it has the place that we use."""
+        return text.replace(f"{self.place}/", f"{self.path}/")
+
+    def add(self, **facts: Any) -> None:
+        """Add facts and write run.json."""
+        self.facts.update(facts)
+        self.write()
+
+    def warn(self, text: str) -> None:
+        """Add a warning, which every report prints."""
+        self.facts["warnings"].append(text)
+
+    def write(self) -> None:
+        """Write run.json: whole or not at all, so a reader never sees half of it."""
+        try:
+            self._replace("run.json", self.facts)
+        except OSError as error:
+            # A full disk must not end the session before its cleanup; the last state written stays.
+            text = f"run.json could not be written for a while: {(error.strerror or '').lower()}"
+            if text not in self.facts["warnings"]:
+                self.warn(text)
+
+    def _replace(self, name: str, value: object) -> None:
+        text = json.dumps(value, indent=1).replace(f"{self.place}/", json.dumps(f"{self.path}/")[1:-1])
+        with self._as_its_owner():
+            _replace(self._directory, name, text)
+
+    def phase(
+        self, name: str, start_ns: int, end_ns: int, from_ns: int | None = None, until_ns: int | None = None
+    ) -> None:
+        """Add a phase of the session's own (sync) to the workload's.
+
+        from_ns, until_ns: cuts of the recorder's time bins around it.
+        """
+        line = {"name": name, "start_ns": start_ns, "end_ns": end_ns, "ops": 0, "bytes": 0}
+        if from_ns is not None and until_ns is not None:
+            line |= {"from_ns": from_ns, "until_ns": until_ns}
+        try:
+            with self.phases.open("ab") as file:
+                file.write(json.dumps(line).encode() + b"\n")
+        except OSError as error:
+            self.warn(f"phases.jsonl could not be written: {(error.strerror or '').lower()}")
+
+    def take_out(self, machine: Staged) -> Taken:
+        """Take in what a virtual machine wrote."""
+        return machine.take_out(self._directory)
+
+    def note_own_files(self, dev: str) -> None:
+        """Write down which inodes this directory's files have on their file system, "major:minor".
+
+        On a disk that is shared with what is measured, requests of these are the recording itself.
+        """
+        inodes = set()
+        for directory, names, files in os.walk(self.place):
+            for name in (*names, *files):
+                try:
+                    inodes.add(os.lstat(os.path.join(directory, name)).st_ino)
+                except OSError:  # a tool beside us took its file away
+                    continue
+        self.add(own_files={"dev": dev, "inodes": sorted(inodes)})
+
+    def keep_losses(
+        self,
+        sources: Mapping[str, Mapping[str, str]] | None,
+        whole: bool,
+        more: Mapping[str, Mapping[str, Any]],
+    ) -> dict[str, Any]:
+        """Put the recorder's losses.json where the run directory has it. Returns what is in it.
+
+        If the recorder ended early (whole is False) the last it wrote is marked so, and if it wrote none yet,
+        its sources are named; None: there was no recorder. more: collectors that are not the recorder's.
+        """
+        self._spare.unlink(missing_ok=True)
+        if sources is None:
+            return self._write_losses({"collectors": dict(more), "complete": whole})
+        try:
+            losses = _losses_of_recorder(self._directory)
+        except (OSError, ValueError, RecursionError):
+            losses = {"collectors": {name: dict(source) for name, source in sources.items()}}
+            whole = False
+        losses["complete"] = bool(losses.get("complete")) and whole
+        for source in losses.get("collectors", {}).values():
+            source["ended_early"] = not losses["complete"]
+        losses.setdefault("collectors", {}).update(more)
+        return self._write_losses(losses)
+
+    def _write_losses(self, losses: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self._replace("losses.json", losses)
+        except OSError as error:
+            self.warn(f"losses.json could not be written: {(error.strerror or '').lower()}")
+        return losses
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the next start needs to know of a run whose session was killed (see mark_killed)."""
+        status = os.fstat(self._directory)
+        return {
+            "path": str(self.path),
+            "directory": [status.st_dev, status.st_ino],
+            "owner": [self._owner.uid, self._owner.gid],
+            "group": self._group,
+        }
+
+
+def mark_killed(run: Mapping[str, Any]) -> bool:
+    """Call a run interrupted whose session is dead, and hand it over. Returns whether it was not yet.
+
+    run: its identity(). By its name only the very directory that was made is found, and only as long as it is
+    ours: once handed over it is its owner's, who may do anything there.
+    """
+    try:
+        directory = ownership.open_directory(run["path"])
+    except (OSError, KeyError, TypeError):
+        return False  # moved or deleted meanwhile
+    try:
+        status = os.fstat(directory)
+        if [status.st_dev, status.st_ino] != run["directory"] or status.st_uid != os.geteuid():
+            return False
+        facts = _read_json(directory, "run.json")
+        killed = bool(facts["state"] == "running")
+        if killed:
+            facts = staged.merged(facts, _salvage(directory, Path(run["path"])))
+            _call_interrupted(directory, facts)
+        uid, gid = run["owner"]
+        ownership.hand_over(directory, uid, gid, run["group"])
+        return killed
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+    finally:
+        os.close(directory)
+
+
+def _salvage(directory: int, path: Path) -> dict[str, Any]:
+    """Take in what a virtual machine had written that died with its session. Returns its facts."""
+    guest = staged.of_run(path)
+    if guest is None:
+        return {}
+    source = ownership.open_directory(guest)
+    try:
+        staged.take_out(source, directory)
+        return staged.read_facts(source) or {}
+    finally:
+        os.close(source)
+
+
+def _call_interrupted(directory: int, facts: dict[str, Any]) -> None:
+    facts["state"] = "interrupted"
+    facts["warnings"].append(_KILLED)
+    place = Path(f"/proc/{os.getpid()}/fd/{directory}")  # for programs of ours, too
+    (place / "raw/.spare").unlink(missing_ok=True)
+    _replace(directory, "run.json", json.dumps(facts, indent=1))
+    if facts.get("blktrace"):
+        _losses_of_killed(directory, place / "raw")
+
+
+def _losses_of_killed(directory: int, raw: Path) -> None:
+    """Put together what was lost: the recorder said it itself, of block traces the files tell it."""
+    try:
+        losses = _losses_of_recorder(directory)
+    except (OSError, ValueError, RecursionError):
+        losses = {"collectors": {}}
+    losses["complete"] = False
+    losses["collectors"]["blktrace"] = collector.losses_of_killed(raw)
+    _replace(directory, "losses.json", json.dumps(losses, indent=1))
+
+
+def _losses_of_recorder(directory: int) -> dict[str, Any]:
+    """Read the recorder's losses.json, which a guest may have written. Raises OSError, ValueError."""
+    recordings = os.open("raw/recorder", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        losses = _read_json(recordings, "losses.json", _LOSSES_BYTES_MOST)
+    finally:
+        os.close(recordings)
+    sources = losses.get("collectors", {}) if isinstance(losses, dict) else None
+    if not isinstance(sources, dict) or not all(isinstance(source, dict) for source in sources.values()):
+        raise ValueError("losses.json has another form")
+    return {**losses, "collectors": sources}
+
+
+def _read_json(directory: int, name: str, most_bytes: int = _JSON_BYTES_MOST) -> Any:
+    """Read a file of bearable size: inside a virtual machine anybody may have put it there."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, dir_fd=directory), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+            raise ValueError(f"{name} is no file of bearable size")
+        return json.loads(file.read(most_bytes))
+
+
+def _replace(directory: int, name: str, text: str) -> None:
+    """Write a file whole or not at all, so a reader never sees half of it. Raises OSError."""
+    new = f".{name}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        os.unlink(new, dir_fd=directory)  # of a writer that was killed
+    except FileNotFoundError:
+        pass
+    try:
+        with os.fdopen(os.open(new, flags, 0o600, dir_fd=directory), "w") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        try:
+            os.unlink(new, dir_fd=directory)
+        except OSError:
+            pass
+        raise
+
+
+def _runs_of_tree() -> int:
+    """Open TREE/runs, made if need be: it belongs to whom the tree belongs to, whoever runs something.
+
+    Raises OSError; MachineError if others can rename what is made there.
+    """
+    tree = ownership.open_directory(TREE)
+    try:
+        status = os.fstat(tree)
+        with ownership.as_ids(status.st_uid, status.st_gid):
+            try:
+                os.mkdir("runs", 0o755, dir_fd=tree)
+            except FileExistsError:
+                pass
+            runs = ownership.open_directory("runs", tree)
+    finally:
+        os.close(tree)
+    found = os.fstat(runs)
+    if found.st_uid == status.st_uid and not found.st_mode & 0o022:
+        return runs
+    os.close(runs)
+    raise MachineError(
+        f"{TREE}/runs belongs to uid {found.st_uid} with mode {stat.S_IMODE(found.st_mode):o}, where others "
+        f"than the tree's owner (uid {status.st_uid}) can rename runs: chown it, chmod go-w it, or give OUT="
+    )
+
+
+def _cannot(error: OSError) -> MachineError:
+    return MachineError(
+        f"the run directory cannot be made ({error.filename}: {(error.strerror or '').lower()}): "
+        f"give another place with OUT="
+    )

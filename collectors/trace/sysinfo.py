@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The facts a run is worth nothing without: kernel, machine, clock, versions of the tools."""
+
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+from collectors.host import kernel
+from collectors.privilege.sudo import TREE
+
+# What decides how fast locks, timers and block I/O are.
+_CONFIG = (
+    *("CONFIG_HZ", "CONFIG_PREEMPT", "CONFIG_PREEMPT_NONE", "CONFIG_PREEMPT_VOLUNTARY"),
+    *("CONFIG_PREEMPT_DYNAMIC", "CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_LAZY"),
+    *("CONFIG_SMP", "CONFIG_NR_CPUS", "CONFIG_NUMA"),
+    *("CONFIG_QUEUED_SPINLOCKS", "CONFIG_PARAVIRT_SPINLOCKS", "CONFIG_DEBUG_LOCK_ALLOC", "CONFIG_LOCK_STAT"),
+    *("CONFIG_PROVE_LOCKING", "CONFIG_DEBUG_SPINLOCK", "CONFIG_KASAN", "CONFIG_BLK_WBT", "CONFIG_BLK_WBT_MQ"),
+    *("CONFIG_BLK_CGROUP_IOCOST", "CONFIG_CGROUP_WRITEBACK"),
+)
+
+
+def of_kernel() -> dict[str, object]:
+    """Return run.json's "kernel"."""
+    name = os.uname()
+    settings = kernel.config() or {}
+    return {
+        "release": name.release,
+        "version": name.version,
+        "build_id": kernel.build_id(),
+        "arch": name.machine,
+        "lockdown": kernel.lockdown() or "unknown",
+        "config": {key: settings[key] for key in _CONFIG if key in settings},
+        "spinlock_mode": kernel.spinlock_mode(),
+    }
+
+
+def of_machine() -> dict[str, object]:
+    """Return run.json's "machine"."""
+    model = ""
+    for line in (kernel.read("/proc/cpuinfo") or "").splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return {
+        "cpus": os.cpu_count(),
+        "cpu_model": model,
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "virtualization": "guest" if kernel.is_guest() else "none",
+    }
+
+
+def clock() -> dict[str, object]:
+    """Return run.json's "clock": every time in the run is its; the offset leads to the time of day."""
+    return {
+        "name": "CLOCK_MONOTONIC",
+        "realtime_offset_ns": time.time_ns() - time.monotonic_ns(),
+    }
+
+
+def of_tools() -> dict[str, str]:
+    """Return the versions of what every run uses."""
+    return {"seekmeter": _git_version(), "python": platform.python_version()}
+
+
+def _git_version() -> str:
+    """Return the tree's commit, "-dirty" if files were changed since.
+
+    Root must be told that a tree of another user is fine to read, and must not write its index (`git describe
+    --dirty` would): that file would no longer be the user's.
+    """
+    commit = _git("describe", "--always")
+    changed = _git("status", "--porcelain", "--untracked-files=no")
+    return f"{commit}-dirty" if commit and changed else commit or "unknown"
+
+
+def _git(*words: str) -> str:
+    """Return what git says about the tree; "" where it says nothing."""
+    try:
+        result = subprocess.run(
+            ["git", "--no-optional-locks", "-c", f"safe.directory={TREE}", "-C", str(TREE), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return result.stdout.strip()
+
+
+def of_disk(name: str) -> dict[str, object]:
+    """Return run.json's "device" of a disk that is only watched."""
+    place = Path("/sys/block") / name
+    size = kernel.read(place / "size")
+    return {
+        "name": name,
+        "dev": kernel.read(place / "dev"),
+        "size_bytes": int(size) * 512 if size else None,
+    }

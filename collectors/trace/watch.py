@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Observe a live system: a device and all that reaches it. Runs nothing, writes nothing to it."""
+
+import time
+from pathlib import Path
+
+from collectors.host import blockdev, mounted_from, signals
+from collectors.host.mounted_from import Mounted
+from collectors.privilege import reach
+from collectors.recorder import borders
+from collectors.trace import mounted_layout, sysinfo
+from collectors.trace.context import Session, first_facts, kept, new_run, sweep
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.options import Words
+from workloads.disks import queue
+
+
+def watch(words: Words) -> Path:
+    """Watch for SECS seconds; ^C ends it early, and well. Returns the run directory.
+
+    Raises UserError; RunFailed, with the run directory, if there is one to report all the same.
+    """
+    sweep()
+    assert words.dev is not None
+    disk = blockdev.whole_disk(words.dev)
+    signals.hold()  # until kept() sees to the run directory
+    run = new_run(words.name or f"watch-{disk}", words)
+    session = Session(run)
+    with Janitor() as janitor, kept(session, janitor):
+        try:
+            _watch(session, words, disk, janitor)
+        finally:
+            signals.hold()
+            session.kill_recorder()
+    return run.path
+
+
+def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
+    run = session.run
+    assert words.dev is not None
+    session.say("run", str(run.path))
+    first_facts(run, words)
+    for text in reach.warnings(words):
+        session.warn(text)  # told before anything is done
+    run.add(
+        device={
+            **sysinfo.of_disk(disk),
+            "kind": "watch",
+            "parts": [blockdev.part(words.dev)],
+            **queue.facts(disk),
+        },
+        workload={"name": "watch", "argv": [], "source": "the live system"},
+    )
+    if disk != words.dev:
+        run.warn(f"{words.dev} is a part of {disk}: the whole of {disk} is shown")
+    on_it = _look_at_filesystems(session, words.dev)
+    session.start_recorder(words, [disk], None, [one.dev for one in on_it], janitor)
+    from_ns = borders.cut(session.borders)
+    start_ns = time.monotonic_ns()
+    session.say("watch", f"{disk} for {words.secs:g} s (^C ends it early)")
+    try:
+        while (left := words.secs - (time.monotonic_ns() - start_ns) / 1e9) > 0 and session.recording():
+            time.sleep(min(left, 0.5))
+    except KeyboardInterrupt:
+        run.warn(f"ended early by the user, after {(time.monotonic_ns() - start_ns) / 1e9:.1f} s")
+    signals.hold()
+    end_ns = time.monotonic_ns()
+    run.phase("watch", start_ns, end_ns, from_ns, borders.cut(session.borders))
+    run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
+    session.stop_recorder()
+    run.note_own_files(blockdev.filesystem_number(run.path))
+    with session.step("geometry", f"looking what lies where on {disk}", "geometry_s"):
+        found, warnings = mounted_layout.of_disk(disk)
+    for text in warnings:
+        session.warn(text)
+    run.facts["filesystem"]["geometry"] = found
+    run.facts["state"] = "complete"
+    run.facts["exit_status"] = 1
+    session.check_recording()
+    run.facts["exit_status"] = 0
+
+
+def _look_at_filesystems(session: Session, device: str) -> list[Mounted]:
+    """Find the file systems that are mounted from the device: calls on files there are the application's."""
+    found = mounted_from.find(device)
+    if len(found) > mounted_from.MOST:
+        session.warn(
+            f"{len(found)} file systems are mounted from {device}: calls on {mounted_from.MOST} are counted"
+        )
+    found = found[: mounted_from.MOST]
+    session.run.add(
+        filesystem={
+            "numbers": [one.dev for one in found],
+            "mounts": [
+                {"name": one.name, "mount_point": one.mount_point, "dev": one.dev, "device": one.device}
+                for one in found
+            ],
+        }
+    )
+    return found

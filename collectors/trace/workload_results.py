@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the workload itself says: its phases, its figures, its tools' files (fio's JSON).
+
+It writes them into a directory of its own, a small file system in memory, where it cannot make a link to a
+file that lies anywhere else. Root opens what is to be appended to before the workload can touch it, reads the
+rest only as regular files, and copies so much of both into raw/ as is bearable.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from collectors.privilege.sudo import Owner
+from workloads.cleanup.janitor import Janitor
+from workloads.filesystems import last_words, run_command
+from workloads.system.errors import MachineError
+
+PHASES, PHASES_BEGUN, FIGURES = "phases.jsonl", "phases_begun.jsonl", "figures.jsonl"
+_LINES = (PHASES, PHASES_BEGUN, FIGURES)
+# What a session itself makes in raw/ later on.
+_TAKEN = ("fsck.out", "paths.jsonl", "perf", "perf.data", "with")
+# All that it can write; a run of 100,000 phases has 8 MB of them.
+_ROOM_BYTES, _ROOM_FILES = 64 << 20, 1000
+_READ_BYTES = 1 << 20
+_LINE_BYTES_MOST = 64 << 10
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}")
+
+
+class Said:
+    """The directory that the workload may write beside the one it works in: .place."""
+
+    def __init__(self, user: Owner, raw: Path, janitor: Janitor, warn: Callable[[str], None]) -> None:
+        """Make it for this user. raw: the run's folder, which gets what is said. Raises MachineError."""
+        self.place = janitor.session_dir / "said"
+        self.lines = dict.fromkeys(_LINES, 0)  # taken until now
+        self._raw = raw
+        self._warn = warn
+        self._at = dict.fromkeys(_LINES, 0)
+        self._over: set[str] = set()
+        self.place.mkdir(mode=0o700)
+        source = f"{janitor.name}-said"
+        self._listed = janitor.add_mount(self.place, source)
+        self._janitor = janitor
+        options = f"size={_ROOM_BYTES},nr_inodes={_ROOM_FILES},mode=700,nosuid,nodev,noexec"
+        result = run_command(["mount", "-t", "tmpfs", "-o", options, source, str(self.place)])
+        if result.returncode != 0:
+            raise MachineError(f"a tmpfs cannot be mounted on {self.place}: {last_words(result)}")
+        self._directory = os.open(self.place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._files = {name: self._make(name, user) for name in _LINES}
+        os.fchown(self._directory, user.uid, user.gid)
+
+    def _make(self, name: str, user: Owner) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(name, flags, 0o600, dir_fd=self._directory)
+        os.fchown(file, user.uid, user.gid)
+        return file
+
+    def take(self, last: bool = False) -> None:
+        """Take in the lines that came since the last time. last: and one without its end."""
+        for name in _LINES:
+            if name not in self._over:
+                self._take(name, last)
+
+    def _take(self, name: str, last: bool) -> None:
+        while text := os.pread(self._files[name], _READ_BYTES, self._at[name]):
+            whole, newline, rest = text.rpartition(b"\n")
+            is_end = len(text) < _READ_BYTES
+            why_not = ""
+            if not newline and len(text) > _LINE_BYTES_MOST:
+                why_not = f"has a line of more than {_LINE_BYTES_MOST >> 10} KiB"
+            elif self._at[name] + len(text) > _ROOM_BYTES:  # more than there can be: it has holes
+                why_not = f"is larger than {_ROOM_BYTES >> 20} MiB"
+            if last and is_end and rest:
+                whole, newline = text, b"\n"
+            if newline and not why_not and not _append(self._raw / name, whole + b"\n"):
+                why_not = "could not be copied"
+            if why_not:
+                self._over.add(name)
+                self._warn(
+                    f"the workload's {name} {why_not}: what follows byte {self._at[name]:,} is not taken"
+                )
+            if why_not or not newline:
+                return
+            self._at[name] += min(len(whole) + 1, len(text))
+            self.lines[name] += whole.count(b"\n") + 1
+            if is_end and not last:
+                return
+
+    def end(self) -> None:
+        """Take in what is left, lines and files, once nothing of the workload runs; and let go of it."""
+        self.take(last=True)
+        left, room_bytes = [], _ROOM_BYTES
+        with os.scandir(self._directory) as entries:
+            names = sorted(entry.name for entry in entries if entry.name not in _LINES)
+        for name in names:
+            copied_bytes = self._copy(name, room_bytes)
+            if copied_bytes is None:
+                left.append(name)
+            else:
+                room_bytes -= copied_bytes
+        if left:
+            shown = ", ".join(map(ascii, left[:3]))
+            self._warn(
+                f"the workload left {len(left)} things beside its figures that are no plain files of at most "
+                f"{_ROOM_BYTES >> 20} MiB in all, or have a name that is taken ({shown}): they are not kept"
+            )
+        self.close()
+        try:
+            self._janitor.undo_one(self._listed)
+        except MachineError:  # a process of the user's that is not of the workload sits in there: tried again
+            pass
+
+    def close(self) -> None:
+        """Let go of it, or it could not be unmounted."""
+        files, self._files = [*self._files.values(), self._directory], {}
+        for file in files if self._directory >= 0 else ():
+            os.close(file)
+        self._directory = -1
+
+    def _copy(self, name: str, room_bytes: int) -> int | None:
+        """Copy a file into raw/. Returns its size; None if it is none of ours to keep.
+
+        Holes cost it nothing where it is, but would here: they count.
+        """
+        if not _PLAIN_NAME.fullmatch(name) or name in _TAKEN:
+            return None
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(name, flags, dir_fd=self._directory), "rb") as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode) or status.st_size > room_bytes:
+                    return None
+                return _copy_whole(file, self._raw / name, room_bytes)
+        except OSError:
+            return None
+
+
+def _copy_whole(file: BinaryIO, target: Path, most_bytes: int) -> int:
+    """Copy a file, which may grow meanwhile, whole or not at all. Returns its size. Raises OSError."""
+    copied_bytes = 0
+    copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(copy, "wb") as into:
+            while part := file.read(_READ_BYTES):
+                copied_bytes += len(part)
+                if copied_bytes > most_bytes:
+                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+                into.write(part)
+    except OSError:
+        target.unlink(missing_ok=True)
+        raise
+    return copied_bytes
+
+
+def _append(target: Path, lines: bytes) -> bool:
+    """Append to a file in a directory of root's own."""
+    try:
+        with target.open("ab") as file:
+            file.write(lines)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""WITH=bcc:…: how a tool of bcc is run, and when it is ready."""
+
+import os
+import re
+from pathlib import Path
+
+from collectors.host import kernel
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.with_options import With, find_bcc_tool
+from workloads.system.errors import MachineError
+
+_SETTLED_SECONDS = 2.0
+
+
+def _headers_of_distribution() -> Path:
+    return Path(f"/usr/src/linux-headers-{kernel.release()}")
+
+
+def _has_own_headers() -> bool:
+    """Return whether bcc finds the headers of the kernel that runs by itself."""
+    return os.path.isdir(f"/lib/modules/{kernel.release()}/build") or os.path.exists(
+        "/sys/kernel/kheaders.tar.xz"
+    )
+
+
+def why_not() -> tuple[str, str]:
+    """Return why no tool of bcc runs here, and the remedy; "" if nothing is known against it."""
+    if not _has_own_headers() and not _headers_of_distribution().is_dir():
+        release = kernel.release()
+        return (
+            f"there are no headers of the kernel that runs ({release})",
+            f"apt-get install linux-headers-{release}",
+        )
+    return "", ""
+
+
+def _merged_headers(place: Path) -> Path:
+    """Make one tree of links of Debian's two packages of headers, the generated and the common ones.
+
+    bcc does that by itself only where /lib/modules leads to both, which a virtual machine's does not.
+    """
+    generated = _headers_of_distribution()
+    common = re.search(r"/usr/src/linux-headers-\S+-common", (generated / "Makefile").read_text())
+    if not place.exists():
+        _merge(place, [generated, *([Path(common[0])] if common else [])])
+    return place
+
+
+def _merge(place: Path, trees: list[Path]) -> None:
+    place.mkdir()
+    for name in sorted({name for tree in trees for name in os.listdir(tree)}):
+        found = [tree / name for tree in trees if (tree / name).exists()]
+        if len(found) > 1 and all(one.is_dir() for one in found):
+            _merge(place / name, found)
+        elif found:
+            (place / name).symlink_to(found[0])
+
+
+def command(chosen: With, janitor: Janitor) -> tuple[list[str], dict[str, str]]:
+    """Return the command and its environment. Raises MachineError (why: the remedy) if it cannot run here."""
+    program = find_bcc_tool(chosen.name)
+    if program is None:
+        raise MachineError(f"no tool {chosen.name} of bcc is installed: apt-get install bpfcc-tools")
+    environment = {"PYTHONUNBUFFERED": "1"}
+    if (
+        not _has_own_headers() and _headers_of_distribution().is_dir()
+    ):  # in a virtual machine: the host's package
+        environment["BCC_KERNEL_SOURCE"] = str(_merged_headers(janitor.session_dir / "headers"))
+    return [str(program), *chosen.arguments], environment
+
+
+def is_ready(pid: int, out: Path, seen: dict[str, float], now: float) -> bool:
+    """Return whether it has loaded its programs and attached them.
+
+    It says its first line then; one that says nothing before the end sleeps, and has for a while.
+    seen: what was found at the last look.
+    """
+    try:
+        links = [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    if not any("bpf-prog" in link for link in links):
+        return False
+    if out.stat().st_size > 0:
+        return True
+    used_ticks = int(fields[10]) + int(fields[11])
+    if state != "S" or seen.get("ticks") != used_ticks:
+        seen |= {"ticks": used_ticks, "since": now}
+    return now - seen["since"] > _SETTLED_SECONDS
+
+
+def remedy() -> str:
+    """Return what may help a tool that did not start."""
+    why, what = why_not()
+    if why:
+        return f"{why}: {what}"
+    if kernel.lockdown() in ("integrity", "confidentiality"):
+        return "lockdown closes kprobes, which most tools of bcc need: VM=1"
+    return "run it by hand to see why"
