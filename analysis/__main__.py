@@ -23,8 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from analysis.errors import ReportError, WordError
-from analysis.limits import limit_memory, memory_most
-from analysis.owner import Worker, caller, owner_of, work_as
+from analysis.rundir.limits import limit_memory, memory_most
+from analysis.rundir.owner import Worker, caller, owner_of, work_as
 from analysis.visible import clean
 
 USAGE = (

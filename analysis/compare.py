@@ -13,15 +13,15 @@ from typing import Any
 from analysis import units
 from analysis.errors import ReportError, WordError
 from analysis.figures import compare_iographs, locks_heatmap
-from analysis.files import write_atomic
-from analysis.folder import Folder, check_free, new_folder, new_or_empty_folder
-from analysis.measures.compared import LETTERS, Compared, load_compared
-from analysis.reports import html, text, titles
-from analysis.reports.compare_brief import FULL, brief
-from analysis.reports.compare_content import make_document
-from analysis.reports.compare_differences import as_csv
-from analysis.reports.compare_facts import stacked, tags
-from analysis.run import clean
+from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
+from analysis.render import html, text, titles
+from analysis.rundir.files import write_atomic
+from analysis.rundir.folder import Folder, check_free, new_folder, new_or_empty_folder
+from analysis.rundir.run import clean
+from analysis.sections.compare.brief import FULL, brief
+from analysis.sections.compare.content import make_document
+from analysis.sections.compare.differences import as_csv
+from analysis.sections.compare.facts import stacked, tags
 
 SCHEMA = 1
 FILES = ("compare.txt", "compare.html", "compare.csv", "compare.json")  # and the pictures

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis import devices, units
+from analysis import units
 from analysis.errors import ReportError, TableError
 from analysis.figures import disk_panel, movie
 from analysis.figures.phase_strip import runs_of_names
-from analysis.files import write_atomic
-from analysis.geometry import read_geometry
-from analysis.measures.movie_frames import Frames, Overview, look_over, make_frames
-from analysis.recorded import LONGEST_RUN_NS, recorded_time
-from analysis.reports import about, titles
-from analysis.run import Run, clean, open_run
+from analysis.measures.block.movie_frames import Frames, Overview, look_over, make_frames
+from analysis.render import titles
+from analysis.rundir import devices
+from analysis.rundir.files import write_atomic
+from analysis.rundir.layout import read_geometry
+from analysis.rundir.recorded_time import LONGEST_RUN_NS, recorded_time
+from analysis.rundir.run import Run, clean, open_run
+from analysis.sections import about
 from analysis.tables.block_parts import parts
 from analysis.tables.load import load_phases, open_block
 

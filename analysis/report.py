@@ -6,14 +6,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis import units
-from analysis.beside import Beside
-from analysis.figures import distributions, iograph
-from analysis.files import remove, write_atomic
-from analysis.measures.measured import Measured, measure
-from analysis.measures.proper import measure_proper
-from analysis.reports import cpu_content, html, lock_pictures, owner_content, text, titles
-from analysis.reports.content import make_document
-from analysis.run import Run, open_run
+from analysis.figures import distributions, iograph, lock_pictures
+from analysis.fork import Beside
+from analysis.measures.clip import measure_proper
+from analysis.measures.results import Measured, measure
+from analysis.render import html, text, titles
+from analysis.rundir.files import remove, write_atomic
+from analysis.rundir.run import Run, open_run
+from analysis.sections import cpu_profile, request_owners
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 
 IOGRAPH = "IO graph: disk offset, throughput, rates, latency, queue depth, lock waits and memory over time"
@@ -21,7 +22,7 @@ DISTRIBUTIONS = "Distributions of request latency by operation, of seek distance
 # what the terminal shows of the text; the rest is in the file
 ESSENCE = (
     "Where the time went",
-    owner_content.TITLE,
+    request_owners.TITLE,
     "Throughput",
     "Seeks",
     "Request latency",
@@ -44,7 +45,7 @@ def subtitle(run: Run, m: Measured) -> str:
         f"scheduler {scheduler}" if scheduler else "",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{run.cpus} CPUs" if run.cpus else "",
-        owner_content.totals(m, requests, moved) if m.moves is not None else "",
+        request_owners.totals(m, requests, moved) if m.moves is not None else "",
         run.text("start_realtime")[:10],
     ]
     line = " · ".join(part for part in parts if part)
@@ -87,16 +88,16 @@ def make_report(path: Path, everyones_locks: bool = False) -> str:
             remove(run.place / name)  # of a report before
     if lock_files is not None:
         pictures += [(words, lock_files.files[name]) for words, name in lock_files.pictures]
-    cpu_files = cpu_content.files(measured)
-    for name in cpu_content.NAMES:
+    cpu_files = cpu_profile.files(measured)
+    for name in cpu_profile.NAMES:
         if name in cpu_files:
             write_atomic(run.place / name, cpu_files[name])
             files.insert(-len(tables.rows), name)
         else:
             remove(run.place / name)
     if cpu_files:
-        pictures.append((cpu_content.PICTURE, cpu_files["on_cpu.svg"]))
-    inline = (*lock_pictures.INLINE, cpu_content.PICTURE)
+        pictures.append((cpu_profile.PICTURE, cpu_files["on_cpu.svg"]))
+    inline = (*lock_pictures.INLINE, cpu_profile.PICTURE)
     page = html.render(document, pictures, files, "the run directory", inline)
     write_atomic(run.place / "report.html", page.encode("utf-8", "backslashreplace"))
     return text.essence(document, ESSENCE, [run.path / name for name in shown])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from analysis.measures.statistics import Mean
+from analysis.measures.common.statistics import Mean
 
 
 def figures(value: float, digits: int = 3) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from analysis.measures.lock_stacks import Stack
+from analysis.measures.locks.lock_stacks import Stack
 
 UNSAFE = re.compile(r"[;\s]")
 

@@ -24,15 +24,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from analysis import units
-from analysis.devices import Device
 from analysis.figures import disk_panel, iograph, panels, style
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.iograph import TITLE_GAP_IN, say
 from analysis.figures.phase_strip import draw_phases, make_strip
-from analysis.measures import disk_map
-from analysis.measures.compared import Compared
-from analysis.measures.proper import proper_block
+from analysis.measures.block import disk_map
+from analysis.measures.clip import proper_block
+from analysis.measures.compare.compared_run import Compared
+from analysis.rundir.devices import Device
 from analysis.tables.load import load_block
 
 LEFT_IN = 0.85

@@ -16,8 +16,8 @@ from matplotlib.patches import Rectangle
 
 from analysis.figures import style
 from analysis.figures.disk_panel import GAP_ROWS, DiskPanels
-from analysis.geometry import Area, DeviceMap, Geometry
-from analysis.measures.timeline import F64
+from analysis.measures.common.timeline import F64
+from analysis.rundir.layout import Area, DeviceMap, Geometry
 
 LEFT, RIGHT = 1.003, 1.0145  # of the panel's width
 COLOR = {**style.CLASS, "mixed": "#E2E2E2", "unused": "#FFFFFF"}

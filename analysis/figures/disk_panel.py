@@ -17,13 +17,13 @@ from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from analysis import units
-from analysis.devices import Device
 from analysis.figures import style
 from analysis.figures.panels import Handle
-from analysis.measures import disk_map
-from analysis.measures.kinds import kinds
-from analysis.measures.measured import Measured
-from analysis.measures.timeline import F64
+from analysis.measures.block import disk_map
+from analysis.measures.block.kinds import kinds
+from analysis.measures.common.timeline import F64
+from analysis.measures.results import Measured
+from analysis.rundir.devices import Device
 from analysis.tables.block import SECTOR_BYTES, Block, parts
 
 COLUMNS = 440

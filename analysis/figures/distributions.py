@@ -17,8 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.measures.distribution import SHARES, Quantiles
-from analysis.measures.measured import Measured
+from analysis.measures.block.distribution import SHARES, Quantiles
+from analysis.measures.results import Measured
 
 DPI = 110
 DECIMAL = {1: "B", 10**3: "kB", 10**6: "MB", 10**9: "GB", 10**12: "TB"}

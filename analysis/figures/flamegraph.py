@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 from analysis import units
-from analysis.measures.lock_stacks import Stack
+from analysis.measures.locks.lock_stacks import Stack
 
 WIDTH = 1200.0
 MARGIN = 10.0

@@ -16,13 +16,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis import devices, units
+from analysis import units
 from analysis.figures import disk_panel, panels, style
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.phase_strip import draw_phases, make_strip
-from analysis.measures.measured import Measured
-from analysis.run import Run
+from analysis.measures.results import Measured
+from analysis.rundir import devices
+from analysis.rundir.run import Run
 from analysis.tables.load import Tables
 
 WIDTH_IN = 9.8

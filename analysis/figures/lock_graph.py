@@ -22,10 +22,10 @@ from matplotlib.path import Path
 
 from analysis import units
 from analysis.figures import style
-from analysis.measures.lock_holders import Edge, Holders
-from analysis.measures.locks import LockWaits
-from analysis.reports.lock_path_content import holder_words
-from analysis.reports.lock_words import name
+from analysis.measures.locks.lock_holders import Edge, Holders
+from analysis.measures.locks.lock_waits import LockWaits
+from analysis.sections.lock_labels import name
+from analysis.sections.lock_waits_by_stack import holder_words
 
 TOP_LOCKS = 4
 TOP_ENDS = 8  # boxes on either side, those of the others not counted

@@ -26,8 +26,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from analysis import units
 from analysis.figures import iograph, style
-from analysis.measures.compared import Compared
-from analysis.measures.compared_locks import (
+from analysis.measures.common.timeline import F64
+from analysis.measures.compare.compared_locks import (
     NONE,
     Lock,
     Locks,
@@ -40,7 +40,7 @@ from analysis.measures.compared_locks import (
     spin_share,
     top,
 )
-from analysis.measures.timeline import F64
+from analysis.measures.compare.compared_run import Compared
 
 Runs = Sequence[Compared]
 Get = Callable[[Sums, Compared], float | None]

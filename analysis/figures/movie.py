@@ -23,11 +23,11 @@ from markupsafe import Markup
 
 from analysis import units
 from analysis.figures import style
-from analysis.geometry import Geometry
-from analysis.measures import disk_grid, movie_frames
-from analysis.measures.disk_grid import COLUMNS, Grid, Line
-from analysis.measures.movie_frames import KINDS, Entries, Frames
-from analysis.measures.timeline import NICE
+from analysis.measures.block import disk_grid, movie_frames
+from analysis.measures.block.disk_grid import COLUMNS, Grid, Line
+from analysis.measures.block.movie_frames import KINDS, Entries, Frames
+from analysis.measures.common.timeline import NICE
+from analysis.rundir.layout import Geometry
 from analysis.tables.block import SECTOR_BYTES
 from analysis.tables.store import I64
 

@@ -11,11 +11,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from analysis.figures import style
-from analysis.measures.locks import OTHERS
-from analysis.measures.measured import Measured
-from analysis.measures.throughput import CLASSES, OPS
-from analysis.measures.timeline import F64
-from analysis.measures.unseen import AT_LEAST
+from analysis.measures.app.throughput import CLASSES, OPS
+from analysis.measures.app.unseen import AT_LEAST
+from analysis.measures.common.timeline import F64
+from analysis.measures.locks.lock_waits import OTHERS
+from analysis.measures.results import Measured
 
 Handle = Line2D | Patch
 LockKey = tuple[str, str]  # type and name

@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.measures.measured import Measured
+from analysis.measures.results import Measured
 from analysis.tables.phase import Phases
 
 CHARACTER_IN = 0.083  # of the labels' font, with room

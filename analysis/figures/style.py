@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from analysis import units
-from analysis.run import LEAST_MARKED_SHARE
+from analysis.rundir.run import LEAST_MARKED_SHARE
 
 # what a star behind a title means; it stands below pictures that have one
 MARKED = f"* a source lost {units.percent(LEAST_MARKED_SHARE)} % of its events or more, or ended early."

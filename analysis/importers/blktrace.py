@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import ReportError, TableError, WordError
-from analysis.files import parse_json, read_json_object
 from analysis.importers.directory import ImportedRun
-from analysis.run import as_int, clean
+from analysis.rundir.files import parse_json, read_json_object
+from analysis.rundir.run import as_int, clean
 
 READER = Path(__file__).resolve().parents[2] / "build" / "import-blktrace"
 _OF_CPU = re.compile(r"(.+)\.blktrace\.(\d+)")

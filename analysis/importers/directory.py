@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import ReportError
-from analysis.files import write_atomic
-from analysis.folder import Folder, check_free, new_folder, new_or_empty_folder
-from analysis.run import SCHEMA, clean
+from analysis.rundir.files import write_atomic
+from analysis.rundir.folder import Folder, check_free, new_folder, new_or_empty_folder
+from analysis.rundir.run import SCHEMA, clean
 
 
 class ImportedRun:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from analysis.errors import MachineError, ReportError, TableError, WordError
-from analysis.files import parse_json
-from analysis.folder import name_of
 from analysis.importers.blktrace import Source
 from analysis.importers.directory import ImportedRun
-from analysis.run import clean
+from analysis.rundir.files import parse_json
+from analysis.rundir.folder import name_of
+from analysis.rundir.run import clean
 
 TRANSLATOR = Path(__file__).resolve().parents[2] / "build" / "text-to-blktrace"
 _SAID_BYTES = 4096  # of a program's complaints

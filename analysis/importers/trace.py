@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import IO
 
 from analysis.errors import WordError
-from analysis.folder import name_of
 from analysis.importers.blktrace import Source, find_files, read_source
 from analysis.importers.directory import ImportedRun
 from analysis.importers.text import PROGRAMS, translate
-from analysis.run import clean
+from analysis.rundir.folder import name_of
+from analysis.rundir.run import clean
 
 _FIRST_BYTES = 1 << 16
 _BLKTRACE = re.compile(rb"[\x00-\xff]tae|eat[\x00-\xff]", re.DOTALL)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import ReportError, TableError
-from analysis.run import Run, as_int, dig
+from analysis.rundir.run import Run, as_int, dig
 from analysis.tables.rec import Recording
 from analysis.tables.store import I64, SMALL, Column, Ints, Stored, Words
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from analysis.errors import TableError
-from analysis.run import clean
+from analysis.rundir.run import clean
 from analysis.tables import arrays
 from analysis.tables.block import are_in_order, ends
 from analysis.tables.store import I64, Stored, Words

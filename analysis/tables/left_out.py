@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.recorded import Recorded
+from analysis.rundir.recorded_time import Recorded
 from analysis.tables.rec import Recording
 
 BIN_NS = 100_000_000  # of a recording that does not say how long its bins are

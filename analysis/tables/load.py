@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from analysis.errors import ReportError, TableError
-from analysis.folder import make_inside
-from analysis.recorded import Recorded, recorded_time
-from analysis.run import COLLECTOR_OF, Run, clean
+from analysis.rundir.folder import make_inside
+from analysis.rundir.recorded_time import Recorded, recorded_time
+from analysis.rundir.run import COLLECTOR_OF, Run, clean
 from analysis.tables import (
     block,
     call,
     counter,
     cpu_sample,
-    figure,
     hold,
     lock,
     lock_sample,
@@ -28,10 +27,11 @@ from analysis.tables import (
     path,
     phase,
     plug,
+    result,
     stack,
 )
 from analysis.tables.left_out import LeftOut
-from analysis.tables.own import name_own
+from analysis.tables.own_requests import name_own
 from analysis.tables.rec import open_recording
 from analysis.tables.store import ALWAYS, Column, Stored, read_table, recorded_ns, write_recording
 
@@ -46,7 +46,7 @@ COLUMNS: dict[str, Sequence[Column]] = {
     "lock": lock.COLUMNS,
     "stack": stack.COLUMNS,
     "path": path.COLUMNS,
-    "figure": figure.COLUMNS,
+    "figure": result.COLUMNS,
     "call": call.COLUMNS,
     "counter": counter.COLUMNS,
     "cpu_sample": cpu_sample.COLUMNS,
@@ -58,7 +58,7 @@ CONVERT_LINES = {
     "stack": stack.convert,
     "path": path.convert,
     "cpu_stack": cpu_sample.convert_stacks,
-    "figure": figure.convert,
+    "figure": result.convert,
 }
 OF_PERF = ("cpu_sample", "cpu_stack")
 # older runs have none, and not every run makes one: no gap
@@ -82,7 +82,7 @@ class Tables:
     stacks: dict[int, list[str]]
     paths: path.Paths | None  # of inodes
     plug: plug.Plug | None  # block traces have it
-    figures: figure.Figures | None  # what the workload itself measured
+    figures: result.Figures | None  # what the workload itself measured
     truncated_bytes: dict[str, int]
     rows: dict[str, int]
     left_out: dict[str, LeftOut]  # of the tables that have less rows than the recording
@@ -215,7 +215,7 @@ def load_tables(run: Run) -> Tables:
         stacks=made("stack", stack.from_stored) or {},
         paths=made("path", path.from_stored),
         plug=made("plug", plug.from_stored),
-        figures=made("figure", figure.from_stored),
+        figures=made("figure", result.from_stored),
         truncated_bytes=truncated,
         rows=rows,
         left_out=left_out,

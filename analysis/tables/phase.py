@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from analysis.run import as_int, clean
-from analysis.tables.lines import Lines
+from analysis.rundir.run import as_int, clean
+from analysis.tables.jsonl import Lines
 from analysis.tables.store import I64, Column, Stored, schema, write_batches
 
 COLUMNS = (

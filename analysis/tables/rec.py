@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import TableError
-from analysis.files import open_regular, parse_json
-from analysis.limits import rows_most
-from analysis.run import as_int, clean
+from analysis.rundir.files import open_regular, parse_json
+from analysis.rundir.limits import rows_most
+from analysis.rundir.run import as_int, clean
 
 MAGIC = b"SKMREC01"
 HEADER_LIMIT_BYTES = 1 << 20

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from analysis.run import as_int, clean
-from analysis.tables.lines import Lines
+from analysis.rundir.run import as_int, clean
+from analysis.tables.jsonl import Lines
 from analysis.tables.store import Column, Stored, schema, write_batches
 
 COLUMNS = (

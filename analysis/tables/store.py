@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.errors import TableError
-from analysis.files import open_regular, rewritten
-from analysis.limits import rows_most
-from analysis.recorded import Recorded
-from analysis.run import as_int, clean
+from analysis.rundir.files import open_regular, rewritten
+from analysis.rundir.limits import rows_most
+from analysis.rundir.recorded_time import Recorded
+from analysis.rundir.run import as_int, clean
 from analysis.tables import arrays
 from analysis.tables.left_out import LeftOut, cutter, is_cut
 from analysis.tables.rec import Recording

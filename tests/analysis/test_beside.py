@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analysis.beside import Beside
 from analysis.errors import ReportError
+from analysis.fork import Beside
 from analysis.tables import arrays
 
 

@@ -23,15 +23,15 @@ from hypothesis import strategies as st
 
 from analysis.__main__ import main
 from analysis.figures import compare_iographs, iograph, style
-from analysis.measures.compared import Compared, load_compared
-from analysis.measures.statistics import Mean, differ
-from analysis.reports import text
-from analysis.reports.compare_brief import FULL
-from analysis.reports.compare_content import make_document
-from analysis.reports.compare_facts import plain, same_and_different, tags
-from analysis.reports.compare_table import show_ratio, without_repeats
-from analysis.reports.document import Section, Table
-from analysis.run import open_run
+from analysis.measures.common.statistics import Mean, differ
+from analysis.measures.compare.compared_run import Compared, load_compared
+from analysis.render import text
+from analysis.render.document import Section, Table
+from analysis.rundir.run import open_run
+from analysis.sections.compare.brief import FULL
+from analysis.sections.compare.content import make_document
+from analysis.sections.compare.facts import plain, same_and_different, tags
+from analysis.sections.compare.table import show_ratio, without_repeats
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, collector, decaying_ext3, request, run_json
 from tests.analysis.test_report import Done, Page, folded, visible_texts
 

@@ -16,11 +16,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.measures.compared import LETTERS, Compared, load_compared
-from analysis.measures.compared_differences import sides
-from analysis.measures.statistics import Mean, difference_interval, mean_ci, ratio_interval
-from analysis.reports.compare_brief import FULL
-from analysis.reports.compare_differences import CSV_COLUMNS, SHOW, _value, as_csv, table_section
+from analysis.measures.common.statistics import Mean, difference_interval, mean_ci, ratio_interval
+from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
+from analysis.measures.compare.differences import sides
+from analysis.sections.compare.brief import FULL
+from analysis.sections.compare.differences import CSV_COLUMNS, SHOW, _value, as_csv, table_section
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, request, run_json
 from tests.analysis.test_compare import compare, good_compare, section
 

@@ -24,13 +24,13 @@ from matplotlib.colors import LogNorm
 from scipy import stats
 
 from analysis.figures import locks_heatmap, style
-from analysis.measures.compared import LETTERS, Compared, load_compared
-from analysis.measures.compared_locks import HeldUp, growth, held_up, next_lock, operations, top
-from analysis.measures.lock_holders import STATES, Chain, Holders
-from analysis.reports import text
-from analysis.reports.compare_content import make_document
-from analysis.reports.compare_facts import stacked, tags
-from analysis.reports.document import Section, Table
+from analysis.measures.compare.compared_locks import HeldUp, growth, held_up, next_lock, operations, top
+from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
+from analysis.measures.locks.lock_holders import STATES, Chain, Holders
+from analysis.render import text
+from analysis.render.document import Section, Table
+from analysis.sections.compare.content import make_document
+from analysis.sections.compare.facts import stacked, tags
 from tests.analysis.synthetic import BIN_NS, MAGIC, START_NS, Spec, collector, run_json
 from tests.analysis.test_compare import compare, cut
 

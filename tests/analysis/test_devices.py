@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import devices
 from analysis.figures import disk_panel
-from analysis.measures import disk_map
-from analysis.measures.measured import measure
+from analysis.measures.block import disk_map
+from analysis.measures.results import measure
 from analysis.report import make_report
-from analysis.run import open_run
+from analysis.rundir import devices
+from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, decaying_ext3, request, run_json
 

@@ -13,12 +13,12 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from analysis import devices
 from analysis.figures import disk_bands, iograph, style
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
-from analysis.measures.measured import Measured, measure
-from analysis.run import Run, open_run
+from analysis.measures.results import Measured, measure
+from analysis.rundir import devices
+from analysis.rundir.run import Run, open_run
 from analysis.tables.load import Tables, load_tables
 from tests.analysis.synthetic import decaying_ext3
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import frames
+from analysis import dataframes
 from analysis.errors import WordError
 from analysis.figures import distributions
-from analysis.measures.distribution import SHARES
-from analysis.measures.measured import measure
-from analysis.run import open_run
+from analysis.measures.block.distribution import SHARES
+from analysis.measures.results import measure
+from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request
 
@@ -53,9 +53,9 @@ def test_a_flush_only_trace_is_drawn(tmp_path: Path) -> None:
 
 def test_frames_hold_what_was_recorded(tmp_path: Path) -> None:
     path = Spec(block=[request(START_NS + i, 2**40 + i, ino=i) for i in range(5)]).write(tmp_path / "r")
-    block = frames.load(path, "block")
+    block = dataframes.load(path, "block")
     assert block["sector"].tolist() == [2**40 + i for i in range(5)]
     assert block["ino"].isna().tolist() == [True, False, False, False, False]
     assert block.attrs["units"]["sector"] == "512 B sectors"
     with pytest.raises(WordError, match="no table"):
-        frames.load(path, "blokc")
+        dataframes.load(path, "blokc")

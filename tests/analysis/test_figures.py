@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.measures.iomatrix import measure_matrix
+from analysis.measures.app.iomatrix import measure_matrix
 from analysis.report import make_report
-from analysis.run import open_run
+from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request
 

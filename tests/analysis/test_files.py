@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import ReportError
-from analysis.files import rewritten, write_atomic
+from analysis.rundir.files import rewritten, write_atomic
 from tests.analysis.synthetic import decaying_ext3
 
 # A process, as a thread would wait for the report's: it knows no moment but that a new name is there.

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis.geometry import KINDS, Geometry, read_geometry
-from analysis.measures import geometry_places, seeks
-from analysis.run import Run, open_run
+from analysis.measures.block import areas as geometry_places
+from analysis.measures.block import seeks
+from analysis.rundir.layout import KINDS, Geometry, read_geometry
+from analysis.rundir.run import Run, open_run
 from analysis.tables.block import Block
 from analysis.tables.store import Words
 

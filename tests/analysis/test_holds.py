@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.measures.holds import NOT_NAMED, NOT_RECORDED, HoldRow, lockmeter_rows
-from analysis.run import open_run
+from analysis.measures.locks.holds import NOT_NAMED, NOT_RECORDED, HoldRow, lockmeter_rows
+from analysis.rundir.run import open_run
 from analysis.tables.hold import Hold
 from analysis.tables.load import load_tables
 from analysis.tables.lock import NOTHING_KNOWN, Lock

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.limits import LINES_MOST, rows_most
-from analysis.run import open_run
+from analysis.rundir.limits import LINES_MOST, rows_most
+from analysis.rundir.run import open_run
 from analysis.tables.load import COLUMNS, load_tables
 from analysis.tables.store import Column, schema
 from tests.analysis.synthetic import Spec, decaying_ext3
@@ -134,7 +134,7 @@ def test_where_memory_ends_it_is_said(tmp_path: Path) -> None:
 
 def test_memory_is_limited_to_a_share_of_the_machines() -> None:
     code = (
-        "import resource; from analysis.limits import limit_memory; limit_memory();"
+        "import resource; from analysis.rundir.limits import limit_memory; limit_memory();"
         " print(resource.getrlimit(resource.RLIMIT_DATA)[0])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -13,8 +13,8 @@ import pytest
 
 from analysis.exporters import folded
 from analysis.figures import flamegraph, style
-from analysis.measures import lock_stacks
-from analysis.measures.lock_stacks import Stack
+from analysis.measures.locks import lock_stacks
+from analysis.measures.locks.lock_stacks import Stack
 from analysis.report import make_report
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec
 from tests.analysis.test_locks import TASKS, load, name_of, random_spec, type_of, waits_of

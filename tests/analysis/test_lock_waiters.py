@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from analysis.measures import lock_waiters
-from analysis.measures.measured import measure
-from analysis.measures.proper import measure_proper
-from analysis.reports import text
-from analysis.reports.content import make_document
-from analysis.run import open_run
+from analysis.measures.clip import measure_proper
+from analysis.measures.locks import lock_waiters
+from analysis.measures.results import measure
+from analysis.render import text
+from analysis.rundir.run import open_run
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, run_json
 

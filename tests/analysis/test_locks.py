@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chi2
 
-from analysis.measures import lock_holders, lock_names, lock_samples, lock_stacks, locks
-from analysis.measures.locks import LockWaits
-from analysis.measures.measured import Measured, measure
+from analysis.measures.locks import lock_holders, lock_names, lock_samples, lock_stacks, lock_waits
+from analysis.measures.locks.lock_waits import LockWaits
+from analysis.measures.results import Measured, measure
 from analysis.report import make_report
-from analysis.run import open_run
+from analysis.rundir.run import open_run
 from analysis.tables.load import Tables, load_tables
 from tests.analysis.synthetic import BIN_NS, OLD_LOCK_WAIT, START_NS, Spec, rec_bytes
 
@@ -138,14 +138,14 @@ def test_classes_are_summed_as_a_loop_sums_them(tmp_path: Path) -> None:
     assert [r.total_ns for r in m.lock_rows] == sorted((r.total_ns for r in m.lock_rows), reverse=True)
     unnamed = sum(s[2] + s[3] for (_, name), s in truth.items() if not name.startswith("thing"))
     total = sum(s[2] + s[3] for s in truth.values())
-    assert locks.unnamed_share(m.lock_rows) == pytest.approx(unnamed / total)
+    assert lock_waits.unnamed_share(m.lock_rows) == pytest.approx(unnamed / total)
 
 
 def test_series_by_lock_add_up_to_every_wait(tmp_path: Path) -> None:
     spec = random_spec(2, sampled=False)
     _, m = load(spec, tmp_path / "r")
     for series, key in ((waits_of(m).sleep_series, "sleep_ns"), (waits_of(m).spin_series, "spin_ns")):
-        assert len(series) == locks.TOP_SERIES + 1 and locks.OTHERS in series
+        assert len(series) == lock_waits.TOP_SERIES + 1 and lock_waits.OTHERS in series
         seconds = sum(values for values in series.values()) * m.timeline.lengths_s
         for b in range(20):
             at = m.timeline.index(np.array([START_NS + b * BIN_NS + BIN_NS // 2]))[0]
@@ -483,6 +483,6 @@ def test_spin_share_is_the_machines_and_the_workloads(tmp_path: Path) -> None:
         ]
     )
     _, m = load(spec, tmp_path / "r")
-    share = locks.spin_share(m.lock_rows or [], 2, 10.0)
+    share = lock_waits.spin_share(m.lock_rows or [], 2, 10.0)
     assert share.machine == pytest.approx(0.2)
     assert share.workload == pytest.approx(0.05)

@@ -16,12 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from analysis.measures import calls, correlation, disk_map, latency, lock_names, phases, queue_depth
-from analysis.measures.measured import Measured, measure
-from analysis.measures.statistics import mean_ci, percentiles, t_975
-from analysis.measures.timeline import Timeline, make_timeline, nice_width_ns
+from analysis.measures.app import calls, correlation, phases
+from analysis.measures.block import disk_map, latency
+from analysis.measures.common.statistics import mean_ci, percentiles, t_975
+from analysis.measures.common.timeline import Timeline, make_timeline, nice_width_ns
+from analysis.measures.device import queue_depth
+from analysis.measures.locks import lock_names
+from analysis.measures.results import Measured, measure
 from analysis.report import make_report
-from analysis.run import open_run
+from analysis.rundir.run import open_run
 from analysis.tables.block import Block
 from analysis.tables.call import bucket_edges_ns
 from analysis.tables.load import Tables, load_tables

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.devices import with_requests
 from analysis.figures.disk_panel import DiskPanels
-from analysis.measures import nearly_sorted, runs
-from analysis.measures.measured import Measured, measure
-from analysis.run import open_run
+from analysis.measures.common import group_percentiles, sort
+from analysis.measures.results import Measured, measure
+from analysis.rundir.devices import with_requests
+from analysis.rundir.run import open_run
 from analysis.tables.load import Tables, load_tables
 from tests.bench.big_run import write_run
 
@@ -134,7 +134,7 @@ def test_order_of_rows_near_and_far_from_their_places(far: int) -> None:
     times[-1] = 5  # one that all others must wait for
     among = random.random(times.size) < 0.9
     rows = np.flatnonzero(among)
-    assert (nearly_sorted.order(times, among) == rows[np.argsort(times[rows], kind="stable")]).all()
+    assert (sort.order(times, among) == rows[np.argsort(times[rows], kind="stable")]).all()
 
 
 def test_percentiles_over_runs_of_any_size() -> None:
@@ -142,8 +142,10 @@ def test_percentiles_over_runs_of_any_size() -> None:
     values = np.concatenate((random.integers(-50, 50, 1000), random.integers(-(1 << 60), 1 << 60, 1000)))
     codes = random.integers(0, 5, values.size)
     parts = ((codes[i : i + 300], values[i : i + 300]) for i in range(0, values.size, 300))
-    found = runs.sorted_runs([values.size] * 6, parts)
+    found = group_percentiles.sorted_runs([values.size] * 6, parts)
     assert [run.tolist() for run in found] == [sorted(values[codes == code].tolist()) for code in range(6)]
     for percent in (0.1, 1, 50, 99.9, 100):
-        assert runs.percentiles(found, [percent]) == [nearest_rank(values, percent)]
-        assert runs.percentiles(runs.absolute(found), [percent]) == [nearest_rank(np.abs(values), percent)]
+        assert group_percentiles.percentiles(found, [percent]) == [nearest_rank(values, percent)]
+        assert group_percentiles.percentiles(group_percentiles.absolute(found), [percent]) == [
+            nearest_rank(np.abs(values), percent)
+        ]

@@ -11,15 +11,15 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.figures import iograph
-from analysis.measures.compared import load_compared
-from analysis.measures.measured import measure
-from analysis.reports.about import banners as make_banners
-from analysis.reports.compare_about import banners, warnings
-from analysis.reports.compare_content import make_document as compared_document
-from analysis.reports.content import make_document
-from analysis.reports.document import Document, Section
-from analysis.reports.text import render
-from analysis.run import open_run
+from analysis.measures.compare.compared_run import load_compared
+from analysis.measures.results import measure
+from analysis.render.document import Document, Section
+from analysis.render.text import render
+from analysis.rundir.run import open_run
+from analysis.sections.about import banners as make_banners
+from analysis.sections.compare.about import banners, warnings
+from analysis.sections.compare.content import make_document as compared_document
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, collector, decaying_ext3, request, run_json
 from tests.analysis.test_report import folded

@@ -28,10 +28,11 @@ from hypothesis import strategies as st
 
 from analysis.__main__ import main
 from analysis.figures import movie
-from analysis.measures import disk_grid, queue_depth, seeks
-from analysis.measures.disk_grid import COLUMNS, Touched, make_grid
-from analysis.measures.timeline import Timeline
-from analysis.run import open_run
+from analysis.measures.block import disk_grid, seeks
+from analysis.measures.block.disk_grid import COLUMNS, Touched, make_grid
+from analysis.measures.common.timeline import Timeline
+from analysis.measures.device import queue_depth
+from analysis.rundir.run import open_run
 from analysis.tables.load import load_block
 from tests.analysis.synthetic import START_NS, Spec, decaying_ext3, request, run_json
 from tests.analysis.test_report import Done
@@ -264,7 +265,7 @@ def test_a_movie_that_is_too_large_has_longer_frames_and_the_same_sums(
 
 
 def test_frames_are_joined_before_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analysis.measures.movie_frames.MOST_ENTRIES", 500)
+    monkeypatch.setattr("analysis.measures.block.movie_frames.MOST_ENTRIES", 500)
     spec = mixed(count=1500)
     for row in spec.block:
         row["sector"] %= 64  # few cells: frames that are joined have most of them in common

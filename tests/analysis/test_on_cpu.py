@@ -9,8 +9,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from analysis.measures.lock_samples import poisson_95
-from analysis.measures.on_cpu import NO_PATH, measure_on_cpu
+from analysis.measures.cpu.profile import NO_PATH, measure_on_cpu
+from analysis.measures.locks.lock_samples import poisson_95
 from analysis.tables.cpu_sample import CpuSample
 from analysis.tables.phase import Phases
 from analysis.tables.store import Words

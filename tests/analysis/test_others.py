@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from analysis.measures.measured import measure
-from analysis.reports import text
-from analysis.reports.content import make_document
-from analysis.reports.document import Document, Section
-from analysis.run import open_run
+from analysis.measures.results import measure
+from analysis.render import text
+from analysis.render.document import Document, Section
+from analysis.rundir.run import open_run
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 

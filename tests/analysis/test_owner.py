@@ -25,7 +25,7 @@ BLKTRACE = struct.pack("=IIQQIIIIIHH", 0x65617407, 1, 10**9, 8, 4096, 8 | 1 << 1
 # What the process is when it writes: who else made the files, and could it be root again?
 WHO = """
 import os, sys
-from analysis import files
+from analysis.rundir import files
 from analysis.__main__ import main
 before = files.rewritten
 def told(path):

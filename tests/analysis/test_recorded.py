@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.__main__ import main
-from analysis.measures.measured import measure
+from analysis.measures.results import measure
 from analysis.report import make_report
-from analysis.run import open_run
+from analysis.rundir.run import open_run
 from analysis.tables import store
 from analysis.tables.load import load_tables
 from tests.analysis.recomputed import figures_behind, section

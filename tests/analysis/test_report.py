@@ -27,13 +27,13 @@ from matplotlib.text import Text
 
 from analysis.__main__ import main
 from analysis.figures import iograph, style
-from analysis.measures.measured import measure
+from analysis.measures.results import measure
+from analysis.render.text import render
+from analysis.render.titles import run_title
 from analysis.report import subtitle
-from analysis.reports.about import banners, how_it_ended
-from analysis.reports.content import make_document
-from analysis.reports.text import render
-from analysis.reports.titles import run_title
-from analysis.run import open_run
+from analysis.rundir.run import open_run
+from analysis.sections.about import banners, how_it_ended
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, collector, decaying_ext3, request, run_json
 

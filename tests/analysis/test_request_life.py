@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.measures import busy, depth_steps, files, request_life, stage_percentiles
-from analysis.measures.measured import Measured, measure
-from analysis.reports import text
-from analysis.reports.content import make_document
-from analysis.run import Run, open_run
+from analysis.measures.block import files, stage_percentiles
+from analysis.measures.block import stages as request_life
+from analysis.measures.device import depth_steps, utilization
+from analysis.measures.results import Measured, measure
+from analysis.render import text
+from analysis.rundir.run import Run, open_run
+from analysis.sections.content import make_document
 from analysis.tables.load import Tables, load_tables
 from tests.analysis.synthetic import START_NS, Spec, collector, request, run_json
 
@@ -207,7 +209,7 @@ def test_depth_and_periods_against_counting_every_moment(items: list[tuple[int, 
     end = begin + np.array([n for _, n in items], dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(depth_steps, "CHUNK", chunk)
-        found = busy.busy(np.sort(begin), np.sort(end), 1000, 1100)
+        found = utilization.busy(np.sort(begin), np.sort(end), 1000, 1100)
     depths = [int(((begin <= t) & (t < end)).sum()) for t in range(1000, 1100)]
     counts = Counter(depths)
     assert found.time_at_ns.tolist()[: max(depths) + 1] == [counts[d] for d in range(max(depths) + 1)]
@@ -230,7 +232,7 @@ def test_depth_and_periods_against_counting_every_moment(items: list[tuple[int, 
 def test_shares_of_depths() -> None:
     """Twelve requests that start 10 ns apart and end together."""
     begin = np.arange(0, 120, 10, dtype=np.int64)
-    found = busy.busy(begin, np.full(12, 200, dtype=np.int64), 0, 1000)
+    found = utilization.busy(begin, np.full(12, 200, dtype=np.int64), 0, 1000)
     assert found.shares[:7] == pytest.approx([0.8, 0.01, 0.01, 0.02, 0.04, 0.03 + 0.09, 0])
     assert sum(found.shares) == pytest.approx(1)
 

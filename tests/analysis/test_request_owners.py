@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from analysis.compare import make_compare
-from analysis.measures.measured import Measured, measure
-from analysis.measures.request_owners import OWNERS
+from analysis.measures.block.request_owners import OWNERS
+from analysis.measures.results import Measured, measure
 from analysis.report import make_report, subtitle
-from analysis.run import open_run
+from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 

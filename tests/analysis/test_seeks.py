@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.measures import seeks
-from analysis.measures.measured import measure
-from analysis.measures.window import find_window
-from analysis.reports.content import make_document
-from analysis.run import open_run
+from analysis.measures.block import seeks
+from analysis.measures.common.window import find_window
+from analysis.measures.results import measure
+from analysis.rundir.run import open_run
+from analysis.sections.content import make_document
 from analysis.tables.block import Block
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.measures import seek_cost, seekers, seeks, streams
-from analysis.run import open_run
+from analysis.measures.block import seek_cost, seeks, seeks_by, streams
+from analysis.rundir.run import open_run
 from analysis.tables.block import Block
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request
@@ -100,7 +100,7 @@ def test_interleaved_streams_are_sequential(tmp_path: Path) -> None:
     assert read.mean_requests == write.mean_requests == 100
     assert read.mean_bytes == 100 * 4096
     assert write.parallel == pytest.approx(5 * 495 / 500)
-    processes, more = seekers.by_process(block, found, flows.continues)
+    processes, more = seeks_by.by_process(block, found, flows.continues)
     assert more == 0
     by_name = {row.label: row for row in processes}
     assert by_name["r"].in_stream == 0.99 and by_name["w"].in_stream == 0.99

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.errors import TableError
-from analysis.measures.measured import measure
+from analysis.measures.results import measure
+from analysis.render.text import render
 from analysis.report import make_report
-from analysis.reports.content import make_document
-from analysis.reports.text import render
-from analysis.run import open_run
+from analysis.rundir.run import open_run
+from analysis.sections.content import make_document
 from analysis.tables import store
 from analysis.tables.load import load_tables
 from analysis.tables.rec import open_recording

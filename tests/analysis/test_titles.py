@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from analysis.reports.titles import cut, headline, run_title
-from analysis.run import open_run
+from analysis.render.titles import cut, headline, run_title
+from analysis.rundir.run import open_run
 from tests.analysis.synthetic import run_json
 
 SIZE = 12_900_000_000

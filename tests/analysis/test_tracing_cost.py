@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.measures.compared import load_compared
-from analysis.measures.tracing_cost import bpf_share, measure_cost
+from analysis.measures.common.tracing_cost import bpf_share, measure_cost
+from analysis.measures.compare.compared_run import load_compared
 from analysis.report import make_report
-from analysis.reports.compare_about import losses_section
-from analysis.run import BpfSums, BpfWindows, Run, open_run
+from analysis.rundir.run import BpfSums, BpfWindows, Run, open_run
+from analysis.sections.compare.about import losses_section
 from tests.analysis.recomputed import section
 from tests.analysis.synthetic import START_NS, Spec, bpf_sums, bpf_windows, collector, request, run_json
 

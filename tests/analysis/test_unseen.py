@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from analysis.figures import iograph
-from analysis.measures.compared import load_compared
-from analysis.measures.measured import Measured, measure
-from analysis.reports import text
-from analysis.reports.compare_content import make_document as compared_document
-from analysis.reports.compare_differences import as_csv
-from analysis.reports.content import make_document
-from analysis.run import open_run
+from analysis.measures.compare.compared_run import load_compared
+from analysis.measures.results import Measured, measure
+from analysis.render import text
+from analysis.rundir.run import open_run
+from analysis.sections.compare.content import make_document as compared_document
+from analysis.sections.compare.differences import as_csv
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, collector, request
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from analysis.measures.measured import Measured, measure
-from analysis.reports.content import make_document
-from analysis.reports.document import Document
-from analysis.run import open_run
+from analysis.measures.results import Measured, measure
+from analysis.render.document import Document
+from analysis.rundir.run import open_run
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from analysis.measures.measured import MOST_CORRELATION_BINS, Measured, measure
-from analysis.recorded import LONGEST_RUN_NS
+from analysis.measures.results import MOST_CORRELATION_BINS, Measured, measure
 from analysis.report import make_report
-from analysis.run import Run, open_run
+from analysis.rundir.recorded_time import LONGEST_RUN_NS
+from analysis.rundir.run import Run, open_run
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, request
 

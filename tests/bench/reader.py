@@ -52,7 +52,7 @@ def run(used: Path, words: Sequence[str | Path], folder: Path) -> Cost:
 ALL_TABLES = """
 from pathlib import Path
 from analysis.importers.trace import import_trace
-from analysis.run import open_run
+from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 load_tables(open_run(import_trace(Path("disk"), Path("run"))))
 """

@@ -18,7 +18,7 @@ SIZES = (1_000_000, 10_000_000)
 LOAD = """
 import sys
 from pathlib import Path
-from analysis.run import open_run
+from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 load_tables(open_run(Path(sys.argv[1])))
 """

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.measures.measured import measure
-from analysis.measures.phases import PhaseRow
-from analysis.run import open_run
+from analysis.measures.app.phases import PhaseRow
+from analysis.measures.results import measure
+from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 from tests.collectors.recording import cgroup, needs_btf, read_table, recording, run_inside
 from tests.collectors.sessions import finished, needs_root

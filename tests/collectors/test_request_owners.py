@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.measures.measured import measure
-from analysis.measures.request_owners import OWNERS
-from analysis.run import open_run
+from analysis.measures.block.request_owners import OWNERS
+from analysis.measures.results import measure
+from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 from tests.collectors.loop_disk import (
     MIB,

@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from analysis.measures.measured import measure
-from analysis.reports import text
-from analysis.reports.content import make_document
-from analysis.run import open_run
+from analysis.measures.results import measure
+from analysis.render import text
+from analysis.rundir.run import open_run
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 
 GENERATORS = Path(__file__).resolve().parents[2] / "workloads" / "generators"

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from analysis.importers.trace import import_trace
-from analysis.measures import seeks
-from analysis.measures.measured import measure
-from analysis.reports import text
-from analysis.reports.content import make_document
-from analysis.run import open_run
+from analysis.measures.block import seeks
+from analysis.measures.results import measure
+from analysis.render import text
+from analysis.rundir.run import open_run
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.importers.blktrace_files import Imported, run_reader
 from tests.analysis.importers.naive_pairing import PAIRED, pair

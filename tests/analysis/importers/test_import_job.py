@@ -20,10 +20,10 @@ import pytest
 from analysis.__main__ import main
 from analysis.importers.blktrace import find_files
 from analysis.importers.trace import import_trace
-from analysis.measures.measured import measure
-from analysis.reports import text
-from analysis.reports.content import make_document
-from analysis.run import open_run
+from analysis.measures.results import measure
+from analysis.render import text
+from analysis.rundir.run import open_run
+from analysis.sections.content import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.importers.blktrace_files import (
     AHEAD,

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What goes up and down together with the application's throughput? Association, not cause.
+
+Per time bin, Spearman's rank correlation between application throughput and another series, at every lag
+of up to LAGS bins either way; the lag with the strongest one is shown. Neighbouring bins resemble each
+other, and the best of many lags was picked, so an ordinary p would flatter. Instead:
+
+p: the other series is shifted round in a circle by every amount that leaves the lags searched; each
+   shift keeps both series' own rhythm and breaks their link, and gets the same search for its best lag.
+   p = (1 + shifts whose best is at least as strong) / (1 + shifts), then Holm's step-down correction over
+   the series compared. It can't be smaller than 1 / (1 + shifts); a series whose p could not reach SURE with
+   that correction gets no figure.
+interval: Fisher's z with the effective number of bins, n / (1 + 2 sum (1 - k/n) r_x(k) r_y(k)) over k < n/4
+   (Bayley and Hammersley 1946 for two series), for the lag shown; it does not allow for the search.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analysis.measures.common.timeline import F64
+
+LAGS = 5
+NORMAL_975 = 1.959963984540054
+LEAST_BINS = 30
+MOST_ALIKE = 0.5  # share of bins of one value, say of no bytes: with more, rho tells of when there was any
+SURE = 0.05  # and the 95 % interval without 0: then it is said to go with the application
+DEFINITION = (
+    "Spearman's rank correlation with application throughput, per time bin; a positive lag"
+    " means the series follows the application by so much. p counts circular shifts"
+    " of the series that do as well (so the rhythm within each series and the search over"
+    " lags are allowed for), Holm-corrected over the series; <=: no shift does as well, so the smallest p"
+    f" there can be. yes: p to {SURE:g} and 0 not in the interval. Association, not cause."
+)
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """One series against application throughput; `why_not` says why there is no figure."""
+
+    name: str
+    bins: int
+    rho: float | None = None
+    lag_bins: int = 0
+    low: float | None = None  # 95 % interval
+    high: float | None = None
+    effective_bins: float | None = None
+    p: float | None = None
+    rho_now: float | None = None  # at lag 0
+    p_floor: float | None = None  # the smallest p that its shifts can give, as p is corrected
+    why_not: str = ""
+
+    @property
+    def at_floor(self) -> bool:
+        """Did no shift do as well?"""
+        return self.p is not None and self.p_floor is not None and self.p <= self.p_floor * (1 + 1e-9)
+
+    @property
+    def sure(self) -> bool:
+        """Do the interval and p both say that it goes with the application?"""
+        if self.low is None or self.high is None or self.p is None:
+            return False
+        return self.p <= SURE and not self.low <= 0 <= self.high
+
+
+def ranks(values: F64) -> F64:
+    """Ranks from 1, ties share their mean rank."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    group = np.cumsum(first) - 1
+    starts = np.flatnonzero(first)
+    counts = np.diff(np.append(starts, values.size))
+    result = np.empty(values.size)
+    result[order] = (starts + (counts + 1) / 2)[group]
+    return result
+
+
+def _standard(values: F64) -> F64:
+    centred = values - values.mean()
+    norm = math.sqrt(float((centred**2).sum()))
+    return centred / norm if norm > 0 else np.zeros_like(centred)
+
+
+def spearman(x: F64, y: F64) -> float:
+    """Spearman's rho; 0 if one of them is constant."""
+    return float(np.clip(_standard(ranks(x)) @ _standard(ranks(y)), -1.0, 1.0))
+
+
+def at_lag(x: F64, y: F64, lag: int) -> float:
+    """rho of x now with y `lag` bins later, over the bins both have."""
+    if lag > 0:
+        return spearman(x[:-lag], y[lag:])
+    if lag < 0:
+        return spearman(x[-lag:], y[:lag])
+    return spearman(x, y)
+
+
+def _autocorrelation(values: F64, most: int) -> F64:
+    """Autocorrelation at lags 1..most."""
+    z = _standard(values)
+    n = z.size
+    size = 1 << (2 * n - 1).bit_length()
+    spectrum = np.fft.rfft(z, size)
+    return np.fft.irfft(spectrum * np.conj(spectrum), size)[1 : most + 1]
+
+
+def effective_bins(x: F64, y: F64) -> float:
+    """How many independent bins the pair is worth, between 4 and n."""
+    n = x.size
+    most = max(n // 4, 1)
+    product = _autocorrelation(x, most) * _autocorrelation(y, most)
+    k = np.arange(1, most + 1)
+    inflation = 1 + 2 * float(((1 - k / n) * product).sum())
+    return float(np.clip(n / max(inflation, 1.0), 4.0, n))
+
+
+def floor_of_p(bins: int, lags: int) -> float:
+    """The smallest p that circular_p() can give."""
+    return 1 / (1 + max(bins - 4 * lags - 1, 0))
+
+
+def circular_p(x: F64, y: F64, lags: int) -> float:
+    """Share of circular shifts whose best lag does as well as the best lag of the pair itself."""
+    n = x.size
+    a, b = _standard(ranks(x)), _standard(ranks(y))
+    # c[s] = sum_t a[t] b[t + s]: rho at every circular shift s, at once
+    c = np.abs(np.fft.irfft(np.conj(np.fft.rfft(a)) * np.fft.rfft(b), n))
+    window = np.stack([np.roll(c, lag) for lag in range(-lags, lags + 1)]).max(axis=0)
+    others = window[2 * lags + 1 : n - 2 * lags]
+    return float((1 + np.count_nonzero(others >= window[0] - 1e-12)) / (1 + others.size))
+
+
+def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Correlation:
+    """Compare one series. Unknown bins (NaN) at the ends are cut off; many of them inside disqualify it."""
+    good = np.isfinite(application) & np.isfinite(other)
+    inside = np.flatnonzero(good)
+    if not inside.size:
+        return Correlation(name, 0, why_not="no data")
+    x, y = application[inside[0] : inside[-1] + 1], other[inside[0] : inside[-1] + 1]
+    n = int(x.size)
+    if inside.size < n:
+        gaps = n - int(inside.size)
+        if gaps > n // 10:
+            return Correlation(name, n, why_not=f"{gaps} of {n} bins have no value")
+        at = np.arange(n)
+        known = np.isfinite(x) & np.isfinite(y)
+        x, y = np.interp(at, at[known], x[known]), np.interp(at, at[known], y[known])
+    if n < LEAST_BINS:
+        return Correlation(name, n, why_not=f"too few bins ({n}, at least {LEAST_BINS} are needed)")
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Correlation(
+            name, n, why_not="does not vary" if np.ptp(y) == 0 else "the application does not vary"
+        )
+    for whose, values in (("the application", x), ("it", y)):
+        alike = int(np.unique(values, return_counts=True)[1].max())
+        if alike > MOST_ALIKE * n:
+            return Correlation(name, n, why_not=f"{whose} has the same value in {alike} of {n} bins")
+    rhos = {lag: at_lag(x, y, lag) for lag in range(-lags, lags + 1)}
+    best = max(sorted(rhos, key=abs), key=lambda lag: abs(rhos[lag]))
+    rho = rhos[best]
+    effective = effective_bins(ranks(x), ranks(y))
+    half = NORMAL_975 / math.sqrt(max(effective - 3, 1.0))
+    z = math.atanh(max(min(rho, 0.999999), -0.999999))
+    return Correlation(
+        name=name,
+        bins=n,
+        rho=rho,
+        lag_bins=best,
+        low=math.tanh(z - half),
+        high=math.tanh(z + half),
+        effective_bins=effective,
+        p=circular_p(x, y, lags),
+        rho_now=rhos[0],
+        p_floor=floor_of_p(n, lags),
+    )
+
+
+def meaningful(found: list[Correlation]) -> list[Correlation]:
+    """p corrected by Holm over the series, of those of which it can mean something at all."""
+    series = sum(c.p is not None for c in found)
+    return holm([_figure_or_why_not(c, series) for c in found])
+
+
+def _figure_or_why_not(c: Correlation, series: int) -> Correlation:
+    if c.p is None or c.p_floor is None or c.p_floor * series <= SURE:
+        return c
+    why_not = f"too few bins ({c.bins}: p could not be below {c.p_floor * series:.2g})"
+    return Correlation(c.name, c.bins, why_not=why_not)
+
+
+def holm(found: list[Correlation]) -> list[Correlation]:
+    """Holm's correction of the p values for having compared several series."""
+    order = sorted((c.p, i) for i, c in enumerate(found) if c.p is not None)
+    adjusted: dict[int, float] = {}
+    worst = 0.0
+    for rank, (p, i) in enumerate(order):
+        worst = max(worst, min(1.0, p * (len(order) - rank)))
+        adjusted[i] = worst
+    return [_corrected(c, adjusted[i]) if i in adjusted else c for i, c in enumerate(found)]
+
+
+def _corrected(c: Correlation, p: float) -> Correlation:
+    """With this p, of which the floor is raised by as much: a p at its floor stays there."""
+    assert c.p is not None
+    floor = None if c.p_floor is None else c.p_floor * p / c.p
+    return replace(c, p=p, p_floor=floor)

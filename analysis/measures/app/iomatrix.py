@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The matrix of iomatrix: KiB/s by operation, file size and record size, and what the disk took part in.
+
+A cell is one operation on one file with one record size. The workload says when it ran, from which to which
+inode (a repeated write is a new file each time), how much it moved and how long that took. What it read or
+wrote on the disk meanwhile is in the block table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.tables.block import Block
+from analysis.tables.result import Figures, Value
+
+CELLS = "iomatrix cell"  # the workload's table
+CACHED, SOME, DISK = "", "+", "d"
+DEFINITION = (
+    "KiB/s (1024 B) of one operation on one file. d: requests of that file, in the cell's time and in its"
+    " direction, carried at least half of the bytes that it moved; +: less than half; no mark: none,"
+    " the page cache alone. Other files' requests do not count."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One operation on one file with one record size."""
+
+    operation: str
+    file_kib: int
+    record_kib: int
+    kib_per_s: float
+    times: int  # how often it was done, one time being too short for the clock
+    moved_bytes: int  # by all times together
+    disk_bytes: int | None  # None: no block table
+
+    @property
+    def mark(self) -> str:
+        """Where it went."""
+        if not self.disk_bytes:
+            return CACHED
+        return DISK if 2 * self.disk_bytes >= self.moved_bytes else SOME
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The cells in the order they ran."""
+
+    cells: list[Cell]
+    seen: bool  # whether there is a block table to tell the disk's part
+
+
+def _whole(row: dict[str, Value], name: str) -> int:
+    value = row.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def measure_matrix(figures: Figures | None, block: Block | None) -> Matrix | None:
+    """The matrix, None if the workload was not iomatrix. Rows that are no proper cells are left out."""
+    rows = figures.tables.get(CELLS, []) if figures else []
+    if not rows:
+        return None
+    by_op: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for op in ("read", "write") if block is not None else ():
+        assert block is not None
+        of = np.flatnonzero(block.op.is_(op) & block.class_.is_in(("data", "unknown")) & (block.bytes > 0))
+        of = of[np.argsort(block.complete_ns[of], kind="stable")]
+        by_op[op] = (block.complete_ns[of], block.bytes[of], block.ino[of])
+    cells = []
+    for row in rows:
+        operation, speed = row.get("operation"), row.get("kib_per_s")
+        start, end = _whole(row, "start_ns"), _whole(row, "end_ns")
+        if not isinstance(operation, str) or not isinstance(speed, (int, float)) or not 0 < start <= end:
+            continue
+        disk = None
+        if by_op:
+            complete, size, ino = by_op["read" if "read" in operation else "write"]
+            low, high = np.searchsorted(complete, (start, end), side="left")
+            # without an inode (file systems that hide it) it may be the cell's: only one runs at a time
+            first, last = (_whole(row, name) or _whole(row, "ino") for name in ("ino_min", "ino_max"))
+            some = ino[low:high]
+            ours = (some == 0) | ((some >= first) & (some <= last))
+            disk = int(size[low:high][ours].sum(dtype=np.int64))
+        cells.append(
+            Cell(
+                operation=operation,
+                file_kib=_whole(row, "file_kib"),
+                record_kib=_whole(row, "record_kib"),
+                kib_per_s=float(speed),
+                times=_whole(row, "times"),
+                moved_bytes=_whole(row, "bytes"),
+                disk_bytes=disk,
+            )
+        )
+    return Matrix(cells, block is not None) if cells else None

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How much written data waits in memory (dirty), and how much is on its way to the disk (writeback)?
+
+Levels, sampled: a time bin shows the mean of its samples; a bin without a sample is unknown, not zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.measures.common.timeline import F64, Timeline
+from analysis.tables.counter import Counter
+
+DEFINITION = "levels of the whole machine, not of the workload alone; the mean of the samples in a bin."
+
+
+def level(counter: Counter, name: str, timeline: Timeline) -> F64:
+    """Mean of a level counter per bin; NaN where it was not sampled."""
+    t, value = counter.series(name)
+    counts = timeline.sums(t)
+    sums = timeline.sums(t, value)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(counts > 0, sums / counts, np.nan)
+
+
+def increase(counter: Counter, name: str) -> int | None:
+    """Last minus first value of a cumulative counter; None with fewer than two samples."""
+    _, value = counter.series(name)
+    return int(value[-1] - value[0]) if value.size >= 2 else None

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What did others on the machine do meanwhile: the CPU time of their programs, by name.
+
+It is what the session found in /proc before and after the workload (run.json's "others"). What they asked the
+disk for is in request_owners.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from analysis.rundir.run import Run, as_int, clean, dig
+
+PROGRAMS = 3
+LEAST_SHOWN_NS = 50_000_000  # a program that has less is not named: /proc counts in steps of 10 ms
+
+
+@dataclass(frozen=True)
+class Others:
+    """CPU time between two looks."""
+
+    cpu_ns: int  # of programs outside the workload
+    kernel_threads_cpu_ns: int  # of which nobody knows whose work it was
+    programs: tuple[tuple[str, int], ...]  # name and CPU time, most first
+
+
+def measure_others(run: Run) -> Others | None:
+    """None of a run that did not look at them: an older one, or a live system, where nobody is another."""
+    cpu_ns = run.int_("others", "cpu_ns")
+    if cpu_ns is None:
+        return None
+    found = dig(run.facts, "others", "programs")
+    programs = [
+        (clean(one.get("comm"), 20), as_int(one.get("cpu_ns")) or 0)
+        for one in (found if isinstance(found, list) else [])
+        if isinstance(one, Mapping)
+    ]
+    return Others(
+        cpu_ns=cpu_ns,
+        kernel_threads_cpu_ns=run.int_("others", "kernel_threads_cpu_ns") or 0,
+        programs=tuple(one for one in programs[:PROGRAMS] if one[1] >= LEAST_SHOWN_NS),
+    )

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where did the time go: what was done in each phase, by application and device?
+
+Phases of one name are one row. Device figures count requests completed inside. Calls and locks are recorded
+in bins, which the recorder cuts at the borders of phases. Where a bin spans a phase's edge all the same
+(older runs, a workload that marks its phases by itself) it is shared out by overlap: the figure is not exact,
+and of a phase shorter than SHORTEST_SHARED_S there is none. The last row is what lies in no phase.
+Of a phase that outlasts the recording (its recorder was killed) these figures are of the recorded part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.app.throughput import moves_bytes
+from analysis.measures.block.seeks import Moves, seek_times
+from analysis.measures.common.statistics import Mean, mean_ci
+from analysis.tables.block import Block, parts
+from analysis.tables.call import Call
+from analysis.tables.lock_wait import LockWait
+from analysis.tables.phase import Phases
+from analysis.tables.store import I64
+
+OUTSIDE = "(no phase)"
+SHORTEST_SHARED_S = 1.0  # ten bins: of a shorter phase, what its edges share with others may be most of it
+Intervals = list[tuple[int, int]]
+SHORTEST_RATE_S = 0.01  # of a shorter phase starting its program is a large part: it has sums, but no rate
+
+
+@dataclass(frozen=True)
+class PhaseRow:
+    """Sums over the phases of one name. None: the collector has nothing."""
+
+    name: str
+    times: int
+    elapsed_s: float
+    recorded_s: float  # of that, what lies in the recorded time
+    ops: int
+    own_bytes: int  # what the workload itself says it moved
+    own_mb_s: Mean | None  # the same as rates, one value a phase
+    app_bytes: float | None
+    device_bytes: float | None
+    metadata_bytes: float | None
+    known_bytes: float | None
+    seeks: int | None
+    lock_wait_ns: float | None
+    app_is_exact: bool = True  # no bin with bytes spans an edge
+    lock_is_exact: bool = True
+    # the workload's part of them; None where others do not use the disk, or it is not known
+    own_device_bytes: float | None = None
+    own_seeks: int | None = None
+
+    def app_rate(self) -> float | None:
+        """The application's bytes per second; None: not known, or the phase is too short for it."""
+        if not self.app_is_exact and self.elapsed_s < SHORTEST_SHARED_S:
+            return None
+        return self.recorded_rate(self.app_bytes)
+
+    def rate(self, amount: float | None) -> float | None:
+        """That much of what the workload says, per second of these phases; None: too short for a rate."""
+        return amount / self.elapsed_s if amount is not None and self.elapsed_s >= SHORTEST_RATE_S else None
+
+    def recorded_rate(self, amount: float | None) -> float | None:
+        """The same of what was recorded, per second that was."""
+        return amount / self.recorded_s if amount is not None and self.recorded_s >= SHORTEST_RATE_S else None
+
+
+def group(phases: Phases) -> dict[str, list[int]]:
+    """Row numbers of each name, names in order of first appearance."""
+    groups: dict[str, list[int]] = {}
+    for i, name in enumerate(phases.name):
+        groups.setdefault(name, []).append(i)
+    return groups
+
+
+def union(intervals: Intervals) -> Intervals:
+    """The same time without overlaps."""
+    merged: Intervals = []
+    for begin, end in sorted(intervals):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def outside(intervals: Intervals, start: int, end: int) -> Intervals:
+    """What of [start, end) is in none of them."""
+    left: Intervals = []
+    at = start
+    for begin, stop in union(intervals):
+        if begin > at:
+            left.append((at, min(begin, end)))
+        at = max(at, stop)
+    if at < end:
+        left.append((at, end))
+    return [(a, b) for a, b in left if b > a]
+
+
+def clipped(intervals: Intervals, start: int, end: int) -> Intervals:
+    """What of these lies in [start, end)."""
+    return [(max(a, start), min(b, end)) for a, b in intervals if b > start and a < end]
+
+
+class _Events:
+    """Sums of several values at moments over intervals whose edges are known before."""
+
+    def __init__(self, edges: list[int], columns: int) -> None:
+        self.edges = np.array(sorted(set(edges)), dtype=np.int64)
+        self.sums = np.zeros(
+            (columns, self.edges.size + 1)
+        )  # before the first edge, between, behind the last
+
+    def add(self, t_ns: I64, values: Sequence[npt.NDArray[Any]]) -> None:
+        """Some moments, with a value of each column."""
+        at = np.searchsorted(self.edges, t_ns, side="right")
+        for column, value in zip(self.sums, values, strict=True):
+            column += np.bincount(at, value, column.size)
+
+    def over(self, column: int, intervals: Intervals) -> int:
+        """The sum over [begin, end) of each interval; exact below 2**53."""
+        up_to = np.cumsum(self.sums[column])  # until each edge
+        edges = np.array(intervals, dtype=np.int64).reshape(-1, 2)
+        at = np.searchsorted(self.edges, edges)
+        return int((up_to[at[:, 1]] - up_to[at[:, 0]]).sum())
+
+
+DEVICE, METADATA, KNOWN, OWN = range(4)
+Flags = npt.NDArray[np.bool_]
+
+
+def _device_bytes(block: Block, edges: list[int], mine: Flags | None) -> _Events:
+    """Bytes of reads and writes by the time of completion: all, metadata and journal, of known class, own."""
+    found = _Events(edges, 4)
+    moves, meta = block.moves_data, block.class_.is_in(("metadata", "journal"))
+    known = meta | block.class_.is_("data")
+    for at in parts(block.rows):
+        size = np.where(moves[at], block.bytes[at], 0)
+        own = size if mine is None else size * mine[at]
+        found.add(block.complete_ns[at], (size, size * meta[at], size * known[at], own))
+    return found
+
+
+def _seeks(block: Block, found: Moves, edges: list[int], mine: Flags | None) -> _Events:
+    """Seeks by the time of issue: all, own."""
+    times = seek_times(block, found)
+    rows = found.rows[found.is_seek]
+    seeks = _Events(edges, 2)
+    for at in parts(times.size):
+        every = np.ones(at.stop - at.start)
+        seeks.add(times[at], (every, every if mine is None else mine[rows[at]]))
+    return seeks
+
+
+class _Bins:
+    """Sums of values recorded per bin, shared out by overlap."""
+
+    def __init__(self, bin_ns: I64, length_ns: I64, values: I64) -> None:
+        starts, first, inverse = np.unique(bin_ns, return_index=True, return_inverse=True)
+        sums = np.bincount(inverse, values.astype(np.float64), starts.size)
+        self.zero = int(starts[0]) if starts.size else 0
+        begin = starts - self.zero
+        self.begin, self.end, self.sums = begin, begin + length_ns[first], sums
+        # points of the cumulative sum: flat between bins, linear within
+        self.x = np.stack([begin, self.end], axis=1).reshape(-1).astype(np.float64)
+        total = np.cumsum(sums)
+        self.y = np.stack([total - sums, total], axis=1).reshape(-1)
+
+    def over(self, intervals: Intervals) -> float:
+        if not self.x.size:
+            return 0.0
+        edges = np.array(intervals, dtype=np.int64).reshape(-1, 2) - self.zero
+        at = np.interp(edges.astype(np.float64), self.x, self.y)
+        return float((at[:, 1] - at[:, 0]).sum())
+
+    def is_exact(self, intervals: Intervals) -> bool:
+        """Does no bin that holds anything span an edge of these?"""
+        if not self.x.size:
+            return True
+        edges = np.array(intervals, dtype=np.int64).reshape(-1) - self.zero
+        bins = np.searchsorted(self.begin, edges, side="right") - 1
+        inside = (bins >= 0) & (self.begin[bins] < edges) & (edges < self.end[bins]) & (self.sums[bins] > 0)
+        return not inside.any()
+
+
+def by_phase(
+    phases: Phases,
+    start_ns: int,
+    end_ns: int,
+    block: Block | None,
+    seeks: Moves | None,
+    call: Call | None,
+    waits: LockWait | None,
+    mine: Flags | None = None,
+) -> list[PhaseRow]:
+    """One row per name, and one for what is in no phase (if longer than 1 ms).
+
+    mine: which requests are the workload's, where others use the disk too.
+    """
+    device = seek = app = lock = None
+    everything = [(int(a), int(b)) for a, b in zip(phases.start_ns, phases.end_ns, strict=True)]
+    rest = outside(everything, start_ns, end_ns)
+    if block is not None and seeks is not None:
+        edges = [edge for interval in (*clipped(everything, start_ns, end_ns), *rest) for edge in interval]
+        device, seek = _device_bytes(block, edges, mine), _seeks(block, seeks, edges, mine)
+    if call is not None:
+        moving = moves_bytes(call, "read") | moves_bytes(call, "write")
+        app = _Bins(call.bin_ns[moving], call.bin_length_ns[moving], call.bytes[moving])
+    if waits is not None:
+        lock = _Bins(waits.bin_ns, waits.bin_length_ns, waits.spin_ns + waits.sleep_ns)
+
+    def row(
+        name: str, times: int, spans: Intervals, binned: Intervals, ops: int, moved: int, own: Mean | None
+    ) -> PhaseRow:
+        intervals = clipped(spans, start_ns, end_ns)
+        return PhaseRow(
+            name=name,
+            times=times,
+            elapsed_s=sum(b - a for a, b in spans) / 1e9,
+            recorded_s=sum(b - a for a, b in intervals) / 1e9,
+            ops=ops,
+            own_bytes=moved,
+            own_mb_s=own,
+            app_bytes=app.over(binned) if app else None,
+            device_bytes=device.over(DEVICE, intervals) if device else None,
+            metadata_bytes=device.over(METADATA, intervals) if device else None,
+            known_bytes=device.over(KNOWN, intervals) if device else None,
+            seeks=seek.over(0, intervals) if seek else None,
+            lock_wait_ns=lock.over(binned) if lock else None,
+            app_is_exact=app is None or app.is_exact(binned),
+            lock_is_exact=lock is None or lock.is_exact(binned),
+            own_device_bytes=device.over(OWN, intervals) if device and mine is not None else None,
+            own_seeks=seek.over(1, intervals) if seek and mine is not None else None,
+        )
+
+    rows_out = []
+    for name, members in group(phases).items():
+        intervals = [(int(phases.start_ns[i]), int(phases.end_ns[i])) for i in members]
+        length_s = (phases.end_ns[members] - phases.start_ns[members]) / 1e9
+        moved = phases.bytes[members]
+        real = (length_s >= SHORTEST_RATE_S) & (moved > 0)
+        own = mean_ci(moved[real] / 1e6 / length_s[real])
+        ops = int(phases.ops[members].sum())
+        binned = union([(int(phases.from_ns[i]), int(phases.until_ns[i])) for i in members])
+        rows_out.append(row(name, len(members), union(intervals), binned, ops, int(moved.sum()), own))
+    if sum(b - a for a, b in rest) > 1_000_000:
+        cut = [(int(a), int(b)) for a, b in zip(phases.from_ns, phases.until_ns, strict=True)]
+        binned = outside(cut, start_ns, end_ns)
+        rows_out.append(row(OUTSIDE, len(rest), rest, binned, 0, 0, None))
+    return rows_out

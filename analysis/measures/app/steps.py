@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What did mkfs, mount, unmount and fsck ask of the disk, where they were recorded too?
+
+Requests and bytes by the time of completion, seeks by the time of issue, as for phases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures.block.seeks import Moves, seek_times
+from analysis.tables.block import Block
+from analysis.tables.phase import Phases
+from analysis.tables.store import I64
+
+ERASES = ("discard", "write_zeroes", "secure_erase")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of them. None: no requests were recorded."""
+
+    name: str
+    elapsed_s: float
+    requests: int | None
+    read_bytes: int | None
+    write_bytes: int | None
+    erased_bytes: int | None  # discarded, or set to zero without data
+    seeks: int | None
+
+
+def measure_steps(
+    phases: Phases, block: Block | None, moves: Moves | None, start_ns: int, end_ns: int
+) -> list[Step]:
+    """The phases that lie before start_ns or after end_ns, between which the workload ran."""
+    seeks: I64 | None = None
+    if block is not None and moves is not None:
+        seeks = seek_times(block, moves)
+    found = []
+    for name, begin, end in zip(phases.name, phases.start_ns.tolist(), phases.end_ns.tolist(), strict=True):
+        if end > start_ns and begin < end_ns:
+            continue
+        elapsed_s = (end - begin) / 1e9
+        if block is None or seeks is None:
+            found.append(Step(name, elapsed_s, None, None, None, None, None))
+            continue
+        inside = (block.complete_ns >= begin) & (block.complete_ns < end)
+
+        def moved(ops: tuple[str, ...], inside: np.ndarray = inside, block: Block = block) -> int:
+            return int(block.bytes[inside & block.op.is_in(ops)].sum())
+
+        found.append(
+            Step(
+                name=name,
+                elapsed_s=elapsed_s,
+                requests=int(np.count_nonzero(inside)),
+                read_bytes=moved(("read",)),
+                write_bytes=moved(("write",)),
+                erased_bytes=moved(ERASES),
+                seeks=int(np.count_nonzero((seeks >= begin) & (seeks < end))),
+            )
+        )
+    return found

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which of the application's bytes does nobody count? With any, its figures are lower bounds.
+
+Counted are bytes of read and write calls, and of reads and writes queued by io_uring and libaio. Not counted:
+what a program reads and writes through mapped files, what is copied without a read or a write, and requests
+whose completion no probe saw. How many bytes these moved is not known, so nothing is added to the figures and
+nothing is divided by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import units
+from analysis.measures.app.throughput import on_target
+from analysis.rundir.run import LEAST_MARKED_SHARE, Run
+from analysis.tables.call import Call
+
+AT_LEAST = ">="
+QUEUED = ("uring_read", "uring_write", "uring_fsync", "aio_read", "aio_write", "aio_fsync")
+# of losses.json, calls: requests of which no byte is counted
+LOST = (
+    "io_uring: completion not seen",
+    "io_uring: no room for open requests",
+    "aio: completion taken without a call",
+    "aio: submission not noted",
+)
+OPEN = ("io_uring: open at the end", "aio: open at the end")  # they may have ended unseen
+# not counted at all; before libaio and io_uring were counted, every run that used them had these
+NOT_COUNTED = {
+    "io_uring calls, bytes outside": "io_uring calls, whose requests this kernel does not show",
+    "aio calls, bytes outside": "aio calls, whose requests were not counted",
+    "io_uring: splice or command, bytes outside": "splices or commands by io_uring",
+}
+COMPAT = "32-bit calls: left out"
+DEFINITION = (
+    f"{AT_LEAST}: a lower bound, part of what the application moved is not seen (files mapped, or copied"
+    " without reading; completions no probe sees), then no ratio is made of it."
+)
+
+
+def at_least(text: str, is_bound: bool) -> str:
+    """A figure, marked if it is a lower bound; "-", no figure, is not."""
+    return AT_LEAST + text if is_bound and text != "-" else text
+
+
+def sentence(reasons: Sequence[str]) -> list[str]:
+    """What is not counted, or no sentence."""
+    if not reasons:
+        return []
+    return [f"the application's bytes are lower bounds ({AT_LEAST}), not counted: {'; '.join(reasons)}"]
+
+
+def _rows(call: Call, name: str) -> tuple[int, int]:
+    """Successful calls of this name on the file system under test, and their bytes."""
+    rows = call.call.is_(name) & on_target(call)
+    return int((call.count[rows] - call.errors[rows]).sum()), int(call.bytes[rows].sum())
+
+
+def _share(part: int, rest: int) -> bool:
+    """Is it so much that it is marked?"""
+    return part > 0 and part >= LEAST_MARKED_SHARE * (part + rest)
+
+
+def unseen_bytes(run: Run, call: Call) -> tuple[str, ...]:
+    """Why the application's bytes are more than those counted; nothing if all are."""
+    loss = run.losses.get("calls")
+    notes = loss.notes if loss is not None else {}
+    lost = loss.lost if loss is not None else {}
+    found = []
+    mapped, _ = _rows(call, "mmap")
+    if mapped > 0:
+        found.append(f"{mapped:,} mappings of files of the tested file system (mmap)")
+    _, copied = _rows(call, "copy")
+    if copied > 0:
+        found.append(
+            f"{units.bytes_(copied)} copied without read and write (copy_file_range, sendfile, splice)"
+        )
+    found += [f"{notes[key]:,} {words}" for key, words in NOT_COUNTED.items() if notes.get(key, 0) > 0]
+    queued = int(call.count[call.call.is_in(QUEUED)].sum())
+    missing = sum(lost.get(key, 0) for key in LOST)
+    still_open = sum(notes.get(key, 0) for key in OPEN)
+    if _share(missing + still_open, queued):
+        found.append(
+            f"{missing + still_open:,} of {queued + missing + still_open:,} requests of io_uring or libaio"
+            " whose end was not seen"
+        )
+    if _share(compat := notes.get(COMPAT, 0), int(call.count.sum())):
+        found.append(f"{compat:,} 32-bit calls")
+    return tuple(found)

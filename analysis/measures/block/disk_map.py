@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where on the disk was how much moved, when? A map of bytes per cell of time (of issue) and disk offset.
+
+Every byte of every request lands in exactly one cell: a request that spans cells is divided among them by
+the bytes it has in each. Offsets are int64 sectors throughout, so nothing above 8 GiB is rounded. The map
+covers all I/O; long stretches of the disk without any are cut out of the axis, and the axis says so. Several
+devices are bands of one axis, never laid over each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.common.timeline import F64
+from analysis.tables.block import SECTOR_BYTES, Block, parts
+from analysis.tables.store import I64, Ints
+
+SCAN_CELLS = 1000
+TABLE_BITS = 14
+GAP_CELLS = 120  # an empty stretch longer than this of the scanned cells is cut out
+LEAST_HEIGHT = 0.08  # of its device's band, for each used stretch
+LEAST_BAND = 0.2  # of the axis, for each device with I/O
+DEFINITION = "bytes per cell, at the time of issue; a request that spans cells is divided among them."
+DISCARDS = ("discard", "write_zeroes", "secure_erase")
+
+
+Stretches = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The disk axis: rows of equal height within each used stretch [begin, end), gaps cut out.
+
+    With several devices, each lies above the one before: a place on the axis is the device's base plus the
+    sector. All stretches and edges are places; with one device its base is 0, and places are sectors.
+    """
+
+    stretches: Stretches
+    device: list[int]  # of each stretch, which device (0, 1, ...)
+    bases: list[int]  # of each device, the place of its sector 0
+    end: int  # place behind the last device
+    edges: I64  # row edges, first row at the lowest offset; rows + 1, gaps belong to no row
+    starts: I64  # first row of each stretch, and the number of rows
+
+    @property
+    def rows(self) -> int:
+        """Rows in all stretches together."""
+        return int(self.starts[-1])
+
+
+ALL = slice(None)
+
+
+def _moving(block: Block, at: slice = ALL) -> npt.NDArray[np.bool_]:
+    """Which of the rows move or discard bytes at a sector that can be."""
+    return np.asarray((block.bytes[at] > 0) & (block.sector[at] >= 0) & (block.sector[at] < 1 << 53))
+
+
+def used(block: Block, numbers: Sequence[int]) -> list[Stretches]:
+    """The used stretches of each device (by its number): where rows move or discard bytes."""
+
+    def extents(number: int) -> Iterator[tuple[I64, I64]]:
+        for at in parts(block.rows):
+            rows = _moving(block, at)
+            if len(numbers) > 1:
+                rows &= block.dev[at] == number
+            begin = block.sector[at][rows]
+            if begin.size:
+                yield begin, begin + -(-block.bytes[at][rows] // SECTOR_BYTES)
+
+    return [_stretches(lambda number=number: extents(number)) for number in numbers]  # type: ignore[misc]
+
+
+def stretches(begin: I64, end: I64) -> Stretches:
+    """The used stretches of one device, [begin, end) in sectors, in order; none without any I/O."""
+    return _stretches(lambda: iter([(begin, end)] if begin.size else []))
+
+
+def _stretches(extents: Callable[[], Iterator[tuple[I64, I64]]]) -> Stretches:
+    """Of the places that `extents` gives, some at a time; it is asked twice."""
+    bounds = [(int(begin.min()), int(end.max())) for begin, end in extents()]
+    if not bounds:
+        return []
+    low, high = min(first for first, _ in bounds), max(last for _, last in bounds)
+    cell = max(-(-(high - low) // SCAN_CELLS), 1)
+    cells = -(-(high - low) // cell)
+    change = np.zeros(cells + 1, dtype=np.int64)
+    for begin, end in extents():
+        change += np.bincount((begin - low) // cell, minlength=cells + 1)
+        change -= np.bincount((end - 1 - low) // cell + 1, minlength=cells + 1)
+    filled = np.flatnonzero(np.cumsum(change)[:cells] > 0)
+    breaks = np.flatnonzero(np.diff(filled) > GAP_CELLS)
+    first = filled[np.concatenate(([0], breaks + 1))]
+    last = filled[np.concatenate((breaks, [filled.size - 1]))]
+    return [
+        (low + int(a) * cell, min(low + (int(b) + 1) * cell, high)) for a, b in zip(first, last, strict=True)
+    ]
+
+
+def make_axis(used: Sequence[Stretches], sizes: Sequence[int], rows: int) -> Axis | None:
+    """Divide `rows` among the used stretches of each device; None without any I/O. sizes: in sectors."""
+    length = [float(sum(b - a for a, b in one)) for one in used]
+    if not any(length):
+        return None
+    part = [max(one / sum(length), LEAST_BAND) if one else 0.0 for one in length]
+    bases, base = [], 0
+    where: Stretches = []
+    device: list[int] = []
+    counts: list[int] = []
+    for i, (one, size) in enumerate(zip(used, sizes, strict=True)):
+        bases.append(base)
+        share = np.array([max((b - a) / length[i], LEAST_HEIGHT) for a, b in one])
+        for (a, b), of in zip(one, share / share.sum() * part[i] / sum(part), strict=True):
+            where.append((base + a, base + b))
+            device.append(i)
+            counts.append(int(min(max(round(float(of) * rows), 1), b - a)))
+        base += max(size, one[-1][1] if one else 0)
+    edges = [a + np.arange(n, dtype=np.int64) * (b - a) // n for (a, b), n in zip(where, counts, strict=True)]
+    edges.append(np.array([where[-1][1]], dtype=np.int64))
+    return Axis(where, device, bases, base, np.concatenate(edges), np.concatenate(([0], np.cumsum(counts))))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Requests that move bytes, with the column and the first and last row of its cells."""
+
+    usable: npt.NDArray[np.bool_]
+    begin: I64
+    size: Ints
+    first: I64
+    last: I64
+    column: I64
+    columns: int
+
+
+def rows_of(axis: Axis, begin: I64) -> I64:
+    """The row of each place, as searchsorted would find it, six times as fast: by a table of equal steps."""
+    low = int(axis.edges[0])
+    shift = max(int(axis.edges[-1] - low).bit_length() - TABLE_BITS, 0)
+    steps = low + (np.arange((int(axis.edges[-1] - low) >> shift) + 2) << shift)
+    table = np.searchsorted(axis.edges, steps, side="right") - 1  # of the first place of each step
+    found: I64 = table[(begin - low) >> shift]
+    ends = np.append(axis.edges[1:], np.iinfo(np.int64).max)
+    while (later := np.flatnonzero(begin >= ends[found])).size:
+        found[later] += 1
+    return found
+
+
+def place(
+    block: Block,
+    numbers: Sequence[int],
+    axis: Axis,
+    start_ns: int,
+    end_ns: int,
+    columns: int,
+    at: slice = ALL,
+) -> Placed:
+    """Find the cells of the requests in rows `at`, for all classes. numbers: of devices, in axis order."""
+    usable = _moving(block, at)
+    begin = block.sector[at][usable]
+    for number, base in zip(numbers, axis.bases, strict=True):
+        if base:
+            begin = np.where(block.dev[at][usable] == number, begin + base, begin)
+    size = block.bytes[at][usable]
+    end = begin + -(-size // SECTOR_BYTES)
+    t = block.issue_ns[at][usable] - start_ns
+    # a division of floats is exact enough for a column, and ten times as fast as one of int64
+    column = np.clip(t * (columns / max(end_ns - start_ns, 1)), 0, columns - 1).astype(np.int64)
+    first = rows_of(axis, begin)
+    last = first.copy()
+    longer = np.flatnonzero(end > axis.edges[np.minimum(first + 1, axis.rows)])
+    last[longer] = np.searchsorted(axis.edges, end[longer] - 1, side="right") - 1
+    return Placed(usable, begin, size, first, last, column, columns)
+
+
+def bytes_map(placed: Placed, among: npt.NDArray[np.bool_], axis: Axis) -> F64:
+    """Bytes per cell, rows x columns; its sum is the sum of the bytes of the rows `among`."""
+    return np.asarray(layered_maps(placed, np.where(among, 0, 1), 2, axis)[0])
+
+
+def layered_maps(placed: Placed, layers: Ints, many: int, axis: Axis) -> F64:
+    """The same for each layer 0..many-1 at once: layers x rows x columns. layers: of each row."""
+    layer = layers[placed.usable]
+    rows, columns = axis.rows, placed.columns
+    flat = many * rows * columns
+    cell = (layer * np.int64(rows) + placed.first) * columns + placed.column
+    longer = np.flatnonzero(placed.first != placed.last)
+    if not longer.size:
+        sums: F64 = np.bincount(cell, placed.size, flat).astype(np.float64)
+        return sums.reshape(many, rows, columns)
+    within = placed.size.copy()
+    within[longer] = 0
+    total = np.bincount(cell, within, flat)
+    # the end of each row: the next edge, but the stretch's own end at a gap
+    edges, row_end = axis.edges, axis.edges[1:].copy()
+    for stretch, (_, stop) in enumerate(axis.stretches):
+        row_end[axis.starts[stretch + 1] - 1] = stop
+    f, la, begin = placed.first[longer], placed.last[longer], placed.begin[longer]
+    head = (row_end[f] - begin) * SECTOR_BYTES
+    between = np.where(la > f + 1, edges[la] - edges[np.minimum(f + 1, rows - 1)], 0) * SECTOR_BYTES
+    tail = placed.size[longer] - head - between
+    last_cell = cell[longer] + (la - f) * columns
+    total += np.bincount(cell[longer], head, flat)
+    total += np.bincount(last_cell, tail, flat)
+    # whole rows between: count how many requests cover each, by differences along the rows
+    some = np.flatnonzero(la > f + 1)
+    if some.size:
+        cover = np.bincount(cell[longer][some] + columns, minlength=flat).astype(np.int64)
+        cover -= np.bincount(last_cell[some], minlength=flat)
+        covers = np.cumsum(cover.reshape(many, rows, columns), axis=1)
+        height = (row_end - edges[:-1]) * SECTOR_BYTES
+        total += (covers * height[None, :, None]).reshape(-1)
+    return np.asarray(total, dtype=np.float64).reshape(many, rows, columns)
+
+
+def whole_disk(placed: Placed, layers: Ints, many: int, size_sectors: int, cells: int) -> F64:
+    """Bytes per layer and cell of all the axis's places [0, size), by where requests start, at all times."""
+    at = np.clip(placed.begin * (cells / max(size_sectors, 1)), 0, cells - 1).astype(np.int64)
+    at += layers[placed.usable] * np.int64(cells)
+    sums: F64 = np.bincount(at, placed.size, many * cells).astype(np.float64)
+    return sums.reshape(many, cells)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How slow, how far, how big are requests, at every share of them? For the picture of the distributions.
+
+Exact quantiles by nearest rank, close together towards the slow end, where it matters; none is sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures.block.kinds import Kinds
+from analysis.measures.common import group_percentiles as sorted_
+from analysis.measures.common.timeline import F64
+from analysis.tables.block import SECTOR_BYTES, Block, parts
+from analysis.tables.store import I64, Ints
+
+OPS = ("read", "write", "flush")
+CLASSES = ("data", "metadata", "journal", "unknown")
+# Shares of the requests: even steps, then finer and finer ones towards all of them.
+SHARES: F64 = np.unique(
+    np.concatenate([np.linspace(0, 0.99, 100), 1 - np.logspace(-2, -5, 31), np.array([1.0])])
+)
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """The values at SHARES of so many requests."""
+
+    requests: int
+    values: I64
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """Of those that occur: latency (Q2C, ns) by op, absolute seek distance and size (bytes) by class."""
+
+    latency: dict[str, Quantiles]
+    distance: dict[str, Quantiles]
+    size: dict[str, Quantiles]
+
+
+def _quantiles(runs: Sequence[Ints]) -> Quantiles | None:
+    n = sum(run.size for run in runs)
+    if not n:
+        return None
+    ranks = np.clip(np.ceil(SHARES * n - 1e-9).astype(np.int64), 1, n) - 1
+    return Quantiles(n, sorted_.at_ranks(runs, ranks))
+
+
+def by_op(runs: Sequence[Ints], kinds: Kinds) -> dict[str, Quantiles]:
+    """runs: a sorted run a kind."""
+    found = {op: _quantiles([runs[kind] for kind in kinds.of(op)]) for op in OPS}
+    return {op: one for op, one in found.items() if one}
+
+
+def by_class(runs: Sequence[Ints], kinds: Kinds, absolute: bool = False) -> dict[str, Quantiles]:
+    """runs: a sorted run a kind; absolute: they are signed distances in sectors."""
+    found = {}
+    for class_ in CLASSES:
+        of = [runs[kind] for kind in kinds.of(class_=class_)]
+        one = _quantiles(sorted_.absolute(of) if absolute else of)
+        if one:
+            found[class_] = Quantiles(one.requests, one.values * SECTOR_BYTES) if absolute else one
+    return found
+
+
+def sizes(block: Block, kinds: Kinds) -> list[Ints]:
+    """The sizes (bytes) of reads and writes, a sorted run a kind."""
+    moving = np.array([op in ("read", "write") for op, _ in kinds.pairs] or [False])
+
+    def moved() -> Iterator[tuple[Ints, I64]]:
+        for at in parts(block.rows):
+            some = moving[kinds.codes[at]] & (block.bytes[at] > 0)
+            yield kinds.codes[at][some], block.bytes[at][some].astype(np.int64)
+
+    return sorted_.sorted_runs(kinds.counts, moved())

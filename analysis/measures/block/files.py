@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which files are behind the requests: the top ones by requests, by bytes and by seeks?
+
+A request's file is the inode that its first page belongs to; metadata, journals and direct reads of a device
+have none. Inode numbers count per file system, whose number each request has; in older runs the run's disks
+together are one, any other device is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.block.seeks import Moves
+from analysis.measures.block.seeks_by import Counts, SeekerRow, count_by, row
+from analysis.measures.common.statistics import percentiles
+from analysis.rundir.devices import stated
+from analysis.rundir.run import Run, dig
+from analysis.tables import arrays
+from analysis.tables.block import Block, device_number
+from analysis.tables.path import Paths
+from analysis.tables.store import I64, Ints, Words
+
+TOP = 8  # rows; at least the first three by requests, by bytes and by seeks are among them, or there are nine
+EACH = 3
+CLOCK_NS = 20_000_000  # the file system's times are those of the last tick, and the clock may be corrected
+DEFINITION = (
+    "the inode that a request's first page belongs to; path: from the mount point on, as the workload had"
+    " ended, - if it was gone by then or not looked for. Rows: the first three by requests, by bytes"
+    " and by seeks, and the next by bytes. seeks, sequential, in stream: see above; of all: of the seeks to"
+    " any file. D2C, Q2C: see request latency, of the file's own requests."
+)
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """One file; seeks as in SeekerRow, whose label is the inode."""
+
+    ino: int
+    path: str | None  # None: gone, or not looked for
+    earlier: int  # requests from before the file of this path was made: of another that had its number
+    bytes: int
+    seeks: SeekerRow
+    d2c_ns: tuple[int, int] | None  # p50 and p99; None: of no request are the times in order
+    q2c_ns: tuple[int, int] | None
+    owner: str = ""  # of most of its requests, where others use the disk too
+
+
+@dataclass(frozen=True)
+class Files:
+    """rows: the top files. The rest in sums."""
+
+    rows: list[FileRow]
+    files: int
+    requests: int  # of all files
+    bytes: int
+    without: int  # reads and writes that belong to no file
+
+
+def _names(number: int) -> str:
+    return f"{number >> 20}:{number & 0xFFFFF}"
+
+
+def _path(paths: Paths, devices: Sequence[str], ino: int) -> tuple[str | None, int]:
+    """The path that an inode has on one of the devices, None if none is known; when it was made, or 0."""
+    for dev in devices:
+        if (dev, ino) in paths.names:
+            return paths.names[dev, ino], paths.born_ns.get((dev, ino), 0)
+    return None, 0
+
+
+def _top(values: I64, many: int) -> I64:
+    """Indices of the largest values, largest first, the smaller index first among equals."""
+    many = min(many, values.size)
+    if not many:
+        return np.zeros(0, dtype=np.int64)
+    least = np.partition(values, values.size - many)[values.size - many]
+    candidates = np.flatnonzero(values >= least)
+    return candidates[np.argsort(-values[candidates], kind="stable")][:many]
+
+
+Pair = tuple[int, int] | None
+
+
+def _before(block: Block, rows: Ints, codes: Ints, file: int, born_ns: int) -> int:
+    """How many requests of a file were made before it was."""
+    if not born_ns:
+        return 0
+    return int((block.queue_ns[rows[np.flatnonzero(codes == file)]] < born_ns - CLOCK_NS).sum())
+
+
+def _life(block: Block, rows: Ints, codes: Ints, files: list[int]) -> dict[int, tuple[Pair, Pair]]:
+    """The p50 and p99 of D2C and of Q2C of these files' requests."""
+    wanted = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.bool_)
+    wanted[files] = True
+    chosen = np.flatnonzero(wanted[codes] & block.timed[rows])
+    at, of = rows[chosen], codes[chosen]
+    complete = block.complete_ns[at]
+    found: dict[int, tuple[Pair, Pair]] = {}
+    for i in files:
+        mine = of == i
+        pairs: list[Pair] = []
+        for begin in (block.issue_ns, block.queue_ns):
+            times = (complete - begin[at])[mine]
+            p50, p99 = percentiles(times, (50.0, 99.0)) if times.size else (0, 0)
+            pairs.append((p50, p99) if times.size else None)
+        found[i] = (pairs[0], pairs[1])
+    return found
+
+
+def _place(block: Block) -> Ints:
+    """Of each request the number of its file's file system; where there is none, the device's."""
+    numbers = block.rare("sb_dev")
+    block.let_go("sb_dev")
+    return block.dev if numbers is None else np.where((numbers != 0) & (block.ino != 0), numbers, block.dev)
+
+
+def _owner(owners: Words, rows: Ints, codes: Ints, file: int) -> str:
+    """Whose most of a file's requests are."""
+    counts = np.bincount(owners.codes[rows[np.flatnonzero(codes == file)]], minlength=len(owners.labels))
+    return owners.labels[int(counts.argmax())]
+
+
+def measure_files(
+    run: Run,
+    block: Block,
+    found: Moves,
+    continues: npt.NDArray[np.bool_],
+    paths: Paths | None,
+    owners: Words | None = None,
+) -> Files:
+    """The top files of the reads and writes. owners: the owner of each request, where others use the disk."""
+    place_of = _place(block)
+    encoded = arrays.numbers(block.ino[found.rows]).dictionary_encode()
+    block.let_go("ino")
+    codes: Ints = arrays.to_numpy(encoded.indices)
+    inodes = arrays.to_numpy(encoded.dictionary).astype(np.int64)
+    del encoded
+    one = not block.rows or bool((place_of == place_of[0]).all())
+    dev = place_of[:1] if one else place_of[found.rows]
+    del place_of
+    numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))])
+    stated_numbers = dig(run.facts, "filesystem", "numbers")
+    of_filesystem = stated_numbers if isinstance(stated_numbers, list) else []
+    ours = {d.number for d in stated(run) if d.role != "journal"}
+    ours |= {n for number in of_filesystem if (n := device_number(number)) is not None}
+    foreign = [int(n) for n in numbers if n not in ours] if numbers.size > 1 else []
+    whose = np.full(inodes.size, -1, dtype=np.int64)  # index in foreign, -1: ours
+    if foreign:
+        # a file of each device: number the pairs, few as they are against the requests
+        place = np.full(numbers.size, -1, dtype=np.int64)
+        place[np.isin(numbers, foreign)] = np.arange(len(foreign))
+        pairs = (codes.astype(np.int64) << 20) | (place[np.searchsorted(numbers, dev)] + 1)
+        encoded = arrays.numbers(pairs).dictionary_encode()
+        codes = arrays.to_numpy(encoded.indices)
+        kinds: I64 = arrays.to_numpy(encoded.dictionary)
+        inodes, whose = inodes[kinds >> 20], (kinds & 0xFFFFF) - 1
+    del dev
+    every = count_by(block, found, continues, codes, inodes.size)
+    real = np.flatnonzero(inodes != 0)
+    inodes, whose = inodes[real], whose[real]
+    counts = Counts(*(column[real] for column in vars(every).values()))
+    requests = int(counts.requests.sum())
+    without = int(codes.size) - requests
+    if not requests:
+        return Files([], 0, 0, 0, without)
+    order = {int(i) for values in (counts.requests, counts.bytes, counts.seeks) for i in _top(values, EACH)}
+    for i in _top(counts.bytes, TOP):
+        if len(order) < TOP:
+            order.add(int(i))
+    life = _life(block, found.rows, codes, [int(real[i]) for i in sorted(order)])
+    known = paths or Paths({}, {})
+    # a path of a partition tells nothing: requests have the disk's number, and may be of another partition
+    mounted = {_names(int(number)) for number in numbers if int(number) not in foreign}
+    if run.text("filesystem", "mkfs"):  # all of the disk; btrfs has a number of its own, major 0
+        mounted |= {dev for dev, _ in known.names if dev.startswith("0:")}
+    ours_named = sorted(mounted)
+    rows = []
+    for i in sorted(order, key=lambda i: (-int(counts.bytes[i]), int(inodes[i]))):
+        ino_number = int(inodes[i])
+        device = None if whose[i] < 0 else foreign[int(whose[i])]
+        path, born_ns = _path(known, ours_named if device is None else [_names(device)], ino_number)
+        rows.append(
+            FileRow(
+                ino=ino_number,
+                path=path,
+                earlier=_before(block, found.rows, codes, int(real[i]), born_ns),
+                bytes=int(counts.bytes[i]),
+                seeks=row(counts, i, str(ino_number)),
+                d2c_ns=life[int(real[i])][0],
+                q2c_ns=life[int(real[i])][1],
+                owner="" if owners is None else _owner(owners, found.rows, codes, int(real[i])),
+            )
+        )
+    return Files(rows, int(inodes.size), requests, int(counts.bytes.sum()), without)

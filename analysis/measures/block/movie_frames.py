@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Frames of a movie of the disk: what each cell of the grid was asked for in each frame.
+
+Two passes over the block table, a part at a time, so that memory does not grow with it but for 21 bytes a
+read or write that the seeks need (they are told in issue order, the table is in that of completion).
+
+A request belongs to the frame of its issue. Its bytes are divided among the cells it spans by what it has in
+each; it is counted once, in the cell it begins in. Requests without a place (flushes, and what moves no
+bytes) are counted per frame. So all frames together hold each request once and each byte once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.block.disk_grid import Grid, Touched, make_grid
+from analysis.measures.block.disk_map import DISCARDS
+from analysis.measures.block.seeks import NEAR_SECTORS
+from analysis.measures.common.timeline import F64, nice_width_ns
+from analysis.tables.block import SECTOR_BYTES
+from analysis.tables.block_parts import Part
+from analysis.tables.store import I64
+
+MOST_FRAMES = 600
+MOST_ENTRIES = 3_000_000  # where there are more, frames are joined until there are not
+QUANTUM_NS = 10_000
+FARTHEST_SECTOR = 1 << 53  # what a larger number means is not believed
+LONGEST_BYTES = 1 << 40
+CLASSES = ("data", "metadata", "journal", "unknown")
+# what is told apart in a cell: op and class. A rare op that moves bytes (driver, zone) is a write of unknown
+# class; a class this program does not know is unknown.
+KINDS = (
+    *(("write", class_) for class_ in CLASSES),
+    *(("read", class_) for class_ in CLASSES),
+    ("discard", "discard"),
+)
+DEFINITION = (
+    "by time of issue; the bytes of a request are divided among the cells it spans, it is counted in the cell"
+    " it begins in. Seek: starts more than 128 sectors from the end of the read or write before it on its"
+    " device, in issue order. Queue depth: requests issued and not completed, mean over the frame."
+)
+MakeParts = Callable[[], Iterable[Part]]
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What happened, one entry a frame, kind and cell with any of it; sorted by frame, kind, cell."""
+
+    frame: I64
+    kind: I64  # index into KINDS
+    cell: I64
+    requests: I64
+    bytes: I64
+
+    def joined(self, frames: int, cells: int) -> Entries:
+        """So many frames made one."""
+        key = ((self.frame // frames) * len(KINDS) + self.kind) * cells + self.cell
+        keys, at = np.unique(key, return_inverse=True)
+        sums = [np.zeros(keys.size, dtype=np.int64) for _ in range(2)]
+        np.add.at(sums[0], at, self.requests)
+        np.add.at(sums[1], at, self.bytes)
+        return _entries(keys, cells, *sums)
+
+
+def _entries(key: I64, cells: int, requests: I64, size: I64) -> Entries:
+    return Entries(key // cells // len(KINDS), key // cells % len(KINDS), key % cells, requests, size)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The movie: entries, and for each frame what has no place on the disk."""
+
+    start_ns: int
+    end_ns: int
+    width_ns: int  # of a frame; the last one may be shorter
+    grid: Grid
+    entries: Entries
+    seeks: I64
+    placeless: I64  # requests without a place: flushes, and others that move no bytes
+    depth: F64  # mean requests at the device
+    rows: int
+
+    @property
+    def count(self) -> int:
+        """How many frames."""
+        return int(self.seeks.size)
+
+    @property
+    def lengths_s(self) -> F64:
+        """Real length of each frame."""
+        edges = np.minimum(self.start_ns + np.arange(self.count + 1) * self.width_ns, self.end_ns)
+        return np.diff(edges) / 1e9
+
+    def joined(self, frames: int) -> Frames:
+        """A movie with fewer, longer frames."""
+        starts = np.arange(0, self.count, frames)
+        weighted = np.add.reduceat(self.depth * self.lengths_s, starts)
+        return Frames(
+            self.start_ns,
+            self.end_ns,
+            self.width_ns * frames,
+            self.grid,
+            self.entries.joined(frames, self.grid.cells),
+            np.add.reduceat(self.seeks, starts),
+            np.add.reduceat(self.placeless, starts),
+            weighted / np.add.reduceat(self.lengths_s, starts),
+            self.rows,
+        )
+
+
+def _kinds(part: Part) -> I64:
+    """The kind of each request, were it to have bytes."""
+    table = np.zeros((len(part.op.labels), len(part.class_.labels)), dtype=np.int64)
+    for i, op in enumerate(part.op.labels):
+        for j, class_ in enumerate(part.class_.labels):
+            known = class_ if op in ("read", "write") and class_ in CLASSES else "unknown"
+            kind = ("discard", "discard") if op in DISCARDS else ("read" if op == "read" else "write", known)
+            table[i, j] = KINDS.index(kind)
+    return np.asarray(table[part.op.codes, part.class_.codes])
+
+
+def _placed(part: Part) -> npt.NDArray[np.bool_]:
+    """Which requests have a place on the disk."""
+    has_bytes = (part.bytes > 0) & (part.bytes < LONGEST_BYTES)
+    return np.asarray(has_bytes & (part.sector >= 0) & (part.sector < FARTHEST_SECTOR))
+
+
+def _end(sector: I64, size: I64) -> I64:
+    return np.asarray(sector + -(-size // SECTOR_BYTES), dtype=np.int64)
+
+
+def _device_index(numbers: Sequence[int], dev: I64) -> npt.NDArray[np.int64]:
+    found = np.zeros(dev.size, dtype=np.int64)
+    for i, number in enumerate(numbers[1:], 1):
+        found[dev == number] = i
+    return found
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What the first pass finds."""
+
+    numbers: list[int]  # of the devices with I/O
+    touched: list[Touched]
+    first_ns: int  # earliest issue
+    last_ns: int  # latest completion
+    rows: int
+    seek_ns: I64  # issue times of the seeks
+
+    def in_order(self, numbers: list[int]) -> Overview:
+        """The same with its devices in this order."""
+        by_number = dict(zip(self.numbers, self.touched, strict=True))
+        return replace(self, numbers=numbers, touched=[by_number[n] for n in numbers])
+
+
+def look_over(parts: Iterable[Part]) -> Overview:
+    """The first pass: where there was I/O, when, and the seeks."""
+    devices: dict[int, Touched] = {}
+    moves: list[list[npt.NDArray[Any]]] = []  # of each part: issue, sector, length, device
+    first, last, rows = 1 << 62, 0, 0
+    for part in parts:
+        if not part.issue_ns.size:
+            continue
+        rows += part.issue_ns.size
+        sane = part.issue_ns > 0
+        if sane.any():
+            first = min(first, int(part.issue_ns[sane].min()))
+            last = max(last, int(part.complete_ns.max()))
+        placed = _placed(part)
+        one = bool((part.dev == part.dev[0]).all())
+        for number in [int(part.dev[0])] if one else [int(n) for n in np.unique(part.dev)]:
+            mine = placed if one else placed & (part.dev == number)
+            if mine.any():
+                begin = part.sector[mine]
+                devices.setdefault(number, Touched()).add(begin, _end(begin, part.bytes[mine]))
+        # the first 255 devices; runs have a few
+        known = {number: i for i, number in enumerate(list(devices)[:255])}
+        moving = part.op.is_in(("read", "write")) & (part.bytes > 0)
+        index = np.full(part.dev.size, 255, dtype=np.uint8)
+        for number, i in known.items():
+            index[part.dev == number] = i
+        length = np.minimum(-(-part.bytes[moving] // SECTOR_BYTES), (1 << 31) - 1).astype(np.int32)
+        moves.append([part.issue_ns[moving], part.sector[moving], length, index[moving]])
+    return Overview(list(devices), list(devices.values()), first, last, rows, _seek_times(moves))
+
+
+def _seek_times(moves: list[list[npt.NDArray[Any]]]) -> I64:
+    """When the seeks were issued: measures/seeks.py's rule, keeping nothing else. Empties `moves`."""
+    columns = []
+    for _ in range(4):  # a column at a time: not all of it twice in memory
+        columns.append(np.concatenate([part.pop(0) for part in moves] or [np.zeros(0, dtype=np.int64)]))
+    device = columns.pop()
+    numbers = np.unique(device)
+    if numbers.size <= 1:
+        return _seeks_of(columns)
+    some = (device == number for number in numbers)
+    return np.concatenate([_seeks_of([column[mine] for column in columns]) for mine in some])
+
+
+def _seeks_of(columns: list[npt.NDArray[Any]]) -> I64:
+    """The same on one device: issue, sector, length. Empties `columns`, as they may be most of the memory."""
+    length, sector, issue = columns.pop(), columns.pop(), columns.pop()
+    order = np.argsort(issue, kind="stable")
+    sector = sector[order]
+    distance = np.diff(sector)
+    del sector
+    distance -= length[order[:-1]]
+    del length
+    np.abs(distance, out=distance)
+    return np.asarray(issue[order[1:][distance > NEAR_SECTORS]], dtype=np.int64)
+
+
+def make_frames(
+    overview: Overview, parts: Iterable[Part], start_ns: int, end_ns: int, sizes: Sequence[int]
+) -> Frames | None:
+    """The second pass; None: no request has a place. sizes: of the devices, in sectors, 0: not known."""
+    grid = make_grid(overview.touched, sizes)
+    if grid is None:
+        return None
+    width = nice_width_ns(end_ns - start_ns, MOST_FRAMES, QUANTUM_NS)
+    frames = -(-(end_ns - start_ns) // width)
+    cells, kinds = grid.cells, len(KINDS)
+    requests = np.zeros(frames * kinds * cells, dtype=np.int32)
+    size = np.zeros(frames * kinds * cells, dtype=np.int64)
+    # how many requests cover a cell wholly, as differences along the cells, with one more behind the last
+    cover = np.zeros(frames * kinds * (cells + 1), dtype=np.int32)
+    placeless = np.zeros(frames, dtype=np.int64)
+    begun, ended = _Depth(start_ns, width, frames), _Depth(start_ns, width, frames)
+    cell_bytes = grid.cell_sectors * SECTOR_BYTES
+
+    def frame_of(t: I64) -> I64:
+        # what lies outside counts in the nearest frame, so nothing is dropped
+        return np.clip((t - start_ns) // width, 0, frames - 1)
+
+    for part in parts:
+        placed = _placed(part)
+        frame = frame_of(part.issue_ns)
+        placeless += np.bincount(frame[~placed], minlength=frames)
+        begun.add(part.issue_ns[part.lasting])
+        ended.add(part.complete_ns[part.lasting])
+        device = _device_index(overview.numbers, part.dev[placed])
+        sector, length = part.sector[placed], part.bytes[placed]
+        row = frame[placed] * kinds + _kinds(part)[placed]
+        first = grid.cell(device, sector)
+        spans = (_end(sector, length) - 1) // grid.cell_sectors - sector // grid.cell_sectors
+        np.add.at(requests, row * cells + first, 1)
+        head = np.minimum(length, cell_bytes - sector % grid.cell_sectors * SECTOR_BYTES)
+        np.add.at(size, row * cells + first, np.where(spans > 0, head, length))
+        many = np.flatnonzero(spans > 0)
+        if many.size:
+            row, last, between = row[many], (first + spans)[many], spans[many] - 1
+            tail = (length - head)[many] - between * cell_bytes
+            np.add.at(size, row * cells + last, tail)
+            np.add.at(cover, row * (cells + 1) + first[many] + 1, 1)
+            np.add.at(cover, row * (cells + 1) + last, -1)
+    step = _step(requests.reshape(frames, kinds * cells))
+    found = []
+    for i in range(0, frames, step):
+        n = min(step, frames - i)
+        change = cover[i * kinds * (cells + 1) : (i + n) * kinds * (cells + 1)].reshape(n, -1).sum(0)
+        whole = np.cumsum(change).reshape(kinds, cells + 1)[:, :cells].reshape(-1) * cell_bytes
+        some = slice(i * kinds * cells, (i + n) * kinds * cells)
+        counts, total = requests[some].reshape(n, -1).sum(0), size[some].reshape(n, -1).sum(0) + whole
+        keys = np.flatnonzero((counts > 0) | (total > 0))
+        found.append((keys + i // step * kinds * cells, counts[keys], total[keys]))
+    key, count, total = (np.concatenate(column) for column in zip(*found, strict=True))
+    edges = np.minimum(start_ns + np.arange(frames + 1) * width, end_ns)
+    area = begun.before(edges) - ended.before(edges)
+    short = Frames(
+        start_ns=start_ns,
+        end_ns=end_ns,
+        width_ns=width,
+        grid=grid,
+        entries=_entries(key, cells, count, total),  # of the frames as they will be
+        seeks=np.bincount(frame_of(overview.seek_ns), minlength=frames),
+        placeless=placeless,
+        depth=np.maximum(np.diff(area), 0.0) / np.diff(edges),
+        rows=overview.rows,
+    )
+    return replace(short.joined(step), entries=short.entries) if step > 1 else short
+
+
+def _step(requests: npt.NDArray[np.int32]) -> int:
+    """How many frames (rows) to join so that not too many cells (columns) of the rest hold anything."""
+    step = 1
+    while step < requests.shape[0]:
+        lots = (requests[i : i + step] for i in range(0, requests.shape[0], step))
+        if sum(int(np.count_nonzero(lot.any(axis=0))) for lot in lots) <= MOST_ENTRIES:
+            break
+        step *= 2
+    return step
+
+
+class _Depth:
+    """The integral of how many moments have passed, exact at the frames' edges, without sorting them."""
+
+    def __init__(self, start_ns: int, width_ns: int, frames: int) -> None:
+        self.start_ns, self.width_ns = start_ns, width_ns
+        self.count = np.zeros(frames + 1, dtype=np.int64)  # by frame; the last: after the end
+        self.sums = np.zeros(frames + 1)  # of the moments of each frame, from the frame's begin
+
+    def add(self, t: I64) -> None:
+        t = np.maximum(t - self.start_ns, 0)
+        frame = np.minimum(t // self.width_ns, self.count.size - 1)
+        self.count += np.bincount(frame, minlength=self.count.size)
+        self.sums += np.bincount(frame, t - frame * self.width_ns, self.count.size)
+
+    def before(self, edges: I64) -> F64:
+        """For each edge e, the sum over moments t before it of (e - t), in ns."""
+        passed = np.concatenate(([0], np.cumsum(self.count[:-1])))
+        # moments of frame j, at an edge e: e - (begin of j) - (t - begin of j)
+        begins = np.arange(self.count.size - 1) * self.width_ns
+        ahead = np.concatenate(
+            ([0.0], np.cumsum(self.count[:-1] * begins.astype(np.float64) + self.sums[:-1]))
+        )
+        return np.asarray(passed * (edges - self.start_ns).astype(np.float64) - ahead)

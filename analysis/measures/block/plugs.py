@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How many requests does a thread hold back before it hands them over, and for how long?
+
+A thread that has more to submit plugs: its requests wait in a list of its own until it unplugs, or goes to
+sleep. One row a device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures.common.statistics import percentiles
+from analysis.tables.plug import Plug
+
+DEFINITION = (
+    "unplug: a thread hands the requests over that it held back, because it has submitted all (explicit) or"
+    " goes to sleep. held: from the first of them being held back to that."
+)
+PERCENTS = (50.0, 99.0, 100.0)
+MOST_DEVICES = 256  # more are not kept apart in a trace
+
+
+@dataclass(frozen=True)
+class PlugRow:
+    """One device. depth: requests handed over at once; held: of the unplugs whose start is known."""
+
+    dev: int
+    unplugs: int
+    requests: int
+    by_schedule: int
+    depth_at: list[int]  # at PERCENTS
+    held_mean_ns: float | None
+    held_at_ns: list[int] | None
+
+    @property
+    def mean_depth(self) -> float:
+        """Requests an unplug."""
+        return self.requests / self.unplugs
+
+
+def by_device(plug: Plug) -> list[PlugRow]:
+    """In the order of device numbers."""
+    rows = []
+    for number in np.unique(plug.dev)[:MOST_DEVICES]:
+        of = plug.dev == number
+        depth = plug.depth[of]
+        known = of & (plug.plug_ns > 0) & (plug.plug_ns <= plug.unplug_ns)
+        held = (plug.unplug_ns - plug.plug_ns)[known]
+        rows.append(
+            PlugRow(
+                dev=int(number),
+                unplugs=int(depth.size),
+                requests=int(depth.sum()),
+                by_schedule=int(plug.by_schedule[of].sum()),
+                depth_at=percentiles(depth, PERCENTS),
+                held_mean_ns=float(held.mean()) if held.size else None,
+                held_at_ns=percentiles(held, PERCENTS) if held.size else None,
+            )
+        )
+    return rows

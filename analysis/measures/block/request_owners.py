@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whose requests are these: the workload's, the tested file system's own, the recorder's, others'?
+
+The words are those of lock_waiters.py. A disk of the run's own is another's only where another program asks
+it for something (a udev probe). On a shared disk (DIR=) a request is
+
+- the workload's, if a task of its cgroup submitted it, if it writes back a page that is charged to its memory
+  cgroup, or if its file lies below DIR (a server that works for the workload writes there, too);
+- others', if any other process submitted it, if it went to another file system of the disk, or if a kernel
+  thread writes back a file that lies outside of DIR, or a page that another cgroup brought into memory;
+- the file system's own, if a kernel thread submitted it and nothing tells more: its journal and metadata
+  serve all who use it, and what is written back of a file that is gone may be anybody's;
+- the recorder's, if one of Seekmeter's processes submitted it, or it is of a file of the run directory.
+
+Of a live system (watch) all are the workload's that went to the watched disk or partition. A file's number
+may be another's later: what was queued before the file of that path was made is not its. A request of several
+bios counts for the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.block.files import CLOCK_NS
+from analysis.measures.block.kinds import Kinds
+from analysis.measures.block.latency import STAGES, LatencyRow
+from analysis.measures.block.latency import stages as stages_of
+from analysis.measures.block.seeks import Moves
+from analysis.measures.common.timeline import F64, Timeline
+from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, WORKLOAD
+from analysis.rundir.run import Run, as_int, dig
+from analysis.tables.block import Block, device_number, parts
+from analysis.tables.path import Paths
+from analysis.tables.store import I64, Ints, Words
+
+OWNERS = (WORKLOAD, FILESYSTEM, RECORDER, OTHERS)
+OF_WORKLOAD, OF_FILESYSTEM, OF_RECORDER, OF_OTHERS = range(len(OWNERS))
+LEAST_TOLD = 0.01  # from this share of requests or bytes on, others' are the first thing that is said
+SUBMITTERS = ("unknown", "workload", "kernel_thread", "upper_device", "recorder", "other")
+UNKNOWN, BY_WORKLOAD, BY_THREAD, BY_UPPER_DEVICE, BY_RECORDER, BY_OTHER = range(len(SUBMITTERS))
+MOST_NAMES = 64
+WRITE_BACK = "kernel threads"
+_OF_SEEKS = " A seek counts for the request that the head moved to, whoever moved it away."
+DEFINITION = (
+    "the workload's: submitted by a task of its cgroup, written back from a page charged to its memory"
+    " cgroup, or of a file below DIR, whoever asked for it. others': submitted by any other process, sent to"
+    " another file system of the disk, or written back from a file outside of DIR. The file system's own:"
+    " submitted by a kernel thread, without a sign of whose it is; a journal and metadata serve all who use"
+    " the file system. A request of several files' pages counts for the first." + _OF_SEEKS
+)
+OF_PART = (
+    "the workload's: all that was sent to what is watched; others': what was sent to other parts of the disk."
+    + _OF_SEEKS
+)
+OF_PRIVATE = (
+    "the disk is the run's own; others': what a process that is neither the workload's nor Seekmeter's asked"
+    " it for." + _OF_SEEKS
+)
+Flags = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Owned:
+    """The requests of one owner."""
+
+    owner: str
+    requests: int
+    read_bytes: int
+    write_bytes: int
+    seeks: int
+    by_class: Mapping[str, tuple[int, int]]  # requests and bytes of reads and writes
+    names: tuple[tuple[str, int], ...]  # of who submitted them, with the requests; most first
+
+    @property
+    def bytes(self) -> int:
+        """Read and written."""
+        return self.read_bytes + self.write_bytes
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Whose the requests of a run are. is_shared: others may use the disk; is_live: it was only watched."""
+
+    is_shared: bool
+    is_live: bool
+    owned: tuple[Owned, ...]  # one of each of OWNERS, in their order
+    # rows: kinds (operation and class); requests, bytes and seeks of the workload's
+    of_kind: I64
+    kinds: Kinds
+    own_mb_s: Mapping[str, F64]  # of the workload's, per time bin, by operation
+    own_seeks_per_s: F64
+    codes: Codes | None  # of each request the index in OWNERS; None: left out, as it grows with the run
+    latency: Mapping[str, Sequence[LatencyRow]] = field(default_factory=dict)  # of the workload's, by op
+
+    def of(self, owner: str) -> Owned:
+        """The requests of one owner."""
+        return self.owned[OWNERS.index(owner)]
+
+    def share(self, owner: str, what: str) -> float:
+        """An owner's share of all requests, bytes or seeks; 0 without any."""
+        whole = sum(getattr(one, what) for one in self.owned)
+        return getattr(self.of(owner), what) / whole if whole else 0.0
+
+    def is_told_first(self, owner: str) -> bool:
+        """Has this owner so many requests, or bytes, that nobody may overlook it?"""
+        return any(self.share(owner, what) > LEAST_TOLD for what in ("requests", "bytes"))
+
+    def own(self, op: str | None = None, class_: str | None = None) -> tuple[int, int, int]:
+        """Requests, bytes and seeks of the workload's, of one operation, one class, both or all."""
+        requests, size, seeks = self.of_kind[self.kinds.of(op, class_)].sum(axis=0)
+        return int(requests), int(size), int(seeks)
+
+    def words(self) -> Words:
+        """Of each request its owner."""
+        assert self.codes is not None
+        return Words(self.codes.view(np.int8), OWNERS)
+
+    def own_rows(self) -> Flags:
+        """Which requests are the workload's."""
+        assert self.codes is not None
+        return np.asarray(self.codes == OF_WORKLOAD)
+
+    def without_rows(self) -> Owners:
+        """What does not grow with the number of requests."""
+        few = replace(self.kinds, codes=np.zeros(0, dtype=np.int8))
+        return replace(self, codes=None, kinds=few)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What of the disk is the tested file system."""
+
+    is_live: bool
+    is_private: bool
+    is_whole: bool  # all that was recorded went to it
+    numbers: I64  # as in sb_dev
+    sectors: tuple[tuple[int, int], ...]  # [first, end) of its partitions, for requests without that number
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else []
+
+
+def _place(run: Run) -> _Place:
+    kind = run.text("device", "kind")
+    if kind not in ("directory", "watch"):
+        return _Place(False, True, True, np.zeros(0, dtype=np.int64), ())
+    disk = device_number(dig(run.facts, "device", "dev"))
+    listed = [part for part in _list(dig(run.facts, "device", "parts")) if isinstance(part, Mapping)]
+    numbers = {device_number(part.get("dev")) for part in listed}
+    is_whole = not listed or (kind == "watch" and disk in numbers)
+    numbers |= {device_number(number) for number in _list(dig(run.facts, "filesystem", "numbers"))}
+    sectors = []
+    for part in listed:
+        first, many = as_int(part.get("first_sector")), as_int(part.get("sectors"))
+        if first is not None and many is not None and first >= 0 and many > 0:
+            sectors.append((first, first + many))
+    known = np.array(sorted(number for number in numbers if number is not None), dtype=np.int64)
+    return _Place(kind == "watch", False, is_whole, known, tuple(sectors))
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Files of the tested file system whose place is known, by number."""
+
+    inodes: I64  # sorted
+    owner: Codes
+    born_ns: I64
+
+    def of_rows(self, block: Block, at: slice, ino: Ints) -> Codes:
+        """Of these rows the owner by the file; len(OWNERS): not known."""
+        found = np.full(ino.size, len(OWNERS), dtype=np.uint8)
+        if not self.inodes.size:
+            return found
+        place = np.minimum(np.searchsorted(self.inodes, ino), self.inodes.size - 1)
+        hit = self.inodes[place] == ino
+        hit &= block.queue_ns[at] >= self.born_ns[place] - CLOCK_NS
+        found[hit] = self.owner[place[hit]]
+        return found
+
+
+def _named(number: int) -> str:
+    return f"{number >> 20}:{number & 0xFFFFF}"
+
+
+def _own_files(run: Run) -> tuple[int | None, set[int]]:
+    """The file system and the inodes of the run directory's own files."""
+    dev = device_number(dig(run.facts, "own_files", "dev"))
+    inodes = {as_int(inode) for inode in _list(dig(run.facts, "own_files", "inodes"))}
+    return dev, {inode for inode in inodes if inode}
+
+
+def _files(run: Run, place: _Place, paths: Paths | None) -> _Files:
+    owner: dict[int, tuple[int, int]] = {}
+    tested = {_named(number) for number in place.numbers.tolist()}
+    if paths is not None and not place.is_live:
+        for (dev, inode), path in paths.names.items():
+            if dev in tested:
+                whose = OF_OTHERS if path.startswith("/") else OF_WORKLOAD
+                owner[inode] = whose, paths.born_ns.get((dev, inode), 0)
+    dev_number, inodes = _own_files(run)
+    if dev_number in place.numbers:
+        owner.update(dict.fromkeys(inodes, (OF_RECORDER, 0)))
+    ordered = sorted(owner)
+    return _Files(
+        np.array(ordered, dtype=np.int64),
+        np.array([owner[inode][0] for inode in ordered], dtype=np.uint8),
+        np.array([owner[inode][1] for inode in ordered], dtype=np.int64),
+    )
+
+
+def _submitters(words: Words) -> Codes:
+    """Of each of the column's labels its number in SUBMITTERS."""
+    return np.array(
+        [SUBMITTERS.index(label) if label in SUBMITTERS else UNKNOWN for label in words.labels] or [UNKNOWN],
+        dtype=np.uint8,
+    )
+
+
+def _on_tested(place: _Place, block: Block, at: slice, sb_dev: Ints | None) -> Flags:
+    """Which requests went to the tested file system; one of which nothing is known did."""
+    rows = at.stop - at.start
+    if place.is_whole:
+        return np.ones(rows, dtype=np.bool_)
+    number = np.zeros(rows, dtype=np.int64) if sb_dev is None else sb_dev[at]
+    inside = np.isin(number, place.numbers)
+    unknown = number == 0
+    if unknown.any() and place.sectors:
+        sector = block.sector[at]
+        there = np.asarray(block.bytes[at] == 0)
+        for first, end in place.sectors:
+            there |= (sector >= first) & (sector < end)
+        unknown &= there
+    return np.asarray(inside | unknown)
+
+
+@dataclass(frozen=True)
+class _Witnesses:
+    """What some rows tell; file: the owner by the file, len(OWNERS) where that is not known."""
+
+    by: Codes
+    on_tested: Flags
+    is_data: Flags
+    is_write: Flags
+    charged_workload: Flags
+    charged_other: Flags
+    file: Codes
+
+
+def _of_private(w: _Witnesses) -> Codes:
+    """On a disk of the run's own."""
+    owner = np.full(w.by.size, OF_FILESYSTEM, dtype=np.uint8)
+    owner[(w.by == BY_WORKLOAD) | ((w.by == BY_THREAD) & w.is_data)] = OF_WORKLOAD
+    # metadata that another's sync writes is what the workload changed
+    owner[((w.by == BY_OTHER) & (w.is_data | ~w.is_write)) | (w.by == BY_UPPER_DEVICE)] = OF_OTHERS
+    return owner
+
+
+def _of_live(w: _Witnesses) -> Codes:
+    """Of a live system, of which a disk or a partition is watched: everybody there is the workload."""
+    owner = np.full(w.by.size, OF_WORKLOAD, dtype=np.uint8)
+    owner[(w.by == BY_THREAD) & ~w.is_data] = OF_FILESYSTEM
+    owner[~w.on_tested] = OF_OTHERS
+    owner[(w.by == BY_RECORDER) | (w.file == OF_RECORDER)] = OF_RECORDER
+    return owner
+
+
+def _of_directory(w: _Witnesses) -> Codes:
+    """On a file system that others use too."""
+    owner = np.full(w.by.size, OF_OTHERS, dtype=np.uint8)
+    owner[w.by == BY_RECORDER] = OF_RECORDER
+    # our sync at the end writes the file system's metadata
+    thread = (w.by == BY_THREAD) | (w.by == UNKNOWN)
+    owner[w.on_tested & (thread | ((w.by == BY_RECORDER) & ~w.is_data))] = OF_FILESYSTEM
+    back = w.on_tested & thread
+    owner[back & (w.charged_other | (w.file == OF_OTHERS))] = OF_OTHERS
+    owner[back & w.charged_workload] = OF_WORKLOAD
+    owner[w.on_tested & (w.file == OF_WORKLOAD)] = OF_WORKLOAD
+    owner[w.file == OF_RECORDER] = OF_RECORDER
+    owner[w.by == BY_WORKLOAD] = OF_WORKLOAD
+    return owner
+
+
+def _codes(run: Run, block: Block, place: _Place, paths: Paths | None, submitter: Words) -> Codes:
+    rule = _of_private if place.is_private else _of_live if place.is_live else _of_directory
+    label = _submitters(submitter)
+    charged = None if place.is_private else block.read_words("charged")
+    sb_dev = None if place.is_private else block.rare("sb_dev")
+    ino = None if place.is_private else block.rare("ino")
+    files = _files(run, place, paths)
+    elsewhere, elsewhere_inodes = _own_files(run)
+    if place.is_private or elsewhere in place.numbers:
+        elsewhere = None  # the recording is not on this disk, or in `files`
+    own_inodes = np.array(sorted(elsewhere_inodes), dtype=np.int64)
+    is_data, is_write = block.class_.is_("data"), block.op.is_("write")
+    codes = np.empty(block.rows, dtype=np.uint8)
+    for at in parts(block.rows):
+        rows = at.stop - at.start
+        inodes: Ints = np.zeros(rows, dtype=np.int64) if ino is None else ino[at]
+        on_tested = _on_tested(place, block, at, sb_dev)
+        file = files.of_rows(block, at, inodes)
+        file[(inodes == 0) | ~on_tested] = len(OWNERS)
+        if elsewhere is not None and sb_dev is not None:
+            file[(sb_dev[at] == elsewhere) & np.isin(inodes, own_inodes)] = OF_RECORDER
+        codes[at] = rule(
+            _Witnesses(
+                by=label[submitter.codes[at]],
+                on_tested=on_tested,
+                is_data=is_data[at],
+                is_write=is_write[at],
+                charged_workload=_is(charged, "workload", at),
+                charged_other=_is(charged, "other", at),
+                file=file,
+            )
+        )
+    block.let_go("sb_dev")
+    return codes
+
+
+def _is(words: Words | None, label: str, at: slice) -> Flags:
+    if words is None or label not in words.labels:
+        return np.zeros(at.stop - at.start, dtype=np.bool_)
+    return np.asarray(words.codes[at] == words.labels.index(label))
+
+
+def _names(block: Block, counts: I64) -> tuple[tuple[str, int], ...]:
+    """Who submitted them; a worker's own name says nothing, so all of them are one."""
+    found: dict[str, int] = {}
+    for code in np.flatnonzero(counts).tolist():
+        name = block.comm.labels[code]
+        name = WRITE_BACK if name.startswith("kworker") else name
+        found[name] = found.get(name, 0) + int(counts[code])
+    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0]))[:MOST_NAMES])
+
+
+def measure_owners(
+    run: Run, block: Block, found: Moves, kinds: Kinds, timeline: Timeline, paths: Paths | None
+) -> Owners | None:
+    """Tell the requests apart, and sum them up. None: who submitted them is not known (an older run)."""
+    submitter = block.read_words("submitter")
+    if submitter is None or submitter.is_("unknown").all():
+        return None
+    place = _place(run)
+    codes = _codes(run, block, place, paths, submitter)
+    many, pairs, names = len(OWNERS), len(kinds.pairs), max(len(block.comm.labels), 1)
+    requests = np.zeros(many * pairs, dtype=np.int64)
+    size, seeks = np.zeros(many * pairs), np.zeros(many * pairs, dtype=np.int64)
+    by_name = np.zeros(many * names, dtype=np.int64)
+    own_bytes = {op: np.zeros(timeline.bins) for op in ("read", "write")}
+    own_seeks = np.zeros(timeline.bins)
+    is_op = {op: [i for i, (o, _) in enumerate(kinds.pairs) if o == op] for op in own_bytes}
+    for at in parts(block.rows):
+        cell = codes[at].astype(np.int64) * pairs + kinds.codes[at]
+        requests += np.bincount(cell, minlength=many * pairs)
+        size += np.bincount(cell, block.bytes[at], many * pairs)
+        by_name += np.bincount(
+            codes[at].astype(np.int64) * names + block.comm.codes[at], minlength=many * names
+        )
+        mine = codes[at] == OF_WORKLOAD
+        for op, wanted in is_op.items():
+            rows = mine & np.isin(kinds.codes[at], wanted)
+            own_bytes[op] += timeline.sums(block.complete_ns[at][rows], block.bytes[at][rows])
+    for at in parts(found.rows.size):
+        rows_of = found.rows[at][found.is_seek[at]]
+        seeks += np.bincount(
+            codes[rows_of].astype(np.int64) * pairs + kinds.codes[rows_of], minlength=many * pairs
+        )
+        own_seeks += timeline.sums(block.issue_ns[rows_of[codes[rows_of] == OF_WORKLOAD]])
+    table = np.stack([requests, size.astype(np.int64), seeks], axis=1).reshape(many, pairs, 3)
+    owned = tuple(
+        _owned(owner, table[i], kinds, _names(block, by_name.reshape(many, names)[i]))
+        for i, owner in enumerate(OWNERS)
+    )
+    return Owners(
+        is_shared=not (place.is_private or (place.is_live and place.is_whole)),
+        is_live=place.is_live,
+        owned=owned,
+        of_kind=table[OF_WORKLOAD],
+        kinds=kinds,
+        own_mb_s={op: sums / timeline.lengths_s / 1e6 for op, sums in own_bytes.items()},
+        own_seeks_per_s=own_seeks / timeline.lengths_s,
+        codes=codes,
+    )
+
+
+def with_latency(owners: Owners, block: Block, ops: Sequence[str]) -> Owners:
+    """The same with the percentiles of the workload's requests, where others use the disk too."""
+    if not owners.is_shared:
+        return owners
+    mine = owners.own_rows()
+    rest = len(block.op.labels)  # the code of all other requests, of which nothing is kept
+    codes: Ints = np.where(mine, block.op.codes, rest).astype(np.min_scalar_type(-rest - 2))
+    counts = [int(n) for n in np.bincount(codes, minlength=rest + 1)]
+    found: dict[str, list[LatencyRow]] = {op: [] for op in ops}
+    for stage in STAGES:
+        stages = stages_of(block, codes, counts, [stage])
+        for op in ops:
+            found[op] += stages.of([block.op.labels.index(op)], stage)
+    return replace(owners, latency=found)
+
+
+def _owned(owner: str, table: I64, kinds: Kinds, names: tuple[tuple[str, int], ...]) -> Owned:
+    moved = {"read": 0, "write": 0}
+    by_class: dict[str, tuple[int, int]] = {}
+    for (op, class_), (requests, size, _) in zip(kinds.pairs, table.tolist(), strict=True):
+        if op in moved:
+            moved[op] += size
+            before = by_class.get(class_, (0, 0))
+            by_class[class_] = before[0] + requests, before[1] + size
+    return Owned(
+        owner=owner,
+        requests=int(table[:, 0].sum()),
+        read_bytes=moved["read"],
+        write_bytes=moved["write"],
+        seeks=int(table[:, 2].sum()),
+        by_class=by_class,
+        names=names,
+    )

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How often and how far does the head have to move?
+
+Seek (seekwatcher's rule): in issue order on one device, a read or write that starts more than 128 sectors
+from the end of the one before. Distance: start minus previous end, signed, in 512 B sectors. Sequential:
+starts exactly there. What is neither (within 128 sectors) is near: ahead, where a spinning disk waits for
+the gap to pass, or back, where it waits for most of a revolution. Flushes and discards move no data: they
+are no seeks and do not move the head. The first request of a device has no distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.common.group_percentiles import absolute, percentiles, sorted_runs
+from analysis.measures.common.sort import order
+from analysis.measures.common.timeline import F64, Timeline
+from analysis.tables.block import SECTOR_BYTES, Block, parts
+from analysis.tables.store import I64, SMALL, Ints
+
+NEAR_SECTORS = 128
+DEFINITION = (
+    "seek: in issue order on one device, a read or write that starts more than 128"
+    " sectors (64 KiB) from the end of the one before; sequential: exactly at that end;"
+    " near: neither, so within 64 KiB, ahead of that end or back; distance: start minus that end, signed."
+    " Flushes and discards take no part."
+)
+SIGNED_PERCENTS = (1.0, 10.0, 50.0, 90.0, 99.0)
+ABSOLUTE_PERCENTS = (50.0, 90.0, 99.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Moves:
+    """One entry a read or write in issue order (per device): its row, its distance, has it a predecessor."""
+
+    rows: Ints
+    distance_sectors: Ints
+    has_previous: npt.NDArray[np.bool_]
+
+    @cached_property
+    def is_seek(self) -> npt.NDArray[np.bool_]:
+        """Which moves are seeks."""
+        found = np.empty(self.rows.size, dtype=np.bool_)
+        for at in parts(self.rows.size):
+            found[at] = self.has_previous[at] & (np.abs(self.distance_sectors[at]) > NEAR_SECTORS)
+        return found
+
+    @cached_property
+    def is_sequential(self) -> npt.NDArray[np.bool_]:
+        """Which moves are none at all."""
+        return np.asarray(self.has_previous & (self.distance_sectors == 0))
+
+
+@dataclass(frozen=True)
+class SeekSummary:
+    """Counts over a set of requests; distances in bytes, over the seeks only."""
+
+    requests: int
+    with_previous: int
+    seeks: int
+    sequential: int
+    near_ahead: int
+    near_back: int
+    signed_bytes: list[int]  # at SIGNED_PERCENTS, empty without a seek
+    absolute_bytes: list[int]  # at ABSOLUTE_PERCENTS
+
+    def share(self, some: int) -> float | None:
+        """Some of the requests over those with a predecessor; None without any."""
+        return some / self.with_previous if self.with_previous else None
+
+
+def length_sectors(block: Block, rows: Ints) -> Ints:
+    """A request's length, rounded up: a device may have an odd tail."""
+    length = block.bytes[rows]  # a copy, as rows are numbers
+    length += SECTOR_BYTES - 1
+    length //= SECTOR_BYTES
+    return length
+
+
+def in_turn(block: Block, in_queue_order: bool = False) -> Ints:
+    """The rows of all reads and writes, in issue order on each device, or as if issued as queued."""
+    rows = order(block.queue_ns if in_queue_order else block.issue_ns, block.moves_data)
+    if block.rows and (block.dev != block.dev[0]).any():
+        rows = rows[np.argsort(block.dev[rows], kind="stable")]
+    return rows
+
+
+def distances(block: Block, rows: Ints, first: int, last: int) -> Iterator[tuple[slice, I64]]:
+    """Of rows[first:last], some at a time: from the end of the row before; of rows[first], from sector 0."""
+    previous_end = np.zeros(1, dtype=np.int64)
+    for part in parts(last - first):
+        at = slice(first + part.start, first + part.stop)
+        start = block.sector[rows[at]]
+        end = start + length_sectors(block, rows[at])
+        yield at, start - np.concatenate((previous_end, end[:-1]))
+        previous_end = end[-1:]
+
+
+def moves(block: Block) -> Moves:
+    """Distances of all reads and writes, in issue order on each device."""
+    rows = in_turn(block)
+    near = -SMALL < int(block.sector.min(initial=0)) <= int(block.sector.max(initial=0)) < SMALL
+    distance: Ints = np.zeros(rows.size, dtype=np.int32 if near else np.int64)
+    has_previous = np.ones(rows.size, dtype=np.bool_)
+    has_previous[:1] = False
+    for at, found in distances(block, rows, 0, rows.size):
+        distance[at] = found
+    dev = block.dev[rows]
+    has_previous[1:] = dev[1:] == dev[:-1]
+    distance[~has_previous] = 0
+    return Moves(rows, distance, has_previous)
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """Seeks by any group of kinds; runs: distances of the seeks in bytes, sorted, one run a kind."""
+
+    counts: I64  # a row a kind: requests, with a predecessor, sequential ones, near ones that go back
+    runs: list[Ints]
+
+    def of(self, kinds: Sequence[int]) -> SeekSummary:
+        """The requests of these kinds."""
+        requests, with_previous, sequential, back = (int(n) for n in self.counts[list(kinds)].sum(axis=0))
+        runs = [self.runs[kind] for kind in kinds if self.runs[kind].size]
+        seeks = sum(run.size for run in runs)
+        return SeekSummary(
+            requests=requests,
+            with_previous=with_previous,
+            seeks=seeks,
+            sequential=sequential,
+            near_ahead=with_previous - seeks - sequential - back,
+            near_back=back,
+            signed_bytes=_bytes(percentiles(runs, SIGNED_PERCENTS)) if seeks else [],
+            absolute_bytes=_bytes(percentiles(absolute(runs), ABSOLUTE_PERCENTS)) if seeks else [],
+        )
+
+
+def _bytes(sectors: list[int]) -> list[int]:
+    return [n * SECTOR_BYTES for n in sectors]
+
+
+def summaries(found: Moves, codes: Ints, many: int) -> Summaries:
+    """Count the moves by the code 0..many-1 of their rows; codes: of every row of the block table."""
+    counts = np.zeros((many, 4), dtype=np.int64)
+    most = np.zeros(many, dtype=np.int64)
+    for at in parts(found.rows.size):
+        most += np.bincount(codes[found.rows[at][found.is_seek[at]]], minlength=many)
+
+    def seeks() -> Iterator[tuple[Ints, Ints]]:
+        for at in parts(found.rows.size):
+            code = codes[found.rows[at]]
+            is_back = (found.distance_sectors[at] < 0) & ~found.is_seek[at]
+            each = (None, found.has_previous[at], found.is_sequential[at], is_back)
+            for column, among in enumerate(each):
+                counts[:, column] += np.bincount(code if among is None else code[among], minlength=many)
+            seek = found.is_seek[at]
+            yield code[seek], found.distance_sectors[at][seek]
+
+    return Summaries(counts, sorted_runs([int(n) for n in most], seeks()))
+
+
+def summary(found: Moves, among: npt.NDArray[np.bool_] | None = None) -> SeekSummary:
+    """Count the moves, or those `among` (a mask over found.rows)."""
+    codes = np.zeros(int(found.rows.max(initial=-1)) + 1, dtype=np.int8)
+    if among is not None:
+        codes[found.rows[among]] = 1
+    return summaries(found, codes, 2).of([0 if among is None else 1])
+
+
+def seek_times(block: Block, found: Moves) -> I64:
+    """Issue time of every seek."""
+    return np.asarray(block.issue_ns[found.rows[found.is_seek]])
+
+
+def seeks_per_s(block: Block, found: Moves, timeline: Timeline) -> F64:
+    """Seeks divided by the real length of each bin."""
+    sums = np.zeros(timeline.bins)
+    for at in parts(found.rows.size):
+        sums += timeline.sums(block.issue_ns[found.rows[at][found.is_seek[at]]])
+    return np.asarray(sums / timeline.lengths_s)

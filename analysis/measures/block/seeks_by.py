@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whose requests move the head? Seeks by device and direction, process, or file (moves by any code).
+
+A seek belongs to the request that the head moved to, though the one before it may be another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.block.seeks import Moves
+from analysis.measures.common.timeline import F64
+from analysis.measures.locks.lock_waiters import OTHERS, RECORDER
+from analysis.tables.block import SECTOR_BYTES, Block, parts
+from analysis.tables.store import I64, Ints, Words
+
+TOP = 8
+DEFINITION = (
+    "a seek counts for the request that the head moved to, whoever moved it away; a process: all of its name;"
+    " in stream: see streams; net: mean signed distance of a seek, away: mean without its sign."
+)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Per code, over the moves of that code."""
+
+    requests: I64
+    bytes: I64
+    with_previous: I64
+    seeks: I64
+    sequential: I64
+    in_stream: I64
+    distance_bytes: F64  # signed sum over the seeks
+    absolute_bytes: F64
+
+
+@dataclass(frozen=True)
+class SeekerRow:
+    """One process name, device or other group of requests that have a predecessor or not."""
+
+    label: str
+    requests: int
+    seeks: int
+    of_all: float | None  # its share of all seeks
+    sequential: float | None
+    in_stream: float
+    net_bytes: float | None
+    away_bytes: float | None
+
+
+def count_by(block: Block, found: Moves, continues: npt.NDArray[np.bool_], codes: Ints, many: int) -> Counts:
+    """codes: one a move, 0..many-1; a move of another code is not counted."""
+    whole = np.zeros((6, many + 1), dtype=np.int64)
+    distance, away = np.zeros(many + 1), np.zeros(many + 1)
+    for at in parts(found.rows.size, max(1 << 16, 8 * many)):
+        code = codes[at].astype(np.int64)
+        if code.size and not 0 <= int(code.min()) <= int(code.max()) < many:
+            code[(code < 0) | (code > many)] = many
+        whole[1] += np.bincount(code, block.bytes[found.rows[at]], many + 1).astype(np.int64)
+        seek = found.is_seek[at]
+        truths = (found.has_previous[at], seek, found.is_sequential[at], continues[at])
+        # which of the truths hold, as four bits behind the code: counted once
+        bits = np.zeros(code.size, dtype=np.uint8)
+        for i, truth in enumerate(truths):
+            bits |= truth.view(np.uint8) << np.uint8(i)
+        counted = np.bincount(code << 4 | bits, minlength=(many + 1) * 16).reshape(many + 1, 16)
+        whole[0] += counted.sum(axis=1)
+        for i in range(len(truths)):
+            whole[2 + i] += counted[:, np.arange(16) >> i & 1 == 1].sum(axis=1)
+        code = code[seek]
+        moved: F64 = found.distance_sectors[at][seek].astype(np.float64) * SECTOR_BYTES
+        distance += np.bincount(code, moved, many + 1)
+        away += np.bincount(code, np.abs(moved), many + 1)
+    requests, size, with_previous, seeks, sequential, in_stream = whole[:, :many]
+    return Counts(requests, size, with_previous, seeks, sequential, in_stream, distance[:many], away[:many])
+
+
+def row(counts: Counts, i: int, label: str) -> SeekerRow:
+    """The counts of one code as shares and means."""
+    seeks, previous, requests = int(counts.seeks[i]), int(counts.with_previous[i]), int(counts.requests[i])
+    total = int(counts.seeks.sum())
+    return SeekerRow(
+        label=label,
+        requests=requests,
+        seeks=seeks,
+        of_all=seeks / total if total else None,
+        sequential=int(counts.sequential[i]) / previous if previous else None,
+        in_stream=int(counts.in_stream[i]) / requests,
+        net_bytes=float(counts.distance_bytes[i]) / seeks if seeks else None,
+        away_bytes=float(counts.absolute_bytes[i]) / seeks if seeks else None,
+    )
+
+
+BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # a name, where others use the disk too
+
+
+def by_process(
+    block: Block, found: Moves, continues: npt.NDArray[np.bool_], whose: Words | None = None
+) -> tuple[list[SeekerRow], int]:
+    """The names with most seeks, and how many more there are.
+
+    whose: the owner of each request; the workload and others may run programs of one name.
+    """
+    labels: Sequence[str] = block.comm.labels
+    codes: Ints = block.comm.codes[found.rows]
+    if whose is not None:
+        behind = [BEHIND.get(owner, "") for owner in whose.labels]
+        kinds = sorted(set(behind))
+        kind = np.array([kinds.index(words) for words in behind], dtype=np.int32)
+        codes = codes * np.int32(len(kinds)) + kind[whose.codes[found.rows]]
+        labels = [label if label.endswith(words) else label + words for label in labels for words in kinds]
+    counts = count_by(block, found, continues, codes, len(labels))
+    order = [int(i) for i in np.lexsort((-counts.requests, -counts.seeks)) if counts.requests[i]]
+    return [row(counts, i, labels[i]) for i in order[:TOP]], max(len(order) - TOP, 0)

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where do requests spend their lives, by direction, class, process and size? How many are merged, requeued?
+
+Q2G: queue to the request being allocated (waiting for a free one); G2I: from there to insertion into the
+scheduler or, without one, the list of what waits for the driver; Q2I: both; I2D: from there to issue. Q2D,
+D2C and Q2C as in latency.py. Each is over the requests that have both moments, in order. A requeued request
+is issued more than once: D is the last time, so what the driver gave back counts as waiting (Q2D), not as
+the device's time. Q2M, M2D: of a bio that is merged into a request: queue to merge, merge to that issue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.block.stage_percentiles import Groups, Part, Stage, measure_stage
+from analysis.tables.block import Block, parts
+from analysis.tables.store import Words
+
+DEFINITION = (
+    "Q2G: queue to the request's allocation; G2I: to insertion into the scheduler (or the list of what waits"
+    " for the driver); Q2I: both; I2D: insertion to issue; Q2D, D2C, Q2C: see request latency. Each over the"
+    " requests that have it, ins. %: inserted. A requeued request's D is its last issue. Q2M, M2D: of the"
+    " bios merged into requests, queue to merge and merge to issue, means. Percentiles are exact."
+    " class, size: reads and writes; a process: all of its name."
+)
+NOT_RECORDED = "not recorded by the block collector, which they would make a fifth slower or more"
+IN_TRACE = "the block trace that this run left in raw/ has them: make import TRACE=RUN/raw"
+TO_TRACE = (
+    'COLLECT="block blktrace" also leaves a block trace in raw/, which has them: make import TRACE=RUN/raw'
+)
+NOT_TRACED = "not in this trace"
+STAGES = ("Q2G", "G2I", "Q2I", "I2D", "Q2D", "D2C", "Q2C")
+TOP = 8  # names of processes
+KINDS = 12  # operations, classes: no kernel has more
+CHUNK = 1 << 18  # rows at a time: few against the table, many against the histograms
+SIZES = (
+    (4 << 10, "to 4 KiB"),
+    (16 << 10, "to 16 KiB"),
+    (64 << 10, "to 64 KiB"),
+    (256 << 10, "to 256 KiB"),
+    (1 << 20, "to 1 MiB"),
+)
+
+
+@dataclass(frozen=True)
+class LifeRow:
+    """One group of requests whose times are in order; `stages`: those that any of them has."""
+
+    label: str
+    requests: int
+    stages: dict[str, Stage]
+
+    def mean_ns(self, stage: str) -> float | None:
+        """The stage's mean; None: no request has it."""
+        return self.stages[stage].mean_ns if stage in self.stages else None
+
+    @property
+    def inserted(self) -> int:
+        """Requests that went through a scheduler or the list of what waits for the driver."""
+        return self.stages["Q2I"].requests if "Q2I" in self.stages else 0
+
+
+@dataclass(frozen=True)
+class MergeRow:
+    """Merging and requeueing of one op's requests."""
+
+    op: str
+    requests: int
+    merged_requests: int  # made of more than one bio
+    merges: int  # bios beyond each request's first
+    most_merges: int
+    requeued_requests: int
+    requeues: int
+    timed_merges: int  # of those, the ones whose moments are known
+    q2m_ns: float | None  # their means
+    m2d_ns: float | None
+
+
+@dataclass(frozen=True)
+class Life:
+    """The rows of each way of grouping: direction, class, process, size."""
+
+    groups: dict[str, list[LifeRow]]
+    more_processes: int  # names beyond the top ones, together in the last row
+    merges: list[MergeRow]
+
+    @property
+    def present(self) -> list[str]:
+        """The stages that any request has."""
+        return [name for name in STAGES if any(name in row.stages for row in self.groups["direction"])]
+
+
+def _renamed(words: Words, labels: list[str]) -> npt.NDArray[np.int32]:
+    """By word: its index in labels; what is not among them gets the next number."""
+    number = np.full(max(len(words.labels), 1), len(labels), dtype=np.int32)
+    for i, label in enumerate(words.labels):
+        if label in labels:
+            number[i] = labels.index(label)
+    return number
+
+
+def _top(words: Words, many: int) -> tuple[list[str], int]:
+    """The most frequent words, and how many more there are; one more is shown rather than a row for it."""
+    names = words.present()
+    top = names if len(names) <= many + 1 else names[:many]
+    return top, len(names) - len(top)
+
+
+def _parts(block: Block, stage: str) -> Iterator[Part]:
+    """Of some rows at a time: which have the stage, and how long it took (none: any number); or nothing."""
+    insert = block.rare("insert_ns") if stage in ("G2I", "Q2I", "I2D") else block.issue_ns
+    allocated = block.get_request_ns if stage in ("Q2G", "G2I") else block.queue_ns
+    if insert is None or allocated is None or (stage == "Q2D" and not block.queue_seen):
+        return
+    moments = {
+        "Q": block.queue_ns, "G": allocated, "I": insert, "D": block.issue_ns, "C": block.complete_ns
+    }  # fmt: skip
+    first, last = moments[stage[0]], moments[stage[-1]]
+    for rows in parts(block.rows, CHUNK):
+        has = block.timed[rows].copy()
+        if stage in ("G2I", "Q2I", "I2D"):
+            has &= (block.queue_ns[rows] <= insert[rows]) & (insert[rows] <= block.issue_ns[rows])
+        if stage in ("Q2G", "G2I"):
+            has &= (block.queue_ns[rows] <= allocated[rows]) & (allocated[rows] <= insert[rows])
+        yield rows, has, last[rows] - first[rows]
+
+
+def _mean(total: float, count: int) -> float | None:
+    return total / count if count else None
+
+
+def merging(block: Block) -> list[MergeRow]:
+    """One row an op, most frequent first."""
+    many = len(block.op.labels)
+    requests, most = np.zeros(many, dtype=np.int64), np.zeros(many, dtype=np.int64)
+    merged, merges, requeued, requeues, timed, q2m, m2d = np.zeros((7, many))
+    all_merges, all_requeues = block.merges, block.requeues
+    q2m_ns, m2d_ns = block.q2m_ns, block.m2d_ns
+    for at in parts(block.rows):
+        op = block.op.codes[at]
+        requests += np.bincount(op, minlength=many)
+        for column, having, total in ((all_merges, merged, merges), (all_requeues, requeued, requeues)):
+            some = np.flatnonzero(column[at])  # few
+            having += np.bincount(op[some], minlength=many)
+            total += np.bincount(op[some], column[at][some], many)
+        some = np.flatnonzero(all_merges[at])
+        np.maximum.at(most, op[some], all_merges[at][some])
+        if q2m_ns is not None and m2d_ns is not None:
+            some = np.flatnonzero((q2m_ns[at] > 0) & (m2d_ns[at] > 0) & block.timed[at])
+            for total, values in ((timed, all_merges), (q2m, q2m_ns), (m2d, m2d_ns)):
+                total += np.bincount(op[some], values[at][some], many)
+    return [
+        MergeRow(
+            op=block.op.labels[i],
+            requests=int(requests[i]),
+            merged_requests=int(merged[i]),
+            merges=int(merges[i]),
+            most_merges=int(most[i]),
+            requeued_requests=int(requeued[i]),
+            requeues=int(requeues[i]),
+            timed_merges=int(timed[i]),
+            q2m_ns=_mean(float(q2m[i]), int(timed[i])),
+            m2d_ns=_mean(float(m2d[i]), int(timed[i])),
+        )
+        for i in np.argsort(-requests, kind="stable")
+        if requests[i]
+    ]
+
+
+def _groups(block: Block) -> tuple[Groups, int]:
+    """Every row's place in each grouping, and how many names of processes are beyond the top ones."""
+    moving = block.moves_data
+    labels: dict[str, list[str]] = {}
+    numbers: list[tuple[Words, npt.NDArray[np.int32]]] = []
+    more = 0
+    for name, words, many in (
+        ("direction", block.op, KINDS),
+        ("class", block.class_, KINDS),
+        ("process", block.comm, TOP),
+    ):
+        top, more = _top(words, many)
+        numbers.append((words, _renamed(words, top)))
+        labels[name] = [*top, *([f"{more:,} more names"] if more else [])]
+    labels["size"] = [*(label for _, label in SIZES), "more"]
+    code = np.empty(block.rows, dtype=np.int32)
+    for rows in parts(block.rows, CHUNK):
+        op, class_, process = (number[words.codes[rows]] for words, number in numbers)
+        size = np.zeros(rows.stop - rows.start, dtype=np.int32)
+        for limit, _ in SIZES:
+            size += block.bytes[rows] > limit
+        if not moving[rows].all():
+            class_ = np.where(moving[rows], class_, np.int32(len(labels["class"])))
+            size = np.where(moving[rows], size, np.int32(len(labels["size"])))
+        one = op * (len(labels["class"]) + 1) + class_
+        one = one * (len(labels["process"]) + 1) + process
+        code[rows] = one * (len(labels["size"]) + 1) + size
+    return Groups.of(labels, code), more
+
+
+def measure_life(block: Block) -> Life:
+    """Every grouping of the block table."""
+    groups, more = _groups(block)
+    shown = groups.labels
+    rows: dict[str, dict[str, dict[str, Stage]]] = {name: {} for name in groups.labels}
+    for stage in STAGES:
+        for (group, label), found in measure_stage(groups, _parts(block, stage)).items():
+            rows[group].setdefault(label, {})[stage] = found
+    del groups
+    block.let_go("insert_ns", "get_request_ns")
+    merges = merging(block)
+    block.let_go("merges", "requeues", "q2m_ns", "m2d_ns")
+    return Life(
+        {
+            group: [
+                LifeRow(label, rows[group][label]["Q2C"].requests, rows[group][label])
+                for label in labels
+                if "Q2C" in rows[group].get(label, {})
+            ]
+            for group, labels in shown.items()
+        },
+        more,
+        merges,
+    )

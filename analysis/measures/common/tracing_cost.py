@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What did tracing cost: the CPU time of each collector's BPF programs, and of what it does in user space?
+
+The kernel times BPF programs in short windows spread over the recording, as timing them costs time itself.
+What it counts in the windows over the windows' own length is the share, and how they differ tells how well it
+is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from analysis.measures.common.statistics import Mean, t_975
+from analysis.rundir.run import BpfSums, Run
+
+RECORDER = "the recorder"
+DEFINITION = (
+    "BPF CPU %: time in the collector's BPF programs, timed by the kernel in short windows spread over the"
+    " recording, over all CPUs' time; +-: 95 % confidence interval, by how the windows differ (t; ratio of"
+    " sums). It has the programs and one reading of the clock a run, not what it takes to call them. a run:"
+    " mean of the timed runs. user CPU %: of the collector's process since the recording began, system calls"
+    f" included; {RECORDER} is the process of those above, with what they share. total %: both."
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one collector; shares are of all CPUs' time. None: nobody measured it, or there is none."""
+
+    name: str
+    bpf: Mean | None
+    run_ns: float | None
+    user: float | None
+    in_user_only: bool  # it has no BPF programs, nor anything else in the kernel
+
+    @property
+    def total(self) -> float | None:
+        """BPF programs and user space; None: one of them is not known."""
+        if self.user is None or (self.bpf is None and not self.in_user_only):
+            return None
+        return self.user + (self.bpf.value if self.bpf is not None else 0.0)
+
+
+@dataclass(frozen=True)
+class TracingCost:
+    """A row a collector that was on, the recorder's own first and below them all of them together."""
+
+    rows: list[Cost]
+    windows: int  # in which BPF programs were timed
+    windows_s: float  # together
+
+
+def bpf_share(run: Run, sums: BpfSums | None) -> Mean | None:
+    """The windows' time that is the programs', of all CPUs; half width None: of a single window.
+
+    A ratio of two sums over windows, which are of nearly one length; its variance is that of what each window
+    has beyond the ratio times its length.
+    """
+    windows = run.bpf_windows
+    if sums is None or windows is None or windows.count < 1 or windows.wall_ns < 1 or not run.cpus:
+        return None
+    n, share = windows.count, sums.ns / windows.wall_ns
+    half = None
+    if n > 1 and sums.ns_squared is not None and sums.ns_wall_ns is not None:
+        beyond = sums.ns_squared - 2 * share * sums.ns_wall_ns + share * share * windows.wall_ns_squared
+        half = t_975(n - 1) * math.sqrt(max(beyond, 0.0) / (n - 1) * n) / windows.wall_ns / run.cpus
+    return Mean(share / run.cpus, half, n)
+
+
+def measure_cost(run: Run, recorded_s: float) -> TracingCost:
+    """What each collector cost. recorded_s: the length of the recording."""
+    all_ns = recorded_s * 1e9 * run.cpus if run.cpus else None
+
+    def share(cpu_ns: int | None) -> float | None:
+        return cpu_ns / all_ns if cpu_ns is not None and all_ns else None
+
+    def cost(name: str, sums: BpfSums | None, programs: int | None, cpu_ns: int | None) -> Cost:
+        bpf, run_ns = None, None
+        if programs and sums is not None:
+            bpf = bpf_share(run, sums)
+            run_ns = sums.ns / sums.runs if sums.runs else None
+        return Cost(name, bpf, run_ns, share(cpu_ns), programs == 0)
+
+    ours: list[Cost] = []
+    others: list[Cost] = []
+    for name, loss in run.losses.items():
+        if loss.is_on:
+            rows = others if loss.bpf_programs is None else ours
+            rows.append(cost(name, loss.bpf, loss.bpf_programs, loss.cpu_ns))
+    if ours:
+        programs = sum(loss.bpf_programs or 0 for loss in run.losses.values() if loss.is_on)
+        cpu_ns = run.recorder_cpu_ns
+        if cpu_ns is not None:
+            cpu_ns -= run.recorder_start_cpu_ns or 0
+        ours.append(cost(RECORDER, run.bpf_windows.all if run.bpf_windows else None, programs, cpu_ns))
+    windows = run.bpf_windows
+    return TracingCost(
+        rows=[*ours, *others],
+        windows=windows.count if windows else 0,
+        windows_s=windows.wall_ns / 1e9 if windows else 0.0,
+    )

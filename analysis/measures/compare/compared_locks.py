@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which locks cost how much in several runs, how does that grow with threads, and which lock is next?
+
+Everything is of a whole recording. Shares of all CPU time are of all tasks, as in the paper; what an
+operation waits is of the workload's own tasks. A lock is a class: its kind and its name, all modes together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.measures.app import phases
+from analysis.measures.common.statistics import t_975
+from analysis.measures.compare.compared_run import Compared
+from analysis.measures.locks.lock_holders import STATES
+from analysis.measures.locks.lock_names import perf_type
+from analysis.measures.locks.lock_waits import LockRow
+
+Lock = tuple[str, str]  # kind as perf calls it, name
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Waits on the locks of one class."""
+
+    spin_ns: int
+    sleep_ns: int
+    is_estimate: bool = False  # by call paths of which only some were looked at
+    is_by_path: bool = False  # its name was told by the call path
+    is_unnamed: bool = False  # it goes by a caller: another class may be the same lock
+
+    @property
+    def total_ns(self) -> int:
+        """Spinning and sleeping together."""
+        return self.spin_ns + self.sleep_ns
+
+
+NONE = Sums(0, 0)
+Locks = Mapping[Lock, Sums]
+
+
+def add(some: Iterable[Sums]) -> Sums:
+    """All of them together."""
+    every = list(some)
+    return Sums(
+        sum(s.spin_ns for s in every),
+        sum(s.sleep_ns for s in every),
+        any(s.is_estimate for s in every),
+        any(s.is_by_path for s in every),
+        any(s.is_unnamed for s in every),
+    )
+
+
+def class_of(row: LockRow) -> Lock:
+    """The class this row belongs to."""
+    return perf_type(row.kind, ""), row.name
+
+
+def has_workload(one: Compared) -> bool:
+    """Are there tasks of a workload? A live system that is watched has none."""
+    return one.run.text("workload", "name") not in ("", "watch")
+
+
+def _by_class(one: Compared, own: bool) -> Locks | None:
+    rows = one.measured.lock_rows
+    if rows is None:
+        return None
+    found: dict[Lock, list[Sums]] = {}
+    for row in rows:
+        spin, sleep = (row.workload_spin_ns, row.workload_sleep_ns) if own else (row.spin_ns, row.sleep_ns)
+        sums = Sums(spin, sleep, row.is_estimate, row.named_by == "call path", not row.named_by)
+        found.setdefault(class_of(row), []).append(sums)
+    return {lock: add(some) for lock, some in found.items()}
+
+
+def by_class(one: Compared) -> Locks | None:
+    """The sums by class of lock, of all tasks; None: no lock was recorded, as it was not looked for."""
+    return _by_class(one, own=False)
+
+
+def of_workload(one: Compared) -> Locks | None:
+    """The same of the workload's own tasks, or of all tasks where there is no workload."""
+    return _by_class(one, own=has_workload(one))
+
+
+def spin_share(spin_ns: float, one: Compared) -> float | None:
+    """Of all CPU time: time spinning / (CPUs x recorded time), 0..1. None: how many CPUs is not known."""
+    return spin_ns / 1e9 / one.measured.window.elapsed_s / one.run.cpus if one.run.cpus else None
+
+
+@dataclass(frozen=True)
+class Operations:
+    """How much a run did, counted in what, and whose counts may be set side by side."""
+
+    count: int
+    seconds: float  # the time they were done in
+    unit: str  # "operations the workload marks (create, delete)"
+    by_calls: bool  # they are calls, none that the workload marks
+    alike: tuple[str, ...]  # the same for runs whose operations are of the same kind
+
+    @property
+    def per_s(self) -> float:
+        """Operations per second."""
+        return self.count / self.seconds
+
+
+def operations(one: Compared) -> Operations | None:
+    """What the workload itself counts in its phases, else its calls on the file system under test."""
+    run = one.run
+    work = (run.text("workload", "name"), run.text("workload", "variant"), run.text("words", "CMD"))
+    marked = [row for row in one.measured.phase_rows or [] if row.ops > 0]
+    if marked and one.phases is not None:
+        begins = zip(one.phases.start_ns, one.phases.end_ns, one.phases.ops, strict=True)
+        spans = phases.union([(int(begin), int(end)) for begin, end, ops in begins if ops > 0])
+        seconds = sum(end - begin for begin, end in spans) / 1e9
+        names = [row.name for row in marked]
+        if seconds > 0:
+            unit = f"operations the workload marks ({', '.join(names)})"
+            return Operations(sum(row.ops for row in marked), seconds, unit, False, (*work, *sorted(names)))
+    calls = sum(row.count for row in one.measured.call_rows or [] if row.target == "target")
+    if calls and one.measured.window.work_s > 0:
+        unit = "file-system calls on the file system under test"
+        return Operations(calls, one.measured.window.work_s, unit, True, (*work, "calls"))
+    return None
+
+
+def alike(runs: Sequence[Compared]) -> list[tuple[Operations, list[Compared]]]:
+    """The runs whose operations are known, in groups of one kind of operation (with that of the first)."""
+    groups: dict[tuple[str, ...], tuple[Operations, list[Compared]]] = {}
+    for one in runs:
+        done = operations(one) if one.measured.lock_rows is not None else None
+        if done is not None:
+            groups.setdefault(done.alike, (done, []))[1].append(one)
+    return list(groups.values())
+
+
+def per_operation_us(ns: float, one: Compared) -> float | None:
+    """Microseconds per operation; None: operations not known."""
+    done = operations(one)
+    return ns / 1e3 / done.count if done is not None else None
+
+
+def top(runs: Sequence[Mapping[Lock, float]], most: int, least: float = 0.0) -> list[Lock]:
+    """The locks that are among the `most` highest of any run, the highest anywhere first.
+
+    Those of at least `least` somewhere; if there is none, those above 0.
+    """
+    highest: dict[Lock, float] = {}
+    for values in runs:
+        for lock in sorted(values, key=lambda lock: (-values[lock], lock))[:most]:
+            if values[lock] > 0:
+                highest[lock] = max(highest.get(lock, 0.0), values[lock])
+    ordered = sorted(highest, key=lambda lock: (-highest[lock], lock))
+    return [lock for lock in ordered if highest[lock] >= least] or ordered
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A power law fitted to (threads, value): value ~ threads ** exponent, by least squares in logarithms."""
+
+    exponent: float
+    half_width: float | None  # 95 %, of the exponent; None for two points, or more than one can't judge
+    points: int  # observations used: those above 0
+    counts: int  # different numbers of threads among them
+
+    @property
+    def per_doubling(self) -> float:
+        """What a doubling of the threads multiplies the value by."""
+        return 2.0**self.exponent if abs(self.exponent) < 1000 else math.inf
+
+
+def growth(points: Sequence[tuple[int, float | None]]) -> Growth | None:
+    """None without values above 0 at two numbers of threads at least."""
+    known = [(math.log(t), math.log(v)) for t, v in points if t > 0 and v is not None and v > 0]
+    counts = len({x for x, _ in known})
+    if counts < 2:
+        return None
+    n = len(known)
+    mean_x, mean_y = sum(x for x, _ in known) / n, sum(y for _, y in known) / n
+    sxx = sum((x - mean_x) ** 2 for x, _ in known)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in known) / sxx
+    half = None
+    if counts > 2:
+        left = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in known)
+        half = t_975(n - 2) * math.sqrt(left / (n - 2) / sxx)
+    return Growth(slope, half, n, counts)
+
+
+@dataclass(frozen=True)
+class Next:
+    """The lock with the longest wait, and what would have it if the first one's waits were not there."""
+
+    first: Lock
+    first_sums: Sums
+    second: Lock | None
+    second_sums: Sums
+    total_ns: int  # of all locks
+
+    @property
+    def first_share(self) -> float:
+        """Of all waiting, 0..1."""
+        return self.first_sums.total_ns / self.total_ns
+
+    @property
+    def second_share(self) -> float:
+        """Of all waiting, 0..1."""
+        return self.second_sums.total_ns / self.total_ns
+
+    @property
+    def second_share_of_rest(self) -> float | None:
+        """Of the waiting without the first; None: there is none."""
+        rest = self.total_ns - self.first_sums.total_ns
+        return self.second_sums.total_ns / rest if rest else None
+
+
+def next_lock(locks: Locks) -> Next | None:
+    """None: no lock was waited on."""
+    ordered = sorted(
+        ((sums, lock) for lock, sums in locks.items() if sums.total_ns > 0),
+        key=lambda item: (-item[0].total_ns, item[1]),
+    )
+    if not ordered:
+        return None
+    total = sum(sums.total_ns for sums, _ in ordered)
+    second, lock = ordered[1] if len(ordered) > 1 else (NONE, None)
+    return Next(ordered[0][1], ordered[0][0], lock, second, total)
+
+
+@dataclass(frozen=True)
+class HeldUp:
+    """How much of the waiting for a lock was for a holder that waited for another lock in turn."""
+
+    known_ns: float  # waited while it could be told what the holder did
+    chained_ns: float  # of it, the holder waited for another lock
+    second: str  # for which lock most
+    second_ns: float
+
+
+def held_up(one: Compared, lock: Lock) -> HeldUp | None:
+    """None: what holders did was not recorded, or their waiting for locks was not seen."""
+    holders, rows = one.measured.lock_holders, one.measured.lock_rows
+    if holders is None or rows is None:
+        return None
+    mine = [i for i, row in enumerate(rows) if class_of(row) == lock]
+    known = float(holders.state_ns[mine, : STATES.index("unknown")].sum()) if mine else 0.0
+    seconds: dict[str, float] = {}
+    for chain in holders.chains:
+        if chain.row in mine:
+            seconds[chain.second] = seconds.get(chain.second, 0.0) + chain.ns
+    if not seconds or not known:
+        return None
+    second = min(seconds, key=lambda name: (-seconds[name], name))
+    return HeldUp(known, sum(seconds.values()), second, seconds[second])

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One run of several that are compared: its facts and measures, without its tables.
+
+Only what does not grow with the number of requests is kept, so that any number of runs fits into memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.measures.block import disk_map
+from analysis.measures.clip import measure_proper
+from analysis.measures.results import Measured, measure
+from analysis.rundir import devices
+from analysis.rundir.run import Run, open_run
+from analysis.tables.load import load_tables
+from analysis.tables.phase import Phases
+
+LETTERS = "ABCDEFGHIJKLMNOP"  # four file systems at four numbers of threads
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A run under its letter. measured.moves and .lock_waits are left out: they grow with the recording."""
+
+    letter: str
+    run: Run
+    measured: Measured
+    phases: Phases | None
+    devices: list[devices.Device]  # those with requests
+    used: list[disk_map.Stretches]  # of each device
+    truncated_bytes: dict[str, int]
+
+    @property
+    def has_block(self) -> bool:
+        """Is there a block table?"""
+        return "all" in self.measured.seek_summaries
+
+    @property
+    def emulated(self) -> bool:
+        """Were its CPUs emulated?"""
+        return self.run.emulated
+
+
+def load_compared(letter: str, path: Path) -> Compared:
+    """Open and measure one run. Raises what open_run and load_tables raise."""
+    run = open_run(path)
+    tables = load_tables(run)
+    tables, measured = measure_proper(run, tables, measure(run, tables))
+    owners = measured.owners.without_rows() if measured.owners is not None else None
+    measured = replace(measured, moves=None, lock_waits=None, owners=owners)
+    found = devices.with_requests(run, tables.block) if tables.block is not None else []
+    numbers = [device.number for device in found]
+    used = disk_map.used(tables.block, numbers) if tables.block is not None else []
+    return Compared(letter, run, measured, tables.phases, found, used, tables.truncated_bytes)
+
+
+def meaningless(first: Compared, other: Compared) -> bool:
+    """Does a ratio of their times or rates mean little? It does if the CPUs of one were emulated."""
+    return first.emulated or other.emulated

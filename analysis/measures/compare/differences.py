@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""By how much do runs differ, in each of their measures, and may that be called a difference?
+
+Runs of the same words on the same kernel and machine that ended well are repetitions: they are one side of
+the comparison, with the mean of their figures and its 95 % confidence interval. A run that is alone is a
+single observation, and its difference is never called one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.measures.common.statistics import (
+    Interval,
+    Mean,
+    differ,
+    difference_interval,
+    mean_ci,
+    ratio_interval,
+)
+from analysis.measures.compare.compared_measures import Measure
+from analysis.measures.compare.compared_run import Compared
+from analysis.rundir.run import dig
+
+Side = list[int]  # indexes of the runs
+THEY_DIFFER = "they differ"
+ALIKE = "no difference by the rule"
+NOT_ASKED = ("OUT", "SEED", "NAME")  # words that repetitions may differ in
+
+
+def _identity(one: Compared) -> str | None:
+    """What repetitions have in common; None: nothing can repeat this run."""
+    run = one.run
+    words = dig(run.facts, "words")
+    if (
+        run.state != "complete"
+        or run.int_("workload", "exit_status") != 0
+        or not isinstance(words, dict)
+        or not words
+    ):
+        return None
+    asked = {key: value for key, value in words.items() if key not in NOT_ASKED}
+    facts = ("release", "version", "build_id")
+    machine = ("cpus", "memory_bytes", "cpu_model", "virtualization")
+    known = [run.text("kernel", key) for key in facts] + [run.text("machine", key) for key in machine]
+    own = [run.text("workload", key) for key in ("name", "variant", "scale", "threads")]
+    own += [run.text("filesystem", "name"), run.text("device", "kind")]
+    vm = [run.text("machine", "vm", key) for key in ("accel", "qemu")]
+    return json.dumps([asked, known, own, vm], sort_keys=True, default=str)
+
+
+def sides(runs: Sequence[Compared]) -> list[Side]:
+    """The runs in groups of repetitions, in the order of their first one."""
+    found: dict[str, Side] = {}
+    for i, one in enumerate(runs):
+        found.setdefault(_identity(one) or f"alone {i}", []).append(i)
+    return list(found.values())
+
+
+def mean_of(measure: Measure, side: Side) -> Mean | None:
+    """The side's figure; None: not one of its runs has it."""
+    values = [value for i in side if (value := measure.values[i]) is not None]
+    return mean_ci(values)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One side against the first, in one measure. A side without the measure has no difference."""
+
+    first: Mean | None
+    other: Mean | None
+    is_judged: bool  # times and rates of emulated CPUs are not
+    is_bound: bool = False  # one of them is a lower bound: neither a ratio nor a difference can be told
+
+    @property
+    def value(self) -> float | None:
+        """The other minus the first."""
+        if self.first is None or self.other is None or self.is_bound:
+            return None
+        return self.other.value - self.first.value
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of that; None for single observations."""
+        if self.first is None or self.other is None or self.is_bound:
+            return None
+        return difference_interval(self.first, self.other)
+
+    @property
+    def ratio(self) -> float | None:
+        """The other over the first; None: the first is 0 or missing."""
+        if self.first is None or self.other is None or self.is_bound or not self.first.value:
+            return None
+        return self.other.value / self.first.value
+
+    @property
+    def ratio_interval(self) -> Interval | None:
+        """Of that; None for single observations, or if the first may be 0."""
+        if self.first is None or self.other is None or self.is_bound:
+            return None
+        return ratio_interval(self.first, self.other)
+
+    @property
+    def weight(self) -> float:
+        """How far apart, as a factor, whichever is larger: what the table is sorted by. 1: the same."""
+        if self.first is None or self.other is None:
+            return 0.0
+        a, b = abs(self.first.value), abs(self.other.value)
+        if a == b:
+            return 1.0
+        return max(a, b) / min(a, b) if min(a, b) > 0 else math.inf
+
+    @property
+    def verdict(self) -> str:
+        """What may be said of it."""
+        if self.first is None or self.other is None:
+            return "not measured in both"
+        if self.is_bound:
+            return "not judged: a lower bound"
+        if not self.is_judged:
+            return "not judged: emulated CPUs"
+        found = differ(self.first, self.other)
+        if found is None:
+            return "single observation"
+        return THEY_DIFFER if found else ALIKE
+
+
+def difference(measure: Measure, runs: Sequence[Compared], first: Side, other: Side) -> Difference:
+    """The other side against the first."""
+    emulated = any(runs[i].emulated for i in (*first, *other))
+    is_judged = not (measure.of_time and emulated)
+    is_bound = measure.is_bound(first, other)
+    return Difference(mean_of(measure, first), mean_of(measure, other), is_judged, is_bound)
+
+
+def by_weight(measures: Sequence[Measure], runs: Sequence[Compared], found: Sequence[Side]) -> list[Measure]:
+    """Those first that differ by the rule, and of these and of the rest the farthest apart first."""
+
+    def key(measure: Measure) -> tuple[bool, float]:
+        every = [difference(measure, runs, found[0], other) for other in found[1:]]
+        is_said = any(d.is_judged and d.first and d.other and differ(d.first, d.other) for d in every)
+        return not is_said, -max((d.weight for d in every), default=1.0)
+
+    return sorted(measures, key=key)

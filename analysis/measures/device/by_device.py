@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""With several devices (a journal of its own, a file system over several disks): which one did what?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures.block import latency, seeks
+from analysis.measures.common.timeline import Timeline
+from analysis.measures.device import queue_depth
+from analysis.rundir.devices import Device
+from analysis.tables.block import Block, parts
+
+DEFINITION = "seeks, depth (at the device) and D2C (issue to completion) of each device's own requests."
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """Sums over the requests of one device."""
+
+    label: str
+    requests: int
+    read_bytes: int
+    write_bytes: int
+    seeks: seeks.SeekSummary
+    depth_mean: float
+    depth_highest: int
+    device_latency: latency.LatencyRow | None  # D2C
+
+
+def by_device(block: Block, moves: seeks.Moves, found: list[Device], timeline: Timeline) -> list[DeviceRow]:
+    """One row per device, in the order of `found`."""
+    rows = []
+    for device in found:
+        of = block.dev == device.number
+        own = int(np.count_nonzero(of))
+        depth = queue_depth.at_device(block, timeline, of)
+        stages = latency.stages(block, of.view(np.int8), [block.rows - own, own], ["D2C"]).of([1], only="D2C")
+        rows.append(
+            DeviceRow(
+                label=device.label,
+                requests=int(of.sum()),
+                read_bytes=int(block.bytes[of & block.op.is_("read")].sum()),
+                write_bytes=int(block.bytes[of & block.op.is_("write")].sum()),
+                seeks=seeks.summary(moves, of[moves.rows]),
+                depth_mean=float(np.average(depth.mean, weights=timeline.lengths_s)),
+                depth_highest=int(depth.highest.max()),
+                device_latency=stages[0] if stages else None,
+            )
+        )
+    return rows
+
+
+def disk_bytes(block: Block, number: int, since_ns: int, until_ns: int) -> dict[str, int]:
+    """Bytes read and written by one device as the kernel counts them: at their end, zeroing as writing.
+
+    since_ns, until_ns: when the counters were first and last read: what ended between is in their increase.
+    A request whose end was not seen may have ended long before its bound: it counts if issued until then.
+    """
+    labels = block.op.labels
+    sums = np.zeros(len(labels) + 1)  # exact below 2**53
+    for at in parts(block.rows):
+        end = block.complete_ns[at]
+        by = np.where(block.timed[at], end, block.issue_ns[at])
+        of = (block.dev[at] == number) & (end >= since_ns) & (by <= until_ns)
+        sums += np.bincount(np.where(of, block.op.codes[at], len(labels)), block.bytes[at], sums.size)
+    moved = {label: int(total) for label, total in zip(labels, sums, strict=False)}
+    return {"read": moved.get("read", 0), "write": moved.get("write", 0) + moved.get("write_zeroes", 0)}

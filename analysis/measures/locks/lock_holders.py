@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who held the lock when the wait began, what was it doing, and who waits for whom?
+
+Known for mutexes and rwsems, which remember their holder. Everything is weighed by the waiting time: a holder
+state's share is the share of the time waited in waits that began with the holder in that state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.measures.common.timeline import F64
+from analysis.measures.locks import lock_names
+from analysis.measures.locks.lock_waits import LockWaits
+from analysis.measures.locks.waits_by_stack import group
+
+STATES = (
+    "running",
+    "runnable",
+    "io",
+    "lock",
+    "sleeping",
+    "readers",
+    "nobody",
+    "unknown",
+    "not_sampled",
+)
+TASK_STATES = STATES[:5]  # a task was found
+STATE_WORDS = {
+    "running": "on a CPU",
+    "runnable": "waiting for a CPU",
+    "io": "waiting for I/O",
+    "lock": "waiting for another lock",
+    "sleeping": "asleep",
+    "readers": "held by readers",
+    "nobody": "nobody: just released",
+    "unknown": "not known",
+    "not_sampled": "not sampled",
+}
+SHORT = {
+    "running": "run",
+    "runnable": "runq",
+    "sleeping": "sleep",
+    "readers": "rdrs",
+    "not_sampled": "n/s",
+    "unknown": "unk.",
+}  # as headings
+DEFINITION = (
+    "what the holder was doing when the wait began, weighed by the time waited. run: on a CPU; runq:"
+    " waiting for one; io: waiting for I/O; lock: for another lock; sleep: for something else; rdrs:"
+    " held by readers, who are not kept; nobody: just released or being handed over; unknown: the kind of"
+    " lock does not remember its holder (unk.); not sampled (n/s): too many waits a second to look at each."
+)
+Label = str
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Waits on a class of locks by who held it."""
+
+    row: int  # of LockWaits.rows
+    comm: str
+    state: str
+    path: Label
+    waits: float
+    ns: float
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Waits whose holder waited for a lock in turn. The root is the task at the end."""
+
+    row: int
+    second: str  # the lock the holder waited for
+    last: str  # the lock that the root holds
+    length: int
+    root_state: str
+    root_path: Label
+    ns: float
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A call path that waited, the class of locks, and the call path of the task that held it."""
+
+    waiter: Label
+    row: int
+    comm: str
+    state: str
+    wants: str  # the lock the holder waited for in turn; "": none
+    holder: Label
+    waits: float
+    ns: float
+
+
+@dataclass(frozen=True)
+class Holders:
+    """All that is known of holders; lists are sorted by time waited, longest first."""
+
+    state_ns: F64  # rows of LockWaits x STATES
+    holders: list[Holder]
+    chains: list[Chain]
+    edges: list[Edge]
+
+    @property
+    def known_ns(self) -> float:
+        """The time waited in waits whose holder was looked for and could be told."""
+        return float(self.state_ns[:, : STATES.index("unknown")].sum())
+
+
+class _Labels:
+    """Call paths in few words, each made once."""
+
+    def __init__(self, stacks: Mapping[int, list[str]]) -> None:
+        self.stacks = stacks
+        self.made: dict[int, str] = {}
+
+    def of(self, stack_id: int) -> str:
+        if stack_id not in self.made:
+            self.made[stack_id] = lock_names.stack_label(stack_id, self.stacks)
+        return self.made[stack_id]
+
+
+def measure_holders(found: LockWaits, stacks: Mapping[int, list[str]]) -> Holders:
+    """Sum the waits up by holder, by chain, and by both ends."""
+    paths, n = found.paths, len(found.rows)
+    total = paths.total_ns
+    states = np.zeros((max(n, 1), len(STATES)))
+    column = np.array(
+        [STATES.index(s) if s in STATES else STATES.index("unknown") for s in paths.holder_state.labels]
+    )
+    if paths.rows:
+        np.add.at(states, (found.row_of_path, column[paths.holder_state.codes]), total)
+    labels = _Labels(stacks)
+    at = np.flatnonzero(paths.holder_state.is_in(TASK_STATES) | paths.holder_state.is_("readers"))
+    holders: dict[tuple[int, str, str, str], list[float]] = {}
+    edges: dict[tuple[str, int, str, str, str, str], list[float]] = {}
+    if at.size:
+        few = group(
+            [
+                found.row_of_path[at],
+                paths.stack_id[at],
+                paths.holder_stack_id[at],
+                paths.holder_comm.codes[at],
+                paths.holder_state.codes[at],
+                paths.holder_lock[at],
+            ]
+        )
+        waits, time = few.sums(paths.count[at]), few.sums(total[at])
+        for g, first in enumerate(at[few.first].tolist()):
+            row = int(found.row_of_path[first])
+            comm = paths.holder_comm.labels[paths.holder_comm.codes[first]]
+            state = paths.holder_state.labels[paths.holder_state.codes[first]]
+            path = labels.of(int(paths.holder_stack_id[first])) if state in TASK_STATES else ""
+            wanted = int(paths.holder_lock[first])
+            wants = found.lock_label(wanted) if wanted else ""
+            waiter = labels.of(int(paths.stack_id[first]))
+            for sums in (
+                edges.setdefault((waiter, row, comm, state, wants, path), [0.0, 0.0]),
+                *([holders.setdefault((row, comm, state, path), [0.0, 0.0])] if state in TASK_STATES else []),
+            ):
+                sums[0] += waits[g]
+                sums[1] += time[g]
+    return Holders(
+        state_ns=states[:n],
+        holders=sorted(
+            (Holder(*key, *sums) for key, sums in holders.items()),
+            key=lambda h: (-h.ns, h.row, h.comm, h.path),
+        ),
+        chains=_chains(found, labels),
+        edges=sorted(
+            (Edge(*key, *sums) for key, sums in edges.items()), key=lambda e: (-e.ns, e.row, e.waiter)
+        ),
+    )
+
+
+def _chains(found: LockWaits, labels: _Labels) -> list[Chain]:
+    paths = found.paths
+    at = np.flatnonzero(paths.chain >= 2)
+    if not at.size:
+        return []
+    few = group(
+        [
+            found.row_of_path[at],
+            paths.holder_lock[at],
+            paths.root_lock[at],
+            paths.chain[at],
+            paths.root_state.codes[at],
+            paths.root_stack_id[at],
+        ]
+    )
+    time = few.sums(paths.total_ns[at])
+    merged: dict[tuple[int, str, str, int, str, str], float] = {}
+    for g, first in enumerate(at[few.first].tolist()):
+        second, last = int(paths.holder_lock[first]), int(paths.root_lock[first])
+        key = (
+            int(found.row_of_path[first]),
+            found.lock_label(second) if second else "?",
+            found.lock_label(last) if last else "?",
+            int(paths.chain[first]),
+            paths.root_state.labels[paths.root_state.codes[first]],
+            labels.of(int(paths.root_stack_id[first])),
+        )
+        merged[key] = merged.get(key, 0.0) + float(time[g])
+    return sorted((Chain(*key, ns) for key, ns in merged.items()), key=lambda c: (-c.ns, c.row))

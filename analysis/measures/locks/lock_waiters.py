@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whose lock waits are these: the workload's, the tested file system's, the disk's, the recorder's, others'?
+
+Only the first two say anything of the file system under test. A loop device's worker, say, waits for locks
+of the file system that its file lies on, often longer than all of the workload together.
+
+A task of the workload's cgroup, and of Seekmeter itself, is told by the recorder. A kernel thread is told by
+its name, which for most holds the device that it serves (jbd2/loop9-8, flush-7:9, xfs-cil/loop9; loop9 itself
+serves the disk), else by the inode of the lock that it waited for, else by its name's beginning
+(btrfs-endio), if no other file system of that kind is mounted. An interrupt is told by the inode alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.locks.waits_by_stack import group
+from analysis.rundir.run import Run, dig
+from analysis.tables.load import Tables
+from analysis.tables.lock import NOTHING_KNOWN, Lock
+from analysis.tables.lock_sample import LockSample
+from analysis.tables.lock_wait import LockWait
+from analysis.tables.rows import take
+from analysis.tables.store import I64
+
+WORKLOAD, FILESYSTEM, DISK, RECORDER, OTHERS = OWNERS = (
+    "workload",
+    "filesystem",
+    "disk",
+    "recorder",
+    "others",
+)
+SHOWN = (WORKLOAD, FILESYSTEM)
+WORDS = {
+    WORKLOAD: "the workload's tasks",
+    FILESYSTEM: "the file system's own threads",
+    DISK: "the disk's machinery",
+    RECORDER: "Seekmeter's own tasks",
+    OTHERS: "others",
+}
+DEFINITION = (
+    "Shown are the waits of the workload's tasks and of the tested file system's own threads (told by name,"
+    " or by the inode waited for)."
+)
+INTERRUPTS = "interrupts"
+# Kernel threads whose names say which kind of file system they serve, but not which device.
+OF_KIND = {
+    "btrfs": ("btrfs-",),
+    "jfs": ("jfsIO", "jfsCommit", "jfsSync"),
+    "nilfs2": ("segctord",),
+    "reiserfs": ("reiserfs",),
+    "f2fs": ("f2fs",),
+    "ext4": ("ext4",),
+    "xfs": ("xfs",),
+    "zfs": ("txg_", "z_", "zvol", "dbu", "arc_", "spl_"),
+}
+OF_BLOCK_LAYER = ("kblockd", "kintegrityd", "scsi_", "nvme", "mmc_", "virtio", "dm_", "kdmflush", "md")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The waits of one owner."""
+
+    owner: str
+    waits: int
+    spin_ns: int
+    sleep_ns: int
+    names: tuple[tuple[str, int], ...]  # of threads and processes, with the time waited; longest first
+
+    @property
+    def ns(self) -> int:
+        """Spinning and sleeping together."""
+        return self.spin_ns + self.sleep_ns
+
+
+@dataclass(frozen=True)
+class Waiters:
+    """Whose the waits of a run are. is_known is false of a run recorded before it was written down."""
+
+    is_known: bool
+    owners: tuple[Waiting, ...]  # of OWNERS, those that waited
+
+    def of(self, owner: str) -> Waiting:
+        """Of one owner; zeros if it did not wait."""
+        return next((one for one in self.owners if one.owner == owner), Waiting(owner, 0, 0, 0, ()))
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What names and numbers belong to the tested file system, and to what lies below its disk."""
+
+    kind: str  # ext4
+    is_only: bool  # no other file system of this kind is mounted
+    devices: frozenset[str]  # loop9, 7:9
+    numbers: frozenset[str]  # of inodes' file systems, as in the lock table
+    below_devices: frozenset[str]
+    below_numbers: frozenset[str]
+
+
+def _words(*values: object) -> frozenset[str]:
+    return frozenset(value for value in values if isinstance(value, str) and value)
+
+
+def tested(run: Run) -> Tested:
+    """From run.json."""
+    disks = [dig(run.facts, "device"), dig(run.facts, "journal_device")]
+    more = dig(run.facts, "more_devices")
+    disks += more if isinstance(more, list) else []
+    disks = [disk for disk in disks if isinstance(disk, Mapping)]
+    numbers = dig(run.facts, "filesystem", "numbers")
+    numbers = numbers if isinstance(numbers, list) else []
+    below = [disk["below"] for disk in disks if isinstance(disk.get("below"), Mapping)]
+    dev = [disk.get("dev") for disk in disks]
+    names = [disk.get("name") for disk in disks]
+    mounted = dig(run.facts, "filesystem", "block_device")
+    found = dig(run.facts, "filesystem", "mounts")  # of a device that was watched
+    names += (
+        [one.get("device") for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    )
+    return Tested(
+        kind=run.text("filesystem", "name"),
+        is_only=dig(run.facts, "filesystem", "others_of_kind") == 0,
+        devices=_words(*dev, *names, *numbers, mounted, dig(run.facts, "filesystem", "bdi")),
+        numbers=_words(*dev, *numbers),
+        below_devices=_words(*(b.get(key) for b in below for key in ("name", "dev"))),
+        below_numbers=_words(*(b.get("dev") for b in below)),
+    )
+
+
+def _names_one_of(name: str, devices: frozenset[str]) -> bool:
+    """Does a thread's name hold one of these: jbd2/loop9-8, flush-7:9, xfs-cil/loop9, f2fs_gc-7:9?"""
+    return any(re.search(rf"(?:^|[/_-]){re.escape(device)}(?:$|[-:])", name) for device in devices)
+
+
+def _of_kernel(name: str, lock: Lock, of: Tested) -> str:
+    disks = {device for device in of.devices if ":" not in device}
+    if name in disks:  # a loop device's worker has the device's name alone
+        return DISK
+    if _names_one_of(name, of.devices):
+        return FILESYSTEM
+    if _names_one_of(name, of.below_devices):
+        return DISK
+    device = lock.device or (lock.dev if lock.ino else "")
+    if device in of.numbers:
+        return FILESYSTEM
+    if device in of.below_numbers or name.startswith(OF_BLOCK_LAYER):
+        return DISK
+    if not device and of.is_only and name.startswith(OF_KIND.get(of.kind, ("\0",))):
+        return FILESYSTEM
+    return OTHERS
+
+
+def _owner(waiter: str, name: str, in_workload: bool, lock: Lock, of: Tested) -> str:
+    if waiter == "recorder":
+        return RECORDER
+    if waiter in ("kernel_thread", "interrupt"):
+        return _of_kernel(name, lock, of)
+    return WORKLOAD if in_workload else OTHERS
+
+
+def _owners(table: LockWait | LockSample, names: Mapping[int, Lock], of: Tested) -> I64:
+    """Per row its owner, as the index in OWNERS."""
+    few = group(
+        [table.waiter.codes, table.waiter_name.codes, table.in_workload.view(np.uint8), table.lock_id]
+    )
+    of_few = np.array(
+        [
+            OWNERS.index(
+                _owner(
+                    table.waiter.labels[table.waiter.codes[row]],
+                    table.waiter_name.labels[table.waiter_name.codes[row]],
+                    bool(table.in_workload[row]),
+                    names.get(int(table.lock_id[row]), NOTHING_KNOWN),
+                    of,
+                )
+            )
+            for row in few.first.tolist()
+        ],
+        dtype=np.int64,
+    )
+    return of_few[few.of_row]
+
+
+def _is_known(table: LockWait | LockSample) -> bool:
+    return not table.waiter.is_("unknown").any()
+
+
+def _shown(table: LockWait | LockSample, names: Mapping[int, Lock], of: Tested) -> npt.NDArray[np.bool_]:
+    """Which rows are of the workload's tasks or the tested file system's threads."""
+    owner = _owners(table, names, of)
+    return np.asarray(owner < len(SHOWN))
+
+
+def shown(run: Run, tables: Tables) -> Tables:
+    """The tables with the waits, and the samples of spinning, of these only; all, where it is not known."""
+    waits, samples, of = tables.lock_wait, tables.lock_sample, tested(run)
+    if waits is not None and _is_known(waits):
+        waits = take(waits, _shown(waits, tables.lock_names, of))
+    if samples is not None and _is_known(samples):
+        holding = samples.doing.is_(
+            "holding"
+        )  # a holder matters as far as those matter who wait for its lock
+        waited = np.isin(samples.lock_id, waits.lock_id if waits is not None else [])
+        keep = np.where(holding, waited, _shown(samples, tables.lock_names, of))
+        samples = take(samples, keep.astype(np.bool_))
+    return replace(tables, lock_wait=waits, lock_sample=samples)
+
+
+def measure_waiters(waits: LockWait, names: Mapping[int, Lock], of: Tested) -> Waiters:
+    """Sum the waits up by owner, and by name."""
+    if not _is_known(waits):
+        return Waiters(False, ())
+    owner = _owners(waits, names, of)
+    labels = np.array([INTERRUPTS if w == "interrupt" else "" for w in waits.waiter.labels] or [""])
+    few = group([owner, waits.waiter_name.codes, waits.waiter.codes])
+    ns = few.sums(waits.spin_ns + waits.sleep_ns)
+    found = []
+    for index, whose in enumerate(OWNERS):
+        rows = owner == index
+        if not rows.any():
+            continue
+        times: dict[str, int] = {}
+        for g, first in enumerate(few.first.tolist()):
+            if owner[first] == index:
+                name = waits.waiter_name.labels[waits.waiter_name.codes[first]]
+                name = name or str(labels[waits.waiter.codes[first]])
+                if name:
+                    times[name] = times.get(name, 0) + round(ns[g])
+        found.append(
+            Waiting(
+                whose,
+                int(waits.count[rows].sum()),
+                int(waits.spin_ns[rows].sum()),
+                int(waits.sleep_ns[rows].sum()),
+                tuple(sorted(times.items(), key=lambda item: (-item[1], item[0]))),
+            )
+        )
+    return Waiters(True, tuple(found))

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Lock waits by call path: the lock_wait table without its time bins, a few thousand rows of millions.
+
+Where a lock was waited on too often, only some waits' call paths were looked at (the others' stack_id is -2).
+Per lock, kind, mode, workload or not, and bin, the waits that were looked at are scaled up to all of them,
+each of spin, sleep, count and failed for itself, so sums by lock stay exact. A bin in which none was looked
+at stays as it is, with the call path -2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.measures.common.timeline import F64
+from analysis.tables import arrays
+from analysis.tables.lock_wait import NOT_SAMPLED, LockWait
+from analysis.tables.store import I64, Words
+
+LARGEST_KEY = 1 << 62
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows with the same values: the group of each row, and each group's first row."""
+
+    of_row: I64
+    first: I64
+
+    @property
+    def n(self) -> int:
+        """Number of groups."""
+        return int(self.first.size)
+
+    def sums(self, values: npt.NDArray[Any]) -> F64:
+        """Sum per group; exact below 2**53."""
+        return np.bincount(self.of_row, values.astype(np.float64), self.n).astype(np.float64)
+
+
+def _codes(values: npt.NDArray[Any]) -> tuple[I64, int]:
+    """Small numbers for the different values, by hashing (np.unique would sort ten million)."""
+    encoded = arrays.numbers(values).dictionary_encode()
+    return arrays.to_numpy(encoded.indices).astype(np.int64), max(len(encoded.dictionary), 1)
+
+
+def group(columns: Sequence[npt.NDArray[Any]]) -> Groups:
+    """Group rows by all of these columns, groups in order of their first row."""
+    key, size = _codes(columns[0])
+    for column in columns[1:]:
+        codes, n = _codes(column)
+        if n == 1:
+            continue
+        if size * n >= LARGEST_KEY:
+            key, size = _codes(key)
+        key = key * n + codes
+        size *= n
+    of_row, n = _codes(key)
+    first = np.zeros(n if key.size else 0, dtype=np.int64)
+    first[of_row[::-1]] = np.arange(key.size, dtype=np.int64)[::-1]
+    return Groups(of_row, first)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Per row of lock_wait, what its call path stands for."""
+
+    count: F64
+    failed: F64
+    spin_ns: F64
+    sleep_ns: F64
+
+
+def scale(waits: LockWait) -> Scaled:
+    """Scale the waits whose call path was looked at up to all."""
+    columns = [waits.count, waits.failed, waits.spin_ns, waits.sleep_ns]
+    skipped = waits.stack_id == NOT_SAMPLED
+    if not skipped.any():
+        return Scaled(*(values.astype(np.float64) for values in columns))
+    cells = group(
+        [waits.lock_id, waits.kind.codes, waits.mode.codes, waits.in_workload.view(np.uint8), waits.bin_ns]
+    )
+    scaled = []
+    for values in columns:
+        whole = cells.sums(values)
+        part = cells.sums(np.where(skipped, 0, values))
+        factor = np.divide(whole, part, out=np.ones(cells.n), where=part > 0)
+        keep = np.where(skipped & (part > 0)[cells.of_row], 0.0, values)
+        scaled.append(np.where(skipped, keep, values * factor[cells.of_row]))
+    return Scaled(*scaled)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """One row: all waits on one lock from one call path and with one holder. Times are scaled as told."""
+
+    lock_id: npt.NDArray[np.uint64]
+    kind: Words
+    mode: Words
+    in_workload: npt.NDArray[np.bool_]
+    stack_id: I64
+    holder_state: Words
+    holder_stack_id: I64
+    holder_comm: Words
+    holder_lock: npt.NDArray[np.uint64]
+    chain: I64
+    root_lock: npt.NDArray[np.uint64]
+    root_stack_id: I64
+    root_state: Words
+    count: F64
+    failed: F64
+    spin_ns: F64
+    sleep_ns: F64
+    max_ns: I64
+    seen_ns: F64  # of spin and sleep, what was looked at: not scaled
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.lock_id.size)
+
+    @property
+    def total_ns(self) -> F64:
+        """Spinning and sleeping together."""
+        return self.spin_ns + self.sleep_ns
+
+
+def by_path(waits: LockWait, scaled: Scaled) -> tuple[Paths, Groups]:
+    """The table by call path, and which row of it each row of lock_wait went to."""
+    groups = group(
+        [
+            waits.lock_id,
+            waits.kind.codes,
+            waits.mode.codes,
+            waits.in_workload.view(np.uint8),
+            waits.stack_id,
+            waits.holder_state.codes,
+            waits.holder_stack_id,
+            waits.holder_comm.codes,
+            waits.holder_lock,
+            waits.chain,
+            waits.root_lock,
+            waits.root_stack_id,
+            waits.root_state.codes,
+        ]
+    )
+    first = groups.first
+    longest = np.zeros(groups.n, dtype=np.int64)
+    np.maximum.at(longest, groups.of_row, waits.max_ns)
+    skipped = waits.stack_id == NOT_SAMPLED
+    seen = np.where(skipped, 0, waits.spin_ns + waits.sleep_ns)
+
+    def words(of: Words) -> Words:
+        return Words(of.codes[first], of.labels)
+
+    paths = Paths(
+        lock_id=waits.lock_id[first],
+        kind=words(waits.kind),
+        mode=words(waits.mode),
+        in_workload=waits.in_workload[first],
+        stack_id=waits.stack_id[first],
+        holder_state=words(waits.holder_state),
+        holder_stack_id=waits.holder_stack_id[first],
+        holder_comm=words(waits.holder_comm),
+        holder_lock=waits.holder_lock[first],
+        chain=waits.chain[first],
+        root_lock=waits.root_lock[first],
+        root_stack_id=waits.root_stack_id[first],
+        root_state=words(waits.root_state),
+        count=groups.sums(scaled.count),
+        failed=groups.sums(scaled.failed),
+        spin_ns=groups.sums(scaled.spin_ns),
+        sleep_ns=groups.sums(scaled.sleep_ns),
+        max_ns=longest,
+        seen_ns=groups.sums(seen),
+    )
+    return paths, groups

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The block devices of a run: what run.json says of each, and which of them had requests.
+
+A device number is major << 20 | minor, as in the block table; run.json writes it "7:9".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from analysis.rundir.run import Run, as_int, clean, dig
+from analysis.tables.block import Block, device_number, journal_device
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device. role: disk, disk 2, ..., journal; empty for one that run.json does not name."""
+
+    number: int  # -1 where run.json does not give it
+    name: str
+    role: str
+    facts: Mapping[str, Any]
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Its size, None if not known."""
+        return as_int(self.facts.get("size_bytes"))
+
+    @property
+    def label(self) -> str:
+        """Name and role, for a table or a picture: "loop9 (journal)"."""
+        return f"{self.name} ({self.role})" if self.role else self.name
+
+
+def _device(facts: Any, role: str) -> Device | None:
+    if not isinstance(facts, Mapping) or not facts:
+        return None
+    number = device_number(facts.get("dev"))
+    number = -1 if number is None else number
+    name = facts.get("name")
+    return Device(number, clean(name, 40) if isinstance(name, str) and name else "disk", role, facts)
+
+
+def _numbers_name(number: int) -> str:
+    return f"{number >> 20}:{number & 0xFFFFF}"
+
+
+def stated(run: Run) -> list[Device]:
+    """The devices of run.json: the disk, its companions (a file system over several), the journal's."""
+    more = dig(run.facts, "more_devices")
+    found = [_device(dig(run.facts, "device"), "disk")]
+    found += [
+        _device(facts, f"disk {i}") for i, facts in enumerate(more if isinstance(more, list) else [], 2)
+    ]
+    found.append(_device(dig(run.facts, "journal_device"), "journal"))
+    return [device for device in found if device is not None]
+
+
+def with_requests(run: Run, block: Block) -> list[Device]:
+    """The devices in the block table, in run.json's order, then those it does not name by number."""
+    if not block.rows:
+        return []
+    one = bool((block.dev == block.dev[0]).all())
+    return of_numbers(run, [int(block.dev[0])] if one else [int(n) for n in np.unique(block.dev)])
+
+
+def of_numbers(run: Run, numbers: list[int]) -> list[Device]:
+    """The devices of these numbers, at least one, in the same order."""
+    one = len(numbers) == 1
+    known = stated(run)
+    if one and len(known) <= 1:
+        # the only disk there was, also where run.json says nothing of it, no number, or a partition's
+        first = known[0] if known else Device(-1, _numbers_name(numbers[0]), "disk", {})
+        return [replace(first, number=numbers[0])]
+    named = [device for device in known if device.number in numbers]
+    journal = journal_device(run)
+    for number in numbers:
+        if all(device.number != number for device in named):
+            role = "journal" if number == journal else ""
+            named.append(Device(number, _numbers_name(number), role, {}))
+    return named
+
+
+def counted(run: Run, found: list[Device]) -> int | None:
+    """The number of the device whose own counters the counter table holds: the run's first disk.
+
+    None if there are several devices with requests and run.json does not say which is the first.
+    """
+    for device in (*found, *stated(run)):
+        if device.role == "disk" and device.number >= 0:
+            return device.number
+    return None

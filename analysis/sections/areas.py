@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sections on where requests are in the file system's terms: areas, groups, and class against place."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.block import areas
+from analysis.measures.results import Measured
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections import about
+
+MOST_CONFLICTS = 6
+
+
+def areas_section(run: Run, m: Measured) -> Section:
+    """Requests by area, and the class that was recorded against it."""
+    section = Section("Where on the disk", mark=about.mark(run, "block"))
+    found = m.places
+    if found is None:
+        section.absent = m.geometry.why_not or "no request was on a device that is known"
+        return section
+    rows = [
+        (
+            r.area.name,
+            r.area.kind,
+            units.count(r.requests),
+            units.bytes_(r.read_bytes),
+            units.bytes_(r.write_bytes),
+            units.count(r.seeks),
+            units.percent(r.of_all),
+        )
+        for r in found.rows
+    ]
+    heads = ("<area", "<holds", "requests", "read", "written", "seeks", "of all %")
+    section.tables.append(Table(heads, rows, least_left=20))
+    by_class = [
+        (
+            r.area.name,
+            *(units.count(n) for n in r.by_class),
+            units.count(r.meta),
+        )
+        for r in found.rows
+    ]
+    class_heads = ("<requests, by class", *areas.CLASSES, "META")
+    section.tables.append(Table(class_heads, by_class, least_left=20))
+    section.notes += _disagreements(found)
+    if unknown := sum(found.told.values()):
+        known = ", ".join(f"{n:,} {class_}" for class_, n in sorted(found.told.items()) if class_)
+        section.notes.append(
+            f"{unknown:,} requests are of unknown class; by their place: {known or 'none is known'}"
+            + (f"; {found.told['']:,} are where anything may be" if known and found.told.get("") else "")
+        )
+    if found.across:
+        section.notes.append(f"{found.across:,} requests begin in one area and end in another")
+    section.definition = areas.DEFINITION
+    return section
+
+
+def _disagreements(found: areas.Places) -> list[str]:
+    """Where class and place contradict each other."""
+    notes = []
+    if found.journal:
+        notes.append(
+            f"of {found.journal:,} requests in the journal's place, {found.journal_meta:,} are flagged META"
+        )
+    if found.known and not found.conflicts:
+        notes.append(f"class and place agree for all {found.known:,} requests of data and of metadata")
+    for one in found.conflicts[:MOST_CONFLICTS]:
+        flagged = f", {one.flagged:,} of them flagged META" if one.flagged else ""
+        notes.append(
+            f"class and place DISAGREE: {one.requests:,} requests of class {one.class_}"
+            f" ({units.bytes_(one.bytes)}{flagged}) are in {one.area.name!r} ({one.area.kind})"
+        )
+    if more := found.conflicts[MOST_CONFLICTS:]:
+        notes.append(f"and {sum(one.requests for one in more):,} more in {len(more)} more such places")
+    return notes
+
+
+def groups_sections(run: Run, m: Measured) -> list[Section]:
+    """One a device that is divided into equal groups."""
+    sections = []
+    for table in m.places.groups if m.places is not None else []:
+        label = m.block_life.labels.get(table.dev, "") if m.block_life is not None else ""
+        several = len({one.dev for one in m.places.groups}) > 1 if m.places is not None else False
+        title = f"{table.name.capitalize()}s" + (f" of {label}" if several else "")
+        section = Section(title, mark=about.mark(run, "block"))
+        requests, size, seeks = (
+            sum(values) for values in zip(*((r.requests, r.bytes, r.seeks) for r in table.rows), strict=True)
+        )
+        rows = [
+            (str(r.number), units.count(r.requests), units.bytes_(r.bytes), units.count(r.seeks))
+            for r in table.rows
+        ]
+        section.tables.append(Table((f"<{table.name}", "requests", "bytes", "seeks"), rows))
+        section.facts.append(("used", f"{table.used:,} of {table.groups:,}"))
+        if table.used > len(table.rows):
+            section.notes.append(
+                f"those with most bytes: {requests:,} requests, {units.bytes_(size)}, {seeks:,} seeks in all"
+            )
+        section.definition = "reads and writes that begin in it, all areas; seeks: to it."
+        sections.append(section)
+    return sections
+
+
+def sections(run: Run, m: Measured) -> list[Section]:
+    """All of them; none where there are no reads or writes."""
+    if m.moves is None or not m.moves.rows.size:
+        return []
+    return [areas_section(run, m), *groups_sections(run, m)]

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The table of differences: measure by measure both sides, their difference and ratio, and what may be said
+of it; for people (in compare.txt and .html) and for programs (compare.csv)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+
+from analysis import units
+from analysis.measures.app.unseen import DEFINITION as AT_LEAST_MEANS
+from analysis.measures.app.unseen import at_least
+from analysis.measures.common.statistics import DIFFERENCE, Interval, Mean
+from analysis.measures.compare.compared_measures import Measure, causes, outcomes
+from analysis.measures.compare.compared_run import Compared
+from analysis.measures.compare.differences import (
+    ALIKE,
+    THEY_DIFFER,
+    Side,
+    by_weight,
+    difference,
+    mean_of,
+    sides,
+)
+from analysis.render.document import Section, Table
+from analysis.sections import about
+from analysis.sections.compare.table import (
+    DIFFERS,
+    LITTLE,
+    ComparedTable,
+    integer,
+    letters,
+    show_ratio,
+    with_half,
+)
+
+MOST_ROWS = 30
+LEAST_NAME = 20  # characters of a measure's name in a line, before the table is continued below
+CSV_COLUMNS = (
+    *("measure", "unit", "is_outcome", "side", "n", "value", "half_width_95", "first_side", "first_value"),
+    *("difference", "difference_low_95", "difference_high_95", "ratio", "ratio_low_95", "ratio_high_95"),
+    *("verdict", "lost_events", "is_lower_bound"),
+)
+SHOW: dict[str, Callable[[float], str]] = {
+    "s": lambda v: f"{units.seconds(v)} s",
+    "MB/s": units.rate,
+    "/s": units.rate,
+    "B": units.bytes_,
+    "ns": units.ns,
+    "share": units.percent,
+    "": integer,
+}
+UNITS = {
+    "share": "%",
+    "MB/s": "MB/s",
+    "/s": "per second",
+}  # shown with the name; of the others, with the number
+
+
+def _name(measure: Measure) -> str:
+    return f"{measure.name}, {UNITS[measure.unit]}" if measure.unit in UNITS else measure.name
+
+
+def _value(mean: Mean | None, show: Callable[[float], str]) -> str:
+    if mean is None:
+        return "-"
+    return show(mean.value) if mean.half_width is None else with_half(mean.value, mean.half_width, show)
+
+
+def _change(value: float | None, interval: Interval | None, show: Callable[[float], str]) -> str:
+    """+1.2 +-0.3."""
+    if value is None:
+        return "-"
+    sign = "+" if value > 0 else "-" if value < 0 else ""
+    if interval is None:
+        return sign + show(abs(value))
+    return sign + with_half(abs(value), (interval.high - interval.low) / 2, show)
+
+
+def _heads(runs: Sequence[Compared], tags: Sequence[str], found: Sequence[Side]) -> list[str]:
+    heads = ["<"]
+    for k, side in enumerate(found):
+        times = f" n={len(side)}" if len(side) > 1 else ""
+        heads.append(f"{letters(side, runs)}{times}" + (f"\n{tags[side[0]]}" if tags[side[0]] else ""))
+        if k:
+            heads += ["&change", "&ratio"]
+    return heads
+
+
+def _row(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> list[str]:
+    show = SHOW[measure.unit]
+    lossy = any(about.mark(runs[i].run, *measure.collectors) for side in found for i in side)
+    cells = [_name(measure) + (" *" if measure.collectors and lossy else "")]
+    for k, side in enumerate(found):
+        cells.append(at_least(_value(mean_of(measure, side), show), measure.is_bound(side)))
+        if k:
+            d = difference(measure, runs, found[0], side)
+            mark = DIFFERS if d.verdict == THEY_DIFFER else "" if d.is_judged else LITTLE
+            ratio = "-" if d.is_bound else show_ratio(d.first, d.other, False) + mark
+            cells += [_change(d.value, d.interval, show), ratio]
+    return cells
+
+
+def _repetitions(runs: Sequence[Compared], found: Sequence[Side]) -> str:
+    """What is a repetition of what."""
+    several = [letters(side, runs) for side in found if len(side) > 1]
+    single = [letters(side, runs) for side in found if len(side) == 1]
+    said = []
+    if several:
+        said.append(
+            f"{', '.join(several)}: repetitions (same words, kernel and machine): means +- 95 % intervals"
+        )
+    if single:
+        said.append(
+            f"{', '.join(single)}: single observation{'s' if len(single) > 1 else ''}: of what differs from"
+            f" {'them' if len(single) > 1 else 'it'} nothing is called a difference"
+        )
+    return "; ".join(said)
+
+
+def _is_alike(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> bool:
+    """May it be said of all sides that they do not differ from the first?"""
+    every = [difference(measure, runs, found[0], side) for side in found[1:]]
+    return all(one.verdict == ALIKE for one in every)
+
+
+def _counted(runs: Sequence[Compared], found: Sequence[Side]) -> str:
+    """What the mark means, and of how many figures it stands behind how many."""
+    measures = [*outcomes(runs), *causes(runs)]
+    every = [[difference(one, runs, found[0], side) for side in found[1:]] for one in measures]
+    differing = sum(any(one.verdict == THEY_DIFFER for one in some) for some in every)
+    return f"{DIFFERS}: differs by the rule; {differing} of {len(measures)} figures do"
+
+
+def judged(runs: Sequence[Compared]) -> list[str]:
+    """Where runs are repetitions: which figures differ by the rule, a sentence for each side."""
+    found = sides(runs)
+    measures = [*outcomes(runs), *causes(runs)]
+    said = []
+    for side in found[1:]:
+        which = f"{letters(side, runs)} against {letters(found[0], runs)}"
+        if min(len(side), len(found[0])) < 2:
+            said.append(f"{which}: single observations, nothing is called a difference")
+            continue
+        verdicts = [difference(one, runs, found[0], side).verdict for one in measures]
+        names = [_name(m) for m, verdict in zip(measures, verdicts, strict=True) if verdict == THEY_DIFFER]
+        named = f": {'; '.join(names)}" if names else ""
+        said.append(f"{which}: {len(names)} of {len(measures)} figures differ by the rule{named}")
+    return said or [f"all runs are repetitions of the same words: {letters(found[0], runs)}"]
+
+
+def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
+    """The table, as far as there is room, and how it is to be read."""
+    section = Section("What differs most")
+    found = sides(runs)
+    if len(found) == 1:
+        section.absent = f"all runs are repetitions of the same words: {letters(found[0], runs)}"
+        return section
+    heads = _heads(runs, named, found)
+    first = [_row(measure, runs, found) for measure in outcomes(runs)]
+    measures = by_weight(causes(runs), runs, found)
+    is_alike = [_is_alike(measure, runs, found) for measure in measures]
+    # what does not differ comes last, and is left out of the short text
+    rest = [_row(measure, runs, found) for measure in measures[:MOST_ROWS]]
+    alike = frozenset(i for i in range(len(rest)) if is_alike[i])
+    heads[0] = "<to be explained"
+    section.tables.append(Table(heads, first, LEAST_NAME))
+    if rest:
+        explaining = ["<what may explain it", *heads[1:]]
+        section.tables.append(ComparedTable(explaining, rest, LEAST_NAME, rest, 1, alike))
+    if any(len(side) > 1 for side in found):
+        section.notes.append(_counted(runs, found))
+    if len(measures) > MOST_ROWS:
+        section.notes.append(f"{len(measures) - MOST_ROWS} more, less far apart, in compare.csv")
+    section.notes.append(_repetitions(runs, found))
+    section.definition = (
+        "change and ratio: against the first column. Sorted by how many times the larger is of the smaller;"
+        " first what differs by the"
+        f" rule ({DIFFERS}): {DIFFERENCE} Intervals of differences by Welch. Shares differ in points. What"
+        " makes up less than 1 % of requests, bytes or time in every run is left out. A large ratio is no"
+        " proof of a cause; among many figures a few differ by chance."
+    )
+    if any(one.measured.app_unseen for one in runs):
+        section.definition += f" {AT_LEAST_MEANS}"
+    if any(one.emulated for one in runs):
+        section.definition += f" {LITTLE}: times and rates of emulated CPUs, not judged."
+    return section
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.9g}"
+
+
+def as_csv(runs: Sequence[Compared]) -> str:
+    """All measures of all sides, a line each, in the table's order."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    found = sides(runs)
+    first = outcomes(runs)
+    for measure in [*first, *by_weight(causes(runs), runs, found)]:
+        for side in found:
+            d = difference(measure, runs, found[0], side)
+            mean, is_first = d.other, side is found[0]
+            apart, ratio = (None, None) if is_first else (d.interval, d.ratio_interval)
+            lossy = any(about.mark(runs[i].run, *measure.collectors) for i in side) and measure.collectors
+            writer.writerow(
+                [
+                    measure.name,
+                    measure.unit,
+                    int(measure in first),
+                    letters(side, runs),
+                    mean.n if mean else 0,
+                    _number(mean.value if mean else None),
+                    _number(mean.half_width if mean else None),
+                    letters(found[0], runs),
+                    _number(d.first.value if d.first else None),
+                    "" if is_first else _number(d.value),
+                    _number(apart.low if apart else None),
+                    _number(apart.high if apart else None),
+                    "" if is_first else _number(d.ratio),
+                    _number(ratio.low if ratio else None),
+                    _number(ratio.high if ratio else None),
+                    "" if is_first else d.verdict,
+                    int(bool(lossy)),
+                    int(measure.is_bound(side)),
+                ]
+            )
+    return out.getvalue()

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The section on how waiting grows with the number of threads, where the runs differ in that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from analysis import units
+from analysis.measures.compare.compared_locks import (
+    Locks,
+    Sums,
+    alike,
+    growth,
+    of_workload,
+    operations,
+    per_operation_us,
+    spin_share,
+    top,
+)
+from analysis.measures.compare.compared_run import Compared
+from analysis.render.document import Section, Table
+from analysis.sections.compare.facts import facts
+from analysis.sections.compare.locks import (
+    LEAST_NAME,
+    NO_LOCKS,
+    OWN,
+    all_locks,
+    marked_names,
+    microseconds,
+    of_lock,
+    recorded,
+    shown_name,
+    without_locks,
+)
+from analysis.sections.compare.table import LITTLE, marks
+
+Runs = Sequence[Compared]
+TOP = 3  # locks of each run that have lines of their own
+LEAST_OF_ALL = 0.01  # and make up so much of the waiting of the run with most of it
+# what must be the same for runs to be points of one line
+SAME = (
+    "file system", "option set", "workload", "scale", "kernel", "machine", "CPUs", "memory", "CPU limit",
+    "memory limit", "disk", "journal", "scheduler", "mkfs", "mount",
+)  # fmt: skip
+
+
+def threads(one: Compared) -> int | None:
+    """Threads of the workload, None if run.json does not say."""
+    found = one.run.int_("workload", "threads")
+    return found if found and found > 0 else None
+
+
+def lines(runs: Runs) -> list[list[Compared]]:
+    """Runs that differ in their threads and in nothing else that matters, each group by threads."""
+    groups: dict[tuple[str, ...], list[Compared]] = {}
+    for one in runs:
+        if threads(one) is not None:
+            known = facts(one.run)
+            key = (*(known.get(name, "") for name in SAME), one.run.text("words", "CMD"))
+            groups.setdefault(key, []).append(one)
+    found = [sorted(some, key=lambda one: threads(one) or 0) for some in groups.values()]
+    return [some for some in found if len({threads(one) for one in some}) > 1]
+
+
+def _cells(some: Runs, values: Sequence[float | None], show: Callable[[float], str]) -> list[str]:
+    """The values, and how they grow."""
+    shown = ["-" if value is None else show(value) for value in values]
+    found = growth([(threads(one) or 0, value) for one, value in zip(some, values, strict=True)])
+    if found is None:
+        return [*shown, "-", "-", "-"]
+    slope = "two points"
+    if found.half_width is not None:
+        slope = f"{found.exponent:.2f} +-{units.figures(found.half_width, 2)}"
+    return [*shown, units.figures(found.per_doubling), slope, str(found.points)]
+
+
+def _table(some: Runs) -> Table:
+    """One group: per lock its share and its waits an operation, then the throughput."""
+    every = [of_workload(one) for one in some]
+    per_op = any(operations(one) is not None for one in some) and len(alike(some)) == 1
+
+    def over(
+        get: Callable[[Sums, Compared], float | None], pick: Callable[[Locks], Sums]
+    ) -> list[float | None]:
+        of = zip(some, every, strict=True)
+        return [None if locks is None else get(pick(locks), one) for one, locks in of]
+
+    def spin(sums: Sums, one: Compared) -> float | None:
+        return spin_share(sums.spin_ns, one)
+
+    def sleep(sums: Sums, one: Compared) -> float | None:
+        if per_op:
+            return per_operation_us(sums.sleep_ns, one)
+        return sums.sleep_ns / 1e9 / one.measured.window.elapsed_s
+
+    def wait(sums: Sums, one: Compared) -> float | None:
+        if per_op:
+            return per_operation_us(sums.total_ns, one)
+        return sums.total_ns / 1e9 / one.measured.window.elapsed_s
+
+    unit = "us/op" if per_op else "s/s"
+    figures = (
+        (spin, "spin %", units.percent),
+        (sleep, f"sleep {unit}", microseconds),
+        (wait, f"wait {unit}", microseconds),
+    )
+    waits = [
+        {k: wait(v, one) or 0.0 for k, v in (f or {}).items()} for one, f in zip(some, every, strict=True)
+    ]
+    shown = top(waits, TOP, LEAST_OF_ALL * max(sum(of.values()) for of in waits))
+    picks = [(" ".join(shown_name(lock, every)), of_lock(lock)) for lock in shown]
+    picks.append(("all locks", all_locks))
+    rows = []
+    for name, pick in picks:
+        first = True
+        for get, what, show in figures:
+            values = over(get, pick)
+            if any(values):
+                rows.append([name if first else "", what, *_cells(some, values, show)])
+                first = False
+    if per_op:
+        done = [operations(one) for one in some]
+        rate = [None if found is None else found.per_s for found in done]
+        rows.append(["throughput", "ops/s", *_cells(some, rate, units.rate)])
+    heads = [f"{one.letter}\n{threads(one)} thr{LITTLE if one.emulated else ''}" for one in some]
+    return Table(["<lock", "<", *heads, "x2", "&exponent", "&n"], rows, LEAST_NAME)
+
+
+def growth_section(runs: Runs) -> Section:
+    """Per file system and workload: each lock's figures by number of threads, and how they grow."""
+    section = Section("Growth with threads", mark=marks(runs, "locks", "calls"))
+    if not recorded(runs):
+        section.absent = NO_LOCKS
+        return section
+    groups = lines([one for one, _ in recorded(runs)])
+    if not groups:
+        section.absent = "no two runs with lock data differ in the number of threads alone"
+        return section
+    for some in groups:
+        section.tables.append(_table(some))
+        who = ", ".join(one.letter for one in some)
+        known = facts(some[0].run)
+        words = " ".join(known[name] for name in ("file system", "option set", "workload") if known[name])
+        found = alike(some)
+        unit = f", per {found[0][0].unit}" if len(found) == 1 else ", operations not alike"
+        section.notes.append(f"{who}: {words}{unit}")
+    inside = {one.letter for some in groups for one in some}
+    every = [one for some in groups for one in some]
+    crowded = [one.letter for one in every if one.run.cpus and (threads(one) or 0) > one.run.cpus]
+    if crowded:
+        section.notes.append(
+            f"{', '.join(crowded)}: more threads than CPUs: no more than there are CPUs spin at a time, the"
+            " others sleep or wait to run"
+        )
+    left = [one.letter for one, _ in recorded(runs) if one.letter not in inside]
+    if left:
+        section.notes.append(f"{', '.join(left)}: no other run differs from it in threads alone")
+    section.notes += [*without_locks(runs), *marked_names(every)]
+    section.definition = (
+        f"wait: spinning and sleeping; spin %: of all CPU time. {OWN} x2: what a doubling of the threads"
+        " multiplies the figure by;"
+        " exponent: figure ~ threads^exponent, least squares in logarithms over n values above 0, +- its 95 %"
+        " interval (x2 is 2^exponent). Two points are no trend. Throughput that scales has x2 = 2."
+    )
+    return section

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The section on which lock would be next: per run or group of repetitions, the first lock, and the one after
+it if it were gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import units
+from analysis.measures.compare.compared_locks import Lock, Locks, Sums, add, held_up, next_lock, of_workload
+from analysis.measures.compare.compared_run import Compared
+from analysis.measures.compare.differences import sides
+from analysis.render.document import Section, Table
+from analysis.sections.compare.locks import NO_LOCKS, OWN, marked_names, recorded, shown_name, without_locks
+from analysis.sections.compare.table import LITTLE, letters, marks
+
+
+def _holders(one: Compared, lock: Lock) -> str:
+    """In how much of the waiting for the lock its holder waited for another; empty if that was not seen."""
+    held = held_up(one, lock)
+    if held is None:
+        return ""
+    return (
+        f"{one.letter}: the first's holder itself waited for a lock in"
+        f" {units.percent(held.chained_ns / held.known_ns)} % of the waiting, most for {held.second}"
+        f" ({units.percent(held.second_ns / held.known_ns)} %)"
+    )
+
+
+def _cells(lock: Lock, sums: Sums, share: float, of_rest: float | None) -> tuple[str, ...]:
+    """What the table says of one lock of one run."""
+    name = " ".join(shown_name(lock, [{lock: sums}]))
+    spun = units.percent(sums.spin_ns / sums.total_ns)
+    return name, units.percent(share), units.percent(of_rest), spun
+
+
+def _together(some: Sequence[Compared]) -> Locks | None:
+    """The waiting in all of these runs; None: locks were recorded in none."""
+    every = [locks for one in some if (locks := of_workload(one)) is not None]
+    if not every:
+        return None
+    names = dict.fromkeys(lock for locks in every for lock in locks)
+    return {lock: add(locks[lock] for locks in every if lock in locks) for lock in names}
+
+
+def next_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
+    """Per column: the lock with most waiting, and the one that would have most if it were gone."""
+    section = Section("Which lock next", mark=marks(runs, "locks"))
+    if not recorded(runs):
+        section.absent = NO_LOCKS
+        return section
+    rows = []
+    for side in sides(runs):
+        some, who, tag = [runs[i] for i in side], letters(side, runs), named[side[0]]
+        locks = _together(some)
+        if locks is None:
+            continue
+        found = next_lock(locks)
+        if found is None:
+            section.notes.append(f"{who}: its tasks waited for no lock, as far as this kernel can show")
+            continue
+        which = f"{who} {tag}".strip() + (LITTLE if any(one.emulated for one in some) else "")
+        rows.append((which, "1", *_cells(found.first, found.first_sums, found.first_share, None)))
+        if found.second is None:
+            section.notes.append(f"{who}: its tasks waited for no other lock")
+            continue
+        share, of_rest = found.second_share, found.second_share_of_rest
+        rows.append(("", "2", *_cells(found.second, found.second_sums, share, of_rest)))
+        if found.first[0] == found.second[0] and found.first_sums.is_unnamed and found.second_sums.is_unnamed:
+            section.notes.append(f"{who}: both go by their callers: they may be one lock")
+        section.notes += [words for one in some if (words := _holders(one, found.first))]
+    if rows:
+        heads = ("<run", "<", "<lock", "of all %", "of rest %", "spin %")
+        section.tables.append(Table(heads, rows))
+    section.notes += [*without_locks(runs), *marked_names(runs)]
+    section.definition = (
+        f"waiting: spinning and sleeping together, of repetitions the sum. {OWN} of rest: of the waiting"
+        " without the first lock's; spin: of the lock's own; holders: of the waiting of all tasks in which"
+        " the holder was looked at. This is arithmetic, not a forecast: who no longer waits for one lock"
+        " comes to the others sooner and in greater numbers. In Bryant 2002 a scheduler patch cured ext2's"
+        " second lock (run queue); spinning on the first (big kernel lock) went from 30 to 70 % of all CPU"
+        " time and ext2 got 30 % slower. Cure the first lock first, then measure again."
+    )
+    return section

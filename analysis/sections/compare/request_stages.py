@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Section on request life in several runs: stages before the device, merges, requeues, plugs, active time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from analysis import units
+from analysis.measures.block import plugs
+from analysis.measures.block import stages as request_life
+from analysis.measures.block.details import BlockLife
+from analysis.measures.block.stage_percentiles import PERCENTS
+from analysis.measures.compare.compared_run import Compared
+from analysis.measures.device import utilization
+from analysis.render.document import Section
+from analysis.sections.compare.table import Row, Value, integer, make_table, marks, union
+
+SHOWN = (50.0, 99.0, 100.0)
+BEFORE_ISSUE = ("Q2G", "G2I", "Q2I", "I2D")  # the others are in the section on request latency
+
+
+def _stages(lives: Sequence[BlockLife | None]) -> list[Row]:
+    """Percentiles by op of the stages that a run has."""
+    every = [
+        {row.label: row for row in life.life.groups["direction"]} if life is not None else {}
+        for life in lives
+    ]
+    rows = []
+    for op in union([list(found) for found in every]):
+        for name in BEFORE_ISSUE:
+            stages = [found[op].stages.get(name) if op in found else None for found in every]
+            if not any(stages):
+                continue
+            for percent in SHOWN:
+                at = PERCENTS.index(percent)
+                values: list[Value] = [None if stage is None else stage.at_ns[at] for stage in stages]
+                rows.append(Row((op, name, f"p{percent:g}" if percent < 100 else "max"), values, units.ns))
+    return rows
+
+
+def _merges(lives: Sequence[BlockLife | None]) -> tuple[list[Row], list[Row]]:
+    """Counts of merges and requeues by op, then the means of what merged bios waited."""
+    every = [{row.op: row for row in life.life.merges} if life is not None else {} for life in lives]
+    counted, timed = [], []
+    for op in union([list(found) for found in every]):
+
+        def over(get: Callable[[request_life.MergeRow], Value], op: str = op) -> list[Value]:
+            return [get(found[op]) if op in found else None for found in every]
+
+        for name, values in (
+            ("merges", over(lambda r: r.merges)),
+            ("requeues", over(lambda r: r.requeues)),
+        ):
+            if any(values):
+                counted.append(Row((op, name), values, integer))
+        for name, values in (("Q2M", over(lambda r: r.q2m_ns)), ("M2D", over(lambda r: r.m2d_ns))):
+            if any(value is not None for value in values):
+                timed.append(Row((op, name, "mean"), values, units.ns))
+    return counted, timed
+
+
+def _plugs(lives: Sequence[BlockLife | None]) -> tuple[list[Row], list[Row]]:
+    """Unplugs and their sizes of all devices."""
+    every = [life.plugs if life is not None else None for life in lives]
+    if not any(every):
+        return [], []
+    unplugs: list[Value] = []
+    depth: list[Value] = []
+    for rows in every:
+        count = sum(r.unplugs for r in rows or [])
+        unplugs.append(None if rows is None else count)
+        depth.append(sum(r.requests for r in rows or []) / count if count else None)
+    return [Row(("unplugs", ""), unplugs, integer)], [Row(("requests an unplug", ""), depth, units.figures)]
+
+
+def _active(lives: Sequence[BlockLife | None]) -> list[Row]:
+    """Share of time that a device is at work, and its depth, by device in the order of numbers."""
+    most = max((len(life.busy) for life in lives if life is not None), default=0)
+    rows = []
+    for i in range(most):
+        found = [
+            list(life.busy.values())[i] if life is not None and i < len(life.busy) else None for life in lives
+        ]
+        name = "device" if most == 1 else f"device {i + 1}"
+        active: list[Value] = [None if one is None else one.active.total_ns / one.span_ns for one in found]
+        depth: list[Value] = [None if one is None else one.mean_depth for one in found]
+        rows.append(Row((name, "active, %"), active, units.percent, ratio=False))
+        rows.append(Row((name, "mean depth"), depth, units.figures))
+    return rows
+
+
+def life_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
+    """What happens to requests before they are issued, and how busy that keeps the devices."""
+    section = Section("Request life", mark=marks(runs, "block"))
+    lives = [one.measured.block_life for one in runs]
+    if all(life is None for life in lives):
+        section.absent = "no run recorded a request"
+        return section
+    counted, merged = _merges(lives)
+    plug_counts, plug_sizes = _plugs(lives)
+    stages = [*_stages(lives), *merged]
+    if stages:
+        section.tables.append(make_table(("op", "stage", "at"), runs, named, stages, True, ("block",)))
+    counted += [*plug_counts, *plug_sizes]
+    if counted:
+        section.tables.append(make_table(("op", ""), runs, named, counted, False, ("block",)))
+    section.tables.append(make_table(("", ""), runs, named, _active(lives), True, ("block",)))
+    section.definition = " ".join((request_life.DEFINITION, plugs.DEFINITION, utilization.DEFINITION))
+    return section

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The section on CPU samples, the flame graph and the folded stacks made of them."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.exporters import folded
+from analysis.figures import flamegraph
+from analysis.figures.flamegraph import Panel
+from analysis.measures.cpu import profile
+from analysis.measures.cpu.profile import FunctionRow
+from analysis.measures.locks.lock_samples import Estimate
+from analysis.measures.results import Measured
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections import about
+
+TITLE = "Where the CPU went"
+PICTURE = "Flame graph of the CPUs: what ran, the workload and the rest apart"
+NAMES = ("on_cpu.svg", "on_cpu.folded")
+TOP = 12
+TOP_OF_PHASE = 5
+MOST_PHASES = 16
+
+
+def _share(part: int, of: int) -> str:
+    return units.percent(part / of if of else None)
+
+
+def _interval(found: Estimate, of_ns: float) -> str:
+    if not of_ns:
+        return "-"
+    return f"({units.percent(found.low_ns / of_ns)}-{units.percent(min(found.high_ns / of_ns, 1.0))})"
+
+
+def sections(run: Run, m: Measured) -> list[Section]:
+    """None for a run that did not sample the CPUs and was not asked to."""
+    found = m.on_cpu
+    if found is None and "perf" not in run.asked:
+        return []
+    section = Section(TITLE, mark=about.mark(run, "perf"))
+    if found is None:
+        section.absent = run.absent("perf")
+        return [section]
+    whole = found.whole
+    section.facts.append(
+        (
+            "samples",
+            f"{whole.samples:,}, each {units.ns(found.period_ns)} of one CPU;"
+            f" {whole.samples - whole.busy.samples:,} idle, left out below",
+        )
+    )
+    section.facts.append(
+        (
+            "busy",
+            f"{units.ns(whole.busy.ns)} of CPU time, {units.percent(whole.busy_share)} % of the CPUs:"
+            f" workload {_share(whole.workload_samples, whole.busy.samples)} %, kernel"
+            f" {_share(whole.kernel_samples, whole.busy.samples)} %",
+        )
+    )
+    if found.counted_ns is not None and found.sampled_ns is not None:
+        words = f"{units.ns(found.counted_ns)}; by samples of the same time {units.ns(found.sampled_ns)}"
+        section.facts.append(("by /proc/stat", words))
+    if found.phases:
+        by_phase = [
+            (
+                p.name,
+                units.seconds(p.elapsed_s),
+                f"{p.busy.ns / 1e9:.2f}",
+                units.percent(p.busy_share),
+                _share(p.workload_samples, p.busy.samples),
+                _share(p.kernel_samples, p.busy.samples),
+                units.count(p.busy.samples),
+            )
+            for p in found.phases
+        ]
+        heads = ("<phase", "s", "CPU s", "busy %", "own %", "kernel %", "samples")
+        section.tables.append(Table(heads, by_phase))
+    for whose, functions, of in (
+        ("the workload's", whole.workload, whole.workload_samples),
+        ("all others'", whole.others, whole.busy.samples - whole.workload_samples),
+    ):
+        top = _top(functions, TOP)
+        if top:
+            columns = (f"<functions: {whose}", "<in", "self %", "&95 %", "total %")
+            lines = [(f.name, "kernel" if f.in_kernel else "user", *_shares(f, of)) for f in top]
+            section.tables.append(Table(columns, lines, least_left=24))
+    if len(found.phases) > 1:
+        section.tables += _functions_by_phase(found.phases)
+    section.definition = (
+        profile.DEFINITION + " own: of the workload's first process or one it started. CPU s: of all CPUs;"
+        " busy: CPU s / (CPUs x elapsed)."
+        " raw/perf.data is for perf report -i."
+    )
+    return [section]
+
+
+def _top(functions: list[FunctionRow], most: int) -> list[FunctionRow]:
+    return [f for f in functions[:most] if f.own.samples]
+
+
+def _shares(f: FunctionRow, of: int) -> tuple[str, str, str]:
+    """Self, its interval and total, in percent of so many samples."""
+    whole_ns = f.own.ns / f.own.samples * of
+    return _share(f.own.samples, of), _interval(f.own, whole_ns), _share(f.total_samples, of)
+
+
+def _functions_by_phase(found: list[profile.PhaseCpu]) -> list[Table]:
+    """The workload's functions with the most self time, of each of its busiest phases."""
+    rows = []
+    longest = sorted(found, key=lambda p: -p.workload_samples)[:MOST_PHASES]
+    for p in (p for p in found if p in longest):
+        name = p.name
+        for f in _top(p.workload, TOP_OF_PHASE):
+            rows.append((name, f.name, *_shares(f, p.workload_samples)))
+            name = ""
+    heads = ("<phase", "<functions: the workload's", "self %", "&95 %", "total %")
+    return [Table(heads, rows, least_left=16)] if rows else []
+
+
+def files(m: Measured) -> dict[str, bytes]:
+    """Name and content of each file; none for a run without samples."""
+    found = m.on_cpu
+    if found is None or not found.whole.busy.samples:
+        return {}
+    panels = [
+        Panel(
+            f"{what}: {units.ns(sum(s.ns for s in stacks))} of CPU time",
+            "width: CPU time by samples; the function that ran on top, its callers below, the thread's name"
+            " at the bottom; _[k]: kernel. A scale of its own",
+            stacks,
+            "ran",
+            "",
+            "no sample",
+        )
+        for what, stacks in (
+            ("The workload on the CPUs", found.stacks_workload),
+            ("All others on the CPUs, but idle", found.stacks_others),
+        )
+    ]
+    both = [(stack, stack.ns) for stack in (*found.stacks_workload, *found.stacks_others)]
+    return {"on_cpu.svg": flamegraph.render(panels), "on_cpu.folded": folded.folded(both)}

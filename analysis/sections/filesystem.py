@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The section on the file system itself: how long mkfs and fsck took, fsck's verdict, the space used.
+
+From run.json; what they asked of the disk, if they were recorded too (WITH="mkfs fsck").
+"""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.app.space import WHEN, space, taken_bytes
+from analysis.measures.results import Measured
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run, clean, dig
+
+BLOCKS = (("total", "total_bytes"), ("used", "used_bytes"), ("available", "available_bytes"))
+INODES = (("inodes", "inodes"), ("inodes used", "inodes_used"))
+NOT_KNOWN = [None, None]
+
+
+def verdict(run: Run) -> str:
+    """What fsck found, in a word or two; empty where nobody wrote down whether it ran."""
+    found = dig(run.facts, "filesystem", "fsck")
+    if not isinstance(found, dict):
+        return ""
+    if found.get("clean") is True:
+        return "clean"
+    if found.get("clean") is False:
+        return "DAMAGED"
+    return f"no verdict: {run.text('filesystem', 'fsck', 'why') or 'nobody said why'}"
+
+
+def damage(run: Run) -> str:
+    """What must be said before any figure, empty if fsck found nothing wrong."""
+    if dig(run.facts, "filesystem", "fsck", "clean") is not False:
+        return ""
+    said = "; ".join(run.words("filesystem", "fsck", "said")[-3:])
+    return f"the file system is damaged after the run, says fsck: {said[:200]}"
+
+
+def _space_table(run: Run) -> Table | None:
+    def known(what: str) -> list[int | None]:
+        return [space(run, when, what) for when in WHEN]
+
+    rows = [(name, *map(units.bytes_, known(what))) for name, what in BLOCKS if known(what) != NOT_KNOWN]
+    taken = [taken_bytes(run, when) for when in WHEN]
+    if taken != NOT_KNOWN:
+        rows.append(("taken of the disk", *map(units.bytes_, taken)))
+    if any(known("inodes")):  # btrfs has none to run out of
+        rows += [(name, *map(units.count, known(what))) for name, what in INODES]
+    return Table(("<space", "after mkfs", "after the run"), rows) if rows else None
+
+
+def _took_s(m: Measured, name: str, timed_s: float | None) -> float | None:
+    """How long one took: where it was recorded, what the table of steps says; else what the session timed."""
+    return next((step.elapsed_s for step in m.steps if step.name == name), timed_s)
+
+
+def _steps_table(m: Measured) -> Table:
+    rows = [
+        (
+            step.name,
+            units.seconds(step.elapsed_s),
+            units.count(step.requests),
+            units.bytes_(step.read_bytes),
+            units.bytes_(step.write_bytes),
+            units.bytes_(step.erased_bytes),
+            units.count(step.seeks),
+        )
+        for step in m.steps
+    ]
+    return Table(("<step", "s", "requests", "read", "written", "erased", "seeks"), rows)
+
+
+def sections(run: Run, m: Measured) -> list[Section]:
+    """The section; none for a run without a file system of its own."""
+    section = Section("mkfs, fsck and space")
+    mkfs_s = _took_s(m, "mkfs", run.float_("timing", "mkfs_s"))
+    fsck_s = _took_s(m, "fsck", run.float_("filesystem", "fsck", "seconds"))
+    if mkfs_s is not None and run.text("filesystem", "mkfs"):
+        section.facts.append(("mkfs", f"{units.seconds(mkfs_s)} s"))
+    if said := verdict(run):
+        took = f"{units.seconds(fsck_s)} s, " if fsck_s is not None else ""
+        command = run.text("filesystem", "fsck", "command")
+        section.facts.append(("fsck", f"{took}{said}{f' ({command})' if command else ''}"))
+        if said == "DAMAGED":
+            section.notes += [f"fsck: {clean(line)}" for line in run.words("filesystem", "fsck", "said")[-8:]]
+    room = _space_table(run)
+    if room is not None:
+        section.tables.append(room)
+        section.definition = (
+            "total, used, available: as the file system itself says (statvfs, df), after the first mount and"
+            " after the last sync. used: all blocks less free ones (f_blocks - f_bfree); available: free and"
+            " not reserved for root (f_bavail); taken of the disk: the disk's size less free blocks, so with"
+            " what the file system took beforehand and does not count."
+        )
+    if m.steps:
+        section.tables.append(_steps_table(m))
+        section.definition += " erased: discarded, or set to zero without data."
+        if m.requests_apart is not None:
+            section.notes.append(
+                f"{m.requests_apart:,} requests of these steps and of what lies between them and the run are"
+                " in the IO graph, in the phases and in the comparison with the device's own counters, and in"
+                " no other figure"
+            )
+    if said:
+        section.definition += " fsck: of the unmounted disk, nothing of which is in memory; changes nothing."
+    section.definition = section.definition.strip()
+    return [section] if section.facts or section.tables else []

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The section on the matrix of iomatrix: a table an operation, file sizes down, record sizes across."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.app import iomatrix
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections import about
+
+FILES_SHOWN = 24
+RECORDS_SHOWN = 12
+
+
+def size(kib: int) -> str:
+    """4 KiB, 2 MiB, 1 GiB."""
+    for unit, factor in (("GiB", 1 << 20), ("MiB", 1 << 10)):
+        if kib >= factor and kib % factor == 0:
+            return f"{kib // factor:,} {unit}"
+    return f"{kib:,} KiB"
+
+
+def sections(run: Run, matrix: iomatrix.Matrix) -> list[Section]:
+    """One section."""
+    section = Section("Record size against file size", mark=about.mark(run, "block"))
+    operations = list(dict.fromkeys(cell.operation for cell in matrix.cells))
+    reached = []
+    for operation in operations[:8]:
+        cells = {(c.file_kib, c.record_kib): c for c in matrix.cells if c.operation == operation}
+        files = sorted({file for file, _ in cells})[:FILES_SHOWN]
+        records = sorted({record for _, record in cells})[:RECORDS_SHOWN]
+        rows = []
+        for file in files:
+            found = [cells.get((file, record)) for record in records]
+            # the mark's place is kept, so that numbers stand below each other
+            rows.append(
+                [size(file), *(f"{units.rate(c.kib_per_s)}{c.mark or ' '}" if c else "" for c in found)]
+            )
+        heads = [f"<{operation}", *(f"{size(record)} " for record in records)]
+        section.tables.append(Table(heads, rows))
+        disk = sum(c.mark == iomatrix.DISK for c in cells.values())
+        some = sum(c.mark == iomatrix.SOME for c in cells.values())
+        reached.append(f"{operation} {disk}+{some}/{len(cells)}")
+    repeated = [cell.times for cell in matrix.cells if cell.times > 1]
+    if repeated:
+        section.notes.append(
+            f"{len(repeated):,} of {len(matrix.cells):,} cells took too short a time for one measurement and"
+            f" were done up to {max(repeated):,} times"
+        )
+    if matrix.seen:
+        section.notes.append(f"cells by the disk + in part / all: {', '.join(reached)}")
+    else:
+        section.notes.append("no block table: cells of the cache and of the disk are not told apart")
+    section.definition = iomatrix.DEFINITION
+    return [section]

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Lockmeter's table: how busy each class of locks was, how often it was taken, and how often in vain."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.locks import holds
+from analysis.measures.results import Measured
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections import about
+from analysis.sections.lock_labels import TOP
+from analysis.tables.load import Tables
+
+NOT_ASKED = (
+    "acquisitions were not recorded; ask with COLLECT='block locks calls counters holds' (fentry needed)"
+)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else units.percent(value / 100)
+
+
+def _mean_max(mean: float | None, longest: int | None) -> str:
+    return "-" if mean is None else f"{units.ns(mean)} ({units.ns(longest)})"
+
+
+def section(run: Run, tables: Tables, m: Measured) -> Section:
+    """UTIL CON HOLD WAIT TOTAL NOWAIT SPIN REJECT by class of locks."""
+    found = Section("Holds and acquisitions (Lockmeter)", mark=about.mark(run, "locks", "holds"))
+    if tables.hold is None:
+        found.mark = ""
+        found.absent = run.absent("holds") if "holds" in run.asked else NOT_ASKED
+        return found
+    elapsed_ns = m.window.end_ns - m.window.start_ns
+    rows = holds.lockmeter_rows(tables.hold, tables.lock_wait, tables.lock_names, elapsed_ns)
+    taken = [row for row in rows if row.acquired is not None]
+    numbers = ("n", "UTIL %", "CON %", "HOLD mean (max)", "WAIT mean (max)", "TOTAL")
+    heads = ("<type", "<lock", *numbers, "NOWAIT %", "SPIN %", "REJECT %")
+    body = [
+        (
+            row.type,
+            row.name,
+            units.count(row.locks),
+            _percent(row.util_pct),
+            _percent(row.con_pct),
+            _mean_max(row.mean_hold_ns, row.max_hold_ns),
+            _mean_max(row.mean_wait_ns, row.max_wait_ns),
+            units.count(row.total),
+            _percent(row.nowait_pct),
+            _percent(row.spin_pct),
+            _percent(row.reject_pct),
+        )
+        for row in taken[:TOP]
+    ]
+    if body:
+        found.tables.append(Table(heads, body))
+    else:
+        found.notes.append("no lock of the kinds that can be traced was taken")
+    if len(taken) > TOP:
+        found.notes.append(f"{len(taken) - TOP:,} more classes were taken, held for less time")
+    why: dict[str, list[str]] = {}
+    for row in rows:
+        if row.acquired is None:
+            why.setdefault(row.why, []).append(row.type)
+    for words, types in why.items():
+        kinds = ", ".join(dict.fromkeys(types))
+        found.notes.append(f"not here but waited for: {len(types):,} classes of {kinds}: {words}")
+    found.definition = holds.DEFINITION
+    return found

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How the sections on locks write names, estimates and shares."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.locks.lock_samples import Estimate
+from analysis.measures.locks.lock_waits import LockRow
+from analysis.measures.results import Measured
+
+TOP = 12
+BY_PATH = " ?"  # behind a name that the call path told
+ESTIMATED = "~"
+
+
+def name(row: LockRow) -> str:
+    """A class's name as it is shown."""
+    return row.name + (BY_PATH if row.named_by == "call path" else "")
+
+
+def approx(text: str, row: LockRow) -> str:
+    """Marked where it hangs on call paths of which only some were looked at."""
+    return ESTIMATED + text if row.is_estimate else text
+
+
+def interval(found: Estimate) -> str:
+    return f"{units.ns(found.low_ns)}..{units.ns(found.high_ns)}"
+
+
+def sampled_share(m: Measured) -> float:
+    """Of the waiting time, how much was of waits whose call path was looked at."""
+    if m.lock_waits is None:
+        return 1.0
+    total = float(m.lock_waits.paths.total_ns.sum())
+    return min(float(m.lock_waits.paths.seen_ns.sum()) / total, 1.0) if total else 1.0

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sections on locks: which were waited on, from where, who held them, and what the kernel can't show."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.locks import lock_samples, lock_waiters, lock_waits
+from analysis.measures.locks.lock_samples import Estimate
+from analysis.measures.locks.lock_waits import LockRow
+from analysis.measures.results import Measured
+from analysis.render.document import Section, Table
+from analysis.rundir.devices import stated
+from analysis.rundir.run import Run, clean
+from analysis.sections import about, lock_hold_times
+from analysis.sections.lock_labels import BY_PATH, ESTIMATED, TOP, approx, interval, name, sampled_share
+from analysis.sections.lock_waits_by_stack import blocking_section, holders_section, paths_section
+from analysis.tables.block import device_number
+from analysis.tables.load import Tables
+
+TOP_NAMES = 3
+
+
+def invisible(run: Run) -> list[str]:
+    """Kinds of waits this kernel can't show."""
+    mode = run.text("kernel", "spinlock_mode")
+    said = []
+    if mode == "virt":
+        said.append("spinlocks at all (this guest spins by test-and-set, which has no tracepoint)")
+    elif mode == "native":
+        said.append("a spinlock's next waiter in line (it spins on the lock's pending bit)")
+    elif mode == "unknown":
+        said.append("a spinlock's next waiter in line, if this kernel's spinlocks are native or test-and-set")
+    said += [
+        "rwsem writers that get it while they spin",
+        "readers of rwlocks in interrupts",
+        "bit spinlocks and lockref retries",
+        "folio, page and buffer locks",
+        "waits for journal or log space",
+    ]
+    notes = [f"no tracepoint shows: {'; '.join(said)}. CPU samples show those that spin, nothing the others"]
+    if run.text("kernel", "config", "CONFIG_DEBUG_LOCK_ALLOC") == "y":
+        notes.append("CONFIG_DEBUG_LOCK_ALLOC: this kernel reports every mutex taken, contended or not")
+    if run.text("kernel", "release").startswith("6.1."):
+        notes.append("Linux 6.1 reports every writer of a percpu rwsem, contended or not")
+    return notes
+
+
+def waits_section(run: Run, m: Measured) -> Section:
+    """The locks waited on longest."""
+    section = Section("Lock waits", mark=about.mark(run, "locks"))
+    rows = m.lock_rows
+    if rows is None:
+        section.absent = run.absent("locks")
+        return section
+    section.definition = lock_waits.DEFINITION
+    if m.lock_waiters is not None and m.lock_waiters.is_known and not m.everyones_locks:
+        section.definition += f" {lock_waiters.DEFINITION}"
+    if not rows:
+        whose = "" if m.everyones_locks else " by the workload's tasks or the file system's own threads"
+        section.notes += [f"no lock was waited on{whose}, as far as this kernel can show", *_whose(m)]
+        section.notes += invisible(run)
+        return section
+    total, spin = sum(r.total_ns for r in rows), sum(r.spin_ns for r in rows)
+    elapsed = m.window.elapsed_s
+    section.tables.append(
+        Table(
+            ("<type", "<lock, or first caller", "n", "waits", "spin", "sleep", "max", "share %"),
+            [
+                (
+                    r.type,
+                    name(r),
+                    units.count(r.locks),
+                    approx(units.count(r.waits), r),
+                    approx(units.ns(r.spin_ns), r),
+                    approx(units.ns(r.sleep_ns), r),
+                    units.ns(r.max_ns),
+                    units.percent(r.total_ns / total if total else None),
+                )
+                for r in rows[:TOP]
+            ],
+        )
+    )
+    for i, r in enumerate(rows[:3]):
+        if r.callers:
+            section.notes.append(f"{i + 1}. {r.type} {name(r)} < {r.callers}")
+    if len(rows) > TOP and total:
+        rest = sum(r.total_ns for r in rows[TOP:])
+        section.notes.append(f"{len(rows) - TOP} more, {units.percent(rest / total)} % of the wait")
+    waits = sum(r.waits for r in rows)
+    section.notes.append(
+        f"in all {waits:,} waits, spinning {units.ns(spin)}, sleeping {units.ns(total - spin)} (on average"
+        f" {units.figures((total - spin) / 1e9 / elapsed)} threads asleep)"
+    )
+    own_spin, own_sleep = (
+        sum(r.workload_spin_ns for r in rows),
+        sum(r.workload_sleep_ns for r in rows),
+    )
+    section.notes.append(
+        f"of this the workload's tasks: {sum(r.workload_waits for r in rows):,} waits, spinning"
+        f" {units.ns(own_spin)}, sleeping {units.ns(own_sleep)}"
+    )
+    section.notes += _whose(m)
+    if run.cpus:
+        share = lock_waits.spin_share(rows, run.cpus, elapsed)
+        section.notes.append(
+            f"spin share: {units.percent(share.machine)} % of {run.cpus} CPUs over"
+            f" {units.seconds(elapsed)} s, by the workload's tasks {units.percent(share.workload)} %"
+        )
+    section.notes += _naming_notes(m, rows)
+    failed = sum(r.failed for r in rows)
+    if failed:
+        section.notes.append(f"{failed:,} waits were given up (signal); they are counted")
+    section.notes += invisible(run)
+    return section
+
+
+def _whose(m: Measured) -> list[str]:
+    """Who waited: the file system's threads by name, and a line for each owner whose waits are not shown."""
+    found = m.lock_waiters
+    if found is None:
+        return []
+    if not found.is_known:
+        return ["whose waits these are was not recorded (an older run): anybody's are among them"]
+    notes = []
+    for owner in found.owners:
+        if owner.owner == lock_waiters.WORKLOAD:
+            continue
+        shown = owner.owner in lock_waiters.SHOWN or m.everyones_locks
+        notes.append(
+            f"{'of this' if shown else 'not shown:'} {lock_waiters.WORDS[owner.owner]}: {owner.waits:,}"
+            f" waits, spinning {units.ns(owner.spin_ns)}, sleeping {units.ns(owner.sleep_ns)}{_names(owner)}"
+        )
+    if any(o.owner not in lock_waiters.SHOWN for o in found.owners) and not m.everyones_locks:
+        notes.append("all of them in the tables: make report RUN=... LOCKS=all")
+    return notes
+
+
+def _names(owner: lock_waiters.Waiting) -> str:
+    """Which threads or processes waited longest."""
+    if not owner.names:
+        return ""
+    shown = [f"{clean(name, 30)} {units.ns(ns)}" for name, ns in owner.names[:TOP_NAMES]]
+    more = len(owner.names) - TOP_NAMES
+    return f" ({', '.join(shown)}{f', {more:,} more' if more > 0 else ''})"
+
+
+def _naming_notes(m: Measured, rows: list[LockRow]) -> list[str]:
+    notes = []
+    unnamed = lock_waits.unnamed_share(rows)
+    if unnamed:
+        notes.append(
+            f"{units.percent(unnamed)} % of the wait is of locks that could only be named by their caller"
+        )
+    guessed = sum(r.total_ns for r in rows if r.named_by == "call path")
+    if guessed:
+        share = units.percent(guessed / sum(r.total_ns for r in rows))
+        notes.append(f"names marked{BY_PATH} were told by the call path: {share} % of the wait")
+    sampled = sampled_share(m)
+    if sampled < 1:
+        notes.append(
+            "at high rates call paths were sampled: those of waits with"
+            f" {units.percent(1 - sampled)} % of the waiting time were not looked at; figures by call path"
+            f" (and of locks named by caller) are scaled from the others, {ESTIMATED}"
+        )
+    return notes
+
+
+def spin_section(run: Run, m: Measured) -> Section:
+    """Spinning as a share of the CPUs: traced, and what only samples show."""
+    section = Section("Spinning on locks", mark=about.mark(run, "locks"))
+    rows, samples = m.lock_rows, m.lock_samples
+    if rows is None:
+        section.absent = run.absent("locks")
+        return section
+    all_ns = m.window.elapsed_s * 1e9 * run.cpus if run.cpus else None
+
+    def of_cpus(ns: float) -> str:
+        return units.percent(ns / all_ns) if all_ns else "-"
+
+    unseen = {s.key: s.seen for s in samples.spins if s.key} if samples else {}
+    shown: list[tuple[float, tuple[str, ...]]] = []
+    for r in rows:
+        guess = unseen.get(r.key)
+        if r.spin_ns or guess:
+            shown.append(
+                (
+                    max(r.spin_ns, guess.ns if guess else 0),
+                    (
+                        r.type,
+                        name(r),
+                        approx(units.ns(r.spin_ns), r),
+                        of_cpus(r.spin_ns),
+                        of_cpus(r.workload_spin_ns),
+                        ESTIMATED + units.ns(guess.ns) if guess else "",
+                        interval(guess) if guess else "",
+                    ),
+                )
+            )
+    for s in samples.spins if samples else []:
+        if not s.key:
+            shown.append(
+                (s.seen.ns, (s.type, s.name, "", "", "", ESTIMATED + units.ns(s.seen.ns), interval(s.seen)))
+            )
+    shown.sort(key=lambda item: -item[0])
+    if shown:
+        heads = ("<type", "<lock, or first caller", "spin", "CPU %", "own %", "unseen >=", "samples' 95 %")
+        body = [row for _, row in shown[:TOP]]
+        columns = 7 if samples and samples.spins else 5
+        section.tables.append(Table(heads[:columns], [row[:columns] for row in body]))
+        if len(shown) > TOP:
+            section.notes.append(f"{len(shown) - TOP} more, each with less")
+    else:
+        section.notes.append("no spinning on locks was seen")
+    if samples is None:
+        section.notes.append(
+            "spinning that no tracepoint shows: not sampled"
+            + (f": {why}" if (why := run.off("locks")) else "")
+        )
+    else:
+        traced = sum(r.spin_ns for r in rows)
+        section.notes.append(
+            f"unseen by tracepoints, at least: {units.ns(samples.unseen.ns)} of CPU"
+            f" ({interval(samples.unseen)}, {samples.unseen.samples:,} samples of"
+            f" {units.ns(samples.period_ns)}), {of_cpus(samples.unseen.ns)} % of the CPUs;"
+            f" {samples.unseen_workload.samples:,} samples in the workload's tasks"
+        )
+        section.notes.append(_check(samples.also_traced, traced))
+    section.definition = (
+        "CPU %: time spinning / (CPUs x elapsed), all tasks and interrupts; own: the workload's tasks. "
+        + lock_samples.DEFINITION
+    )
+    return section
+
+
+def _check(sampled: Estimate, traced_ns: int) -> str:
+    """How well the samples do where the tracepoints know better."""
+    said = (
+        f"as a check, traced spinning by samples: {units.ns(sampled.ns)} ({interval(sampled)}); by the"
+        f" tracepoints {units.ns(traced_ns)}"
+    )
+    if sampled.high_ns < traced_ns:
+        said += f": samples missed {units.percent(1 - sampled.ns / traced_ns)} % of it, and so of the unseen"
+    return said
+
+
+def _where(run: Run, tables: Tables, found: lock_waits.Instance) -> str:
+    """An inode's path, or why there is none."""
+    if found.path:
+        return found.path
+    if found.device:
+        name = next((d.name for d in stated(run) if d.number == device_number(found.device)), found.device)
+        return f"(the page cache of the disk {name} itself)"
+    if found.dev and found.dev != run.text("device", "dev"):
+        return f"(another file system, {found.dev})"
+    return "(gone)" if tables.paths is not None else "(not looked for)"
+
+
+def inodes_section(run: Run, tables: Tables, m: Measured) -> Section | None:
+    """The inodes whose locks were waited on longest; None if no such lock was."""
+    if m.lock_waits is None or not m.lock_waits.instances:
+        return None
+    section = Section("Inode locks", mark=about.mark(run, "locks"))
+    rows = []
+    several = False
+    shown = [i for i in m.lock_waits.instances if (i.spin_ns + i.sleep_ns) * 1000 >= m.lock_waits.total_ns]
+    for i in shown[:TOP]:
+        several |= i.inodes > 1
+        rows.append(
+            (
+                f"{i.type} {i.name}",
+                f"{i.ino}{'+' if i.inodes > 1 else ''}",
+                units.count(i.waits),
+                units.ns(i.spin_ns),
+                units.ns(i.sleep_ns),
+                _where(run, tables, i),
+            )
+        )
+    if rows:
+        section.tables.append(Table(("<lock", "inode", "waits", "spin", "sleep", "<path"), rows))
+    left = len(m.lock_waits.instances) - len(rows)
+    if left > 0:
+        section.notes.append(f"{left:,} more inode locks with less wait")
+    if several:
+        section.notes.append("+: several inodes used this place in memory in turn; the first is named")
+    section.definition = (
+        "one lock each, that lies in an inode; path: from the mount point on, when the workload had ended."
+    )
+    return section
+
+
+def sections(run: Run, tables: Tables, m: Measured) -> list[Section]:
+    """All sections on locks."""
+    found = [waits_section(run, m)]
+    if m.lock_rows:
+        made = [
+            spin_section(run, m),
+            inodes_section(run, tables, m),
+            paths_section(run, tables, m),
+            holders_section(run, tables, m),
+            blocking_section(run, m),
+        ]
+        found += [section for section in made if section is not None]
+    if m.lock_rows is not None or tables.hold is not None:
+        found.append(lock_hold_times.section(run, tables, m))
+    return found

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which collectors that were asked for are off, ended early, or are not in losses.json.
+
+A collector that was not asked for is no gap. A collector that is on and saw nothing is none either: its
+tables are there and empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from analysis.rundir.run import Run
+
+# what a report does not have when the collector is off
+WITHOUT = {
+    "block": "no disk figures",
+    "locks": "no lock waits",
+    "calls": "no file-system calls, no application throughput",
+    "counters": "no counters of CPU, memory and disk",
+    "holds": "no hold times of locks",
+    "blktrace": "no files for blkparse and btt",
+    "perf": "no CPU samples",
+}
+OUTPUT = "no output of this program"  # of those that run beside the workload (WITH=)
+
+
+def missing(run: Run, collectors: Collection[str] | None = None) -> list[str]:
+    """A sentence for each collector that is off, and one for all that ended early. None: of all."""
+    asked = [name for name in run.asked if collectors is None or name in collectors]
+    said = [
+        f"{name} is off ({WITHOUT.get(name, OUTPUT)}): {run.off(name)}" for name in asked if run.off(name)
+    ]
+    if run.losses:  # else a sentence on the file says it
+        said += [
+            f"{name}: losses.json does not name it: whether it ran, and what it lost, is not known"
+            for name in asked
+            if name not in run.losses
+        ]
+    if early := [name for name in asked if run.ended_early(name)]:
+        said.append(f"{', '.join(early)} ended early: figures cover only the time until then")
+    return said

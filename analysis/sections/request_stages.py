@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sections on the life of requests, merging and requeueing, and the device's active and idle times."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.block import plugs
+from analysis.measures.block import stages as request_life
+from analysis.measures.block.stage_percentiles import PERCENTS, Stage
+from analysis.measures.device import utilization
+from analysis.measures.results import Measured
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections import about
+
+HEADS = tuple(f"p{p:g}" if p < 100 else "max" for p in PERCENTS)
+IN_LATENCY = ("Q2D", "D2C", "Q2C")  # stages whose percentiles by direction are in another section
+
+
+def _means(life: request_life.Life) -> Table | None:
+    """The means of all stages, by each way of grouping that has more than one group."""
+    stages = life.present
+    inserted = "Q2I" in stages
+    rows = []
+    for group, found in life.groups.items():
+        if group != "direction" and len(found) < 2:
+            continue  # says nothing that the direction does not
+        if group != "direction":
+            rows.append((f"by {group}", *[""] * (1 + inserted + len(stages))))
+        for r in found:
+            rows.append(
+                (
+                    r.label if group == "direction" else f"  {r.label}",
+                    units.count(r.requests),
+                    *((units.percent(r.inserted / r.requests),) if inserted else ()),
+                    *(units.ns(r.mean_ns(stage)) for stage in stages),
+                )
+            )
+    heads = ("<mean of", "requests", *(("ins. %",) if inserted else ()), *stages)
+    return Table(heads, rows) if rows else None
+
+
+def _percentiles(life: request_life.Life) -> Table | None:
+    """Of the stages, by each way of grouping; those by direction that another section has are left to it."""
+    rows = []
+    for group, found in life.groups.items():
+        of_direction = group == "direction"
+        if not of_direction and len(found) < 2:
+            continue
+        lines: list[tuple[str, str, Stage]] = []
+        for r in found:
+            wanted = [s for s in r.stages if (s in IN_LATENCY) != of_direction]
+            names = [r.label if of_direction else f"  {r.label}", *[""] * len(wanted)]
+            lines += [(name, s, r.stages[s]) for name, s in zip(names, wanted, strict=False)]
+        if lines and not of_direction:
+            rows.append((f"by {group}", *[""] * (2 + len(PERCENTS))))
+        rows += [
+            (name, s, units.count(stage.requests), *(units.ns(v) for v in stage.at_ns))
+            for name, s, stage in lines
+        ]
+    return Table(("<of", "<stage", "requests", *HEADS), rows) if rows else None
+
+
+def _merges(life: request_life.Life) -> list[Table]:
+    """Merging and requeueing, and the stages of merged bios where they are known."""
+    rows = [
+        (
+            r.op,
+            units.count(r.requests),
+            units.count(r.merged_requests),
+            units.count(r.merges),
+            units.figures((r.requests + r.merges) / r.requests),
+            units.count(r.most_merges + 1),
+            units.count(r.requeued_requests),
+            units.count(r.requeues),
+        )
+        for r in life.merges
+    ]
+    heads = ("<op", "requests", "merged", "merges", "bios each", "most", "requeued", "requeues")
+    tables = [Table(heads, rows)] if rows else []
+    timed = [
+        (r.op, units.count(r.timed_merges), units.ns(r.q2m_ns), units.ns(r.m2d_ns))
+        for r in life.merges
+        if r.timed_merges
+    ]
+    if timed:
+        tables.append(Table(("<merged bios", "merges", "Q2M mean", "M2D mean"), timed))
+    return tables
+
+
+def _missing(life: request_life.Life, no_plugs: bool) -> list[str]:
+    """What the source of the requests can't tell."""
+    missing = [] if "Q2G" in life.present or not life.present else ["Q2G", "G2I"]
+    if any(r.merges for r in life.merges) and not any(r.timed_merges for r in life.merges):
+        missing += ["Q2M", "M2D"]
+    return [*missing, *(["plug sizes"] if no_plugs else [])]
+
+
+def _why_missing(run: Run) -> str:
+    """Where stages could be had that this run's requests have not; nobody is told to do what was done."""
+    if run.imported:
+        return request_life.NOT_TRACED
+    trace = run.losses.get("blktrace")
+    if trace is not None and trace.is_on:
+        return f"{request_life.NOT_RECORDED}; {request_life.IN_TRACE}"
+    if "blktrace" in run.asked:  # it is off: the first lines say why
+        return request_life.NOT_RECORDED
+    return f"{request_life.NOT_RECORDED}; {request_life.TO_TRACE}"
+
+
+def life_section(run: Run, m: Measured) -> Section:
+    """Stages by direction, class, process and size; merges and requeues."""
+    section = Section("Request life", mark=about.mark(run, "block"))
+    if m.block_life is None:
+        return section
+    life = m.block_life.life
+    section.tables += [table for table in (_means(life), _percentiles(life)) if table]
+    section.tables += _merges(life)
+    if life.present and "Q2I" not in life.present:
+        section.notes.append("no request was seen being inserted: there is no Q2I and no I2D")
+    if missing := _missing(life, m.block_life.plugs is None):
+        section.notes.append(f"{', '.join(missing)}: {_why_missing(run)}")
+    section.definition = (
+        request_life.DEFINITION
+        + " merged: requests of more than one bio; merges: bios beyond each request's first; requeued: given"
+        " back by the driver, once or more."
+    )
+    return section
+
+
+def plugs_section(run: Run, m: Measured) -> Section:
+    """Requests that threads held back."""
+    section = Section("Plugs", mark=about.mark(run, "block"))
+    if m.block_life is None or m.block_life.plugs is None:
+        return section
+    rows = []
+    for r in m.block_life.plugs:
+        rows.append(
+            (
+                m.block_life.labels.get(r.dev, f"{r.dev >> 20}:{r.dev & 0xFFFFF}"),
+                units.count(r.unplugs),
+                units.percent(1 - r.by_schedule / r.unplugs),
+                units.figures(r.mean_depth),
+                *(units.count(v) for v in r.depth_at),
+                units.ns(r.held_mean_ns),
+                *([units.ns(v) for v in r.held_at_ns[1:]] if r.held_at_ns else ("-", "-")),
+            )
+        )
+    if rows:
+        depth = ("depth mean", "p50", "p99", "max")
+        section.tables.append(
+            Table(("<device", "unplugs", "expl. %", *depth, "held mean", "p99", "max"), rows)
+        )
+    else:
+        section.notes.append("no unplug was traced")
+    section.definition = plugs.DEFINITION
+    return section
+
+
+def busy_section(run: Run, m: Measured) -> Section:
+    """Active and idle periods, and the time at each depth, by device."""
+    section = Section("Active, idle and depth", mark=about.mark(run, "block"))
+    if m.block_life is None:
+        return section
+    periods, depths = [], []
+    shown = max(
+        (i for one in m.block_life.busy.values() for i, share in enumerate(one.shares) if share), default=0
+    )
+    for number, one in m.block_life.busy.items():
+        label = m.block_life.labels[number]
+        for i, (name, p) in enumerate((("active", one.active), ("idle", one.idle))):
+            periods.append(
+                (
+                    label if i == 0 else "",
+                    name,
+                    units.percent(p.total_ns / one.span_ns),
+                    units.count(p.count),
+                    units.ns(p.total_ns / p.count if p.count else None),
+                    *(units.ns(v) for v in (p.p50_ns, p.p99_ns, p.longest_ns)),
+                )
+            )
+        shares = [units.percent(share) for share in one.shares[: shown + 1]]
+        depths.append((label, units.figures(one.mean_depth), *shares))
+    heads = ("<device", "<", "% of time", "periods", "mean", "p50", "p99", "longest")
+    section.tables.append(Table(heads, periods))
+    names = []
+    for low, high in zip(utilization.DEPTHS, (*utilization.DEPTHS[1:], None), strict=True):
+        names.append(f"{low}+" if high is None else str(low) if high == low + 1 else f"{low}-{high - 1}")
+    section.tables.append(Table(("<% of time at depth", "mean", *names[: shown + 1]), depths))
+    section.notes += about.bounded_ends(m)
+    section.definition = utilization.DEFINITION
+    return section
+
+
+def sections(run: Run, m: Measured) -> list[Section]:
+    """All; none without requests, which the sections before say."""
+    if m.block_life is None or not m.block_life.busy:
+        return []
+    found = [life_section(run, m), busy_section(run, m)]
+    return found if m.block_life.plugs is None else [found[0], plugs_section(run, m), found[1]]

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The section on what ran beside the workload (WITH=): each with its time, how it ended, and what it said.
+
+From run.json alone, which has the first and the last lines of the output; all of it is in raw/with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from analysis import units
+from analysis.measures.results import Measured
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run, as_int, clean, dig
+
+MOST = 16
+LINES = 20
+WIDTH = 160
+FRAME = re.compile(r"(?<=[|@*]) *\|$")
+
+
+def _when(entry: Mapping[str, Any], m: Measured) -> str:
+    start, stop = as_int(entry.get("start_ns")), as_int(entry.get("stop_ns"))
+    if start is None:
+        return ""
+    zero = m.window.work_start_ns
+    until = f" to {(stop - zero) / 1e9:+,.2f} s" if stop is not None else " to an end that nobody saw"
+    return f"from {(start - zero) / 1e9:+,.2f} s{until} of the workload's time"
+
+
+def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
+    value = entry.get(key)
+    # The bars of histograms are as wide as a page by themselves: the frame on their right goes.
+    return [FRAME.sub("", clean(line, WIDTH)) for line in value[:LINES]] if isinstance(value, list) else []
+
+
+def _one(entry: Mapping[str, Any], m: Measured) -> Section:
+    section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}", essential=True)
+    if entry.get("state") != "on":
+        why, remedy = clean(entry.get("why") or "nobody said why", 400), clean(entry.get("remedy") or "", 400)
+        section.absent = f"{why} (remedy: {remedy})" if remedy else why
+        return section
+    argv = entry.get("argv")
+    if isinstance(argv, list):
+        section.facts.append(("command", clean(" ".join(str(word) for word in argv), 400)))
+    section.facts.append(("ran", _when(entry, m) or "at a time that nobody noted"))
+    status = as_int(entry.get("exit_status"))
+    ended = clean(entry.get("ended") or "", 120)
+    section.facts.append(
+        ("ended", f"{ended or 'not seen'}{f', status {status}' if status is not None else ''}")
+    )
+    size, lines = as_int(entry.get("bytes")), as_int(entry.get("lines"))
+    if size is not None and lines is not None:
+        words = f"{clean(entry.get('out') or '', 200)}, {lines:,} lines, {units.bytes_(size)}"
+        section.facts.append(("output", words))
+    first, last = _strings(entry, "first_lines"), _strings(entry, "last_lines")
+    shown = [
+        *first,
+        *([] if not last else ["[...]", *last] if (lines or 0) > len(first) + len(last) else last),
+    ]
+    if shown:
+        section.tables.append(Table(("<first and last lines of its output",), [(line,) for line in shown]))
+    section.notes += [f"it complained: {line}" for line in _strings(entry, "complaints")[-5:]]
+    return section
+
+
+def sections(run: Run, m: Measured) -> list[Section]:
+    """One for each; none for a run without."""
+    found = dig(run.facts, "with")
+    entries = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+    return [_one(entry, m) for entry in entries[:MOST]]

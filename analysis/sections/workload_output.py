@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The section on what the user's own command printed, or a workload that failed: its last lines.
+
+From run.json alone; all of it is in raw/workload.out. What a workload of the catalog says is in its figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from analysis import units
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run, as_int, clean, dig
+from analysis.sections.about import how_it_ended
+
+LINES = 20
+WIDTH = 160
+
+
+def sections(run: Run) -> list[Section]:
+    """The section; none if there is nothing to show, and of runs that did not keep it."""
+    output = dig(run.facts, "workload", "output")
+    is_own = run.text("workload", "name") == "command"
+    if not isinstance(output, Mapping) or not (is_own or how_it_ended(run) != "exit status 0"):
+        return []
+    size, last = as_int(output.get("bytes")), output.get("last_lines")
+    lines = [clean(line, WIDTH) for line in last[-LINES:]] if isinstance(last, list) else []
+    if not size or not lines:
+        return []
+    section = Section(f"What the {'command' if is_own else 'workload'} printed", essential=True)
+    section.facts.append(("output", f"{clean(output.get('file') or '', 200)}, {units.bytes_(size)}"))
+    section.tables.append(Table(("<its last lines",), [(line,) for line in lines]))
+    return [section]
