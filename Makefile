@@ -122,7 +122,7 @@ override BPF_OBJECTS := $(BPF_SOURCES:%.c=build/%.o)
 override SKELETONS := $(BPF_OBJECTS:.bpf.o=.skel.h)
 override RECORDER_OBJECTS := $(patsubst collectors/recorder/%.c,build/objects/recorder/%.o,$(wildcard collectors/recorder/*.c))
 override GENERATORS := $(patsubst workloads/generators/%.c,build/generators/%,$(wildcard workloads/generators/*.c))
-override COMMON_OBJECTS := $(patsubst workloads/generators/%.c,build/objects/generators/%.o,$(wildcard workloads/generators/common/*.c))
+override COMMON_OBJECTS := $(patsubst workloads/generators/%.c,build/objects/generators/%.o,$(wildcard workloads/generators/common/*/*.c))
 override IMPORTER_SOURCES := $(wildcard analysis/importers/blktrace_reader/*.c)
 override TEXT_OBJECTS := $(patsubst analysis/importers/text_reader/%.c,build/objects/text/%.o,$(wildcard analysis/importers/text_reader/*.c))
 override BLKTRACE_OBJECTS := $(patsubst collectors/blktrace/native/%.c,build/objects/blktrace/%.o,$(wildcard collectors/blktrace/native/*.c))
@@ -200,4 +200,4 @@ build/guest-init: workloads/machines/init.c Makefile | setup
 
 .SECONDARY:
 Makefile: ;
--include $(wildcard build/bpf/*.d build/objects/*/*.d build/objects/*/*/*.d)
+-include $(wildcard build/bpf/*.d build/objects/*/*.d build/objects/*/*/*.d build/objects/*/*/*/*.d)

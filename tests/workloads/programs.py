@@ -28,7 +28,7 @@ def common_library(*flags: str) -> Path:
     folder = tempfile.TemporaryDirectory(prefix="seekmeter-tests-")
     atexit.register(folder.cleanup)
     library = Path(folder.name) / "common.a"
-    sources = [str(path) for path in sorted((GENERATORS / "common").glob("*.c"))]
+    sources = [str(path) for path in sorted((GENERATORS / "common").glob("*/*.c"))]
     compiler = ["xargs", "-P", str(os.cpu_count()), "-n", "5", "gcc", *FLAGS, *flags, "-c"]
     subprocess.run(compiler, input="\n".join(sources), text=True, check=True, cwd=folder.name)
     subprocess.run(["ar", "rcs", library, *Path(folder.name).glob("*.o")], check=True)

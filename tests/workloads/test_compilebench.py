@@ -47,8 +47,8 @@ def compilebench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "build" / "generators").mkdir(parents=True)
     (home / "workloads").symlink_to(ROOT / "workloads")
     program = home / "build" / "generators" / "compilebench"
-    sources = [GENERATORS / "compilebench.c", *sorted((GENERATORS / "common").glob("*.c"))]
-    flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
+    sources = [GENERATORS / "compilebench.c", *sorted((GENERATORS / "common").glob("*/*.c"))]
+    flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{GENERATORS}"]
     subprocess.run(["cc", *flags, *map(str, sources), "-o", str(program), "-lz", "-lm"], check=True)
     return program
 

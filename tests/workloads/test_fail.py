@@ -26,7 +26,7 @@ MANY = f"""
     #include <stdio.h>
     #include <sys/wait.h>
     #include <unistd.h>
-    #include "common/fail.h"
+    #include "common/session/fail.h"
     int main(void)
     {{
         int ends[2];
@@ -133,7 +133,7 @@ def test_one_that_is_killed_as_it_speaks_leaves_it_to_another(many: Path, tmp_pa
 
 
 def test_a_long_line_is_cut_and_ends(tmp_path: Path) -> None:
-    code = '#include "common/fail.h"\nint main(int n, char **word) { (void)n; fail(1, "%s", word[1]); }\n'
+    code = '#include "common/session/fail.h"\nint main(int n, char **word) { (void)n; fail(1, "%s", word[1]); }\n'
     said = clear_error(run(compiled(code, tmp_path / "long"), "x" * 10000))
     assert said == "seekmeter: " + "x" * (4096 - 12) + "\n"
 

@@ -91,14 +91,14 @@ def test_any_number_of_any_size(manyfiles: Path, ram: Path, count: int, size: in
 def test_correlations_are_scipys(tmp_path: Path) -> None:
     source = tmp_path / "rank.c"
     source.write_text(
-        '#include <stdio.h>\n#include <inttypes.h>\n#include "common/rank.h"\n'
+        '#include <stdio.h>\n#include <inttypes.h>\n#include "common/stats/rank.h"\n'
         "int main(void) { static uint64_t a[1000], b[1000]; size_t n;\n"
         'while (scanf("%zu", &n) == 1) { for (size_t i = 0; i < n; i++)\n'
         'if (scanf("%" SCNu64 " %" SCNu64, a + i, b + i) != 2) return 1;\n'
         'printf("%.12f\\n", rank_correlation(a, b, n)); } return 0; }\n'
     )
     program = tmp_path / "rank"
-    parts = [GENERATORS / "common" / name for name in ("rank.c", "fail.c")]
+    parts = [GENERATORS / "common" / name for name in ("stats/rank.c", "session/fail.c")]
     subprocess.run(["gcc", *FLAGS, source, *parts, "-o", program, "-lm", "-pthread"], check=True)
     rng = np.random.default_rng(6)
     cases = []

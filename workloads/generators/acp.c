@@ -18,11 +18,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/contents.h"
-#include "common/fail.h"
-#include "common/listing.h"
-#include "common/numbers.h"
-#include "common/phases.h"
+#include "common/files/contents.h"
+#include "common/session/fail.h"
+#include "common/files/directory.h"
+#include "common/stats/numbers.h"
+#include "common/session/phases.h"
 
 #define BATCH_DEFAULT	 128
 #define BATCH_MAX	 900 /* below the usual limit of open files */

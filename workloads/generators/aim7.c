@@ -27,13 +27,13 @@
 
 #include "aim7/jobs.h"
 #include "aim7/tasks.h"
-#include "common/contents.h"
-#include "common/fail.h"
-#include "common/figures.h"
-#include "common/numbers.h"
-#include "common/options.h"
-#include "common/own_cpu.h"
-#include "common/phases.h"
+#include "common/files/contents.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/stats/numbers.h"
+#include "common/session/options.h"
+#include "common/session/own_cpu.h"
+#include "common/session/phases.h"
 
 #define UNITS_MAX   100000
 #define STEPS_MAX   40

@@ -25,18 +25,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/contents.h"
-#include "common/dataset.h"
-#include "common/fail.h"
-#include "common/figures.h"
-#include "common/numbers.h"
-#include "common/options.h"
-#include "common/own_cpu.h"
-#include "common/phases.h"
-#include "common/rng.h"
-#include "common/stats.h"
-#include "common/steps.h"
-#include "common/tree.h"
+#include "common/files/contents.h"
+#include "common/files/dataset.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/stats/numbers.h"
+#include "common/session/options.h"
+#include "common/session/own_cpu.h"
+#include "common/session/phases.h"
+#include "common/stats/rng.h"
+#include "common/stats/stats.h"
+#include "common/session/steps.h"
+#include "common/files/tree.h"
 
 #define TREES_MAX 100000
 

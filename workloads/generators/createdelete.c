@@ -22,16 +22,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/contents.h"
-#include "common/crew.h"
-#include "common/fail.h"
-#include "common/figures.h"
-#include "common/numbers.h"
-#include "common/options.h"
-#include "common/own_cpu.h"
-#include "common/phases.h"
-#include "common/small_files.h"
-#include "common/walk.h"
+#include "common/files/contents.h"
+#include "common/session/crew.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/stats/numbers.h"
+#include "common/session/options.h"
+#include "common/session/own_cpu.h"
+#include "common/session/phases.h"
+#include "common/files/small_files.h"
+#include "common/files/walk.h"
 
 #define FILES_MAX   100000000
 #define KEEP_ONE_IN 10

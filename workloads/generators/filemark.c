@@ -25,18 +25,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/contents.h"
-#include "common/crew.h"
-#include "common/fail.h"
-#include "common/figures.h"
-#include "common/file_set.h"
-#include "common/numbers.h"
-#include "common/options.h"
-#include "common/own_cpu.h"
-#include "common/phases.h"
-#include "common/remount.h"
-#include "common/stats.h"
-#include "common/walk.h"
+#include "common/files/contents.h"
+#include "common/session/crew.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/files/file_set.h"
+#include "common/stats/numbers.h"
+#include "common/session/options.h"
+#include "common/session/own_cpu.h"
+#include "common/session/phases.h"
+#include "common/session/remount.h"
+#include "common/stats/stats.h"
+#include "common/files/walk.h"
 
 #define TOP	   "filemark" /* the directory that is made */
 #define PHASES_MAX 100

@@ -22,13 +22,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fail.h"
-#include "common/figures.h"
-#include "common/fio_error.h"
-#include "common/numbers.h"
-#include "common/own_cpu.h"
-#include "common/phases.h"
-#include "common/program.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/session/fio_error.h"
+#include "common/stats/numbers.h"
+#include "common/session/own_cpu.h"
+#include "common/session/phases.h"
+#include "common/session/program.h"
 
 #define WORDS_MAX      256
 #define THREADS_MAX    100000

@@ -28,12 +28,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fail.h"
-#include "common/figures.h"
-#include "common/numbers.h"
-#include "common/options.h"
-#include "common/own_cpu.h"
-#include "common/phases.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/stats/numbers.h"
+#include "common/session/options.h"
+#include "common/session/own_cpu.h"
+#include "common/session/phases.h"
 #include "iomatrix/cell.h"
 
 #define FILE_KIB_MAX	 (1024UL * 1024 * 1024)

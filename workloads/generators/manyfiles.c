@@ -27,17 +27,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/contents.h"
-#include "common/fail.h"
-#include "common/figures.h"
-#include "common/listing.h"
-#include "common/numbers.h"
-#include "common/options.h"
-#include "common/phases.h"
-#include "common/place.h"
-#include "common/program.h"
-#include "common/rank.h"
-#include "common/steps.h"
+#include "common/files/contents.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/files/directory.h"
+#include "common/stats/numbers.h"
+#include "common/session/options.h"
+#include "common/session/phases.h"
+#include "common/files/file_offset.h"
+#include "common/session/program.h"
+#include "common/stats/rank.h"
+#include "common/session/steps.h"
 
 #define TOP	   "manyfiles" /* the directory that is made */
 #define FILES_MAX  100000000

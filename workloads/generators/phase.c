@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fail.h"
-#include "common/phases.h"
+#include "common/session/fail.h"
+#include "common/session/phases.h"
 
 #define EXIT_NOT_FOUND 127
 #define EXIT_SIGNAL    128

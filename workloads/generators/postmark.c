@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/fail.h"
-#include "common/figures.h"
-#include "common/options.h"
-#include "common/own_cpu.h"
-#include "common/phases.h"
-#include "common/postmark.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/session/options.h"
+#include "common/session/own_cpu.h"
+#include "common/session/phases.h"
+#include "common/postmark/postmark.h"
 
 #define NUMBER_MAX 100000000 /* it counts with ints */
 #define BYTES_MAX  (1 << 30)

@@ -10,8 +10,8 @@
  */
 #include <stdio.h>
 
-#include "common/fail.h"
-#include "common/remount.h"
+#include "common/session/fail.h"
+#include "common/session/remount.h"
 
 int main(int argc, char **argv)
 {

@@ -25,18 +25,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/archive.h"
-#include "common/contents.h"
-#include "common/fail.h"
-#include "common/figures.h"
-#include "common/numbers.h"
-#include "common/options.h"
-#include "common/phases.h"
-#include "common/population.h"
-#include "common/postmark.h"
-#include "common/program.h"
-#include "common/steps.h"
-#include "common/walk.h"
+#include "common/files/archive.h"
+#include "common/files/contents.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/stats/numbers.h"
+#include "common/session/options.h"
+#include "common/session/phases.h"
+#include "common/files/population.h"
+#include "common/postmark/postmark.h"
+#include "common/session/program.h"
+#include "common/session/steps.h"
+#include "common/files/walk.h"
 
 #define MEGABYTES_MAX	 1000000
 #define POSTMARK_MAX	 100000000

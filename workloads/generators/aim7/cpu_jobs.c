@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/fail.h"
+#include "common/session/fail.h"
 #include "jobs.h"
 
 #define ROUNDS	     20000

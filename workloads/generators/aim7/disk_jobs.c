@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/contents.h"
-#include "common/fail.h"
+#include "common/files/contents.h"
+#include "common/session/fail.h"
 #include "jobs.h"
 
 #define BLOCKS	   (DISK_BYTES / BLOCK_BYTES)

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "common/rng.h"
+#include "common/stats/rng.h"
 
 struct task {
 	unsigned int number;

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fail.h"
+#include "common/session/fail.h"
 #include "jobs.h"
 
 #define MESSAGE_BYTES 1024

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fail.h"
-#include "common/own_cpu.h"
-#include "common/phases.h"
+#include "common/session/fail.h"
+#include "common/session/own_cpu.h"
+#include "common/session/phases.h"
 #include "tasks.h"
 
 static void directory_name(unsigned int number, char name[32])

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "cell.h"
-#include "common/contents.h"
-#include "common/fail.h"
-#include "common/phases.h"
-#include "common/rng.h"
+#include "common/files/contents.h"
+#include "common/session/fail.h"
+#include "common/session/phases.h"
+#include "common/stats/rng.h"
 
 #define POOL_BYTES     (1024 * 1024) /* places that a record's contents can begin at */
 #define COMPARED_BYTES 16	     /* of each record, as it is read */

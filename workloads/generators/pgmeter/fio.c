@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fail.h"
-#include "common/fio_error.h"
-#include "common/phases.h"
-#include "common/program.h"
+#include "common/session/fail.h"
+#include "common/session/fio_error.h"
+#include "common/session/phases.h"
+#include "common/session/program.h"
 #include "tests.h"
 
 static FILE *open_job(const struct settings *set, const char *name, char path[PATH_MAX])

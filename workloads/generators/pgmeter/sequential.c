@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/contents.h"
-#include "common/crew.h"
-#include "common/fail.h"
-#include "common/phases.h"
+#include "common/files/contents.h"
+#include "common/session/crew.h"
+#include "common/session/fail.h"
+#include "common/session/phases.h"
 #include "tests.h"
 
 struct file {

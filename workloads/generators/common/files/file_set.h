@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "rng.h"
+#include "common/stats/rng.h"
 
 #define FILE_SET_BYTES_MAX (1u << 30)
 #define FILE_SET_IO_MAX	   (64 * 1024) /* bytes of one read(2) or write(2) */

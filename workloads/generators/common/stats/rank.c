@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "fail.h"
+#include "common/session/fail.h"
 #include "rank.h"
 
 struct place {

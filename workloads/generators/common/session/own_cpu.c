@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "fail.h"
-#include "figures.h"
+#include "results.h"
 #include "own_cpu.h"
 #include "phases.h"
 

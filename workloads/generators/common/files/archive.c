@@ -8,8 +8,8 @@
 
 #include "archive.h"
 #include "contents.h"
-#include "fail.h"
-#include "steps.h"
+#include "common/session/fail.h"
+#include "common/session/steps.h"
 
 #define BLOCK  512
 #define RECORD (20 * BLOCK) /* an archive is whole records */

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "contents.h"
-#include "fail.h"
+#include "common/session/fail.h"
 #include "file_set.h"
-#include "phases.h"
+#include "common/session/phases.h"
 
 #define NAME_BYTES 64
 

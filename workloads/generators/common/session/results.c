@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fail.h"
-#include "figures.h"
+#include "results.h"
 
 static const char *figures_path;
 static int figures_fd = -1;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "contents.h"
-#include "fail.h"
+#include "common/session/fail.h"
 #include "tree.h"
 #include "walk.h"
 

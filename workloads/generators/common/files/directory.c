@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fail.h"
-#include "listing.h"
+#include "common/session/fail.h"
+#include "directory.h"
 
 static unsigned char type_of(int fd, const struct dirent *entry, const char *path)
 {

@@ -9,12 +9,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "fail.h"
-#include "figures.h"
-#include "own_cpu.h"
-#include "phases.h"
+#include "common/session/fail.h"
+#include "common/session/results.h"
+#include "common/session/own_cpu.h"
+#include "common/session/phases.h"
 #include "postmark.h"
-#include "program.h"
+#include "common/session/program.h"
 
 #define FULL_SHARE 200 /* a disk with less than this part of it left is full */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "numbers.h"
+#include "common/stats/numbers.h"
 #include "options.h"
 
 #define NAMED 256 /* what getopt_long() returns for the first choice; a letter is less */

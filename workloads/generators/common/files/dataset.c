@@ -7,7 +7,7 @@
 #include <zlib.h>
 
 #include "dataset.h"
-#include "fail.h"
+#include "common/session/fail.h"
 
 #define LINE_BYTES     4096 /* a name is at most PATH_MAX; ours are below 200 */
 #define FILE_BYTES_MAX ((int64_t)1 << 40)

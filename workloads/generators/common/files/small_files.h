@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "rng.h"
+#include "common/stats/rng.h"
 
 #define SMALL_FILE_BYTES_MAX 8192
 

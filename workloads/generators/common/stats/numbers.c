@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "fail.h"
+#include "common/session/fail.h"
 #include "numbers.h"
 
 uint64_t parse_number(const char *option, const char *text, uint64_t min, uint64_t max)

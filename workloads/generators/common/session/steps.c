@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "figures.h"
+#include "results.h"
 #include "own_cpu.h"
 #include "phases.h"
 #include "remount.h"

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "contents.h"
-#include "fail.h"
-#include "phases.h"
+#include "common/session/fail.h"
+#include "common/session/phases.h"
 #include "small_files.h"
 
 #define NAME_BYTES 64

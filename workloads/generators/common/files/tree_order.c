@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fail.h"
+#include "common/session/fail.h"
 #include "tree.h"
 #include "walk.h"
 

@@ -19,7 +19,7 @@
 #include <zlib.h>
 
 #include "archive.h"
-#include "fail.h"
+#include "common/session/fail.h"
 
 #define FORMAT	     1 /* of archives; another one, other names */
 #define BUFFER_BYTES (1024 * 1024)

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fail.h"
+#include "common/session/fail.h"
 #include "walk.h"
 
 /* One directory's names as listed; all are read before any is visited, as visits may remove them. */

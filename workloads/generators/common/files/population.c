@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "archive.h"
-#include "fail.h"
+#include "common/session/fail.h"
 #include "population.h"
-#include "rng.h"
+#include "common/stats/rng.h"
 
 #define BODY_SHARE 0.93
 #define BODY_MU	   9.357

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "contents.h"
-#include "fail.h"
-#include "rng.h"
+#include "common/session/fail.h"
+#include "common/stats/rng.h"
 
 #define TEXT_BYTES	  (1024 * 1024)
 #define WORDS		  4096

@@ -3,7 +3,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 
-#include "place.h"
+#include "file_offset.h"
 
 bool place_on_disk(int fd, uint64_t *place)
 {
