@@ -133,7 +133,8 @@ def test_one_that_is_killed_as_it_speaks_leaves_it_to_another(many: Path, tmp_pa
 
 
 def test_a_long_line_is_cut_and_ends(tmp_path: Path) -> None:
-    code = '#include "common/session/fail.h"\nint main(int n, char **word) { (void)n; fail(1, "%s", word[1]); }\n'
+    code = '#include "common/session/fail.h"\n'
+    code += 'int main(int n, char **word) { (void)n; fail(1, "%s", word[1]); }\n'
     said = clear_error(run(compiled(code, tmp_path / "long"), "x" * 10000))
     assert said == "seekmeter: " + "x" * (4096 - 12) + "\n"
 
