@@ -117,10 +117,11 @@ override ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/; s/ppc6
 override CC := gcc
 override CFLAGS := -std=c11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE
 override BPF_CFLAGS := -g -O2 -Wall -Werror -target bpf -mcpu=v3 -D__TARGET_ARCH_$(ARCH) -I bpf
-override BPF_SOURCES := $(wildcard bpf/*.bpf.c)
+override BPF_SOURCES := $(wildcard bpf/*/*.bpf.c)
 override BPF_OBJECTS := $(BPF_SOURCES:%.c=build/%.o)
 override SKELETONS := $(BPF_OBJECTS:.bpf.o=.skel.h)
-override RECORDER_OBJECTS := $(patsubst collectors/recorder/%.c,build/objects/recorder/%.o,$(wildcard collectors/recorder/*.c))
+override RECORDER_SOURCES := $(filter-out collectors/blktrace/%,$(wildcard collectors/*/*.c collectors/*/*/*.c))
+override RECORDER_OBJECTS := $(RECORDER_SOURCES:%.c=build/objects/%.o)
 override GENERATORS := $(patsubst workloads/generators/%.c,build/generators/%,$(wildcard workloads/generators/*.c))
 override COMMON_OBJECTS := $(patsubst workloads/generators/%.c,build/objects/generators/%.o,$(wildcard workloads/generators/common/*/*.c))
 override IMPORTER_SOURCES := $(wildcard analysis/importers/blktrace_reader/*.c)
@@ -149,12 +150,12 @@ build/bpf/%.bpf.o: bpf/%.bpf.c Makefile | setup
 
 build/bpf/%.skel.h: build/bpf/%.bpf.o
 	@$(call SAY,SKEL  $(@F))
-	$(Q)$(ASIDE) bpftool gen skeleton $< name $*_bpf > "$$new" $(RENAME)
+	$(Q)$(ASIDE) bpftool gen skeleton $< name $(*F)_bpf > "$$new" $(RENAME)
 
 # The skeletons come first: which of them a file includes is known only after its first compilation.
-build/objects/recorder/%.o: collectors/recorder/%.c Makefile | $(SKELETONS) setup
+build/objects/collectors/%.o: collectors/%.c Makefile | $(SKELETONS) setup
 	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
-	$(Q)$(ASIDE) $(CC) $(CFLAGS) -I build/bpf -I bpf $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
+	$(Q)$(ASIDE) $(CC) $(CFLAGS) $(addprefix -I,$(sort $(dir $(SKELETONS)))) -I bpf -I collectors $(DEPENDS) -c $< -o "$$new" $(RENAME_OBJECT)
 
 build/recorder: $(RECORDER_OBJECTS)
 	@$(call SAY,LINK  $(@F))
@@ -181,7 +182,7 @@ build/blk-tracer: $(BLKTRACE_OBJECTS)
 
 # Hundreds of millions of events go through it, each through functions of several files. No objects that two makes at
 # once would share: what is left to the linker has a name of its own in each, and the linker reads it twice.
-build/import-blktrace: $(IMPORTER_SOURCES) $(wildcard analysis/importers/blktrace_reader/*.h bpf/*.h) Makefile | setup
+build/import-blktrace: $(IMPORTER_SOURCES) $(wildcard analysis/importers/blktrace_reader/*.h bpf/*/*.h) Makefile | setup
 	@$(call SAY,CC    $(@F)); mkdir -p $(@D)
 	$(Q)$(ASIDE) $(CC) $(CFLAGS) -O3 -flto=auto -I bpf $(IMPORTER_SOURCES) -o "$$new" $(RENAME)
 
@@ -200,4 +201,7 @@ build/guest-init: workloads/machines/init.c Makefile | setup
 
 .SECONDARY:
 Makefile: ;
--include $(wildcard build/bpf/*.d build/objects/*/*.d build/objects/*/*/*.d build/objects/*/*/*/*.d)
+# Of today's sources only: what a moved or removed file left in build/ must not ask for that file.
+override COMPILED := $(BPF_OBJECTS) $(RECORDER_OBJECTS) $(BLKTRACE_OBJECTS) $(TEXT_OBJECTS) $(COMMON_OBJECTS) \
+	$(patsubst workloads/%.c,build/objects/%.o,$(wildcard workloads/generators/*.c workloads/generators/*/*.c))
+-include $(wildcard $(COMPILED:.o=.d))

@@ -101,7 +101,7 @@ def has_hook(name: str) -> bool:
 
 def hooks_of(collector: str) -> list[str]:
     """Return the tracepoints that a collector's BPF program attaches to, read from its source."""
-    source = (_BPF_SOURCES / f"{collector}.bpf.c").read_text()
+    source = (_BPF_SOURCES / collector / f"{collector}.bpf.c").read_text()
     return sorted(set(re.findall(r'^SEC\("(?:tp_btf|raw_tp)/(\w+)"\)', source, re.MULTILINE)))
 
 

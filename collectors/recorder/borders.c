@@ -21,7 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "bins.h"
+#include "time_bins.h"
 
 #define TALK_SECONDS 1	/* as long as askers wait; one that is stopped for longer has no cut */
 #define ROOM_TRIES   50 /* times a millisecond: how long to wait for the recorder that is behind */

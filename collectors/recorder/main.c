@@ -31,9 +31,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bins.h"
+#include "time_bins.h"
 #include "borders.h"
-#include "lock_names.h"
+#include "locks/names/lock_names.h"
 #include "refusal.h"
 #include "room.h"
 

@@ -151,7 +151,7 @@ int new_file(int dir_fd, const char *name);
 struct rec_file;
 /*
  * Creates TABLE.rec in the output directory; its header describes `struct_name` of `btf` (the BPF object's
- * own), so the layout is written once, in bpf/records.h. An enum member's names come from BTF as well; a
+ * own), so the layout is written once, in bpf/common/records.h. An enum member's names come from BTF as well; a
  * prefix common to all of them is dropped and the rest is lower case (BLOCK_OP_READ -> "read").
  * flag_enum, or NULL, names one more enum whose values name the bits of a mask.
  * NULL on failure with errno set.

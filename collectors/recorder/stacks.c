@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lines.h"
-#include "records.h"
+#include "jsonl.h"
+#include "common/records.h"
 #include "room.h"
 
 #define KERNEL_HALF (1ULL << 63)

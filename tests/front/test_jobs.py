@@ -207,7 +207,7 @@ def test_a_second_start_sets_up_and_compiles_nothing() -> None:
 
 def test_a_changed_header_is_compiled_again() -> None:
     make("build")
-    code, text = make("--dry-run", "--what-if=bpf/records.h", "build")
+    code, text = make("--dry-run", "--what-if=bpf/common/records.h", "build")
     assert code == 0, text
     assert "BPF   block.bpf.o" in text
     assert "CC    block.o" in text

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "records.h"
+#include "common/records.h"
 
 /* block.rec: a request as the recorder has it, and what only a block trace tells. */
 struct trace_record {

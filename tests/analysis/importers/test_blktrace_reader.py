@@ -372,8 +372,8 @@ def test_a_dump_counts_from_zero(reader: Path, tmp_path: Path) -> None:
 
 
 def test_the_recording_is_described_as_the_recorders(reader: Path, tmp_path: Path, tree: Path) -> None:
-    """Names, types and numbers of bpf/block_records.h, read here for themselves."""
-    text = (tree / "bpf/block_records.h").read_text()
+    """Names, types and numbers of bpf/block/block_records.h, read here for themselves."""
+    text = (tree / "bpf/block/block_records.h").read_text()
     struct = text[text.index("struct block_record {") : text.index("char comm[16]")]
     members = [line.split(";")[0].split()[-1] for line in struct.splitlines()[1:] if ";" in line]
     got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", one_request(START_NS, 800)))

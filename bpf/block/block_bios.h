@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Bios between their queueing and the issue of their request: who submitted them, and when.
+ *
+ * A 4-way set-associative array indexed by the bio's address. A full set forgets its oldest bio; the request
+ * then falls back to its own start time and the task that issues it (counted).
+ */
+#ifndef SEEKMETER_BLOCK_BIOS_H
+#define SEEKMETER_BLOCK_BIOS_H
+
+#include "block_state.h"
+#include "common/tasks.h"
+
+#define BIO_SETS	 16384
+#define BIO_WAYS	 4
+#define MAX_FRONT_MERGES 128
+
+struct bio_entry {
+	u64 bio; /* its kernel address */
+	u64 queue_ns;
+	u64 insert_ns;
+	u32 pid;
+	u32 tgid;
+	char comm[16];
+	u16 requeues;
+	enum block_submitter submitter;
+	u8 front_merged;
+	union {
+		u32 slot; /* in bios: where its request is in flight, to be cleared by a requeue */
+		u32 flushes; /* in flush_waiters: flushes it has still to cause */
+	};
+	u32 done_bytes; /* of its request, before that was requeued */
+	u32 sb_dev;	/* in flush_waiters: the partition or disk it was sent to */
+};
+
+struct bio_set {
+	struct bio_entry way[BIO_WAYS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BIO_SETS);
+	__type(key, u32);
+	__type(value, struct bio_set);
+} bios SEC(".maps");
+
+/* The first bio since the last flush of each disk that asks for one: who the next flush belongs to. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_DEVS);
+	__type(key, u32);
+	__type(value, struct bio_entry);
+} flush_waiters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} workload_cgroup SEC(".maps");
+
+/*
+ * Put `new` where `old` is, for one of those who want to at the same time; false: not for us. The way without
+ * compare-and-swap is for kernels before Linux kernel commit 5ffa25502b5a ("bpf: Add instructions for
+ * atomic_[cmp]xchg") (in v5.12): who reads back what he made of it was alone; who was not takes his part away again.
+ */
+static __always_inline bool replace(u64 *word, u64 old, u64 new, bool have_cmpxchg)
+{
+	if (have_cmpxchg)
+		return __sync_val_compare_and_swap(word, old, new) == old;
+	__sync_fetch_and_add(word, new - old);
+	if (*(volatile u64 *)word == new)
+		return true;
+	__sync_fetch_and_add(word, old - new);
+	return false;
+}
+
+static __always_inline struct bio_set *bio_set_of(u64 bio)
+{
+	/* Fibonacci hashing: bios are slab objects, so their low bits say little. */
+	u32 set = (bio * 0x9E3779B97F4A7C15ULL) >> (64 - 14);
+
+	_Static_assert(BIO_SETS == 1 << 14, "the shift above");
+	return bpf_map_lookup_elem(&bios, &set);
+}
+
+static __always_inline struct bio_entry *find_bio(u64 bio)
+{
+	struct bio_set *set = bio_set_of(bio);
+
+	if (!set)
+		return NULL;
+#pragma unroll
+	for (int i = 0; i < BIO_WAYS; i++)
+		if (set->way[i].bio == bio)
+			return &set->way[i];
+	return NULL;
+}
+
+/* A place for this bio: its own if it has been here, else the oldest of its set. */
+static __always_inline struct bio_entry *claim_bio(u64 bio, bool have_cmpxchg)
+{
+	struct bio_set *set = bio_set_of(bio);
+	struct bio_entry *oldest;
+
+	if (!set)
+		return NULL;
+	oldest = &set->way[0];
+#pragma unroll
+	for (int i = 0; i < BIO_WAYS; i++) {
+		if (set->way[i].bio == bio)
+			return &set->way[i];
+		if (set->way[i].queue_ns < oldest->queue_ns)
+			oldest = &set->way[i];
+	}
+	/* Another CPU may want the same place: the address says whose it is. */
+	if (!replace(&oldest->bio, oldest->bio, bio, have_cmpxchg)) {
+		COUNT(bio_evicted);
+		return NULL;
+	}
+	return oldest;
+}
+
+/* Some kernels (6.1) write the name and one NUL only: what was there before would stay behind it. */
+static __always_inline void get_comm(char *comm)
+{
+	__builtin_memset(comm, 0, 16);
+	bpf_get_current_comm(comm, 16);
+}
+
+/* What the current task is. The workload's costs least: its tasks are the ones that are measured. */
+static __always_inline enum block_submitter submitter_now(void)
+{
+	struct task_struct___who *task;
+	u32 flags;
+
+	if (have_cgroup && bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1)
+		return BLOCK_SUBMITTER_WORKLOAD;
+	task = (void *)bpf_get_current_task();
+	flags = BPF_CORE_READ(task, flags);
+	if (flags & PF_KTHREAD)
+		return flags & PF_LOCAL_THROTTLE ? BLOCK_SUBMITTER_UPPER_DEVICE
+						 : BLOCK_SUBMITTER_KERNEL_THREAD;
+	if (is_ours(task, bpf_get_current_pid_tgid() >> 32))
+		return BLOCK_SUBMITTER_RECORDER;
+	return BLOCK_SUBMITTER_OTHER;
+}
+
+static __always_inline bool is_in_workload(enum block_submitter submitter)
+{
+	return !have_cgroup || submitter == BLOCK_SUBMITTER_WORKLOAD;
+}
+
+static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
+{
+	u64 id = bpf_get_current_pid_tgid();
+
+	entry->queue_ns = now;
+	entry->insert_ns = 0;
+	entry->pid = (u32)id;
+	entry->tgid = id >> 32;
+	entry->requeues = 0;
+	entry->front_merged = 0;
+	entry->slot = NO_SLOT;
+	entry->done_bytes = 0;
+	entry->submitter = submitter_now();
+	get_comm(entry->comm);
+}
+
+/*
+ * The bio that a request was made of, before others were put in front of it; bio: the first it has now. 0: one of
+ * these bios is not known, or there are too many. This and the next are functions of their own, as the verifier looks
+ * at such a one (and its loop) once in each program, and not once for every way that leads to it.
+ */
+__noinline u64 made_of(u64 bio)
+{
+	struct bio_entry *entry;
+
+	for (int i = 0; i <= MAX_FRONT_MERGES && bio; i++) {
+		entry = find_bio(bio);
+		if (!entry)
+			return 0;
+		if (!entry->front_merged)
+			return bio;
+		bio = (u64)BPF_CORE_READ((struct bio *)bio, bi_next);
+	}
+	return 0;
+}
+
+/*
+ * Gives the entry of `first` the times of a request that begins (or began) with `bio`, where they are earlier.
+ * Returns 0 if they are not known: then the request's own start time is second best.
+ */
+__noinline int take_times(u64 first, u64 bio, u64 start_ns)
+{
+	struct bio_entry *entry = find_bio(first), *oldest = NULL;
+	u64 queue_ns = start_ns, insert_ns = 0;
+
+	bio = made_of(bio);
+	if (bio)
+		oldest = find_bio(bio);
+	if (oldest) {
+		queue_ns = oldest->queue_ns;
+		insert_ns = oldest->insert_ns;
+	}
+	if (!entry)
+		return 0;
+	if (queue_ns && queue_ns < entry->queue_ns)
+		entry->queue_ns = queue_ns;
+	if (insert_ns && (!entry->insert_ns || insert_ns < entry->insert_ns))
+		entry->insert_ns = insert_ns;
+	return oldest ? 1 : 0;
+}
+
+/*
+ * A bio was put in front of this request: gives it the request's times. Not done at once, as the tracepoint of the front
+ * merge does not say which request it is.
+ */
+static __always_inline void settle_front_merge(struct bio_entry *entry, struct request *rq)
+{
+	if (!entry->front_merged)
+		return;
+	if (!take_times(entry->bio, entry->bio, rq->start_time_ns))
+		COUNT(merged_unknown);
+	entry->front_merged = 0;
+}
+
+static __always_inline void copy_submitter(struct block_record *record, struct bio_entry *entry)
+{
+	record->queue_ns = entry->queue_ns;
+	record->insert_ns = entry->insert_ns;
+	record->pid = entry->pid;
+	record->tgid = entry->tgid;
+	record->in_workload = is_in_workload(entry->submitter);
+	record->submitter = entry->submitter;
+	record->requeues = entry->requeues;
+	record->queue_source = BLOCK_SOURCE_BIO;
+	__builtin_memcpy(record->comm, entry->comm, sizeof(record->comm));
+}
+
+#endif

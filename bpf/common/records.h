@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the BPF programs hand to user space: the only header both sides include.
+ *
+ * The recorder reads each layout from the BPF object's BTF and writes it into the table's header, so nothing
+ * types it a second time. All times are CLOCK_MONOTONIC nanoseconds, sizes bytes, sectors 512 bytes.
+ */
+#ifndef SEEKMETER_RECORDS_H
+#define SEEKMETER_RECORDS_H
+
+#ifndef SEEKMETER_KERNEL_H
+#include <stdint.h>
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t s32;
+typedef int64_t s64;
+#endif
+
+#include "block/block_records.h"
+#include "calls/call_records.h"
+#include "holds/hold_records.h"
+#include "locks/lock_records.h"
+#include "locks/lock_sample_records.h"
+
+#endif

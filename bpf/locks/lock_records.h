@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What locks.bpf.c hands to user space. */
+#ifndef SEEKMETER_LOCK_RECORDS_H
+#define SEEKMETER_LOCK_RECORDS_H
+
+#include "common/bin_epoch.h"
+
+#define LOCK_BIN_SLOTS	  6
+#define LOCK_STACK_FRAMES 28 /* 3 or 4 of them belong to the tracing itself */
+#define LOCK_SLAB_NAME	  32
+#define LOCK_WAITER_NAME  24 /* WORKER_DESC_LEN in linux/workqueue.h, at least */
+#define LOCK_HOLDER_STACK_IDS \
+	0x40000000 /* ids of holders' stacks, above those of the map of waiters' */
+
+enum lock_kind {
+	LOCK_KIND_SPINLOCK,
+	LOCK_KIND_RWLOCK,
+	LOCK_KIND_MUTEX,
+	LOCK_KIND_RWSEM,
+	LOCK_KIND_PERCPU_RWSEM,
+	LOCK_KIND_RTMUTEX,
+	LOCK_KIND_SEMAPHORE,
+	LOCK_KIND_UNKNOWN,
+} __attribute__((packed));
+
+enum lock_mode {
+	LOCK_MODE_EXCL,
+	LOCK_MODE_READ,
+	LOCK_MODE_WRITE,
+} __attribute__((packed));
+
+/* Who waited. */
+enum lock_waiter {
+	LOCK_WAITER_WORKLOAD,	   /* a task of the workload's cgroup */
+	LOCK_WAITER_KERNEL_THREAD, /* named by what it works on */
+	LOCK_WAITER_INTERRUPT,	   /* whatever task it hit */
+	LOCK_WAITER_RECORDER,	   /* ours: the recorder, the session and what it started */
+	LOCK_WAITER_OTHER, /* any other process; without a cgroup, as of a live system, all */
+} __attribute__((packed));
+
+struct lock_waiter_id {
+	char name
+		[LOCK_WAITER_NAME]; /* a kernel thread's work, another process's name; else empty */
+	enum lock_waiter who;
+	u8 in_workload;
+	u8 pad[6];
+};
+
+/* What the holder of a mutex or rwsem was doing when the wait began. */
+enum lock_holder_state {
+	LOCK_HOLDER_UNKNOWN,	 /* the kind of lock doesn't remember its holder */
+	LOCK_HOLDER_NOT_SAMPLED, /* not looked at: too many waits a second */
+	LOCK_HOLDER_NOBODY,	 /* just released, or being handed over */
+	LOCK_HOLDER_READERS,	 /* held by readers: who they are is not kept */
+	LOCK_HOLDER_RUNNING,	 /* on a CPU */
+	LOCK_HOLDER_RUNNABLE,	 /* waiting for a CPU */
+	LOCK_HOLDER_IO,		 /* waiting for I/O */
+	LOCK_HOLDER_LOCK,	 /* waiting for another lock, asleep */
+	LOCK_HOLDER_SLEEPING,	 /* waiting for something else */
+} __attribute__((packed));
+
+#define LOCK_STACK_NONE	       -1 /* could not be kept (counted), or not known */
+#define LOCK_STACK_NOT_SAMPLED -2 /* not looked at: too many waits a second */
+
+/*
+ * Who waited and who held it. The chain: the holder may wait for another lock, whose holder… The root is the
+ * task at its end, or where looking further stopped. Also the key of the kernel's sums.
+ */
+struct lock_wait_key {
+	u64 lock;
+	u64 holder_lock; /* the lock the holder waited for, 0: none */
+	u64 root_lock;	 /* the lock the root holds; 0: the chain is one long (lock) */
+	s32 stack_id;
+	s32 holder_stack_id;
+	s32 root_stack_id;
+	enum lock_kind kind;
+	enum lock_mode mode;
+	enum lock_holder_state holder_state;
+	enum lock_holder_state root_state;
+	u8 chain; /* locks in the chain: 1: the holder waited for no other */
+	u8 pad[7];
+	char holder_comm[16];
+	struct lock_waiter_id waiter;
+};
+
+/* Waits on one lock from one call path that ended in one time bin. */
+struct lock_wait_record {
+	u64 bin_ns;    /* start of the bin */
+	u64 length_ns; /* of the bin */
+	u64 lock_id;   /* the recorder's number for it */
+	u64 spin_ns; /* of all these waits, the time spent spinning; spin + sleep = begin to end */
+	u64 sleep_ns;
+	u64 count;
+	u64 max_ns;	 /* longest single wait */
+	u64 failed;	 /* waits given up (a signal): the lock was not taken */
+	u64 holder_lock; /* the lock the holder waited for; 0: none */
+	u64 root_lock;	 /* the lock that the task at the end of the chain holds; 0: lock_id */
+	s32 stack_id; /* in stack.jsonl, by its number there; LOCK_STACK_NONE, LOCK_STACK_NOT_SAMPLED */
+	s32 holder_stack_id; /* the holder's when the wait began; the same */
+	s32 root_stack_id;
+	enum lock_kind kind;
+	enum lock_mode mode;
+	u8 in_workload; /* the waiter was a task of the workload's cgroup */
+	enum lock_holder_state holder_state;
+	enum lock_holder_state root_state;
+	u8 chain; /* locks in the chain; 0: no holder known */
+	enum lock_waiter waiter;
+	char holder_comm[16]; /* the holder's name; empty: not known */
+	char waiter_name
+		[LOCK_WAITER_NAME]; /* a kernel thread's work, another process's name; else empty */
+};
+
+/* What a CPU was found at when it was sampled. */
+enum lock_doing {
+	LOCK_DOING_SPIN_SEEN,	/* spinning, in a wait that the tracepoints show too */
+	LOCK_DOING_SPIN_UNSEEN, /* spinning, in a wait that they don't show */
+	LOCK_DOING_HOLDING,	/* running while it holds a mutex or rwsem that others wait for */
+} __attribute__((packed));
+
+/* CPU samples of one kind from one call path in one time bin. */
+struct lock_sample_key {
+	u64 lock; /* holding: which; spinning: 0 */
+	s32 stack_id;
+	enum lock_doing doing;
+	u8 pad[3];
+	struct lock_waiter_id task; /* the task that was found */
+};
+
+struct lock_sample_record {
+	u64 bin_ns;
+	u64 length_ns; /* of the bin */
+	u64 lock_id;   /* holding: which; spinning: 0, not known */
+	u64 count;     /* samples; each stands for period_ns of a CPU's time */
+	u64 period_ns;
+	s32 stack_id;
+	enum lock_doing doing;
+	u8 in_workload; /* the task that was found */
+	enum lock_waiter waiter;
+	char waiter_name[LOCK_WAITER_NAME];
+};
+
+/* Acquisitions of one lock in one time bin (holds.bpf.c); a hold counts where it ends. */
+struct hold_record {
+	u64 bin_ns;
+	u64 length_ns; /* of the bin */
+	u64 lock_id;
+	u64 acquired;	 /* times it was taken in this bin */
+	u64 try_failed;	 /* trylocks that did not get it */
+	u64 holds;	 /* holds that ended in this bin */
+	u64 hold_ns;	 /* their time */
+	u64 max_hold_ns; /* the longest */
+	enum lock_kind kind;
+	enum lock_mode mode;
+	u8 in_workload; /* by tasks of the workload's cgroup */
+};
+
+struct lock_wait_sum {
+	u64 spin_ns;
+	u64 sleep_ns;
+	u64 count;
+	u64 max_ns;
+	u64 failed;
+};
+
+/*
+ * Sums of waits whose call path was not looked at: a few locks, often. A plain array, as the hash map would cost
+ * more than the rest of the program, and the lock is held meanwhile.
+ */
+#define LOCK_HOT 64
+
+struct lock_hot {
+	u64 lock; /* 0: free */
+	enum lock_kind kind;
+	enum lock_mode mode;
+	u8 pad[6];
+	struct lock_waiter_id waiter;
+	struct lock_wait_sum sum;
+	u64 pad_to_lines[5];
+};
+
+struct lock_hot_sums {
+	struct lock_hot locks[LOCK_HOT];
+};
+
+/* A holder's stack, innermost first, 0 after the last. */
+struct lock_holder_stack {
+	u64 hash;
+	u64 frames[LOCK_STACK_FRAMES];
+};
+
+/* How the programs can find what a lock lies in. */
+struct lock_object_ways {
+	u64 vmemmap_base; /* where these variables of the kernel are; 0: not known */
+	u64 page_offset_base;
+	u64 vmalloc_base;
+	u8 kmem_cache; /* the kernel has bpf_get_kmem_cache() */
+};
+
+/* What a lock lies in, found while it was held. */
+struct lock_object {
+	char slab[LOCK_SLAB_NAME]; /* the slab cache's name; empty: not in a slab object */
+	u32 offset;		   /* of the lock in the object */
+	u32 other_offset;	   /* the same unless its slab is one of the smaller size */
+	u32 object_bytes;	   /* the objects' size as the cache was made with */
+	u32 place_bytes;	   /* from one object to the next */
+	u32 merged;		   /* the cache serves others too, under this one's name */
+	u32 dev;		   /* its file system, as s_dev */
+	u64 ino;		   /* the inode the lock is in; 0: in none, or its number is 0 */
+	u64 inode;		   /* where struct inode is; 0: in none */
+	u64 last_ino;		   /* the inode's number when it was last looked at */
+	u64 several; /* how often the place was found to be another inode's than before */
+};
+
+/*
+ * Counts of one CPU, exact: each is changed by one program only, and the kernel never nests a program on a CPU.
+ *   begins = waits + rebegins + too_deep + no_storage
+ *   ends   = counted + map_full + map_busy + late + not_begun
+ *   waits  = the first four of `ends` + end_missed_* + those still open
+ */
+struct lock_counts {
+	/* contention_begin */
+	u64 begins;
+	u64 waits;	      /* waits begun */
+	u64 rebegins;	      /* a mutex changing between spinning and sleeping */
+	u64 too_deep;	      /* more waits nested than there is room for */
+	u64 no_storage;	      /* the task's storage could not be had */
+	u64 no_stack;	      /* waits begun whose stack could not be kept */
+	u64 not_sampled;      /* waits begun whose call path was not looked at: too many a second */
+	u64 holders;	      /* looks at a holder */
+	u64 no_holder_stack;  /* of those off their CPU, holders whose stack could not be kept */
+	u64 nested;	      /* waits begun inside another wait */
+	u64 end_missed_begin; /* waits forgotten: a new one shows that their end was not seen */
+	/* contention_end */
+	u64 ends;
+	u64 counted;
+	u64 map_full;
+	u64 map_busy;
+	u64 late;	    /* the recorder had not emptied the bin's map in time */
+	u64 not_begun;	    /* ends whose begin was not seen: open at the start, or missed */
+	u64 end_missed_end; /* waits forgotten: one below them ended first */
+	/* sched_switch */
+	u64 no_switch_stack; /* tasks switched out whose stack was not kept: too many a second */
+};
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Who waits: a task of the workload, one of ours, a thread of the kernel, an interrupt, or anybody else?
+ *
+ * A kworker's own name says nothing ("kworker/u8:3"). What it works on is in struct worker: the workqueue's name,
+ * or what the work itself says with set_worker_desc() (kernel/workqueue.c): "loop0", "xfs-conv/sda1", "flush-7:0".
+ * A thread's full name is in struct kthread, where task_struct cuts it at 15 characters (Linux kernel commit
+ * d6986ce24fc0 ("kthread: dynamically allocate memory to store kthread's full name") (in v5.17)). Which file system
+ * or disk such a name belongs to is for the analysis to say, which knows the devices.
+ */
+#ifndef SEEKMETER_LOCK_WAITER_H
+#define SEEKMETER_LOCK_WAITER_H
+
+#include "lock_state.h"
+#include "common/tasks.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct work_struct;
+
+/* kernel/workqueue_internal.h */
+struct worker {
+	struct work_struct *current_work; /* NULL: it has none, and waits for some or takes it */
+	char desc[LOCK_WAITER_NAME];
+};
+
+/* kernel/kthread.c */
+struct kthread {
+	void *data; /* of a kworker its struct worker */
+	char *full_name;
+};
+
+#pragma clang attribute pop
+
+/* Writes the name, of zeros before, only once: a shorter one written over a longer one would keep its end. */
+static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
+					       struct task_struct___who *task, u32 flags)
+{
+	struct worker *worker;
+	struct kthread *kthread;
+	char *full_name = NULL;
+
+	if (bpf_core_field_exists(task->worker_private)) {
+		kthread = BPF_CORE_READ(task, worker_private);
+		if (flags & PF_WQ_WORKER) {
+			worker = BPF_CORE_READ(kthread, data);
+			if (BPF_CORE_READ(worker, current_work))
+				BPF_CORE_READ_STR_INTO(&waiter->name, worker, desc);
+			else
+				__builtin_memcpy(waiter->name, "kworker", sizeof("kworker"));
+			return;
+		}
+		if (bpf_core_field_exists(kthread->full_name))
+			full_name = BPF_CORE_READ(kthread, full_name);
+	}
+	if (full_name)
+		bpf_probe_read_kernel_str(waiter->name, sizeof(waiter->name), full_name);
+	else
+		BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
+}
+
+/* The workload's tasks need no name: there may be thousands, and each would be a sum of its own. */
+static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_interrupt)
+{
+	struct task_struct___who *task = (void *)bpf_get_current_task();
+	u32 flags = BPF_CORE_READ(task, flags);
+	s32 tgid = BPF_CORE_READ(task, tgid);
+
+	waiter->who = LOCK_WAITER_INTERRUPT;
+	if (in_interrupt)
+		return;
+	if (have_cgroup && bpf_current_task_under_cgroup(&workload_cgroup, 0) == 1) {
+		waiter->who = LOCK_WAITER_WORKLOAD;
+		waiter->in_workload = 1;
+	} else if (flags & PF_KTHREAD) {
+		waiter->who = LOCK_WAITER_KERNEL_THREAD;
+		name_kernel_thread(waiter, task, flags);
+	} else if (is_ours(task, tgid)) {
+		waiter->who = LOCK_WAITER_RECORDER;
+	} else {
+		waiter->who = LOCK_WAITER_OTHER;
+		waiter->in_workload = !have_cgroup; /* of a live system every program is */
+		BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
+	}
+}
+
+#endif

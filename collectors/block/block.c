@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The block source: empties the completion rings of block.bpf.c into block.rec. */
+#include "recorder/recorder.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "recorder/features.h"
+#include "recorder/bpf_attach.h"
+#include "common/records.h"
+
+#include "block.skel.h" /* uses the types of records.h */
+
+#define RINGS_BYTES_MAX	 (64UL << 20)
+#define RING_RECORDS_MAX 32768
+#define RING_RECORDS_MIN 1024
+
+/*
+ * A skipped issue is a completion without one, a skipped completion is found at the tag's next issue; most skips are
+ * another disk's anyway, on which ours lies (the programs see every disk's requests).
+ */
+static struct source_state state = { .begins = "" };
+static struct block_bpf *skel;
+static struct rec_file *file;
+static char *rings;
+static struct block_inflight *inflight;
+static struct block_counts *counts;
+static size_t ring_bytes, rings_bytes, inflight_bytes, counts_bytes;
+static uint64_t ring_mask;
+static uint64_t ended_unseen;
+static const struct disk *disks;
+static int disk_count;
+static int cpus, ring_count;
+
+/* block/blk-core.c, blk_errors[]: the number is blk_status_t, which is no ABI but has only grown since 4.13. */
+static const int blk_errnos[] = {
+	[1] = EOPNOTSUPP, [2] = ETIMEDOUT, [3] = ENOSPC,  [4] = ENOLINK,
+	[5] = EREMOTEIO,  [6] = EBADE,	   [7] = ENODATA, [8] = EILSEQ,
+	[9] = ENOMEM,	  [10] = EIO,	   [11] = EBUSY,  [12] = EAGAIN,
+};
+
+/* status: or -errno, which some kernels tell instead */
+static int to_errno(int status)
+{
+	if (status < 0)
+		return -status;
+	if (status > 0 && status < (int)(sizeof(blk_errnos) / sizeof(blk_errnos[0])) &&
+	    blk_errnos[status])
+		return blk_errnos[status];
+	return status ? EIO : 0;
+}
+
+static size_t map_bytes(size_t entry_bytes, size_t entries)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	return (entry_bytes * entries + page - 1) / page * page;
+}
+
+/* Sizes the rings to the number of CPUs and the table of requests in flight to the disks' tags. */
+static int configure(const struct options *options)
+{
+	uint64_t records = RING_RECORDS_MAX;
+	uint32_t slots = 0;
+
+	while (records > RING_RECORDS_MIN &&
+	       records * cpus * BLOCK_RINGS_PER_CPU * sizeof(struct block_record) > RINGS_BYTES_MAX)
+		records /= 2;
+	ring_count = cpus * BLOCK_RINGS_PER_CPU;
+	ring_mask = records - 1;
+	ring_bytes = sizeof(struct block_ring) + records * sizeof(struct block_record);
+	rings_bytes = map_bytes(ring_bytes, ring_count);
+	skel->rodata->ring_mask = ring_mask;
+	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
+	/* A probe has none, but the verifier shall look at what is done with it. */
+	skel->rodata->memory_cgroup_id = options->probe ? 1 : options->memory_cgroup_id;
+	disks = options->disks;
+	disk_count = options->disk_count;
+	/* A probe has no disk, but with none the verifier would not look at what is done for one. */
+	skel->rodata->dev_count = options->probe ? MAX_DEVS : options->disk_count;
+	for (int i = 0; i < options->disk_count; i++) {
+		const struct disk *disk = &options->disks[i];
+
+		skel->rodata->dev_major[i] = disk->major;
+		skel->rodata->dev_minor[i] = disk->minor;
+		skel->rodata->dev_base[i] = slots;
+		skel->rodata->dev_tags[i] = disk->tags;
+		skel->rodata->dev_fua[i] = disk->fua;
+		slots += disk->hw_queues * disk->tags;
+	}
+	if (!slots)
+		slots = 1; /* a map can't be empty */
+	inflight_bytes = map_bytes(sizeof(struct block_inflight), slots);
+	counts_bytes = map_bytes(sizeof(struct block_counts), cpus);
+	if (bpf_map__set_value_size(skel->maps.rings, ring_bytes) ||
+	    bpf_map__set_max_entries(skel->maps.rings, ring_count) ||
+	    bpf_map__set_max_entries(skel->maps.inflight, slots) ||
+	    bpf_map__set_max_entries(skel->maps.counts, cpus))
+		return -1;
+	return 0;
+}
+
+/* Where tracepoints have their bio or request, and whether the kernel can compare and swap. */
+static int fit_to_kernel(void)
+{
+	bool cmpxchg = features_cmpxchg();
+	struct btf *btf = btf__load_vmlinux_btf();
+	const struct {
+		const char *tracepoint, *struct_name;
+		uint32_t *at;
+	} wanted[] = {
+		{ "block_bio_queue", "bio", (void *)&skel->rodata->queue_bio_at },
+		{ "block_split", "bio", (void *)&skel->rodata->split_bio_at },
+		{ "block_bio_frontmerge", "bio", (void *)&skel->rodata->frontmerge_bio_at },
+		{ "block_rq_insert", "request", (void *)&skel->rodata->insert_rq_at },
+		{ "block_rq_requeue", "request", (void *)&skel->rodata->requeue_rq_at },
+		{ "block_rq_issue", "request", (void *)&skel->rodata->issue_rq_at },
+	};
+	int at = 0, merge_at;
+	bool sees_merge;
+
+	if (!btf)
+		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
+				  "the kernel's type information can't be read: %s",
+				  strerror(errno));
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && at >= 0; i++) {
+		at = features_argument(btf, wanted[i].tracepoint, wanted[i].struct_name);
+		*wanted[i].at = at;
+		if (at < 0 || at > 2)
+			at = source_off(&state, "use another kernel",
+					"the kernel has no tracepoint %s with a struct %s",
+					wanted[i].tracepoint, wanted[i].struct_name);
+	}
+	merge_at = features_argument(btf, "block_rq_merge", "request");
+	sees_merge = merge_at >= 0 && merge_at <= 2;
+	skel->rodata->sees_rq_merge = sees_merge;
+	skel->rodata->merge_rq_at = sees_merge ? merge_at : 0;
+	btf__free(btf);
+	if (at < 0)
+		return -1;
+	if (bpf_program__set_autoload(skel->progs.bio_queue, cmpxchg) ||
+	    bpf_program__set_autoload(skel->progs.bio_split, cmpxchg) ||
+	    bpf_program__set_autoload(skel->progs.bio_queue_by_add, !cmpxchg) ||
+	    bpf_program__set_autoload(skel->progs.bio_split_by_add, !cmpxchg) ||
+	    bpf_program__set_autoload(skel->progs.rq_merge, sees_merge))
+		return source_off(&state, "report this", "a program can't be left out");
+	return 0;
+}
+
+static void *map_memory(const struct bpf_map *map, size_t bytes, int access)
+{
+	void *memory = mmap(NULL, bytes, access, MAP_SHARED, bpf_map__fd(map), 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void unmap_memory(void *memory, size_t bytes)
+{
+	if (memory)
+		munmap(memory, bytes);
+}
+
+static int load(const struct options *options)
+{
+	cpus = libbpf_num_possible_cpus(); /* no bins here: any number will do */
+	if (cpus <= 0)
+		return source_off(&state, "mount sysfs on /sys",
+				  "the number of CPUs can't be read");
+	skel = block_bpf__open();
+	if (!skel)
+		return programs_not_opened(&state);
+	if (configure(options))
+		return programs_not_sized(&state);
+	if (fit_to_kernel())
+		return -1;
+	if (block_bpf__load(skel))
+		return programs_not_loaded(&state);
+	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup) ||
+	    programs_note_who_we_are(&state, skel->progs.who_we_are))
+		return -1;
+	rings = map_memory(skel->maps.rings, rings_bytes, PROT_READ | PROT_WRITE);
+	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);
+	counts = map_memory(skel->maps.counts, counts_bytes, PROT_READ);
+	if (!rings || !inflight || !counts)
+		return source_off(&state, "free some memory", "a map can't be read: %s",
+				  strerror(errno));
+	return 0;
+}
+
+static void stop(void)
+{
+	rec_file_close(file, &state);
+	file = NULL;
+	unmap_memory(counts, counts_bytes);
+	unmap_memory(inflight, inflight_bytes);
+	unmap_memory(rings, rings_bytes);
+	counts = NULL;
+	inflight = NULL;
+	rings = NULL;
+	state.object = NULL;
+	block_bpf__destroy(skel);
+	skel = NULL;
+}
+
+static int start(const struct options *options)
+{
+	if (!options->disk_count && !options->probe)
+		return source_off(&state, "name a disk: DEV=NAME, or a DIR that is on one",
+				  "no disk to watch");
+	if (load(options))
+		goto fail;
+	file = rec_file_open(options, "block", bpf_object__btf(skel->obj), "block_record",
+			     "block_flag");
+	if (!file) {
+		source_off(&state, "free some space", "block.rec can't be written: %s",
+			   strerror(errno));
+		goto fail;
+	}
+	if (block_bpf__attach(skel)) {
+		programs_not_attached(&state);
+		goto fail;
+	}
+	skel->bss->attached_ns = monotonic_ns();
+	state.object = skel->obj;
+	state.on = true;
+	return 0;
+fail:
+	stop();
+	return -1;
+}
+
+static void begin(void)
+{
+	__atomic_store_n(&skel->bss->recording, true, __ATOMIC_RELEASE);
+}
+
+static void drain_ring(struct block_ring *ring)
+{
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+
+	while (ring->tail != head) {
+		uint64_t at = ring->tail & ring_mask;
+		uint64_t run = ring_mask + 1 - at;
+
+		if (run > head - ring->tail)
+			run = head - ring->tail;
+		for (uint64_t i = at; i < at + run; i++)
+			if (ring->records[i].error)
+				ring->records[i].error = to_errno(ring->records[i].error);
+		state.recorded += rec_file_write(file, &state, &ring->records[at], run);
+		__atomic_store_n(&ring->tail, ring->tail + run, __ATOMIC_RELEASE);
+	}
+}
+
+static void read_counts(void)
+{
+	struct block_counts sum = { 0 };
+
+	for (int i = 0; i < cpus; i++) {
+		sum.completed += counts[i].completed;
+		sum.partial += counts[i].partial;
+		sum.issue_unseen += counts[i].issue_unseen;
+		sum.issued_before += counts[i].issued_before;
+		sum.complete_unseen += counts[i].complete_unseen;
+		sum.empty_flushes += counts[i].empty_flushes;
+		sum.bio_unknown += counts[i].bio_unknown;
+		sum.bio_evicted += counts[i].bio_evicted;
+		sum.merges_capped += counts[i].merges_capped;
+		sum.no_slot += counts[i].no_slot;
+		sum.merged_unknown += counts[i].merged_unknown;
+	}
+	sum.complete_unseen += ended_unseen;
+	state.seen = sum.completed + sum.issue_unseen + sum.complete_unseen + sum.no_slot;
+	reason_set(state.lost, "issue not seen", sum.issue_unseen);
+	reason_set(state.notes, "end not seen (no latency)", sum.complete_unseen);
+	reason_set(state.lost, "tag outside the table", sum.no_slot);
+	reason_set(state.notes, "issued before the start", sum.issued_before);
+	reason_set(state.notes, "partial completions", sum.partial);
+	reason_set(state.notes, "flush-only bios", sum.empty_flushes);
+	reason_set(state.notes, "submitter from the request", sum.bio_unknown);
+	reason_set(state.notes, "bios forgotten (set full)", sum.bio_evicted);
+	reason_set(state.notes, "merges counted to 1024 only", sum.merges_capped);
+	reason_set(state.notes, "merged with others of unknown queue times", sum.merged_unknown);
+}
+
+/* True if the kernel says that no disk of ours has a request in flight. */
+static bool disks_idle(void)
+{
+	for (int i = 0; i < disk_count; i++) {
+		char path[80];
+		int reads = 0, writes = 0, got;
+		FILE *in;
+
+		snprintf(path, sizeof(path), "/sys/block/%s/inflight", disks[i].name);
+		in = fopen(path, "re");
+		if (!in)
+			return false;
+		got = fscanf(in, "%d %d", &reads, &writes);
+		fclose(in);
+		if (got != 2 || reads || writes)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Requests issued and not seen to complete. On an idle disk they have: rows without an end. On a busy one
+ * they may be on their way still: no rows, a note.
+ */
+static void write_open_requests(void)
+{
+	size_t slots = bpf_map__max_entries(skel->maps.inflight);
+	bool idle = disks_idle();
+	uint64_t open = 0, now = monotonic_ns();
+
+	for (size_t i = 0; i < slots; i++) {
+		if (!inflight[i].request)
+			continue;
+		open++;
+		if (!idle)
+			continue;
+		struct block_record record = inflight[i].record;
+
+		record.complete_ns = 0;
+		record.end_by_ns = now;
+		record.error = 0;
+		state.recorded += rec_file_write(file, &state, &record, 1);
+		ended_unseen++;
+	}
+	reason_set(state.notes, "open at the end", idle ? 0 : open);
+}
+
+static void drain(bool last)
+{
+	uint64_t full = 0;
+
+	for (int i = 0; i < ring_count; i++) {
+		struct block_ring *ring = (void *)(rings + i * ring_bytes);
+
+		drain_ring(ring);
+		full += ring->full;
+	}
+	reason_set(state.lost, "ring full", full);
+	if (last)
+		write_open_requests();
+	read_counts();
+}
+
+static void detach(void)
+{
+	block_bpf__detach(skel);
+}
+
+const struct source block_source = {
+	.name = "block",
+	.start = start,
+	.begin = begin,
+	.drain = drain,
+	.detach = detach,
+	.stop = stop,
+	.state = &state,
+};

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The counters source: CPU, memory, pressure and disk counters of the whole system, sampled every bin.
+ *
+ * No BPF: the kernel's own text files, kept open and read again, at the borders of phases too. Cumulative values are as the kernel gives them
+ * (since boot), in nanoseconds and bytes; only disk.in_flight and the mem.* are momentary. A sample's time is taken
+ * just before its file is read. Disk counters are those of the first disk.
+ */
+#include "recorder/borders.h"
+#include "recorder/recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEXT_BYTES 65536 /* /proc/stat has a line for each CPU; what's needed is its first */
+#define SECTOR	   512
+#define NS_PER_MS  1000000
+
+enum counter_name {
+	CPU_USER,
+	CPU_SYSTEM,
+	CPU_IDLE,
+	CPU_IOWAIT,
+	CPU_IRQ,
+	MEM_DIRTY,
+	MEM_WRITEBACK,
+	MEM_CACHED,
+	MEM_FREE,
+	PSI_CPU_SOME,
+	PSI_IO_SOME,
+	PSI_IO_FULL,
+	PSI_MEMORY_SOME,
+	PSI_MEMORY_FULL,
+	DISK_READ_REQUESTS,
+	DISK_READ_BYTES,
+	DISK_WRITE_REQUESTS,
+	DISK_WRITE_BYTES,
+	DISK_DISCARD_REQUESTS,
+	DISK_DISCARD_BYTES,
+	DISK_FLUSH_REQUESTS,
+	DISK_BUSY,
+	DISK_IN_FLIGHT,
+	NAME_COUNT,
+};
+
+static const char *const names[NAME_COUNT] = {
+	[CPU_USER] = "cpu.user_ns",
+	[CPU_SYSTEM] = "cpu.system_ns",
+	[CPU_IDLE] = "cpu.idle_ns",
+	[CPU_IOWAIT] = "cpu.iowait_ns",
+	[CPU_IRQ] = "cpu.irq_ns",
+	[MEM_DIRTY] = "mem.dirty_bytes",
+	[MEM_WRITEBACK] = "mem.writeback_bytes",
+	[MEM_CACHED] = "mem.cached_bytes",
+	[MEM_FREE] = "mem.free_bytes",
+	[PSI_CPU_SOME] = "psi.cpu_some_ns",
+	[PSI_IO_SOME] = "psi.io_some_ns",
+	[PSI_IO_FULL] = "psi.io_full_ns",
+	[PSI_MEMORY_SOME] = "psi.memory_some_ns",
+	[PSI_MEMORY_FULL] = "psi.memory_full_ns",
+	[DISK_READ_REQUESTS] = "disk.read_requests",
+	[DISK_READ_BYTES] = "disk.read_bytes",
+	[DISK_WRITE_REQUESTS] = "disk.write_requests",
+	[DISK_WRITE_BYTES] = "disk.write_bytes",
+	[DISK_DISCARD_REQUESTS] = "disk.discard_requests",
+	[DISK_DISCARD_BYTES] = "disk.discard_bytes",
+	[DISK_FLUSH_REQUESTS] = "disk.flush_requests",
+	[DISK_BUSY] = "disk.busy_ns",
+	[DISK_IN_FLIGHT] = "disk.in_flight",
+};
+
+struct counter_record {
+	uint64_t t_ns;
+	int64_t value;
+	uint16_t name;
+	uint8_t pad[6]; /* not in the header: no reader sees it */
+};
+
+/* A kernel file read again and again. */
+struct source_file {
+	const char *path;    /* NULL: not wanted */
+	const char *missing; /* note when it can't be read */
+	void (*parse)(char *text, uint64_t now);
+	int fd;
+};
+
+/* sample() is called by the thread that answers at the borders of phases too */
+static pthread_mutex_t sampling = PTHREAD_MUTEX_INITIALIZER;
+static struct source_state state;
+static struct rec_file *file;
+static struct counter_record batch[NAME_COUNT];
+static size_t batch_count;
+static uint64_t bin_ns, next_ns;
+static long tick_ns;
+static char disk_path[64];
+static char text[TEXT_BYTES];
+
+static void put(int name, uint64_t now, uint64_t value)
+{
+	if (batch_count < NAME_COUNT)
+		batch[batch_count++] =
+			(struct counter_record){ .t_ns = now, .value = value, .name = name };
+}
+
+/* "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; guest is part of user already. */
+static void parse_stat(char *line, uint64_t now)
+{
+	unsigned long long user, nice, system, idle, iowait, irq, softirq;
+
+	if (sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle,
+		   &iowait, &irq, &softirq) != 7)
+		return;
+	put(CPU_USER, now, (user + nice) * tick_ns);
+	put(CPU_SYSTEM, now, system * tick_ns);
+	put(CPU_IDLE, now, idle * tick_ns);
+	put(CPU_IOWAIT, now, iowait * tick_ns);
+	put(CPU_IRQ, now, (irq + softirq) * tick_ns);
+}
+
+/* "Dirty:   12 kB" at the beginning of a line. */
+static void put_meminfo(const char *all, const char *label, int name, uint64_t now)
+{
+	const char *at = all;
+	size_t bytes = strlen(label);
+
+	while (at && strncmp(at, label, bytes) != 0) {
+		at = strchr(at, '\n');
+		if (at)
+			at++;
+	}
+	if (at)
+		put(name, now, strtoull(at + bytes, NULL, 10) * 1024);
+}
+
+static void parse_meminfo(char *all, uint64_t now)
+{
+	put_meminfo(all, "Dirty:", MEM_DIRTY, now);
+	put_meminfo(all, "Writeback:", MEM_WRITEBACK, now);
+	put_meminfo(all, "Cached:", MEM_CACHED, now);
+	put_meminfo(all, "MemFree:", MEM_FREE, now);
+}
+
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345", total in microseconds */
+static void put_pressure(const char *all, const char *kind, int name, uint64_t now)
+{
+	const char *line = strstr(all, kind);
+	const char *total = line ? strstr(line, "total=") : NULL;
+
+	if (total)
+		put(name, now, strtoull(total + strlen("total="), NULL, 10) * 1000);
+}
+
+static void parse_psi_cpu(char *all, uint64_t now)
+{
+	put_pressure(all, "some ", PSI_CPU_SOME, now);
+}
+
+static void parse_psi_io(char *all, uint64_t now)
+{
+	put_pressure(all, "some ", PSI_IO_SOME, now);
+	put_pressure(all, "full ", PSI_IO_FULL, now);
+}
+
+static void parse_psi_memory(char *all, uint64_t now)
+{
+	put_pressure(all, "some ", PSI_MEMORY_SOME, now);
+	put_pressure(all, "full ", PSI_MEMORY_FULL, now);
+}
+
+/* Documentation/block/stat.rst; discards since 4.18, flushes since 5.5 */
+static void parse_disk(char *line, uint64_t now)
+{
+	unsigned long long v[17] = { 0 };
+	int got = 0;
+
+	for (char *rest = line, *end; got < 17; got++, rest = end) {
+		v[got] = strtoull(rest, &end, 10);
+		if (end == rest)
+			break;
+	}
+	if (got < 11)
+		return;
+	put(DISK_READ_REQUESTS, now, v[0]);
+	put(DISK_READ_BYTES, now, v[2] * SECTOR);
+	put(DISK_WRITE_REQUESTS, now, v[4]);
+	put(DISK_WRITE_BYTES, now, v[6] * SECTOR);
+	put(DISK_IN_FLIGHT, now, v[8]);
+	put(DISK_BUSY, now, v[9] * NS_PER_MS);
+	if (got >= 15) {
+		put(DISK_DISCARD_REQUESTS, now, v[11]);
+		put(DISK_DISCARD_BYTES, now, v[13] * SECTOR);
+	}
+	if (got >= 17)
+		put(DISK_FLUSH_REQUESTS, now, v[15]);
+}
+
+static struct source_file files[] = {
+	{ "/proc/stat", "/proc/stat can't be read", parse_stat, -1 },
+	{ "/proc/meminfo", "/proc/meminfo can't be read", parse_meminfo, -1 },
+	{ "/proc/pressure/cpu", "no CPU pressure (boot with psi=1)", parse_psi_cpu, -1 },
+	{ "/proc/pressure/io", "no I/O pressure (boot with psi=1)", parse_psi_io, -1 },
+	{ "/proc/pressure/memory", "no memory pressure (boot with psi=1)", parse_psi_memory, -1 },
+	{ NULL, "the disk's counters can't be read", parse_disk, -1 },
+};
+#define FILE_COUNT (sizeof(files) / sizeof(files[0]))
+#define DISK_FILE  (&files[FILE_COUNT - 1])
+
+static void sample(void)
+{
+	size_t written;
+
+	batch_count = 0;
+	for (size_t i = 0; i < FILE_COUNT; i++) {
+		uint64_t now = monotonic_ns();
+		ssize_t n;
+
+		if (files[i].fd < 0)
+			continue;
+		n = pread(files[i].fd, text, sizeof(text) - 1, 0);
+		if (n <= 0) {
+			reason_add(state.lost, files[i].missing, 1);
+			state.seen++; /* what is lost was to be seen */
+			continue;
+		}
+		text[n] = 0;
+		files[i].parse(text, now);
+	}
+	state.seen += batch_count;
+	written = rec_file_write(file, &state, batch, batch_count);
+	state.recorded += written;
+}
+
+void counters_border(void)
+{
+	pthread_mutex_lock(&sampling);
+	if (state.on)
+		sample();
+	pthread_mutex_unlock(&sampling);
+}
+
+static void stop(void)
+{
+	rec_file_close(file, &state);
+	file = NULL;
+	for (size_t i = 0; i < FILE_COUNT; i++) {
+		if (files[i].fd >= 0)
+			close(files[i].fd);
+		files[i].fd = -1;
+	}
+}
+
+static int open_table(const struct options *options)
+{
+	char *json = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&json, &bytes);
+
+	if (!out)
+		return -1;
+	fprintf(out,
+		"{\"table\":\"counter\",\"record_bytes\":%zu,\"byte_order\":\"%s\",\"clock\":\"CLOCK_MONOTONIC\","
+		"\"bin_ns\":%llu,\"fields\":["
+		"{\"name\":\"t_ns\",\"offset\":%zu,\"bytes\":8,\"type\":\"u64\"},"
+		"{\"name\":\"value\",\"offset\":%zu,\"bytes\":8,\"type\":\"i64\"},"
+		"{\"name\":\"name\",\"offset\":%zu,\"bytes\":2,\"type\":\"u16\",\"enum\":\"counter_name\"}],"
+		"\"enums\":{\"counter_name\":{",
+		sizeof(struct counter_record),
+		__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big",
+		(unsigned long long)options->bin_ns, offsetof(struct counter_record, t_ns),
+		offsetof(struct counter_record, value), offsetof(struct counter_record, name));
+	for (int i = 0; i < NAME_COUNT; i++)
+		fprintf(out, "%s\"%d\":\"%s\"", i ? "," : "", i, names[i]);
+	fputs("}}}", out);
+	if (fclose(out) == 0)
+		file = rec_file_open_json(options, "counter", json, sizeof(struct counter_record));
+	free(json);
+	return file ? 0 : -1;
+}
+
+static int start(const struct options *options)
+{
+	bin_ns = options->bin_ns;
+	tick_ns = 1000000000L / sysconf(_SC_CLK_TCK);
+	if (options->disk_count) {
+		snprintf(disk_path, sizeof(disk_path), "/sys/block/%s/stat",
+			 options->disks[0].name);
+		DISK_FILE->path = disk_path;
+	}
+	for (size_t i = 0; i < FILE_COUNT; i++) {
+		char byte;
+
+		if (!files[i].path)
+			continue;
+		files[i].fd = open(files[i].path, O_RDONLY | O_CLOEXEC);
+		/* Where PSI is off the files may be there and refuse to be read. */
+		if (files[i].fd >= 0 && pread(files[i].fd, &byte, 1, 0) != 1) {
+			close(files[i].fd);
+			files[i].fd = -1;
+		}
+		if (files[i].fd < 0)
+			reason_add(state.notes, files[i].missing, 1);
+	}
+	if (files[0].fd < 0) {
+		source_off(&state, "mount proc on /proc", "/proc/stat can't be read: %s",
+			   strerror(errno));
+		stop();
+		return -1;
+	}
+	if (open_table(options)) {
+		source_off(&state, "free some space", "counter.rec can't be written: %s",
+			   strerror(errno));
+		stop();
+		return -1;
+	}
+	state.on = true;
+	sample();
+	next_ns = (monotonic_ns() / bin_ns + 1) * bin_ns;
+	return 0;
+}
+
+static void take_sample(uint64_t now)
+{
+	uint64_t late = now >= next_ns + bin_ns ? (now - next_ns) / bin_ns : 0;
+
+	pthread_mutex_lock(&sampling);
+	if (late)
+		reason_add(state.lost, "sample late by more than a bin", late);
+	state.seen += late;
+	sample();
+	pthread_mutex_unlock(&sampling);
+	next_ns = (now / bin_ns + 1) * bin_ns;
+}
+
+static void drain(bool last)
+{
+	uint64_t now = monotonic_ns();
+
+	if (!last && now >= next_ns)
+		take_sample(now);
+}
+
+/* The last samples end the recording (detach_all() in main.c): there is nothing left to drain. */
+static void detach(void)
+{
+	take_sample(monotonic_ns());
+}
+
+const struct source counters_source = {
+	.name = "counters",
+	.start = start,
+	.drain = drain,
+	.detach = detach,
+	.stop = stop,
+	.state = &state,
+};

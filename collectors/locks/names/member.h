@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which lock of a struct is at this offset, and what it is called. */
+#ifndef SEEKMETER_LOCK_MEMBERS_H
+#define SEEKMETER_LOCK_MEMBERS_H
+
+#include "btf_type.h"
+
+struct lock_member {
+	char name[240]; /* the lock's class: inode.i_rwsem */
+	struct type outer;
+	char type[64];	  /* the outermost struct: ext4_inode_info */
+	char member[160]; /* from there: vfs_inode.i_rwsem */
+};
+
+/* kind: enum lock_kind. False: no lock of this kind begins there. */
+bool member_lock_at(struct type outer, uint32_t offset, int kind, struct lock_member *found);
+/* Whether the type itself is a lock of this kind. */
+bool member_is_lock(struct type type, int kind);
+
+#endif

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Cutting time bins, waiting for programs that are still adding to one, and taking out what they added. */
+#include "time_bins.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/*
+ * A program that began in a bin may still be adding to it for a moment after the bin is over. Longer than any
+ * store takes to be seen by another CPU, so that a turn not seen odd by then was not taken in time.
+ */
+#define BIN_GUARD_NS 1000000ULL
+/* A program takes about a microsecond; a CPU stolen by a hypervisor may keep it much longer. */
+#define PATIENCE_NS  200000ULL
+/* From the announcement of a cut to its time: longer than the stores take to be seen by another CPU. */
+#define LEAD_NS	     100000ULL
+#define CUT_TRIES    5
+#define MOST_BINS    8
+
+/* All cuts, in order of time, and who is to be told: read and changed under the lock, by two threads. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t *cuts;
+static size_t cut_count, cut_room;
+static struct bins *filled[MOST_BINS];
+static uint64_t length_ns;
+
+void bins_set_length(uint64_t bin_ns)
+{
+	length_ns = bin_ns;
+}
+
+/* The number of the bin that this moment is in, by all cuts. */
+static uint64_t number_of(uint64_t ns)
+{
+	size_t low = 0, high = cut_count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (cuts[middle] <= ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return ns / length_ns + low;
+}
+
+/* Bin numbers grow by one at each multiple of length_ns, and at each cut. */
+static uint64_t start_of(uint64_t bin)
+{
+	size_t low = 0, high = cut_count;
+	uint64_t start;
+
+	/* how many cuts the bin lies behind: the number of the bin that begins at cut i grows with i */
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (cuts[middle] / length_ns + middle + 1 <= bin)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	start = (bin - low) * length_ns;
+	return low && cuts[low - 1] > start ? cuts[low - 1] : start;
+}
+
+uint64_t bins_start_ns(uint64_t bin)
+{
+	uint64_t start;
+
+	pthread_mutex_lock(&lock);
+	start = start_of(bin);
+	pthread_mutex_unlock(&lock);
+	return start;
+}
+
+uint64_t bins_length_ns(uint64_t bin)
+{
+	uint64_t length;
+
+	pthread_mutex_lock(&lock);
+	length = start_of(bin + 1) - start_of(bin);
+	pthread_mutex_unlock(&lock);
+	return length;
+}
+
+void bins_begin(struct bins *bins)
+{
+	pthread_mutex_lock(&lock);
+	*bins->drained_to = number_of(monotonic_ns());
+	bins->cuts->count = cut_count;
+	for (size_t i = cut_count > BIN_CUTS ? cut_count - BIN_CUTS : 0; i < cut_count; i++)
+		bins->cuts->at_ns[i % BIN_CUTS] = cuts[i];
+	for (int i = 0; i < MOST_BINS; i++) {
+		if (!filled[i] || filled[i] == bins) {
+			filled[i] = bins;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void bins_end(struct bins *bins)
+{
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < MOST_BINS; i++)
+		if (filled[i] == bins)
+			filled[i] = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+static bool has_room(uint64_t at_ns)
+{
+	uint64_t bin = number_of(at_ns) + 1; /* that will begin there */
+
+	for (int i = 0; i < MOST_BINS; i++)
+		/* one slot is left for what the recorder is late */
+		if (filled[i] && bin - *filled[i]->drained_to >= filled[i]->slots - 1)
+			return false;
+	return true;
+}
+
+/* Its time is only sure to be kept if it is still to come when this returns. */
+static bool announce(uint64_t at_ns)
+{
+	if (cut_count == cut_room) {
+		size_t room = cut_room ? 2 * cut_room : 1024;
+		uint64_t *more = realloc(cuts, room * sizeof(*cuts));
+
+		if (!more)
+			return false;
+		cuts = more;
+		cut_room = room;
+	}
+	cuts[cut_count++] = at_ns;
+	for (int i = 0; i < MOST_BINS; i++) {
+		if (!filled[i])
+			continue;
+		filled[i]->cuts->at_ns[(cut_count - 1) % BIN_CUTS] = at_ns;
+		__atomic_store_n(&filled[i]->cuts->count, cut_count, __ATOMIC_RELEASE);
+	}
+	return true;
+}
+
+static uint64_t cut(uint64_t at_ns, bool *later)
+{
+	for (int i = 0; i < CUT_TRIES; i++) {
+		uint64_t now = monotonic_ns();
+		uint64_t time_ns = at_ns > now + LEAD_NS ? at_ns : now + LEAD_NS;
+
+		if (cut_count && cuts[cut_count - 1] >= time_ns)
+			return 0; /* cuts are announced in order */
+		if (cut_count >= BIN_PENDING && cuts[cut_count - BIN_PENDING] > now)
+			return 0;
+		/* what lies far ahead finds the bins until then emptied */
+		if (time_ns < now + length_ns && !has_room(time_ns)) {
+			*later = true;
+			return 0;
+		}
+		if (!announce(time_ns))
+			return 0;
+		if (monotonic_ns() < time_ns)
+			return time_ns;
+	}
+	return 0;
+}
+
+uint64_t bins_cut(uint64_t at_ns, bool *later)
+{
+	uint64_t time_ns;
+
+	pthread_mutex_lock(&lock);
+	*later = false;
+	time_ns = cut(at_ns, later);
+	pthread_mutex_unlock(&lock);
+	return time_ns;
+}
+
+/* True when every program that runs now, or ran before, has finished adding. False: try again later. */
+static bool bins_settled(const struct bin_turn *turns, int cpus)
+{
+	uint64_t deadline_ns = monotonic_ns() + PATIENCE_NS;
+
+	for (int i = 0; i < cpus; i++) {
+		uint64_t turn = __atomic_load_n(&turns[i].count, __ATOMIC_ACQUIRE);
+
+		while ((turn & 1) && __atomic_load_n(&turns[i].count, __ATOMIC_ACQUIRE) == turn)
+			if (monotonic_ns() > deadline_ns)
+				return false;
+		while (__atomic_load_n(&turns[i].inside, __ATOMIC_ACQUIRE))
+			if (monotonic_ns() > deadline_ns)
+				return false;
+	}
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return true;
+}
+
+void bins_drain(struct bins *bins, bool last)
+{
+	uint64_t now = monotonic_ns(), until;
+
+	pthread_mutex_lock(&lock);
+	until = last ? number_of(now) + 1 : number_of(now - BIN_GUARD_NS);
+	pthread_mutex_unlock(&lock);
+	for (uint64_t bin = *bins->drained_to; bin < until; bin++) {
+		if (!bins_settled(bins->turns, bins->cpus) && !last)
+			return;
+		bins->drain_bin(bin);
+		__atomic_store_n(bins->drained_to, bin + 1, __ATOMIC_RELEASE);
+	}
+}
+
+bool bins_take(int map_fd, uint64_t bin, void *keys, void *sums, uint32_t most,
+	       void (*take_sums)(uint64_t bin, uint32_t count))
+{
+	uint32_t place = 0;
+	int err = 0;
+
+	for (bool first = true; !err; first = false) {
+		uint32_t count = most;
+
+		if (bpf_map_lookup_and_delete_batch(map_fd, first ? NULL : &place, &place, keys,
+						    sums, &count, NULL))
+			err = errno;
+		if (err && err != ENOENT) /* ENOENT: that was all */
+			return false;
+		if (count)
+			take_sums(bin, count);
+	}
+	return true;
+}
