@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from analysis.errors import ReportError, WordError
+from analysis.errors import OptionError, ReportError
 from analysis.rundir.limits import limit_memory, memory_most
 from analysis.rundir.owner import Worker, caller, owner_of, work_as
 from analysis.visible import clean
@@ -42,7 +42,7 @@ def _names(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise WordError(f"RUNS={text} cannot be split into names: {str(error).lower()}") from None
+        raise OptionError(f"RUNS={text} cannot be split into names: {str(error).lower()}") from None
 
 
 def _job(words: list[str]) -> tuple[Worker | None, Callable[[], str]]:
@@ -60,14 +60,14 @@ def _job(words: list[str]) -> tuple[Worker | None, Callable[[], str]]:
         return owner_of(runs), lambda: _compare(runs, Path(out) if out else None)
     if words[:1] == ["import"] and len(words) in (2, 3):
         if not words[-1]:
-            raise WordError(
+            raise OptionError(
                 "nothing to import: add TRACE=FILE, a block trace of blktrace (path/sda), perf, trace-cmd,"
                 " ftrace or biosnoop"
             )
         out = words[1].removeprefix("--out=") if len(words) == 3 else ""
         if (len(words) == 3) == (words[1].startswith("--out=") and out != ""):
             return caller(), lambda: _import(Path(words[-1]), Path(out) if out else None)
-    raise WordError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
+    raise OptionError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
 
 
 def _report(run: Path, everyones_locks: bool) -> str:

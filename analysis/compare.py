@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis import units
-from analysis.errors import ReportError, WordError
+from analysis.errors import OptionError, ReportError
 from analysis.figures import compare_iographs, locks_heatmap
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
 from analysis.render import html, text, titles
@@ -40,9 +40,9 @@ HEATMAP = "Heat map of locks by runs: share of CPU time spinning, and sleeping p
 
 
 def _check(paths: Sequence[Path], out: Path | None) -> None:
-    """Raise WordError for too few or too many runs, one named twice, or a place that is taken."""
+    """Raise OptionError for too few or too many runs, one named twice, or a place that is taken."""
     if not 2 <= len(paths) <= len(LETTERS):
-        raise WordError(
+        raise OptionError(
             f"{len(paths)} run directories were named; name 2 to {len(LETTERS)}, such as"
             " RUNS='runs/ONE runs/OTHER'"
         )
@@ -50,7 +50,7 @@ def _check(paths: Sequence[Path], out: Path | None) -> None:
     for path in paths:
         real = os.path.realpath(path)
         if real in seen:
-            raise WordError(f"{clean(seen[real])} and {clean(path)} are the same run; name different ones")
+            raise OptionError(f"{clean(seen[real])} and {clean(path)} are the same run; name different ones")
         seen[real] = path
     if out is not None:
         check_free(out)

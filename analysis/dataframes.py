@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 
-from analysis.errors import WordError
+from analysis.errors import OptionError
 from analysis.rundir.run import open_run
 from analysis.tables.load import COLUMNS, load_tables
 from analysis.tables.store import METADATA_KEY
@@ -24,17 +24,17 @@ from analysis.tables.store import METADATA_KEY
 def load(run: str | Path, table: str) -> pd.DataFrame:
     """Return one table (phase, block, lock_wait, lock, stack, call, counter).
 
-    It is converted from the recording first if that is not done yet. Raises ReportError, and WordError for
+    It is converted from the recording first if that is not done yet. Raises ReportError, and OptionError for
     a table that there is none of.
     """
     if table not in COLUMNS:
-        raise WordError(f"{table} is no table; choose from {', '.join(COLUMNS)}")
+        raise OptionError(f"{table} is no table; choose from {', '.join(COLUMNS)}")
     path = Path(run)
     file = path / "tables" / f"{table}.parquet"
     if not file.exists():
         load_tables(open_run(path))
     if not file.exists():
-        raise WordError(f"{path} has no table {table}; its report says why")
+        raise OptionError(f"{path} has no table {table}; its report says why")
     stored = pq.read_table(file)
     frame: pd.DataFrame = stored.to_pandas()
     metadata = stored.schema.metadata or {}

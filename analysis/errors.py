@@ -13,7 +13,7 @@ class ReportError(Exception):
     exit_code = 1
 
 
-class WordError(ReportError):
+class OptionError(ReportError):
     """The command's words are wrong."""
 
     exit_code = 2

@@ -23,7 +23,7 @@ def _work(make: Callable[[], object], results: Connection) -> None:
         results.send((None, error))
 
 
-class Beside(Generic[Made]):
+class ForkedTask(Generic[Made]):
     """`make` is at work from now on; what it returns must be small, as it is sent through a pipe."""
 
     def __init__(self, make: Callable[[], Made]) -> None:

@@ -78,7 +78,7 @@ def make_movie(path: Path) -> str:
 def _make(run: Run) -> str:
     table = open_block(run)
     if table is None:
-        gaps = "; ".join(run.gaps) if "block" in run.asked else ""
+        gaps = "; ".join(run.missing) if "block" in run.asked else ""
         why = run.off("block") or gaps or run.absent("block")
         raise ReportError(f"{run.name} has no requests to show: {why}")
     found = look_over(parts(table))
@@ -89,7 +89,7 @@ def _make(run: Run) -> str:
     if frames is None:
         raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
     title = titles.run_title(run)
-    words = movie.Words(
+    words = movie.Captions(
         title=f"{title} · {units.seconds((end - start) / 1e9)} s",
         subtitle=_subtitle(run, frames),
         banners=_banners(run),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from analysis import units
 from analysis.figures import distributions, iograph, lock_pictures
-from analysis.fork import Beside
+from analysis.fork import ForkedTask
 from analysis.measures.clip import measure_proper
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.render import html, text, titles
 from analysis.rundir.files import remove, write_atomic
 from analysis.rundir.run import Run, open_run
@@ -34,7 +34,7 @@ FILES = ("report.txt", "report.html", "iograph.png", "iograph.svg")
 CONSOLE = "raw/console.log"  # what the guest of a run in a virtual machine said
 
 
-def subtitle(run: Run, m: Measured) -> str:
+def subtitle(run: Run, m: Results) -> str:
     """What the picture's second line says: disk, kernel, totals."""
     size = run.int_("device", "size_bytes")
     moved = sum(row.bytes for row in m.classes if row.op in ("read", "write"))
@@ -63,7 +63,7 @@ def make_report(path: Path, everyones_locks: bool = False) -> str:
     recorded, (tables, measured) = tables, measure_proper(run, tables, whole, everyones_locks)
     document = make_document(run, tables, measured)
     title = f"{titles.run_title(run)} · {units.seconds(measured.window.work_s)} s"
-    drawing = Beside(lambda: distributions.render(measured))
+    drawing = ForkedTask(lambda: distributions.render(measured))
     png, svg = iograph.render(run, recorded, whole, title, subtitle(run, whole), document.banners)
     del recorded, whole
     files = [*FILES, *(f"tables/{table}.parquet" for table in tables.rows)]

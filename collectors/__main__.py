@@ -51,22 +51,22 @@ def main(job: str) -> int:
         return 1
 
 
-def _record(job: str, words: words_module.Words) -> int:
+def _record(job: str, options: words_module.Options) -> int:
     from collectors.privilege.sudo import become_root
     from collectors.trace.context import RunFailed
 
-    if words.vm and GUEST not in os.environ:
-        return _record_inside(words)
+    if options.vm and GUEST not in os.environ:
+        return _record_inside(options)
     become_root(job)
     try:
         if job == "trace":
             from collectors.trace.flow import trace
 
-            path = trace(words, _hand_on)
+            path = trace(options, _hand_on)
         else:
             from collectors.trace.watch import watch
 
-            path = watch(words)
+            path = watch(options)
     except RunFailed as error:
         _hand_on(error.path)
         raise
@@ -74,7 +74,7 @@ def _record(job: str, words: words_module.Words) -> int:
     return 0
 
 
-def _record_inside(words: words_module.Words) -> int:
+def _record_inside(options: words_module.Options) -> int:
     """Run the job in a virtual machine, as whoever we are."""
     from collectors.privilege.sudo import become_user
     from collectors.trace.context import RunFailed
@@ -82,7 +82,7 @@ def _record_inside(words: words_module.Words) -> int:
 
     become_user()
     try:
-        path, code = trace(words, _hand_on)
+        path, code = trace(options, _hand_on)
     except RunFailed as error:
         _hand_on(error.path)
         raise

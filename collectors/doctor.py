@@ -378,15 +378,15 @@ def lines_of(answer: Answer) -> list[str]:
 def main() -> int:
     """Print the table. Returns the exit code."""
     try:
-        words = parse(os.environ, "doctor")
-        if words.vm and not virtual_disks.inside():
+        options = parse(os.environ, "doctor")
+        if options.vm and not virtual_disks.inside():
             from collectors.privilege import reach
             from collectors.privilege.sudo import become_user
             from collectors.vm import run_in_vm
 
-            reach.check(words)
+            reach.check(options)
             become_user()  # the kernels that are fetched, and the machine, are the user's
-            return run_in_vm.doctor(words)
+            return run_in_vm.doctor(options)
     except UserError as error:
         tell(f"seekmeter: {error.message}")
         return error.exit_code

@@ -10,7 +10,7 @@ import sys
 
 from workloads import catalog, filesystems
 from workloads.cli.nearest import nearest
-from workloads.system.errors import UserError, WordError
+from workloads.system.errors import OptionError, UserError
 from workloads.system.visible import visible
 
 
@@ -20,7 +20,7 @@ def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[s
     programs: dict[str, tuple[str, ...]] = {}
     for name in filesystems.names() if everything else [fs.partition(":")[0]] if fs else []:
         if name not in filesystems.names():
-            raise WordError(f"FS={fs}: no file system {name!r}: {nearest(name, filesystems.names())}")
+            raise OptionError(f"FS={fs}: no file system {name!r}: {nearest(name, filesystems.names())}")
         filesystem = filesystems.load(name)
         if everything and not filesystem.in_debian:
             continue
@@ -28,7 +28,7 @@ def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[s
             programs[program] = filesystem.packages
     for name in catalog.names() if everything else [wl.partition(":")[0]] if wl else []:
         if name not in catalog.names():
-            raise WordError(f"WL={wl}: no workload {name!r}: {nearest(name, catalog.names())}")
+            raise OptionError(f"WL={wl}: no workload {name!r}: {nearest(name, catalog.names())}")
         workload = catalog.load(name)
         own = (workload.program,) if workload.program is not None else ()
         for program in (*own, *workload.needs):
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     try:
         for word in words:
             if word not in ("FS", "WL"):
-                raise WordError(f"{word} is not understood here: give FS=NAME and WL=NAME")
+                raise OptionError(f"{word} is not understood here: give FS=NAME and WL=NAME")
         for package in needed(words.get("FS"), words.get("WL"), missing_only):
             print(package)
     except UserError as error:

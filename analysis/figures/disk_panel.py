@@ -22,7 +22,7 @@ from analysis.figures.panels import Handle
 from analysis.measures.block import disk_map
 from analysis.measures.block.kinds import kinds
 from analysis.measures.common.timeline import F64
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.rundir.devices import Device
 from analysis.tables.block import SECTOR_BYTES, Block, parts
 
@@ -105,7 +105,7 @@ class DiskPanels:
 
     @classmethod
     def make(
-        cls, block: Block, devices: list[Device], m: Measured, axis: disk_map.Axis | None = None
+        cls, block: Block, devices: list[Device], m: Results, axis: disk_map.Axis | None = None
     ) -> DiskPanels | None:
         """Compute the maps, on the given axis or one of their own; None if no request moved bytes.
 

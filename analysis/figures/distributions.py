@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.measures.block.distribution import SHARES, Quantiles
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 
 DPI = 110
 DECIMAL = {1: "B", 10**3: "kB", 10**6: "MB", 10**9: "GB", 10**12: "TB"}
@@ -58,7 +58,7 @@ def _unit(value: float, units: dict[int, str]) -> str:
     return f"{value / size:g} {units[size]}"
 
 
-def render(m: Measured) -> tuple[bytes, bytes] | None:
+def render(m: Results) -> tuple[bytes, bytes] | None:
     """The picture as PNG and as SVG; None without a request."""
     if m.distributions is None or not m.classes:
         return None

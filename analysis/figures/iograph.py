@@ -21,7 +21,7 @@ from analysis.figures import disk_panel, panels, style
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.phase_strip import draw_phases, make_strip
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.rundir import devices
 from analysis.rundir.run import Run
 from analysis.tables.load import Tables
@@ -43,7 +43,7 @@ class Panel:
     absent: str = ""
 
 
-def _beside(draw: Callable[[Axes, Measured], list[panels.Handle]], m: Measured) -> Callable[[Axes], None]:
+def _beside(draw: Callable[[Axes, Results], list[panels.Handle]], m: Results) -> Callable[[Axes], None]:
     """Draw a panel, its legend beside it."""
     return lambda ax: panels.legend(ax, draw(ax, m))
 
@@ -72,7 +72,7 @@ def say(ax: Axes, words: str) -> None:
 
 
 def _panels(
-    run: Run, tables: Tables, m: Measured, disk: DiskPanels | None, bands: DiskBands | None
+    run: Run, tables: Tables, m: Results, disk: DiskPanels | None, bands: DiskBands | None
 ) -> list[Panel]:
     def why(collector: str) -> str:
         return f"no {collector} data: {run.absent(collector)}"
@@ -154,7 +154,7 @@ def _panels(
     return found
 
 
-def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banners: list[str]) -> Figure:
+def draw(run: Run, tables: Tables, m: Results, title: str, subtitle: str, banners: list[str]) -> Figure:
     """The whole graph."""
     disk = bands = None
     if tables.block is not None:
@@ -243,7 +243,7 @@ def draw(run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banne
 
 
 def render(
-    run: Run, tables: Tables, m: Measured, title: str, subtitle: str, banners: list[str]
+    run: Run, tables: Tables, m: Results, title: str, subtitle: str, banners: list[str]
 ) -> tuple[bytes, bytes]:
     """The graph as PNG and as SVG."""
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from analysis.exporters import folded
 from analysis.figures import flamegraph, lock_graph
 from analysis.figures.flamegraph import Panel
 from analysis.measures.locks import lock_stacks
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.sections.lock_labels import ESTIMATED, sampled_share
 from analysis.tables.load import Tables
 
@@ -39,13 +39,13 @@ class LockFiles:
     pictures: list[tuple[str, str]]  # words, file
 
 
-def _waiting_note(m: Measured) -> str:
+def _waiting_note(m: Results) -> str:
     share = sampled_share(m)
     sampled = f"; {ESTIMATED} scaled from {units.percent(share)} % sampled" if share < 1 else ""
     return f"width: time waited; the lock on top, callers below, outermost at the bottom{sampled}"
 
 
-def make(tables: Tables, m: Measured) -> LockFiles | None:
+def make(tables: Tables, m: Results) -> LockFiles | None:
     """All of them; None for a run without lock waits."""
     found, holders, samples = m.lock_waits, m.lock_holders, m.lock_samples
     if found is None or holders is None or not found.rows:

@@ -56,7 +56,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Words:
+class Captions:
     """What stands on the picture beside the frames."""
 
     title: str
@@ -203,7 +203,7 @@ def speeds(span_s: float) -> tuple[list[tuple[str, str]], str]:
     return [(v, f"{float(v):,.10g} × real time") for v in values], first
 
 
-def _data(frames: Frames, packed: bytes, words: Words, zero_ns: int) -> dict[str, Any]:
+def _data(frames: Frames, packed: bytes, words: Captions, zero_ns: int) -> dict[str, Any]:
     """What movie_page/ reads."""
     totals = [[0, 0] for _ in KINDS]
     for k in range(len(KINDS)):
@@ -261,7 +261,7 @@ def in_script(data: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def render(frames: Frames, words: Words, zero_ns: int) -> str:
+def render(frames: Frames, words: Captions, zero_ns: int) -> str:
     """The page. zero_ns: the moment shown as 0 s."""
     frames, packed = fit(frames)
     environment = jinja2.Environment(

@@ -15,7 +15,7 @@ from analysis.measures.app.throughput import CLASSES, OPS
 from analysis.measures.app.unseen import AT_LEAST
 from analysis.measures.common.timeline import F64
 from analysis.measures.locks.lock_waits import OTHERS
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 
 Handle = Line2D | Patch
 LockKey = tuple[str, str]  # type and name
@@ -28,7 +28,7 @@ def any_finite(values: F64) -> bool:
 
 
 def legend(ax: Axes, handles: list[Handle], title: str = "", right: float = 1.02) -> None:
-    """Beside the panel (`right`: of its width), never on the data."""
+    """ForkedTask the panel (`right`: of its width), never on the data."""
     if not handles:
         return
     box = ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(right, 1.04), title=title or None)
@@ -80,7 +80,7 @@ APPLICATION_AT_LEAST = f"application ({AT_LEAST})"
 APPLICATION_BOUND = f"{APPLICATION_AT_LEAST}: a lower bound, part of what it moved is not seen."
 
 
-def directions(m: Measured) -> str:
+def directions(m: Results) -> str:
     """What the throughput panel's two directions mean, for its title."""
     if not any(_heights(m)):
         return "none"
@@ -88,7 +88,7 @@ def directions(m: Measured) -> str:
     return "writes up, reads down" if read > READS_SHOWN * write else "writes"
 
 
-def _heights(m: Measured) -> tuple[float, float]:
+def _heights(m: Results) -> tuple[float, float]:
     """The highest MB/s of writes and of reads, of the device or the application."""
     high = []
     for op in ("write", "read"):
@@ -98,7 +98,7 @@ def _heights(m: Measured) -> tuple[float, float]:
     return high[0], high[1]
 
 
-def throughput(ax: Axes, m: Measured) -> list[Handle]:
+def throughput(ax: Axes, m: Results) -> list[Handle]:
     """Writes up, reads down on one scale: the device's bytes stacked by class, the application's a line."""
     edges = m.timeline.edges_s
     used: dict[str, None] = {}
@@ -146,7 +146,7 @@ def throughput(ax: Axes, m: Measured) -> list[Handle]:
     return handles
 
 
-def rates(ax: Axes, m: Measured) -> list[Handle]:
+def rates(ax: Axes, m: Results) -> list[Handle]:
     """Requests per second by op, and seeks per second: where they meet, every request seeks."""
     edges = m.timeline.edges_s
     handles: list[Handle] = []
@@ -174,7 +174,7 @@ def rates(ax: Axes, m: Measured) -> list[Handle]:
     return handles
 
 
-def latency(ax: Axes, m: Measured) -> list[Handle]:
+def latency(ax: Axes, m: Results) -> list[Handle]:
     """Median, 99th percentile and longest per bin, by op, on a log axis."""
     middles = m.timeline.middles_s
     handles: list[Handle] = []
@@ -203,7 +203,7 @@ def latency(ax: Axes, m: Measured) -> list[Handle]:
     return handles
 
 
-def depth(ax: Axes, m: Measured) -> list[Handle]:
+def depth(ax: Axes, m: Results) -> list[Handle]:
     """Mean requests at the device and in all, and the highest moment at the device."""
     if m.depth_device is None or m.depth_all is None:
         return []
@@ -219,7 +219,7 @@ def depth(ax: Axes, m: Measured) -> list[Handle]:
     ]
 
 
-def lock_colors(m: Measured) -> dict[LockKey, str]:
+def lock_colors(m: Results) -> dict[LockKey, str]:
     """One colour for one lock in both panels, and in other runs' too."""
     if m.lock_waits is None:
         return {}
@@ -232,7 +232,7 @@ def _lock_label(key: LockKey) -> str:
     return label if len(label) <= LOCK_LETTERS else label[: LOCK_LETTERS - 2] + ".."
 
 
-def _stacked(ax: Axes, m: Measured, series: dict[LockKey, F64], factor: float) -> list[Handle]:
+def _stacked(ax: Axes, m: Results, series: dict[LockKey, F64], factor: float) -> list[Handle]:
     """The locks on top of each other, the costliest at the bottom."""
     colors = lock_colors(m)
     base = np.zeros(m.timeline.bins)
@@ -253,17 +253,17 @@ def lock_legend(ax: Axes, handles: list[Handle]) -> None:
     ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.06), fontsize=7, handlelength=1.0)
 
 
-def sleepers(ax: Axes, m: Measured) -> list[Handle]:
+def sleepers(ax: Axes, m: Results) -> list[Handle]:
     """Mean number of threads asleep on a lock, by lock."""
     return _stacked(ax, m, m.lock_waits.sleep_series, 1.0) if m.lock_waits is not None else []
 
 
-def spin(ax: Axes, m: Measured, cpus: int) -> list[Handle]:
+def spin(ax: Axes, m: Results, cpus: int) -> list[Handle]:
     """Share of all CPU time spent spinning, by lock."""
     return _stacked(ax, m, m.lock_waits.spin_series, 100 / cpus) if m.lock_waits is not None else []
 
 
-def memory(ax: Axes, m: Measured) -> list[Handle]:
+def memory(ax: Axes, m: Results) -> list[Handle]:
     """Dirty pages and pages under writeback."""
     if m.dirty is None:
         return []

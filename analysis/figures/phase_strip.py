@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.tables.phase import Phases
 
 CHARACTER_IN = 0.083  # of the labels' font, with room
@@ -60,7 +60,7 @@ def runs_of_names(phases: Phases) -> list[tuple[str, int, int, int]]:
     return found
 
 
-def make_strip(phases: Phases, m: Measured, width_in: float) -> Strip:
+def make_strip(phases: Phases, m: Results, width_in: float) -> Strip:
     """Place every label: inside its band, or on the first line above where it is free."""
     begin_s, finish_s = float(m.timeline.edges_s[0]), float(m.timeline.edges_s[-1])
     per_in = (finish_s - begin_s) / width_in
@@ -93,7 +93,7 @@ def draw_phases(
     box: tuple[float, float, float, float],
     strip: Strip,
     phases: Phases,
-    m: Measured,
+    m: Results,
     panels: list[Axes],
 ) -> None:
     """Draw the strip into `box` (figure coordinates, strip.height_in tall); its borders into the panels."""

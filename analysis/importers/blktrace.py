@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import ReportError, TableError, WordError
+from analysis.errors import OptionError, ReportError, TableError
 from analysis.importers.directory import ImportedRun
 from analysis.rundir.files import parse_json, read_json_object
 from analysis.rundir.run import as_int, clean
@@ -42,7 +42,7 @@ def _files_of(folder: Path, name: str | None) -> list[Path]:
             if matched and (name is None or matched[1] == name) and path.is_file():
                 found.append((matched[1], int(matched[2]), path))
     except OSError as error:
-        raise WordError(f"TRACE={clean(folder)} can't be read ({error.strerror})") from None
+        raise OptionError(f"TRACE={clean(folder)} can't be read ({error.strerror})") from None
     return [path for _, _, path in sorted(found)]
 
 
@@ -67,11 +67,11 @@ def find_files(trace: Path) -> tuple[str, list[Path]]:
     try:
         is_folder, is_file = trace.is_dir(), trace.is_file()
     except (OSError, ValueError) as error:
-        raise WordError(f"TRACE={clean(trace)} can't be read: {clean(error)}") from None
+        raise OptionError(f"TRACE={clean(trace)} can't be read: {clean(error)}") from None
     if is_folder:
         files = _files_of(trace, None)
         if not files:
-            raise WordError(f"TRACE={clean(trace)} has no files NAME.blktrace.CPU; name the trace itself")
+            raise OptionError(f"TRACE={clean(trace)} has no files NAME.blktrace.CPU; name the trace itself")
         return trace.resolve().name, files
     of_cpu = _OF_CPU.fullmatch(trace.name)
     if is_file:
@@ -79,7 +79,7 @@ def find_files(trace: Path) -> tuple[str, list[Path]]:
     name = trace.name.removesuffix(".blktrace")
     files = _files_of(trace.parent, name) if name and trace.parent.is_dir() else []
     if not files:
-        raise WordError(
+        raise OptionError(
             f"TRACE={clean(trace)} is not there, nor is {clean(name)}.blktrace.0; name a block trace: files"
             " of blktrace (path/sda for path/sda.blktrace.*), a folder of them, a dump of blkparse -d,"
             " perf.data, trace.dat, or text of perf script, ftrace, trace-cmd report, blkparse or biosnoop"
@@ -106,7 +106,9 @@ def _read(run: ImportedRun, source: Source) -> dict[str, Any]:
         raise
     if done.returncode == 2:
         run.discard()
-        raise WordError(f"TRACE={clean(source.trace)} can't be imported; name a block trace (see make help)")
+        raise OptionError(
+            f"TRACE={clean(source.trace)} can't be imported; name a block trace (see make help)"
+        )
     if done.returncode:
         run.interrupt("the trace could not be read to its end; what had been read until then is here")
         raise ReportError(f"the trace was not imported whole; {clean(run.path)} has what was read")

@@ -22,7 +22,7 @@ class ImportedRun:
     """A run directory while it is being filled. Facts are written at once, as a killed import must show."""
 
     def __init__(self, name: str, out: Path | None, command: str, words: Mapping[str, str]) -> None:
-        """Make the directory. WordError if OUT is taken, ReportError if it can't be made."""
+        """Make the directory. OptionError if OUT is taken, ReportError if it can't be made."""
         if out is not None:
             check_free(out)
         self.facts: dict[str, Any] = {

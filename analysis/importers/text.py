@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from analysis.errors import MachineError, ReportError, TableError, WordError
+from analysis.errors import MachineError, OptionError, ReportError, TableError
 from analysis.importers.blktrace import Source
 from analysis.importers.directory import ImportedRun
 from analysis.rundir.files import parse_json
@@ -40,7 +40,7 @@ class Program:
     owned: bool = False  # it reads only what is ours, or root's
 
     def check(self, file: IO[bytes], trace: Path) -> None:
-        """MachineError if it is not installed, WordError if the file is not for it."""
+        """MachineError if it is not installed, OptionError if the file is not for it."""
         if shutil.which(self.name) is None:
             raise MachineError(
                 f"TRACE={clean(trace)} is read by {self.name}, which is not installed; install it (Debian:"
@@ -48,7 +48,7 @@ class Program:
             )
         uid = os.fstat(file.fileno()).st_uid
         if self.owned and uid not in (0, os.geteuid()):
-            raise WordError(
+            raise OptionError(
                 f"TRACE={clean(trace)} belongs to {name_of(uid)}, and {self.name} trusts what it reads;"
                 " import it as that user, or a copy of your own"
             )
@@ -101,13 +101,13 @@ def _translate(
         complaint = complaints.read(_SAID_BYTES)
     if printing is not None and program is not None and printing.returncode and done.returncode != 1:
         run.discard()
-        raise WordError(
+        raise OptionError(
             f"TRACE={clean(trace)} can't be read by {program.name} ({_last_line(complaint)}); record it"
             f" again, or print it where it was recorded: {program.name} {' '.join(program.arguments)} FILE"
         )
     if done.returncode == 2:
         run.discard()
-        raise WordError(f"TRACE={clean(trace)} can't be imported: {why} (see make help)")
+        raise OptionError(f"TRACE={clean(trace)} can't be imported: {why} (see make help)")
     if done.returncode:
         run.discard()
         raise ReportError(f"TRACE={clean(trace)} was not imported: {why}")

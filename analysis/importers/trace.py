@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 from typing import IO
 
-from analysis.errors import WordError
+from analysis.errors import OptionError
 from analysis.importers.blktrace import Source, find_files, read_source
 from analysis.importers.directory import ImportedRun
 from analysis.importers.text import PROGRAMS, translate
@@ -30,18 +30,18 @@ _PACKED = {
 
 
 def open_trace(path: Path) -> IO[bytes]:
-    """Open a file of a trace. WordError: it can't be read, or not by us: root reads no other user's."""
+    """Open a file of a trace. OptionError: it can't be read, or not by us: root reads no other user's."""
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
     except PermissionError:
         who = f"{name_of(os.geteuid())} may not read it; chown it to that user"
-        raise WordError(f"TRACE={clean(path)} can't be read: {who}") from None
+        raise OptionError(f"TRACE={clean(path)} can't be read: {who}") from None
     except OSError as error:
-        raise WordError(f"TRACE={clean(path)} can't be read ({error.strerror})") from None
+        raise OptionError(f"TRACE={clean(path)} can't be read ({error.strerror})") from None
     uid = os.fstat(file.fileno()).st_uid
     if os.geteuid() == 0 and uid != 0:
         file.close()
-        raise WordError(
+        raise OptionError(
             f"TRACE={clean(path)} belongs to {name_of(uid)}, and root reads no trace of others; import it as"
             " that user, or chown it to root"
         )
@@ -49,11 +49,11 @@ def open_trace(path: Path) -> IO[bytes]:
 
 
 def kind_of(file: IO[bytes], path: Path) -> str:
-    """blktrace, text, or the name of the program that turns the file into text. WordError: none of these."""
+    """blktrace, text, or the name of the program that turns the file into text. Raises OptionError."""
     try:
         first = os.pread(file.fileno(), _FIRST_BYTES, 0)
     except OSError as error:
-        raise WordError(f"TRACE={clean(path)} can't be read ({error.strerror})") from None
+        raise OptionError(f"TRACE={clean(path)} can't be read ({error.strerror})") from None
     if _BLKTRACE.match(first):
         return "blktrace"
     if first.startswith(_PERF_DATA):
@@ -62,13 +62,13 @@ def kind_of(file: IO[bytes], path: Path) -> str:
         return "trace-cmd"
     for magic, remedy in _PACKED.items():
         if first.startswith(magic):
-            raise WordError(f"TRACE={clean(path)} is compressed; unpack it first ({remedy})")
+            raise OptionError(f"TRACE={clean(path)} is compressed; unpack it first ({remedy})")
     if not first:
-        raise WordError(f"TRACE={clean(path)} is empty: it holds no event of a disk; name another trace")
+        raise OptionError(f"TRACE={clean(path)} is empty: it holds no event of a disk; name another trace")
     if first.startswith(b"CPU:") and b"\x07tae" in first:  # marks of loss come before the first event
         return "blktrace"
     if b"\0" in first:
-        raise WordError(f"TRACE={clean(path)} is no block trace in any format known; see make help")
+        raise OptionError(f"TRACE={clean(path)} is no block trace in any format known; see make help")
     return "text"
 
 

@@ -14,24 +14,24 @@ import numpy as np
 
 from analysis.measures.app.steps import measure_steps
 from analysis.measures.common.window import Window
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.rundir.run import Run
 from analysis.tables.block import Block
 from analysis.tables.load import Tables
 from analysis.tables.phase import Phases
 from analysis.tables.rows import Rows, take
-from analysis.tables.store import I64, Words
+from analysis.tables.store import I64, Categorical
 
 
 def measure_proper(
-    run: Run, tables: Tables, whole: Measured, everyones_locks: bool = False
-) -> tuple[Tables, Measured]:
+    run: Run, tables: Tables, whole: Results, everyones_locks: bool = False
+) -> tuple[Tables, Results]:
     """The tables and the figures of the run proper. whole: what was measured over all that was recorded."""
     window = proper_window(run, whole.window)
     if window is None:
         return tables, whole
     inside = proper_tables(tables, window)
-    found = measure(replace(run, gaps=[]), inside, window, everyones_locks)  # the gaps are known already
+    found = measure(replace(run, missing=[]), inside, window, everyones_locks)  # the gaps are known already
     steps = []
     if tables.phases is not None:
         steps = measure_steps(tables.phases, tables.block, whole.moves, window.start_ns, window.end_ns)
@@ -98,11 +98,11 @@ def proper_block(block: Block, window: Window) -> Block:
         column = read(name)
         return None if column is None else column[at]
 
-    def words(name: str) -> Words | None:
-        column = block.read_words(name)
-        return None if column is None else Words(column.codes[at], column.labels)
+    def words(name: str) -> Categorical | None:
+        column = block.read_categorical(name)
+        return None if column is None else Categorical(column.codes[at], column.labels)
 
-    return replace(take(block, at), read=part, kept={}, read_words=words)
+    return replace(take(block, at), read=part, kept={}, read_categorical=words)
 
 
 def _rows(t_ns: I64, window: Window) -> Rows:

@@ -36,7 +36,7 @@ MOST_CORRELATION_BINS = 100_000  # then they get longer: memory stays bounded wh
 
 
 @dataclass(frozen=True)
-class Measured:
+class Results:
     """One field a question; None: the source has nothing."""
 
     window: Window
@@ -159,9 +159,7 @@ def _correlations(
     )
 
 
-def measure(
-    run: Run, tables: Tables, window: Window | None = None, everyones_locks: bool = False
-) -> Measured:
+def measure(run: Run, tables: Tables, window: Window | None = None, everyones_locks: bool = False) -> Results:
     """Measure everything the report shows. window: of these tables, None: what run.json says.
 
     everyones_locks: show all lock waits, not only the workload's and the file system's (lock_waiters.py).
@@ -259,7 +257,7 @@ def measure(
     correlations, grid, why_not = _correlations(run, tables, window, found)
     bounded, bounded_ns = _bounded(block) if block else (0, 0)
     whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
-    return Measured(
+    return Results(
         window=window,
         recorded_s=window.elapsed_s,
         timeline=timeline,

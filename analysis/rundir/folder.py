@@ -12,7 +12,7 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from analysis.errors import MachineError, WordError
+from analysis.errors import MachineError, OptionError
 from analysis.rundir.files import open_folder, share
 from analysis.visible import clean
 
@@ -43,14 +43,14 @@ def name_of(uid: int) -> str:
 
 
 def open_run_folder(path: Path) -> Folder:
-    """Open a run directory. WordError: it is none; MachineError: it is not for us."""
+    """Open a run directory. OptionError: it is none; MachineError: it is not for us."""
     try:
         # The name may end in a link (runs/latest); what it leads to may not be one.
         folder = Folder(open_folder(path.resolve()))
     except PermissionError:
         raise MachineError(f"{clean(path)} can't be entered by {_us()}{_remedy(path)}") from None
     except (OSError, ValueError, RuntimeError):
-        raise WordError(
+        raise OptionError(
             f"{clean(path)} is not a directory; name a run directory, such as runs/latest"
         ) from None
     if os.geteuid() == 0:
@@ -131,7 +131,7 @@ def _stats(*paths: Path) -> list[os.stat_result]:
 def new_folder(path: Path) -> Folder:
     """Make a directory, and those above it that are missing.
 
-    FileExistsError: the name is taken; WordError: it is another's; MachineError: root would make it where
+    FileExistsError: the name is taken; OptionError: it is another's; MachineError: root would make it where
     others can change its name; OSError: no way.
     """
     missing = [path.name]
@@ -159,7 +159,7 @@ def new_folder(path: Path) -> Folder:
 
 
 def new_or_empty_folder(path: Path) -> Folder:
-    """Make a directory, or take an empty one of ours alone. WordError: it is another; OSError: no way."""
+    """Make a directory, or take an empty one of ours alone. OptionError: it is another; OSError: no way."""
     check_free(path)
     try:
         return new_folder(path)
@@ -178,7 +178,7 @@ def _checked_empty(folder: Folder, path: Path) -> Folder:
 
 
 def check_free(path: Path) -> None:
-    """Raise WordError if a name for a new directory is another's, or of something else."""
+    """Raise OptionError if a name for a new directory is another's, or of something else."""
     try:
         about = path.lstat()
     except (OSError, ValueError):
@@ -190,11 +190,11 @@ def check_free(path: Path) -> None:
     if taken:
         raise _taken(path)
     if about.st_uid != os.geteuid() or about.st_mode & _WRITABLE_BY_OTHERS:
-        raise WordError(f"{clean(path)} can be written by others; give the name of a new directory")
+        raise OptionError(f"{clean(path)} can be written by others; give the name of a new directory")
 
 
-def _taken(path: Path) -> WordError:
-    return WordError(f"{clean(path)} is there already; give the name of a new directory")
+def _taken(path: Path) -> OptionError:
+    return OptionError(f"{clean(path)} is there already; give the name of a new directory")
 
 
 def make_inside(folder: Path, name: str) -> None:

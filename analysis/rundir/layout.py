@@ -98,7 +98,7 @@ def read_geometry(run: Run) -> Geometry:
         reader.span(span)
     reader.finish()
     if reader.broken and not geometry.why_not:
-        run.gaps.append(
+        run.missing.append(
             f"file-system geometry: {reader.broken:,} of its areas are broken or overlap, and are left out"
         )
     if not geometry.devices and not geometry.why_not:

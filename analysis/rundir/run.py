@@ -136,7 +136,7 @@ class CollectorLoss:
 
 @dataclass
 class Run:
-    """One run directory. `gaps` are sentences about what is missing or broken; the report prints them."""
+    """One run directory. `missing` are sentences about what is missing or broken; the report prints them."""
 
     path: Path
     facts: dict[str, Any]
@@ -146,7 +146,7 @@ class Run:
     recorder_until_ns: int | None = None  # its last sign; if it ended in order, when it did
     recorder_start_cpu_ns: int | None = None  # of recorder_cpu_ns, before it began to record
     bpf_windows: BpfWindows | None = None  # None: an older recorder
-    gaps: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     folder: Folder | None = None
 
     @property
@@ -167,7 +167,7 @@ class Run:
         """A fact as a finite number, None if it is missing or no such thing."""
         return as_float(dig(self.facts, *keys))
 
-    def words(self, *keys: str) -> list[str]:
+    def str_list(self, *keys: str) -> list[str]:
         """A list of words (argv, warnings), empty if it is missing."""
         value = dig(self.facts, *keys)
         return [clean(item) for item in value] if isinstance(value, list) else []
@@ -213,7 +213,7 @@ class Run:
             return ["block"]
         given = self.text("words", "COLLECT")
         if isinstance(dig(self.facts, "collect"), list):
-            stated = self.words("collect")
+            stated = self.str_list("collect")
         elif given:
             stated = [name for name in given.replace(",", " ").split() if name != "none"]
         else:
@@ -312,11 +312,11 @@ def _bpf_windows(entry: object) -> BpfWindows | None:
 
 
 def open_run(path: Path) -> Run:
-    """Open RUN. WordError if it is not a directory, ReportError if it is not a run directory at all, or not
+    """Open RUN. OptionError if it is not a directory, ReportError if it is not a run directory at all, or not
     for us."""
     folder = open_run_folder(path)
     place = folder.place
-    gaps: list[str] = []
+    missing: list[str] = []
     facts: dict[str, Any] = {}
     try:
         facts = read_json_object(place / "run.json")
@@ -327,10 +327,10 @@ def open_run(path: Path) -> Run:
                 " nor raw/recorder/);"
                 " name one that `make trace` made"
             ) from None
-        gaps.append(f"{error}: what was run is not known")
+        missing.append(f"{error}: what was run is not known")
     schema = as_int(facts.get("schema"))
     if facts and schema != SCHEMA:
-        gaps.append(
+        missing.append(
             f"run.json has schema {clean(facts.get('schema'), 20)}, this program reads {SCHEMA}; facts may"
             " be amiss"
         )
@@ -362,9 +362,9 @@ def open_run(path: Path) -> Run:
         recorder_until_ns=as_int(dig(tree, "recorder", "until_ns")),
         recorder_start_cpu_ns=as_int(dig(tree, "recorder", "start_cpu_ns")),
         bpf_windows=_bpf_windows(dig(tree, "recorder", "bpf")),
-        gaps=gaps,
+        missing=missing,
         folder=folder,
     )
     if unread and run.asked:  # with COLLECT=none there is no losses.json
-        gaps.append(unread)
+        missing.append(unread)
     return run

@@ -11,7 +11,7 @@ from analysis import units
 from analysis.measures.app import unseen
 from analysis.measures.common import tracing_cost
 from analysis.measures.common.statistics import Mean
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir import devices
 from analysis.rundir.recorded_time import recorded_time
@@ -81,7 +81,7 @@ def imported_words(run: Run) -> str:
     numbers = {clean(k, 20): as_int(n) for k, n in actions.items()} if isinstance(actions, Mapping) else {}
     return join(
         f"from {run.text('imported', 'format')}",
-        *run.words("imported", "files")[:8],
+        *run.str_list("imported", "files")[:8],
         f"{units.bytes_(size)}" if (size := run.int_("imported", "bytes")) else "",
         f"{events:,} events" if (events := run.int_("imported", "events")) else "",
         " ".join(f"{k}:{n:,}" for k, n in sorted(numbers.items())[:20] if n),
@@ -124,7 +124,7 @@ def banners(
     if run.state != "complete":
         said.append(f"this run's state is '{run.state}': figures cover what was recorded until it ended")
         # why it ended (a guest's panic, a hang, a full disk) is the first thing to know
-        said += [_cut(words) for words in run.words("warnings")[:3]]
+        said += [_cut(words) for words in run.str_list("warnings")[:3]]
     elif run.recording_complete is False:
         said.append("the recorder did not finish properly: figures cover what it had written")
     if words := filesystem.damage(run):
@@ -148,7 +148,7 @@ def marked_losses(run: Run, collectors: Collection[str] | None = None) -> list[s
     return [f"{reason}: figures marked {MARK} ({FROM}) may be short" for reason in reasons]
 
 
-def what_was_run(run: Run, measured: Measured) -> Section:
+def what_was_run(run: Run, measured: Results) -> Section:
     """File system, workload, disk, kernel, as run.json has them."""
     section = Section("What was run")
 
@@ -170,7 +170,7 @@ def what_was_run(run: Run, measured: Measured) -> Section:
         how_it_ended(run),
     )
     fact("workload", workload)
-    fact("argv", " ".join(run.words("workload", "argv")))
+    fact("argv", " ".join(run.str_list("workload", "argv")))
     fact("file system", run.text("filesystem", "name"))
     fact("mkfs", run.text("filesystem", "mkfs"))
     fact("mount", run.text("filesystem", "mount"))
@@ -271,7 +271,7 @@ def _cost_words(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
     return said
 
 
-def bounded_ends(measured: Measured) -> list[str]:
+def bounded_ends(measured: Results) -> list[str]:
     """What is said where requests count until a bound of their end."""
     if not measured.bounded:
         return []
@@ -302,7 +302,7 @@ def left_out_words(run: Run, tables: Tables) -> list[str]:
     return found
 
 
-def losses(run: Run, tables: Tables, measured: Measured) -> Section:
+def losses(run: Run, tables: Tables, measured: Results) -> Section:
     """Events seen, kept and lost per collector, and what recording cost."""
     section = Section("Losses and tracing cost")
     rows = []
@@ -357,7 +357,7 @@ def losses(run: Run, tables: Tables, measured: Measured) -> Section:
     return section
 
 
-def warnings(run: Run, measured: Measured) -> Section:
+def warnings(run: Run, measured: Results) -> Section:
     """Which collectors have nothing, why figures are marked, what the session warned of, and what else this
     report lacks."""
     section = Section("Warnings and gaps")
@@ -365,9 +365,11 @@ def warnings(run: Run, measured: Measured) -> Section:
     return section
 
 
-def warning_words(run: Run, measured: Measured) -> list[str]:
+def warning_words(run: Run, measured: Results) -> list[str]:
     """All of them; empty only if nothing is marked."""
-    is_gap = any(words.startswith("losses.json") for words in run.gaps)  # the file itself could not be read
+    is_gap = any(
+        words.startswith("losses.json") for words in run.missing
+    )  # the file itself could not be read
     marked = [] if is_gap and not run.losses else marked_losses(run)
     bounds = unseen.sentence(measured.app_unseen)
-    return [*missing(run), *marked, *bounds, *run.words("warnings"), *run.gaps]
+    return [*missing(run), *marked, *bounds, *run.str_list("warnings"), *run.missing]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from analysis import units
 from analysis.measures.block import areas
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import about
@@ -13,7 +13,7 @@ from analysis.sections import about
 MOST_CONFLICTS = 6
 
 
-def areas_section(run: Run, m: Measured) -> Section:
+def areas_section(run: Run, m: Results) -> Section:
     """Requests by area, and the class that was recorded against it."""
     section = Section("Where on the disk", mark=about.mark(run, "block"))
     found = m.places
@@ -77,7 +77,7 @@ def _disagreements(found: areas.Places) -> list[str]:
     return notes
 
 
-def groups_sections(run: Run, m: Measured) -> list[Section]:
+def groups_sections(run: Run, m: Results) -> list[Section]:
     """One a device that is divided into equal groups."""
     sections = []
     for table in m.places.groups if m.places is not None else []:
@@ -103,7 +103,7 @@ def groups_sections(run: Run, m: Measured) -> list[Section]:
     return sections
 
 
-def sections(run: Run, m: Measured) -> list[Section]:
+def sections(run: Run, m: Results) -> list[Section]:
     """All of them; none where there are no reads or writes."""
     if m.moves is None or not m.moves.rows.size:
         return []

@@ -12,7 +12,7 @@ from analysis.measures.app import calls, correlation, other_programs, phases, th
 from analysis.measures.block import latency, seeks, zeroes
 from analysis.measures.block.request_owners import Owners
 from analysis.measures.device import by_device
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render import titles
 from analysis.render.document import Document, Section, Table
 from analysis.rundir.run import Run
@@ -47,7 +47,7 @@ def _app_mb_s(row: phases.PhaseRow, is_bound: bool) -> str:
     return unseen.at_least(shown, is_bound)
 
 
-def _others_words(run: Run, m: Measured, found: other_programs.Others) -> str:
+def _others_words(run: Run, m: Results, found: other_programs.Others) -> str:
     """What others on the machine did meanwhile, in one line."""
     all_ns = m.window.work_s * 1e9 * (run.cpus or 0)
     share = f" ({units.percent(found.cpu_ns / all_ns)} % of all CPUs)" if all_ns > 0 else ""
@@ -59,7 +59,7 @@ def _others_words(run: Run, m: Measured, found: other_programs.Others) -> str:
     return f"{said}; {request_owners.disk_share(m.owners)}"
 
 
-def where_time_went(run: Run, m: Measured) -> Section:
+def where_time_went(run: Run, m: Results) -> Section:
     """One row per phase name: time, operations, throughput, metadata share, seeks; and what others did."""
     section = _where_time_went(run, m)
     if (found := other_programs.measure_others(run)) is not None:
@@ -67,7 +67,7 @@ def where_time_went(run: Run, m: Measured) -> Section:
     return section
 
 
-def _where_time_went(run: Run, m: Measured) -> Section:
+def _where_time_went(run: Run, m: Results) -> Section:
     section = Section("Where the time went", mark=about.mark(run, "block", "calls"))
     if m.phase_rows is None:
         section.absent = "the workload marked no phases"
@@ -134,7 +134,7 @@ def _where_time_went(run: Run, m: Measured) -> Section:
     return section
 
 
-def _by_class(run: Run, m: Measured) -> Table:
+def _by_class(run: Run, m: Results) -> Table:
     """Of a disk of the run's own."""
     elapsed = m.window.elapsed_s
     rows = []
@@ -157,7 +157,7 @@ def _by_class(run: Run, m: Measured) -> Table:
     return Table(heads, rows)
 
 
-def _own_and_all(m: Measured, owners: Owners) -> Table:
+def _own_and_all(m: Results, owners: Owners) -> Table:
     """Of a disk that others use too: the workload's beside everybody's."""
     elapsed = m.window.elapsed_s
     rows = []
@@ -183,12 +183,12 @@ def _own_and_all(m: Measured, owners: Owners) -> Table:
     return Table((*heads, "IOPS,\nown", "&\nall", "mean size,\nown", "&errors,\nall"), rows)
 
 
-def throughput_definition(m: Measured) -> str:
+def throughput_definition(m: Results) -> str:
     """What the figures are, and what their mark means if they are marked."""
     return throughput.DEFINITION + (f" {unseen.DEFINITION}" if m.app_unseen else "")
 
 
-def throughput_section(run: Run, tables: Tables, m: Measured) -> Section:
+def throughput_section(run: Run, tables: Tables, m: Results) -> Section:
     """Bytes and requests of application and device, by op and class."""
     section = Section("Throughput", mark=about.mark(run, "block", "calls"))
     elapsed = m.window.elapsed_s
@@ -252,7 +252,7 @@ def _zeroes_words(found: Sequence[zeroes.Zeroer]) -> str:
     return f"write_zeroes by {'; '.join([*said, *more])}"
 
 
-def devices_section(run: Run, m: Measured) -> Section:
+def devices_section(run: Run, m: Results) -> Section:
     """What each of several devices did."""
     section = Section("Devices", mark=about.mark(run, "block"))
     rows = []
@@ -286,7 +286,7 @@ def _own_seeks(owners: Owners, name: str) -> int:
     return owners.own(class_=None if name == "all" else name)[2]
 
 
-def seeks_section(run: Run, m: Measured) -> Section:
+def seeks_section(run: Run, m: Results) -> Section:
     """How many, how often, how far."""
     section = Section("Seeks", mark=about.mark(run, "block"))
     if m.moves is None:
@@ -344,7 +344,7 @@ def seeks_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def latency_section(run: Run, m: Measured) -> Section:
+def latency_section(run: Run, m: Results) -> Section:
     """Percentiles of Q2D, D2C and Q2C by op, and of Q2C by class."""
     section = Section("Request latency", mark=about.mark(run, "block"))
     if m.moves is None:
@@ -379,7 +379,7 @@ def latency_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def queue_section(run: Run, m: Measured) -> Section:
+def queue_section(run: Run, m: Results) -> Section:
     """Requests at the device and in all."""
     section = Section("Queue depth", mark=about.mark(run, "block"))
     if m.depth_device is None or m.depth_all is None:
@@ -396,7 +396,7 @@ def queue_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def calls_section(run: Run, m: Measured) -> Section:
+def calls_section(run: Run, m: Results) -> Section:
     """The workload's file-system calls."""
     section = Section("File-system calls", mark=about.mark(run, "calls"))
     if m.call_rows is None:
@@ -428,7 +428,7 @@ def calls_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def correlation_section(run: Run, m: Measured) -> Section:
+def correlation_section(run: Run, m: Results) -> Section:
     """What moves with application throughput."""
     section = Section(
         "What goes with application throughput", mark=about.mark(run, "calls", "block", "locks")
@@ -472,7 +472,7 @@ def correlation_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def make_document(run: Run, tables: Tables, m: Measured) -> Document:
+def make_document(run: Run, tables: Tables, m: Results) -> Document:
     """The whole report's content."""
     return Document(
         title=titles.headline(run, m.window.work_s),

@@ -10,7 +10,7 @@ from analysis.figures.flamegraph import Panel
 from analysis.measures.cpu import profile
 from analysis.measures.cpu.profile import FunctionRow
 from analysis.measures.locks.lock_samples import Estimate
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import about
@@ -33,7 +33,7 @@ def _interval(found: Estimate, of_ns: float) -> str:
     return f"({units.percent(found.low_ns / of_ns)}-{units.percent(min(found.high_ns / of_ns, 1.0))})"
 
 
-def sections(run: Run, m: Measured) -> list[Section]:
+def sections(run: Run, m: Results) -> list[Section]:
     """None for a run that did not sample the CPUs and was not asked to."""
     found = m.on_cpu
     if found is None and "perf" not in run.asked:
@@ -118,7 +118,7 @@ def _functions_by_phase(found: list[profile.PhaseCpu]) -> list[Table]:
     return [Table(heads, rows, least_left=16)] if rows else []
 
 
-def files(m: Measured) -> dict[str, bytes]:
+def files(m: Results) -> dict[str, bytes]:
     """Name and content of each file; none for a run without samples."""
     found = m.on_cpu
     if found is None or not found.whole.busy.samples:

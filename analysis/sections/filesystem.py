@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from analysis import units
 from analysis.measures.app.space import WHEN, space, taken_bytes
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, clean, dig
 
@@ -33,7 +33,7 @@ def damage(run: Run) -> str:
     """What must be said before any figure, empty if fsck found nothing wrong."""
     if dig(run.facts, "filesystem", "fsck", "clean") is not False:
         return ""
-    said = "; ".join(run.words("filesystem", "fsck", "said")[-3:])
+    said = "; ".join(run.str_list("filesystem", "fsck", "said")[-3:])
     return f"the file system is damaged after the run, says fsck: {said[:200]}"
 
 
@@ -50,12 +50,12 @@ def _space_table(run: Run) -> Table | None:
     return Table(("<space", "after mkfs", "after the run"), rows) if rows else None
 
 
-def _took_s(m: Measured, name: str, timed_s: float | None) -> float | None:
+def _took_s(m: Results, name: str, timed_s: float | None) -> float | None:
     """How long one took: where it was recorded, what the table of steps says; else what the session timed."""
     return next((step.elapsed_s for step in m.steps if step.name == name), timed_s)
 
 
-def _steps_table(m: Measured) -> Table:
+def _steps_table(m: Results) -> Table:
     rows = [
         (
             step.name,
@@ -71,7 +71,7 @@ def _steps_table(m: Measured) -> Table:
     return Table(("<step", "s", "requests", "read", "written", "erased", "seeks"), rows)
 
 
-def sections(run: Run, m: Measured) -> list[Section]:
+def sections(run: Run, m: Results) -> list[Section]:
     """The section; none for a run without a file system of its own."""
     section = Section("mkfs, fsck and space")
     mkfs_s = _took_s(m, "mkfs", run.float_("timing", "mkfs_s"))
@@ -83,7 +83,9 @@ def sections(run: Run, m: Measured) -> list[Section]:
         command = run.text("filesystem", "fsck", "command")
         section.facts.append(("fsck", f"{took}{said}{f' ({command})' if command else ''}"))
         if said == "DAMAGED":
-            section.notes += [f"fsck: {clean(line)}" for line in run.words("filesystem", "fsck", "said")[-8:]]
+            section.notes += [
+                f"fsck: {clean(line)}" for line in run.str_list("filesystem", "fsck", "said")[-8:]
+            ]
     room = _space_table(run)
     if room is not None:
         section.tables.append(room)

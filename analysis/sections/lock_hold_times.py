@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from analysis import units
 from analysis.measures.locks import holds
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import about
@@ -25,7 +25,7 @@ def _mean_max(mean: float | None, longest: int | None) -> str:
     return "-" if mean is None else f"{units.ns(mean)} ({units.ns(longest)})"
 
 
-def section(run: Run, tables: Tables, m: Measured) -> Section:
+def section(run: Run, tables: Tables, m: Results) -> Section:
     """UTIL CON HOLD WAIT TOTAL NOWAIT SPIN REJECT by class of locks."""
     found = Section("Holds and acquisitions (Lockmeter)", mark=about.mark(run, "locks", "holds"))
     if tables.hold is None:

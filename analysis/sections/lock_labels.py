@@ -6,7 +6,7 @@ from __future__ import annotations
 from analysis import units
 from analysis.measures.locks.lock_samples import Estimate
 from analysis.measures.locks.lock_waits import LockRow
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 
 TOP = 12
 BY_PATH = " ?"  # behind a name that the call path told
@@ -27,7 +27,7 @@ def interval(found: Estimate) -> str:
     return f"{units.ns(found.low_ns)}..{units.ns(found.high_ns)}"
 
 
-def sampled_share(m: Measured) -> float:
+def sampled_share(m: Results) -> float:
     """Of the waiting time, how much was of waits whose call path was looked at."""
     if m.lock_waits is None:
         return 1.0

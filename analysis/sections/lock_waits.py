@@ -7,7 +7,7 @@ from analysis import units
 from analysis.measures.locks import lock_samples, lock_waiters, lock_waits
 from analysis.measures.locks.lock_samples import Estimate
 from analysis.measures.locks.lock_waits import LockRow
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.devices import stated
 from analysis.rundir.run import Run, clean
@@ -45,7 +45,7 @@ def invisible(run: Run) -> list[str]:
     return notes
 
 
-def waits_section(run: Run, m: Measured) -> Section:
+def waits_section(run: Run, m: Results) -> Section:
     """The locks waited on longest."""
     section = Section("Lock waits", mark=about.mark(run, "locks"))
     rows = m.lock_rows
@@ -114,7 +114,7 @@ def waits_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def _whose(m: Measured) -> list[str]:
+def _whose(m: Results) -> list[str]:
     """Who waited: the file system's threads by name, and a line for each owner whose waits are not shown."""
     found = m.lock_waiters
     if found is None:
@@ -144,7 +144,7 @@ def _names(owner: lock_waiters.Waiting) -> str:
     return f" ({', '.join(shown)}{f', {more:,} more' if more > 0 else ''})"
 
 
-def _naming_notes(m: Measured, rows: list[LockRow]) -> list[str]:
+def _naming_notes(m: Results, rows: list[LockRow]) -> list[str]:
     notes = []
     unnamed = lock_waits.unnamed_share(rows)
     if unnamed:
@@ -165,7 +165,7 @@ def _naming_notes(m: Measured, rows: list[LockRow]) -> list[str]:
     return notes
 
 
-def spin_section(run: Run, m: Measured) -> Section:
+def spin_section(run: Run, m: Results) -> Section:
     """Spinning as a share of the CPUs: traced, and what only samples show."""
     section = Section("Spinning on locks", mark=about.mark(run, "locks"))
     rows, samples = m.lock_rows, m.lock_samples
@@ -255,7 +255,7 @@ def _where(run: Run, tables: Tables, found: lock_waits.Instance) -> str:
     return "(gone)" if tables.paths is not None else "(not looked for)"
 
 
-def inodes_section(run: Run, tables: Tables, m: Measured) -> Section | None:
+def inodes_section(run: Run, tables: Tables, m: Results) -> Section | None:
     """The inodes whose locks were waited on longest; None if no such lock was."""
     if m.lock_waits is None or not m.lock_waits.instances:
         return None
@@ -288,7 +288,7 @@ def inodes_section(run: Run, tables: Tables, m: Measured) -> Section | None:
     return section
 
 
-def sections(run: Run, tables: Tables, m: Measured) -> list[Section]:
+def sections(run: Run, tables: Tables, m: Results) -> list[Section]:
     """All sections on locks."""
     found = [waits_section(run, m)]
     if m.lock_rows:

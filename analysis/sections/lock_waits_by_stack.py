@@ -7,7 +7,7 @@ from analysis import units
 from analysis.measures.locks import lock_holders, lock_names, lock_samples, waits_by_stack
 from analysis.measures.locks.lock_holders import Chain, Edge, Holders
 from analysis.measures.locks.lock_waits import LockWaits
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, clean
 from analysis.sections import about
@@ -22,7 +22,7 @@ TOP_RAN = 6
 TOP_EDGES = 6
 
 
-def paths_section(run: Run, tables: Tables, m: Measured) -> Section:
+def paths_section(run: Run, tables: Tables, m: Results) -> Section:
     """From where the top locks were waited on."""
     section = Section("Who waits: call paths", mark=about.mark(run, "locks"))
     found = m.lock_waits
@@ -66,7 +66,7 @@ def _path_row(mark: str, spin: float, sleep: float, total: float, words: str) ->
     return (mark + units.ns(spin), mark + units.ns(sleep), mark + share, words)
 
 
-def holders_section(run: Run, tables: Tables, m: Measured) -> Section:
+def holders_section(run: Run, tables: Tables, m: Results) -> Section:
     """What the holders were doing, and where."""
     section = Section("Who holds: what holders were doing", mark=about.mark(run, "locks"))
     found, holders = m.lock_waits, m.lock_holders
@@ -137,7 +137,7 @@ def _chains(section: Section, found: LockWaits, holders: Holders) -> None:
         section.tables.append(Table(heads, body))
 
 
-def _ran(section: Section, tables: Tables, m: Measured) -> None:
+def _ran(section: Section, tables: Tables, m: Results) -> None:
     """Where holders ran, by CPU samples."""
     if m.lock_samples is None or not m.lock_samples.holds:
         return
@@ -167,7 +167,7 @@ def holder_words(edge: Edge) -> str:
     return f"{_comm(edge.comm)} ({doing})"
 
 
-def blocking_section(run: Run, m: Measured) -> Section:
+def blocking_section(run: Run, m: Results) -> Section:
     """Who waits for whom."""
     section = Section("Who waits for whom", mark=about.mark(run, "locks"))
     found, holders = m.lock_waits, m.lock_holders

@@ -9,7 +9,7 @@ from analysis import units
 from analysis.measures.block import request_owners
 from analysis.measures.block.request_owners import OWNERS, Owned, Owners
 from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, WORKLOAD
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, clean
 from analysis.sections import about
@@ -26,7 +26,7 @@ MOST_NAMES = 4
 WHAT = ("requests", "bytes", "seeks")
 
 
-def shared(m: Measured) -> Owners | None:
+def shared(m: Results) -> Owners | None:
     """Whose the requests are, if that is known and others may use the disk too."""
     return m.owners if m.owners is not None and m.owners.is_shared else None
 
@@ -48,7 +48,7 @@ def disk_share(owners: Owners) -> str:
     return f"{units.percent(owners.share(OTHERS, 'bytes'))} % of this disk's bytes are others'"
 
 
-def banners(m: Measured) -> list[str]:
+def banners(m: Results) -> list[str]:
     """What must be said first: how much of the disk was others', from LEAST_TOLD on."""
     owners, said = m.owners, []
     if owners is None:
@@ -64,7 +64,7 @@ def banners(m: Measured) -> list[str]:
     return said
 
 
-def sections(run: Run, m: Measured) -> list[Section]:
+def sections(run: Run, m: Results) -> list[Section]:
     """A row an owner; no section where the disk was the run's alone, or nobody knows."""
     owners = m.owners
     if owners is None or not (owners.is_shared or owners.is_told_first(OTHERS)):
@@ -124,14 +124,14 @@ def _untold(owners: Owners) -> list[str]:
     ]
 
 
-def private_notes(m: Measured) -> list[str]:
+def private_notes(m: Results) -> list[str]:
     """What others asked a disk for that is the run's own."""
     if m.owners is None or m.owners.is_shared or not (one := m.owners.of(OTHERS)).requests:
         return []
     return [f"of these others': {one.requests:,} requests, {units.bytes_(one.bytes)} ({_names(one)})"]
 
 
-def of_everybody(m: Measured, sections: Sequence[Section]) -> list[Section]:
+def of_everybody(m: Results, sections: Sequence[Section]) -> list[Section]:
     """The same sections, which say that they are of others' requests too, where that is so."""
     if (owners := shared(m)) is not None and owners.of(OTHERS).requests:
         for one in sections:
@@ -140,7 +140,7 @@ def of_everybody(m: Measured, sections: Sequence[Section]) -> list[Section]:
     return list(sections)
 
 
-def totals(m: Measured, requests: int, moved: int) -> str:
+def totals(m: Results, requests: int, moved: int) -> str:
     """All requests and bytes, for a picture's second line; where others use the disk too, how much is own."""
     owners = shared(m)
     own = [

@@ -8,7 +8,7 @@ from analysis.measures.block import plugs
 from analysis.measures.block import stages as request_life
 from analysis.measures.block.stage_percentiles import PERCENTS, Stage
 from analysis.measures.device import utilization
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import about
@@ -108,7 +108,7 @@ def _why_missing(run: Run) -> str:
     return f"{request_life.NOT_RECORDED}; {request_life.TO_TRACE}"
 
 
-def life_section(run: Run, m: Measured) -> Section:
+def life_section(run: Run, m: Results) -> Section:
     """Stages by direction, class, process and size; merges and requeues."""
     section = Section("Request life", mark=about.mark(run, "block"))
     if m.block_life is None:
@@ -128,7 +128,7 @@ def life_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def plugs_section(run: Run, m: Measured) -> Section:
+def plugs_section(run: Run, m: Results) -> Section:
     """Requests that threads held back."""
     section = Section("Plugs", mark=about.mark(run, "block"))
     if m.block_life is None or m.block_life.plugs is None:
@@ -157,7 +157,7 @@ def plugs_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def busy_section(run: Run, m: Measured) -> Section:
+def busy_section(run: Run, m: Results) -> Section:
     """Active and idle periods, and the time at each depth, by device."""
     section = Section("Active, idle and depth", mark=about.mark(run, "block"))
     if m.block_life is None:
@@ -192,7 +192,7 @@ def busy_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def sections(run: Run, m: Measured) -> list[Section]:
+def sections(run: Run, m: Results) -> list[Section]:
     """All; none without requests, which the sections before say."""
     if m.block_life is None or not m.block_life.busy:
         return []

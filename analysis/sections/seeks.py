@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from analysis import units
 from analysis.measures.block import files, seek_cost, seeks_by, streams
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import about, request_owners
@@ -17,7 +17,7 @@ def _signed(value: float | None) -> str:
     return units.bytes_(value) if value is None or value < 0 else "+" + units.bytes_(value)
 
 
-def seekers_section(run: Run, m: Measured) -> Section:
+def seekers_section(run: Run, m: Results) -> Section:
     """Processes by the seeks of their requests."""
     section = Section("Who moves the head", mark=about.mark(run, "block"))
     life, elapsed = m.block_life, m.window.elapsed_s
@@ -50,7 +50,7 @@ def seekers_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def streams_section(run: Run, m: Measured) -> Section:
+def streams_section(run: Run, m: Results) -> Section:
     """Sequential streams, interleaved or not, by device and direction."""
     section = Section("Streams", mark=about.mark(run, "block"))
     life = m.block_life
@@ -87,7 +87,7 @@ def streams_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def order_section(run: Run, m: Measured) -> Section:
+def order_section(run: Run, m: Results) -> Section:
     """Queue order against issue order, and the model of a spinning disk."""
     section = Section("Queue order, issue order and a spinning disk (model)", mark=about.mark(run, "block"))
     life, elapsed = m.block_life, m.window.elapsed_s
@@ -123,7 +123,7 @@ def order_section(run: Run, m: Measured) -> Section:
     return section
 
 
-def files_section(run: Run, tables: Tables, m: Measured) -> Section:
+def files_section(run: Run, tables: Tables, m: Results) -> Section:
     """The top files."""
     section = Section("Files", mark=about.mark(run, "block"))
     life = m.block_life
@@ -185,7 +185,7 @@ def files_section(run: Run, tables: Tables, m: Measured) -> Section:
     return section
 
 
-def sections(run: Run, tables: Tables, m: Measured) -> list[Section]:
+def sections(run: Run, tables: Tables, m: Results) -> list[Section]:
     """All of them; none where there are no reads or writes, which the seeks section says."""
     if m.block_life is None or not m.block_life.streams:
         return []

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis import units
-from analysis.measures.results import Measured
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, as_int, clean, dig
 
@@ -21,7 +21,7 @@ WIDTH = 160
 FRAME = re.compile(r"(?<=[|@*]) *\|$")
 
 
-def _when(entry: Mapping[str, Any], m: Measured) -> str:
+def _when(entry: Mapping[str, Any], m: Results) -> str:
     start, stop = as_int(entry.get("start_ns")), as_int(entry.get("stop_ns"))
     if start is None:
         return ""
@@ -36,7 +36,7 @@ def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
     return [FRAME.sub("", clean(line, WIDTH)) for line in value[:LINES]] if isinstance(value, list) else []
 
 
-def _one(entry: Mapping[str, Any], m: Measured) -> Section:
+def _one(entry: Mapping[str, Any], m: Results) -> Section:
     section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}", essential=True)
     if entry.get("state") != "on":
         why, remedy = clean(entry.get("why") or "nobody said why", 400), clean(entry.get("remedy") or "", 400)
@@ -66,7 +66,7 @@ def _one(entry: Mapping[str, Any], m: Measured) -> Section:
     return section
 
 
-def sections(run: Run, m: Measured) -> list[Section]:
+def sections(run: Run, m: Results) -> list[Section]:
     """One for each; none for a run without."""
     found = dig(run.facts, "with")
     entries = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []

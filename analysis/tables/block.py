@@ -15,7 +15,7 @@ import numpy.typing as npt
 from analysis.errors import ReportError, TableError
 from analysis.rundir.run import Run, as_int, dig
 from analysis.tables.rec import Recording
-from analysis.tables.store import I64, SMALL, Column, Ints, Stored, Words
+from analysis.tables.store import I64, SMALL, Categorical, Column, Ints, Stored
 
 SECTOR_BYTES = 512
 FLAG_META = 2
@@ -56,9 +56,9 @@ COLUMNS = (
     ),
     Column("sector", "int", "512 B sectors", "first sector"),
     Column("bytes", "int", "bytes", "length; a flush has 0"),
-    Column("op", "word", "", "read, write, discard, flush, ..."),
+    Column("op", "category", "", "read, write, discard, flush, ..."),
     Column("flags", "int", "bit mask", "1 sync, 2 meta, 4 fua, 8 preflush, 16 ahead, 32 prio"),
-    Column("class", "word", "", "data, metadata, journal or unknown"),
+    Column("class", "category", "", "data, metadata, journal or unknown"),
     Column("ino", "int", "inode", "the file, if the first page belongs to one", zero_is_null=True),
     Column("pid", "int", "", "submitting thread, of the bio with the first sector"),
     Column("tgid", "int", "", "submitting process"),
@@ -66,7 +66,7 @@ COLUMNS = (
     Column("in_workload", "bool", "", "submitted from the workload's cgroup"),
     Column(
         "submitter",
-        "word",
+        "category",
         "",
         "workload (a task of it), kernel_thread, upper_device (a kernel thread serving a device that lies on"
         " this one), recorder (Seekmeter's), other (any other process) or unknown",
@@ -74,7 +74,7 @@ COLUMNS = (
     ),
     Column(
         "charged",
-        "word",
+        "category",
         "",
         "whose memory cgroup a written-back page is charged to: workload, other or unknown",
         if_missing="unknown",
@@ -82,7 +82,7 @@ COLUMNS = (
     Column("error", "int", "errno", "0: none"),
     Column("merges", "int", "", "bios merged into it, beyond the first"),
     Column("requeues", "int", "", "times the driver gave it back"),
-    Column("queue_source", "word", "", "what queue_ns was taken from: bio or request"),
+    Column("queue_source", "category", "", "what queue_ns was taken from: bio or request"),
     # block traces have these, the recorder has not
     Column(
         "get_request_ns",
@@ -237,7 +237,7 @@ def _journal_extents(run: Run) -> list[tuple[int, int]]:
     return sorted(extents)
 
 
-def _no_words(_: str) -> Words | None:
+def _no_words(_: str) -> Categorical | None:
     """Of a table that was not read from a file."""
     return None
 
@@ -256,9 +256,9 @@ class Block:
     dev: Ints
     sector: I64
     bytes: Ints
-    op: Words
-    class_: Words
-    comm: Words
+    op: Categorical
+    class_: Categorical
+    comm: Categorical
     in_workload: npt.NDArray[np.bool_]
     failed: npt.NDArray[np.bool_]  # ended with an error
     # queue <= issue <= complete, all after boot: other rows are in every count, not in latencies
@@ -267,7 +267,7 @@ class Block:
     lasting: npt.NDArray[np.bool_]
     read: Callable[[str], Ints | None]  # a column by name; None: all are null
     kept: dict[str, Ints | None] = field(default_factory=dict)
-    read_words: Callable[[str], Words | None] = _no_words  # one of words; None: there is no such
+    read_categorical: Callable[[str], Categorical | None] = _no_words  # one of words; None: there is no such
 
     def rare(self, name: str) -> Ints | None:
         """A column that is in memory from its first use until let_go(), which another thread may do."""
@@ -363,10 +363,10 @@ def _rare(stored: Stored) -> Callable[[str], Ints | None]:
     return read
 
 
-def _rare_words(stored: Stored) -> Callable[[str], Words | None]:
-    def read(name: str) -> Words | None:
+def _rare_words(stored: Stored) -> Callable[[str], Categorical | None]:
+    def read(name: str) -> Categorical | None:
         try:
-            return stored.words(name)
+            return stored.categorical(name)
         except TableError as error:
             raise ReportError(f"{error}; remove tables/block.parquet and report again") from None
 
@@ -411,13 +411,13 @@ def from_stored(stored: Stored) -> Block:
         dev=_as_one(stored.small_ints("dev")),
         sector=stored.ints("sector"),
         bytes=stored.small_ints("bytes"),
-        op=stored.words("op"),
-        class_=stored.words("class"),
-        comm=stored.words("comm"),
+        op=stored.categorical("op"),
+        class_=stored.categorical("class"),
+        comm=stored.categorical("comm"),
         in_workload=stored.bools("in_workload"),
         failed=stored.small_ints("error") != 0,
         timed=timed,
         lasting=lasting,
         read=_rare(stored),
-        read_words=_rare_words(stored),
+        read_categorical=_rare_words(stored),
     )

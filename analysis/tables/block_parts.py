@@ -15,7 +15,7 @@ from analysis.errors import TableError
 from analysis.rundir.run import clean
 from analysis.tables import arrays
 from analysis.tables.block import are_in_order, ends
-from analysis.tables.store import I64, Stored, Words
+from analysis.tables.store import I64, Categorical, Stored
 
 PART_ROWS = 500_000
 READ = ("queue_ns", "issue_ns", "complete_ns", "end_by_ns", "dev", "sector", "bytes", "op", "class")
@@ -31,8 +31,8 @@ class Part:
     dev: I64
     sector: I64
     bytes: I64
-    op: Words
-    class_: Words
+    op: Categorical
+    class_: Categorical
 
 
 def parts(stored: Stored) -> Iterator[Part]:
@@ -49,10 +49,10 @@ def _ints(batch: Any, name: str) -> I64:
     return np.asarray(arrays.to_numpy(batch.column(name)), dtype=np.int64)
 
 
-def _words(batch: Any, name: str) -> Words:
+def _words(batch: Any, name: str) -> Categorical:
     column = batch.column(name)
     labels = tuple(clean(label, 60) for label in column.dictionary.to_pylist())
-    return Words(arrays.to_numpy(column.indices), labels)
+    return Categorical(arrays.to_numpy(column.indices), labels)
 
 
 def _part(batch: Any) -> Part:

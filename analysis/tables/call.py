@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.tables.store import I64, Column, Stored, Words
+from analysis.tables.store import I64, Categorical, Column, Stored
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
     Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
-    Column("call", "word", "", "the system call"),
-    Column("target", "word", "", "target: on the file system under test; elsewhere; unknown"),
+    Column("call", "category", "", "the system call"),
+    Column("target", "category", "", "target: on the file system under test; elsewhere; unknown"),
     Column("count", "int", "calls", "calls that returned in this bin"),
     Column("bytes", "int", "bytes", "bytes moved"),
     Column("errors", "int", "calls", "calls that failed"),
@@ -33,8 +33,8 @@ class Call:
     """The call table as numpy columns; hist is rows x 256."""
 
     bin_ns: I64
-    call: Words
-    target: Words
+    call: Categorical
+    target: Categorical
     count: I64
     bytes: I64
     errors: I64
@@ -60,8 +60,8 @@ def from_stored(stored: Stored) -> Call:
     """The columns the measures use."""
     return Call(
         bin_ns=stored.ints("bin_ns"),
-        call=stored.words("call"),
-        target=stored.words("target"),
+        call=stored.categorical("call"),
+        target=stored.categorical("target"),
         count=stored.ints("count"),
         bytes=stored.ints("bytes"),
         errors=stored.ints("errors"),

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.tables.store import I64, Column, Stored, Words
+from analysis.tables.store import I64, Categorical, Column, Stored
 
 COLUMNS = (
     Column("t_ns", "int", "ns", "when it was read"),
     Column(
         "name",
-        "word",
+        "category",
         "",
         "the counter, its unit in its name; cumulative unless it is a level (mem.*, in_flight)",
     ),
@@ -26,7 +26,7 @@ class Counter:
     """The counter table as numpy columns."""
 
     t_ns: I64
-    name: Words
+    name: Categorical
     value: I64
 
     def series(self, name: str) -> tuple[I64, I64]:
@@ -38,4 +38,4 @@ class Counter:
 
 def from_stored(stored: Stored) -> Counter:
     """All columns."""
-    return Counter(t_ns=stored.ints("t_ns"), name=stored.words("name"), value=stored.ints("value"))
+    return Counter(t_ns=stored.ints("t_ns"), name=stored.categorical("name"), value=stored.ints("value"))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.tables import stack
-from analysis.tables.store import I64, Column, Stored, Words
+from analysis.tables.store import I64, Categorical, Column, Stored
 
 COLUMNS = (
     Column("t_ns", "int", "ns", "when"),
@@ -18,7 +18,7 @@ COLUMNS = (
     Column("tid", "int", "", "thread"),
     Column("stack_id", "int", "", "call path, see the cpu_stack table; -1: none; -2: one too many, not kept"),
     Column("cpu", "int", "", "CPU"),
-    Column("mode", "word", "", "user, kernel, idle (the idle task, but for interrupts in it)"),
+    Column("mode", "category", "", "user, kernel, idle (the idle task, but for interrupts in it)"),
     Column("in_workload", "bool", "", "the workload's first process or one that it started"),
     Column("comm", "text", "", "name of the thread"),
     Column("period_ns", "int", "ns", "the time of one CPU that a sample stands for"),
@@ -35,9 +35,9 @@ class CpuSample:
 
     t_ns: I64
     stack_id: I64
-    mode: Words
+    mode: Categorical
     in_workload: npt.NDArray[np.bool_]
-    comm: Words
+    comm: Categorical
     period_ns: I64
 
 
@@ -46,9 +46,9 @@ def from_stored(stored: Stored) -> CpuSample:
     return CpuSample(
         t_ns=stored.ints("t_ns"),
         stack_id=stored.ints("stack_id"),
-        mode=stored.words("mode"),
+        mode=stored.categorical("mode"),
         in_workload=stored.bools("in_workload"),
-        comm=stored.words("comm"),
+        comm=stored.categorical("comm"),
         period_ns=stored.ints("period_ns"),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables.store import I64, Column, Stored, Words
+from analysis.tables.store import I64, Categorical, Column, Stored
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
@@ -19,8 +19,8 @@ COLUMNS = (
     Column("holds", "int", "holds", "holds that ended in this bin"),
     Column("hold_ns", "int", "ns", "their time; readers who hold it together count each"),
     Column("max_hold_ns", "int", "ns", "the longest"),
-    Column("kind", "word", "", "mutex, rwsem or semaphore"),
-    Column("mode", "word", "", "read, write or excl"),
+    Column("kind", "category", "", "mutex, rwsem or semaphore"),
+    Column("mode", "category", "", "read, write or excl"),
     Column("in_workload", "bool", "", "taken by a task of the workload's cgroup"),
 )
 
@@ -36,8 +36,8 @@ class Hold:
     holds: I64
     hold_ns: I64
     max_hold_ns: I64
-    kind: Words
-    mode: Words
+    kind: Categorical
+    mode: Categorical
     in_workload: npt.NDArray[np.bool_]
     bin_length_ns: I64  # of a bin that a phase's border cuts, shorter than of the others
 
@@ -52,8 +52,8 @@ def from_stored(stored: Stored) -> Hold:
         holds=stored.ints("holds"),
         hold_ns=stored.ints("hold_ns"),
         max_hold_ns=stored.ints("max_hold_ns"),
-        kind=stored.words("kind"),
-        mode=stored.words("mode"),
+        kind=stored.categorical("kind"),
+        mode=stored.categorical("mode"),
         in_workload=stored.bools("in_workload"),
         bin_length_ns=stored.bin_lengths_ns(),
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All tables of a run: converted from raw/ where that is newer or the Parquet is not there, then read.
 
-A table that can't be had is None, and a sentence in run.gaps says why.
+A table that can't be had is None, and a sentence in run.missing says why.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ OPTIONAL = ("lock_sample", "path", "plug", "figure")
 
 @dataclass(frozen=True)
 class Tables:
-    """The run's tables; None = not there, see run.gaps and losses."""
+    """The run's tables; None = not there, see run.missing and losses."""
 
     phases: phase.Phases | None
     block: block.Block | None
@@ -144,7 +144,7 @@ def _load(run: Run, table: str) -> Stored | None:
     except TableError as error:
         collector = COLLECTOR_OF.get(table, "")
         if not run.off(collector):
-            run.gaps.append(f"no {table} table: {error}")
+            run.missing.append(f"no {table} table: {error}")
         return None
 
 
@@ -187,7 +187,7 @@ def load_tables(run: Run) -> Tables:
     stored = {table: _load(run, table) for table in COLUMNS}
     for table, one in stored.items():
         if one is not None and one.bad_lines:
-            run.gaps.append(f"{table}: {one.bad_lines:,} lines were unreadable and are left out")
+            run.missing.append(f"{table}: {one.bad_lines:,} lines were unreadable and are left out")
     truncated = {t: one.truncated_bytes for t, one in stored.items() if one and one.truncated_bytes}
     rows = {t: one.rows for t, one in stored.items() if one}
     left_out = {t: one.left_out for t, one in stored.items() if one and one.left_out != LeftOut()}
@@ -198,7 +198,7 @@ def load_tables(run: Run) -> Tables:
         try:
             return make(one) if one else None
         except TableError as error:
-            run.gaps.append(f"no {table} table: {error}; remove it, and the next report makes it anew")
+            run.missing.append(f"no {table} table: {error}; remove it, and the next report makes it anew")
             return None
 
     return Tables(

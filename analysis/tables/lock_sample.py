@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables.store import I64, Column, Stored, Words
+from analysis.tables.store import I64, Categorical, Column, Stored
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
@@ -17,9 +17,9 @@ COLUMNS = (
     Column("count", "int", "samples", "how often a CPU was found so"),
     Column("period_ns", "int", "ns", "the CPU time a sample stands for"),
     Column("stack_id", "int", "", "where, see the stack table; -1: none"),
-    Column("doing", "word", "", "spin_seen (the tracepoints show the wait too), spin_unseen, holding"),
+    Column("doing", "category", "", "spin_seen (the tracepoints show the wait too), spin_unseen, holding"),
     Column("in_workload", "bool", "", "the task was in the workload's cgroup"),
-    Column("waiter", "word", "", "who was found, as in lock_wait", if_missing="unknown"),
+    Column("waiter", "category", "", "who was found, as in lock_wait", if_missing="unknown"),
     Column("waiter_name", "text", "", "its name, as in lock_wait", if_missing=""),
 )
 
@@ -34,10 +34,10 @@ class LockSample:
     count: I64
     period_ns: I64
     stack_id: I64
-    doing: Words
+    doing: Categorical
     in_workload: npt.NDArray[np.bool_]
-    waiter: Words
-    waiter_name: Words
+    waiter: Categorical
+    waiter_name: Categorical
 
 
 def from_stored(stored: Stored) -> LockSample:
@@ -49,8 +49,8 @@ def from_stored(stored: Stored) -> LockSample:
         count=stored.ints("count"),
         period_ns=stored.ints("period_ns"),
         stack_id=stored.ints("stack_id"),
-        doing=stored.words("doing"),
+        doing=stored.categorical("doing"),
         in_workload=stored.bools("in_workload"),
-        waiter=stored.words("waiter"),
-        waiter_name=stored.words("waiter_name"),
+        waiter=stored.categorical("waiter"),
+        waiter_name=stored.categorical("waiter_name"),
     )

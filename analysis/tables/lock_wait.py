@@ -12,25 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables.store import I64, Column, Stored, Words
+from analysis.tables.store import I64, Categorical, Column, Stored
 
 COLUMNS = (
     Column("bin_ns", "int", "ns", "start of the time bin"),
     Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
     Column("lock_id", "id", "", "the lock, see the lock table"),
     Column("stack_id", "int", "", "who waited, see the stack table; -1: none; -2: not sampled"),
-    Column("mode", "word", "", "read, write or excl"),
+    Column("mode", "category", "", "read, write or excl"),
     Column("spin_ns", "int", "ns", "time spent spinning"),
     Column("sleep_ns", "int", "ns", "time spent sleeping"),
     Column("count", "int", "waits", "waits that ended in this bin"),
     Column("max_ns", "int", "ns", "the longest"),
     Column("holder_stack_id", "int", "", "who held it when the wait began; -1: not known; -2: not sampled"),
     Column("failed", "int", "waits", "waits given up (signal)"),
-    Column("kind", "word", "", "spinlock, rwlock, mutex, rwsem, ..."),
+    Column("kind", "category", "", "spinlock, rwlock, mutex, rwsem, ..."),
     Column("in_workload", "bool", "", "the waiter was in the workload's cgroup"),
     Column(
         "holder_state",
-        "word",
+        "category",
         "",
         "what the holder was doing when the wait began: running, runnable, io, lock, sleeping, readers,"
         " nobody, unknown, not_sampled",
@@ -43,10 +43,10 @@ COLUMNS = (
         "root_lock", "id", "", "the lock that the task at the chain's end holds; 0: lock_id", if_missing=0
     ),
     Column("root_stack_id", "int", "", "that task's stack", if_missing=-1),
-    Column("root_state", "word", "", "what that task was doing", if_missing="unknown"),
+    Column("root_state", "category", "", "what that task was doing", if_missing="unknown"),
     Column(
         "waiter",
-        "word",
+        "category",
         "",
         "who waited: workload, kernel_thread, interrupt, recorder (our own), other; of older runs unknown",
         if_missing="unknown",
@@ -75,19 +75,19 @@ class LockWait:
     count: I64
     max_ns: I64
     failed: I64
-    kind: Words
-    mode: Words
+    kind: Categorical
+    mode: Categorical
     in_workload: npt.NDArray[np.bool_]
-    holder_state: Words
+    holder_state: Categorical
     holder_stack_id: I64
-    holder_comm: Words
+    holder_comm: Categorical
     holder_lock: npt.NDArray[np.uint64]
     chain: I64
     root_lock: npt.NDArray[np.uint64]
     root_stack_id: I64
-    root_state: Words
-    waiter: Words
-    waiter_name: Words
+    root_state: Categorical
+    waiter: Categorical
+    waiter_name: Categorical
     bin_length_ns: I64  # of a bin that a phase's border cuts, shorter than of the others
 
 
@@ -102,18 +102,18 @@ def from_stored(stored: Stored) -> LockWait:
         count=stored.ints("count"),
         max_ns=stored.ints("max_ns"),
         failed=stored.ints("failed"),
-        kind=stored.words("kind"),
-        mode=stored.words("mode"),
+        kind=stored.categorical("kind"),
+        mode=stored.categorical("mode"),
         in_workload=stored.bools("in_workload"),
-        holder_state=stored.words("holder_state"),
+        holder_state=stored.categorical("holder_state"),
         holder_stack_id=stored.ints("holder_stack_id"),
-        holder_comm=stored.words("holder_comm"),
+        holder_comm=stored.categorical("holder_comm"),
         holder_lock=stored.ids("holder_lock"),
         chain=stored.ints("chain"),
         root_lock=stored.ids("root_lock"),
         root_stack_id=stored.ints("root_stack_id"),
-        root_state=stored.words("root_state"),
-        waiter=stored.words("waiter"),
-        waiter_name=stored.words("waiter_name"),
+        root_state=stored.categorical("root_state"),
+        waiter=stored.categorical("waiter"),
+        waiter_name=stored.categorical("waiter_name"),
         bin_length_ns=stored.bin_lengths_ns(),
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from analysis.tables.block import Block
-from analysis.tables.store import Words
+from analysis.tables.store import Categorical
 
 OWN = " (Seekmeter)"  # behind the name
 RECORDER = "recorder"  # of the submitters
@@ -20,7 +20,7 @@ RECORDER = "recorder"  # of the submitters
 
 def name_own(block: Block) -> Block:
     """The table with these processes' requests under a name of their own."""
-    submitter = block.read_words("submitter")
+    submitter = block.read_categorical("submitter")
     if submitter is None or RECORDER not in submitter.labels:
         return block
     rows = np.flatnonzero(submitter.codes == submitter.labels.index(RECORDER))
@@ -30,4 +30,4 @@ def name_own(block: Block) -> Block:
     labels = block.comm.labels
     codes = block.comm.codes.astype(np.min_scalar_type(-len(labels) - found.size))
     codes[rows] = len(labels) + inverse
-    return replace(block, comm=Words(codes, (*labels, *(labels[code] + OWN for code in found))))
+    return replace(block, comm=Categorical(codes, (*labels, *(labels[code] + OWN for code in found))))

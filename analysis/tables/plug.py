@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables.store import I64, Column, Stored, Words
+from analysis.tables.store import I64, Categorical, Column, Stored
 
 COLUMNS = (
     Column(
@@ -36,7 +36,7 @@ class Plug:
     dev: I64
     depth: I64
     by_schedule: npt.NDArray[np.bool_]
-    comm: Words
+    comm: Categorical
 
 
 def from_stored(stored: Stored) -> Plug:
@@ -47,5 +47,5 @@ def from_stored(stored: Stored) -> Plug:
         dev=stored.ints("dev"),
         depth=stored.ints("depth"),
         by_schedule=stored.bools("by_schedule"),
-        comm=stored.words("comm"),
+        comm=stored.categorical("comm"),
     )

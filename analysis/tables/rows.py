@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables.store import Words
+from analysis.tables.store import Categorical
 
 Table = TypeVar("Table")
 Rows = slice | npt.NDArray[np.signedinteger[Any]] | npt.NDArray[np.bool_]
@@ -22,6 +22,6 @@ def take(table: Table, rows: Rows) -> Table:
         value = getattr(table, column.name)
         if isinstance(value, np.ndarray):
             columns[column.name] = value[rows]
-        elif isinstance(value, Words):
-            columns[column.name] = Words(value.codes[rows], value.labels)
+        elif isinstance(value, Categorical):
+            columns[column.name] = Categorical(value.codes[rows], value.labels)
     return replace(table, **columns)  # type: ignore[type-var]

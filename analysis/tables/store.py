@@ -44,7 +44,7 @@ ARROW_TYPES: dict[str, Any] = {
     "id": pa.uint64(),
     "real": pa.float64(),
     "bool": pa.bool_(),
-    "word": pa.dictionary(pa.int32(), pa.string()),
+    "category": pa.dictionary(pa.int32(), pa.string()),
     "text": pa.dictionary(pa.int32(), pa.string()),
     "string": pa.string(),
     "hist": pa.list_(pa.uint32(), 256),
@@ -68,7 +68,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Words:
+class Categorical:
     """A column of few different words: `codes[i]` is the index of row i's word in `labels`."""
 
     codes: npt.NDArray[np.signedinteger[Any]]  # as narrow as their number allows
@@ -111,7 +111,7 @@ def schema(table: str, columns: Sequence[Column], about: dict[str, Any]) -> Any:
     return pa.schema(fields, metadata={METADATA_KEY: json.dumps(facts, sort_keys=True)})
 
 
-def word_array(codes: npt.NDArray[Any], words: dict[int, str]) -> Any:
+def category_array(codes: npt.NDArray[Any], words: dict[int, str]) -> Any:
     """An enum's numbers as words; a number the enum does not know becomes "unknown:N"."""
     if codes.dtype == np.uint8:  # its own index, as it stands: no sort
         numbers = np.arange(int(codes.max(initial=0)) + 1)
@@ -139,7 +139,7 @@ def text_array(raw: npt.NDArray[np.bytes_]) -> Any:
 
 def constant(column: Column, rows: int) -> Any:
     """A column that the recording is too old for."""
-    if column.kind in ("word", "text"):
+    if column.kind in ("category", "text"):
         codes = arrays.numbers(np.zeros(rows, dtype=np.int32))
         return pa.DictionaryArray.from_arrays(codes, arrays.strings([str(column.if_missing)]))
     if column.zero_is_null and column.if_missing == 0:
@@ -151,8 +151,8 @@ def _array(column: Column, lot: Mapping[str, npt.NDArray[Any]], rows: int, recor
     if column.name not in lot:
         return constant(column, rows)
     values = lot[column.name][:rows]
-    if column.kind == "word":
-        return word_array(values, recording.enums.get(column.name, {}))
+    if column.kind == "category":
+        return category_array(values, recording.enums.get(column.name, {}))
     if column.kind == "text":
         return text_array(values)
     if column.kind == "bool":
@@ -406,7 +406,7 @@ class Stored:
             values[at] = part
         return values
 
-    def words(self, name: str) -> Words:
+    def categorical(self, name: str) -> Categorical:
         """A column of few different words; each row group has a dictionary of its own."""
         numbers: dict[str, int] = {}
         codes: npt.NDArray[np.signedinteger[Any]] = np.empty(self.rows, dtype=np.int8)
@@ -420,7 +420,7 @@ class Stored:
             if here != list(range(len(here))):
                 indices = np.array(here, dtype=codes.dtype)[indices]
             codes[at] = indices
-        return Words(codes, tuple(numbers))
+        return Categorical(codes, tuple(numbers))
 
     def hist(self, name: str) -> npt.NDArray[np.int64]:
         """A column of histograms, rows x 256."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from collectors.privilege.ownership import may
 from collectors.privilege.sudo import TREE, Owner, owner
 from workloads import catalog
-from workloads.cli.options import Words
+from workloads.cli.options import Options
 from workloads.machines.choice import GUEST
 from workloads.system.errors import MachineError
 
@@ -22,16 +22,16 @@ _ENTER = os.R_OK | os.X_OK
 _HELPERS = ("phase", "remount")
 
 
-def check(words: Words) -> None:
+def check(options: Options) -> None:
     """Raise MachineError if the workload would fail for want of a program or a file of ours."""
     user = _user()
     if user is None:
         return
     needed: list[tuple[Path, int]] = []
-    what = "VM=1" if words.vm else f"WL={words.wl}"
-    if words.vm:  # which needs no root, and so is all the user's
+    what = "VM=1" if options.vm else f"WL={options.wl}"
+    if options.vm:  # which needs no root, and so is all the user's
         needed += [(TREE / name, _ENTER) for name in ("collectors", "workloads", "analysis", "build")]
-    if words.wl is not None and catalog.load(words.wl, words.wl_variant).generator is not None:
+    if options.wl is not None and catalog.load(options.wl, options.wl_variant).generator is not None:
         needed += _of_workloads()
     bar = _bar(user, needed)
     if bar is not None:
@@ -41,14 +41,14 @@ def check(words: Words) -> None:
         )
 
 
-def warnings(words: Words) -> list[str]:
+def warnings(options: Options) -> list[str]:
     """Return what a run that is recorded all the same will miss: a command of the user's own, or a watch."""
     user = _user()
-    if user is None or words.vm:
+    if user is None or options.vm:
         return []
     helpers = [(TREE / "build/generators" / name, _RUN) for name in _HELPERS]
     bars = {
-        "phase and remount fail in it": _bar(user, helpers) if words.cmd is not None else None,
+        "phase and remount fail in it": _bar(user, helpers) if options.cmd is not None else None,
         "its report is refused": _bar(user, [(TREE / "analysis", _ENTER)]),
     }
     bar = next((bar for bar in bars.values() if bar is not None), None)

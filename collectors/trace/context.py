@@ -21,9 +21,9 @@ from collectors.trace import sysinfo, unfinished
 from collectors.trace.room import Room, met_by_recorder
 from collectors.trace.run_dir import RunDirectory
 from collectors.vm import staged
-from collectors.with_programs.collector import Beside
+from collectors.with_programs.collector import WithPrograms
 from workloads.cleanup.janitor import STATE, Janitor
-from workloads.cli.options import Words
+from workloads.cli.options import Options
 from workloads.system.errors import RunError, UserError
 
 
@@ -46,7 +46,7 @@ class Session:
         self.workload_pid: int | None = None  # its first process; None: everything is the workload
         self._blktrace: Blktrace | None = None
         self._perf: Perf | None = None
-        self._beside: Beside | None = None
+        self._beside: WithPrograms | None = None
         self._perf_lost = False
         self._blktrace_lost = False
         self._recorder_lost = False
@@ -104,7 +104,7 @@ class Session:
 
     def start_recorder(
         self,
-        words: Words,
+        options: Options,
         disks: list[str],
         cgroup: Path | None,
         target: Sequence[str] | Path,
@@ -117,24 +117,24 @@ class Session:
         memory_cgroup: see Recorder.
         """
         sources: dict[str, dict[str, str]] = {}
-        self._room = Room(self.run.place, words.room_bytes)
-        if words.beside:
-            names = " ".join(one.label for one in words.beside)
+        self._room = Room(self.run.place, options.room_bytes)
+        if options.with_programs:
+            names = " ".join(one.label for one in options.with_programs)
             with self.step("with", f"{names}: compiling and attaching", "with_s"):
-                self._beside = Beside(words.beside, self.run.raw, janitor)
+                self._beside = WithPrograms(options.with_programs, self.run.raw, janitor)
                 sources |= self._beside.sources
             self.run.facts["with"] = self._beside.facts
-        if not words.collect:
+        if not options.collect:
             self.say("record", "nothing (COLLECT=none)")
-            if not words.beside:
+            if not options.with_programs:
                 self.run.begin()
                 return
-        with self.step("record", " ".join(words.collect), "attach_s") if words.collect else nullcontext():
-            if "blktrace" in words.collect:
+        with self.step("record", " ".join(options.collect), "attach_s") if options.collect else nullcontext():
+            if "blktrace" in options.collect:
                 self._blktrace = Blktrace(self.run.raw, disks, janitor)
                 sources["blktrace"] = self._blktrace.source
             ready_ns = time.monotonic_ns()
-            recorded = [name for name in words.collect if name not in ("blktrace", "perf")]
+            recorded = [name for name in options.collect if name not in ("blktrace", "perf")]
             if recorded:
                 devs, path = ((), target) if isinstance(target, Path) else (target, None)
                 place = janitor.session_dir / "borders"
@@ -147,14 +147,14 @@ class Session:
                     path,
                     (place, owner().uid),
                     memory_cgroup,
-                    room_bytes=words.room_bytes,
-                    addresses=words.addresses,
+                    room_bytes=options.room_bytes,
+                    addresses=options.addresses,
                 )
                 self.borders = place if self.recorder.records else None
                 janitor.add_process(self.recorder.pid)
                 ready_ns = self.recorder.ready_ns
                 sources |= self.recorder.sources
-            if "perf" in words.collect:  # last, so that it does not sample the others' start
+            if "perf" in options.collect:  # last, so that it does not sample the others' start
                 self._perf = Perf(self.run.raw, janitor)
                 sources["perf"] = self._perf.source
         for name, source in sources.items():
@@ -305,10 +305,10 @@ class Session:
             self.recorder.kill()
 
 
-def new_run(name: str, words: Words) -> RunDirectory:
-    """Make the run directory of these words. Raises WordError, MachineError."""
-    group = None if words.group is None else grp.getgrnam(words.group).gr_gid
-    return RunDirectory(name, words.out, owner(), group)
+def new_run(name: str, options: Options) -> RunDirectory:
+    """Make the run directory of these words. Raises OptionError, MachineError."""
+    group = None if options.group is None else grp.getgrnam(options.group).gr_gid
+    return RunDirectory(name, options.out, owner(), group)
 
 
 def sweep(state: Path = STATE) -> None:
@@ -321,17 +321,17 @@ def sweep(state: Path = STATE) -> None:
         staged.sweep()
 
 
-def first_facts(run: RunDirectory, words: Words) -> None:
+def first_facts(run: RunDirectory, options: Options) -> None:
     """Write down what is known before anything is done.
 
     Inside a virtual machine the host wrote down what only it knows: how the machine is made, and the tools.
     """
-    if words.name is not None:
-        run.facts["name"] = words.name
+    if options.name is not None:
+        run.facts["name"] = options.name
     run.add(
-        command=words.command(),
-        words=dict(words.given),
-        collect=list(words.collect),
+        command=options.command(),
+        words=dict(options.given),
+        collect=list(options.collect),
         start_realtime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         clock=sysinfo.clock(),
         kernel=sysinfo.of_kernel(),

@@ -35,7 +35,7 @@ from collectors.trace.run_dir import RunDirectory
 from collectors.trace.workload_results import FIGURES, PHASES, PHASES_BEGUN, Said
 from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
-from workloads.cli.options import Words
+from workloads.cli.options import Options
 from workloads.disks import Disk, open_disk, queue, scratch_directory, virtio, writers
 from workloads.filesystems import layout
 from workloads.filesystems.layout import journal as journals
@@ -49,7 +49,7 @@ from workloads.system.units import show_size
 _OUTPUT_BYTES = 16 << 20  # of what it prints: so much is no matter on any disk
 
 
-def trace(words: Words, recorded: Callable[[Path], None]) -> Path:
+def trace(options: Options, recorded: Callable[[Path], None]) -> Path:
     """Run the workload of these words and record it. Returns the run directory.
 
     recorded is called with it as soon as a run that went well can be reported; the disk is taken apart later.
@@ -63,13 +63,13 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> Path:
             f"mounts of our own cannot be made ({(error.strerror or '').lower()}): start this outside of a "
             f"container, or as its root with CAP_SYS_ADMIN"
         ) from None
-    plan = make_plan(words)
+    plan = make_plan(options)
     signals.hold()  # until kept() sees to the run directory
     inside = os.environ.get(GUEST)
     if inside:
         run = RunDirectory.inside(Path(inside), owner())
     else:
-        run = new_run(plan.name, words)
+        run = new_run(plan.name, options)
     session = Session(run)
     with Janitor() as janitor, kept(session, janitor), ExitStack() as stack:
         stack.callback(session.kill_recorder)
@@ -87,8 +87,8 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     run = session.run
     if GUEST not in os.environ:
         session.say("run", str(run.path))
-    first_facts(run, plan.words)
-    for text in (*plan.warnings, *reach.warnings(plan.words)):
+    first_facts(run, plan.options)
+    for text in (*plan.warnings, *reach.warnings(plan.options)):
         session.warn(text)  # told before anything is done: ^C costs nothing yet
     for option, why in plan.left_out.items():
         run.warn(f"left out: {option}: {why}")
@@ -103,7 +103,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         assert plan.directory is not None
         directory = plan.directory
         _check_directory(directory)
-        disks, target_dev = _look_at_directory(session, directory, plan.words.dev)
+        disks, target_dev = _look_at_directory(session, directory, plan.options.dev)
         # Who can rename what it lies in could put another in its place until the workload has ended.
         opened = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, opened)
@@ -115,9 +115,9 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     cgroup = WorkloadCgroup(janitor.name, plan.mem_bytes, plan.cpus, janitor)
     stack.enter_context(cgroup.guarded())
     os.sync()  # nobody else's dirty pages may be written into our picture later
-    too = plan.words.recorded_too
+    too = plan.options.with_steps
     if "mkfs" in too:
-        session.start_recorder(plan.words, disks, cgroup.v2_path, directory, janitor)
+        session.start_recorder(plan.options, disks, cgroup.v2_path, directory, janitor)
     if disk is not None:
         target, target_dev = _make_filesystem(session, plan, disk, directory, janitor, stack)
     stack.callback(cgroup.kill)
@@ -125,7 +125,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     run.add(
         workload={
             "name": plan.workload.name if plan.workload else "command",
-            "variant": plan.words.wl_variant,
+            "variant": plan.options.wl_variant,
             "scale": plan.scale if plan.workload else None,
             "argv": argv,
             "seed": plan.seed,
@@ -140,7 +140,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     else:
         # on a disk of our own nobody else writes: whose pages are written back need not be told
         memory = cgroup.memory_path() if disk is None else None
-        session.start_recorder(plan.words, disks, cgroup.v2_path, [target_dev], janitor, memory)
+        session.start_recorder(plan.options, disks, cgroup.v2_path, [target_dev], janitor, memory)
     numbers = [target_dev]  # that the file system had: of btrfs a mount may have another than the one before
 
     def moved(dev: str) -> None:
@@ -228,7 +228,7 @@ def _make_filesystem(
     """Format and mount the plan's disks. Returns what can be mounted again, and the file system's number."""
     run = session.run
     assert plan.filesystem is not None
-    recorded = "mkfs" in plan.words.recorded_too
+    recorded = "mkfs" in plan.options.with_steps
     mkfs = "; ".join(" ".join(command) for command in plan.format_commands(disk.devices))
     with session.step("format", mkfs, "mkfs_s"), session.phase("mkfs", recorded):
         filesystems.format(plan, disk, janitor)
@@ -243,7 +243,7 @@ def _make_filesystem(
     run.add(
         filesystem={
             "name": plan.filesystem.name,
-            "options": plan.words.fs_options,
+            "options": plan.options.fs_options,
             "mkfs": mkfs,
             "mount": command,
             "proc_mounts": line,
@@ -356,7 +356,7 @@ def _run_workload(
     run, user = session.run, owner()
     environment = _environment(plan, directory, server, said, session.borders)
     signals.hold()  # process.run() releases: from here on ^C ends a workload that has begun
-    session.say("workload", plan.words.cmd if plan.words.cmd is not None else " ".join(argv))
+    session.say("workload", plan.options.cmd if plan.options.cmd is not None else " ".join(argv))
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # nobody knows how slow
     with as_user(user):
         before_this = past.find(TREE / "runs", run.facts)
@@ -367,7 +367,7 @@ def _run_workload(
         said.take()
         progress(seconds)
         session.recording()
-        _check_room(output, plan.words.room_bytes, scratch)
+        _check_room(output, plan.options.room_bytes, scratch)
         server.serve()
 
     output = run.raw / "workload.out"

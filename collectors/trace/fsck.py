@@ -75,7 +75,7 @@ def _run(session: Session, plan: Plan, disk: Disk, found: dict[str, object]) -> 
     claimed = cold.forget(disk, _RELEASE_SECONDS)
     if claimed is not None:
         return None, f"{claimed} stays in use after the unmount, perhaps by another mount namespace"
-    recorded = "fsck" in plan.words.recorded_too
+    recorded = "fsck" in plan.options.with_steps
     output = session.run.raw / "fsck.out"
 
     def heard(said: bytes) -> None:

@@ -18,7 +18,7 @@ from collectors.privilege.sudo import TREE, Owner
 from collectors.vm import staged
 from collectors.vm.staged import Staged, Taken
 from workloads.system import private
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 from workloads.system.private import Kind
 
 SCHEMA = 1
@@ -40,7 +40,7 @@ class RunDirectory:
     """
 
     def __init__(self, name: str, out: str | None, owner: Owner, group: int | None = None) -> None:
-        """Make the directory. Raises WordError if OUT is there already, MachineError if it cannot be made.
+        """Make the directory. Raises OptionError if OUT is there already, MachineError if it cannot be made.
 
         group: a group's number that may read it in the end.
         """
@@ -54,7 +54,7 @@ class RunDirectory:
         try:
             self._make(name, out)
         except FileExistsError:
-            raise WordError(f"OUT={out} is there already: give a directory that is not") from None
+            raise OptionError(f"OUT={out} is there already: give a directory that is not") from None
         except OSError as error:
             raise _cannot(error) from None
         self._name_files()
@@ -140,11 +140,11 @@ class RunDirectory:
         if not is_new:
             self._was_there = status
             if status.st_mode & 0o022:
-                raise WordError(f"OUT={path} can be written by others: give a directory that is not there")
+                raise OptionError(f"OUT={path} can be written by others: give a directory that is not there")
         try:
             ownership.take_over(self._directory, self._made_by[0])
         except MachineError as error:
-            raise WordError(
+            raise OptionError(
                 f"OUT={path} is there already, and {error.message}: give a directory that is not"
             ) from None
 

@@ -11,55 +11,55 @@ from collectors.recorder import borders
 from collectors.trace import mounted_layout, sysinfo
 from collectors.trace.context import Session, first_facts, kept, new_run, sweep
 from workloads.cleanup.janitor import Janitor
-from workloads.cli.options import Words
+from workloads.cli.options import Options
 from workloads.disks import queue
 
 
-def watch(words: Words) -> Path:
+def watch(options: Options) -> Path:
     """Watch for SECS seconds; ^C ends it early, and well. Returns the run directory.
 
     Raises UserError; RunFailed, with the run directory, if there is one to report all the same.
     """
     sweep()
-    assert words.dev is not None
-    disk = blockdev.whole_disk(words.dev)
+    assert options.dev is not None
+    disk = blockdev.whole_disk(options.dev)
     signals.hold()  # until kept() sees to the run directory
-    run = new_run(words.name or f"watch-{disk}", words)
+    run = new_run(options.name or f"watch-{disk}", options)
     session = Session(run)
     with Janitor() as janitor, kept(session, janitor):
         try:
-            _watch(session, words, disk, janitor)
+            _watch(session, options, disk, janitor)
         finally:
             signals.hold()
             session.kill_recorder()
     return run.path
 
 
-def _watch(session: Session, words: Words, disk: str, janitor: Janitor) -> None:
+def _watch(session: Session, options: Options, disk: str, janitor: Janitor) -> None:
     run = session.run
-    assert words.dev is not None
+    assert options.dev is not None
     session.say("run", str(run.path))
-    first_facts(run, words)
-    for text in reach.warnings(words):
+    first_facts(run, options)
+    for text in reach.warnings(options):
         session.warn(text)  # told before anything is done
     run.add(
         device={
             **sysinfo.of_disk(disk),
             "kind": "watch",
-            "parts": [blockdev.part(words.dev)],
+            "parts": [blockdev.part(options.dev)],
             **queue.facts(disk),
         },
         workload={"name": "watch", "argv": [], "source": "the live system"},
     )
-    if disk != words.dev:
-        run.warn(f"{words.dev} is a part of {disk}: the whole of {disk} is shown")
-    on_it = _look_at_filesystems(session, words.dev)
-    session.start_recorder(words, [disk], None, [one.dev for one in on_it], janitor)
+    if disk != options.dev:
+        run.warn(f"{options.dev} is a part of {disk}: the whole of {disk} is shown")
+    on_it = _look_at_filesystems(session, options.dev)
+    session.start_recorder(options, [disk], None, [one.dev for one in on_it], janitor)
     from_ns = borders.cut(session.borders)
     start_ns = time.monotonic_ns()
-    session.say("watch", f"{disk} for {words.secs:g} s (^C ends it early)")
+    session.say("watch", f"{disk} for {options.secs:g} s (^C ends it early)")
     try:
-        while (left := words.secs - (time.monotonic_ns() - start_ns) / 1e9) > 0 and session.recording():
+        while (left := options.secs - (time.monotonic_ns() - start_ns) / 1e9) > 0 and session.recording():
             time.sleep(min(left, 0.5))
     except KeyboardInterrupt:
         run.warn(f"ended early by the user, after {(time.monotonic_ns() - start_ns) / 1e9:.1f} s")

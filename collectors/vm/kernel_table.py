@@ -35,11 +35,11 @@ def answers() -> dict[str, object]:
 def ask(word: str) -> tuple[str, list[Answer]]:
     """Return the release that KERNEL=word names, and its answers, asked in a machine. Raises UserError."""
     from collectors.vm import run_in_vm
-    from workloads.cli.options import Words
+    from workloads.cli.options import Options
     from workloads.machines import DEFAULT_MEMORY_BYTES
     from workloads.machines.qemu import Hardware
 
-    guest_kernel, accel = run_in_vm.choose(Words("doctor", vm=True, kernel=word))
+    guest_kernel, accel = run_in_vm.choose(Options("doctor", vm=True, kernel=word))
     tell(f"seekmeter: asking Linux {guest_kernel.name}")
     said: list[str] = []
     with tempfile.TemporaryDirectory(prefix="seekmeter-") as place:

@@ -27,7 +27,7 @@ from collectors.trace import sysinfo
 from collectors.trace.context import Session, kept, new_run, sweep
 from collectors.vm.staged import Staged, merged, read_facts
 from workloads.cleanup.janitor import Janitor
-from workloads.cli.options import ROOM_BYTES, Words
+from workloads.cli.options import ROOM_BYTES, Options
 from workloads.machines import DEFAULT_MEMORY_BYTES, kernels, kvm, qemu
 from workloads.machines.choice import GUEST, GUEST_OWNER
 from workloads.machines.kernels import Kernel
@@ -62,7 +62,7 @@ class Ended:
     interrupted: bool = False
 
 
-def trace(words: Words, recorded: Callable[[Path], None]) -> tuple[Path, int]:
+def trace(options: Options, recorded: Callable[[Path], None]) -> tuple[Path, int]:
     """Run and record the workload of these words in a machine. Returns the run directory and the exit code.
 
     What went wrong inside was said from there. recorded is called as in session.trace. Raises UserError;
@@ -70,12 +70,12 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> tuple[Path, int]:
     """
     state = kernels.cache_directory() / "sessions"
     sweep(state)
-    if words.vm_why:
-        tell(f"seekmeter: {words.vm_why}: going on in a virtual machine (VM=0 would refuse)")
-    kernel, accel = choose(words)
-    plan = make_plan(words, kernel=kernel)
+    if options.vm_why:
+        tell(f"seekmeter: {options.vm_why}: going on in a virtual machine (VM=0 would refuse)")
+    kernel, accel = choose(options)
+    plan = make_plan(options, kernel=kernel)
     signals.hold()  # until kept() sees to the run directory
-    run = new_run(plan.name, words)
+    run = new_run(plan.name, options)
     session = Session(run)
     with Janitor(state) as janitor, kept(session, janitor):
         ended = _boot(session, plan, kernel, accel)
@@ -94,16 +94,16 @@ def trace(words: Words, recorded: Callable[[Path], None]) -> tuple[Path, int]:
     return run.path, ended.status
 
 
-def choose(words: Words) -> tuple[Kernel, Accelerator]:
+def choose(options: Options) -> tuple[Kernel, Accelerator]:
     """Return the machine's kernel, fetched if need be, and what runs its CPUs. Raises UserError."""
     qemu.find_qemu()
-    kernel = kernels.find(words.kernel, lambda text: tell(f"seekmeter: {text}"))
+    kernel = kernels.find(options.kernel, lambda text: tell(f"seekmeter: {text}"))
     return kernel, qemu.accelerator(kernel)
 
 
 def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> Ended:
     """Fill the run directory from inside a machine; at the end run.json is what the guest wrote."""
-    run, words = session.run, plan.words
+    run, words = session.run, plan.options
     session.say("run", str(run.path))
     cpus = words.machine_cpus or os.cpu_count() or 1
     memory_bytes = words.machine_mem_bytes or plan.machine_memory_bytes
@@ -177,9 +177,9 @@ def _take_out(session: Session, staged: Staged) -> None:
         session.warn(f"the guest left {len(taken.left)} things that are not kept ({some})")
 
 
-def doctor(words: Words) -> int:
+def doctor(options: Options) -> int:
     """Print what make doctor says inside a machine. Returns its exit code. Raises UserError."""
-    kernel, accel = choose(words)
+    kernel, accel = choose(options)
 
     def starts(accel: Accelerator) -> None:
         how = "under KVM" if accel.name == "kvm" else f"EMULATED ({accel.why}): times there mean little"

@@ -36,7 +36,7 @@ _SCRIPT_BYTES_MOST = 1 << 20
 _SHOWN_LINES, _SHOWN_CHARACTERS, _SHOWN_BYTES = 20, 200, 64 << 10
 
 
-class _Program:
+class WithProgram:
     """One of them."""
 
     def __init__(self, chosen: With, folder: Path, stem: str) -> None:
@@ -181,7 +181,7 @@ def _kept(chosen: With, copy: Path) -> Path:
     return copy
 
 
-class Beside:
+class WithPrograms:
     """All of them, running."""
 
     def __init__(self, chosen: Sequence[With], raw: Path, janitor: Janitor) -> None:
@@ -192,7 +192,7 @@ class Beside:
         for number, one in enumerate(chosen):
             same = sum(other.name == one.name for other in chosen[:number])
             stem = one.name if not same else f"{one.name}-{same + 1}"
-            self._programs.append(_Program(one, folder, stem))
+            self._programs.append(WithProgram(one, folder, stem))
         try:
             for program in self._programs:
                 program.start(janitor)
@@ -227,7 +227,7 @@ class Beside:
         """Which is on, and why not, as the recorder's sources."""
         return {key: program.source for key, program in self._named()}
 
-    def _named(self) -> list[tuple[str, _Program]]:
+    def _named(self) -> list[tuple[str, WithProgram]]:
         return [(f"{program.chosen.kind}:{program._stem}", program) for program in self._programs]
 
     def look(self) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from analysis.errors import ReportError
-from analysis.fork import Beside
+from analysis.fork import ForkedTask
 from analysis.tables import arrays
 
 
@@ -20,17 +20,17 @@ def test_what_is_made_or_raised_is_handed_over(cpus: int, monkeypatch: pytest.Mo
     def fails() -> int:
         raise ReportError("no")
 
-    pid, made = Beside(lambda: (os.getpid(), b"x" * 1_000_000)).result()
+    pid, made = ForkedTask(lambda: (os.getpid(), b"x" * 1_000_000)).result()
     assert (pid == os.getpid()) == (cpus == 1)
     assert made == b"x" * 1_000_000
     with pytest.raises(ReportError, match="no"):
-        Beside(fails).result()
+        ForkedTask(fails).result()
 
 
 def test_a_process_that_is_killed_is_short_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     with pytest.raises(MemoryError):
-        Beside(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()
+        ForkedTask(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint64", "int32", "uint32"])

@@ -307,7 +307,7 @@ def test_names_that_are_new_in_every_run_do_not_differ(tmp_path: Path) -> None:
         spec.write(tmp_path / name)
     run = open_run(tmp_path / "a")
     assert plain(run, run.text("filesystem", "mkfs")) == "mkfs.ext4 -J device=JOURNAL DISK"
-    assert plain(run, " ".join(run.words("workload", "argv"))) == "/tree3/x -D MNT /run/seekmeter/3-9/mntx"
+    assert plain(run, " ".join(run.str_list("workload", "argv"))) == "/tree3/x -D MNT /run/seekmeter/3-9/mntx"
     runs = [load_compared(letter, tmp_path / name) for letter, name in (("A", "a"), ("B", "b"))]
     same, different = same_and_different(runs)
     assert [name for name, _ in different] == ["argv"]  # for that last word

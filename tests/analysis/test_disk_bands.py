@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from analysis.figures import disk_bands, iograph, style
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.rundir import devices
 from analysis.rundir.run import Run, open_run
 from analysis.tables.load import Tables, load_tables
@@ -24,7 +24,7 @@ from tests.analysis.synthetic import decaying_ext3
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Tables, Measured]:
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Tables, Results]:
     """The example run, with areas around what it has: its journal, and tables below."""
     path = decaying_ext3(seconds=20).write(tmp_path_factory.mktemp("bands") / "run")
     facts = json.loads((path / "run.json").read_text())
@@ -49,7 +49,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Tables, Measu
     return run, tables, measure(run, tables)
 
 
-def panels(loaded: tuple[Run, Tables, Measured]) -> tuple[DiskPanels, DiskBands]:
+def panels(loaded: tuple[Run, Tables, Results]) -> tuple[DiskPanels, DiskBands]:
     run, tables, m = loaded
     assert tables.block is not None
     found = devices.with_requests(run, tables.block)
@@ -60,7 +60,7 @@ def panels(loaded: tuple[Run, Tables, Measured]) -> tuple[DiskPanels, DiskBands]
     return disk, bands
 
 
-def test_bands_are_where_the_map_has_their_sectors(loaded: tuple[Run, Tables, Measured]) -> None:
+def test_bands_are_where_the_map_has_their_sectors(loaded: tuple[Run, Tables, Results]) -> None:
     disk, bands = panels(loaded)
     m = loaded[2]
     (device,) = m.geometry.devices.values()
@@ -80,7 +80,7 @@ def test_bands_are_where_the_map_has_their_sectors(loaded: tuple[Run, Tables, Me
     assert rows == pytest.approx([disk.row_of(sector) for sector in ends], abs=1.0)
 
 
-def test_the_picture_names_them_and_hides_nothing(loaded: tuple[Run, Tables, Measured]) -> None:
+def test_the_picture_names_them_and_hides_nothing(loaded: tuple[Run, Tables, Results]) -> None:
     disk, bands = panels(loaded)
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
         figure = Figure(figsize=(8, 4))
@@ -112,7 +112,7 @@ def test_the_picture_names_them_and_hides_nothing(loaded: tuple[Run, Tables, Mea
             assert free[left:right].mean() > 0.9
 
 
-def test_the_graph_says_what_the_strip_is(loaded: tuple[Run, Tables, Measured]) -> None:
+def test_the_graph_says_what_the_strip_is(loaded: tuple[Run, Tables, Results]) -> None:
     run, tables, m = loaded
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
         figure = iograph.draw(run, tables, m, "t", "s", [])

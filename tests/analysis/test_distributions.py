@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analysis import dataframes
-from analysis.errors import WordError
+from analysis.errors import OptionError
 from analysis.figures import distributions
 from analysis.measures.block.distribution import SHARES
 from analysis.measures.results import measure
@@ -57,5 +57,5 @@ def test_frames_hold_what_was_recorded(tmp_path: Path) -> None:
     assert block["sector"].tolist() == [2**40 + i for i in range(5)]
     assert block["ino"].isna().tolist() == [True, False, False, False, False]
     assert block.attrs["units"]["sector"] == "512 B sectors"
-    with pytest.raises(WordError, match="no table"):
+    with pytest.raises(OptionError, match="no table"):
         dataframes.load(path, "blokc")

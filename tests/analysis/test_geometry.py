@@ -18,7 +18,7 @@ from analysis.measures.block import seeks
 from analysis.rundir.layout import KINDS, Geometry, read_geometry
 from analysis.rundir.run import Run, open_run
 from analysis.tables.block import Block
-from analysis.tables.store import Words
+from analysis.tables.store import Categorical
 
 DEV, OTHER = 7 << 20 | 9, 7 << 20 | 10
 CLASSES = geometry_places.CLASSES
@@ -44,9 +44,9 @@ def block_of(
         dev=np.array(dev, dtype=np.int32),
         sector=np.array(sector, dtype=np.int64),
         bytes=np.array(size, dtype=np.int32),
-        op=Words(np.array(write, dtype=np.int32), ("read", "write")),
-        class_=Words(np.array(class_, dtype=np.int32), CLASSES),
-        comm=Words(np.zeros(many, dtype=np.int32), ("x",)),
+        op=Categorical(np.array(write, dtype=np.int32), ("read", "write")),
+        class_=Categorical(np.array(class_, dtype=np.int32), CLASSES),
+        comm=Categorical(np.zeros(many, dtype=np.int32), ("x",)),
         in_workload=np.ones(many, dtype=np.bool_),
         failed=np.zeros(many, dtype=np.bool_),
         timed=np.ones(many, dtype=np.bool_),
@@ -169,8 +169,8 @@ def test_pieces_at_once_change_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 def read(folder: Path, geometry: object, **facts: object) -> tuple[Geometry, list[str]]:
     run = run_with(folder, geometry, **facts)
-    before = len(run.gaps)
-    return read_geometry(run), run.gaps[before:]
+    before = len(run.missing)
+    return read_geometry(run), run.missing[before:]
 
 
 def test_overlaps_are_left_out_and_said(tmp_path: Path) -> None:

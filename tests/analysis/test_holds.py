@@ -15,7 +15,7 @@ from analysis.tables.hold import Hold
 from analysis.tables.load import load_tables
 from analysis.tables.lock import NOTHING_KNOWN, Lock
 from analysis.tables.lock_wait import LockWait
-from analysis.tables.store import Words
+from analysis.tables.store import Categorical
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec
 
 SECOND_NS = 1_000_000_000
@@ -23,8 +23,8 @@ KINDS = ("spinlock", "mutex", "rwsem")
 MODES = ("excl", "read", "write")
 
 
-def words(values: list[str], labels: tuple[str, ...]) -> Words:
-    return Words(np.array([labels.index(value) for value in values], dtype=np.int32), labels)
+def words(values: list[str], labels: tuple[str, ...]) -> Categorical:
+    return Categorical(np.array([labels.index(value) for value in values], dtype=np.int32), labels)
 
 
 def named(name: str) -> Lock:
@@ -209,4 +209,4 @@ def test_the_table_comes_back_to_the_byte(tmp_path: Path) -> None:
 def test_a_run_without_it_has_no_gap(tmp_path: Path) -> None:
     run = open_run(Spec().write(tmp_path / "r"))
     assert load_tables(run).hold is None
-    assert not any("hold" in gap for gap in run.gaps)
+    assert not any("hold" in gap for gap in run.missing)

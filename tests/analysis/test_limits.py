@@ -42,7 +42,7 @@ def report(path: Path) -> tuple[int, str]:
 
 def filled(column: Column) -> Any:
     """A column of one value."""
-    if column.kind in ("word", "text"):
+    if column.kind in ("category", "text"):
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(PART, np.int32)), ["x"])
     if column.kind == "bool":
         return pa.array(np.zeros(PART, np.bool_))
@@ -80,7 +80,7 @@ def test_a_recording_of_nothing_but_a_length(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     run = open_run(path)
     load_tables(run)
-    assert [gap for gap in run.gaps if gap.startswith("no lock_wait table: lock_wait.rec has ")]
+    assert [gap for gap in run.missing if gap.startswith("no lock_wait table: lock_wait.rec has ")]
     assert not (path / "tables/lock_wait.parquet").exists()
 
 
@@ -98,7 +98,7 @@ def test_a_line_without_an_end(tmp_path: Path) -> None:
     (path / "raw/phases.jsonl").write_bytes(b'{"name": "' + b"x" * 2_000_000 + b'"}\n')
     run = open_run(path)
     assert load_tables(run).phases is None
-    assert "no phase table: phases.jsonl has a line of more than 1,048,576 bytes" in run.gaps
+    assert "no phase table: phases.jsonl has a line of more than 1,048,576 bytes" in run.missing
 
 
 def test_lines_that_hold_much_are_not_kept(tmp_path: Path) -> None:

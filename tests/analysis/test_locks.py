@@ -16,7 +16,7 @@ from scipy.stats import chi2
 
 from analysis.measures.locks import lock_holders, lock_names, lock_samples, lock_stacks, lock_waits
 from analysis.measures.locks.lock_waits import LockWaits
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.report import make_report
 from analysis.rundir.run import open_run
 from analysis.tables.load import Tables, load_tables
@@ -37,13 +37,13 @@ STATES = ["unknown", "not_sampled", "nobody", "readers", "running", "runnable", 
 TASKS = {"running", "runnable", "io", "lock", "sleeping"}
 
 
-def load(spec: Spec, path: Path) -> tuple[Tables, Measured]:
+def load(spec: Spec, path: Path) -> tuple[Tables, Results]:
     run = open_run(spec.write(path))
     tables = load_tables(run)
     return tables, measure(run, tables)
 
 
-def waits_of(m: Measured) -> LockWaits:
+def waits_of(m: Results) -> LockWaits:
     assert m.lock_waits is not None
     return m.lock_waits
 
@@ -307,7 +307,7 @@ def test_a_run_from_before_holders_is_read_with_unknown_holders(tmp_path: Path) 
     m = measure(run, tables)
     assert m.lock_holders is not None and m.lock_holders.known_ns == 0 and m.lock_samples is None
     assert waits_of(m).total_ns == sum(r["spin_ns"] + r["sleep_ns"] for r in spec.lock_wait)
-    assert not [gap for gap in run.gaps if "lock" in gap]
+    assert not [gap for gap in run.missing if "lock" in gap]
     stored = pq.read_table(path / "tables" / "lock_wait.parquet")
     assert set(stored.column("holder_state").to_pylist()) == {"unknown"}
     assert set(stored.column("root_stack_id").to_pylist()) == {-1}

@@ -22,13 +22,13 @@ from analysis.measures.common.statistics import mean_ci, percentiles, t_975
 from analysis.measures.common.timeline import Timeline, make_timeline, nice_width_ns
 from analysis.measures.device import queue_depth
 from analysis.measures.locks import lock_names
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.report import make_report
 from analysis.rundir.run import open_run
 from analysis.tables.block import Block
 from analysis.tables.call import bucket_edges_ns
 from analysis.tables.load import Tables, load_tables
-from analysis.tables.store import Words
+from analysis.tables.store import Categorical
 from tests.analysis.synthetic import (
     BIN_NS,
     OLD_BLOCK,
@@ -44,7 +44,7 @@ SECOND = 1_000_000_000
 times = st.integers(0, 10_000)
 
 
-def load(spec: Spec, path: Path) -> tuple[Tables, Measured]:
+def load(spec: Spec, path: Path) -> tuple[Tables, Results]:
     run = open_run(spec.write(path))
     tables = load_tables(run)
     return tables, measure(run, tables)
@@ -61,9 +61,9 @@ def block_of(begin: list[int], end: list[int], sector: list[int], nbytes: list[i
         dev=zeros,
         sector=np.array(sector, dtype=np.int64),
         bytes=np.array(nbytes, dtype=np.int64),
-        op=Words(np.zeros(n, dtype=np.int32), ("write",)),
-        class_=Words(np.zeros(n, dtype=np.int32), ("data",)),
-        comm=Words(np.zeros(n, dtype=np.int32), ("x",)),
+        op=Categorical(np.zeros(n, dtype=np.int32), ("write",)),
+        class_=Categorical(np.zeros(n, dtype=np.int32), ("data",)),
+        comm=Categorical(np.zeros(n, dtype=np.int32), ("x",)),
         in_workload=np.ones(n, dtype=np.bool_),
         failed=np.zeros(n, dtype=np.bool_),
         timed=np.ones(n, dtype=np.bool_),

@@ -13,7 +13,7 @@ import pytest
 
 from analysis.figures.disk_panel import DiskPanels
 from analysis.measures.common import group_percentiles, sort
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.rundir.devices import with_requests
 from analysis.rundir.run import open_run
 from analysis.tables.load import Tables, load_tables
@@ -28,7 +28,7 @@ class MidSize:
     """The measures, and the recording's columns as they stand in the file."""
 
     tables: Tables
-    measured: Measured
+    measured: Results
     rows: dict[str, Column]
     disk: DiskPanels | None
 

@@ -13,7 +13,7 @@ from analysis.measures.cpu.profile import NO_PATH, measure_on_cpu
 from analysis.measures.locks.lock_samples import poisson_95
 from analysis.tables.cpu_sample import CpuSample
 from analysis.tables.phase import Phases
-from analysis.tables.store import Words
+from analysis.tables.store import Categorical
 
 PERIOD_NS = 5_000_000
 CPUS = 2
@@ -32,9 +32,9 @@ def test_against_a_count_by_hand() -> None:
     samples = CpuSample(
         t_ns=np.array([row[0] for row in rows], dtype=np.int64),
         stack_id=np.array([row[1] for row in rows], dtype=np.int64),
-        mode=Words(np.array([row[2] for row in rows], dtype=np.int32), MODES),
+        mode=Categorical(np.array([row[2] for row in rows], dtype=np.int32), MODES),
         in_workload=np.array([row[3] and row[2] != 2 for row in rows]),
-        comm=Words(np.array([row[1] % 3 for row in rows], dtype=np.int32), COMMS),
+        comm=Categorical(np.array([row[1] % 3 for row in rows], dtype=np.int32), COMMS),
         period_ns=np.full(len(rows), PERIOD_NS, dtype=np.int64),
     )
     # two of one name that overlap, and one in the middle of them
@@ -104,9 +104,9 @@ def test_how_busy_the_cpus_were_does_not_depend_on_idle_samples() -> None:
         samples = CpuSample(
             t,
             few,
-            Words(mode, MODES),
+            Categorical(mode, MODES),
             few == 0,
-            Words(few.astype(np.int32), COMMS),
+            Categorical(few.astype(np.int32), COMMS),
             np.full(t.size, PERIOD_NS),
         )
         found = measure_on_cpu(samples, {}, None, None, 0, 10**9, CPUS)
@@ -116,7 +116,7 @@ def test_how_busy_the_cpus_were_does_not_depend_on_idle_samples() -> None:
 
 def test_no_samples_at_all() -> None:
     none = np.zeros(0, dtype=np.int64)
-    words = Words(none.astype(np.int32), ())
+    words = Categorical(none.astype(np.int32), ())
     found = measure_on_cpu(
         CpuSample(none, none, words, none > 0, words, none), {}, None, None, 0, 10**9, CPUS
     )
@@ -131,9 +131,9 @@ def test_numbers_of_a_hostile_run() -> None:
     samples = CpuSample(
         t_ns=np.array([-(2**62), 0, 1, 2, 2**62], dtype=np.int64),
         stack_id=ids,
-        mode=Words(few.astype(np.int32), ("user",)),
+        mode=Categorical(few.astype(np.int32), ("user",)),
         in_workload=few > 0,
-        comm=Words(few.astype(np.int32), ("",)),
+        comm=Categorical(few.astype(np.int32), ("",)),
         period_ns=np.full(ids.size, PERIOD_NS),
     )
     found = measure_on_cpu(samples, {2**62: ["f", "main"], 5: [], -9: ["g"]}, None, None, 0, 10**9, CPUS)

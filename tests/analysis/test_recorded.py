@@ -219,7 +219,7 @@ def test_tables_of_an_older_program_are_made_anew_where_they_can_be(tmp_path: Pa
     tables = load_tables(run)
     assert tables.rows["block"] == len(spec.block)
     measure(run, tables)
-    assert any("rows lie more than 0.1 s outside the recorded time" in gap for gap in run.gaps)
+    assert any("rows lie more than 0.1 s outside the recorded time" in gap for gap in run.missing)
 
 
 RECORDED_NS = 700_000_000  # of a workload that ran 22.2 s
@@ -332,5 +332,5 @@ def test_a_run_that_ended_in_order_says_nothing_of_it(tmp_path: Path) -> None:
     run = open_run(spec.write(tmp_path / "r"))
     m = measure(run, load_tables(run))
     assert m.window.elapsed_s == 22.2
-    assert not any("in order" in gap for gap in run.gaps)
+    assert not any("in order" in gap for gap in run.missing)
     assert all(row.recorded_s == row.elapsed_s for row in m.phase_rows or [])

@@ -451,7 +451,7 @@ def test_any_file_may_be_broken(tmp_path: Path, whole_run: Path, name: str, how:
     assert "root:x" not in text
     assert max(len(line) for line in text.splitlines()) <= 80
     if how in ("missing", "directory", "fifo", "link"):
-        assert any(victim.name in gap for gap in run.gaps)
+        assert any(victim.name in gap for gap in run.missing)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from analysis.measures.block import files, stage_percentiles
 from analysis.measures.block import stages as request_life
 from analysis.measures.device import depth_steps, utilization
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.render import text
 from analysis.rundir.run import Run, open_run
 from analysis.sections.content import make_document
@@ -28,7 +28,7 @@ from tests.analysis.synthetic import START_NS, Spec, collector, request, run_jso
 DEV = 7 << 20 | 3
 
 
-def load(spec: Spec, path: Path) -> tuple[Run, Tables, Measured]:
+def load(spec: Spec, path: Path) -> tuple[Run, Tables, Results]:
     run = open_run(spec.write(path))
     tables = load_tables(run)
     return run, tables, measure(run, tables)

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.compare import make_compare
 from analysis.measures.block.request_owners import OWNERS
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.report import make_report, subtitle
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
@@ -53,7 +53,7 @@ def owners_of(rows: list[dict[str, Any]], path: Path, facts: dict[str, Any]) -> 
     return [OWNERS[code] for code in measured.owners.codes.tolist()]
 
 
-def measured_of(spec: Spec, path: Path) -> Measured:
+def measured_of(spec: Spec, path: Path) -> Results:
     run = open_run(spec.write(path))
     return measure(run, load_tables(run))
 

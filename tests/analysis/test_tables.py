@@ -48,7 +48,7 @@ def one_of_each() -> Spec:
 def test_every_value_comes_back(tmp_path: Path) -> None:
     run = open_run(one_of_each().write(tmp_path / "r"))
     load_tables(run)
-    assert run.gaps == []
+    assert run.missing == []
     block = pq.read_table(run.path / "tables" / "block.parquet").to_pylist()
     assert block[0]["sector"] == 2**40 + 1
     assert block[0]["ino"] == 7 and block[1]["ino"] is None
@@ -141,7 +141,7 @@ def test_a_spoilt_parquet_is_made_anew(tmp_path: Path) -> None:
     (path / "tables" / "block.parquet").write_bytes(b"PAR1 not really PAR1")
     run = open_run(path)
     assert load_tables(run).rows["block"] == 3
-    assert run.gaps == []
+    assert run.missing == []
 
 
 def header_of(data: bytes) -> dict[str, object]:
@@ -193,7 +193,7 @@ def test_foreign_recordings_are_refused_by_name(tmp_path: Path, data: bytes, say
     run = open_run(path)
     tables = load_tables(run)
     assert tables.block is None
-    assert any(says in gap and "block" in gap for gap in run.gaps), run.gaps
+    assert any(says in gap and "block" in gap for gap in run.missing), run.missing
     text = render(make_document(run, tables, measure(run, tables)))  # and the rest of the report is made
     assert says in " ".join(text.split())
 

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.figures import iograph
 from analysis.measures.compare.compared_run import load_compared
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.render import text
 from analysis.rundir.run import open_run
 from analysis.sections.compare.content import make_document as compared_document
@@ -49,7 +49,7 @@ def spec(
     return made
 
 
-def report(made: Spec, path: Path) -> tuple[Measured, str]:
+def report(made: Spec, path: Path) -> tuple[Results, str]:
     """What is measured, and the report as a line each paragraph."""
     run = open_run(made.write(path))
     tables = load_tables(run)

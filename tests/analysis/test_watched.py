@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.render.document import Document
 from analysis.rundir.run import open_run
 from analysis.sections.content import make_document
@@ -18,7 +18,7 @@ from tests.analysis.synthetic import START_NS, Spec, request, run_json
 MOUNTS = [{"name": "ext4", "mount_point": "/", "dev": "254:1", "device": "vda1"}]
 
 
-def watched(path: Path, targets: list[str], **filesystem: Any) -> tuple[Measured, Document]:
+def watched(path: Path, targets: list[str], **filesystem: Any) -> tuple[Results, Document]:
     """A watched device, with a write of 1000 bytes on each of these targets."""
     spec = Spec(run=run_json(10))
     spec.run |= {

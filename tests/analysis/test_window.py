@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analysis.measures.results import MOST_CORRELATION_BINS, Measured, measure
+from analysis.measures.results import MOST_CORRELATION_BINS, Results, measure
 from analysis.report import make_report
 from analysis.rundir.recorded_time import LONGEST_RUN_NS
 from analysis.rundir.run import Run, open_run
@@ -24,7 +24,7 @@ def calls(times: list[int]) -> list[dict[str, Any]]:
     return [{"bin_ns": t // BIN_NS * BIN_NS, "bytes": 1000, "total_ns": 5} for t in times]
 
 
-def measured(spec: Spec, path: Path) -> tuple[Run, Measured]:
+def measured(spec: Spec, path: Path) -> tuple[Run, Results]:
     """Measure a run; it must not take more memory than a run of ordinary times."""
     run = open_run(spec.write(path))
     tables = load_tables(run)
@@ -52,7 +52,7 @@ def test_times_that_run_json_does_not_bound(times: list[int], tmp_path: Path) ->
     run, m = measured(spec, tmp_path / "r")
     assert m.window.end_ns - m.window.start_ns <= LONGEST_RUN_NS + 1
     assert (m.iops["write"] * m.timeline.lengths_s).sum() == pytest.approx(len(times))
-    assert any("the 400 days that most rows lie in" in gap for gap in run.gaps)
+    assert any("the 400 days that most rows lie in" in gap for gap in run.missing)
 
 
 def test_a_year_that_run_json_states(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_window_lies_around_most_rows(tmp_path: Path) -> None:
     times = [20_000, *(START_NS + 50 * YEAR_NS + i * 10**7 for i in range(500)), START_NS + 250 * YEAR_NS]
     run, m = measured(Spec(block=[request(t, 0) for t in times], run={}), tmp_path / "r")
     assert m.window.elapsed_s == pytest.approx(4.99, rel=0.01)
-    assert any(gap.startswith("2 rows lie") or gap.startswith("3 rows lie") for gap in run.gaps)
+    assert any(gap.startswith("2 rows lie") or gap.startswith("3 rows lie") for gap in run.missing)
 
 
 def test_the_report_of_such_a_run_is_made(tmp_path: Path) -> None:

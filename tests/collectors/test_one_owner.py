@@ -25,7 +25,7 @@ from collectors.trace import run_dir
 from collectors.trace.run_dir import RunDirectory
 from tests.collectors.other_user import USER, home_of, passable, play_sudo
 from tests.collectors.sessions import Job, needs_root, wait_for
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 
 pytestmark = needs_root
 OTHER = pwd.getpwnam("bin")
@@ -231,7 +231,7 @@ def test_out_of_somebody_else_is_refused(home: Path, tmp_path: Path) -> None:
     for uid, mode in ((OTHER.pw_uid, 0o777), (OTHER.pw_uid, 0o755), (USER.pw_uid, 0o777)):
         os.chown(theirs, uid, uid)
         theirs.chmod(mode)
-        with pytest.raises((WordError, MachineError)):
+        with pytest.raises((OptionError, MachineError)):
             RunDirectory("one", str(theirs), ME)
         assert (theirs.stat().st_uid, stat.S_IMODE(theirs.stat().st_mode)) == (uid, mode)
     os.chown(theirs, USER.pw_uid, USER.pw_gid)

@@ -18,7 +18,7 @@ from tests.collectors.recording import EMULATED, needs_root
 from tests.collectors.sessions import Job, Run, make, wait_for
 from workloads.cli.with_options import SCRIPTS, With, bcc_tools, our_scripts, parse_with
 from workloads.machines.choice import GUEST
-from workloads.system.errors import WordError
+from workloads.system.errors import OptionError
 
 SECONDS = 60 * (10 if EMULATED else 2)
 
@@ -334,7 +334,7 @@ def test_words() -> None:
     ],
 )
 def test_wrong_words(text: str, says: str) -> None:
-    with pytest.raises(WordError) as caught:
+    with pytest.raises(OptionError) as caught:
         parse_with(text)
     assert says in caught.value.message
     assert caught.value.exit_code == 2

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 from collectors.host import signals
 from collectors.vm.run_in_vm import choose, run_apart
-from workloads.cli.options import Words
+from workloads.cli.options import Options
 from workloads.machines import qemu
 
 TREE = Path(__file__).resolve().parents[2]
@@ -103,7 +103,7 @@ def inside(run: Path, kernel: str, words: Sequence[str]) -> Iterator[Inside]:
 def main(run: Path, word: str, tests: list[str]) -> None:
     """Boot it, run the tests, say how it ended."""
     signals.catch()
-    kernel, accel = choose(Words("trace", kernel=word))
+    kernel, accel = choose(Options("trace", kernel=word))
     answers = [sys.executable, "-B", "-m", "collectors.vm.kernel_table", "answers"]
     pytest = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     pytest += [f"--junitxml={run / 'raw/truth.xml'}", *tests]

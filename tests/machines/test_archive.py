@@ -16,7 +16,7 @@ import pytest
 
 from workloads.machines import archive, kernels
 from workloads.machines.archive import architecture
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 from workloads.system.units import show_size
 
 pytestmark = [
@@ -216,7 +216,7 @@ def test_the_kernel_of_the_distribution_where_the_machine_has_no_lists(made: Arc
 
 def test_a_suite_that_is_signed_by_somebody_else_is_passed_over(made: Archive) -> None:
     made.publish("main/testing", "next", key="wrong")
-    with pytest.raises(WordError, match=r"KERNEL=7\.2 is no kernel of the distribution's archive"):
+    with pytest.raises(OptionError, match=r"KERNEL=7\.2 is no kernel of the distribution's archive"):
         kernels.look("7.2", lambda text: None)
     assert kernels.look("6.1", pytest.fail).name == OLD
 

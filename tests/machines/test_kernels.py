@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from workloads.machines import archive, kernels
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 
 needs_apt = pytest.mark.skipif(shutil.which("apt-cache") is None, reason="not a Debian: no apt-cache to ask")
 
@@ -66,7 +66,7 @@ def test_half_a_kernel_is_not_one(cache: Path) -> None:
 
 
 def test_an_unknown_version_names_those_there_are(cache: Path) -> None:
-    with pytest.raises(WordError, match=r"6\.1\.0-10-amd64"):
+    with pytest.raises(OptionError, match=r"6\.1\.0-10-amd64"):
         kernels.look("6.1.0-11-amd64", print)
 
 
@@ -104,7 +104,7 @@ def test_an_image_without_modules_is_asked_when_it_has_booted(tmp_path: Path) ->
 
 
 def test_a_built_tree(tmp_path: Path) -> None:
-    with pytest.raises(WordError, match="not a built kernel tree: build it"):
+    with pytest.raises(OptionError, match="not a built kernel tree: build it"):
         kernels.look(f"{tmp_path}/", print)
     (tmp_path / ".config").touch()
     (tmp_path / "include/config").mkdir(parents=True)
@@ -127,7 +127,7 @@ def test_root_builds_nothing_in_a_tree_of_somebody_elses(tmp_path: Path) -> None
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(WordError, match="is not there: name a kernel image"):
+    with pytest.raises(OptionError, match="is not there: name a kernel image"):
         kernels.look(str(tmp_path / "bzImage"), print)
 
 

@@ -8,7 +8,7 @@ import pytest
 from workloads import catalog, filesystems, packages
 from workloads.cli.options import parse
 from workloads.plan.planner import make_plan
-from workloads.system.errors import WordError
+from workloads.system.errors import OptionError
 
 GOOD_WORKLOAD = """
 summary = "s"
@@ -88,7 +88,7 @@ def test_a_broken_workload_is_named(tmp_path: Path, old: str, new: str, says: st
     path = tmp_path / "w.toml"
     assert old in GOOD_WORKLOAD
     path.write_text(GOOD_WORKLOAD.replace(old, new))
-    with pytest.raises(WordError) as raised:
+    with pytest.raises(OptionError) as raised:
         catalog.read(path)
     assert str(path) in raised.value.message
     assert says in raised.value.message
@@ -113,7 +113,7 @@ def test_a_broken_filesystem_is_named(tmp_path: Path, old: str, new: str, says: 
     path = tmp_path / "x.toml"
     assert old in GOOD_FILESYSTEM
     path.write_text(GOOD_FILESYSTEM.replace(old, new))
-    with pytest.raises(WordError) as raised:
+    with pytest.raises(OptionError) as raised:
         filesystems.read(path)
     assert str(path) in raised.value.message
     assert says in raised.value.message
@@ -123,7 +123,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(b"\xff\xfe\x00")
     for read in (catalog.read, filesystems.read):
-        with pytest.raises(WordError, match="is broken"):
+        with pytest.raises(OptionError, match="is broken"):
             read(path)
 
 

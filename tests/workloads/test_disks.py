@@ -14,7 +14,7 @@ from workloads.disks import queue, virtio
 from workloads.filesystems import trial
 from workloads.plan.planner import make_plan
 from workloads.system import loopdev, mounts, private
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 
 WORKLOAD = {"WL": "fio-seqwrite", "SCALE": "quick", "SIZE": "512M"}
 
@@ -106,7 +106,7 @@ def test_a_scheduler_changed_by_somebody_else_is_left(loop: LoopDevice, janitor:
 
 @needs_root
 def test_the_scheduler_of_no_kernel(loop: LoopDevice, janitor: Janitor) -> None:
-    with pytest.raises(WordError, match="SCHED=cfq is not offered"):
+    with pytest.raises(OptionError, match="SCHED=cfq is not offered"):
         queue.set_scheduler(loop.name, "cfq", janitor)
 
 

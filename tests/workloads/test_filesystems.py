@@ -21,7 +21,7 @@ from workloads.cleanup.janitor import Janitor
 from workloads.filesystems import trial
 from workloads.filesystems.layout import journal
 from workloads.system.command import run_long
-from workloads.system.errors import UserError, WordError
+from workloads.system.errors import OptionError, UserError
 
 # Those of kernels that this one is not are tried in a virtual machine (tests/machines).
 HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
@@ -90,7 +90,7 @@ def test_what_is_no_longer_known_is_told_before_formatting(
 ) -> None:
     run("mkfs.ext2", "-q", "-L", "precious", loop.path)
     on_file = {"SIZE": "1G", **given, **WORKLOAD}
-    with pytest.raises(WordError, match=says) as raised:
+    with pytest.raises(OptionError, match=says) as raised:
         plan(words=on_file)
     assert "\n" not in raised.value.message
     on_device = {**given, **WORKLOAD, "DISK": loop.path, "ERASE": loop.path}
@@ -106,13 +106,13 @@ def test_what_the_kernel_says_of_another_mount_is_not_ours(monkeypatch: pytest.M
     said = ["EXT4-fs: Ignoring removed nobh option"]
     monkeypatch.setattr(trial._KernelLog, "about", lambda log, device, filesystem: said)
     plan(FS="ext4", MOUNT="noatime", words=WORKLOAD)
-    with pytest.raises(WordError, match=r"mount option nobh .*gnoring removed nobh"):
+    with pytest.raises(OptionError, match=r"mount option nobh .*gnoring removed nobh"):
         plan(FS="ext4", MOUNT="nobh", words=WORKLOAD)
 
 
 def test_mkfs_options_are_tried_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(WordError, match=r"MKFS: mkfs\.xfs does not accept the options"):
+    with pytest.raises(OptionError, match=r"MKFS: mkfs\.xfs does not accept the options"):
         plan(FS="xfs", MKFS="-l version=1", SIZE="1G", words=WORKLOAD)
     decided = plan(FS="xfs", MOUNT="nobarrier", SIZE="1G", words=WORKLOAD)
     assert any("needs root" in text for text in decided.unchecked)

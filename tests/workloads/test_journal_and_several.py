@@ -16,7 +16,7 @@ from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk
 from workloads.filesystems.layout import journal as geometry
-from workloads.system.errors import UserError, WordError
+from workloads.system.errors import OptionError, UserError
 
 WORKLOAD = {"WL": "fio-seqwrite", "SCALE": "quick"}
 MIB = 1 << 20
@@ -195,18 +195,18 @@ def test_the_same_device_under_two_names(loop: LoopDevice, tmp_path: Path) -> No
     link = tmp_path / "by-id"
     link.symlink_to(loop.path)
     words = {**WORKLOAD, "FS": "ext4", "DISK": loop.path, "JOURNAL": str(link)}
-    with pytest.raises(WordError, match="the same disk as"):
+    with pytest.raises(OptionError, match="the same disk as"):
         plan(words={**words, "ERASE": f"{link} {loop.path}"})
     several = {**WORKLOAD, "FS": "btrfs", "DISK": f"{loop.path} {link}", "ERASE": f"{link} {loop.path}"}
-    with pytest.raises(WordError, match="the same disk as"):
+    with pytest.raises(OptionError, match="the same disk as"):
         plan(words=several)
 
 
 @needs_root
 def test_a_wrong_option_with_a_journal_is_told_before_formatting() -> None:
-    with pytest.raises(WordError, match=r"MKFS: mkfs\.ext4 does not accept"):
+    with pytest.raises(OptionError, match=r"MKFS: mkfs\.ext4 does not accept"):
         plan(FS="ext4", words=WORKLOAD, SIZE="512M", JOURNAL="file", MKFS="-b 1024")
-    with pytest.raises(WordError, match="mount option nosuch"):
+    with pytest.raises(OptionError, match="mount option nosuch"):
         plan(FS="xfs", words=WORKLOAD, SIZE="512M", JOURNAL="file", MOUNT="noatime,nosuch")
 
 

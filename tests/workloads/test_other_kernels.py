@@ -19,7 +19,7 @@ from workloads.cli.options import parse
 from workloads.filesystems.layout import journal
 from workloads.machines.kernels import Kernel
 from workloads.plan.planner import Plan, make_plan
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 
 MIB = 1 << 20
 # A kernel of which nothing is known: that of an image without its modules.
@@ -197,7 +197,7 @@ def test_ext2_by_its_own_driver_is_mounted_as_ext2() -> None:
 def test_mkfs_options_are_tried_on_the_host(tmp_path: Path) -> None:
     decided = plan_elsewhere(trial=True, FS="jfs", SIZE="64M", MOUNT="noatime")
     assert any("inside the machine" in text for text in decided.unchecked)
-    with pytest.raises(WordError, match=r"MKFS: mkfs\.f2fs does not accept the options"):
+    with pytest.raises(OptionError, match=r"MKFS: mkfs\.f2fs does not accept the options"):
         plan_elsewhere(trial=True, FS="f2fs", SIZE="128M", MKFS="-z")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import catalog, filesystems
 from workloads.plan.planner import TREE
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +139,7 @@ def test_a_real_device_is_named_with_what_it_is(loop: LoopDevice, tmp_path: Path
     ],
 )
 def test_words_that_do_not_fit_the_workload(given: dict[str, str], says: str) -> None:
-    with pytest.raises(WordError, match=says):
+    with pytest.raises(OptionError, match=says):
         plan(words={"FS": "ext4", **given})
 
 

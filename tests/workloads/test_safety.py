@@ -21,7 +21,7 @@ from tests.workloads.conftest import LoopDevice, needs_root, plan, run
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import safety
-from workloads.system.errors import MachineError, UserError, WordError
+from workloads.system.errors import MachineError, OptionError, UserError
 
 pytestmark = needs_root
 TREE = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def test_a_free_device_is_taken(loop: LoopDevice) -> None:
 
 @pytest.mark.parametrize("erase", [(), ("",), ("loop",), ("/dev/loop", "/dev/null")])
 def test_erase_must_be_the_same_name(loop: LoopDevice, erase: tuple[str, ...]) -> None:
-    with pytest.raises(WordError, match=f"ERASE={loop.path}"):
+    with pytest.raises(OptionError, match=f"ERASE={loop.path}"):
         safety.check_device(loop.path, erase)
 
 
@@ -192,7 +192,7 @@ def test_disks_of_one_run_must_be_apart(partitioned: LoopDevice) -> None:
     whole, first, second = (safety.check_device(name, names) for name in names)
     safety.check_apart([first, second])
     for together in ([whole, first], [first, whole], [first, second, whole]):
-        with pytest.raises(WordError, match="each disk of a run must be one of its own"):
+        with pytest.raises(OptionError, match="each disk of a run must be one of its own"):
             safety.check_apart(together)
 
 
@@ -299,7 +299,7 @@ def test_symlink_by_id_is_resolved_and_named(loop: LoopDevice, tmp_path: Path) -
     link = tmp_path / "usb-Some_Disk-0:0"
     link.symlink_to(loop.path)
     assert safety.check_device(str(link), (str(link),)).path == loop.path
-    with pytest.raises(WordError):
+    with pytest.raises(OptionError):
         safety.check_device(str(link), (loop.path,))  # not the same name again
     run("mkfs.ext2", "-q", loop.path)
     with mounted(loop.path, tmp_path / "m"):

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from workloads.cli import options
-from workloads.system.errors import WordError
+from workloads.system.errors import OptionError
 
 TRACE = {"FS": "ext3", "WL": "fio-seqwrite"}
 
 
-def parse(job: str = "trace", **given: str) -> options.Words:
+def parse(job: str = "trace", **given: str) -> options.Options:
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
     return options.parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job)
 
@@ -179,7 +179,7 @@ def test_cpus() -> None:
     ],
 )
 def test_wrong_words(given: dict[str, str], says: str) -> None:
-    with pytest.raises(WordError) as raised:
+    with pytest.raises(OptionError) as raised:
         parse(**{**TRACE, **given})
     assert says in raised.value.message
     assert raised.value.exit_code == 2
@@ -215,7 +215,7 @@ def test_wrong_words(given: dict[str, str], says: str) -> None:
     ],
 )
 def test_missing_and_unfit(job: str, given: dict[str, str], says: str) -> None:
-    with pytest.raises(WordError) as raised:
+    with pytest.raises(OptionError) as raised:
         parse(job, **given)
     assert says in raised.value.message
 
@@ -249,7 +249,7 @@ def test_room_and_addresses() -> None:
     ],
 )
 def test_wrong_room_addresses_group(given: dict[str, str], says: str) -> None:
-    with pytest.raises(WordError) as raised:
+    with pytest.raises(OptionError) as raised:
         parse(**TRACE, **given)
     assert says in raised.value.message
 
@@ -265,21 +265,21 @@ def test_a_group_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse(**TRACE, GROUP=other).group == other
     monkeypatch.setenv("SUDO_UID", str(user.pw_uid))
     assert parse(**TRACE, GROUP=mine).group == mine
-    with pytest.raises(WordError, match=f"GROUP={other}: you are not in this group"):
+    with pytest.raises(OptionError, match=f"GROUP={other}: you are not in this group"):
         parse(**TRACE, GROUP=other)
     monkeypatch.delenv("SUDO_UID")
     monkeypatch.setattr(os, "geteuid", lambda: user.pw_uid)
     monkeypatch.setattr(os, "getgid", lambda: user.pw_gid)
     monkeypatch.setattr(os, "getgroups", lambda: [])
     assert parse(**TRACE, GROUP=mine).group == mine
-    with pytest.raises(WordError, match="you are not in this group: name one of yours"):
+    with pytest.raises(OptionError, match="you are not in this group: name one of yours"):
         parse(**TRACE, GROUP=other)
 
 
 def test_every_variable_has_a_parser_and_a_job() -> None:
     for name in options.VARIABLES:
         assert any(name in variables for variables in options.JOB_VARIABLES.values())
-        with pytest.raises(WordError, match=f"{name} is empty"):
+        with pytest.raises(OptionError, match=f"{name} is empty"):
             parse(
                 next(job for job, variables in options.JOB_VARIABLES.items() if name in variables),
                 **{name: ""},

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workloads.system.errors import WordError
+from workloads.system.errors import OptionError
 from workloads.system.units import parse_size
 
 _HERE = Path(__file__).parent
@@ -59,12 +59,12 @@ def names() -> list[str]:
 
 @functools.cache
 def load(name: str, variant: str | None = None) -> Workload:
-    """Return a workload by name. Raises WordError if its TOML file is broken."""
+    """Return a workload by name. Raises OptionError if its TOML file is broken."""
     return read(_HERE / f"{name}.toml", variant)
 
 
 def read(path: Path, variant: str | None = None) -> Workload:
-    """Return the workload a TOML file describes. Raises WordError naming the file and the fault."""
+    """Return the workload a TOML file describes. Raises OptionError naming the file and the fault."""
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text())
         unknown = set(table) - _KEYS
@@ -99,7 +99,7 @@ def read(path: Path, variant: str | None = None) -> Workload:
         return workload
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         fault = f"the key {error.args[0]} is missing" if isinstance(error, KeyError) else str(error).lower()
-        raise WordError(f"{path} is broken ({fault}): correct it as {_HERE / 'README.md'} says") from None
+        raise OptionError(f"{path} is broken ({fault}): correct it as {_HERE / 'README.md'} says") from None
 
 
 def _merge(table: dict[str, Any], variant: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 """The words of the command line: make JOB VARIABLE=value ..., checked before anything is done.
 
 The Makefile hands over each variable X given on its command line as SEEKMETER_X, and the names given, known
-or not, in SEEKMETER_WORDS. Everything wrong is a WordError naming the nearest valid words. Whether the
+or not, in SEEKMETER_WORDS. Everything wrong is a OptionError naming the nearest valid words. Whether the
 machine can do it is not asked here: that is plan.py's question.
 """
 
@@ -19,7 +19,7 @@ from workloads.cli.disk_options import check_disks, parse_disk, parse_erase, par
 from workloads.cli.nearest import nearest
 from workloads.cli.with_options import With, parse_with
 from workloads.machines.choice import GUEST, choose
-from workloads.system.errors import WordError
+from workloads.system.errors import OptionError
 from workloads.system.units import parse_cpu_list, parse_size, show_size
 
 # Variable: what it means (the text of help).
@@ -117,7 +117,7 @@ _MAX_NAME_LETTERS = 40
 
 
 @dataclass(frozen=True)
-class Words:
+class Options:
     """One command line, checked. None means: not given, and the default depends on the other words."""
 
     job: str
@@ -138,8 +138,8 @@ class Words:
     mem_bytes: int | None = None
     cpus: tuple[int, ...] | None = None
     collect: tuple[str, ...] = DEFAULT_COLLECT
-    beside: tuple[With, ...] = ()  # WITH
-    recorded_too: tuple[str, ...] = ()  # mkfs, fsck: of WITH
+    with_programs: tuple[With, ...] = ()  # WITH
+    with_steps: tuple[str, ...] = ()  # mkfs, fsck: of WITH
     dir: str | None = None
     cmd: str | None = None
     dev: str | None = None
@@ -169,14 +169,14 @@ class Words:
         )
 
 
-def parse(env: Mapping[str, str], job: str) -> Words:
-    """Return the checked words of a job from the environment the Makefile made. Raises WordError."""
+def parse(env: Mapping[str, str], job: str) -> Options:
+    """Return the checked words of a job from the environment the Makefile made. Raises OptionError."""
     if job not in JOB_VARIABLES:
-        raise WordError(f"{job!r} is not a job: {nearest(job, JOB_VARIABLES)}")
+        raise OptionError(f"{job!r} is not a job: {nearest(job, JOB_VARIABLES)}")
     given = _given(env, job)
     for name, text in given.items():
         if not text.strip():
-            raise WordError(f"{name} is empty: give it a value ({VARIABLES[name]}) or leave it out")
+            raise OptionError(f"{name} is empty: give it a value ({VARIABLES[name]}) or leave it out")
     vm, vm_why = choose(env, given) if "VM" in JOB_VARIABLES[job] else (False, "")
     values: dict[str, object] = {"vm": vm, "vm_why": vm_why}
     parsers = _PARSERS | (_OF_MACHINE if vm else {})
@@ -184,21 +184,21 @@ def parse(env: Mapping[str, str], job: str) -> Words:
         parsers |= {"OUT": _as_is("out"), "GROUP": _as_is("group")}
     for name, text in given.items():
         values |= parsers[name](text)
-    words = Words(job=job, given=given, **values)  # type: ignore[arg-type]
+    options = Options(job=job, given=given, **values)  # type: ignore[arg-type]
     if job in ("trace", "plan"):
-        _check_trace(words)
-    if job == "compare" and not words.runs:
-        raise WordError("nothing to compare: add RUNS='runs/ONE runs/OTHER', two run directories or more")
-    if job == "import" and words.trace is None:
-        raise WordError(
+        _check_trace(options)
+    if job == "compare" and not options.runs:
+        raise OptionError("nothing to compare: add RUNS='runs/ONE runs/OTHER', two run directories or more")
+    if job == "import" and options.trace is None:
+        raise OptionError(
             "nothing to import: add TRACE=FILE, a block trace of blktrace (path/sda), perf, trace-cmd, ftrace"
             " or biosnoop"
         )
-    if job == "watch" and words.dev is None:
-        raise WordError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
-    if words.recorded_too:
-        _check_recorded_too(words, words.recorded_too[0])
-    return words
+    if job == "watch" and options.dev is None:
+        raise OptionError("watch needs a device: add DEV=NAME, such as DEV=sda (see /sys/block)")
+    if options.with_steps:
+        _check_recorded_too(options, options.with_steps[0])
+    return options
 
 
 def _given(env: Mapping[str, str], job: str) -> dict[str, str]:
@@ -210,75 +210,77 @@ def _given(env: Mapping[str, str], job: str) -> dict[str, str]:
         chosen = list(dict.fromkeys(name for name in names.split() if name not in _OF_MAKE))
     for name in chosen:
         if name in NOT_YET:
-            raise WordError(f"{name} is not available yet: leave it out")
+            raise OptionError(f"{name} is not available yet: leave it out")
         if name not in VARIABLES:
-            raise WordError(f"{name} is not a variable of Seekmeter: {nearest(name, VARIABLES)}")
+            raise OptionError(f"{name} is not a variable of Seekmeter: {nearest(name, VARIABLES)}")
         if name not in JOB_VARIABLES[job]:
             fits = [other for other, variables in JOB_VARIABLES.items() if name in variables]
-            raise WordError(
+            raise OptionError(
                 f"{name} does not fit the job {job}: leave it out ({name} is for {', '.join(fits)})"
             )
     return {name: env.get(f"SEEKMETER_{name}", "") for name in chosen}
 
 
-def _check_trace(words: Words) -> None:
+def _check_trace(options: Options) -> None:
     """Check what contradicts what, and what is missing, for trace and plan."""
-    given = words.given
-    if words.fs is None and words.dir is None:
-        raise WordError(
+    given = options.given
+    if options.fs is None and options.dir is None:
+        raise OptionError(
             "nothing to run on: add FS=NAME for a fresh file system, or DIR=DIRECTORY for an existing one"
         )
-    if words.dir is not None:
-        if words.vm:
-            raise WordError("DIR contradicts VM: a virtual machine has its own disks; drop one")
+    if options.dir is not None:
+        if options.vm:
+            raise OptionError("DIR contradicts VM: a virtual machine has its own disks; drop one")
         clash = [name for name in _NOT_WITH_DIR if name in given]
         if clash:
-            raise WordError(
+            raise OptionError(
                 f"{clash[0]} contradicts DIR: DIR runs CMD where it says and formats nothing; drop one"
             )
-        if words.cmd is None:
-            raise WordError("DIR needs a command to run there: add CMD='COMMAND'")
-        if not os.path.isdir(words.dir):
-            raise WordError(f"DIR={words.dir} is not a directory: give the path of an existing one")
+        if options.cmd is None:
+            raise OptionError("DIR needs a command to run there: add CMD='COMMAND'")
+        if not os.path.isdir(options.dir):
+            raise OptionError(f"DIR={options.dir} is not a directory: give the path of an existing one")
         return
-    if words.dev is not None:
-        raise WordError("DEV contradicts FS: of a fresh file system its own disk is recorded; leave DEV out")
-    if words.cmd is None and words.wl is None:
-        raise WordError("nothing to run: add WL=NAME (see make list) or CMD='COMMAND'")
-    if words.cmd is not None:
+    if options.dev is not None:
+        raise OptionError(
+            "DEV contradicts FS: of a fresh file system its own disk is recorded; leave DEV out"
+        )
+    if options.cmd is None and options.wl is None:
+        raise OptionError("nothing to run: add WL=NAME (see make list) or CMD='COMMAND'")
+    if options.cmd is not None:
         clash = [n for n in ("WL", "ARGS", "THREADS", "SCALE", "SEED") if n in given]
         if clash:
-            raise WordError(f"{clash[0]} contradicts CMD: CMD is the whole workload; drop one")
-    check_disks(words)
+            raise OptionError(f"{clash[0]} contradicts CMD: CMD is the whole workload; drop one")
+    check_disks(options)
 
 
-def _check_recorded_too(words: Words, first: str) -> None:
+def _check_recorded_too(options: Options, first: str) -> None:
     """Check that a file system is made and checked, and that something records it."""
-    if words.fs is None:
-        raise WordError(
+    if options.fs is None:
+        raise OptionError(
             f"WITH={first} needs FS=NAME, a file system of the run's own: leave {first} out, or add FS="
         )
-    if not words.collect and not words.beside:
-        raise WordError(f"WITH={first} contradicts COLLECT=none: nothing would record it; drop one")
+    if not options.collect and not options.with_programs:
+        raise OptionError(f"WITH={first} contradicts COLLECT=none: nothing would record it; drop one")
 
 
 def _fs(text: str) -> dict[str, object]:
     name, _, options = text.partition(":")
     if name not in filesystems.names():
-        raise WordError(f"FS={text}: no file system {name!r}: {nearest(name, filesystems.names())}")
+        raise OptionError(f"FS={text}: no file system {name!r}: {nearest(name, filesystems.names())}")
     if ":" in text and options not in filesystems.load(name).option_sets:
         choices = filesystems.load(name).option_sets
-        raise WordError(f"FS={text}: {name} has no options named {options!r}: {nearest(options, choices)}")
+        raise OptionError(f"FS={text}: {name} has no options named {options!r}: {nearest(options, choices)}")
     return {"fs": name, "fs_options": options or None}
 
 
 def _wl(text: str) -> dict[str, object]:
     name, _, variant = text.partition(":")
     if name not in catalog.names():
-        raise WordError(f"WL={text}: no workload {name!r}: {nearest(name, catalog.names())}")
+        raise OptionError(f"WL={text}: no workload {name!r}: {nearest(name, catalog.names())}")
     if ":" in text and variant not in catalog.load(name).variants:
         choices = catalog.load(name).variants
-        raise WordError(f"WL={text}: {name} has no variant {variant!r}: {nearest(variant, choices)}")
+        raise OptionError(f"WL={text}: {name} has no variant {variant!r}: {nearest(variant, choices)}")
     return {"wl": name, "wl_variant": variant or None}
 
 
@@ -287,11 +289,11 @@ def _size(variable: str, key: str, least_bytes: int) -> Callable[[str], dict[str
         try:
             size_bytes = parse_size(text)
         except ValueError:
-            raise WordError(f"{variable}={text} is not a size: write it like 512M or 10G") from None
+            raise OptionError(f"{variable}={text} is not a size: write it like 512M or 10G") from None
         if size_bytes < least_bytes:
-            raise WordError(f"{variable}={text} is too small: at least {show_size(least_bytes)}")
+            raise OptionError(f"{variable}={text} is too small: at least {show_size(least_bytes)}")
         if size_bytes > 1 << 60:
-            raise WordError(f"{variable}={text} is too large: write it like 512M or 10G")
+            raise OptionError(f"{variable}={text} is too large: write it like 512M or 10G")
         return {key: size_bytes}
 
     return parse_one
@@ -301,7 +303,7 @@ def _shell_words(variable: str, text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise WordError(f"{variable}={text} cannot be split into words: {str(error).lower()}") from None
+        raise OptionError(f"{variable}={text} cannot be split into words: {str(error).lower()}") from None
 
 
 def _mkfs(text: str) -> dict[str, object]:
@@ -314,14 +316,14 @@ def _mount(text: str) -> dict[str, object]:
     options: list[str] = []
     for word in _shell_words("MOUNT", text):
         if word.startswith("-") and word != "-o":
-            raise WordError(
+            raise OptionError(
                 f"MOUNT={text}: {word} is not a mount option: write them like MOUNT=noatime,commit=30"
             )
         if word != "-o":
             options += [option for option in word.split(",") if option]
     filesystems.refuse_other_devices("MOUNT", options)
     for option in set(options) & {"suid", "dev"}:
-        raise WordError(
+        raise OptionError(
             f"MOUNT={text}: {option} cannot be had, what is under test is mounted nosuid,nodev: leave it out"
         )
     return {"mount": tuple(options)}
@@ -329,18 +331,18 @@ def _mount(text: str) -> dict[str, object]:
 
 def _sched(text: str) -> dict[str, object]:
     if text in _OLD_SCHEDULERS:
-        raise WordError(
+        raise OptionError(
             f"SCHED={text} is gone from Linux since 5.0: its successor is {_OLD_SCHEDULERS[text]}"
         )
     if text not in SCHEDULERS:
-        raise WordError(f"SCHED={text} is not a scheduler: {nearest(text, SCHEDULERS)}")
+        raise OptionError(f"SCHED={text} is not a scheduler: {nearest(text, SCHEDULERS)}")
     return {"sched": text}
 
 
 def _number(variable: str, key: str, least: int, most: int) -> Callable[[str], dict[str, object]]:
     def parse_one(text: str) -> dict[str, object]:
         if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
-            raise WordError(f"{variable}={text} is not a whole number from {least} to {most}")
+            raise OptionError(f"{variable}={text} is not a whole number from {least} to {most}")
         return {key: int(text)}
 
     return parse_one
@@ -348,7 +350,7 @@ def _number(variable: str, key: str, least: int, most: int) -> Callable[[str], d
 
 def _scale(text: str) -> dict[str, object]:
     if text not in SCALES:
-        raise WordError(f"SCALE={text} is not a scale: {nearest(text, SCALES)}")
+        raise OptionError(f"SCALE={text} is not a scale: {nearest(text, SCALES)}")
     return {"scale": text}
 
 
@@ -359,16 +361,16 @@ def _cpus(text: str) -> dict[str, object]:
         if text.isascii() and text.isdigit():
             chosen = tuple(allowed[: int(text)])
             if not 1 <= int(text) <= len(allowed):
-                raise WordError(
+                raise OptionError(
                     f"CPUS={text}: this machine has {len(allowed)} CPUs to give: 1 to {len(allowed)}"
                 )
         else:
             chosen = parse_cpu_list(text)
     except ValueError:
-        raise WordError(f"CPUS={text} is neither a number of CPUs nor a list such as 0-1 or 0,2") from None
+        raise OptionError(f"CPUS={text} is neither a number of CPUs nor a list such as 0-1 or 0,2") from None
     missing = sorted(set(chosen) - set(allowed))
     if missing:
-        raise WordError(
+        raise OptionError(
             f"CPUS={text}: there is no CPU {missing[0]}: choose from {','.join(map(str, allowed))}"
         )
     return {"cpus": chosen}
@@ -380,7 +382,9 @@ def _collect(text: str) -> dict[str, object]:
         return {"collect": ()}
     for name in chosen:
         if name not in COLLECTORS:
-            raise WordError(f"COLLECT={text}: no collector {name!r}: {nearest(name, (*COLLECTORS, 'none'))}")
+            raise OptionError(
+                f"COLLECT={text}: no collector {name!r}: {nearest(name, (*COLLECTORS, 'none'))}"
+            )
     return {"collect": tuple(name for name in COLLECTORS if name in chosen)}
 
 
@@ -390,7 +394,7 @@ def _dev(text: str) -> dict[str, object]:
     name = os.path.basename(os.path.realpath(path))
     known = sorted(os.listdir("/sys/class/block"))
     if name not in known or ("/" in text.removeprefix("/dev/") and not os.path.exists(path)):
-        raise WordError(f"DEV={text} is not a block device here: {nearest(os.path.basename(text), known)}")
+        raise OptionError(f"DEV={text} is not a block device here: {nearest(os.path.basename(text), known)}")
     return {"dev": name}
 
 
@@ -400,31 +404,31 @@ def _secs(text: str) -> dict[str, object]:
     except ValueError:
         seconds = -1.0
     if not 0.1 <= seconds <= 1_000_000:
-        raise WordError(f"SECS={text} is not a number of seconds: write it like 30")
+        raise OptionError(f"SECS={text} is not a number of seconds: write it like 30")
     return {"secs": seconds}
 
 
 def _out(text: str) -> dict[str, object]:
     if os.path.lexists(text) and not (os.path.isdir(text) and not os.listdir(text)):
-        raise WordError(f"OUT={text} is there already: give the name of a new directory")
+        raise OptionError(f"OUT={text} is there already: give the name of a new directory")
     return {"out": text}
 
 
 def _name(text: str) -> dict[str, object]:
     name = text.strip()
     if len(name) > _MAX_NAME_LETTERS:
-        raise WordError(
+        raise OptionError(
             f"NAME has {len(name)} characters: at most {_MAX_NAME_LETTERS}, as it stands in every title"
         )
     if not name.isprintable():
-        raise WordError("NAME has a line break or a control character: leave it out")
+        raise OptionError("NAME has a line break or a control character: leave it out")
     return {"name": name}
 
 
 def _runs(text: str) -> dict[str, object]:
     chosen = _shell_words("RUNS", text)  # quotes keep the blanks in a name
     if not 2 <= len(chosen) <= MOST_COMPARED:
-        raise WordError(
+        raise OptionError(
             f"RUNS={text} names {len(chosen)} runs: give 2 to {MOST_COMPARED}, separated by blanks"
         )
     return {"runs": chosen}
@@ -436,7 +440,7 @@ def _as_is(key: str) -> Callable[[str], dict[str, object]]:
 
 def _locks(text: str) -> dict[str, object]:
     if text != "all":
-        raise WordError(f"LOCKS={text!r} is not all: leave it out, or say LOCKS=all")
+        raise OptionError(f"LOCKS={text!r} is not all: leave it out, or say LOCKS=all")
     return {"locks": text}
 
 
@@ -455,16 +459,16 @@ def _group(text: str) -> dict[str, object]:
         gid = grp.getgrnam(text).gr_gid
     except (KeyError, ValueError):
         known = [entry.gr_name for entry in grp.getgrall() if entry.gr_gid in mine]
-        raise WordError(f"GROUP={text}: there is no such group: {nearest(text, known)}") from None
+        raise OptionError(f"GROUP={text}: there is no such group: {nearest(text, known)}") from None
     is_root = os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") == "0"
     if not is_root and gid not in mine:
-        raise WordError(f"GROUP={text}: you are not in this group: name one of yours (see id -Gn)")
+        raise OptionError(f"GROUP={text}: you are not in this group: name one of yours (see id -Gn)")
     return {"group": text}
 
 
 def _addresses(text: str) -> dict[str, object]:
     if text not in ("0", "1"):
-        raise WordError(f"ADDRESSES={text} is neither 1 (tell kernel addresses) nor 0 (do not)")
+        raise OptionError(f"ADDRESSES={text} is neither 1 (tell kernel addresses) nor 0 (do not)")
     return {"addresses": text == "1"}
 
 

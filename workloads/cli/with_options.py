@@ -13,7 +13,7 @@ from pathlib import Path
 
 from workloads.cli.nearest import nearest
 from workloads.filesystems import find_program
-from workloads.system.errors import WordError
+from workloads.system.errors import OptionError
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "bpf/scripts"
 # Where distributions have bcc's tools; Debian puts them into sbin as NAME-bpfcc.
@@ -80,23 +80,23 @@ def _names(folder: Path) -> list[str]:
 
 
 def parse_with(text: str) -> dict[str, object]:
-    """Return {"beside": ..., "recorded_too": ...} for words.py. Raises WordError."""
+    """Return {"with_programs": ..., "with_steps": ...} for options.py. Raises OptionError."""
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise WordError(f"WITH={text} cannot be split into words: {str(error).lower()}") from None
+        raise OptionError(f"WITH={text} cannot be split into words: {str(error).lower()}") from None
     chosen = tuple(_one(word) for word in words if word not in RECORDED_TOO)
     too = tuple(word for word in words if word in RECORDED_TOO)
     if len(chosen) != len(set(chosen)) or len(too) != len(set(too)):
-        raise WordError(f"WITH={text} names the same thing twice: leave one out")
-    return {"beside": chosen, "recorded_too": too}
+        raise OptionError(f"WITH={text} names the same thing twice: leave one out")
+    return {"with_programs": chosen, "with_steps": too}
 
 
 def _one(word: str) -> With:
     kind, colon, rest = word.partition(":")
     if kind not in KINDS or not colon:
         hint = nearest(kind, KINDS if colon else RECORDED_TOO)
-        raise WordError(
+        raise OptionError(
             f"WITH={word}: write bpftrace:NAME, bpftrace:FILE, bcc:TOOL, mkfs or fsck"
             + (f" ({hint})" if colon or hint.startswith("did") else "")
         )
@@ -106,10 +106,12 @@ def _one(word: str) -> With:
     if "/" in name or name.endswith(".bt"):
         file = Path(name).absolute()
         if not file.is_file() or not os.access(file, os.R_OK):
-            raise WordError(f"WITH={word}: {name} is not a file that can be read: give the path of a script")
+            raise OptionError(
+                f"WITH={word}: {name} is not a file that can be read: give the path of a script"
+            )
         return With(kind, file.stem, file, tuple(arguments))
     if name not in our_scripts():
-        raise WordError(
+        raise OptionError(
             f"WITH={word}: there is no script {name!r} of ours: {nearest(name, our_scripts())}"
             " (a file of your own is written with a slash: bpftrace:./NAME.bt)"
         )
@@ -119,10 +121,10 @@ def _one(word: str) -> With:
 def _tool(word: str, name: str, arguments: tuple[str, ...]) -> With:
     """A tool of bcc. Where none is installed at all, setup installs them, and then this is asked again."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-        raise WordError(
+        raise OptionError(
             f"WITH={word}: {name!r} is not the name of a tool of bcc: write it like bcc:biolatency"
         )
     tools = bcc_tools()
     if tools and name not in tools:
-        raise WordError(f"WITH={word}: no tool {name!r} of bcc is installed: {nearest(name, tools)}")
+        raise OptionError(f"WITH={word}: no tool {name!r} of bcc is installed: {nearest(name, tools)}")
     return With("bcc", name, None, arguments)

@@ -89,7 +89,7 @@ def check_space(kind: str, size_bytes: int) -> None:
 def open_disk(plan: "Plan", janitor: "Janitor") -> Iterator[Disk]:
     """Open the plan's disks with their scheduler set; put it back and take the disks apart at the end.
 
-    Whatever the end does not reach (kill -9) is in the janitor's list. Raises MachineError, WordError.
+    Whatever the end does not reach (kill -9) is in the janitor's list. Raises MachineError, OptionError.
     """
     undo: list[int] = []
     try:
@@ -118,7 +118,7 @@ def _open(kind: str, serial: str, size_bytes: int, plan: "Plan", janitor: "Janit
     elif kind in ("file", "ram"):
         path, facts = open_loop(kind, serial, size_bytes, janitor, undo)
     else:
-        target = safety.check_device(kind, plan.words.erase, "JOURNAL" if serial == "journal" else "DISK")
+        target = safety.check_device(kind, plan.options.erase, "JOURNAL" if serial == "journal" else "DISK")
         path, facts = target.path, {"name": target.name, "kind": "device", "size_bytes": target.size_bytes}
     name = os.path.basename(path)
     if plan.sched is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workloads.cleanup.undo import read_setting
 from workloads.cli.nearest import nearest
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 
 if TYPE_CHECKING:
     from workloads.cleanup.janitor import Janitor
@@ -64,7 +64,7 @@ def set_scheduler(name: str, scheduler: str, janitor: "Janitor") -> int | None:
     """
     path = directory(name) / "scheduler"
     if scheduler not in offered(name):
-        raise WordError(
+        raise OptionError(
             f"SCHED={scheduler} is not offered for {name}: {nearest(scheduler, sorted(offered(name)))}"
         )
     if read_setting(path) == scheduler:

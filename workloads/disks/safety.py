@@ -17,7 +17,7 @@ from pathlib import Path
 
 from workloads.cli.nearest import nearest
 from workloads.system import loopdev, mounts
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 
 _SYS = Path("/sys")
 
@@ -37,10 +37,10 @@ class Target:
 def check_device(given: str, erase: Collection[str], variable: str = "DISK") -> Target:
     """Return the device if it may be erased. erase: the names in ERASE=. variable: which word named it.
 
-    WordError for what is no such device, MachineError for one in use.
+    OptionError for what is no such device, MachineError for one in use.
     """
     if given not in erase:
-        raise WordError(
+        raise OptionError(
             f"{variable}={given} would be erased: to allow that give the same name again, ERASE={given}"
         )
     target = _look_up(given, variable)
@@ -70,7 +70,7 @@ def check_apart(targets: Sequence[Target]) -> None:
         for name, relation in _family(one.name):
             if name == other.name:
                 same = f"the same disk as {other.given}" if not relation else f"not apart from {other.given}"
-                raise WordError(f"{one.given} is {same}: each disk of a run must be one of its own")
+                raise OptionError(f"{one.given} is {same}: each disk of a run must be one of its own")
 
 
 def check_exclusive(path: str, label: str | None = None) -> None:
@@ -91,7 +91,7 @@ def _look_up(given: str, variable: str) -> Target:
         status = os.stat(path)
     except OSError as error:
         near = nearest(os.path.basename(given), sorted(os.listdir("/sys/class/block")))
-        raise WordError(
+        raise OptionError(
             f"{variable}={given} cannot be found ({(error.strerror or '').lower()}): {near}"
         ) from None
     label = given if given == path else f"{given} (that is {path})"
@@ -102,7 +102,7 @@ def _look_up(given: str, variable: str) -> Target:
             stat.S_IFCHR: "a character device",
         }
         kind = kinds.get(stat.S_IFMT(status.st_mode), "something else")
-        raise WordError(
+        raise OptionError(
             f"{variable}={label} is {kind}, not a block device: give one such as /dev/sdb, or {variable}=file"
         )
     dev = (os.major(status.st_rdev), os.minor(status.st_rdev))

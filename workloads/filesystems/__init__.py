@@ -15,7 +15,7 @@ from workloads.filesystems.kernel_support import check_kernel, check_modules, ke
 from workloads.filesystems.schema import Filesystem, OptionSet, explain_toml, load, names, read
 from workloads.system import mounts
 from workloads.system.command import find_program, last_words, run_command, run_long
-from workloads.system.errors import RunError, WordError
+from workloads.system.errors import OptionError, RunError
 
 if TYPE_CHECKING:
     from workloads.cleanup.janitor import Janitor
@@ -56,16 +56,16 @@ _SAID_LINES, _SAID_BYTES = 20, 64 << 10
 
 
 def refuse_other_devices(variable: str, words: Iterable[str]) -> None:
-    """Raise WordError for words of MKFS= or MOUNT= that could reach another device or file than the disk."""
+    """Raise OptionError for MKFS= or MOUNT= that could reach a device or file other than the disk."""
     for word in words:
         keys = {part.partition("=")[0].strip() for part in word.split(",")}
         if keys & (_EXTERNAL_MOUNT if variable == "MOUNT" else _EXTERNAL):
-            raise WordError(
+            raise OptionError(
                 f"{variable}: {word} names another device or file: leave it out, disks are given by DISK and "
                 f"JOURNAL"
             )
         if "/" in word:
-            raise WordError(
+            raise OptionError(
                 f"{variable}: {word} names a device or file: leave it out, DISK and JOURNAL give the disks"
             )
         if variable == "MOUNT" and keys & {
@@ -78,7 +78,7 @@ def refuse_other_devices(variable: str, words: Iterable[str]) -> None:
             "users",
             "noauto",
         }:
-            raise WordError(
+            raise OptionError(
                 f"MOUNT: {word} is not an option for mounting a fresh file system to write on: leave it out"
             )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.filesystems.layout import journal as geometry
-from workloads.system.errors import WordError
+from workloads.system.errors import OptionError
 
 _HERE = Path(__file__).parent
 _KEYS = (
@@ -87,12 +87,12 @@ def names() -> list[str]:
 
 @functools.cache
 def load(name: str) -> Filesystem:
-    """Return a file system by name. Raises WordError if its TOML file is broken."""
+    """Return a file system by name. Raises OptionError if its TOML file is broken."""
     return read(_HERE / f"{name}.toml")
 
 
 def read(path: Path) -> Filesystem:
-    """Return the file system a TOML file describes. Raises WordError naming the file and the fault."""
+    """Return the file system a TOML file describes. Raises OptionError naming the file and the fault."""
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text())
         _only(table, _KEYS)
@@ -123,7 +123,7 @@ def read(path: Path) -> Filesystem:
                 raise ValueError(f"options {one.name} are for several disks, and several is missing")
         return filesystem
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WordError(
+        raise OptionError(
             f"{path} is broken ({explain_toml(error)}): correct it as {_HERE / 'README.md'} says"
         ) from None
 

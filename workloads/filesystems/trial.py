@@ -17,7 +17,7 @@ from workloads.cleanup.janitor import Janitor
 from workloads.disks import Devices, virtio
 from workloads.disks.loop import new_loop_on_file, private_scratch
 from workloads.system.command import last_words, run_command
-from workloads.system.errors import WordError
+from workloads.system.errors import OptionError
 
 if TYPE_CHECKING:
     from workloads.plan.planner import Plan
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def check_options(plan: "Plan", elsewhere: bool = False) -> list[str]:
     """Try the plan's options. elsewhere: it is mounted in a virtual machine, which tries that again inside.
 
-    WordError names one that is not known; returns what could not be tried, and why.
+    OptionError names one that is not known; returns what could not be tried, and why.
     """
     assert plan.filesystem is not None
     unchecked = []
@@ -43,7 +43,7 @@ def check_options(plan: "Plan", elsewhere: bool = False) -> list[str]:
             _format(plan, Devices(str(images[0]), tuple(map(str, images[1:]))))
         return unchecked
     tried_mkfs = plan.filesystem.pool is None and plan.journal is None  # on the host, by the branch above
-    if virtio.inside() and not plan.mount_options and (tried_mkfs or not plan.words.mkfs):
+    if virtio.inside() and not plan.mount_options and (tried_mkfs or not plan.options.mkfs):
         return []  # the run's own mount is as good as a trial, and mkfs is slow where CPUs are emulated
     with Janitor() as janitor:
         return _try_as_root(plan, janitor)
@@ -62,8 +62,8 @@ def _format(plan: "Plan", devices: Devices) -> None:
             why = last_words(result)
             for device, name in ((devices.journal, "the journal"), (devices.main, "the disk")):
                 why = why.replace(device, name) if device else why
-            blame = "MKFS" if plan.words.mkfs else f"FS={plan.words.given.get('FS', plan.words.fs)}"
-            raise WordError(
+            blame = "MKFS" if plan.options.mkfs else f"FS={plan.options.given.get('FS', plan.options.fs)}"
+            raise OptionError(
                 f"{blame}: {command[0]} does not accept the options ({why}): see man {command[0]}"
             )
 
@@ -79,7 +79,7 @@ def _try_as_root(plan: "Plan", janitor: Janitor) -> list[str]:
     failure = _mount(plan, plan.mount_options, devices, target, janitor)
     if failure is not None:
         culprits = [o for o in plan.mount_options if _mount(plan, (o,), devices, target, janitor) is not None]
-        raise WordError(_blame(plan, culprits, failure))
+        raise OptionError(_blame(plan, culprits, failure))
     return []
 
 
@@ -118,8 +118,8 @@ def _blame(plan: "Plan", culprits: Sequence[str], failure: str) -> str:
     named = ", ".join(culprits) or ",".join(plan.mount_options)
     where = (
         "MOUNT"
-        if set(culprits) & set(plan.words.mount)
-        else f"FS={plan.words.given.get('FS', plan.filesystem.name)}"
+        if set(culprits) & set(plan.options.mount)
+        else f"FS={plan.options.given.get('FS', plan.filesystem.name)}"
     )
     return (
         f"{where}: this kernel ({release}) does not take the {plan.filesystem.name} mount option {named} "

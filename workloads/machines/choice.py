@@ -4,7 +4,7 @@
 import os
 from collections.abc import Mapping
 
-from workloads.system.errors import WordError
+from workloads.system.errors import OptionError
 
 # In the guest the same words are parsed again; the run directory's path is in this variable then.
 GUEST = "SEEKMETER_GUEST"
@@ -13,16 +13,16 @@ GUEST_OWNER = "SEEKMETER_GUEST_OWNER"
 
 
 def choose(env: Mapping[str, str], given: Mapping[str, str]) -> tuple[bool, str]:
-    """Return whether in a machine, and why if nobody said VM=1. given: words by name. Raises WordError."""
+    """Return whether in a machine, and why if nobody said VM=1. given: words by name. Raises OptionError."""
     from workloads import filesystems  # which asks here, by way of its disks, whether we are inside
 
     if GUEST in env:
         return True, ""
     if "VM" in given:
         if given["VM"] not in ("0", "1"):
-            raise WordError(f"VM={given['VM']} is neither 1 (run in a virtual machine) nor 0 (do not)")
+            raise OptionError(f"VM={given['VM']} is neither 1 (run in a virtual machine) nor 0 (do not)")
         if given["VM"] == "0" and "KERNEL" in given:
-            raise WordError("KERNEL contradicts VM=0: it is the virtual machine's kernel; drop one")
+            raise OptionError("KERNEL contradicts VM=0: it is the virtual machine's kernel; drop one")
         return given["VM"] == "1", ""
     if "KERNEL" in given:
         return True, "KERNEL names its kernel"

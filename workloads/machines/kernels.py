@@ -22,7 +22,7 @@ from pathlib import Path
 from workloads.cli.nearest import nearest
 from workloads.machines import archive
 from workloads.system import private
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 from workloads.system.units import show_size
 
 # Where distributions put modules below the root (usr/lib: those without a /lib of its own).
@@ -53,7 +53,7 @@ def cache_directory() -> Path:
 def look(word: str | None, say: Callable[[str], None]) -> Kernel:
     """Return the kernel KERNEL= names (None: the distribution's newest), fetching lists of kernels at most.
 
-    say is told before that. Raises WordError, MachineError.
+    say is told before that. Raises OptionError, MachineError.
     """
     if word is not None and "/" in word:
         return _at_path(Path(word).absolute())
@@ -63,7 +63,7 @@ def look(word: str | None, say: Callable[[str], None]) -> Kernel:
 
 
 def find(word: str | None, say: Callable[[str], None]) -> Kernel:
-    """Return the kernel KERNEL= names, fetched if need be. Raises WordError, MachineError.
+    """Return the kernel KERNEL= names, fetched if need be. Raises OptionError, MachineError.
 
     say is told of a download before it begins.
     """
@@ -75,7 +75,7 @@ def _at_path(path: Path) -> Kernel:
     if path.is_dir():
         release = path / "include/config/kernel.release"
         if not (path / ".config").exists() or not release.exists():
-            raise WordError(f"KERNEL={path} is not a built kernel tree: build it, or name a kernel image")
+            raise OptionError(f"KERNEL={path} is not a built kernel tree: build it, or name a kernel image")
         if os.geteuid() == 0 and not private.is_private(path):
             raise MachineError(
                 f"KERNEL={path} can be written by others than root, who would run what is built in it: start "
@@ -83,7 +83,7 @@ def _at_path(path: Path) -> Kernel:
             )
         return Kernel(release.read_text().strip(), path, None, path / ".config")
     if not path.exists():
-        raise WordError(f"KERNEL={path} is not there: name a kernel image, a built tree or a version")
+        raise OptionError(f"KERNEL={path} is not there: name a kernel image, a built tree or a version")
     if not os.access(path, os.R_OK):
         raise MachineError(f"KERNEL={path} cannot be read by this user: copy it, or name a version to fetch")
     release_name = path.name.partition("-")[2]
@@ -140,7 +140,7 @@ def _release_of(word: str | None, say: Callable[[str], None]) -> str:
     if not fits:
         series = {".".join(name.split(".")[:2]) for name in known}
         hint = nearest(word, sorted(known if word.count(".") > 1 else series, key=_by_number))
-        raise WordError(f"KERNEL={word} is no kernel of the distribution's archive: {hint}")
+        raise OptionError(f"KERNEL={word} is no kernel of the distribution's archive: {hint}")
     return max(fits, key=_by_number)
 
 

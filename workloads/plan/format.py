@@ -21,8 +21,8 @@ _LETTERS = "NOPQRSTU"
 
 def lines(plan: "Plan") -> list[str]:
     """Return the lines."""
-    words = plan.words
-    rows: list[tuple[str, str]] = [("command", words.command())]
+    options = plan.options
+    rows: list[tuple[str, str]] = [("command", options.command())]
     if plan.kernel is not None:
         rows += _machine_rows(plan, plan.kernel)
     if plan.filesystem is not None:
@@ -34,8 +34,8 @@ def lines(plan: "Plan") -> list[str]:
         rows.append(("mount", shlex.join(plan.mount_command(devices, _MOUNTPOINT)).replace("'", "")))
     else:
         rows.append(("directory", f"{plan.directory} (nothing is formatted)"))
-        if words.dev is not None:
-            rows.append(("disk", f"{words.dev} is recorded, nothing is written to it"))
+        if options.dev is not None:
+            rows.append(("disk", f"{options.dev} is recorded, nothing is written to it"))
     if plan.sched is not None:
         rows.append(("scheduler", f"{plan.sched}, put back at the end"))
     where = plan.directory or Path(_MOUNTPOINT)
@@ -58,9 +58,9 @@ def lines(plan: "Plan") -> list[str]:
         check = shlex.join(plan.fsck_command(devices)).replace("'", "")
         none = f"none exists for {plan.filesystem.name}"
         rows.append(("fsck", f"{check} (after the unmount)" if check else none))
-    rows.append(("collectors", ", ".join(words.collect) or "none"))
-    rows += [("with", f"{name}, recorded too") for name in words.recorded_too]
-    rows += [("with", " ".join((one.label, *one.arguments))) for one in words.beside]
+    rows.append(("collectors", ", ".join(options.collect) or "none"))
+    rows += [("with", f"{name}, recorded too") for name in options.with_steps]
+    rows += [("with", " ".join((one.label, *one.arguments))) for one in options.with_programs]
     if plan.est_seconds is None:
         rows.append(("time", "as long as the command takes"))
     else:
@@ -79,11 +79,11 @@ def lines(plan: "Plan") -> list[str]:
 
 
 def _machine_rows(plan: "Plan", kernel: Kernel) -> list[tuple[str, str]]:
-    words = plan.words
-    why = f" ({words.vm_why})" if words.vm_why else ""
+    options = plan.options
+    why = f" ({options.vm_why})" if options.vm_why else ""
     fetched = "" if kernel.image is not None else ", fetched first"
-    cpus = words.machine_cpus or os.cpu_count() or 1
-    memory = show_size(words.machine_mem_bytes or plan.machine_memory_bytes)
+    cpus = options.machine_cpus or os.cpu_count() or 1
+    memory = show_size(options.machine_mem_bytes or plan.machine_memory_bytes)
     return [
         ("machine", f"virtual{why}, {cpus} CPUs, {memory} of memory"),
         ("kernel", f"Linux {kernel.name}{fetched}"),
@@ -103,7 +103,7 @@ def _devices(plan: "Plan") -> Devices:
 
 
 def _made_name(plan: "Plan", kind: str, letter: str) -> str:
-    return f"/dev/vd{letter}" if plan.words.vm and kind == "file" else f"/dev/loop{letter}"
+    return f"/dev/vd{letter}" if plan.options.vm and kind == "file" else f"/dev/loop{letter}"
 
 
 def _disk_rows(plan: "Plan", devices: Devices) -> list[tuple[str, str]]:
@@ -118,7 +118,7 @@ def _disk_rows(plan: "Plan", devices: Devices) -> list[tuple[str, str]]:
 
 
 def _what_it_is(plan: "Plan", device: str, kind: str) -> str:
-    if kind == "file" and plan.words.vm:
+    if kind == "file" and plan.options.vm:
         return f"{device}, the virtual machine's own disk, gone at its end"
     if kind == "file":
         return f"{device}, direct I/O, on a sparse file in {scratch_directory()}, removed at the end"

@@ -9,13 +9,13 @@ from pathlib import Path
 from workloads import catalog, disks, filesystems
 from workloads.catalog import Workload
 from workloads.cli.nearest import nearest
-from workloads.cli.options import SCHEDULERS, Words
+from workloads.cli.options import SCHEDULERS, Options
 from workloads.disks import Devices, queue, safety
 from workloads.filesystems import Filesystem, OptionSet
 from workloads.machines import DEFAULT_MEMORY_BYTES
 from workloads.machines.kernels import Kernel
 from workloads.system import cgroups
-from workloads.system.errors import MachineError, WordError
+from workloads.system.errors import MachineError, OptionError
 from workloads.system.units import show_size
 
 TREE = Path(__file__).resolve().parents[2]
@@ -31,7 +31,7 @@ _OVERHEAD_SECONDS = 8.0
 class Plan:
     """One trace, decided. Commands are argument lists."""
 
-    words: Words
+    options: Options
     filesystem: Filesystem | None  # None: DIR
     workload: Workload | None  # None: CMD
     disk: str  # file, ram, none (DIR), or the device as the user named it
@@ -64,8 +64,8 @@ class Plan:
     @property
     def name(self) -> str:
         """What the run directory is called after the time: NAME=, or ext3-compilebench."""
-        if self.words.name is not None:
-            return self.words.name
+        if self.options.name is not None:
+            return self.options.name
         fs = self.filesystem.name if self.filesystem else "dir"
         return f"{fs}-{self.workload.name if self.workload else 'cmd'}"
 
@@ -145,33 +145,33 @@ class Plan:
         return format.lines(self)
 
 
-def make_plan(words: Words, trial: bool = True, kernel: Kernel | None = None) -> Plan:
-    """Return the plan for the words of a trace. Nothing is changed. Raises WordError and MachineError.
+def make_plan(options: Options, trial: bool = True, kernel: Kernel | None = None) -> Plan:
+    """Return the plan for the words of a trace. Nothing is changed. Raises OptionError and MachineError.
 
     With trial, options are tried on a scratch file (see filesystems/trial.py): mkfs's as any user, mount's
     as root. kernel: of the virtual machine it is a plan for; what only that can tell is asked inside.
     """
-    if words.mem_bytes is not None or words.cpus is not None:
-        cgroups.check_controllers(cgroups.find_layout(), words.mem_bytes, words.cpus)
-    workload = catalog.load(words.wl, words.wl_variant) if words.wl else None
-    plan = replace(_plan_workload(words, workload), kernel=kernel)
-    if words.fs is not None:
-        plan = _plan_filesystem(plan, words.fs, kernel)
-        plan = _check_disk(plan, filesystems.load(words.fs))
+    if options.mem_bytes is not None or options.cpus is not None:
+        cgroups.check_controllers(cgroups.find_layout(), options.mem_bytes, options.cpus)
+    workload = catalog.load(options.wl, options.wl_variant) if options.wl else None
+    plan = replace(_plan_workload(options, workload), kernel=kernel)
+    if options.fs is not None:
+        plan = _plan_filesystem(plan, options.fs, kernel)
+        plan = _check_disk(plan, filesystems.load(options.fs))
         if trial and not plan.to_install:
             from workloads.filesystems import trial as trials
 
             unchecked = trials.check_options(plan, elsewhere=kernel is not None)
             plan = replace(plan, unchecked=(*plan.unchecked, *unchecked))
-    elif words.dir is not None and not os.access(words.dir, os.X_OK):
-        raise MachineError(f"DIR={words.dir} cannot be entered: give a directory that you may use")
+    elif options.dir is not None and not os.access(options.dir, os.X_OK):
+        raise MachineError(f"DIR={options.dir} cannot be entered: give a directory that you may use")
     return plan
 
 
-def _plan_workload(words: Words, workload: Workload | None) -> Plan:
+def _plan_workload(options: Options, workload: Workload | None) -> Plan:
     """Return the plan as far as the workload decides it."""
     plan = Plan(
-        words=words,
+        options=options,
         filesystem=None,
         workload=workload,
         disk="none",
@@ -185,32 +185,32 @@ def _plan_workload(words: Words, workload: Workload | None) -> Plan:
         mount_needed=(),
         mount_options=(),
         fsck_argv=(),
-        workload_argv=("/bin/sh", "-c", words.cmd or ":"),
-        directory=Path(words.dir).resolve() if words.dir else None,
-        sched=words.sched,
-        scale=words.scale,
-        threads=words.threads,
-        seed=words.seed,
+        workload_argv=("/bin/sh", "-c", options.cmd or ":"),
+        directory=Path(options.dir).resolve() if options.dir else None,
+        sched=options.sched,
+        scale=options.scale,
+        threads=options.threads,
+        seed=options.seed,
         phases=(),
         est_seconds=None,
-        mem_bytes=words.mem_bytes,
-        cpus=words.cpus,
+        mem_bytes=options.mem_bytes,
+        cpus=options.cpus,
         left_out={},
     )
     if workload is None:
         return plan
-    if words.threads is not None and workload.threads is None:
-        raise WordError(f"THREADS does not fit {workload.name}: it knows no threads; leave THREADS out")
-    if "SEED" in words.given and not workload.seeded:
-        raise WordError(f"SEED does not fit {workload.name}: nothing in it is random; leave SEED out")
-    threads = words.threads or workload.threads
-    scale = workload.scales[words.scale]
-    fixed = {"{seed}": str(words.seed), "{threads}": str(threads or 1), "{build}": str(TREE / "build"),
+    if options.threads is not None and workload.threads is None:
+        raise OptionError(f"THREADS does not fit {workload.name}: it knows no threads; leave THREADS out")
+    if "SEED" in options.given and not workload.seeded:
+        raise OptionError(f"SEED does not fit {workload.name}: nothing in it is random; leave SEED out")
+    threads = options.threads or workload.threads
+    scale = workload.scales[options.scale]
+    fixed = {"{seed}": str(options.seed), "{threads}": str(threads or 1), "{build}": str(TREE / "build"),
              "{workloads}": str(TREE / "workloads")}  # fmt: skip
     warnings = list(plan.warnings)
     if workload.program is None:
         program = str(TREE / "build/generators" / str(workload.generator))
-        if words.job != "plan" and not os.access(program, os.X_OK):
+        if options.job != "plan" and not os.access(program, os.X_OK):
             raise MachineError(f"{program} is not built: run make build")
     else:
         program = filesystems.find_program(workload.program) or workload.program
@@ -220,11 +220,11 @@ def _plan_workload(words: Words, workload: Workload | None) -> Plan:
         if filesystems.find_program(needed) is None:
             plan = _to_install(plan, needed, workload.packages)
     arguments = [_fill(word, fixed) for word in (*workload.args, *scale.args)]
-    if words.args:
+    if options.args:
         warnings.append("ARGS may change the size and time of the workload; both are estimated without it")
     return replace(
         plan,
-        workload_argv=(program, *arguments, *words.args),
+        workload_argv=(program, *arguments, *options.args),
         threads=threads,
         phases=workload.phases,
         est_seconds=scale.seconds + _OVERHEAD_SECONDS,
@@ -234,7 +234,7 @@ def _plan_workload(words: Words, workload: Workload | None) -> Plan:
 
 def _plan_filesystem(plan: Plan, name: str, kernel: Kernel | None) -> Plan:
     """Return the plan with the file system's command lines and the size of its disks."""
-    words = plan.words
+    options = plan.options
     filesystem = filesystems.load(name)
     if kernel is None:
         filesystems.check_kernel(filesystem)
@@ -242,71 +242,71 @@ def _plan_filesystem(plan: Plan, name: str, kernel: Kernel | None) -> Plan:
         filesystems.check_modules(filesystem, kernel.modules, kernel.name)
     for program in filesystems.missing_programs(filesystem):
         plan = _to_install(plan, program, filesystem.packages)
-    if "fsck" in words.recorded_too and not filesystem.fsck:
-        raise WordError(f"WITH=fsck: none exists for {name}; leave it out")
-    options = filesystem.option_sets[words.fs_options] if words.fs_options else None
-    journal = filesystem.journal if words.journal else None
-    several = options.several if options and words.more_disks else ()
-    size_bytes = _disk_bytes(words, plan.workload)
-    count = 1 + len(words.more_disks)
+    if "fsck" in options.with_steps and not filesystem.fsck:
+        raise OptionError(f"WITH=fsck: none exists for {name}; leave it out")
+    option_set = filesystem.option_sets[options.fs_options] if options.fs_options else None
+    journal = filesystem.journal if options.journal else None
+    several = option_set.several if option_set and options.more_disks else ()
+    size_bytes = _disk_bytes(options, plan.workload)
+    count = 1 + len(options.more_disks)
     return replace(
         plan,
         filesystem=filesystem,
-        disk=words.disk,
-        more_disks=words.more_disks,
+        disk=options.disk,
+        more_disks=options.more_disks,
         size_bytes=size_bytes * count,
         disk_bytes=(size_bytes,) * count,
-        journal=words.journal,
-        journal_bytes=JOURNAL_BYTES if words.journal else 0,
+        journal=options.journal,
+        journal_bytes=JOURNAL_BYTES if options.journal else 0,
         mkfs_argv=(
             *filesystem.mkfs,
             *(journal.mkfs if journal else ()),
-            *(options.mkfs if options else ()),
+            *(option_set.mkfs if option_set else ()),
             *several,
-            *words.mkfs,
+            *options.mkfs,
         ),
-        mkfs_env=options.mkfs_env if options else {},
+        mkfs_env=option_set.mkfs_env if option_set else {},
         mount_needed=(*filesystem.mount, *(journal.mount if journal else ())),
-        mount_options=(*(options.mount if options else ()), *words.mount),
+        mount_options=(*(option_set.mount if option_set else ()), *options.mount),
         fsck_argv=(
-            (*filesystem.fsck, *(journal.fsck if journal else ()), *(options.fsck if options else ()))
+            (*filesystem.fsck, *(journal.fsck if journal else ()), *(option_set.fsck if option_set else ()))
             if filesystem.fsck
             else ()
         ),
-        left_out=_left_out(words, options) if options else {},
+        left_out=_left_out(options, option_set) if option_set else {},
     )
 
 
-def _disk_bytes(words: Words, workload: Workload | None) -> int:
+def _disk_bytes(options: Options, workload: Workload | None) -> int:
     """Return the size of each of the disks that are made: SIZE, or what the workload wants at this scale."""
-    if words.size_bytes is not None:
-        size_bytes = words.size_bytes
+    if options.size_bytes is not None:
+        size_bytes = options.size_bytes
     else:
-        size_bytes = workload.scales[words.scale].size_bytes if workload else CMD_SIZE_BYTES
+        size_bytes = workload.scales[options.scale].size_bytes if workload else CMD_SIZE_BYTES
     return size_bytes // 4096 * 4096  # a loop device's size is whole blocks
 
 
-def check_room(words: Words) -> None:
+def check_room(options: Options) -> None:
     """Raise MachineError if the disks of a trace that are made for it have no room. make_plan() asks again.
 
     For before anything is built: it needs the words alone.
     """
-    if words.fs is None:
+    if options.fs is None:
         return
-    size_bytes = _disk_bytes(words, catalog.load(words.wl, words.wl_variant) if words.wl else None)
-    wanted = [(kind, size_bytes) for kind in (words.disk, *words.more_disks)]
-    wanted += [(words.journal, JOURNAL_BYTES)] if words.journal else []
+    size_bytes = _disk_bytes(options, catalog.load(options.wl, options.wl_variant) if options.wl else None)
+    wanted = [(kind, size_bytes) for kind in (options.disk, *options.more_disks)]
+    wanted += [(options.journal, JOURNAL_BYTES)] if options.journal else []
     for kind in ("file", "ram"):
         disks.check_space(kind, sum(size for of_kind, size in wanted if of_kind == kind))
 
 
-def _left_out(words: Words, options: OptionSet) -> dict[str, str]:
+def _left_out(options: Options, option_set: OptionSet) -> dict[str, str]:
     """Return what the study had and this run has not, and why."""
-    left_out = dict(options.left_out)
-    if options.journal and words.journal is None:
+    left_out = dict(option_set.left_out)
+    if option_set.journal and options.journal is None:
         left_out["journal on a second disk"] = "one disk only: JOURNAL=file gives it a second"
-    if options.several and not words.more_disks:
-        left_out[f"{' '.join(options.several)} over several disks"] = (
+    if option_set.several and not options.more_disks:
+        left_out[f"{' '.join(option_set.several)} over several disks"] = (
             "one disk only: DISK='file file' gives it two"
         )
     return left_out
@@ -314,11 +314,11 @@ def _left_out(words: Words, options: OptionSet) -> dict[str, str]:
 
 def _check_disk(plan: Plan, filesystem: Filesystem) -> Plan:
     """Check the disks' room, safety and scheduler; real devices decide the size."""
-    words = plan.words
+    options = plan.options
     for kind in ("file", "ram"):
         disks.check_space(kind, plan.bytes_of(kind))
     targets = {
-        serial: safety.check_device(kind, words.erase, "JOURNAL" if serial == "journal" else "DISK")
+        serial: safety.check_device(kind, options.erase, "JOURNAL" if serial == "journal" else "DISK")
         for serial, kind, _ in plan.disks()
         if kind not in ("file", "ram")
     }
@@ -336,12 +336,12 @@ def _check_disk(plan: Plan, filesystem: Filesystem) -> Plan:
         if serial in targets:
             offered = queue.offered(targets[serial].name)
         if plan.sched is not None and plan.sched not in offered:
-            raise WordError(
+            raise OptionError(
                 f"SCHED={plan.sched} is not offered for {kind}: {nearest(plan.sched, sorted(offered))}"
             )
     if min(plan.disk_bytes) < filesystem.min_bytes:
         has, need = show_size(min(plan.disk_bytes)), show_size(filesystem.min_bytes)
-        raise WordError(f"SIZE={has} is too small for {filesystem.name}: at least {need}")
+        raise OptionError(f"SIZE={has} is too small for {filesystem.name}: at least {need}")
     wanted = plan.workload.scales[plan.scale].size_bytes if plan.workload else 0
     if plan.size_bytes < wanted:
         has = show_size(plan.size_bytes)
@@ -355,7 +355,7 @@ def _to_install(plan: Plan, program: str, packages: tuple[str, ...]) -> Plan:
 
     Raises MachineError if it is to be done now.
     """
-    if plan.words.job != "plan":
+    if plan.options.job != "plan":
         raise MachineError(
             f"{program} is missing: install the package {' '.join(packages)}, or run make setup"
         )

@@ -21,7 +21,7 @@ class RunError(UserError):
     exit_code = 1
 
 
-class WordError(UserError):
+class OptionError(UserError):
     """A variable of the command line is unknown, wrong, or does not fit the others (exit 2)."""
 
     exit_code = 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the block table tells beyond throughput and latency: lives, streams, seekers, files. Measured once."""
+"""What the block table tells beyond throughput and latency: lives, streams, seekers, files. Results once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from analysis.rundir.run import Run
 from analysis.tables.block import Block
 from analysis.tables.path import Paths
 from analysis.tables.plug import Plug
-from analysis.tables.store import Words
+from analysis.tables.store import Categorical
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def measure_block(
     times: Callable[[], BlockTimes],
     paths: Paths | None,
     plug: Plug | None,
-    whose: Words | None = None,
+    whose: Categorical | None = None,
 ) -> BlockLife:
     """found: the moves in issue order; start, end: of the recording; times: when they are measured.
 

@@ -22,7 +22,7 @@ from analysis.rundir.run import Run, dig
 from analysis.tables import arrays
 from analysis.tables.block import Block, device_number
 from analysis.tables.path import Paths
-from analysis.tables.store import I64, Ints, Words
+from analysis.tables.store import I64, Categorical, Ints
 
 TOP = 8  # rows; at least the first three by requests, by bytes and by seeks are among them, or there are nine
 EACH = 3
@@ -118,7 +118,7 @@ def _place(block: Block) -> Ints:
     return block.dev if numbers is None else np.where((numbers != 0) & (block.ino != 0), numbers, block.dev)
 
 
-def _owner(owners: Words, rows: Ints, codes: Ints, file: int) -> str:
+def _owner(owners: Categorical, rows: Ints, codes: Ints, file: int) -> str:
     """Whose most of a file's requests are."""
     counts = np.bincount(owners.codes[rows[np.flatnonzero(codes == file)]], minlength=len(owners.labels))
     return owners.labels[int(counts.argmax())]
@@ -130,7 +130,7 @@ def measure_files(
     found: Moves,
     continues: npt.NDArray[np.bool_],
     paths: Paths | None,
-    owners: Words | None = None,
+    owners: Categorical | None = None,
 ) -> Files:
     """The top files of the reads and writes. owners: the owner of each request, where others use the disk."""
     place_of = _place(block)

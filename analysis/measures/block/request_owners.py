@@ -35,7 +35,7 @@ from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, W
 from analysis.rundir.run import Run, as_int, dig
 from analysis.tables.block import Block, device_number, parts
 from analysis.tables.path import Paths
-from analysis.tables.store import I64, Ints, Words
+from analysis.tables.store import I64, Categorical, Ints
 
 OWNERS = (WORKLOAD, FILESYSTEM, RECORDER, OTHERS)
 OF_WORKLOAD, OF_FILESYSTEM, OF_RECORDER, OF_OTHERS = range(len(OWNERS))
@@ -115,10 +115,10 @@ class Owners:
         requests, size, seeks = self.of_kind[self.kinds.of(op, class_)].sum(axis=0)
         return int(requests), int(size), int(seeks)
 
-    def words(self) -> Words:
+    def words(self) -> Categorical:
         """Of each request its owner."""
         assert self.codes is not None
-        return Words(self.codes.view(np.int8), OWNERS)
+        return Categorical(self.codes.view(np.int8), OWNERS)
 
     def own_rows(self) -> Flags:
         """Which requests are the workload's."""
@@ -214,7 +214,7 @@ def _files(run: Run, place: _Place, paths: Paths | None) -> _Files:
     )
 
 
-def _submitters(words: Words) -> Codes:
+def _submitters(words: Categorical) -> Codes:
     """Of each of the column's labels its number in SUBMITTERS."""
     return np.array(
         [SUBMITTERS.index(label) if label in SUBMITTERS else UNKNOWN for label in words.labels] or [UNKNOWN],
@@ -286,10 +286,10 @@ def _of_directory(w: _Witnesses) -> Codes:
     return owner
 
 
-def _codes(run: Run, block: Block, place: _Place, paths: Paths | None, submitter: Words) -> Codes:
+def _codes(run: Run, block: Block, place: _Place, paths: Paths | None, submitter: Categorical) -> Codes:
     rule = _of_private if place.is_private else _of_live if place.is_live else _of_directory
     label = _submitters(submitter)
-    charged = None if place.is_private else block.read_words("charged")
+    charged = None if place.is_private else block.read_categorical("charged")
     sb_dev = None if place.is_private else block.rare("sb_dev")
     ino = None if place.is_private else block.rare("ino")
     files = _files(run, place, paths)
@@ -322,7 +322,7 @@ def _codes(run: Run, block: Block, place: _Place, paths: Paths | None, submitter
     return codes
 
 
-def _is(words: Words | None, label: str, at: slice) -> Flags:
+def _is(words: Categorical | None, label: str, at: slice) -> Flags:
     if words is None or label not in words.labels:
         return np.zeros(at.stop - at.start, dtype=np.bool_)
     return np.asarray(words.codes[at] == words.labels.index(label))
@@ -342,7 +342,7 @@ def measure_owners(
     run: Run, block: Block, found: Moves, kinds: Kinds, timeline: Timeline, paths: Paths | None
 ) -> Owners | None:
     """Tell the requests apart, and sum them up. None: who submitted them is not known (an older run)."""
-    submitter = block.read_words("submitter")
+    submitter = block.read_categorical("submitter")
     if submitter is None or submitter.is_("unknown").all():
         return None
     place = _place(run)

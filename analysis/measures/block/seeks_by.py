@@ -16,7 +16,7 @@ from analysis.measures.block.seeks import Moves
 from analysis.measures.common.timeline import F64
 from analysis.measures.locks.lock_waiters import OTHERS, RECORDER
 from analysis.tables.block import SECTOR_BYTES, Block, parts
-from analysis.tables.store import I64, Ints, Words
+from analysis.tables.store import I64, Categorical, Ints
 
 TOP = 8
 DEFINITION = (
@@ -100,7 +100,7 @@ BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # a name, where other
 
 
 def by_process(
-    block: Block, found: Moves, continues: npt.NDArray[np.bool_], whose: Words | None = None
+    block: Block, found: Moves, continues: npt.NDArray[np.bool_], whose: Categorical | None = None
 ) -> tuple[list[SeekerRow], int]:
     """The names with most seeks, and how many more there are.
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from analysis.measures.block.stage_percentiles import Groups, Part, Stage, measure_stage
 from analysis.tables.block import Block, parts
-from analysis.tables.store import Words
+from analysis.tables.store import Categorical
 
 DEFINITION = (
     "Q2G: queue to the request's allocation; G2I: to insertion into the scheduler (or the list of what waits"
@@ -94,7 +94,7 @@ class Life:
         return [name for name in STAGES if any(name in row.stages for row in self.groups["direction"])]
 
 
-def _renamed(words: Words, labels: list[str]) -> npt.NDArray[np.int32]:
+def _renamed(words: Categorical, labels: list[str]) -> npt.NDArray[np.int32]:
     """By word: its index in labels; what is not among them gets the next number."""
     number = np.full(max(len(words.labels), 1), len(labels), dtype=np.int32)
     for i, label in enumerate(words.labels):
@@ -103,7 +103,7 @@ def _renamed(words: Words, labels: list[str]) -> npt.NDArray[np.int32]:
     return number
 
 
-def _top(words: Words, many: int) -> tuple[list[str], int]:
+def _top(words: Categorical, many: int) -> tuple[list[str], int]:
     """The most frequent words, and how many more there are; one more is shown rather than a row for it."""
     names = words.present()
     top = names if len(names) <= many + 1 else names[:many]
@@ -175,7 +175,7 @@ def _groups(block: Block) -> tuple[Groups, int]:
     """Every row's place in each grouping, and how many names of processes are beyond the top ones."""
     moving = block.moves_data
     labels: dict[str, list[str]] = {}
-    numbers: list[tuple[Words, npt.NDArray[np.int32]]] = []
+    numbers: list[tuple[Categorical, npt.NDArray[np.int32]]] = []
     more = 0
     for name, words, many in (
         ("direction", block.op, KINDS),

@@ -120,12 +120,12 @@ def find_window(run: Run, tables: Tables) -> Window:
             start = first
         end = max(last, start + 1)
         if run.asked:  # else there was no recording
-            run.gaps.append("run.json does not say when recording began and ended: taken from the tables")
+            run.missing.append("run.json does not say when recording began and ended: taken from the tables")
     elif stated_end is None or stated_end - end >= QUANTUM_NS:
-        run.gaps.append(why.format(units.seconds((end - start) / 1e9)))
+        run.missing.append(why.format(units.seconds((end - start) / 1e9)))
     if outside := _outside(begins, ends, start, end):
         where = "the recorded time run.json states" if known else "the 400 days that most rows lie in"
-        run.gaps.append(
+        run.missing.append(
             f"{outside:,} rows lie more than 0.1 s outside {where}; they are counted in the first or last bin"
         )
     work_start = max(stated_work or start, start)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analysis.measures.block import disk_map
 from analysis.measures.clip import measure_proper
-from analysis.measures.results import Measured, measure
+from analysis.measures.results import Results, measure
 from analysis.rundir import devices
 from analysis.rundir.run import Run, open_run
 from analysis.tables.load import load_tables
@@ -26,7 +26,7 @@ class Compared:
 
     letter: str
     run: Run
-    measured: Measured
+    measured: Results
     phases: Phases | None
     devices: list[devices.Device]  # those with requests
     used: list[disk_map.Stretches]  # of each device

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from analysis.measures.common.timeline import F64
 from analysis.tables import arrays
 from analysis.tables.lock_wait import NOT_SAMPLED, LockWait
-from analysis.tables.store import I64, Words
+from analysis.tables.store import I64, Categorical
 
 LARGEST_KEY = 1 << 62
 
@@ -98,18 +98,18 @@ class Paths:
     """One row: all waits on one lock from one call path and with one holder. Times are scaled as told."""
 
     lock_id: npt.NDArray[np.uint64]
-    kind: Words
-    mode: Words
+    kind: Categorical
+    mode: Categorical
     in_workload: npt.NDArray[np.bool_]
     stack_id: I64
-    holder_state: Words
+    holder_state: Categorical
     holder_stack_id: I64
-    holder_comm: Words
+    holder_comm: Categorical
     holder_lock: npt.NDArray[np.uint64]
     chain: I64
     root_lock: npt.NDArray[np.uint64]
     root_stack_id: I64
-    root_state: Words
+    root_state: Categorical
     count: F64
     failed: F64
     spin_ns: F64
@@ -153,8 +153,8 @@ def by_path(waits: LockWait, scaled: Scaled) -> tuple[Paths, Groups]:
     skipped = waits.stack_id == NOT_SAMPLED
     seen = np.where(skipped, 0, waits.spin_ns + waits.sleep_ns)
 
-    def words(of: Words) -> Words:
-        return Words(of.codes[first], of.labels)
+    def words(of: Categorical) -> Categorical:
+        return Categorical(of.codes[first], of.labels)
 
     paths = Paths(
         lock_id=waits.lock_id[first],

@@ -38,7 +38,7 @@ def mount_options(run: Run) -> str:
 def facts(run: Run) -> dict[str, str]:
     """All facts by name, the ones that matter most first; empty where run.json does not say."""
     variant = run.text("workload", "variant")
-    argv = run.words("workload", "argv")
+    argv = run.str_list("workload", "argv")
     found = {
         "name": run.text("name"),
         "file system": run.text("filesystem", "name"),

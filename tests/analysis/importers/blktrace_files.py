@@ -75,7 +75,7 @@ def timestamp_note(t_ns: int, seconds: int, nanoseconds: int, order: str) -> Eve
 
 
 def message_note(t_ns: int, text: bytes) -> Event:
-    """Words of a driver or a scheduler."""
+    """Categorical of a driver or a scheduler."""
     return Event(t_ns, 2, categories=NOTIFY, pid=0, pdu=text)
 
 

@@ -60,7 +60,7 @@ def test_any_bytes(translator: Path, reader: Path, tmp_path: Path, data: bytes) 
 @HOSTILE
 @given(st.data())
 def test_lines_changed(translator: Path, reader: Path, tmp_path: Path, data: st.DataObject) -> None:
-    """Words exchanged for huge numbers or other words, bytes changed, lines mixed, the end cut off."""
+    """Categorical exchanged for huge numbers or other words, bytes changed, lines mixed, the end cut off."""
     lines = [line for seed in SEEDS for line in seed.split(b"\n")]
     chosen = data.draw(st.lists(st.sampled_from(lines), min_size=1, max_size=40))
     words = sorted({word for line in lines for word in line.split()})
