@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hash.h"
 #include "jsonl.h"
 #include "common/records.h"
 #include "room.h"
@@ -40,13 +41,12 @@ static bool loaded;
 static bool addresses;
 
 struct stack {
-	uint32_t key; /* the map's id plus one; 0: the place is free */
+	uint64_t key; /* the map's id plus one */
 	int32_t number;
 	bool written;
 };
 
-static struct stack *stacks; /* an open hash table */
-static size_t stacks_room, stacks_count;
+static struct hash stacks = HASH(struct stack);
 
 static int by_address(const void *a, const void *b)
 {
@@ -272,55 +272,31 @@ int stacks_open(const struct options *options)
 	return lines_open(&file, options->out_fd, "stack.jsonl");
 }
 
-static struct stack *place_of(struct stack *in, size_t room, int32_t id)
-{
-	size_t at = ((uint32_t)id * 0x9E3779B97F4A7C15ULL) >> 32;
-
-	while (in[at & (room - 1)].key && in[at & (room - 1)].key != (uint32_t)id + 1)
-		at++;
-	return &in[at & (room - 1)];
-}
-
-static bool grow(void)
-{
-	size_t bigger = stacks_room ? stacks_room * 2 : 4096;
-	struct stack *fresh = calloc(bigger, sizeof(*fresh));
-
-	if (!fresh)
-		return false;
-	for (size_t i = 0; i < stacks_room; i++)
-		if (stacks[i].key)
-			*place_of(fresh, bigger, stacks[i].key - 1) = stacks[i];
-	free(stacks);
-	stacks = fresh;
-	stacks_room = bigger;
-	return true;
-}
-
 bool stacks_note(int map_fd, int32_t stack_id, int32_t *number)
 {
 	struct lock_holder_stack stack = { 0 };
 	bool of_holder = stack_id >= LOCK_HOLDER_STACK_IDS;
 	uint32_t key = stack_id;
-	struct stack *place;
+	struct stack *noted;
+	bool is_new;
 
 	*number = stack_id < 0 ? stack_id : LOCK_STACK_NONE;
 	if (stack_id < 0)
 		return true;
-	if (stacks_count * 2 >= stacks_room && !grow())
+	noted = hash_add(&stacks, (uint64_t)key + 1, &is_new);
+	if (!noted)
 		return false;
-	place = place_of(stacks, stacks_room, stack_id);
-	if (!place->key)
-		*place = (struct stack){ .key = key + 1, .number = stacks_count++ };
-	*number = place->number;
-	if (place->written || !room_left())
-		return place->written;
+	if (is_new)
+		noted->number = stacks.used - 1;
+	*number = noted->number;
+	if (noted->written || !room_left())
+		return noted->written;
 	if (bpf_map_lookup_elem(map_fd, &key, of_holder ? (void *)&stack : stack.frames))
 		return false;
 	if (!loaded)
 		load();
-	place->written = write_stack(place->number, stack.frames, LOCK_STACK_FRAMES);
-	return place->written;
+	noted->written = write_stack(noted->number, stack.frames, LOCK_STACK_FRAMES);
+	return noted->written;
 }
 
 void stacks_flush(void)
@@ -334,10 +310,9 @@ void stacks_close(void)
 		fprintf(stderr, "recorder: stack.jsonl: the last stacks could not be written\n");
 	free(symbols);
 	free(text);
-	free(stacks);
+	hash_clear(&stacks);
 	symbols = NULL;
 	text = NULL;
-	stacks = NULL;
-	symbol_count = stacks_room = stacks_count = 0;
+	symbol_count = 0;
 	loaded = false;
 }
