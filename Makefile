@@ -95,7 +95,7 @@ lint: | setup ## check types, style and format of all code
 bench: build ## measure what the tracing costs, and how fast a report is
 	$(Q)$(PYTHON) -m tests.bench
 
-kernels: build ## boot each of Debian's kernels, ask doctor inside, write the table in collectors/README.md
+kernels: build ## boot each of Debian's kernels, ask doctor inside, write the table in docs/KERNELS.md
 	$(Q)$(PYTHON) -m collectors.vm.kernel_table
 
 setup: ## install what is missing for all of this, saying what first

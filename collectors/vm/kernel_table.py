@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make kernels: which collector is on in which kernel, asked of doctor inside, into collectors/README.md.
+"""make kernels: which collector is on in which kernel, asked of doctor inside, into docs/KERNELS.md.
 
 python -m collectors.vm.kernel_table            boots each of KERNELS, prints the table and writes it down
 python -m collectors.vm.kernel_table answers    inside a machine: doctor's answers for the collectors, as JSON
@@ -21,7 +21,7 @@ from workloads.system.errors import RunError, UserError
 
 # Of Debian: its last four releases' kernels; 7.2 has its packages split and its BPF type information changed.
 KERNELS = ("5.10", "6.1", "6.12", "7.2")
-README = Path(__file__).resolve().parents[1] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/KERNELS.md"
 BEGIN = "<!-- the table of kernels: made by make kernels -->"
 END = "<!-- the end of the table of kernels -->"
 _CPUS = 2
@@ -82,11 +82,11 @@ def cell(answer: Answer) -> str:
 
 
 def rewrite(text: str, table: Sequence[str]) -> str:
-    """Return README's text with this table between its two marker lines."""
+    """Return the page's text with this table between its two marker lines."""
     before, begin, rest = text.partition(BEGIN + "\n")
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise RunError(f"{README} lacks the lines between which the table stands: {BEGIN} and {END}")
+        raise RunError(f"{PAGE} lacks the lines between which the table stands: {BEGIN} and {END}")
     return before + begin + "\n".join(table) + "\n" + end + after
 
 
@@ -97,14 +97,14 @@ def main() -> int:
         asked = dict(ask(word) for word in KERNELS)
         table = table_of(asked)
         print("\n".join(table))
-        README.write_text(rewrite(README.read_text(), table))
+        PAGE.write_text(rewrite(PAGE.read_text(), table))
     except UserError as error:
         tell(f"seekmeter: {error.message}")
         return error.exit_code
     except KeyboardInterrupt:
         tell("seekmeter: interrupted; the table is as it was")
         return 1
-    tell(f"seekmeter: written into {os.path.relpath(README)}")
+    tell(f"seekmeter: written into {os.path.relpath(PAGE)}")
     return 0
 
 

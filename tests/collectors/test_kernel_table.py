@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The table of kernels in collectors/README.md: what becomes of doctor's answers, and what is written."""
+"""The table of kernels in docs/KERNELS.md: what becomes of doctor's answers, and what is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from collectors import doctor
 from collectors.doctor import Answer
 from collectors.vm import kernel_table
-from collectors.vm.kernel_table import BEGIN, END, KERNELS, README
+from collectors.vm.kernel_table import BEGIN, END, KERNELS, PAGE
 from workloads.cli.options import COLLECTORS
 from workloads.system.errors import RunError
 
@@ -54,7 +54,7 @@ def test_what_a_machine_says_is_what_is_read(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_table_has_every_collector_and_kernel() -> None:
-    table = README.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    table = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").replace("\\|", "").split("|")] for line in table]
     assert all(head.startswith(f"Linux {word}.") for head, word in zip(rows[0][1:], KERNELS, strict=True))
     assert [row[0] for row in rows[2:]] == [f"`{name}`" for name in COLLECTORS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The recipes of README's "Your own workload", as they stand but smaller: each works and leaves nothing."""
+"""The recipes of docs/RECIPES.md, as typed but smaller: each command works and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class Recipe:
 
 
 def _recipes() -> dict[str, Recipe]:
-    section = (TREE / "README.md").read_text().partition("## Your own workload\n")[2].partition("\n## ")[0]
+    page = (TREE / "docs/RECIPES.md").read_text()
+    section = page.partition("## Recipes for common programs\n")[2].partition("\n## ")[0]
     found = {}
     for block in re.findall(r"(?m)(?:^    .*\n)+", section):
         comment, *lines = block.splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A short truth on every kernel of collectors/README.md's table, in virtual machines.
+"""A short truth on every kernel of docs/KERNELS.md's table, in virtual machines.
 
 What must be on is on, the table says so, and records equal what the kernel and the programs counted.
 The long truth, on one kernel, is in test_inside_machine.py.
@@ -14,7 +14,7 @@ import pytest
 
 from collectors.doctor import Answer
 from collectors.vm import kernel_table
-from collectors.vm.kernel_table import BEGIN, END, KERNELS, README
+from collectors.vm.kernel_table import BEGIN, END, KERNELS, PAGE
 from tests.machines.inside_machine import Case, inside
 
 pytestmark = [pytest.mark.vm, pytest.mark.long]
@@ -78,7 +78,7 @@ def test_what_must_be_on_is_on(asked: Asked) -> None:
 
 def test_the_table_says_what_doctor_says(asked: Asked) -> None:
     """By collector: on or off in the column of this kernel's series, and why."""
-    table = README.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    table = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()
     rows = [line.strip("| ").split(" | ") for line in table]
     column = next(at for at, head in enumerate(rows[0]) if head.startswith(f"Linux {asked.word}."))
     said = {row[0].strip("`"): row[column] for row in rows[2:]}
