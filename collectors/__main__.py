@@ -15,8 +15,8 @@ from collectors.host.console import tell
 from collectors.privilege import reach
 from collectors.privilege.sudo import settle_as_root
 from workloads.cli import options as words_module
-from workloads.machines.choice import GUEST
 from workloads.system.errors import UserError
+from workloads.system.guest import GUEST
 from workloads.system.visible import visible
 
 

@@ -21,11 +21,11 @@ from collectors.blktrace import tracefs
 from collectors.host import kernel
 from collectors.host.console import tell
 from collectors.with_programs import bcc, bpftrace
-from workloads import disks, filesystems
+from workloads import cgroup, disks, filesystems
 from workloads.cli.options import COLLECTORS, parse
 from workloads.cli.with_options import SCRIPTS, bcc_tools, our_scripts
-from workloads.disks import virtio as virtual_disks
-from workloads.system import cgroups
+from workloads.system import guest
+from workloads.system.command import find_program
 from workloads.system.errors import UserError
 
 _TREE = Path(__file__).parent.parent
@@ -53,7 +53,7 @@ def _is_root() -> bool:
 
 
 def _on_path(program: str) -> bool:
-    return filesystems.find_program(program) is not None
+    return find_program(program) is not None
 
 
 def kernel_answers() -> Iterator[Answer]:
@@ -227,14 +227,14 @@ def filesystem_answers() -> Iterator[Answer]:
 
 def _other_kernel(name: str) -> str:
     """Return how to find a kernel that has a file system; make trace then takes it by itself."""
-    if virtual_disks.inside():
+    if guest.inside():
         return "another KERNEL="
     return "a virtual machine: see make doctor VM=1"
 
 
 def disk_answers() -> Iterator[Answer]:
     """What can be formatted, and which schedulers it can have."""
-    if virtual_disks.inside():
+    if guest.inside():
         yield Answer("virtio", YES, "DISK=file and JOURNAL=file: files of the host, attached for a run")
     if Path("/dev/loop-control").exists():
         yield Answer("loop", YES, "DISK=file and DISK=ram", needed=True)
@@ -245,7 +245,7 @@ def disk_answers() -> Iterator[Answer]:
     else:
         remedy = "modprobe loop, or DISK=/dev/NAME with ERASE=/dev/NAME"
         yield Answer("loop", NO, "no /dev/loop-control: no DISK=file, no DISK=ram", remedy, True)
-    if not virtual_disks.inside():
+    if not guest.inside():
         yield _free_space()
     offered = kernel.read("/sys/block/loop0/queue/scheduler")
     if offered is not None:
@@ -265,7 +265,7 @@ def _free_space() -> Answer:
 
 def cgroup_answers() -> Iterator[Answer]:
     """The workload's cgroup (which calls are the workload's), MEM= and CPUS=."""
-    layout = cgroups.find_layout()
+    layout = cgroup.find_layout()
     kind = "hybrid" if layout.v2 and layout.v1 else "v2" if layout.v2 else "v1"
     if layout.v2 is not None:
         yield Answer("workload", YES, f"{kind} layout, cgroup2 at {layout.v2}")
@@ -379,7 +379,7 @@ def main() -> int:
     """Print the table. Returns the exit code."""
     try:
         options = parse(os.environ, "doctor")
-        if options.vm and not virtual_disks.inside():
+        if options.vm and not guest.inside():
             from collectors.privilege import reach
             from collectors.privilege.sudo import become_user
             from collectors.vm import run_in_vm

@@ -9,8 +9,8 @@ programs are not there. Standard library only, for setup to call with the system
 import sys
 
 from workloads import catalog, filesystems
-from workloads.cli.nearest import nearest
-from workloads.system.errors import OptionError, UserError
+from workloads.system import command
+from workloads.system.errors import OptionError, UserError, nearest
 from workloads.system.visible import visible
 
 
@@ -35,9 +35,7 @@ def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[s
             programs[program] = workload.packages
     if missing_only:
         programs = {
-            program: packages
-            for program, packages in programs.items()
-            if not filesystems.find_program(program)
+            program: packages for program, packages in programs.items() if not command.find_program(program)
         }
     return sorted({package for packages in programs.values() for package in packages})
 

@@ -19,7 +19,7 @@ from collectors.blktrace import tracefs
 from collectors.host import kernel
 from collectors.privilege.sudo import TREE
 from workloads.cleanup.janitor import Janitor
-from workloads.filesystems import find_program
+from workloads.system.command import find_program
 from workloads.system.errors import RunError
 
 _READY_SECONDS = 30.0

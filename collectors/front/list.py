@@ -12,6 +12,7 @@ import textwrap
 from collectors.front import check
 from workloads import catalog, filesystems
 from workloads.cli.with_options import of_script, our_scripts
+from workloads.system.command import find_program
 from workloads.system.errors import UserError
 
 _WIDTH = 80
@@ -37,7 +38,7 @@ def _lacking(name: str) -> str:
         release = os.uname().release
         return f"(not in this kernel, {release}: trace takes a virtual machine, see make doctor VM=1)"
     program = filesystems.load(name).mkfs[0]
-    return "" if filesystems.find_program(program) else f"({program} is missing: make trace installs it)"
+    return "" if find_program(program) else f"({program} is missing: make trace installs it)"
 
 
 def main() -> int:
@@ -60,7 +61,7 @@ def main() -> int:
     for name in catalog.names():
         try:
             workload = catalog.load(name)
-            known = workload.program is None or filesystems.find_program(workload.program)
+            known = workload.program is None or find_program(workload.program)
             _show(
                 name,
                 workload.summary,

@@ -20,7 +20,7 @@ from typing import Any
 
 from collectors.perf import samples
 from workloads.cleanup.janitor import Janitor
-from workloads.filesystems import find_program
+from workloads.system.command import find_program
 from workloads.system.errors import RunError
 
 # Not a divisor of anything that the kernel does every so often. On many CPUs fewer: the files grow.

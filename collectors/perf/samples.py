@@ -19,8 +19,8 @@ from typing import IO, Protocol
 from collectors.perf import data as perf_data
 from collectors.perf.data import PerfData, Record
 from collectors.perf.names import KernelNames, UserNames
-from workloads.machines.choice import GUEST
 from workloads.system.errors import RunError
+from workloads.system.guest import GUEST
 
 _MOST_STACKS = 200_000
 _MOST_SECONDS = 600.0  # it takes 30,000 samples a second: a perf.data of many hours is for perf itself

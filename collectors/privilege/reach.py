@@ -13,8 +13,8 @@ from collectors.privilege.ownership import may
 from collectors.privilege.sudo import TREE, Owner, owner
 from workloads import catalog
 from workloads.cli.options import Options
-from workloads.machines.choice import GUEST
 from workloads.system.errors import MachineError
+from workloads.system.guest import GUEST
 
 _READ, _RUN = os.R_OK, os.X_OK
 _ENTER = os.R_OK | os.X_OK

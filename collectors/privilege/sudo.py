@@ -11,8 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.machines.choice import GUEST, GUEST_OWNER
 from workloads.system.errors import MachineError
+from workloads.system.guest import GUEST, GUEST_OWNER
 
 _HANDED = "SEEKMETER_ENVIRONMENT"
 _PATH = "SEEKMETER_ROOT_PATH"

@@ -34,16 +34,16 @@ from collectors.trace.room import nearly_full
 from collectors.trace.run_dir import RunDirectory
 from collectors.trace.workload_results import FIGURES, PHASES, PHASES_BEGUN, Said
 from workloads import filesystems
+from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
-from workloads.disks import Disk, open_disk, queue, scratch_directory, virtio, writers
+from workloads.disks import Disk, open_disk, queue, scratch_directory, writers
 from workloads.filesystems import layout
 from workloads.filesystems.layout import journal as journals
-from workloads.machines.choice import GUEST
 from workloads.plan.planner import Plan, make_plan
-from workloads.system import entrance, mounts
-from workloads.system.cgroups import WorkloadCgroup
+from workloads.system import entrance, guest, mounts
 from workloads.system.errors import MachineError, RunError, UserError
+from workloads.system.guest import GUEST
 from workloads.system.units import show_size
 
 _OUTPUT_BYTES = 16 << 20  # of what it prints: so much is no matter on any disk
@@ -372,7 +372,7 @@ def _run_workload(
 
     output = run.raw / "workload.out"
     on_file = plan.filesystem is not None and plan.bytes_of("file") > 0
-    scratch = scratch_directory() if on_file and not virtio.inside() else None
+    scratch = scratch_directory() if on_file and not guest.inside() else None
     with session.step("", f"its output is in {output}", "workload_s"):
         before = other_programs.snapshot()
         from_ns = borders.cut(session.borders)

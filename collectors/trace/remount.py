@@ -17,11 +17,11 @@ from collectors.host import blockdev, signals
 from collectors.recorder import borders
 from collectors.trace.context import Session
 from workloads import filesystems
+from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk, cold
 from workloads.plan.planner import Plan
 from workloads.system import mounts
-from workloads.system.cgroups import WorkloadCgroup
 from workloads.system.errors import MachineError, RunError, UserError
 
 _BUSY_SECONDS = 5.0

@@ -13,7 +13,7 @@ from typing import Any
 from collectors.host import signals
 from collectors.privilege.sudo import Owner, enter_as
 from collectors.trace import output_tail
-from workloads.system.cgroups import WorkloadCgroup
+from workloads.cgroup import WorkloadCgroup
 from workloads.system.errors import MachineError
 
 _LOOK_SECONDS = 0.2

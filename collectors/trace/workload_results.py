@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from collectors.privilege.sudo import Owner
 from workloads.cleanup.janitor import Janitor
-from workloads.filesystems import last_words, run_command
+from workloads.system.command import run_command, stderr_tail
 from workloads.system.errors import MachineError
 
 PHASES, PHASES_BEGUN, FIGURES = "phases.jsonl", "phases_begun.jsonl", "figures.jsonl"
@@ -48,7 +48,7 @@ class Said:
         options = f"size={_ROOM_BYTES},nr_inodes={_ROOM_FILES},mode=700,nosuid,nodev,noexec"
         result = run_command(["mount", "-t", "tmpfs", "-o", options, source, str(self.place)])
         if result.returncode != 0:
-            raise MachineError(f"a tmpfs cannot be mounted on {self.place}: {last_words(result)}")
+            raise MachineError(f"a tmpfs cannot be mounted on {self.place}: {stderr_tail(result)}")
         self._directory = os.open(self.place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._files = {name: self._make(name, user) for name in _LINES}
         os.fchown(self._directory, user.uid, user.gid)

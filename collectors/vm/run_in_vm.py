@@ -29,11 +29,11 @@ from collectors.vm.staged import Staged, merged, read_facts
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import ROOM_BYTES, Options
 from workloads.machines import DEFAULT_MEMORY_BYTES, kernels, kvm, qemu
-from workloads.machines.choice import GUEST, GUEST_OWNER
 from workloads.machines.kernels import Kernel
 from workloads.machines.qemu import Accelerator, Hardware, Machine, VirtualDisk
 from workloads.plan.planner import Plan, make_plan
 from workloads.system.errors import RunError
+from workloads.system.guest import GUEST, GUEST_OWNER
 from workloads.system.units import show_size
 from workloads.system.visible import visible
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from collectors.host import kernel
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.with_options import With
-from workloads.filesystems import find_program
+from workloads.system.command import find_program
 from workloads.system.errors import MachineError
 
 # It says this line when all probes are attached, if it is asked to.

@@ -29,7 +29,7 @@ from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.recording import EMULATED, INSIDE, needs_btf, needs_root, read_table
 from tests.collectors.same_moments import Moments
 from tests.collectors.sessions import TREE, Job, Run, finished, wait_for
-from workloads.machines.choice import GUEST
+from workloads.system.guest import GUEST
 
 pytestmark = [needs_root, needs_btf]
 

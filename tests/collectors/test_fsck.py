@@ -21,6 +21,7 @@ from analysis.compare import make_compare
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import Job, Run, make, needs_root
 from workloads import filesystems
+from workloads.system import command
 
 pytestmark = [needs_root]
 
@@ -156,7 +157,7 @@ def program(place: Path, name: str, script: str) -> None:
 
 def test_damage_is_loud(tmp_path: Path, programs: Path) -> None:
     """A counter of the superblock and a file's inode are broken on the unmounted disk, then fsck looks."""
-    real = filesystems.find_program("fsck.ext3")
+    real = command.find_program("fsck.ext3")
     broken = (
         'for disk; do :; done; debugfs -w -R "clri f" "$disk" 2>/dev/null; '
         'debugfs -w -R "ssv free_blocks_count 1" "$disk" 2>/dev/null'
@@ -206,7 +207,7 @@ def test_after_a_failed_workload_the_file_system_is_checked(tmp_path: Path, too:
 
 
 def test_damage_is_told_of_a_failed_workload_too(tmp_path: Path, programs: Path) -> None:
-    real = filesystems.find_program("fsck.ext3")
+    real = command.find_program("fsck.ext3")
     broken = 'for disk; do :; done; debugfs -w -R "clri f" "$disk" 2>/dev/null'
     program(programs, "fsck.ext3", f'{broken}\nexec {real} "$@"')
     words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "CMD": "echo x >f; exit 7"}

@@ -34,8 +34,8 @@ from tests.collectors.recording import (
     stolen_ns,
 )
 from tests.collectors.sessions import TREE, Job, Run, wait_for
-from workloads.machines.choice import GUEST
 from workloads.system.errors import RunError
+from workloads.system.guest import GUEST
 
 SECONDS = 60 * (15 if EMULATED else 1)
 PHASE_MS = 1000

@@ -17,8 +17,8 @@ import pytest
 from tests.collectors.recording import EMULATED, needs_root
 from tests.collectors.sessions import Job, Run, make, wait_for
 from workloads.cli.with_options import SCRIPTS, With, bcc_tools, our_scripts, parse_with
-from workloads.machines.choice import GUEST
 from workloads.system.errors import OptionError
+from workloads.system.guest import GUEST
 
 SECONDS = 60 * (10 if EMULATED else 2)
 

@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 from workloads import disks, filesystems
+from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import parse
 from workloads.disks import queue
 from workloads.plan.planner import make_plan
-from workloads.system.cgroups import WorkloadCgroup
 
 STAGES = ("empty", "listed", "cgroup", "disk", "scheduler", "format", "mount", "workload")
 

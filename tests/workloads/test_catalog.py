@@ -8,6 +8,7 @@ import pytest
 from workloads import catalog, filesystems, packages
 from workloads.cli.options import parse
 from workloads.plan.planner import make_plan
+from workloads.system import command
 from workloads.system.errors import OptionError
 
 GOOD_WORKLOAD = """
@@ -134,13 +135,13 @@ def test_what_a_generator_starts_is_installed(monkeypatch: pytest.MonkeyPatch, t
     (tmp_path / "tar").write_text("#!/bin/sh\n")
     (tmp_path / "tar").chmod(0o755)
     there = {"tar": str(tmp_path / "tar"), "rm": "/bin/rm"}
-    really = filesystems.find_program
+    really = command.find_program
 
     def find(program: str) -> str | None:
         ours = program in ("tar", "rm", "find", "postmark")
         return there.get(program) if ours else really(program)
 
-    monkeypatch.setattr(filesystems, "find_program", find)
+    monkeypatch.setattr(command, "find_program", find)
     assert packages.needed(None, "webcache", missing_only=True) == ["coreutils", "postmark", "tar"]
     assert packages.needed(None, "manyfiles", missing_only=True) == ["findutils", "tar"]
     given = {"SEEKMETER_FS": "ext4", "SEEKMETER_WL": "webcache", "SEEKMETER_WORDS": "FS WL"}

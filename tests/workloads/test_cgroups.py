@@ -11,10 +11,10 @@ import pytest
 
 from tests.collectors.sessions import in_own_mount_namespace
 from tests.workloads.conftest import needs_root, run
+from workloads.cgroup import Layout, WorkloadCgroup, check_controllers, find_layout
 from workloads.cleanup.janitor import Janitor
 from workloads.plan.planner import TREE
 from workloads.system import mounts
-from workloads.system.cgroups import Layout, WorkloadCgroup, check_controllers, find_layout
 from workloads.system.errors import MachineError
 
 HYBRID = """\
@@ -206,7 +206,7 @@ def test_in_a_mount_namespace_with_v1_only(tmp_path: Path) -> None:
 import subprocess, sys
 from pathlib import Path
 from workloads.system import mounts
-from workloads.system.cgroups import WorkloadCgroup, find_layout
+from workloads.cgroup import WorkloadCgroup, find_layout
 from workloads.cleanup.janitor import Janitor
 subprocess.run(["umount", str(find_layout().v2)], check=True)
 assert find_layout().v2 is None

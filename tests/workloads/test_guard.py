@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup import guard
 from workloads.plan.planner import TREE
-from workloads.system.cgroups import WorkloadCgroup
 
 SOON_S = 2.0
 
@@ -99,7 +99,7 @@ def test_a_cgroup_that_is_gone_or_empty_has_nobody(tmp_path: Path) -> None:
 SESSION = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from workloads.system.cgroups import WorkloadCgroup
+from workloads.cgroup import WorkloadCgroup
 cgroup = WorkloadCgroup.__new__(WorkloadCgroup)  # of a directory that stands in for the kernel's
 cgroup.v2_path = Path(sys.argv[1])
 with cgroup.guarded():

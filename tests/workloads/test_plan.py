@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.conftest import LoopDevice, needs_root, plan, run
-from workloads import catalog, filesystems
+from workloads import catalog
 from workloads.plan.planner import TREE
+from workloads.system import command
 from workloads.system.errors import MachineError, OptionError
 
 
@@ -145,7 +146,7 @@ def test_words_that_do_not_fit_the_workload(given: dict[str, str], says: str) ->
 
 def test_a_missing_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan says what trace would install first; a trace that finds it missing after all stops."""
-    monkeypatch.setattr(filesystems, "find_program", lambda program: None)
+    monkeypatch.setattr(command, "find_program", lambda program: None)
     decided = plan(job="plan", FS="xfs", WL="fio-seqwrite", SCALE="quick")
     assert decided.to_install == ("fio", "xfsprogs")
     assert any("fio xfsprogs will be installed first" in line for line in decided.lines())

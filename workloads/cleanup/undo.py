@@ -17,6 +17,7 @@ from typing import Any
 
 from workloads.cleanup import guard
 from workloads.system import loopdev, mounts
+from workloads.system.command import find_program, run_command, stderr_tail
 
 BUSY_SECONDS = 5.0
 # Who looks at all block devices (blkid, a scan for btrfs) has this one open until a busy disk has answered.
@@ -85,13 +86,11 @@ def _undo_loop(entry: Entry) -> None:
 
 def _undo_pool(entry: Entry) -> None:
     """Put a pool away; done if none has its name, which is this session's alone."""
-    from workloads.system.command import find_program, last_words, run_command
-
     if find_program(entry["export"][0]) is None:
         return  # so nothing made it
     result = run_command([*entry["export"], entry["name"]])
     if result.returncode != 0 and run_command([*entry["known"], entry["name"]]).returncode == 0:
-        raise StillBusy(f"the pool {entry['name']} stays: {last_words(result)}; the next start tries again")
+        raise StillBusy(f"the pool {entry['name']} stays: {stderr_tail(result)}; the next start tries again")
 
 
 def kill_cgroup(path: Path) -> None:

@@ -6,8 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from workloads import filesystems
-from workloads.cli.nearest import nearest
-from workloads.system.errors import OptionError
+from workloads.system.errors import OptionError, nearest
 
 if TYPE_CHECKING:
     from workloads.cli.options import Options

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from workloads import catalog, filesystems
 from workloads.cli.disk_options import check_disks, parse_disk, parse_erase, parse_journal
-from workloads.cli.nearest import nearest
 from workloads.cli.with_options import With, parse_with
-from workloads.machines.choice import GUEST, choose
-from workloads.system.errors import OptionError
+from workloads.machines.choice import choose
+from workloads.system.errors import OptionError, nearest
+from workloads.system.guest import GUEST
 from workloads.system.units import parse_cpu_list, parse_size, show_size
 
 # Variable: what it means (the text of help).

@@ -11,9 +11,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.cli.nearest import nearest
-from workloads.filesystems import find_program
-from workloads.system.errors import OptionError
+from workloads.system.command import find_program
+from workloads.system.errors import OptionError, nearest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "bpf/scripts"
 # Where distributions have bcc's tools; Debian puts them into sbin as NAME-bpfcc.

@@ -18,6 +18,7 @@ from workloads.disks import queue, safety, virtio
 from workloads.disks.loop import open_loop
 from workloads.disks.loop import scratch_directory as scratch_directory
 from workloads.disks.safety import Target
+from workloads.system import guest
 from workloads.system.errors import MachineError
 from workloads.system.units import show_size
 
@@ -72,7 +73,7 @@ def check_space(kind: str, size_bytes: int) -> None:
                 f"a RAM disk of {show_size(size_bytes)} does not fit: memory has {show_size(free_bytes)} to "
                 f"spare; give a smaller SIZE or SCALE, or DISK=file"
             )
-    elif kind == "file" and not virtio.inside():  # those of a virtual machine are there
+    elif kind == "file" and not guest.inside():  # those of a virtual machine are there
         place = scratch_directory()
         while not place.exists():
             place = place.parent
@@ -113,7 +114,7 @@ def _open(kind: str, serial: str, size_bytes: int, plan: "Plan", janitor: "Janit
     """Open one disk, and set its scheduler."""
     target: Target | None = None
     facts: dict[str, object]
-    if kind == "file" and virtio.inside():
+    if kind == "file" and guest.inside():
         path, facts = virtio.open_virtual(serial)
     elif kind in ("file", "ram"):
         path, facts = open_loop(kind, serial, size_bytes, janitor, undo)

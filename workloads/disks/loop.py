@@ -6,14 +6,13 @@ unlinked as soon as it is attached, so that no crash can leave it behind.
 """
 
 import os
+import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from workloads.cleanup.janitor import Janitor
 from workloads.system import loopdev, private
+from workloads.system.command import run_command, stderr_tail
 from workloads.system.errors import MachineError, RunError
-
-if TYPE_CHECKING:
-    from workloads.cleanup.janitor import Janitor
 
 DEFAULT_SCRATCH = private.HOME / "scratch"
 
@@ -24,7 +23,7 @@ def scratch_directory() -> Path:
 
 
 def open_loop(
-    kind: str, name: str, size_bytes: int, janitor: "Janitor", undo: list[int]
+    kind: str, name: str, size_bytes: int, janitor: Janitor, undo: list[int]
 ) -> tuple[str, dict[str, object]]:
     """Make a disk of kind file or ram. name: what it is in the run (disk0). Returns its path and facts.
 
@@ -44,7 +43,7 @@ def open_loop(
 
 
 def new_loop_on_file(
-    place: Path, name: str, size_bytes: int, janitor: "Janitor", direct: bool
+    place: Path, name: str, size_bytes: int, janitor: Janitor, direct: bool
 ) -> tuple[int, int, bool]:
     """Make a loop device on a new, sparse file in a private directory.
 
@@ -74,7 +73,7 @@ def new_loop_on_file(
         janitor.undo_one(file_number)  # unlinked; the loop device keeps the file itself as long as it lives
 
 
-def new_loop(backing: Path, janitor: "Janitor") -> tuple[int, int]:
+def new_loop(backing: Path, janitor: Janitor) -> tuple[int, int]:
     """Make a loop device under a number nobody has. Returns that number, and the janitor's for undoing it."""
     number = loopdev.free_number()
     while True:
@@ -85,7 +84,7 @@ def new_loop(backing: Path, janitor: "Janitor") -> tuple[int, int]:
         number += 1
 
 
-def private_scratch(janitor: "Janitor") -> Path:
+def private_scratch(janitor: Janitor) -> Path:
     """Return a directory for this session's files in the scratch directory, made if need be.
 
     Nobody but root can change a name in it. Raises MachineError.
@@ -94,16 +93,37 @@ def private_scratch(janitor: "Janitor") -> Path:
     try:
         if place == DEFAULT_SCRATCH:
             return private.home(place.name)
-        return private.make_in(place, janitor)
+        return _private_directory(place, janitor)
     except OSError as error:
         raise MachineError(
             f"{place} cannot be made: {(error.strerror or '').lower()}; set SEEKMETER_SCRATCH"
         ) from None
 
 
-def _ram_directory(name: str, size_bytes: int, janitor: "Janitor", undo: list[int]) -> Path:
-    from workloads.system.command import last_words, run_command
+def _private_directory(path: Path, janitor: Janitor) -> Path:
+    """Return a private directory for this session: the path's, made if need be, or one in a place like /tmp.
 
+    Raises OSError, or MachineError if others could change the names that we make there.
+    """
+    place = private.look(Path(os.path.abspath(path)))
+    if place.kind is private.Kind.OPEN:
+        raise MachineError(
+            f"{path} can be written or renamed by others than root: name a directory in SEEKMETER_SCRATCH "
+            f"that only root can write, below directories that only root can write"
+        )
+    made = place.real
+    for name in place.missing:
+        made /= name
+        made.mkdir(mode=0o700)  # refused if somebody was quicker, in a place like /tmp
+    if place.missing or place.kind is private.Kind.PRIVATE:
+        return made
+    made /= f"{janitor.name}-{secrets.token_hex(8)}"  # nobody else knows the name, and a taken one is refused
+    janitor.add_dir(made)
+    made.mkdir(mode=0o700)
+    return made
+
+
+def _ram_directory(name: str, size_bytes: int, janitor: Janitor, undo: list[int]) -> Path:
     place = janitor.session_dir / f"ram-{name}"
     place.mkdir()
     source = f"{janitor.name}-{name}"
@@ -112,5 +132,5 @@ def _ram_directory(name: str, size_bytes: int, janitor: "Janitor", undo: list[in
     options = f"size={size_bytes + (1 << 20)},mode=700,nosuid,nodev,noexec"
     result = run_command(["mount", "-t", "tmpfs", "-o", options, source, str(place)])
     if result.returncode != 0:
-        raise RunError(f"a tmpfs cannot be mounted on {place}: {last_words(result)}")
+        raise RunError(f"a tmpfs cannot be mounted on {place}: {stderr_tail(result)}")
     return place

@@ -5,14 +5,10 @@ The settings are described in the kernel's Documentation/ABI/stable/sysfs-block.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from workloads.cleanup.janitor import Janitor
 from workloads.cleanup.undo import read_setting
-from workloads.cli.nearest import nearest
-from workloads.system.errors import MachineError, OptionError
-
-if TYPE_CHECKING:
-    from workloads.cleanup.janitor import Janitor
+from workloads.system.errors import MachineError, OptionError, nearest
 
 # Settings that change what is measured, worth writing down. Sizes are in the units of sysfs, named in the
 # setting.
@@ -57,7 +53,7 @@ def facts(name: str) -> dict[str, object]:
     }
 
 
-def set_scheduler(name: str, scheduler: str, janitor: "Janitor") -> int | None:
+def set_scheduler(name: str, scheduler: str, janitor: Janitor) -> int | None:
     """Set a device's I/O scheduler.
 
     Returns the janitor's number for putting it back, None if it was set already.

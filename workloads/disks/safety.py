@@ -15,9 +15,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.cli.nearest import nearest
 from workloads.system import loopdev, mounts
-from workloads.system.errors import MachineError, OptionError
+from workloads.system.errors import MachineError, OptionError, nearest
 
 _SYS = Path("/sys")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from workloads.disks import safety
 from workloads.filesystems.kernel_support import check_kernel, check_modules, kernel_has, modules_have
 from workloads.filesystems.schema import Filesystem, OptionSet, explain_toml, load, names, read
-from workloads.system import mounts
-from workloads.system.command import find_program, last_words, run_command, run_long
+from workloads.system import command, mounts
+from workloads.system.command import run_command, run_long, stderr_tail
 from workloads.system.errors import OptionError, RunError
 
 if TYPE_CHECKING:
@@ -29,11 +29,9 @@ __all__ = [
     "check_kernel",
     "check_modules",
     "explain_toml",
-    "find_program",
     "format",
     "fsck",
     "kernel_has",
-    "last_words",
     "load",
     "missing_programs",
     "modules_have",
@@ -42,7 +40,6 @@ __all__ = [
     "proc_mounts_line",
     "read",
     "refuse_other_devices",
-    "run_command",
     "space",
     "unmount",
     "version",
@@ -85,7 +82,7 @@ def refuse_other_devices(variable: str, words: Iterable[str]) -> None:
 
 def missing_programs(filesystem: Filesystem) -> list[str]:
     """Return the programs of a file system that are not installed."""
-    return [program for program in filesystem.programs if find_program(program) is None]
+    return [program for program in filesystem.programs if command.find_program(program) is None]
 
 
 def format(plan: "Plan", disk: "Disk", janitor: "Janitor") -> None:
@@ -102,10 +99,10 @@ def format(plan: "Plan", disk: "Disk", janitor: "Janitor") -> None:
             safety.check_exclusive(one.path)
     if plan.filesystem.pool is not None:
         janitor.add_pool(disk.pool, plan.filesystem.pool.export, plan.filesystem.pool.known)
-    for command in plan.format_commands(disk.devices):
-        result = run_command(command, plan.mkfs_env)
+    for argv in plan.format_commands(disk.devices):
+        result = run_command(argv, plan.mkfs_env)
         if result.returncode != 0:
-            raise RunError(f"{command[0]} failed on {command[-1]}: {last_words(result)}")
+            raise RunError(f"{argv[0]} failed on {argv[-1]}: {stderr_tail(result)}")
 
 
 def mount(plan: "Plan", disk: "Disk", mountpoint: Path, janitor: "Janitor") -> str:
@@ -114,7 +111,7 @@ def mount(plan: "Plan", disk: "Disk", mountpoint: Path, janitor: "Janitor") -> s
     janitor.add_mount(mountpoint, source)
     result = run_command(plan.mount_command(disk.devices, str(mountpoint)))
     if result.returncode != 0:
-        raise RunError(f"{source} cannot be mounted on {mountpoint}: {last_words(result)}")
+        raise RunError(f"{source} cannot be mounted on {mountpoint}: {stderr_tail(result)}")
     line = proc_mounts_line(mountpoint)
     missing = {"nosuid", "nodev"} - set(line.split(" ")[3].split(","))
     if missing:
@@ -170,8 +167,8 @@ def fsck(
     that it says; look is called a few times a second with the seconds gone. ^C ends it at once.
     """
     assert plan.filesystem is not None
-    command = plan.fsck_command(disk.devices)
-    if not command:
+    argv = plan.fsck_command(disk.devices)
+    if not argv:
         return None, f"none exists for {plan.filesystem.name}"
     said = b""
 
@@ -180,9 +177,9 @@ def fsck(
         said = (said + more)[-_SAID_BYTES:]
         heard(more)
 
-    status = run_long(command, hear, look)
+    status = run_long(argv, hear, look)
     if status < 0:
-        return None, f"{command[0]} was ended by signal {-status}"
+        return None, f"{argv[0]} was ended by signal {-status}"
     lines = said.decode(errors="replace").strip().splitlines()[-_SAID_LINES:]
     return status == 0, "\n".join([*lines, *([f"exit status {status}"] if status else [])])
 

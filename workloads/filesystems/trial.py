@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import Devices, virtio
 from workloads.disks.loop import new_loop_on_file, private_scratch
-from workloads.system.command import last_words, run_command
+from workloads.system import guest
+from workloads.system.command import run_command, stderr_tail
 from workloads.system.errors import OptionError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def check_options(plan: "Plan", elsewhere: bool = False) -> list[str]:
             _format(plan, Devices(str(images[0]), tuple(map(str, images[1:]))))
         return unchecked
     tried_mkfs = plan.filesystem.pool is None and plan.journal is None  # on the host, by the branch above
-    if virtio.inside() and not plan.mount_options and (tried_mkfs or not plan.options.mkfs):
+    if guest.inside() and not plan.mount_options and (tried_mkfs or not plan.options.mkfs):
         return []  # the run's own mount is as good as a trial, and mkfs is slow where CPUs are emulated
     with Janitor() as janitor:
         return _try_as_root(plan, janitor)
@@ -59,7 +60,7 @@ def _format(plan: "Plan", devices: Devices) -> None:
     for command in plan.format_commands(devices):
         result = run_command(command, plan.mkfs_env)
         if result.returncode != 0:
-            why = last_words(result)
+            why = stderr_tail(result)
             for device, name in ((devices.journal, "the journal"), (devices.main, "the disk")):
                 why = why.replace(device, name) if device else why
             blame = "MKFS" if plan.options.mkfs else f"FS={plan.options.given.get('FS', plan.options.fs)}"
@@ -91,7 +92,7 @@ def _devices(plan: "Plan", janitor: Janitor) -> Devices:
     made = {
         serial: (
             f"/dev/{virtio.find(serial)}"
-            if virtio.inside() and kind == "file"
+            if guest.inside() and kind == "file"
             else _scratch_loop(serial, size_bytes, janitor)
         )
         for serial, kind, size_bytes in plan.disks()
@@ -138,7 +139,7 @@ def _mount(
     said = log.about(os.path.basename(devices.main), plan.filesystem.kernel_type)
     janitor.undo_one(listed)
     if result.returncode != 0:
-        return said[-1] if said else last_words(result)
+        return said[-1] if said else stderr_tail(result)
     # ext4 keeps dropped options as no-ops: "EXT4-fs: Ignoring removed nobh option" (fs/ext4/super.c,
     # Opt_removed).
     # That line names no device: it may be of somebody else's mount at this moment, of an option not ours.

@@ -4,18 +4,13 @@
 import os
 from collections.abc import Mapping
 
+from workloads import filesystems
 from workloads.system.errors import OptionError
-
-# In the guest the same words are parsed again; the run directory's path is in this variable then.
-GUEST = "SEEKMETER_GUEST"
-# And in this one whom the run is for: the user's and the group's number, with a colon between.
-GUEST_OWNER = "SEEKMETER_GUEST_OWNER"
+from workloads.system.guest import GUEST
 
 
 def choose(env: Mapping[str, str], given: Mapping[str, str]) -> tuple[bool, str]:
     """Return whether in a machine, and why if nobody said VM=1. given: words by name. Raises OptionError."""
-    from workloads import filesystems  # which asks here, by way of its disks, whether we are inside
-
     if GUEST in env:
         return True, ""
     if "VM" in given:

@@ -19,10 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.cli.nearest import nearest
 from workloads.machines import archive
 from workloads.system import private
-from workloads.system.errors import MachineError, OptionError
+from workloads.system.errors import MachineError, OptionError, nearest
 from workloads.system.units import show_size
 
 # Where distributions put modules below the root (usr/lib: those without a /lib of its own).

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workloads import catalog, disks, filesystems
+from workloads import catalog, cgroup, disks, filesystems
 from workloads.catalog import Workload
-from workloads.cli.nearest import nearest
 from workloads.cli.options import SCHEDULERS, Options
 from workloads.disks import Devices, queue, safety
 from workloads.filesystems import Filesystem, OptionSet
 from workloads.machines import DEFAULT_MEMORY_BYTES
 from workloads.machines.kernels import Kernel
-from workloads.system import cgroups
-from workloads.system.errors import MachineError, OptionError
+from workloads.system import command
+from workloads.system.errors import MachineError, OptionError, nearest
 from workloads.system.units import show_size
 
 TREE = Path(__file__).resolve().parents[2]
@@ -152,7 +151,7 @@ def make_plan(options: Options, trial: bool = True, kernel: Kernel | None = None
     as root. kernel: of the virtual machine it is a plan for; what only that can tell is asked inside.
     """
     if options.mem_bytes is not None or options.cpus is not None:
-        cgroups.check_controllers(cgroups.find_layout(), options.mem_bytes, options.cpus)
+        cgroup.check_controllers(cgroup.find_layout(), options.mem_bytes, options.cpus)
     workload = catalog.load(options.wl, options.wl_variant) if options.wl else None
     plan = replace(_plan_workload(options, workload), kernel=kernel)
     if options.fs is not None:
@@ -213,11 +212,11 @@ def _plan_workload(options: Options, workload: Workload | None) -> Plan:
         if options.job != "plan" and not os.access(program, os.X_OK):
             raise MachineError(f"{program} is not built: run make build")
     else:
-        program = filesystems.find_program(workload.program) or workload.program
+        program = command.find_program(workload.program) or workload.program
         if program == workload.program:
             plan = _to_install(plan, workload.program, workload.packages)
     for needed in workload.needs:
-        if filesystems.find_program(needed) is None:
+        if command.find_program(needed) is None:
             plan = _to_install(plan, needed, workload.packages)
     arguments = [_fill(word, fixed) for word in (*workload.args, *scale.args)]
     if options.args:

@@ -115,7 +115,7 @@ def _found(argv: Sequence[str]) -> list[str]:
     return [program, *argv[1:]]
 
 
-def last_words(result: subprocess.CompletedProcess[str]) -> str:
+def stderr_tail(result: subprocess.CompletedProcess[str]) -> str:
     """Return the line of a failed command that says why: the first one that is not part of a usage text."""
     lines = [line.strip() for line in (result.stderr or result.stdout).splitlines() if line.strip()]
     lines = [

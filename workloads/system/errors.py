@@ -4,6 +4,9 @@
 The caller prints "seekmeter: MESSAGE" and exits with exit_code.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """Something the user can do something about. The message names the subject first, then the remedy."""
@@ -31,3 +34,13 @@ class MachineError(UserError):
     """This machine or kernel cannot do what was asked (exit 3)."""
 
     exit_code = 3
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """Return "did you mean X?" with the nearest valid words, or "choose from ..." with all of them."""
+    choices = list(valid)
+    folded = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(word.lower(), folded, n=3, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(folded[name] for name in close) + "?"
+    return ("choose from " + ", ".join(choices)) if choices else "there is none"

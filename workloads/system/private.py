@@ -4,16 +4,11 @@
 import enum
 import errno
 import os
-import secrets
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from workloads.system.errors import MachineError
-
-if TYPE_CHECKING:
-    from workloads.cleanup.janitor import Janitor
 
 # What root keeps here belongs to nobody else; its parent may be passed through.
 HOME = Path("/var/lib/seekmeter")
@@ -109,26 +104,3 @@ def home(name: str) -> Path:
     if not is_private(place):
         raise MachineError(f"{place} can be written by others: remove it, it is made anew")
     return place
-
-
-def make_in(path: Path, janitor: "Janitor") -> Path:
-    """Return a private directory for this session: the path's, made if need be, or one in a place like /tmp.
-
-    Raises OSError, or MachineError if others could change the names that we make there.
-    """
-    place = look(Path(os.path.abspath(path)))
-    if place.kind is Kind.OPEN:
-        raise MachineError(
-            f"{path} can be written or renamed by others than root: name a directory in SEEKMETER_SCRATCH "
-            f"that only root can write, below directories that only root can write"
-        )
-    made = place.real
-    for name in place.missing:
-        made /= name
-        made.mkdir(mode=0o700)  # refused if somebody was quicker, in a place like /tmp
-    if place.missing or place.kind is Kind.PRIVATE:
-        return made
-    made /= f"{janitor.name}-{secrets.token_hex(8)}"  # nobody else knows the name, and a taken one is refused
-    janitor.add_dir(made)
-    made.mkdir(mode=0o700)
-    return made

@@ -22,16 +22,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from workloads.cleanup import guard
+from workloads.cleanup.janitor import Janitor
 from workloads.cleanup.undo import BUSY_SECONDS, kill_cgroup
 from workloads.system import mounts
 from workloads.system.errors import MachineError
 from workloads.system.units import show_size
-
-if TYPE_CHECKING:
-    from workloads.cleanup.janitor import Janitor
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -83,7 +80,7 @@ class WorkloadCgroup:
         name: str,
         mem_bytes: int | None,
         cpus: tuple[int, ...] | None,
-        janitor: "Janitor",
+        janitor: Janitor,
         layout: Layout | None = None,
     ) -> None:
         """Make the cgroups.
