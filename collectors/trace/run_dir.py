@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The run directory while it is being made: run.json, raw/, the newest link (DESIGN.md, Run directory)."""
+"""The run directory while it is being made: run.json, raw/, the newest link."""
 
 import json
 import os

@@ -171,7 +171,7 @@ def test_the_model_against_one_at_a_time(tmp_path_factory: pytest.TempPathFactor
 
 
 def test_the_model_disk_is_the_stated_one() -> None:
-    """Its seek times, and what an emulated disk of this kind measured (KERNEL_FACTS), within 5 %."""
+    """Its seek times, and what an emulated disk of this kind measured, within 5 %."""
     assert seek_cost.seek_ms(np.array([0.0, 1.0])) == pytest.approx([0.8, 18.0])
     rng = np.random.default_rng(1)
     away = np.abs(rng.random(400_000) - rng.random(400_000))

@@ -221,7 +221,7 @@ def check_trees(place: Path, rows: dict[str, Row], states: dict[str, str]) -> No
 
 
 def test_dataset_is_about_the_original_size(kernel: dict[str, Row]) -> None:
-    """Some 21,000 files and 240 MB clean (STUDIES.md, issue 2), patched and compiled states apart from it."""
+    """21,241 files and 240 MB clean (workloads/datasets/README.md); patched and compiled states differ."""
     clean = expected(kernel, "unpatched")
     assert 20_000 <= len(clean) <= 22_000
     assert 230e6 <= sum(clean.values()) <= 250e6

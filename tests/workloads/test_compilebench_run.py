@@ -205,7 +205,7 @@ def test_the_aging_run_has_every_operation(program: Path, ram: Path) -> None:
     """With the seed that the catalog names, at the published size."""
     (seed,) = re.findall(r"SEED=(\d+)", (TREE / "workloads/catalog/compilebench.toml").read_text())
     size = catalog.load("compilebench", "operations").scales["paper"].args
-    assert size == ("-i", "90", "-r", "150")  # STUDIES.md: btrfs2007, B
+    assert size == ("-i", "90", "-r", "150")  # btrfs2007, B
     tiny = {"a.c": Row(1, 2, True, SOURCE), "a.o": Row(1, 1, False, OBJECT)}
     dataset = write_dataset(ram / "dataset", tiny)
     operations = done(run(program, "-D", ram / "t", *size, "-s", seed, "--dataset", dataset))

@@ -63,7 +63,7 @@ def test_every_cell_is_done_and_the_metrics_are_their_means(iomatrix: Path, ram:
     own = {name: value for row in rows if row["table"] == "" for name, value in row.items()}
     all_s = sum(phase["end_ns"] - phase["start_ns"] for phase in measured) / 1e9
     assert 0 <= own["own_user_cpu_s"] <= all_s * 1.1  # by the kernel's ticks
-    chosen: dict[str, Callable[[int, int], bool]] = {  # STUDIES.md, stepan2005: records, files
+    chosen: dict[str, Callable[[int, int], bool]] = {  # stepan2005: records, files
         "total_average": lambda file, record: True,
         "target_average": lambda file, record: 1 <= record <= 32 and 4 <= file <= 2048,
         "ora_ta": lambda file, record: 4 <= record <= 16 and 4 <= file <= 4 << 20,

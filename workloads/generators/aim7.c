@@ -13,7 +13,7 @@
  * other orders, until its rounds together took so long. Each round is a phase ("8 tasks"); making the tasks'
  * directories before and checking and removing them after it is outside.
  *
- * After the benchmark that bryant2002 used (STUDIES, AIM7); jobs and program are our own.
+ * After the benchmark that bryant2002 used (docs/SOURCES.md, aim7); jobs and program are our own.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -15,7 +15,7 @@
  * All reads compare the first bytes of each record with what must be there. Then, as "verify", outside the
  * measured time, the file is read as a whole and every byte compared.
  *
- * The shape is that of iozone's matrix, as STUDIES' stepan2005 used it; the program is our own. Its metrics are
+ * The shape is that of iozone's matrix, as stepan2005 used it (docs/SOURCES.md); the program is our own. Its metrics are
  * means of the KiB/s of an operation's cells; which cells belong to them is in metrics[].
  */
 #include <errno.h>
