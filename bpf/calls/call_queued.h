@@ -20,7 +20,6 @@
 #define QUEUED_CALLS 65536
 /* Items of one io_submit() or io_getevents() that are looked at; the verifier of 5.10 walks every turn of a loop. */
 #define AIO_MOST     1024
-#define ERRNO_EXISTS 17
 
 /* include/uapi/linux/io_uring.h, enum io_uring_op. All that moves file bytes but splice (30) and uring_cmd (46). */
 #define URING_OP(code) (1ULL << (code))

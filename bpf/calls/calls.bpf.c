@@ -59,7 +59,7 @@ const volatile struct call_entry table[CALL_TABLE];
 volatile u64 drained_to;
 /* super_block.s_dev of the file system under test, which a new mount may change; 0: none. Set by the recorder. */
 volatile u32 target_dev;
-struct bin_turn turns[BIN_CPUS];
+struct bin_epoch epochs[BIN_CPUS];
 struct bin_cuts cuts;
 
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
@@ -386,7 +386,7 @@ __noinline int note_iocb(u64 array, u32 i, u64 now)
 	call.target = facts.target;
 	call.moves_bytes = facts.regular;
 	err = bpf_map_update_elem(&aio_calls, &key, &call, BPF_NOEXIST);
-	if (err == -ERRNO_EXISTS) {
+	if (err == -EEXIST) {
 		/* A program that uses it again has had its completion, in a way that is not seen. */
 		count->aio_unseen++;
 		err = bpf_map_update_elem(&aio_calls, &key, &call, BPF_ANY);
@@ -699,11 +699,11 @@ static __always_inline void end_call(struct pt_regs *regs, long result)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 {
-	struct bin_turn *turn = &turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
+	struct bin_epoch *epoch = &epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
 
-	*(volatile u64 *)&turn->count += 1;
+	*(volatile u64 *)&epoch->count += 1;
 	end_call(regs, result);
-	*(volatile u64 *)&turn->count += 1;
+	*(volatile u64 *)&epoch->count += 1;
 	return 0;
 }
 
@@ -727,7 +727,7 @@ static __always_inline int begin_uring(struct io_kiocb *request)
 	}
 	now = bpf_ktime_get_ns();
 	err = bpf_map_update_elem(&uring_begins, &address, &now, BPF_NOEXIST);
-	if (err == -ERRNO_EXISTS) {
+	if (err == -EEXIST) {
 		count->uring_unseen++; /* of the one that had this address: the completion ring was full, or the like */
 		err = bpf_map_update_elem(&uring_begins, &address, &now, BPF_ANY);
 	}
@@ -799,7 +799,7 @@ static __always_inline void note_uncounted(struct io_kiocb *request, u32 opcode,
 SEC("tp_btf/io_uring_complete")
 int BPF_PROG(uring_complete, void *ring, struct io_kiocb *request)
 {
-	struct bin_turn *turn = &turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
+	struct bin_epoch *epoch = &epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
 	struct call_counts *count;
 	u32 family, opcode, zero = 0;
 
@@ -816,8 +816,8 @@ int BPF_PROG(uring_complete, void *ring, struct io_kiocb *request)
 		note_uncounted(request, opcode, count);
 		return 0;
 	}
-	__sync_fetch_and_add(&turn->inside, 1);
+	__sync_fetch_and_add(&epoch->inside, 1);
 	end_uring(request, family, count);
-	__sync_fetch_and_add(&turn->inside, -1);
+	__sync_fetch_and_add(&epoch->inside, -1);
 	return 0;
 }

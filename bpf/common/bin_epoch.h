@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Time bins that programs add to and the recorder empties: which one a moment is in, and how the two stay out of each
- * other's way.
+ * Time bins: programs add to them, the recorder empties them (collectors/recorder/time_bins.c), without a lock.
  *
- * A bin begins every bin_ns, and at each cut too: so no bin reaches over the border of a phase, and what is summed
- * up in bins can be told by phase. Bins are numbered in order of time. A cut is announced before its time
- * (collectors/recorder/time_bins.c), so that every CPU knows of it by then.
+ * A bin begins every bin_ns, and at each cut: no bin reaches over the border of a phase, so sums in bins can be
+ * split by phase. Bins are numbered in order of time. A cut is announced before its time, early enough for every
+ * CPU to see it.
  *
- * Bin b lives in slot b % slots. A program adds only to bins in [drained_to, drained_to + slots), and makes its
- * CPU's turn odd before it reads the clock and even when it has added. The recorder empties bin b once b is
- * over and every CPU's turn has been even, or has moved on, since then: nobody can still add to it.
+ * Bin b lives in slot b % slots. A program adds only to bins in [drained_to, drained_to + slots). It makes its
+ * CPU's epoch odd before it reads the clock, and even when it has added. The recorder empties bin b once b is over
+ * and every CPU's epoch has been even, or has moved on, since then: nobody can still add to b.
  *
- * Programs that another one can preempt on their CPU would make odd and even meaningless: these count themselves in
- * and out (inside), and the recorder waits until it finds nobody in.
+ * Programs that can preempt each other on a CPU would make odd and even meaningless. These count themselves in and
+ * out (inside), and the recorder waits until the count is 0.
  */
-#ifndef SEEKMETER_BIN_TURNS_H
-#define SEEKMETER_BIN_TURNS_H
+#ifndef SEEKMETER_BIN_EPOCH_H
+#define SEEKMETER_BIN_EPOCH_H
 
-#define BIN_CPUS 1024
-#define BIN_CUTS 8 /* a power of two */
-#define BIN_PENDING \
-	4 /* cuts announced and not come, at most: the others' places are read by nobody then */
+#define BIN_CPUS    1024
+#define BIN_CUTS    8 /* the newest cuts a program knows; a power of two */
+/* At most so many cuts are announced before their time; bin_of() reads only these. */
+#define BIN_PENDING 4
 
-struct bin_turn {
+/* One CPU's mark that a program adds to a bin; in a cache line of its own. */
+struct bin_epoch {
 	u64 count;
 	u64 inside;
-	u64 pad[6]; /* a cache line of its own */
+	u64 pad[6];
 };
 
 struct bin_cuts {
-	u64 count; /* announced so far */
+	u64 count; /* cuts announced so far */
 	u64 at_ns
-		[BIN_CUTS]; /* the last ones, in order of time: the i-th, from 0, is at i % BIN_CUTS */
+		[BIN_CUTS]; /* the newest ones, in order of time: cut i, from 0, is at i % BIN_CUTS */
 };
 
-/* The number of the bin that this moment is in. */
+/* The number of the bin that contains now_ns. */
 static inline __attribute__((always_inline)) u64 bin_of(const volatile struct bin_cuts *cuts,
 							u64 bin_ns, u64 now_ns)
 {

@@ -7,6 +7,21 @@
 
 #define HOLD_BIN_SLOTS 6
 
+/* Acquisitions of one lock in one time bin (holds.bpf.c); a hold counts where it ends. */
+struct hold_record {
+	u64 bin_ns;
+	u64 length_ns; /* of the bin */
+	u64 lock_id;
+	u64 acquired;	 /* times it was taken in this bin */
+	u64 try_failed;	 /* trylocks that did not get it */
+	u64 holds;	 /* holds that ended in this bin */
+	u64 hold_ns;	 /* their time */
+	u64 max_hold_ns; /* the longest */
+	enum lock_kind kind;
+	enum lock_mode mode;
+	u8 in_workload; /* by tasks of the workload's cgroup */
+};
+
 /* The key of the kernel's sums. */
 struct hold_key {
 	u64 lock;

@@ -8,12 +8,10 @@
 #ifndef SEEKMETER_HOLD_STATE_H
 #define SEEKMETER_HOLD_STATE_H
 
-#define DEPTH			   16 /* holds open at once; a power of two */
-#define SEMAPHORES		   16384
-#define EXPIRY_NS		   60000000000ULL
-#define MAX_TRIES		   8
-#define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
-#define E2BIG			   7
+#define DEPTH	   16 /* holds open at once; a power of two */
+#define SEMAPHORES 16384
+#define EXPIRY_NS  60000000000ULL
+#define MAX_TRIES  8
 
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
@@ -22,7 +20,7 @@ const volatile bool have_cgroup;
 /* Set by the recorder: when everything is attached, and as it empties bins. */
 volatile bool recording;
 volatile u64 drained_to;
-struct bin_turn turns[BIN_CPUS];
+struct bin_epoch epochs[BIN_CPUS];
 struct bin_cuts cuts;
 
 struct open_hold {
@@ -93,13 +91,13 @@ static __always_inline struct hold_counts *enter(void)
 		return NULL;
 	count = bpf_map_lookup_elem(&counts, &zero);
 	if (count)
-		add(&turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)].inside, 1);
+		add(&epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)].inside, 1);
 	return count;
 }
 
 static __always_inline void leave(void)
 {
-	add(&turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)].inside, -1);
+	add(&epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)].inside, -1);
 }
 
 /* The sum of this lock in the bin of this moment; NULL: counted as lost. */

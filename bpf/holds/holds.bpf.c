@@ -17,7 +17,7 @@
  * percpu_rwsem for reading is inline too.
  *
  * These programs can be preempted, unlike those of tracepoints: all that is shared is added to atomically, and the
- * recorder sees by bin_turn.inside when nobody is at it.
+ * recorder sees by bin_epoch.inside when nobody is at it.
  */
 #include "common/kernel.h"
 

@@ -8,18 +8,17 @@
  * the smaller size `min`. An inode tells which of the two it is (it knows its own address); for all else
  * both offsets are handed on, and user space takes the second if no lock can be at the first.
  */
-#ifndef SEEKMETER_LOCK_OBJECTS_H
-#define SEEKMETER_LOCK_OBJECTS_H
+#ifndef SEEKMETER_LOCK_OBJECT_H
+#define SEEKMETER_LOCK_OBJECT_H
 
 #include "common/records.h"
 
-#define OBJECT_LOCKS	      32768
-#define INODE_CACHES	      256
-#define PAGE_SHIFT	      12 /* x86-64; elsewhere the pages of a slab are not looked for */
-#define OO_SHIFT	      16 /* mm/slub.c: order above, number of objects below */
-#define BPF_MAP_TYPE_LRU_HASH 9
+#define OBJECT_LOCKS 32768
+#define INODE_CACHES 256
+#define PAGE_SHIFT   12 /* x86-64; elsewhere the pages of a slab are not looked for */
+#define OO_SHIFT     16 /* mm/slub.c: order above, number of objects below */
 
-const volatile struct lock_object_ways object_ways; /* set before loading */
+const volatile struct lock_object_lookups object_lookups; /* set before loading */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -120,13 +119,14 @@ static __always_inline struct kmem_cache___objects *cache_by_page(u64 address, u
 	u64 vmemmap, direct, head = 0, page;
 	struct kmem_cache___objects *cache = NULL;
 
-	if (!object_ways.vmemmap_base || !object_ways.page_offset_base ||
-	    !object_ways.vmalloc_base || !bpf_core_field_exists(struct page___flags, compound_head))
+	if (!object_lookups.vmemmap_base || !object_lookups.page_offset_base ||
+	    !object_lookups.vmalloc_base ||
+	    !bpf_core_field_exists(struct page___flags, compound_head))
 		return NULL;
-	vmemmap = kernel_u64(object_ways.vmemmap_base);
-	direct = kernel_u64(object_ways.page_offset_base);
+	vmemmap = kernel_u64(object_lookups.vmemmap_base);
+	direct = kernel_u64(object_lookups.page_offset_base);
 	if (!vmemmap || !direct || address < direct ||
-	    address >= kernel_u64(object_ways.vmalloc_base))
+	    address >= kernel_u64(object_lookups.vmalloc_base))
 		return NULL;
 	page = vmemmap +
 	       ((address - direct) >> PAGE_SHIFT) * bpf_core_type_size(struct page___flags);
@@ -183,7 +183,7 @@ static __always_inline void look_at_object(struct lock_object *object, const u64
 	/* To the verifier it may be a pointer to a mutex, with which there is no arithmetic; what a helper has read is a number. */
 	u64 lock = kernel_u64((u64)of);
 
-	if (object_ways.kmem_cache)
+	if (object_lookups.kmem_cache)
 		cache = (struct kmem_cache___objects *)bpf_get_kmem_cache(lock);
 	else
 		cache = cache_by_page(lock, &slab_begin);

@@ -110,50 +110,6 @@ struct lock_wait_record {
 		[LOCK_WAITER_NAME]; /* a kernel thread's work, another process's name; else empty */
 };
 
-/* What a CPU was found at when it was sampled. */
-enum lock_doing {
-	LOCK_DOING_SPIN_SEEN,	/* spinning, in a wait that the tracepoints show too */
-	LOCK_DOING_SPIN_UNSEEN, /* spinning, in a wait that they don't show */
-	LOCK_DOING_HOLDING,	/* running while it holds a mutex or rwsem that others wait for */
-} __attribute__((packed));
-
-/* CPU samples of one kind from one call path in one time bin. */
-struct lock_sample_key {
-	u64 lock; /* holding: which; spinning: 0 */
-	s32 stack_id;
-	enum lock_doing doing;
-	u8 pad[3];
-	struct lock_waiter_id task; /* the task that was found */
-};
-
-struct lock_sample_record {
-	u64 bin_ns;
-	u64 length_ns; /* of the bin */
-	u64 lock_id;   /* holding: which; spinning: 0, not known */
-	u64 count;     /* samples; each stands for period_ns of a CPU's time */
-	u64 period_ns;
-	s32 stack_id;
-	enum lock_doing doing;
-	u8 in_workload; /* the task that was found */
-	enum lock_waiter waiter;
-	char waiter_name[LOCK_WAITER_NAME];
-};
-
-/* Acquisitions of one lock in one time bin (holds.bpf.c); a hold counts where it ends. */
-struct hold_record {
-	u64 bin_ns;
-	u64 length_ns; /* of the bin */
-	u64 lock_id;
-	u64 acquired;	 /* times it was taken in this bin */
-	u64 try_failed;	 /* trylocks that did not get it */
-	u64 holds;	 /* holds that ended in this bin */
-	u64 hold_ns;	 /* their time */
-	u64 max_hold_ns; /* the longest */
-	enum lock_kind kind;
-	enum lock_mode mode;
-	u8 in_workload; /* by tasks of the workload's cgroup */
-};
-
 struct lock_wait_sum {
 	u64 spin_ns;
 	u64 sleep_ns;
@@ -189,7 +145,7 @@ struct lock_holder_stack {
 };
 
 /* How the programs can find what a lock lies in. */
-struct lock_object_ways {
+struct lock_object_lookups {
 	u64 vmemmap_base; /* where these variables of the kernel are; 0: not known */
 	u64 page_offset_base;
 	u64 vmalloc_base;

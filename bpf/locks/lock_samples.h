@@ -53,7 +53,7 @@ const volatile struct spin_range spin_ranges[SPIN_RANGES];
 const volatile u32 spin_range_count;
 
 /* Turns of their own: a sample can come in the middle of a turn of contention_end. */
-struct bin_turn sample_turns[BIN_CPUS];
+struct bin_epoch sample_epochs[BIN_CPUS];
 struct bin_cuts sample_cuts;
 volatile u64 samples_drained_to;
 
@@ -269,11 +269,11 @@ static __always_inline void sample(struct sampled *ctx)
 SEC("perf_event")
 int lock_sample(struct sampled *ctx)
 {
-	struct bin_turn *turn = &sample_turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
+	struct bin_epoch *epoch = &sample_epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
 
-	*(volatile u64 *)&turn->count += 1;
+	*(volatile u64 *)&epoch->count += 1;
 	sample(ctx);
-	*(volatile u64 *)&turn->count += 1;
+	*(volatile u64 *)&epoch->count += 1;
 	return 0;
 }
 

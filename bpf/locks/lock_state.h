@@ -23,10 +23,8 @@
 #define PATHS_ONE_IN	   64
 #define SPIN_EXPIRY_NS \
 	4000000000ULL /* nobody spins that long and lives (the watchdog's limit is 20 s) */
-#define SLEEP_EXPIRY_NS		   60000000000ULL
-#define KERNEL_STACK_BYTES	   16384 /* x86-64, arm64 */
-#define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
-#define E2BIG			   7
+#define SLEEP_EXPIRY_NS	   60000000000ULL
+#define KERNEL_STACK_BYTES 16384 /* x86-64, arm64 */
 
 /* Set before loading. */
 const volatile u64 bin_ns = 100000000;
@@ -35,7 +33,7 @@ const volatile u32 cpus;
 
 /* Set by the recorder as it empties bins. */
 volatile u64 drained_to;
-struct bin_turn turns[BIN_CPUS];
+struct bin_epoch epochs[BIN_CPUS];
 struct bin_cuts cuts;
 
 struct open_wait {

@@ -335,7 +335,7 @@ static __always_inline void end_wait(struct open_waits *open, struct lock_counts
 SEC("tp_btf/contention_end")
 int BPF_PROG(contention_end, void *lock, int ret)
 {
-	struct bin_turn *turn = &turns[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
+	struct bin_epoch *epoch = &epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)];
 	u32 zero = 0;
 	struct lock_counts *count = bpf_map_lookup_elem(&counts, &zero);
 	struct open_waits *of_cpu = bpf_map_lookup_elem(&cpu_waits, &zero);
@@ -348,9 +348,9 @@ int BPF_PROG(contention_end, void *lock, int ret)
 		return 0;
 	}
 	set_at_work(of_cpu, AT_WORK_END);
-	*(volatile u64 *)&turn->count += 1;
+	*(volatile u64 *)&epoch->count += 1;
 	end_wait(of_cpu, count, (u64)lock, ret);
-	*(volatile u64 *)&turn->count += 1;
+	*(volatile u64 *)&epoch->count += 1;
 	set_at_work(of_cpu, AT_WORK_NONE);
 	return 0;
 }

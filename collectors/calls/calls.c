@@ -214,7 +214,7 @@ static int start(const struct options *options)
 		goto fail;
 	}
 	rec_file_events(file, calls_of);
-	bins = (struct bins){ .turns = skel->bss->turns,
+	bins = (struct bins){ .epochs = skel->bss->epochs,
 			      .cuts = &skel->bss->cuts,
 			      .drained_to = &skel->bss->drained_to,
 			      .slots = CALL_BIN_SLOTS,

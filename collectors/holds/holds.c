@@ -140,7 +140,7 @@ static int choose_functions(void)
 		leave_out(program);
 		bpf_program__set_autoload(program, false);
 	}
-	skel->rodata->object_ways = lock_names_ways();
+	skel->rodata->object_lookups = lock_names_lookups();
 	btf__free(btf);
 	if (traced && !features_task_storage())
 		return source_off(&state, "use Linux 5.12 or newer",
@@ -310,7 +310,7 @@ static void read_counts(void)
 /* So that nobody's attaching is in it. */
 static void begin(void)
 {
-	bins = (struct bins){ .turns = skel->bss->turns,
+	bins = (struct bins){ .epochs = skel->bss->epochs,
 			      .cuts = &skel->bss->cuts,
 			      .drained_to = &skel->bss->drained_to,
 			      .slots = SLOTS,

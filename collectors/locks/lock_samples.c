@@ -303,7 +303,7 @@ int lock_samples_open(struct locks_bpf *object, const struct options *options)
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
 		sum_fds[i] = bpf_map__fd(slots[i]);
 	skel = object;
-	bins = (struct bins){ .turns = skel->bss->sample_turns,
+	bins = (struct bins){ .epochs = skel->bss->sample_epochs,
 			      .cuts = &skel->bss->sample_cuts,
 			      .drained_to = &skel->bss->samples_drained_to,
 			      .slots = LOCK_BIN_SLOTS,

@@ -76,7 +76,7 @@ static int load(const struct options *options)
 	skel->rodata->bin_ns = options->bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->cpus = cpus;
-	skel->rodata->object_ways = lock_names_ways();
+	skel->rodata->object_lookups = lock_names_lookups();
 	skel->rodata->have_task_from_pid = kernel_has_function("bpf_task_from_pid");
 	stacks_by_switch = !skel->rodata->have_task_from_pid && !emulated_cpus();
 	if (bpf_program__set_autoload(skel->progs.sched_switch, stacks_by_switch))
@@ -165,7 +165,7 @@ static int start(const struct options *options)
 	}
 	/* Reads kallsyms, a tenth of a second's work, now rather than while events come in. */
 	(void)stacks_symbol(0, &unused);
-	bins = (struct bins){ .turns = skel->bss->turns,
+	bins = (struct bins){ .epochs = skel->bss->epochs,
 			      .cuts = &skel->bss->cuts,
 			      .drained_to = &skel->bss->drained_to,
 			      .slots = LOCK_BIN_SLOTS,

@@ -179,17 +179,17 @@ uint64_t bins_cut(uint64_t at_ns, bool *later)
 }
 
 /* True when every program that runs now, or ran before, has finished adding. False: try again later. */
-static bool bins_settled(const struct bin_turn *turns, int cpus)
+static bool bins_settled(const struct bin_epoch *epochs, int cpus)
 {
 	uint64_t deadline_ns = monotonic_ns() + PATIENCE_NS;
 
 	for (int i = 0; i < cpus; i++) {
-		uint64_t turn = __atomic_load_n(&turns[i].count, __ATOMIC_ACQUIRE);
+		uint64_t epoch = __atomic_load_n(&epochs[i].count, __ATOMIC_ACQUIRE);
 
-		while ((turn & 1) && __atomic_load_n(&turns[i].count, __ATOMIC_ACQUIRE) == turn)
+		while ((epoch & 1) && __atomic_load_n(&epochs[i].count, __ATOMIC_ACQUIRE) == epoch)
 			if (monotonic_ns() > deadline_ns)
 				return false;
-		while (__atomic_load_n(&turns[i].inside, __ATOMIC_ACQUIRE))
+		while (__atomic_load_n(&epochs[i].inside, __ATOMIC_ACQUIRE))
 			if (monotonic_ns() > deadline_ns)
 				return false;
 	}
@@ -205,7 +205,7 @@ void bins_drain(struct bins *bins, bool last)
 	until = last ? number_of(now) + 1 : number_of(now - BIN_GUARD_NS);
 	pthread_mutex_unlock(&lock);
 	for (uint64_t bin = *bins->drained_to; bin < until; bin++) {
-		if (!bins_settled(bins->turns, bins->cpus) && !last)
+		if (!bins_settled(bins->epochs, bins->cpus) && !last)
 			return;
 		bins->drain_bin(bin);
 		__atomic_store_n(bins->drained_to, bin + 1, __ATOMIC_RELEASE);

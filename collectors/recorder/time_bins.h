@@ -9,7 +9,7 @@
 
 /* One set of bins, and what it shares with its programs. */
 struct bins {
-	const struct bin_turn *turns;
+	const struct bin_epoch *epochs;
 	struct bin_cuts *cuts;
 	volatile uint64_t *drained_to;
 	unsigned int slots;

@@ -8,7 +8,7 @@
 #include "common/records.h"
 
 /*
- * frames: a call path that waited for the lock, as lock_callers.h has it; NULL: only what is known already. No: no
+ * frames: a call path that waited for the lock, as callers.h has it; NULL: only what is known already. No: no
  * struct, or call paths disagree.
  */
 enum callers_answer kmalloc_lock(uint64_t lock, const struct lock_object *object, int kind,

@@ -116,9 +116,9 @@ bool kernel_has_function(const char *name)
 	return types_load() && types_find(name, BTF_KIND_FUNC, &found, 1) == 1;
 }
 
-struct lock_object_ways lock_names_ways(void)
+struct lock_object_lookups lock_names_lookups(void)
 {
-	return (struct lock_object_ways){
+	return (struct lock_object_lookups){
 		.kmem_cache = kernel_has_function("bpf_get_kmem_cache"),
 		.vmemmap_base = stacks_address("vmemmap_base"),
 		.page_offset_base = stacks_address("page_offset_base"),

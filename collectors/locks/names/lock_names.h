@@ -9,10 +9,10 @@
 
 /* Whether the kernel's BTF has this function. */
 bool kernel_has_function(const char *name);
-/* How this kernel tells what a lock lies in: for rodata->object_ways of an object that includes lock_objects.h. */
-struct lock_object_ways lock_names_ways(void);
+/* How this kernel tells what a lock lies in: for rodata->object_lookups of an object that includes bpf/locks/lock_object.h. */
+struct lock_object_lookups lock_names_lookups(void);
 /*
- * Several sources may have it open at once, sharing the maps `objects` and `inode_caches` of lock_objects.h:
+ * Several sources may have it open at once, sharing the maps `objects` and `inode_caches` of bpf/locks/lock_object.h:
  * the first opens, the last one's close closes. share: before the object is loaded. open: when it is loaded,
  * before it is attached. 0, or -1 with errno.
  */

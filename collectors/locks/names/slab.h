@@ -17,7 +17,7 @@ bool slab_is_kmalloc(const char *slab);
 bool slab_of_its_own(struct type type);
 /* By the cache's name. False: it tells no struct that has such a lock there, or several. */
 bool slab_lock(const struct lock_object *object, int kind, struct lock_member *found);
-/* Fills the map from the names of caches of inodes to where struct inode is in their objects (lock_objects.h). */
+/* Fills the map from the names of caches of inodes to where struct inode is in their objects (bpf/locks/lock_object.h). */
 void slabs_note_inodes(int map_fd);
 
 #endif
