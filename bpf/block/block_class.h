@@ -19,33 +19,42 @@
  */
 #define LEAST_MASK	  (-(1ULL << 30))
 
+/*
+ * The kernel's number of an operation; REQ_OP_NONE: this kernel has no such operation. The numbers are no ABI: those of
+ * zone operations moved by two with Linux kernel commit 19de03b312d6 ("block: make REQ_OP_ZONE_OPEN a write operation")
+ * (in v6.18, and in stable kernels). 7 was a write-same, then a zone operation.
+ */
+#define REQ_OP_NONE (~0U)
+#define REQ_OP_NUMBER(name)                                                      \
+	(bpf_core_enum_value_exists(enum req_op, REQ_OP_##name)                  \
+		 ? (u32)bpf_core_enum_value(enum req_op, REQ_OP_##name)          \
+	 : bpf_core_enum_value_exists(enum req_opf, REQ_OP_##name##___opf)       \
+		 ? (u32)bpf_core_enum_value(enum req_opf, REQ_OP_##name##___opf) \
+		 : REQ_OP_NONE)
+
 static __always_inline enum block_op op_of(u32 cmd_flags)
 {
-	/* enum req_op, fixed numbers since 4.10 (they go to the logs of zoned and NVMe tools) */
-	switch (cmd_flags & 0xff) {
-	case 0:
+	u32 op = cmd_flags & REQ_OP_MASK;
+
+	if (op == REQ_OP_NUMBER(READ))
 		return BLOCK_OP_READ;
-	case 1:
+	if (op == REQ_OP_NUMBER(WRITE))
 		return BLOCK_OP_WRITE;
-	case 2:
+	if (op == REQ_OP_NUMBER(FLUSH))
 		return BLOCK_OP_FLUSH;
-	case 3:
+	if (op == REQ_OP_NUMBER(DISCARD))
 		return BLOCK_OP_DISCARD;
-	case 5:
+	if (op == REQ_OP_NUMBER(SECURE_ERASE))
 		return BLOCK_OP_SECURE_ERASE;
-	case 9:
+	if (op == REQ_OP_NUMBER(WRITE_ZEROES))
 		return BLOCK_OP_WRITE_ZEROES;
-	case 7:
-	case 11:
-	case 13:
-	case 15:
-	case 17:
-	case 19:
+	if (op == REQ_OP_NUMBER(ZONE_APPEND) || op == REQ_OP_NUMBER(ZONE_OPEN) ||
+	    op == REQ_OP_NUMBER(ZONE_CLOSE) || op == REQ_OP_NUMBER(ZONE_FINISH) ||
+	    op == REQ_OP_NUMBER(ZONE_RESET) || op == REQ_OP_NUMBER(ZONE_RESET_ALL))
 		return BLOCK_OP_ZONE;
-	case 34:
-	case 35:
+	if (op == REQ_OP_NUMBER(DRV_IN) || op == REQ_OP_NUMBER(DRV_OUT) ||
+	    op == REQ_OP_NUMBER(SCSI_IN) || op == REQ_OP_NUMBER(SCSI_OUT))
 		return BLOCK_OP_DRIVER;
-	}
 	return BLOCK_OP_OTHER;
 }
 

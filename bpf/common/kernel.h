@@ -266,4 +266,50 @@ enum req_flag_bits {
 	__REQ_RAHEAD = 19,
 };
 
+/*
+ * linux/blk_types.h: operations, relocated too (the numbers here mean nothing). SCSI_IN and SCSI_OUT are gone since Linux
+ * kernel commit da6269da4cfe ("block: remove REQ_OP_SCSI_{IN,OUT}") (in v5.14).
+ */
+enum req_op {
+	REQ_OP_READ,
+	REQ_OP_WRITE,
+	REQ_OP_FLUSH,
+	REQ_OP_DISCARD,
+	REQ_OP_SECURE_ERASE,
+	REQ_OP_WRITE_ZEROES,
+	REQ_OP_ZONE_APPEND,
+	REQ_OP_ZONE_OPEN,
+	REQ_OP_ZONE_CLOSE,
+	REQ_OP_ZONE_FINISH,
+	REQ_OP_ZONE_RESET,
+	REQ_OP_ZONE_RESET_ALL,
+	REQ_OP_DRV_IN,
+	REQ_OP_DRV_OUT,
+	REQ_OP_SCSI_IN,
+	REQ_OP_SCSI_OUT,
+};
+
+/* The same before Linux kernel commit ff07a02e9e8e ("treewide: Rename enum req_opf into enum req_op") (in v6.0). */
+enum req_opf {
+	REQ_OP_READ___opf,
+	REQ_OP_WRITE___opf,
+	REQ_OP_FLUSH___opf,
+	REQ_OP_DISCARD___opf,
+	REQ_OP_SECURE_ERASE___opf,
+	REQ_OP_WRITE_ZEROES___opf,
+	REQ_OP_ZONE_APPEND___opf,
+	REQ_OP_ZONE_OPEN___opf,
+	REQ_OP_ZONE_CLOSE___opf,
+	REQ_OP_ZONE_FINISH___opf,
+	REQ_OP_ZONE_RESET___opf,
+	REQ_OP_ZONE_RESET_ALL___opf,
+	REQ_OP_DRV_IN___opf,
+	REQ_OP_DRV_OUT___opf,
+	REQ_OP_SCSI_IN___opf,
+	REQ_OP_SCSI_OUT___opf,
+};
+
+#define REQ_OP_MASK \
+	0xffU /* of request.cmd_flags and bio.bi_opf: REQ_OP_BITS in linux/blk_types.h */
+
 #endif
