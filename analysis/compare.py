@@ -12,7 +12,7 @@ from typing import Any
 
 from analysis import units
 from analysis.errors import OptionError, ReportError
-from analysis.figures import compare_iographs, locks_heatmap
+from analysis.figures.compare import iographs, locks_heatmap
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
 from analysis.render import html, text, titles
 from analysis.rundir.files import write_atomic
@@ -115,7 +115,7 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     document = brief(full)
     names = [_names(one, tag) for one, tag in zip(runs, tags(runs), strict=True)]
     title = document.title.removeprefix("Seekmeter: ")
-    png, svg = compare_iographs.render(runs, title, names, document.banners)
+    png, svg = iographs.render(runs, title, names, document.banners)
     pictures = {"compare": (PICTURE, png, svg)}
     heatmap = locks_heatmap.render(runs, stacked(tags(runs)), f"Locks: {title}", document.banners)
     if heatmap is not None:

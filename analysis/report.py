@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis import units
-from analysis.figures import distributions, iograph, lock_pictures
+from analysis.figures.run import distributions, iograph, lock_flamegraphs
 from analysis.fork import ForkedTask
 from analysis.measures.clip import measure_proper
 from analysis.measures.results import Results, measure
@@ -79,8 +79,8 @@ def make_report(path: Path, everyones_locks: bool = False) -> str:
         write_atomic(run.place / "distributions.png", shapes[0])
         files.insert(len(FILES), "distributions.png")
     pictures = [(IOGRAPH, svg), *([(DISTRIBUTIONS, shapes[1])] if shapes else [])]
-    lock_files = lock_pictures.make(tables, measured)
-    for name in lock_pictures.NAMES:
+    lock_files = lock_flamegraphs.make(tables, measured)
+    for name in lock_flamegraphs.NAMES:
         if lock_files is not None and name in lock_files.files:
             write_atomic(run.place / name, lock_files.files[name])
             files.insert(-len(tables.rows), name)
@@ -97,7 +97,7 @@ def make_report(path: Path, everyones_locks: bool = False) -> str:
             remove(run.place / name)
     if cpu_files:
         pictures.append((cpu_profile.PICTURE, cpu_files["on_cpu.svg"]))
-    inline = (*lock_pictures.INLINE, cpu_profile.PICTURE)
+    inline = (*lock_flamegraphs.INLINE, cpu_profile.PICTURE)
     page = html.render(document, pictures, files, "the run directory", inline)
     write_atomic(run.place / "report.html", page.encode("utf-8", "backslashreplace"))
     return text.essence(document, ESSENCE, [run.path / name for name in shown])

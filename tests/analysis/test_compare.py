@@ -22,7 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.__main__ import main
-from analysis.figures import compare_iographs, iograph, style
+from analysis.figures import style
+from analysis.figures.compare import iographs
+from analysis.figures.run import iograph
 from analysis.measures.common.statistics import Mean, differ
 from analysis.measures.compare.compared_run import Compared, load_compared
 from analysis.render import text
@@ -468,9 +470,9 @@ def test_names_that_repeat_stand_once() -> None:
 
 def drawn(runs: list[Compared]) -> tuple[Any, list[Any]]:
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
-        maps = compare_iographs.disk_maps(runs)
+        maps = iographs.disk_maps(runs)
         names = [(f"{one.letter}  a rather long name of a run", "Linux 6.1", "12 s") for one in runs]
-        figure = compare_iographs.draw(runs, maps, "a title", names, ["a banner " * 30] * 5)
+        figure = iographs.draw(runs, maps, "a title", names, ["a banner " * 30] * 5)
         figure.canvas.draw()
     return figure, maps
 
@@ -513,8 +515,8 @@ def test_ink_means_the_same_bytes_in_every_run(tmp_path: Path) -> None:
         spec = simple("ext4")
         spec.block = [request(START_NS + i * SECOND // 10, i * 5000, size) for i in range(90)]
         runs.append(load_compared(letter, spec.write(tmp_path / letter)))
-    maps = compare_iographs.disk_maps(runs)
-    ranges = compare_iographs._shared_ranges(maps)
+    maps = iographs.disk_maps(runs)
+    ranges = iographs._shared_ranges(maps)
     one, other = maps
     assert one is not None and other is not None
     low, high = ranges["write", "data"]
@@ -551,7 +553,7 @@ def test_devices_are_matched_by_what_they_are_for(tmp_path: Path) -> None:
             spec.run["journal_device"] = {"name": f"loop{journal}", "dev": f"7:{journal}"}
             spec.block += [request(START_NS + i * 1000, i * 8, 512, dev=7 << 20 | journal) for i in range(10)]
         runs.append(load_compared(letter, spec.write(tmp_path / letter)))
-    maps = compare_iographs.disk_maps(runs)
+    maps = iographs.disk_maps(runs)
     for one, expected in zip(maps, ({0: 40960, 1: 5120}, {0: 40960, 1: 5120}, {0: 40960, 1: 0}), strict=True):
         assert one is not None and one.names == ["disk", "journal"]
         total = sum(values.sum(axis=1) for values in one.maps["write"].values())
@@ -566,7 +568,7 @@ def test_a_disk_that_run_json_does_not_name_is_the_disk(tmp_path: Path) -> None:
     spec.write(tmp_path / "A")
     spec.run = {"schema": 1}
     spec.write(tmp_path / "B")
-    maps = compare_iographs.disk_maps([load_compared(letter, tmp_path / letter) for letter in "AB"])
+    maps = iographs.disk_maps([load_compared(letter, tmp_path / letter) for letter in "AB"])
     assert [one is not None and one.names for one in maps] == [["disk"], ["disk"]]
 
 

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from matplotlib.colors import LogNorm
 from scipy import stats
 
-from analysis.figures import locks_heatmap, style
+from analysis.figures import style
+from analysis.figures.compare import locks_heatmap
 from analysis.measures.compare.compared_locks import HeldUp, growth, held_up, next_lock, operations, top
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
 from analysis.measures.locks.lock_holders import STATES, Chain, Holders

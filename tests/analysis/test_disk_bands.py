@@ -13,9 +13,10 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from analysis.figures import disk_bands, iograph, style
+from analysis.figures import disk_bands, style
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
+from analysis.figures.run import iograph
 from analysis.measures.results import Results, measure
 from analysis.rundir import devices
 from analysis.rundir.run import Run, open_run

@@ -8,7 +8,7 @@ import pytest
 
 from analysis import dataframes
 from analysis.errors import OptionError
-from analysis.figures import distributions
+from analysis.figures.run import distributions
 from analysis.measures.block.distribution import SHARES
 from analysis.measures.results import measure
 from analysis.rundir.run import open_run

@@ -26,7 +26,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.__main__ import main
-from analysis.figures import iograph, style
+from analysis.figures import style
+from analysis.figures.run import iograph
 from analysis.measures.results import measure
 from analysis.render.text import render
 from analysis.render.titles import run_title

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analysis.figures import iograph
+from analysis.figures.run import iograph
 from analysis.measures.compare.compared_run import load_compared
 from analysis.measures.results import Results, measure
 from analysis.render import text

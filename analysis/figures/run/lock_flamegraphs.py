@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from analysis import units
 from analysis.exporters import folded
-from analysis.figures import flamegraph, lock_graph
+from analysis.figures import flamegraph
 from analysis.figures.flamegraph import Panel
+from analysis.figures.run import lock_blocking
 from analysis.measures.locks import lock_stacks
 from analysis.measures.results import Results
 from analysis.sections.lock_labels import ESTIMATED, sampled_share
@@ -93,7 +94,7 @@ def make(tables: Tables, m: Results) -> LockFiles | None:
         "spinning.folded": folded.spinning(waiting, unseen),
     }
     pictures = [(WAITING, "lock_waiting.svg"), (HOLDING, "lock_holding.svg")]
-    graph = lock_graph.render(found, holders)
+    graph = lock_blocking.render(found, holders)
     if graph is not None:
         files["lock_blocking.png"], files["lock_blocking.svg"] = graph
         pictures.append((BLOCKING, "lock_blocking.svg"))

@@ -24,11 +24,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from analysis import units
-from analysis.figures import disk_panel, iograph, panels, style
+from analysis.figures import disk_panel, panels, style
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
-from analysis.figures.iograph import TITLE_GAP_IN, say
 from analysis.figures.phase_strip import draw_phases, make_strip
+from analysis.figures.run import iograph
+from analysis.figures.run.iograph import TITLE_GAP_IN, say
 from analysis.measures.block import disk_map
 from analysis.measures.clip import proper_block
 from analysis.measures.compare.compared_run import Compared

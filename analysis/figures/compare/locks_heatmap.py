@@ -25,7 +25,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from analysis import units
-from analysis.figures import iograph, style
+from analysis.figures import style
+from analysis.figures.run import iograph
 from analysis.measures.common.timeline import F64
 from analysis.measures.compare.compared_locks import (
     NONE,
