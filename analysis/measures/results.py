@@ -85,7 +85,7 @@ class Results:
     correlation_timeline: Timeline
     correlation_why_not: str
     owners: request_owners.Owners | None = None  # None: whose the requests are is not known
-    # where mkfs or fsck were recorded too (proper.py): what they did, and how many requests are not counted
+    # where mkfs or fsck were recorded too (clip.py): what they did, and how many requests are not counted
     steps: Sequence[Step] = ()
     requests_apart: int | None = None
 

@@ -14,7 +14,7 @@ LINE_BYTES_MOST = 1 << 20
 # Requests are taken at their number in memory: as many as it holds. Rows of histograms are 2 KB each.
 _ROWS_MOST = {"block": 1 << 30, "plug": 1 << 30, "cpu_sample": 1 << 27, "counter": 1 << 27, "call": 1 << 21}
 _OF_LINES = ("phase", "lock", "stack", "path", "cpu_stack")
-_FIGURES_MOST = 3_200_000  # tables/figure.py: columns of rows
+_FIGURES_MOST = 3_200_000  # tables/result.py: columns of rows
 _OTHERS_MOST = 20_000_000
 _MEMORY_SHARE = 3 / 4
 

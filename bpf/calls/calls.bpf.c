@@ -794,7 +794,7 @@ static __always_inline void note_uncounted(struct io_kiocb *request, u32 opcode,
 
 /*
  * Not preempted on most kernels; where it may be, another program of ours on this CPU would make the turn's odd and even
- * meaningless: so it counts itself in and out (bin_turns.h).
+ * meaningless: so it counts itself in and out (bin_epoch.h).
  */
 SEC("tp_btf/io_uring_complete")
 int BPF_PROG(uring_complete, void *ring, struct io_kiocb *request)

@@ -139,7 +139,7 @@ void reason_add(struct reason *reasons, const char *name, uint64_t count);
 void reason_set(struct reason *reasons, const char *name, uint64_t count);
 
 /*
- * counts.c: the counts of all CPUs as one. map_fd: a BPF_MAP_TYPE_PERCPU_ARRAY of one struct whose members are all
+ * percpu_counts.c: the counts of all CPUs as one. map_fd: a BPF_MAP_TYPE_PERCPU_ARRAY of one struct whose members are all
  * u64; sum, bytes: such a struct. False: they can't be read, and sum is all zero.
  */
 bool counts_sum(int map_fd, int cpus, void *sum, size_t bytes);

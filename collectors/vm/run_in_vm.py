@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The host's side of a run in a virtual machine: boot, hand over the words, watch, keep what came out.
 
-Inside, the same job runs with the same words (session.py), as root of the guest, and writes into a directory
+Inside, the same job (trace/flow.py) runs with the same words as root of the guest and writes into a directory
 of the host's (staged.py) that it takes for the run directory; so what was recorded is there even if the guest
 panics or hangs. Nothing here needs root: the machine's disks are nameless files, QEMU dies with us, and the
 list of sessions is the user's own.

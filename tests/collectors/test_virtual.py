@@ -305,7 +305,7 @@ sys.exit(m.main("trace"))
 
 
 def faked(run: Path, limits: str, accel: str, *behaviours: str) -> subprocess.CompletedProcess[str]:
-    """Trace in a guest. limits: other ones of virtual.py; behaviours: under KVM, on emulated CPUs, lines."""
+    """Trace in a guest. limits: others of run_in_vm.py; behaviours: under KVM, on emulated CPUs, lines."""
     words = {"FS": "ext4", "CMD": "true", "SIZE": "64M", "VM": "1", "OUT": str(run)}
     return subprocess.run(
         [sys.executable, "-c", FAKED, TREE / "tests/machines/fake_qemu.py", limits, accel, *behaviours],

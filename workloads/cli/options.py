@@ -3,7 +3,7 @@
 
 The Makefile hands over each variable X given on its command line as SEEKMETER_X, and the names given, known
 or not, in SEEKMETER_WORDS. Everything wrong is a OptionError naming the nearest valid words. Whether the
-machine can do it is not asked here: that is plan.py's question.
+machine can do it is not asked here: plan/planner.py checks that.
 """
 
 import grp

@@ -13,7 +13,7 @@
  *             correlation), which decides how long tar and delete take
  *   delete    all, in readdir order; not with --keep
  *
- * Before each but create and verify the file system is remounted, so that nothing is cached (common/remount.h).
+ * Before each but create and verify the file system is remounted, so that nothing is cached (common/session/remount.h).
  */
 #include <dirent.h>
 #include <errno.h>

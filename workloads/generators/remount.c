@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * remount: for workloads that are scripts. Unmounts the file system under test and mounts it again, so that nothing of
- * it is cached; see common/remount.h. The script leaves the directory first, and nothing in it may be open:
+ * it is cached; see common/session/remount.h. The script leaves the directory first, and nothing in it may be open:
  *
  *   cd / && remount && cd "$SEEKMETER_DIR"
  *

@@ -5,14 +5,14 @@
  *
  *   webcache -D DIR [-m MEGABYTES] [-l DIRECTORIES] [--stream] [-f FILES -t TRANSACTIONS -d DIRECTORIES] [-s SEED]
  *
- *   population  the archive is made, or its checksum read if it was made before (common/archive.h); the files'
- *               sizes and directories are those of common/population.h
+ *   population  the archive is made, or its checksum read if it was made before (common/files/archive.h); the files'
+ *               sizes and directories are those of common/files/population.h
  *   extract     tar extracts it
  *   verify      not a part of the comparison: each file has its contents, and nothing else is there
  *   delete      rm -r
  *   postmark create, postmark transactions, postmark delete
  *
- * Before verify, delete and postmark the file system is remounted, so that nothing is cached (common/remount.h).
+ * Before verify, delete and postmark the file system is remounted, so that nothing is cached (common/session/remount.h).
  */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Parts of events, as the kernel's trace/events/block.h and blktrace.c print them. */
+/* Parts of events, as the kernel prints them (include/trace/events/block.h, kernel/trace/blktrace.c). */
 #include <endian.h>
 
 #include "events.h"

@@ -190,7 +190,7 @@ def look_over(parts: Iterable[Part]) -> Overview:
 
 
 def _seek_times(moves: list[list[npt.NDArray[Any]]]) -> I64:
-    """When the seeks were issued: measures/seeks.py's rule, keeping nothing else. Empties `moves`."""
+    """When the seeks were issued: seeks.py's rule, keeping nothing else. Empties `moves`."""
     columns = []
     for _ in range(4):  # a column at a time: not all of it twice in memory
         columns.append(np.concatenate([part.pop(0) for part in moves] or [np.zeros(0, dtype=np.int64)]))
