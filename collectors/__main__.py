@@ -30,6 +30,7 @@ def main(job: str) -> int:
         if job == "plan":
             from collectors.privilege.sudo import become_user
             from workloads.machines import kernels
+            from workloads.plan.format import format_plan
             from workloads.plan.planner import make_plan
 
             if words.vm:
@@ -38,7 +39,7 @@ def main(job: str) -> int:
             kernel = kernels.look(words.kernel, lambda text: tell(f"seekmeter: {text}")) if words.vm else None
             plan = make_plan(words, kernel=kernel)
             plan = replace(plan, warnings=(*plan.warnings, *reach.warnings(words)))
-            print(visible("\n".join(plan.lines())))
+            print(visible("\n".join(format_plan(plan))))
             return 0
         return _record(job, words)
     except UserError as error:

@@ -37,10 +37,12 @@ from workloads import filesystems
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
-from workloads.disks import Disk, open_disk, queue, scratch_directory, writers
+from workloads.disks import Disk, bytes_of, open_disk, queue, scratch_directory, writers
 from workloads.filesystems import layout
 from workloads.filesystems.layout import journal as journals
-from workloads.plan.planner import Plan, make_plan
+from workloads.filesystems.plan import FilesystemPlan
+from workloads.plan.plan import Plan
+from workloads.plan.planner import make_plan
 from workloads.system import entrance, guest, mounts
 from workloads.system.errors import MachineError, RunError, UserError
 from workloads.system.guest import GUEST
@@ -112,26 +114,28 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
     entrance.let_in(janitor.session_dir, user.uid, user.gid)
     said = Said(user, run.raw, janitor, session.warn)
     stack.callback(said.close)
-    cgroup = WorkloadCgroup(janitor.name, plan.mem_bytes, plan.cpus, janitor)
+    cgroup = WorkloadCgroup(janitor.name, plan.options.mem_bytes, plan.options.cpus, janitor)
     stack.enter_context(cgroup.guarded())
     os.sync()  # nobody else's dirty pages may be written into our picture later
     too = plan.options.with_steps
     if "mkfs" in too:
         session.start_recorder(plan.options, disks, cgroup.v2_path, directory, janitor)
-    if disk is not None:
-        target, target_dev = _make_filesystem(session, plan, disk, directory, janitor, stack)
+    if plan.filesystem is not None and disk is not None:
+        target, target_dev = _make_filesystem(
+            session, plan.options, plan.filesystem, disk, directory, janitor, stack
+        )
     stack.callback(cgroup.kill)
     argv = plan.command_in(directory, said.place)
     run.add(
         workload={
             "name": plan.workload.name if plan.workload else "command",
             "variant": plan.options.wl_variant,
-            "scale": plan.scale if plan.workload else None,
+            "scale": plan.options.scale if plan.workload else None,
             "argv": argv,
-            "seed": plan.seed,
+            "seed": plan.options.seed,
             "threads": plan.threads,
-            "mem_bytes": plan.mem_bytes,
-            "cpus": list(plan.cpus) if plan.cpus else None,
+            "mem_bytes": plan.options.mem_bytes,
+            "cpus": list(plan.options.cpus) if plan.options.cpus else None,
             "source": plan.workload.source if plan.workload else "the user's own command",
         }
     )
@@ -153,7 +157,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         if disk is not None:
             fsck.look_at_space(session, directory, "after_run")
         _find_paths(session, held, numbers, formatted=disk is not None)
-        if disk is None:
+        if plan.filesystem is None or disk is None:
             return None
         with (
             session.step("unmount", str(directory), "unmount_s"),
@@ -163,7 +167,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
             filesystems.unmount(directory, janitor)
         if "fsck" in too:
             run.facts["clock"]["unmount_end_ns"] = time.monotonic_ns()
-        return fsck.check(session, plan, disk, why_not)
+        return fsck.check(session, plan.filesystem, disk, "fsck" in too, why_not)
 
     server = remount.Server(session, janitor.session_dir / "remount", directory, target, cgroup, moved)
     unsynced = damaged = None
@@ -208,7 +212,7 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
 def _open_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> Disk:
     run = session.run
     with session.step("disk", _said(plan), "disk_s"):
-        disk = stack.enter_context(open_disk(plan, janitor))
+        disk = stack.enter_context(open_disk(plan.disks, plan.options.sched, plan.options.erase, janitor))
     run.add(device=_facts(disk))
     for one in disk.all:
         if one.target is not None and (who := writers.of(one.path)):
@@ -223,12 +227,17 @@ def _open_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack)
 
 
 def _make_filesystem(
-    session: Session, plan: Plan, disk: Disk, mountpoint: Path, janitor: Janitor, stack: ExitStack
+    session: Session,
+    options: Options,
+    plan: FilesystemPlan,
+    disk: Disk,
+    mountpoint: Path,
+    janitor: Janitor,
+    stack: ExitStack,
 ) -> tuple[remount.Target, str]:
     """Format and mount the plan's disks. Returns what can be mounted again, and the file system's number."""
     run = session.run
-    assert plan.filesystem is not None
-    recorded = "mkfs" in plan.options.with_steps
+    recorded = "mkfs" in options.with_steps
     mkfs = "; ".join(" ".join(command) for command in plan.format_commands(disk.devices))
     with session.step("format", mkfs, "mkfs_s"), session.phase("mkfs", recorded):
         filesystems.format(plan, disk, janitor)
@@ -242,8 +251,8 @@ def _make_filesystem(
     os.sync()
     run.add(
         filesystem={
-            "name": plan.filesystem.name,
-            "options": plan.options.fs_options,
+            "name": plan.name,
+            "options": options.fs_options,
             "mkfs": mkfs,
             "mount": command,
             "proc_mounts": line,
@@ -271,8 +280,8 @@ def _why_unchecked(ended: workload_process.Ended, unsynced: str | None) -> str |
 def _said(plan: Plan) -> str:
     """Say which disks: "file, 8G", or "file, 8G; journal: file, 256M"."""
     return "; ".join(
-        f"{'journal: ' if serial == 'journal' else ''}{kind}, {show_size(size_bytes)}"
-        for serial, kind, size_bytes in plan.disks()
+        f"{'journal: ' if disk.serial == 'journal' else ''}{disk.kind}, {show_size(disk.size_bytes)}"
+        for disk in plan.disks
     )
 
 
@@ -371,7 +380,7 @@ def _run_workload(
         server.serve()
 
     output = run.raw / "workload.out"
-    on_file = plan.filesystem is not None and plan.bytes_of("file") > 0
+    on_file = plan.filesystem is not None and bytes_of(plan.disks, "file") > 0
     scratch = scratch_directory() if on_file and not guest.inside() else None
     with session.step("", f"its output is in {output}", "workload_s"):
         before = other_programs.snapshot()
@@ -426,7 +435,7 @@ def _environment(
         "SEEKMETER_PHASES": str(said.place / PHASES),
         "SEEKMETER_PHASES_BEGUN": str(said.place / PHASES_BEGUN),
         "SEEKMETER_FIGURES": str(said.place / FIGURES),
-        "SEEKMETER_SEED": str(plan.seed),
+        "SEEKMETER_SEED": str(plan.options.seed),
         "SEEKMETER_THREADS": str(plan.threads or 1),
         "SEEKMETER_REMOUNT": str(server.path),
         **({"SEEKMETER_BORDERS": str(cutter)} if cutter else {}),
@@ -522,7 +531,7 @@ def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: P
             journal = (
                 (disk.journal.path, int(str(disk.journal.facts["size_bytes"]))) if disk.journal else None
             )
-            found, warnings = layout.find(plan.filesystem.kernel_type, devices, journal)
+            found, warnings = layout.find(plan.filesystem.filesystem.kernel_type, devices, journal)
     for text in warnings:
         session.warn(text)
     run.facts["filesystem"]["geometry"].update(found)

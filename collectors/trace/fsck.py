@@ -13,7 +13,7 @@ from collectors.host import signals
 from collectors.trace.context import Session
 from workloads import filesystems
 from workloads.disks import Disk, cold
-from workloads.plan.planner import Plan
+from workloads.filesystems.plan import FilesystemPlan
 from workloads.system import mounts
 
 _RELEASE_SECONDS = 5.0  # for the kernel to let go of the disks
@@ -33,7 +33,9 @@ def look_at_space(session: Session, directory: Path, when: str) -> None:
     session.run.facts["filesystem"].setdefault("space", {})[when] = space
 
 
-def check(session: Session, plan: Plan, disk: Disk, why_not: str | None) -> str | None:
+def check(
+    session: Session, plan: FilesystemPlan, disk: Disk, recorded: bool, why_not: str | None
+) -> str | None:
     """Check the unmounted disks, unless there is a reason not to. Returns what is wrong, if anything is.
 
     Interrupts are held before and after. ^C ends it; the run is whole without.
@@ -42,16 +44,15 @@ def check(session: Session, plan: Plan, disk: Disk, why_not: str | None) -> str 
     command = " ".join(plan.fsck_command(disk.devices))
     found: dict[str, object] = {"command": command or None, "clean": None}
     run.facts["filesystem"]["fsck"] = found
-    assert plan.filesystem is not None
     if not command:
-        why_not = f"none exists for {plan.filesystem.name}"
+        why_not = f"none exists for {plan.name}"
     if why_not is not None:
         found["why"] = why_not
         session.say("fsck", f"not run: {why_not}")
         return None
     try:
         signals.release()
-        clean, said = _run(session, plan, disk, found)
+        clean, said = _run(session, plan, disk, recorded, found)
     except KeyboardInterrupt:
         clean, said = None, "it was interrupted"
     finally:
@@ -71,11 +72,12 @@ def check(session: Session, plan: Plan, disk: Disk, why_not: str | None) -> str 
     return wrong
 
 
-def _run(session: Session, plan: Plan, disk: Disk, found: dict[str, object]) -> tuple[bool | None, str]:
+def _run(
+    session: Session, plan: FilesystemPlan, disk: Disk, recorded: bool, found: dict[str, object]
+) -> tuple[bool | None, str]:
     claimed = cold.forget(disk, _RELEASE_SECONDS)
     if claimed is not None:
         return None, f"{claimed} stays in use after the unmount, perhaps by another mount namespace"
-    recorded = "fsck" in plan.options.with_steps
     output = session.run.raw / "fsck.out"
 
     def heard(said: bytes) -> None:

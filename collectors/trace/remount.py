@@ -20,7 +20,7 @@ from workloads import filesystems
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk, cold
-from workloads.plan.planner import Plan
+from workloads.filesystems.plan import FilesystemPlan
 from workloads.system import mounts
 from workloads.system.errors import MachineError, RunError, UserError
 
@@ -32,9 +32,10 @@ _REQUEST = b"remount\n"
 class Target:
     """The mounted file system of a run, ours to unmount and mount again."""
 
-    def __init__(self, plan: Plan, disk: Disk, directory: Path, line: str, janitor: Janitor) -> None:
+    def __init__(
+        self, plan: FilesystemPlan, disk: Disk, directory: Path, line: str, janitor: Janitor
+    ) -> None:
         """line: what /proc/mounts says of it, and must say again."""
-        assert plan.filesystem is not None
         self.directory = directory
         self.pool = plan.filesystem.pool is not None
         self.line = line

@@ -31,7 +31,8 @@ from workloads.cli.options import ROOM_BYTES, Options
 from workloads.machines import DEFAULT_MEMORY_BYTES, kernels, kvm, qemu
 from workloads.machines.kernels import Kernel
 from workloads.machines.qemu import Accelerator, Hardware, Machine, VirtualDisk
-from workloads.plan.planner import Plan, make_plan
+from workloads.plan.plan import Plan
+from workloads.plan.planner import make_plan
 from workloads.system.errors import RunError
 from workloads.system.guest import GUEST, GUEST_OWNER
 from workloads.system.units import show_size
@@ -128,8 +129,8 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
     place = Path(os.environ.get("SEEKMETER_SCRATCH") or "/var/tmp")
     disks: list[VirtualDisk] = []
     try:
-        for serial, size_bytes in plan.virtual_disks():
-            disks.append(qemu.open_disk(serial, size_bytes, place))
+        for planned in plan.virtual_disks:
+            disks.append(qemu.open_disk(planned.serial, planned.size_bytes, place))
         command = [sys.executable, "-B", "-m", "collectors", words.job]
         hardware = Hardware(kernel, accel, cpus, memory_bytes, disks)
         with shared(run.path, words.room_bytes) as staged:

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
-from workloads import filesystems
+from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import parse
-from workloads.plan.planner import Plan, make_plan
+from workloads.disks import Disk
+from workloads.filesystems.plan import FilesystemPlan
+from workloads.plan.plan import Plan
+from workloads.plan.planner import make_plan
 
 needs_root = pytest.mark.root
 
@@ -39,6 +43,17 @@ def plan(trial: bool = True, job: str = "trace", words: Mapping[str, str] | None
     given = {**(words or {}), **more}
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
     return make_plan(parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job), trial)
+
+
+def filesystem_of(plan: Plan) -> FilesystemPlan:
+    """Return the plan of the file system, which a plan with FS= has."""
+    assert plan.filesystem is not None
+    return plan.filesystem
+
+
+def open_disk(plan: Plan, janitor: Janitor) -> AbstractContextManager[Disk]:
+    """Open the disks of a plan as a trace does."""
+    return disks.open_disk(plan.disks, plan.options.sched, plan.options.erase, janitor)
 
 
 def is_attached(loop: str, janitor: Janitor) -> bool:

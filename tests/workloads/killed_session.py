@@ -40,16 +40,17 @@ def main(state: Path, last: str) -> None:
     stage("listed")
     cgroup = WorkloadCgroup(janitor.name, 64 << 20, (0,), janitor)
     stage("cgroup")
-    with disks.open_disk(decided, janitor) as disk:
+    assert decided.filesystem is not None
+    with disks.open_disk(decided.disks, None, (), janitor) as disk:
         stage("disk")
         name = disk.path.removeprefix("/dev/")
         queue.set_scheduler(name, sorted(queue.offered(name))[0], janitor)
         stage("scheduler")
-        filesystems.format(decided, disk, janitor)
+        filesystems.format(decided.filesystem, disk, janitor)
         stage("format")
         target = janitor.session_dir / "mnt"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(decided.filesystem, disk, target, janitor)
         stage("mount")
         script = (
             "exec 3>file; (trap '' TERM INT HUP; while :; do echo x >&3; sleep 0.05; done) & exec sleep 600"

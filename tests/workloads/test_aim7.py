@@ -14,7 +14,7 @@ import pytest
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished, in_own_mount_namespace, wait_for
-from tests.workloads.conftest import each_filesystem, needs_root, plan
+from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     clear_error,
@@ -26,7 +26,7 @@ from tests.workloads.programs import (
     report_text,
     run,
 )
-from workloads import disks, filesystems
+from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
 
 MIX = Path(__file__).resolve().parents[2] / "workloads/datasets/aim7-shared.mix"
@@ -111,16 +111,16 @@ def test_bytes_are_those_that_the_kernel_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(aim7: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="512M", words={"WL": "aim7", "SCALE": "quick"})
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         target = tmp_path / "mnt"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(filesystem_of(decided), disk, target, janitor)
         done = run(aim7, "-D", target, "-m", MIX, "-n", 4, "-N", 4)
         assert (done.returncode, done.stderr) == (0, "")
         assert not (target / "aim7").exists()
         filesystems.unmount(target, janitor)
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
 
 

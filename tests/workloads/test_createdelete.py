@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
-from tests.workloads.conftest import each_filesystem, needs_root, plan
+from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
 from tests.workloads.programs import compile_generator, lying_library, run
-from workloads import catalog, disks, filesystems
+from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor
 
 LINE = re.compile(r"^\[\d/4\] (\w+): (\d+) in ")
@@ -113,18 +113,18 @@ def test_more_threads_than_files(createdelete: Path, ram: Path) -> None:
 def test_every_filesystem(createdelete: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """On a disk of its own; its fsck agrees afterwards."""
     decided = plan(FS=fs, SIZE="512M", words={"WL": "createdelete", "SCALE": "quick"})
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         target = tmp_path / "mnt"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(filesystem_of(decided), disk, target, janitor)
         words = ("-t", 16, "-n", 2000, "-o", 2000)
         here = done(run(createdelete, "-D", target, *words))
         with tmpfs(tmp_path / "ram", "200m") as ram:
             assert done(run(createdelete, "-D", ram, *words)) == here
             assert files_of(ram) == files_of(target)
         filesystems.unmount(target, janitor)
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import wait_for
-from tests.workloads.conftest import each_filesystem, needs_root, plan
+from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     clear_error,
@@ -25,7 +25,7 @@ from tests.workloads.programs import (
     read_only,
     run,
 )
-from workloads import catalog, disks, filesystems
+from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor
 
 OPERATION = re.compile(r"^ (\w+) +(\d+) +([\d.]+) +([\d.]+)$", re.MULTILINE)
@@ -98,16 +98,16 @@ def test_no_warm_up_begins_and_ends_at_the_release(dbench: Path, ram: Path) -> N
 @pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(dbench: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="1G", words={"WL": "dbench", "SCALE": "quick"})
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         target = tmp_path / "mnt"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(filesystem_of(decided), disk, target, janitor)
         done = run(dbench, "-D", target, "-t", 4, "-T", 2)
         assert (done.returncode, done.stderr) == (0, "")
         assert not any(path.is_file() for path in target.rglob("*"))  # it cleans up
         filesystems.unmount(target, janitor)
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import LoopDevice, is_attached, needs_root, plan, run
+from tests.workloads.conftest import LoopDevice, is_attached, needs_root, open_disk, plan, run
 from workloads import disks
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import parse
 from workloads.disks import queue, virtio
-from workloads.filesystems import trial
+from workloads.plan import trial
 from workloads.plan.planner import make_plan
 from workloads.system import loopdev, mounts, private
 from workloads.system.errors import MachineError, OptionError
@@ -34,7 +34,7 @@ def sysfs(name: str, setting: str) -> str:
 @pytest.mark.parametrize("kind", ["file", "ram"])
 def test_a_loop_device_and_no_trace_of_it(kind: str, scratch: Path, janitor: Janitor) -> None:
     decided = plan(False, words=WORKLOAD, FS="ext4", DISK=kind)
-    with disks.open_disk(decided, janitor) as disk:
+    with open_disk(decided, janitor) as disk:
         name = disk.path.removeprefix("/dev/")
         assert f"{disk.dev[0]}:{disk.dev[1]}" == sysfs(name, "dev")
         assert int(sysfs(name, "size")) * 512 == 512 << 20 == disk.facts["size_bytes"]
@@ -58,7 +58,7 @@ def test_a_loop_device_and_no_trace_of_it(kind: str, scratch: Path, janitor: Jan
 @needs_root
 def test_closed_after_an_error_too(scratch: Path, janitor: Janitor) -> None:
     decided = plan(False, words=WORKLOAD, FS="ext4")
-    with pytest.raises(ZeroDivisionError), disks.open_disk(decided, janitor) as disk:
+    with pytest.raises(ZeroDivisionError), open_disk(decided, janitor) as disk:
         raise ZeroDivisionError
     assert not is_attached(disk.path, janitor)
 
@@ -72,7 +72,7 @@ def test_a_disk_file_that_cannot_do_direct_io_is_refused(
     monkeypatch.setattr(loopdev, "attach", lambda number, file, direct: attach(number, file, direct=False))
     decided = plan(False, words=WORKLOAD, FS="ext4")
     refusal = pytest.raises(MachineError, match="does not allow direct I/O")
-    with refusal, disks.open_disk(decided, janitor):
+    with refusal, open_disk(decided, janitor):
         pytest.fail("opened without direct I/O")
     assert janitor.name not in run("losetup", "--list")
 
@@ -83,7 +83,7 @@ def test_the_scheduler_is_set_and_put_back(loop: LoopDevice, janitor: Janitor) -
     before = Path(f"/sys/block/{loop.name}/queue/scheduler").read_text()
     other = next(name for name in offered if f"[{name}]" not in before)
     decided = plan(trial=False, FS="ext2", WL="fio-seqwrite", DISK=loop.path, ERASE=loop.path, SCHED=other)
-    with disks.open_disk(decided, janitor) as disk:
+    with open_disk(decided, janitor) as disk:
         assert f"[{other}]" in sysfs(loop.name, "queue/scheduler")
         assert disk.facts["scheduler"] == other
         assert (disk.facts["kind"], disk.facts["name"]) == ("device", loop.name)
@@ -143,9 +143,8 @@ def test_a_virtual_machine_tries_what_the_host_could_not(
     monkeypatch.setenv("SEEKMETER_GUEST", str(tmp_path))
     trials: list[object] = []
 
-    def note(plan: object, janitor: object) -> list[str]:
-        trials.append(plan)
-        return []
+    def note(options: object, *_: object) -> None:
+        trials.append(options)
 
     monkeypatch.setattr(trial, "_try_as_root", note)
     env = {"SEEKMETER_CMD": "true", **{f"SEEKMETER_{name}": text for name, text in words.items()}}
@@ -184,7 +183,7 @@ def test_scratch_others_can_write_is_refused(
     monkeypatch.setattr(disks.loop, "DEFAULT_SCRATCH", place)
     decided = plan(False, words=WORKLOAD, FS="ext4")
     refusal = pytest.raises(MachineError, match="can be written by others")
-    with refusal, disks.open_disk(decided, janitor):
+    with refusal, open_disk(decided, janitor):
         pytest.fail("made a file where others can write")
 
 

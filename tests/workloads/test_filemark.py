@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
-from tests.workloads.conftest import each_filesystem, needs_root, plan
+from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
 from tests.workloads.programs import compile_generator, lines, lying_library, run
-from workloads import catalog, disks, filesystems
+from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor
 
 SUMMARY = re.compile(r"^(create|read|append|delete) +(\d+) +(\d+) +[\d.]+ +[\d.]+$", re.MULTILINE)
@@ -150,18 +150,18 @@ def test_its_own_share_of_the_cpus(filemark: Path, ram: Path, tmp_path: Path) ->
 def test_every_filesystem(filemark: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """On a disk of its own; its fsck agrees afterwards."""
     decided = plan(FS=fs, SIZE="512M", words={"WL": "filemark", "SCALE": "quick"})
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         target = tmp_path / "mnt"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(filesystem_of(decided), disk, target, janitor)
         words = ("-t", 8, "-n", 1000, "-o", 3000, "-p", 1, "-P", 1)
         here = done(run(filemark, "-D", target, *words))
         with tmpfs(tmp_path / "ram", "200m") as ram:
             assert done(run(filemark, "-D", ram, *words)) == here
             assert files_of(ram) == files_of(target)
         filesystems.unmount(target, janitor)
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
 
 

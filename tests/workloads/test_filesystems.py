@@ -15,11 +15,12 @@ import pytest
 
 from tests.collectors.loop_disk import loop_disk, mounted
 from tests.collectors.sessions import wait_for
-from tests.workloads.conftest import LoopDevice, needs_root, plan, run
-from workloads import disks, filesystems
+from tests.workloads.conftest import LoopDevice, filesystem_of, needs_root, open_disk, plan, run
+from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
-from workloads.filesystems import trial
 from workloads.filesystems.layout import journal
+from workloads.plan import trial
+from workloads.plan.format import format_plan
 from workloads.system.command import run_long
 from workloads.system.errors import OptionError, UserError
 
@@ -42,29 +43,29 @@ def test_every_filesystem_and_option_set(fs: str, janitor: Janitor, tmp_path: Pa
     decided = plan(FS=fs, words=WORKLOAD, SIZE="6G" if fs == "xfs:gus2011" else "1G")
     assert decided.unchecked == ()
     name = fs.partition(":")[0]
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         assert run("blkid", "-p", "-o", "value", "-s", "TYPE", disk.path).strip() == name
         target = tmp_path / "a mount point"
         target.mkdir()
-        line = filesystems.mount(decided, disk, target, janitor)
+        line = filesystems.mount(filesystem_of(decided), disk, target, janitor)
         assert line.split()[:1] == [disk.path] and line.split()[2] == name
         found = run("findmnt", "--noheadings", "--output", "SOURCE,FSTYPE", str(target)).split()
         assert found == [disk.path, name]
         (target / "file").write_bytes(os.urandom(1 << 20))
         filesystems.unmount(target, janitor)
         assert str(target) not in run("findmnt", "--list", "--output", "TARGET")
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
 
 
 @needs_root
 def test_fsck_finds_damage(janitor: Janitor) -> None:
     decided = plan(trial=False, FS="ext4", SIZE="64M", words=WORKLOAD)
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         run("debugfs", "-w", "-R", "clri <2>", disk.path)  # the root directory's inode
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert not clean and "oot inode" in said
 
 
@@ -116,7 +117,7 @@ def test_mkfs_options_are_tried_without_root(monkeypatch: pytest.MonkeyPatch) ->
         plan(FS="xfs", MKFS="-l version=1", SIZE="1G", words=WORKLOAD)
     decided = plan(FS="xfs", MOUNT="nobarrier", SIZE="1G", words=WORKLOAD)
     assert any("needs root" in text for text in decided.unchecked)
-    assert any(line.startswith("unchecked") and "mount options" in line for line in decided.lines())
+    assert any(line.startswith("unchecked") and "mount options" in line for line in format_plan(decided))
 
 
 def formatted(tmp_path: Path, *mkfs: str, size: str = "6G") -> str:

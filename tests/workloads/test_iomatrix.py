@@ -12,7 +12,7 @@ import pytest
 from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished
-from tests.workloads.conftest import each_filesystem, needs_root, plan
+from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     clear_error,
@@ -23,7 +23,7 @@ from tests.workloads.programs import (
     report_text,
     run,
 )
-from workloads import catalog, disks, filesystems
+from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor
 
 OPERATIONS = list(catalog.load("iomatrix").phases[:-1])
@@ -122,16 +122,16 @@ def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fs", each_filesystem())
 def test_every_filesystem(iomatrix: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="512M", words={"WL": "iomatrix", "SCALE": "quick"})
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         target = tmp_path / "mnt"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(filesystem_of(decided), disk, target, janitor)
         done = run(iomatrix, "-D", target, *WORDS, "-m", 0, "--flush")
         assert (done.returncode, done.stderr) == (0, "")
         assert not (target / "iomatrix").exists()
         filesystems.unmount(target, janitor)
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
 
 

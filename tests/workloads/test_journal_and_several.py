@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import LoopDevice, is_attached, needs_root, plan, run
-from workloads import disks, filesystems
+from tests.workloads.conftest import LoopDevice, filesystem_of, is_attached, needs_root, open_disk, plan, run
+from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk
 from workloads.filesystems.layout import journal as geometry
+from workloads.plan.format import format_plan
+from workloads.plan.plan import Plan
 from workloads.system.errors import OptionError, UserError
 
 WORKLOAD = {"WL": "fio-seqwrite", "SCALE": "quick"}
@@ -57,15 +59,15 @@ def test_a_journal_on_a_disk_of_its_own(fs: str, kind: str, janitor: Janitor, tm
     decided = plan(FS=fs, words=WORKLOAD, SIZE=size, JOURNAL=kind)
     assert decided.unchecked == ()
     assert "journal on a second disk" not in decided.left_out
-    with disks.open_disk(decided, janitor) as disk:
+    with open_disk(decided, janitor) as disk:
         assert disk.journal is not None and disk.more == ()
         assert disk.journal.path != disk.path
         assert disk.journal.facts["kind"] == kind
         assert int(run("blockdev", "--getsize64", disk.journal.path)) == 256 * MIB
-        filesystems.format(decided, disk, janitor)
+        filesystems.format(filesystem_of(decided), disk, janitor)
         target = tmp_path / "m"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(filesystem_of(decided), disk, target, janitor)
         before = bytes_written(disk), bytes_written(disk.journal)
         write_synced(target, 64, 4096)
         journal = bytes_written(disk.journal) - before[1]
@@ -80,9 +82,8 @@ def test_a_journal_on_a_disk_of_its_own(fs: str, kind: str, janitor: Janitor, tm
             number = os.stat(disk.journal.path).st_rdev
             assert re.search(rf"^Journal device:\s+0x{number:04x}$", header, re.MULTILINE)
             assert "Journal inode" not in header
-        assert decided.filesystem is not None
-        assert geometry.journal(decided.filesystem.geometry, disk.path) == []
-        clean, said = filesystems.fsck(decided, disk)
+        assert geometry.journal(filesystem_of(decided).filesystem.geometry, disk.path) == []
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
         paths = [one.path for one in disk.all]
     assert not any(is_attached(path, janitor) for path in paths)
@@ -94,14 +95,14 @@ def test_a_journal_on_a_disk_of_its_own(fs: str, kind: str, janitor: Janitor, tm
 def test_btrfs_over_two_disks(fs: str, profile: str | None, janitor: Janitor, tmp_path: Path) -> None:
     words = {**WORKLOAD, "DISK": "file file"}
     decided = plan(FS=fs, words=words, SIZE="512M")
-    assert decided.size_bytes == 1024 * MIB
+    assert [disk.size_bytes for disk in decided.disks] == [512 * MIB, 512 * MIB]
     assert not any("raid0" in text for text in decided.left_out)
-    with disks.open_disk(decided, janitor) as disk:
+    with open_disk(decided, janitor) as disk:
         assert len(disk.all) == 2
-        filesystems.format(decided, disk, janitor)
+        filesystems.format(filesystem_of(decided), disk, janitor)
         target = tmp_path / "m"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(filesystem_of(decided), disk, target, janitor)
         shown = run("btrfs", "filesystem", "show", str(target))
         assert "Total devices 2" in shown
         assert all(f"path {one.path}" in shown for one in disk.all)
@@ -115,7 +116,7 @@ def test_btrfs_over_two_disks(fs: str, profile: str | None, janitor: Janitor, tm
         if profile == "RAID0":
             assert all(count >= 90 * MIB for count in written)
         filesystems.unmount(target, janitor)
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
 
 
@@ -128,7 +129,7 @@ def test_what_a_study_had_on_a_second_disk_is_said_without_one() -> None:
 
 def test_the_plan_shows_every_disk_and_command() -> None:
     decided = plan(trial=False, job="plan", FS="ext3", SIZE="1G", words=WORKLOAD, JOURNAL="ram")
-    lines = [line.split(maxsplit=1) for line in decided.lines()]
+    lines = [line.split(maxsplit=1) for line in format_plan(decided)]
     formats = [text for label, text in lines if label == "format"]
     assert formats == [
         "mke2fs -F -q -b 4096 -O journal_dev /dev/loopJ",
@@ -137,18 +138,23 @@ def test_the_plan_shows_every_disk_and_command() -> None:
     assert [text for label, text in lines if label == "size"] == ["1G", "256M"]
     assert any(label == "journal" and "tmpfs" in text for label, text in lines)
     two = plan(trial=False, job="plan", FS="btrfs", SIZE="1G", words=WORKLOAD, DISK="file file")
-    text = "\n".join(two.lines())
+    text = "\n".join(format_plan(two))
     assert "mkfs.btrfs -f -q /dev/loopN /dev/loopO" in text
     assert "-o device=/dev/loopN,device=/dev/loopO,nosuid,nodev /dev/loopN" in text
 
 
+def attached(plan: Plan) -> list[tuple[str, int]]:
+    """Serial and size of the disks that the host attaches to a virtual machine."""
+    return [(disk.serial, disk.size_bytes) for disk in plan.virtual_disks]
+
+
 def test_the_disks_of_a_virtual_machine() -> None:
     one = plan(trial=False, job="plan", FS="xfs", SIZE="1G", words=WORKLOAD, JOURNAL="file")
-    assert one.virtual_disks() == [("disk0", 1024 * MIB), ("journal", 256 * MIB)]
+    assert attached(one) == [("disk0", 1024 * MIB), ("journal", 256 * MIB)]
     two = plan(trial=False, job="plan", FS="btrfs", SIZE="1G", words=WORKLOAD, DISK="file file file")
-    assert two.virtual_disks() == [(f"disk{number}", 1024 * MIB) for number in range(3)]
+    assert attached(two) == [(f"disk{number}", 1024 * MIB) for number in range(3)]
     ram = plan(trial=False, job="plan", FS="xfs", SIZE="1G", words=WORKLOAD, DISK="ram", JOURNAL="file")
-    assert ram.virtual_disks() == [("journal", 256 * MIB)]
+    assert attached(ram) == [("journal", 256 * MIB)]
 
 
 @needs_root
@@ -156,10 +162,10 @@ def test_two_real_devices(loop: LoopDevice, second: LoopDevice, janitor: Janitor
     """A journal on a real device takes all of it, and both are told to be erased."""
     both = f"{loop.path} {second.path}"
     decided = plan(FS="ext4", words=WORKLOAD, DISK=loop.path, JOURNAL=second.path, ERASE=both)
-    assert (decided.size_bytes, decided.journal_bytes) == (64 * MIB, 320 * MIB)
-    assert sum("is ERASED" in line for line in decided.lines()) == 2
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    assert [disk.size_bytes for disk in decided.disks] == [64 * MIB, 320 * MIB]
+    assert sum("is ERASED" in line for line in format_plan(decided)) == 2
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
     assert run("blkid", "-p", "-o", "value", "-s", "TYPE", second.path).strip() == "jbd"
     assert Path(second.path).exists() and Path(loop.path).exists()
 
@@ -177,11 +183,11 @@ def test_a_journal_device_in_use_is_refused(
     decided = plan(trial=False, words=words)
     target = tmp_path / "m"
     target.mkdir()
-    with disks.open_disk(decided, janitor) as disk:
+    with open_disk(decided, janitor) as disk:
         run("mount", (loop if used == "disk" else second).path, str(target))
         try:
             with pytest.raises(UserError, match="is mounted on"):
-                filesystems.format(decided, disk, janitor)
+                filesystems.format(filesystem_of(decided), disk, janitor)
             with pytest.raises(UserError, match="is mounted on"):
                 plan(trial=False, words=words)
         finally:

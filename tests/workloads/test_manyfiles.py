@@ -18,10 +18,10 @@ from scipy import stats
 from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, Run, finished
-from tests.workloads.conftest import each_filesystem, needs_root, plan
+from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
 from tests.workloads.programs import FLAGS, GENERATORS, compile_generator, lines, lying_library
 from tests.workloads.programs import run as run_generator
-from workloads import catalog, disks, filesystems
+from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor
 
 PHASES = ["create", "find", "tar read", "acp read", "verify", "delete"]
@@ -138,18 +138,18 @@ def test_orders_on_every_filesystem(
     manyfiles: Path, fs: str, size: int, janitor: Janitor, tmp_path: Path
 ) -> None:
     decided = plan(FS=fs, SIZE="512M", words={"WL": "manyfiles", "SCALE": "quick"})
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         target = tmp_path / "mnt"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(filesystem_of(decided), disk, target, janitor)
         said = tmp_path / "figures"
         words = ("-D", target, "-n", 3000, "-b", size, "--keep")
         good(run_generator(manyfiles, *words, SEEKMETER_FIGURES=said))
         with os.scandir(target / "manyfiles") as entries:
             listed = [(entry.inode(), place_of(Path(entry.path))) for entry in entries]
         filesystems.unmount(target, janitor)
-        clean, complaint = filesystems.fsck(decided, disk)
+        clean, complaint = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, complaint
     told = figures(said)
     inodes = [inode for inode, _ in listed]

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import is_attached, needs_root, run
+from tests.workloads.conftest import filesystem_of, is_attached, needs_root, open_disk, run
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import parse
 from workloads.filesystems.layout import journal
 from workloads.machines.kernels import Kernel
-from workloads.plan.planner import Plan, make_plan
+from workloads.plan.plan import Plan
+from workloads.plan.planner import make_plan
 from workloads.system.errors import MachineError, OptionError
 
 MIB = 1 << 20
@@ -45,11 +46,11 @@ def test_mkfs_and_fsck(fs: str, janitor: Janitor) -> None:
     """At the smallest size that the file promises; a sound file system is clean, and fsck changes nothing."""
     filesystem = filesystems.load(fs)
     decided = plan_elsewhere(FS=fs, SIZE=str(filesystem.min_bytes))
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         assert run("blkid", "-p", "-o", "value", "-s", "TYPE", disk.path).strip() == fs
         before = Path(disk.path).read_bytes()
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean is (None if fs == "nilfs2" else True), said
         run("blockdev", "--flushbufs", disk.path)
         after = Path(disk.path).read_bytes()
@@ -73,8 +74,8 @@ def test_mkfs_and_fsck(fs: str, janitor: Janitor) -> None:
 )
 def test_fsck_finds_damage_and_leaves_it(fs: str, offset: int, length: int, janitor: Janitor) -> None:
     decided = plan_elsewhere(FS=fs, SIZE="600M")
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         with open(disk.path, "r+b") as file:
             file.seek(offset)
             file.write(os.urandom(length))
@@ -82,7 +83,7 @@ def test_fsck_finds_damage_and_leaves_it(fs: str, offset: int, length: int, jani
         with open(disk.path, "rb") as file:
             file.seek(offset)
             damaged = file.read(length)
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean is False, said
         run("blockdev", "--flushbufs", disk.path)
         with open(disk.path, "rb") as file:
@@ -94,11 +95,11 @@ def test_fsck_finds_damage_and_leaves_it(fs: str, offset: int, length: int, jani
 @pytest.mark.parametrize("fs", ["reiserfs", "jfs"])
 def test_a_journal_on_a_disk_of_its_own(fs: str, janitor: Janitor) -> None:
     decided = plan_elsewhere(FS=fs, SIZE="128M", JOURNAL="file")
-    with disks.open_disk(decided, janitor) as disk:
+    with open_disk(decided, janitor) as disk:
         assert disk.journal is not None
-        filesystems.format(decided, disk, janitor)
+        filesystems.format(filesystem_of(decided), disk, janitor)
         assert journal.journal(fs, disk.path) == []
-        clean, said = filesystems.fsck(decided, disk)
+        clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
         if fs == "reiserfs":
             number = os.stat(disk.journal.path).st_rdev
@@ -180,7 +181,8 @@ def test_ext2_by_its_own_driver(modules: Path, list_of: str, line: str) -> None:
 
 def test_a_plan_for_a_kernel_without_the_file_system(modules: Path) -> None:
     kernel = Kernel("6.1.0-test", Path("/boot/vmlinuz"), modules, None)
-    assert plan_elsewhere(kernel=kernel, FS="jfs", SIZE="64M").filesystem is filesystems.load("jfs")
+    decided = plan_elsewhere(kernel=kernel, FS="jfs", SIZE="64M")
+    assert filesystem_of(decided).filesystem is filesystems.load("jfs")
     with pytest.raises(MachineError, match=r"Linux 6\.1\.0-test has no nilfs2: choose another FS"):
         plan_elsewhere(kernel=kernel, FS="nilfs2")
     with pytest.raises(MachineError, match="the driver ext2 of its own"):
@@ -189,9 +191,9 @@ def test_a_plan_for_a_kernel_without_the_file_system(modules: Path) -> None:
 
 def test_ext2_by_its_own_driver_is_mounted_as_ext2() -> None:
     decided = plan_elsewhere(FS="ext2-driver", SIZE="64M")
-    command = decided.mount_command(disks.Devices("/dev/vda"), "/mnt")
+    command = filesystem_of(decided).mount_command(disks.Devices("/dev/vda"), "/mnt")
     assert command == ["mount", "-t", "ext2", "-o", "nosuid,nodev", "/dev/vda", "/mnt"]
-    assert decided.mkfs_command(disks.Devices("/dev/vda"))[0] == "mkfs.ext2"
+    assert filesystem_of(decided).mkfs_command(disks.Devices("/dev/vda"))[0] == "mkfs.ext2"
 
 
 def test_mkfs_options_are_tried_on_the_host(tmp_path: Path) -> None:
@@ -203,9 +205,9 @@ def test_mkfs_options_are_tried_on_the_host(tmp_path: Path) -> None:
 
 def test_nilfs2_starts_no_cleaner() -> None:
     decided = plan_elsewhere(FS="nilfs2", SIZE="256M", MOUNT="noatime")
-    command = decided.mount_command(disks.Devices("/dev/vda"), "/mnt")
+    command = filesystem_of(decided).mount_command(disks.Devices("/dev/vda"), "/mnt")
     assert command[3:5] == ["-o", "nogc,noatime,nosuid,nodev"]
-    assert decided.fsck_command(disks.Devices("/dev/vda")) == []
+    assert filesystem_of(decided).fsck_command(disks.Devices("/dev/vda")) == []
 
 
 POOL_PROGRAM = """#!/bin/sh
@@ -235,11 +237,11 @@ def zpool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @needs_root
 def test_a_pool_is_put_away_before_its_disk(zpool: Path, janitor: Janitor) -> None:
     decided = plan_elsewhere(FS="zfs", SIZE="128M", MKFS="-o ashift=12")
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         assert (zpool / f"pool-{janitor.name}").exists()
         path = disk.path
-        mounting = decided.mount_command(disk.devices, "/mnt")
+        mounting = filesystem_of(decided).mount_command(disk.devices, "/mnt")
         assert mounting == ["mount", "-t", "zfs", "-o", "nosuid,nodev", janitor.name, "/mnt"]
     created, exported = (zpool / "log").read_text().splitlines()
     assert created.endswith(f"mountpoint=legacy -o ashift=12 {janitor.name} {path}")

@@ -18,7 +18,7 @@ import pytest
 from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished, wait_for
-from tests.workloads.conftest import each_filesystem, needs_root, plan
+from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     GENERATORS,
@@ -31,7 +31,7 @@ from tests.workloads.programs import (
     report_text,
     run,
 )
-from workloads import catalog, disks, filesystems
+from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor
 
 MIXES = GENERATORS.parent / "datasets" / "pgmeter.mixes"
@@ -231,16 +231,16 @@ def test_the_catalogs_tests_are_in_the_table() -> None:
 def test_every_filesystem(pgmeter: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """On a disk of its own; its fsck agrees afterwards."""
     decided = plan(FS=fs, SIZE="512M", words={"WL": "pgmeter", "SCALE": "quick"})
-    with disks.open_disk(decided, janitor) as disk:
-        filesystems.format(decided, disk, janitor)
+    with open_disk(decided, janitor) as disk:
+        filesystems.format(filesystem_of(decided), disk, janitor)
         target = tmp_path / "mnt"
         target.mkdir()
-        filesystems.mount(decided, disk, target, janitor)
+        filesystems.mount(filesystem_of(decided), disk, target, janitor)
         words = ("-M", MIXES, "-J", tmp_path, "-m", 32, "-w", 0, "-l", 1, "-a", 1, "-x", "oltp", "-q", 4)
         said = done(run(pgmeter, "-D", target, *words))
         assert "oltp" in said
         filesystems.unmount(target, janitor)
-        clean, text = filesystems.fsck(decided, disk)
+        clean, text = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, text
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import LoopDevice, needs_root, plan, run
+from tests.workloads.conftest import LoopDevice, filesystem_of, needs_root, plan, run
 from workloads import catalog
+from workloads.plan.format import format_plan
 from workloads.plan.planner import TREE
 from workloads.system import command
 from workloads.system.errors import MachineError, OptionError
@@ -26,7 +27,7 @@ def test_all_lines() -> None:
         SCHED="none",
         MKFS="-i size=1024", MOUNT="noatime", THREADS="3", SEED="9", ARGS="--bs='8k'", COLLECT="block",
     )  # fmt: skip
-    text = "\n".join(decided.lines())
+    text = "\n".join(format_plan(decided))
     assert "mkfs.xfs -f -q -d agcount=1 -l size=128m,version=2 -i size=1024 /dev/loopN" in text
     assert "mount -t xfs -o logbsize=256k,noatime,nosuid,nodev /dev/loopN" in text
     for words in (
@@ -41,7 +42,7 @@ def test_all_lines() -> None:
         "seed",
     ):
         assert words in text
-    labels = [line.split()[0] for line in decided.lines()]
+    labels = [line.split()[0] for line in format_plan(decided)]
     for label in (
         "command",
         "device",
@@ -61,8 +62,8 @@ def test_all_lines() -> None:
 def test_what_a_study_asked_for_and_is_not_applied_is_said() -> None:
     decided = plan(job="plan", FS="ext3:gus2011", WL="fio-seqwrite", SCALE="quick")
     assert "nobh" in decided.left_out
-    assert any(line.startswith("left out") and "nobh" in line for line in decided.lines())
-    assert "nobh" not in ",".join(decided.mount_options)
+    assert any(line.startswith("left out") and "nobh" in line for line in format_plan(decided))
+    assert "nobh" not in ",".join(filesystem_of(decided).mount_options)
 
 
 def test_the_users_own_command_is_one_argument() -> None:
@@ -81,8 +82,8 @@ def test_a_run_with_a_name_is_called_so() -> None:
 
 def test_a_directory_is_never_formatted() -> None:
     decided = plan(job="plan", DIR="/", CMD="true")
-    assert (decided.filesystem, decided.mkfs_argv, decided.disk) == (None, (), "none")
-    assert not any(line.startswith(("format", "mount ")) for line in decided.lines())
+    assert (decided.filesystem, decided.disks) == (None, ())
+    assert not any(line.startswith(("format", "mount ")) for line in format_plan(decided))
 
 
 def test_the_places_are_filled_in() -> None:
@@ -126,7 +127,9 @@ def test_planning_changes_nothing(loop: LoopDevice) -> None:
 def test_a_real_device_is_named_with_what_it_is(loop: LoopDevice, tmp_path: Path) -> None:
     link = tmp_path / "by id"
     link.symlink_to(loop.path)
-    text = "\n".join(plan(job="plan", FS="ext4", WL="fio-seqwrite", DISK=str(link), ERASE=str(link)).lines())
+    text = "\n".join(
+        format_plan(plan(job="plan", FS="ext4", WL="fio-seqwrite", DISK=str(link), ERASE=str(link)))
+    )
     assert f"{link} is ERASED (that is {loop.path})" in text
     assert "64M" in text
     assert "wants 2G" not in text and "wants 8G at this scale and the disk has 64M" in text
@@ -149,7 +152,7 @@ def test_a_missing_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "find_program", lambda program: None)
     decided = plan(job="plan", FS="xfs", WL="fio-seqwrite", SCALE="quick")
     assert decided.to_install == ("fio", "xfsprogs")
-    assert any("fio xfsprogs will be installed first" in line for line in decided.lines())
+    assert any("fio xfsprogs will be installed first" in line for line in format_plan(decided))
     with pytest.raises(MachineError, match="install the package fio, or run make setup"):
         plan(FS="xfs", WL="fio-seqwrite", SCALE="quick")
 

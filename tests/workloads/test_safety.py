@@ -17,8 +17,8 @@ import pytest
 
 from tests.collectors.loop_disk import add_partition
 from tests.collectors.sessions import in_own_mount_namespace, wait_for
-from tests.workloads.conftest import LoopDevice, needs_root, plan, run
-from workloads import disks, filesystems
+from tests.workloads.conftest import LoopDevice, filesystem_of, needs_root, open_disk, plan, run
+from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import safety
 from workloads.system.errors import MachineError, OptionError, UserError
@@ -372,9 +372,9 @@ def test_mounted_after_the_check_and_before_mkfs(loop: LoopDevice, tmp_path: Pat
     """
     run("mkfs.ext2", "-q", "-L", "precious", loop.path)
     decided = plan(trial=False, FS="ext4", WL="fio-seqwrite", DISK=loop.path, ERASE=loop.path)
-    with disks.open_disk(decided, janitor) as disk:
+    with open_disk(decided, janitor) as disk:
         with mounted(loop.path, tmp_path / "m"), pytest.raises(MachineError, match="is mounted"):
-            filesystems.format(decided, disk, janitor)
+            filesystems.format(filesystem_of(decided), disk, janitor)
         assert run("blkid", "-p", "-o", "value", "-s", "LABEL", loop.path).strip() == "precious"
-        filesystems.format(decided, disk, janitor)
+        filesystems.format(filesystem_of(decided), disk, janitor)
     assert run("blkid", "-p", "-o", "value", "-s", "TYPE", loop.path).strip() == "ext4"

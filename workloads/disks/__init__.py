@@ -2,18 +2,18 @@
 """The disks of a run: DISK= (one or several) and JOURNAL=, each a file, ram, or a real device.
 
 file: a loop device with direct I/O on a sparse file in $SEEKMETER_SCRATCH (default
-/var/lib/seekmeter/scratch); inside a virtual machine a virtio disk that the host attached.
-ram: a loop device on a tmpfs of its own, mounted for this run.
+/var/lib/seekmeter/scratch); inside a virtual machine, a virtio disk that the host attached.
+ram: a loop device on a tmpfs mounted for this run alone.
 A real device must pass every rule of safety.py.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from workloads.cleanup.janitor import Janitor
 from workloads.disks import queue, safety, virtio
 from workloads.disks.loop import open_loop
 from workloads.disks.loop import scratch_directory as scratch_directory
@@ -22,33 +22,38 @@ from workloads.system import guest
 from workloads.system.errors import MachineError
 from workloads.system.units import show_size
 
-if TYPE_CHECKING:
-    from workloads.cleanup.janitor import Janitor
-    from workloads.plan.planner import Plan
-
-# A RAM disk may not take more of the free memory than this.
+# The largest share of the available memory that RAM disks may take.
 _RAM_SHARE = 0.75
 
 
 @dataclass(frozen=True)
+class PlannedDisk:
+    """One disk that a run will open."""
+
+    serial: str  # its role in the run: disk0, disk1, …, journal
+    kind: str  # file, ram, or a real device's name as the user gave it
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Devices:
-    """The names that fill the places of a file system's command lines."""
+    """Device names to put into the command lines of mkfs, mount and fsck."""
 
     main: str  # /dev/loop8
     more: tuple[str, ...] = ()
     journal: str = ""  # empty: no journal on a disk of its own
-    pool: str = "seekmeter-…"  # what a pool (of zfs) is called
+    pool: str = "seekmeter-…"  # name of the pool that mkfs makes (zfs)
 
 
 @dataclass(frozen=True)
 class Disk:
-    """An open disk, nothing mounted yet; the first one of a run has the run's other ones."""
+    """An open disk with nothing mounted yet; the first disk of a run refers to the others."""
 
     path: str  # /dev/loop8
     dev: tuple[int, int]  # major, minor
     facts: Mapping[str, object]  # for run.json's "device"
     target: Target | None  # a real device's identity
-    more: tuple["Disk", ...] = ()  # the file system spans these too
+    more: tuple["Disk", ...] = ()  # further disks that the file system spans
     journal: "Disk | None" = None
     pool: str = ""
 
@@ -59,13 +64,13 @@ class Disk:
 
     @property
     def devices(self) -> Devices:
-        """The names for the command lines."""
+        """Device names for the command lines."""
         more = tuple(disk.path for disk in self.more)
         return Devices(self.path, more, self.journal.path if self.journal else "", self.pool)
 
 
 def check_space(kind: str, size_bytes: int) -> None:
-    """Raise MachineError if disks of this size have no room: on the scratch file system, or in memory."""
+    """Raise MachineError if disks of one kind do not fit. size_bytes: of all of them together."""
     if kind == "ram":
         free_bytes = int(_memory_available() * _RAM_SHARE)
         if size_bytes > free_bytes:
@@ -73,57 +78,65 @@ def check_space(kind: str, size_bytes: int) -> None:
                 f"a RAM disk of {show_size(size_bytes)} does not fit: memory has {show_size(free_bytes)} to "
                 f"spare; give a smaller SIZE or SCALE, or DISK=file"
             )
-    elif kind == "file" and not guest.inside():  # those of a virtual machine are there
-        place = scratch_directory()
-        while not place.exists():
-            place = place.parent
-        status = os.statvfs(place)
+    elif kind == "file" and not guest.inside():  # the host has made a virtual machine's disks already
+        scratch = scratch_directory()
+        while not scratch.exists():
+            scratch = scratch.parent
+        status = os.statvfs(scratch)
         free_bytes = status.f_bavail * status.f_frsize
         if size_bytes > free_bytes:
             raise MachineError(
-                f"a disk of {show_size(size_bytes)} does not fit: {place} has {show_size(free_bytes)} free; "
-                f"give a smaller SIZE or SCALE, or another directory in SEEKMETER_SCRATCH"
+                f"a disk of {show_size(size_bytes)} does not fit: {scratch} has {show_size(free_bytes)} "
+                f"free; give a smaller SIZE or SCALE, or another directory in SEEKMETER_SCRATCH"
             )
 
 
 @contextmanager
-def open_disk(plan: "Plan", janitor: "Janitor") -> Iterator[Disk]:
-    """Open the plan's disks with their scheduler set; put it back and take the disks apart at the end.
+def open_disk(
+    disks: Sequence[PlannedDisk], sched: str | None, erase: Collection[str], janitor: Janitor
+) -> Iterator[Disk]:
+    """Open a run's disks and set their I/O scheduler. On exit, restore the scheduler and detach the disks.
 
-    Whatever the end does not reach (kill -9) is in the janitor's list. Raises MachineError, OptionError.
+    Every step is in the janitor's list before it is taken, so kill -9 leaves nothing behind. sched: None
+    keeps each scheduler. erase: the names in ERASE=. Yields the main disk, which refers to the others.
+    Raises MachineError, OptionError.
     """
     undo: list[int] = []
     try:
         for kind in ("file", "ram"):
-            check_space(kind, plan.bytes_of(kind))
-        opened = {
-            serial: _open(kind, serial, size_bytes, plan, janitor, undo)
-            for serial, kind, size_bytes in plan.disks()
-        }
+            check_space(kind, bytes_of(disks, kind))
+        opened = {disk.serial: _open(disk, sched, erase, janitor, undo) for disk in disks}
         safety.check_apart([disk.target for disk in opened.values() if disk.target is not None])
         journal = opened.pop("journal", None)
         first, *more = opened.values()
         yield replace(first, more=tuple(more), journal=journal, pool=janitor.name)
     finally:
-        janitor.undo_kind("pool")  # or its disks stay in use
+        janitor.undo_kind("pool")  # a pool that is not exported keeps its disks in use
         for number in reversed(undo):
             janitor.undo_one(number)
 
 
-def _open(kind: str, serial: str, size_bytes: int, plan: "Plan", janitor: "Janitor", undo: list[int]) -> Disk:
-    """Open one disk, and set its scheduler."""
+def bytes_of(disks: Sequence[PlannedDisk], kind: str) -> int:
+    """Return the total size of the disks of one kind."""
+    return sum(disk.size_bytes for disk in disks if disk.kind == kind)
+
+
+def _open(
+    disk: PlannedDisk, sched: str | None, erase: Collection[str], janitor: Janitor, undo: list[int]
+) -> Disk:
+    """Open one disk and set its I/O scheduler."""
     target: Target | None = None
     facts: dict[str, object]
-    if kind == "file" and guest.inside():
-        path, facts = virtio.open_virtual(serial)
-    elif kind in ("file", "ram"):
-        path, facts = open_loop(kind, serial, size_bytes, janitor, undo)
+    if disk.kind == "file" and guest.inside():
+        path, facts = virtio.open_virtual(disk.serial)
+    elif disk.kind in ("file", "ram"):
+        path, facts = open_loop(disk.kind, disk.serial, disk.size_bytes, janitor, undo)
     else:
-        target = safety.check_device(kind, plan.options.erase, "JOURNAL" if serial == "journal" else "DISK")
+        target = safety.check_device(disk.kind, erase, "JOURNAL" if disk.serial == "journal" else "DISK")
         path, facts = target.path, {"name": target.name, "kind": "device", "size_bytes": target.size_bytes}
     name = os.path.basename(path)
-    if plan.sched is not None:
-        setting = queue.set_scheduler(name, plan.sched, janitor)
+    if sched is not None:
+        setting = queue.set_scheduler(name, sched, janitor)
         if setting is not None:
             undo.append(setting)
     number = os.stat(path).st_rdev

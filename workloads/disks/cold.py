@@ -8,15 +8,13 @@ one that has it open besides (blktrace, a desktop that looks for labels) keeps t
 import fcntl
 import os
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from workloads.disks import Disk
+from workloads.disks import Disk
 
 _BLKFLSBUF = 0x1261  # linux/fs.h: write back and drop what is cached of the device itself
 
 
-def forget(disk: "Disk", seconds: float) -> str | None:
+def forget(disk: Disk, seconds: float) -> str | None:
     """Drop what is cached of a run's disks, as soon as the kernel has let go of each, in so many seconds.
 
     Returns a disk that is in use still.
@@ -27,7 +25,7 @@ def forget(disk: "Disk", seconds: float) -> str | None:
     return claimed
 
 
-def _claimed(disk: "Disk") -> str | None:
+def _claimed(disk: Disk) -> str | None:
     """Return a disk that the kernel still uses; drop what is cached of each before that."""
     for one in disk.all:
         try:

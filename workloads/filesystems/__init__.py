@@ -1,28 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """File systems: one TOML file each (the keys are in README.md), and formatting, mounting and checking them.
 
-Commands are argument lists, never shell text. Options a kernel or mkfs does not know are found before
-anything is formatted: see trial.py.
+Commands are argument lists, never shell text. Options that a kernel or mkfs does not know are refused before
+anything is formatted: see plan/trial.py.
 """
 
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from workloads.disks import safety
+from workloads.cleanup.janitor import Janitor
+from workloads.disks import Disk, safety
 from workloads.filesystems.kernel_support import check_kernel, check_modules, kernel_has, modules_have
+from workloads.filesystems.plan import FilesystemPlan
 from workloads.filesystems.schema import Filesystem, OptionSet, explain_toml, load, names, read
 from workloads.system import command, mounts
 from workloads.system.command import run_command, run_long, stderr_tail
 from workloads.system.errors import OptionError, RunError
 
-if TYPE_CHECKING:
-    from workloads.cleanup.janitor import Janitor
-    from workloads.disks import Disk
-    from workloads.plan.planner import Plan
-
-# The whole of what other rooms use of this one, whichever file it is in.
+# All that other rooms use of this one, whichever file defines it.
 __all__ = [
     "Filesystem",
     "OptionSet",
@@ -85,27 +81,27 @@ def missing_programs(filesystem: Filesystem) -> list[str]:
     return [program for program in filesystem.programs if command.find_program(program) is None]
 
 
-def format(plan: "Plan", disk: "Disk", janitor: "Janitor") -> None:
-    """Make the file system of the plan on the disk and those with it. Raises MachineError, RunError.
+def format(plan: FilesystemPlan, disk: Disk, janitor: Janitor) -> None:
+    """Make the file system on the disk and on the disks with it. Raises MachineError, RunError.
 
-    mkfs itself opens the device with O_EXCL, so ours cannot be held meanwhile: every rule, including a trial
-    O_EXCL open and that it is still the same disk, is checked in the instant before mkfs starts.
+    Every safety rule, a trial open with O_EXCL and the disk's identity are checked in the instant before mkfs
+    starts. The session cannot hold the device open meanwhile: mkfs itself opens the device with O_EXCL.
     """
-    assert plan.filesystem is not None
-    for one in disk.all:
-        if one.target is not None:
-            safety.recheck(one.target)
+    for member in disk.all:
+        if member.target is not None:
+            safety.recheck(member.target)
         else:
-            safety.check_exclusive(one.path)
-    if plan.filesystem.pool is not None:
-        janitor.add_pool(disk.pool, plan.filesystem.pool.export, plan.filesystem.pool.known)
+            safety.check_exclusive(member.path)
+    pool = plan.filesystem.pool
+    if pool is not None:
+        janitor.add_pool(disk.pool, pool.export, pool.known)
     for argv in plan.format_commands(disk.devices):
         result = run_command(argv, plan.mkfs_env)
         if result.returncode != 0:
             raise RunError(f"{argv[0]} failed on {argv[-1]}: {stderr_tail(result)}")
 
 
-def mount(plan: "Plan", disk: "Disk", mountpoint: Path, janitor: "Janitor") -> str:
+def mount(plan: FilesystemPlan, disk: Disk, mountpoint: Path, janitor: Janitor) -> str:
     """Mount the disk on an existing, empty directory. Returns the line of /proc/mounts. Raises RunError."""
     source = plan.mount_source(disk.devices)
     janitor.add_mount(mountpoint, source)
@@ -119,7 +115,7 @@ def mount(plan: "Plan", disk: "Disk", mountpoint: Path, janitor: "Janitor") -> s
     return line
 
 
-def unmount(mountpoint: Path, janitor: "Janitor") -> None:
+def unmount(mountpoint: Path, janitor: Janitor) -> None:
     """Unmount what mount() mounted. Raises MachineError if it is still in use after some seconds."""
     janitor.undo_mount(mountpoint)
 
@@ -156,8 +152,8 @@ def space(mountpoint: Path) -> dict[str, int]:
 
 
 def fsck(
-    plan: "Plan",
-    disk: "Disk",
+    plan: FilesystemPlan,
+    disk: Disk,
     heard: Callable[[bytes], None] = lambda said: None,
     look: Callable[[float], None] = lambda seconds: None,
 ) -> tuple[bool | None, str]:
@@ -166,10 +162,9 @@ def fsck(
     (None, why) for a file system that has no fsck, and for an fsck that was ended by a signal. heard gets all
     that it says; look is called a few times a second with the seconds gone. ^C ends it at once.
     """
-    assert plan.filesystem is not None
     argv = plan.fsck_command(disk.devices)
     if not argv:
-        return None, f"none exists for {plan.filesystem.name}"
+        return None, f"none exists for {plan.name}"
     said = b""
 
     def hear(more: bytes) -> None:
