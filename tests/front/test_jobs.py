@@ -105,7 +105,7 @@ def test_every_job_in_help_is_a_target() -> None:
     for job in jobs:
         code, text = make("--dry-run", job)
         assert code == 0, text
-        assert "check_words" not in text.replace("check_words clean", ""), f"{job} has no rule of its own"
+        assert "front.check" not in text.replace("front.check clean", ""), f"{job} has no rule of its own"
 
 
 @pytest.mark.parametrize("job", ["list", "doctor", "help"])
@@ -211,6 +211,17 @@ def test_a_changed_header_is_compiled_again() -> None:
     assert code == 0, text
     assert "BPF   block.bpf.o" in text
     assert "CC    block.o" in text
+
+
+def test_pre_commit_runs_what_lint_runs() -> None:
+    output = make("--dry-run", "lint")[1].replace(" && ", "\n")
+    recipe = re.sub(r"^env( -u \w+)* ", "", output, flags=re.MULTILINE).splitlines()
+    hooks = re.findall(r"^ +entry: (.*)$", (TREE / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
+    assert len(hooks) == 5
+    for hook in hooks:
+        assert any(line == hook or line.startswith(hook + " ") for line in recipe), hook
+    linted = [line for line in recipe if line.startswith((".venv/", "shellcheck"))]
+    assert len(linted) == len(hooks)
 
 
 @functools.cache

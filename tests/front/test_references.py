@@ -32,7 +32,21 @@ _PATH = re.compile(
 _KEY = re.compile(r"(?<![\w/-])((?:bryant|stepan|btrfs|webcache|gus|barford|lockmeter)(?:19|20)\d\d)(?!\w)")
 _LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 # Folders of the Linux kernel's and of xfsprogs' sources: prose cites files below them.
-_KERNEL = {"arch", "asm", "block", "drivers", "fs", "include", "kernel", "lib", "linux", "mkfs", "mm", "net"}
+_KERNEL = {
+    "arch",
+    "asm",
+    "asm-generic",
+    "block",
+    "drivers",
+    "fs",
+    "include",
+    "kernel",
+    "lib",
+    "linux",
+    "mkfs",
+    "mm",
+    "net",
+}
 # Files of the kernel, libbpf and libc that prose cites by name alone.
 OF_OTHERS = {
     "dirent.h", "perf_event.h", "bpf_tracing.h", "bpf_helper_defs.h", "vmlinux.h", "rwsem.c",

@@ -111,8 +111,8 @@ def test_run_then_test_then_fewer(tmp_path: Path) -> None:
     wheels.mkdir()
     base, tool, other = (make_wheel(wheels, name) for name in ("seekbase", "seektool", "seekother"))
     packages = ".venv/lib/python*/site-packages"
-    (tmp_path / "collectors").mkdir()
-    shutil.copy(TREE / "collectors/front/setup_venv.sh", tmp_path / "collectors")
+    (tmp_path / "collectors/front").mkdir(parents=True)
+    shutil.copy(TREE / "collectors/front/setup_venv.sh", tmp_path / "collectors/front")
 
     def lists(run: str, test: str) -> None:
         (tmp_path / "requirements.txt").write_text(f"# Installed: 21 MB in .venv\n{run}")

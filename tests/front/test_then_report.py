@@ -32,7 +32,8 @@ def start(folder: Path, run: str, code: int, report_code: int, wait: str = "no")
     python.parent.mkdir(parents=True)
     python.write_text(_STAND_IN)
     python.chmod(0o755)
-    (folder / "recipe").write_text(f"include {TREE}/Makefile\nrecord:\n\t@$(call THEN_REPORT,trace)\n")
+    (folder / "collectors").symlink_to(TREE / "collectors")
+    (folder / "recipe").write_text(f"include {TREE}/Makefile\nrecord:\n\t@$(RECORD) trace\n")
     settings = {"RUN": run, "CODE": str(code), "REPORT_CODE": str(report_code), "WAIT": wait}
     return subprocess.Popen(
         ["make", "-f", "recipe", "record"],

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""make help: the jobs, the variables of make's command line, and the exit codes.
+
+python -m collectors.front.help      needs no setup: Python 3.11 and its standard library are enough
+"""
+
+import os
+import sys
+
+from workloads.cli.options import VARIABLES
+
+# Job: what it does. Every job of the Makefile, in the order in which a new user meets them.
+JOBS = {
+    "trace": "run a workload on a file system, or CMD in DIR, under the probes; then report",
+    "watch": "record the block device DEV for SECS seconds, writing nothing to it; then report",
+    "report": "write the reports of a finished run again: RUN=runs/… (default runs/latest)",
+    "movie": "write RUN/movie.html: the disk as a grid, requests lighting up (default runs/latest)",
+    "compare": 'write one report of several finished runs, side by side: RUNS="runs/… runs/…"',
+    "import": "make a run directory from another tool's block trace, and report it: TRACE=FILE",
+    "plan": "print what trace would do: every command line, device, size, time",
+    "doctor": "print what this kernel can show: per collector yes or no, why, and the remedy",
+    "list": "list file systems, workloads, disks and scripts",
+    "help": "print this",
+    "check": "run lint and the tests that need no root: 3 minutes; ARGS= goes to pytest",
+    "test": "run the tests of this kernel, as root: 12 minutes; ARGS= goes to pytest",
+    "test-all": "run every test, other kernels in virtual machines too: an hour; ARGS= goes to pytest",
+    "lint": "check types, style and format of all code",
+    "bench": "measure what tracing costs, and how fast a report is",
+    "kernels": "ask doctor inside each of Debian's kernels, write the table in docs/KERNELS.md",
+    "setup": "install the packages that jobs need, naming them first",
+    "clean": "remove build/ (never runs/)",
+    "build": "compile the BPF programs, the recorder and the workload generators",
+}
+_HEAD = """\
+Seekmeter: why is this file system slow here?  make JOB VARIABLE=value ...
+
+  make trace FS=ext3 WL=compilebench         format, mount, run, trace, report
+  make trace DIR=/srv/data CMD='pgbench ...'   trace your own command; formats nothing
+  make watch DEV=nvme0n1 SECS=30             observe a live system; runs nothing
+"""
+_TAIL = """
+Exit codes: 0 done, 1 the run failed, 2 wrong variables, 3 this machine cannot. make itself always ends with 2
+where a job failed; the job's own code is in its last line ("Error 3"). A script that needs it starts the job
+without make: SEEKMETER_FS=ext3 SEEKMETER_WL=compilebench .venv/bin/python -m collectors trace"""
+
+
+def help_text() -> str:
+    """Return what make help prints."""
+    variables = {**VARIABLES, "V": "V=1 shows every command of the build"}
+    lines = [_HEAD, "jobs", *_entries(JOBS), "", "variables", *_entries(variables), _TAIL]
+    return "\n".join(lines)
+
+
+def _entries(texts: dict[str, str]) -> list[str]:
+    return [f"  {name:<9} {text}" for name, text in texts.items()]
+
+
+if __name__ == "__main__":
+    try:
+        print(help_text(), flush=True)
+    except BrokenPipeError:  # make help | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(0)

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# record.sh JOB: run a recording job (trace, watch), then report the run directory that the job made.
+#
+# The job prints its run directory on stdout as soon as all is recorded, and everything else on stderr. The report is
+# made while the job still restores the machine: freeing a disk file of some GB takes longer than the report.
+# ^C ends the job, and not these shells: an interrupted or failed run is reported too.
+# Exit status: the job's, or the report's if the job's is 0.
+trap : INT
+.venv/bin/python -m collectors "$1" | {
+	trap : INT
+	# read returns more than 128 after a signal: the job has not ended then.
+	until read -r run || [ $? -le 128 ]; do :; done
+	[ -z "$run" ] || .venv/bin/python -m analysis report "$run"
+}
+status=("${PIPESTATUS[@]}")
+exit $((status[0] ? status[0] : status[1]))
