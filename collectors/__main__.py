@@ -14,7 +14,8 @@ from collectors.host import signals
 from collectors.host.console import tell
 from collectors.privilege import reach
 from collectors.privilege.sudo import settle_as_root
-from workloads.cli import options as words_module
+from workloads.cli.options import Options
+from workloads.cli.parse import parse
 from workloads.system.errors import UserError
 from workloads.system.guest import GUEST
 from workloads.system.visible import visible
@@ -25,7 +26,7 @@ def main(job: str) -> int:
     signals.catch()
     try:
         settle_as_root()
-        words = words_module.parse(os.environ, job)
+        words = parse(os.environ, job)
         reach.check(words)
         if job == "plan":
             from collectors.privilege.sudo import become_user
@@ -52,7 +53,7 @@ def main(job: str) -> int:
         return 1
 
 
-def _record(job: str, options: words_module.Options) -> int:
+def _record(job: str, options: Options) -> int:
     from collectors.privilege.sudo import become_root
     from collectors.trace.context import RunFailed
 
@@ -75,7 +76,7 @@ def _record(job: str, options: words_module.Options) -> int:
     return 0
 
 
-def _record_inside(options: words_module.Options) -> int:
+def _record_inside(options: Options) -> int:
     """Run the job in a virtual machine, as whoever we are."""
     from collectors.privilege.sudo import become_user
     from collectors.trace.context import RunFailed

@@ -22,7 +22,8 @@ from collectors.host import kernel
 from collectors.host.console import tell
 from collectors.with_programs import bcc, bpftrace
 from workloads import cgroup, disks, filesystems
-from workloads.cli.options import COLLECTORS, parse
+from workloads.cli.options import COLLECTORS
+from workloads.cli.parse import parse
 from workloads.cli.with_options import SCRIPTS, bcc_tools, our_scripts
 from workloads.system import guest
 from workloads.system.command import find_program

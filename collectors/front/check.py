@@ -13,7 +13,7 @@ import sys
 from collectors.host.console import tell
 from collectors.privilege import reach
 from collectors.privilege.sudo import check_root
-from workloads.cli import options
+from workloads.cli.parse import parse
 from workloads.plan import planner
 from workloads.system.errors import UserError
 
@@ -21,7 +21,7 @@ from workloads.system.errors import UserError
 def main(job: str) -> int:
     """Check the environment's words for the job. Returns the exit code."""
     try:
-        given = options.parse(os.environ, job)
+        given = parse(os.environ, job)
         if given.vm:
             print("vm")
         else:

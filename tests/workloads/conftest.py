@@ -13,7 +13,7 @@ import pytest
 from tests.collectors.loop_disk import tmpfs
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
-from workloads.cli.options import parse
+from workloads.cli.parse import parse
 from workloads.disks import Disk
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.plan.plan import Plan

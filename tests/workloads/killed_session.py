@@ -15,7 +15,7 @@ from pathlib import Path
 from workloads import disks, filesystems
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
-from workloads.cli.options import parse
+from workloads.cli.parse import parse
 from workloads.disks import queue
 from workloads.plan.planner import make_plan
 

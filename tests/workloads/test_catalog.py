@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from workloads import catalog, filesystems, packages
-from workloads.cli.options import parse
+from workloads.cli.parse import parse
 from workloads.plan.planner import make_plan
 from workloads.system import command
 from workloads.system.errors import OptionError

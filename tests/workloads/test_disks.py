@@ -9,7 +9,7 @@ import pytest
 from tests.workloads.conftest import LoopDevice, is_attached, needs_root, open_disk, plan, run
 from workloads import disks
 from workloads.cleanup.janitor import Janitor
-from workloads.cli.options import parse
+from workloads.cli.parse import parse
 from workloads.disks import queue, virtio
 from workloads.plan import trial
 from workloads.plan.planner import make_plan

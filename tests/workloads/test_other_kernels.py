@@ -15,7 +15,7 @@ import pytest
 from tests.workloads.conftest import filesystem_of, is_attached, needs_root, open_disk, run
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
-from workloads.cli.options import parse
+from workloads.cli.parse import parse
 from workloads.filesystems.layout import journal
 from workloads.machines.kernels import Kernel
 from workloads.plan.plan import Plan

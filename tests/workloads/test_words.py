@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from workloads.cli import options
+from workloads.cli import parse as parser
 from workloads.system.errors import OptionError
 
 TRACE = {"FS": "ext3", "WL": "fio-seqwrite"}
@@ -16,7 +17,7 @@ TRACE = {"FS": "ext3", "WL": "fio-seqwrite"}
 
 def parse(job: str = "trace", **given: str) -> options.Options:
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
-    return options.parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job)
+    return parser.parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job)
 
 
 def test_the_main_job() -> None:
@@ -175,7 +176,7 @@ def test_cpus() -> None:
         ({"WITH": "fsk"}, "did you mean fsck"),
         ({"WITH": "mkfs mkfs"}, "names the same thing twice"),
         ({"WITH": "mkfs", "COLLECT": "none"}, "contradicts COLLECT=none"),
-        ({"REPS": "3"}, "REPS is not available yet"),
+        ({"REPS": "3"}, "REPS is not a variable of Seekmeter: "),
     ],
 )
 def test_wrong_words(given: dict[str, str], says: str) -> None:
