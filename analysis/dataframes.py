@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from analysis.errors import OptionError
 from analysis.rundir.run import open_run
-from analysis.tables.load import COLUMNS, load_tables
+from analysis.tables.load import TABLES, load_tables
 from analysis.tables.store import METADATA_KEY
 
 
@@ -27,8 +27,8 @@ def load(run: str | Path, table: str) -> pd.DataFrame:
     It is converted from the recording first if that is not done yet. Raises ReportError, and OptionError for
     a table that there is none of.
     """
-    if table not in COLUMNS:
-        raise OptionError(f"{table} is no table; choose from {', '.join(COLUMNS)}")
+    if table not in TABLES:
+        raise OptionError(f"{table} is no table; choose from {', '.join(TABLES)}")
     path = Path(run)
     file = path / "tables" / f"{table}.parquet"
     if not file.exists():

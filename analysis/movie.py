@@ -17,8 +17,9 @@ from analysis.rundir.layout import read_geometry
 from analysis.rundir.recorded_time import LONGEST_RUN_NS, recorded_time
 from analysis.rundir.run import Run, clean, open_run
 from analysis.sections import about
+from analysis.tables import block, phase
 from analysis.tables.block_parts import parts
-from analysis.tables.load import load_phases, open_block
+from analysis.tables.load import load_table, open_table
 
 FILE = "movie.html"
 
@@ -36,7 +37,7 @@ def _window(run: Run, found: Overview) -> tuple[int, int, int, bool]:
 
 def _phases(run: Run, zero_ns: int, start_ns: int, end_ns: int) -> list[movie.Phase]:
     """The phases, those of one name in a row as one, as far as the picture goes."""
-    table = load_phases(run)
+    table = load_table(run, phase.TABLE)
     found = []
     for name, times, begin, end in runs_of_names(table) if table is not None else []:
         begin, end = max(begin, start_ns), min(end, end_ns)
@@ -76,7 +77,7 @@ def make_movie(path: Path) -> str:
 
 
 def _make(run: Run) -> str:
-    table = open_block(run)
+    table = open_table(run, block.TABLE)
     if table is None:
         gaps = "; ".join(run.missing) if "block" in run.asked else ""
         why = run.off("block") or gaps or run.absent("block")

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The block devices of a run: what run.json says of each, and which of them had requests.
-
-A device number is major << 20 | minor, as in the block table; run.json writes it "7:9".
-"""
+"""The block devices of a run: what run.json states of each, and which of them had requests."""
 
 from __future__ import annotations
 
@@ -12,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from analysis.rundir.device_number import device_number, device_text, journal_device
 from analysis.rundir.run import Run, as_int, clean, dig
-from analysis.tables.block import Block, device_number, journal_device
+from analysis.tables.block import Block
 
 
 @dataclass(frozen=True)
@@ -45,10 +43,6 @@ def _device(facts: Any, role: str) -> Device | None:
     return Device(number, clean(name, 40) if isinstance(name, str) and name else "disk", role, facts)
 
 
-def _numbers_name(number: int) -> str:
-    return f"{number >> 20}:{number & 0xFFFFF}"
-
-
 def stated(run: Run) -> list[Device]:
     """The devices of run.json: the disk, its companions (a file system over several), the journal's."""
     more = dig(run.facts, "more_devices")
@@ -74,14 +68,14 @@ def of_numbers(run: Run, numbers: list[int]) -> list[Device]:
     known = stated(run)
     if one and len(known) <= 1:
         # the only disk there was, also where run.json says nothing of it, no number, or a partition's
-        first = known[0] if known else Device(-1, _numbers_name(numbers[0]), "disk", {})
+        first = known[0] if known else Device(-1, device_text(numbers[0]), "disk", {})
         return [replace(first, number=numbers[0])]
     named = [device for device in known if device.number in numbers]
     journal = journal_device(run)
     for number in numbers:
         if all(device.number != number for device in named):
             role = "journal" if number == journal else ""
-            named.append(Device(number, _numbers_name(number), role, {}))
+            named.append(Device(number, device_text(number), role, {}))
     return named
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from analysis.rundir.device_number import device_number
 from analysis.rundir.run import Run, as_int, clean, dig
-from analysis.tables.block import device_number
 from analysis.tables.store import I64
 
 KINDS = ("journal", "metadata", "data", "mixed", "unused")

@@ -19,22 +19,6 @@ from analysis.rundir.folder import Folder, open_run_folder
 from analysis.visible import clean as clean  # for those who read runs
 
 SCHEMA = 1
-# what a table's rows come from, in losses.json's words
-COLLECTOR_OF = {
-    "block": "block",
-    "plug": "block",
-    "lock_wait": "locks",
-    "lock_sample": "locks",
-    "lock": "locks",
-    "stack": "locks",
-    "hold": "holds",
-    "call": "calls",
-    "counter": "counters",
-    "cpu_sample": "perf",
-    "cpu_stack": "perf",
-}
-
-
 # what COLLECT was by default in the versions that did not write down what was asked for
 OLD_DEFAULT = ("block", "locks", "calls", "counters")
 # From this share of what was seen on, a loss is marked where its figures stand. A smaller one is less than

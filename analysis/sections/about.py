@@ -15,11 +15,11 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir import devices
 from analysis.rundir.recorded_time import recorded_time
-from analysis.rundir.run import COLLECTOR_OF, LEAST_MARKED_SHARE, Run, as_int, clean, dig
+from analysis.rundir.run import LEAST_MARKED_SHARE, Run, as_int, clean, dig
 from analysis.sections import filesystem
 from analysis.sections.missing import missing
 from analysis.tables.left_out import LeftOut
-from analysis.tables.load import Tables
+from analysis.tables.load import TABLES, Tables
 
 MARK = "*"
 FROM = f"from {units.percent(LEAST_MARKED_SHARE)} % lost on"  # what stands beside a mark
@@ -284,10 +284,10 @@ def bounded_ends(measured: Results) -> list[str]:
 def left_out_words(run: Run, tables: Tables) -> list[str]:
     """What the tables leave out, as it lies outside of the recorded time, and what of it they cannot."""
     found = [
-        f"{COLLECTOR_OF.get(table, table)}: {n:,} row{'s' if n > 1 else ''} of table {table} left out"
+        f"{TABLES[table].collector}: {n:,} row{'s' if n > 1 else ''} of table {table} left out"
         f" (not lost): {why}"
         for table, left_out in tables.left_out.items()
-        for n, why in left_out.reasons(table)
+        for n, why in left_out.reasons(TABLES[table].time)
     ]
     binned = {"calls": tables.call, "locks": tables.lock_wait, "holds": tables.hold}
     firsts = {name: int(t.bin_ns.min()) for name, t in binned.items() if t is not None and t.bin_ns.size}

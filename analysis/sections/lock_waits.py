@@ -9,12 +9,12 @@ from analysis.measures.locks.lock_samples import Estimate
 from analysis.measures.locks.lock_waits import LockRow
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
+from analysis.rundir.device_number import device_number
 from analysis.rundir.devices import stated
 from analysis.rundir.run import Run, clean
 from analysis.sections import about, lock_hold_times
 from analysis.sections.lock_labels import BY_PATH, ESTIMATED, TOP, approx, interval, name, sampled_share
 from analysis.sections.lock_waits_by_stack import blocking_section, holders_section, paths_section
-from analysis.tables.block import device_number
 from analysis.tables.load import Tables
 
 TOP_NAMES = 3

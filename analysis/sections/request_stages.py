@@ -10,6 +10,7 @@ from analysis.measures.block.stage_percentiles import PERCENTS, Stage
 from analysis.measures.device import utilization
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
+from analysis.rundir.device_number import device_text
 from analysis.rundir.run import Run
 from analysis.sections import about
 
@@ -137,7 +138,7 @@ def plugs_section(run: Run, m: Results) -> Section:
     for r in m.block_life.plugs:
         rows.append(
             (
-                m.block_life.labels.get(r.dev, f"{r.dev >> 20}:{r.dev & 0xFFFFF}"),
+                m.block_life.labels.get(r.dev, device_text(r.dev)),
                 units.count(r.unplugs),
                 units.percent(1 - r.by_schedule / r.unplugs),
                 units.figures(r.mean_depth),

@@ -9,8 +9,8 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import about, request_owners
+from analysis.tables.block import OWN
 from analysis.tables.load import Tables
-from analysis.tables.own_requests import OWN
 
 
 def _signed(value: float | None) -> str:

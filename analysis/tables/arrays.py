@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Between numpy and Arrow, without a copy: their own buffers are used.
+"""Convert columns between numpy and Arrow by their buffers, mostly without a copy.
 
-pyarrow's ways (array(), to_numpy(), fill_null()) import pandas first, which takes longer than a small report.
+pyarrow's own array(), to_numpy() and fill_null() import pandas first, which takes longer than a small report.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ def _bits(truths: npt.NDArray[np.bool_]) -> Any:
     return pa.py_buffer(np.packbits(truths, bitorder="little"))
 
 
-def _truths(buffer: Any, first: int, many: int) -> npt.NDArray[np.bool_]:
-    packed = np.frombuffer(buffer, dtype=np.uint8, count=(first + many + 7) // 8)
-    return np.unpackbits(packed, count=first + many, bitorder="little")[first:].view(np.bool_)
+def _truths(buffer: Any, first: int, count: int) -> npt.NDArray[np.bool_]:
+    packed = np.frombuffer(buffer, dtype=np.uint8, count=(first + count + 7) // 8)
+    return np.unpackbits(packed, count=first + count, bitorder="little")[first:].view(np.bool_)
 
 
 def numbers(values: npt.NDArray[Any], zero_is_null: bool = False) -> Any:
-    """A column of whole numbers."""
+    """An Arrow array of integers; zero_is_null: 0 becomes null."""
     values = np.ascontiguousarray(values)
     valid = _bits(values != 0) if zero_is_null else None
     kind = pa.from_numpy_dtype(values.dtype)
@@ -32,28 +32,28 @@ def numbers(values: npt.NDArray[Any], zero_is_null: bool = False) -> Any:
 
 
 def bools(truths: npt.NDArray[np.bool_]) -> Any:
-    """A column of truths."""
+    """An Arrow array of booleans."""
     return pa.Array.from_buffers(pa.bool_(), truths.size, [None, _bits(truths)])
 
 
-def strings(words: Sequence[str]) -> Any:
-    """A column of text."""
-    data = [word.encode() for word in words]
-    ends = np.cumsum([0, *(len(one) for one in data)], dtype=np.int32)
+def strings(texts: Sequence[str]) -> Any:
+    """An Arrow array of strings."""
+    data = [text.encode() for text in texts]
+    ends = np.cumsum([0, *(len(encoded) for encoded in data)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(data), pa.py_buffer(ends), pa.py_buffer(b"".join(data)))
 
 
 def to_numpy(column: Any) -> npt.NDArray[Any]:
-    """A column of numbers or truths; a null becomes 0."""
-    many, first = len(column), column.offset
+    """The numpy array of an Arrow array of numbers or booleans; null becomes 0."""
+    count, first = len(column), column.offset
     valid, data = column.buffers()
-    if not many:
+    if not count:
         return np.zeros(0, dtype=column.type.to_pandas_dtype())
     if pa.types.is_boolean(column.type):
-        values: npt.NDArray[Any] = _truths(data, first, many)
+        values: npt.NDArray[Any] = _truths(data, first, count)
     else:
         kind = np.dtype(column.type.to_pandas_dtype())
-        values = np.frombuffer(data, dtype=kind, count=first + many)[first:]
+        values = np.frombuffer(data, dtype=kind, count=first + count)[first:]
     return (
-        np.where(_truths(valid, first, many), values, values.dtype.type(0)) if column.null_count else values
+        np.where(_truths(valid, first, count), values, values.dtype.type(0)) if column.null_count else values
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The block table in parts of half a million requests, for what must not grow with the recording."""
+"""The block table in parts of half a million requests: memory does not grow with the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READ = ("queue_ns", "issue_ns", "complete_ns", "end_by_ns", "dev", "sector", "by
 
 @dataclass(frozen=True)
 class Part:
-    """Some requests. The times are those of tables/block.py: an unseen end is at its bound, or the issue."""
+    """Consecutive requests. An unseen completion is at its bound, or at the issue, as in block.py."""
 
     issue_ns: I64
     complete_ns: I64
@@ -36,10 +36,10 @@ class Part:
 
 
 def parts(stored: Stored) -> Iterator[Part]:
-    """All requests of the block table, in its order. TableError: it is damaged."""
+    """Yield the block table in the order of its rows. Raises TableError if the file is damaged."""
     try:
-        there = [name for name in READ if name not in stored.absent]
-        for batch in stored.file.iter_batches(PART_ROWS, columns=there):
+        columns = [name for name in READ if name not in stored.absent]
+        for batch in stored.file.iter_batches(PART_ROWS, columns=columns):
             yield _part(batch)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise TableError(f"block.parquet is damaged: {clean(error, 120)}") from None
@@ -49,7 +49,7 @@ def _ints(batch: Any, name: str) -> I64:
     return np.asarray(arrays.to_numpy(batch.column(name)), dtype=np.int64)
 
 
-def _words(batch: Any, name: str) -> Categorical:
+def _categorical(batch: Any, name: str) -> Categorical:
     column = batch.column(name)
     labels = tuple(clean(label, 60) for label in column.dictionary.to_pylist())
     return Categorical(arrays.to_numpy(column.indices), labels)
@@ -68,6 +68,6 @@ def _part(batch: Any) -> Part:
         dev=_ints(batch, "dev"),
         sector=_ints(batch, "sector"),
         bytes=_ints(batch, "bytes"),
-        op=_words(batch, "op"),
-        class_=_words(batch, "class"),
+        op=_categorical(batch, "op"),
+        class_=_categorical(batch, "class"),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The counter table: one row is one sample of one system counter."""
+"""The counter table: samples of system counters from /proc, /sys/block and pressure stall information."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.tables.store import I64, Categorical, Column, Stored
-
-COLUMNS = (
-    Column("t_ns", "int", "ns", "when it was read"),
-    Column(
-        "name",
-        "category",
-        "",
-        "the counter, its unit in its name; cumulative unless it is a level (mem.*, in_flight)",
-    ),
-    Column("value", "int", "see name", "its value"),
-)
+from analysis.tables.row_time import moment
+from analysis.tables.spec import TableSpec, columns_of
+from analysis.tables.store import I64, Categorical, Column
 
 
 @dataclass(frozen=True)
@@ -30,12 +21,33 @@ class Counter:
     value: I64
 
     def series(self, name: str) -> tuple[I64, I64]:
-        """Times and values of one counter, in the order of time; empty if it was not sampled."""
+        """Times and values of one counter in the order of time, empty if it was not sampled."""
         rows = np.flatnonzero(self.name.is_(name))
         order = rows[np.argsort(self.t_ns[rows], kind="stable")]
         return self.t_ns[order], self.value[order]
 
 
-def from_stored(stored: Stored) -> Counter:
-    """All columns."""
-    return Counter(t_ns=stored.ints("t_ns"), name=stored.categorical("name"), value=stored.ints("value"))
+TABLE = TableSpec(
+    name="counter",
+    one_row="one sample of one system counter",
+    collector="counters",
+    file="raw/recorder/counter.rec",
+    time=moment("t_ns"),
+    limit_rows=1 << 27,
+    columns=(
+        Column("t_ns", "int", "ns", "time of the sample"),
+        Column(
+            "name",
+            "category",
+            "",
+            "counter, unit at the end of its name; a running total, except levels (mem.*, disk.in_flight)",
+        ),
+        Column("value", "int", "see name", "value of the counter"),
+    ),
+    notes=(
+        "No report reads the psi.* counters (pressure stall information: time in which some or all tasks"
+        " waited for CPU, I/O or memory). They are recorded for SQL and notebooks: a run cannot be asked for"
+        " them later."
+    ),
+    read=columns_of(Counter),
+)

@@ -1,32 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The cpu_sample table: one row is one look of perf's at one CPU; the cpu_stack table: its call paths."""
+"""The cpu_sample table: one row per perf sample of a CPU. Its call paths are in the table cpu_stack."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables import stack
-from analysis.tables.store import I64, Categorical, Column, Stored
-
-COLUMNS = (
-    Column("t_ns", "int", "ns", "when"),
-    Column("pid", "int", "", "process; 0: the idle task"),
-    Column("tid", "int", "", "thread"),
-    Column("stack_id", "int", "", "call path, see the cpu_stack table; -1: none; -2: one too many, not kept"),
-    Column("cpu", "int", "", "CPU"),
-    Column("mode", "category", "", "user, kernel, idle (the idle task, but for interrupts in it)"),
-    Column("in_workload", "bool", "", "the workload's first process or one that it started"),
-    Column("comm", "text", "", "name of the thread"),
-    Column("period_ns", "int", "ns", "the time of one CPU that a sample stands for"),
-)
-STACK_COLUMNS = (
-    Column("stack_id", "int", "", "number"),
-    Column("frames", "frames", "", "functions, innermost first; the kernel's end in _[k]"),
-)
+from analysis.tables.row_time import moment
+from analysis.tables.spec import TableSpec, columns_of
+from analysis.tables.store import I64, Categorical, Column
 
 
 @dataclass(frozen=True)
@@ -41,18 +25,25 @@ class CpuSample:
     period_ns: I64
 
 
-def from_stored(stored: Stored) -> CpuSample:
-    """The columns the measures use."""
-    return CpuSample(
-        t_ns=stored.ints("t_ns"),
-        stack_id=stored.ints("stack_id"),
-        mode=stored.categorical("mode"),
-        in_workload=stored.bools("in_workload"),
-        comm=stored.categorical("comm"),
-        period_ns=stored.ints("period_ns"),
-    )
-
-
-def convert_stacks(source: Path, target: Path) -> None:
-    """Write the cpu_stack table from cpu_stack.jsonl."""
-    stack.convert(source, target, "cpu_stack", STACK_COLUMNS)
+TABLE = TableSpec(
+    name="cpu_sample",
+    one_row="one perf sample of one CPU",
+    collector="perf",
+    file="raw/perf/cpu_sample.rec",
+    time=moment("t_ns", gives_window=False),
+    limit_rows=1 << 27,
+    columns=(
+        Column("t_ns", "int", "ns", "time of the sample"),
+        Column("pid", "int", "", "process; 0: the idle task"),
+        Column("tid", "int", "", "thread"),
+        Column(
+            "stack_id", "int", "", "call path, see cpu_stack; -1: none; -2: not kept, too many call paths"
+        ),
+        Column("cpu", "int", "", "CPU number"),
+        Column("mode", "category", "", "user, kernel, idle (the idle task, but for interrupts in it)"),
+        Column("in_workload", "bool", "", "the workload's first process, or a descendant of it"),
+        Column("comm", "text", "", "name of the thread"),
+        Column("period_ns", "int", "ns", "CPU time that the sample stands for"),
+    ),
+    read=columns_of(CpuSample),
+)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The hold table: one row is the acquisitions and holds of one lock in one mode in one time bin."""
+"""The hold table: acquisitions and hold times of sleeping locks, by lock, mode and time bin."""
 
 from __future__ import annotations
 
@@ -8,21 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables.store import I64, Categorical, Column, Stored
-
-COLUMNS = (
-    Column("bin_ns", "int", "ns", "start of the time bin"),
-    Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
-    Column("lock_id", "id", "", "the lock, see the lock table"),
-    Column("acquired", "int", "acquisitions", "times it was taken in this bin, contended or not"),
-    Column("try_failed", "int", "trylocks", "trylocks that did not get it"),
-    Column("holds", "int", "holds", "holds that ended in this bin"),
-    Column("hold_ns", "int", "ns", "their time; readers who hold it together count each"),
-    Column("max_hold_ns", "int", "ns", "the longest"),
-    Column("kind", "category", "", "mutex, rwsem or semaphore"),
-    Column("mode", "category", "", "read, write or excl"),
-    Column("in_workload", "bool", "", "taken by a task of the workload's cgroup"),
-)
+from analysis.tables.row_time import bins
+from analysis.tables.spec import TableSpec, columns_of
+from analysis.tables.store import I64, Categorical, Column
 
 
 @dataclass(frozen=True)
@@ -39,21 +27,27 @@ class Hold:
     kind: Categorical
     mode: Categorical
     in_workload: npt.NDArray[np.bool_]
-    bin_length_ns: I64  # of a bin that a phase's border cuts, shorter than of the others
+    bin_length_ns: I64  # shorter for a bin that a phase's border cuts
 
 
-def from_stored(stored: Stored) -> Hold:
-    """All columns."""
-    return Hold(
-        bin_ns=stored.ints("bin_ns"),
-        lock_id=stored.ids("lock_id"),
-        acquired=stored.ints("acquired"),
-        try_failed=stored.ints("try_failed"),
-        holds=stored.ints("holds"),
-        hold_ns=stored.ints("hold_ns"),
-        max_hold_ns=stored.ints("max_hold_ns"),
-        kind=stored.categorical("kind"),
-        mode=stored.categorical("mode"),
-        in_workload=stored.bools("in_workload"),
-        bin_length_ns=stored.bin_lengths_ns(),
-    )
+TABLE = TableSpec(
+    name="hold",
+    one_row="the acquisitions and holds of one lock in one mode in one time bin",
+    collector="holds",
+    file="raw/recorder/hold.rec",
+    time=bins(gives_window=False),
+    columns=(
+        Column("bin_ns", "int", "ns", "start of the time bin"),
+        Column("length_ns", "int", "ns", "length of the time bin; 0: the recording's usual", if_missing=0),
+        Column("lock_id", "id", "", "lock, see the table lock"),
+        Column("acquired", "int", "acquisitions", "acquisitions in this bin, contended or not"),
+        Column("try_failed", "int", "trylocks", "failed trylocks"),
+        Column("holds", "int", "holds", "holds that ended in this bin"),
+        Column("hold_ns", "int", "ns", "hold time, summed; each of several concurrent readers counts"),
+        Column("max_hold_ns", "int", "ns", "the longest hold"),
+        Column("kind", "category", "", "mutex, rwsem or semaphore"),
+        Column("mode", "category", "", "read, write or excl"),
+        Column("in_workload", "bool", "", "acquired by a task of the workload's cgroup"),
+    ),
+    read=columns_of(Hold),
+)

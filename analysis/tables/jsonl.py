@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Read a .jsonl file (one JSON object a line) of the run; lines that are no such thing are counted."""
+"""Read a .jsonl file (one JSON object a line) of a run directory, and convert it to a Parquet table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from analysis.errors import TableError
 from analysis.rundir.files import open_regular, parse_json
 from analysis.rundir.limits import LINE_BYTES_MOST, LINES_MOST
+from analysis.tables.store import Column, schema, write_batches
 
 LINES_LIMIT_BYTES = 256 * 1024 * 1024
 
 
 class Lines:
-    """The objects, one at a time, so that nobody has to keep what is not wanted.
+    """Iterates over the objects of a file, one in memory at a time.
 
-    `bad` (lines that were no JSON object) and `bytes` (the file's size) are known when all were read.
+    `bad` counts the lines that are no JSON object, to which the reader of the rows adds the unusable ones.
+    `bytes` is the file's size once the iteration has ended.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,7 +30,7 @@ class Lines:
         self._path = path
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """TableError: it can't be read, or there is too much of it."""
+        """Yield the objects. Raises TableError if the file can't be read or is too large."""
         name, count = self._path.name, 0
         try:
             with open_regular(self._path) as file:
@@ -53,3 +57,15 @@ class Lines:
             return value
         self.bad += 1
         return None
+
+
+Rows = Callable[[Lines], list[dict[str, Any]]]  # the table's rows; adds unusable lines to Lines.bad
+
+
+def write_lines(source: Path, target: Path, table: str, columns: Sequence[Column], rows: Rows) -> None:
+    """Convert a .jsonl file to a Parquet table. Raises TableError."""
+    lines = Lines(source)
+    table_rows = rows(lines)
+    about = {"source": source.name, "source_bytes": lines.bytes, "bad_lines": lines.bad}
+    arrow = schema(table, columns, about)
+    write_batches(target, arrow, [pa.RecordBatch.from_pylist(table_rows, schema=arrow)])

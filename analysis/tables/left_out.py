@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which rows of a recording lie outside of the recorded time: tables leave them out, and say how many.
+"""Rows of a recording outside the recorded time: conversion leaves them out of the table and counts them.
 
-BPF programs record from when they are attached, up to half a second before the last of them is and the
-recording begins. A busy disk's requests of that time are rows, though no figure may count them. A request
-counts when it completes: one that was queued before the start and completed after it stays. One whose end was
-not seen is left out if it had ended before the start, or was issued after the end. A time bin stays if any
-part of it was recorded, and then counts whole: it cannot be taken apart.
+BPF programs record from when they are attached, up to half a second before the last one is attached and the
+recording begins. A busy disk's requests of that time are in the recording, but no result may count them. A
+request counts when it completes: one that was queued before the start and completed after it stays. A time
+bin of which any part was recorded stays whole, because a sum cannot be divided.
 """
 
 from __future__ import annotations
@@ -14,82 +13,54 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.rundir.recorded_time import Recorded
 from analysis.tables.rec import Recording
+from analysis.tables.row_time import Chunk, RowTime
 
-BIN_NS = 100_000_000  # of a recording that does not say how long its bins are
-Chunk = npt.NDArray[np.void]
-Rows = npt.NDArray[np.bool_]
-Outside = tuple[Rows, Rows]  # before the start, after the end
-
-MEANING = {
-    "block": ("completed before the recorded time began", "completed after it ended"),
-    "bins": ("their time bins ended before the recorded time began", "their time bins began after it ended"),
-    "moments": ("taken before the recorded time began", "taken after it ended"),
+REASONS = {
+    "request": ("completed before the recorded time began", "completed after it ended"),
+    "bin": ("their time bins ended before the recorded time began", "their time bins began after it ended"),
+    "moment": ("taken before the recorded time began", "taken after it ended"),
+    "span": ("ended before the recorded time began", "began after it ended"),
 }
 
 
 @dataclass
 class LeftOut:
-    """How many rows of a table were left out."""
+    """How many rows of a recording the table leaves out."""
 
     before: int = 0
     after: int = 0
 
-    def reasons(self, table: str) -> list[tuple[int, str]]:
-        """How many and why, of those that there are."""
-        why = MEANING["block" if table == "block" else "moments" if table in MOMENTS else "bins"]
-        return [(n, words) for n, words in zip((self.before, self.after), why, strict=True) if n]
+    def reasons(self, time: RowTime | None) -> list[tuple[int, str]]:
+        """Number of rows and reason, without reasons that no row has. time: of the table."""
+        if time is None:
+            return []
+        texts = REASONS[time.kind]
+        return [(rows, text) for rows, text in zip((self.before, self.after), texts, strict=True) if rows]
 
 
-def _requests(chunk: Chunk, start_ns: int, end_ns: int) -> Outside:
-    names = chunk.dtype.names or ()
-    complete, issue = chunk["complete_ns"], chunk["issue_ns"]
-    seen = complete > 0
-    end = np.where(seen, complete, issue)
-    until = end
-    if "end_by_ns" in names:  # else the recording is older
-        until = np.where(seen | (chunk["end_by_ns"] == 0), end, chunk["end_by_ns"])
-    return until < start_ns, end > end_ns
+def is_cut(time: RowTime | None, recorded: Recorded) -> bool:
+    """Whether conversion drops rows. Runs from before record_start_ns keep all of them."""
+    return time is not None and time.is_cut and recorded.start_ns is not None
 
 
-def _moments(chunk: Chunk, start_ns: int, end_ns: int) -> Outside:
-    return chunk["t_ns"] < start_ns, chunk["t_ns"] > end_ns
+def cutter(
+    recording: Recording, time: RowTime | None, recorded: Recorded, count: LeftOut
+) -> Callable[[Chunk], Chunk]:
+    """Return a function that drops a chunk's records outside the recorded time and adds them to `count`.
 
-
-def _bins(chunk: Chunk, start_ns: int, end_ns: int, bin_ns: int) -> Outside:
-    return chunk["bin_ns"] <= start_ns - bin_ns, chunk["bin_ns"] >= end_ns
-
-
-MOMENTS = ("counter", "cpu_sample")
-TABLES = ("block", "lock_wait", "lock_sample", "hold", "call", *MOMENTS)
-
-
-def is_cut(table: str, recorded: Recorded) -> bool:
-    """Are rows of this table left out at all? Not of older runs, which do not say when recording began."""
-    return table in TABLES and recorded.start_ns is not None
-
-
-def cutter(recording: Recording, recorded: Recorded, count: LeftOut) -> Callable[[Chunk], Chunk]:
-    """Return what takes the rows outside of the recorded time out of a chunk, and counts them.
-
-    The recording has the table's columns (write_recording() has looked).
+    The recording must have the columns of `time` (write_recording() checks that).
     """
-    table, start_ns = recording.table, recorded.start_ns
-    if not is_cut(table, recorded) or start_ns is None:
+    start_ns = recorded.start_ns
+    if time is None or not time.is_cut or start_ns is None:
         return lambda chunk: chunk
     end_ns = recorded.end_ns if recorded.end_ns is not None else np.iinfo(np.int64).max
-    bin_ns = recording.bin_ns or BIN_NS
+    row_time = time
 
     def cut(chunk: Chunk) -> Chunk:
-        if table == "block":
-            before, after = _requests(chunk, start_ns, end_ns)
-        elif table in MOMENTS:
-            before, after = _moments(chunk, start_ns, end_ns)
-        else:
-            before, after = _bins(chunk, start_ns, end_ns, bin_ns)
+        before, after = row_time.outside(chunk, start_ns, end_ns, recording.bin_ns)
         outside = before | after
         if not outside.any():
             return chunk

@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""All tables of a run: converted from raw/ where that is newer or the Parquet is not there, then read.
+"""Load a run's tables: convert each recording in raw/ that is newer than its Parquet file, then read that.
 
-A table that can't be had is None, and a sentence in run.missing says why.
+TABLES has every table: the TABLE of each module in this folder. A table that can't be had is None, and
+run.missing has a sentence that says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
+from analysis import tables as folder
 from analysis.errors import ReportError, TableError
 from analysis.rundir.folder import make_inside
 from analysis.rundir.recorded_time import Recorded, recorded_time
-from analysis.rundir.run import COLLECTOR_OF, Run, clean
+from analysis.rundir.run import Run, clean
 from analysis.tables import (
     block,
     call,
     counter,
     cpu_sample,
+    cpu_stack,
     hold,
     lock,
     lock_sample,
@@ -30,193 +34,233 @@ from analysis.tables import (
     result,
     stack,
 )
+from analysis.tables.jsonl import write_lines
 from analysis.tables.left_out import LeftOut
-from analysis.tables.own_requests import name_own
 from analysis.tables.rec import open_recording
-from analysis.tables.store import ALWAYS, Column, Stored, read_table, recorded_ns, write_recording
+from analysis.tables.row_time import Chunk
+from analysis.tables.spec import TableSpec
+from analysis.tables.store import ALWAYS, Stored, read_table, recorded_ns, write_recording
 
-Made = TypeVar("Made")
-COLUMNS: dict[str, Sequence[Column]] = {
-    "phase": phase.COLUMNS,
-    "block": block.COLUMNS,
-    "plug": plug.COLUMNS,
-    "lock_wait": lock_wait.COLUMNS,
-    "lock_sample": lock_sample.COLUMNS,
-    "hold": hold.COLUMNS,
-    "lock": lock.COLUMNS,
-    "stack": stack.COLUMNS,
-    "path": path.COLUMNS,
-    "figure": result.COLUMNS,
-    "call": call.COLUMNS,
-    "counter": counter.COLUMNS,
-    "cpu_sample": cpu_sample.COLUMNS,
-    "cpu_stack": cpu_sample.STACK_COLUMNS,
-}
-CONVERT_LINES = {
-    "phase": phase.convert,
-    "lock": lock.convert,
-    "stack": stack.convert,
-    "path": path.convert,
-    "cpu_stack": cpu_sample.convert_stacks,
-    "figure": result.convert,
-}
-OF_PERF = ("cpu_sample", "cpu_stack")
-# older runs have none, and not every run makes one: no gap
-OPTIONAL = ("lock_sample", "path", "plug", "figure")
+T = TypeVar("T")
+
+
+def find_tables() -> dict[str, TableSpec[Any]]:
+    """The TABLE of every module in this folder, by table name."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."))
+    declared = [getattr(importlib.import_module(name), "TABLE", None) for name in modules if name != __name__]
+    return {spec.name: spec for spec in declared if isinstance(spec, TableSpec)}
+
+
+TABLES = find_tables()
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The run's tables; None = not there, see run.missing and losses."""
+    """The tables of a run. get() has each of them; the properties name those that measures use."""
 
-    phases: phase.Phases | None
-    block: block.Block | None
-    lock_wait: lock_wait.LockWait | None
-    call: call.Call | None
-    counter: counter.Counter | None
-    lock_sample: lock_sample.LockSample | None
-    hold: hold.Hold | None
-    cpu_sample: cpu_sample.CpuSample | None
-    cpu_stacks: dict[int, list[str]]  # the call paths of those
-    lock_names: dict[int, lock.Lock]
-    stacks: dict[int, list[str]]
-    paths: path.Paths | None  # of inodes
-    plug: plug.Plug | None  # block traces have it
-    figures: result.Figures | None  # what the workload itself measured
-    truncated_bytes: dict[str, int]
-    rows: dict[str, int]
-    left_out: dict[str, LeftOut]  # of the tables that have less rows than the recording
+    loaded: dict[str, Any]  # by table name; None: not there, see run.missing and losses
+    truncated_bytes: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)  # tables with fewer rows than the recording
+
+    def get(self, spec: TableSpec[T]) -> T | None:
+        """The table as spec.read returned it, None if the run has no such table."""
+        table: T | None = self.loaded.get(spec.name)
+        return table
+
+    def put(self, spec: TableSpec[T], table: T | None) -> Tables:
+        """A copy with another content of one table."""
+        return replace(self, loaded={**self.loaded, spec.name: table})
+
+    @property
+    def phases(self) -> phase.Phases | None:
+        """Phases of the workload."""
+        return self.get(phase.TABLE)
+
+    @property
+    def block(self) -> block.Block | None:
+        """Requests to the devices."""
+        return self.get(block.TABLE)
+
+    @property
+    def plug(self) -> plug.Plug | None:
+        """Unplugs; only imported block traces have them."""
+        return self.get(plug.TABLE)
+
+    @property
+    def lock_wait(self) -> lock_wait.LockWait | None:
+        """Lock waits by lock, call path and time bin."""
+        return self.get(lock_wait.TABLE)
+
+    @property
+    def lock_sample(self) -> lock_sample.LockSample | None:
+        """CPU samples of spinning and holding tasks."""
+        return self.get(lock_sample.TABLE)
+
+    @property
+    def hold(self) -> hold.Hold | None:
+        """Acquisitions and hold times of locks."""
+        return self.get(hold.TABLE)
+
+    @property
+    def lock_names(self) -> dict[int, lock.Lock]:
+        """Locks by lock_id."""
+        return self.get(lock.TABLE) or {}
+
+    @property
+    def stacks(self) -> dict[int, list[str]]:
+        """Kernel call paths of lock tables, by stack_id."""
+        return self.get(stack.TABLE) or {}
+
+    @property
+    def call(self) -> call.Call | None:
+        """File-system calls by name, target and time bin."""
+        return self.get(call.TABLE)
+
+    @property
+    def counter(self) -> counter.Counter | None:
+        """Samples of system counters."""
+        return self.get(counter.TABLE)
+
+    @property
+    def cpu_sample(self) -> cpu_sample.CpuSample | None:
+        """perf samples."""
+        return self.get(cpu_sample.TABLE)
+
+    @property
+    def cpu_stacks(self) -> dict[int, list[str]]:
+        """Call paths of perf samples, by stack_id."""
+        return self.get(cpu_stack.TABLE) or {}
+
+    @property
+    def paths(self) -> path.Paths | None:
+        """File names of inodes."""
+        return self.get(path.TABLE)
+
+    @property
+    def figures(self) -> result.Figures | None:
+        """Results that the workload itself measured."""
+        return self.get(result.TABLE)
 
 
-def _source(run: Path, table: str) -> Path:
-    if table in ("phase", "path", "figure"):
-        return run / "raw" / f"{table}s.jsonl"
-    folder = run / "raw" / ("perf" if table in OF_PERF else "recorder")
-    return folder / f"{table}.{'jsonl' if table in CONVERT_LINES else 'rec'}"
+def _recorded(run: Run) -> Recorded:
+    """The recorded time; an imported trace is recorded from its first event to its last."""
+    return ALWAYS if run.imported else recorded_time(run)
 
 
-def _fresh(source: Path, target: Path, table: str, recorded: Recorded) -> Stored | None:
-    """The stored table, unless raw/ holds a recording of another size (it went on after the last report), or
-    the recorded time is known otherwise by now (the table is an older program's, or the session was killed).
+def _read_parquet(run: Run, spec: TableSpec[Any]) -> Stored:
+    target = run.place / "tables" / f"{spec.name}.parquet"
+    return read_table(target, spec.name, spec.columns, spec.rows_most)
+
+
+def _current(run: Run, spec: TableSpec[Any]) -> Stored | None:
+    """The Parquet table, None if it must be made anew.
+
+    That is so if raw/ has a recording of another size (recording went on after the last report), if the
+    recorded time has become known otherwise (an older program made the table, or the session was killed), and
+    if the table lacks columns.
     """
     try:
-        stored = read_table(target, table, COLUMNS[table])
+        stored = _read_parquet(run, spec)
     except TableError:
         return None
     try:
-        same = source.stat().st_size == stored.about.get("source_bytes")
+        same = (run.place / spec.file).stat().st_size == stored.about.get("source_bytes")
     except OSError:
         return stored  # no raw/ here: the table is all there is
-    same = same and stored.about.get("recorded_ns") == recorded_ns(table, recorded)
+    same = same and stored.about.get("recorded_ns") == recorded_ns(spec.time, _recorded(run))
     return stored if same and not stored.absent else None
 
 
-def _is_due(run: Run, table: str) -> bool:
-    """Is it a gap if the table is not there? Not if its collector is off, or was not asked for."""
-    collector = COLLECTOR_OF.get(table)
-    if table in OPTIONAL:
+def _is_due(run: Run, spec: TableSpec[Any]) -> bool:
+    """Whether a missing table is worth a warning: not if its collector is off, or was not asked for."""
+    if spec.is_optional:
         return False
-    return collector is None or (collector in run.asked and not run.off(collector))
+    return not spec.collector or (spec.collector in run.asked and not run.off(spec.collector))
 
 
-def _load(run: Run, table: str) -> Stored | None:
-    source = _source(run.place, table)
-    target = run.place / "tables" / f"{table}.parquet"
-    # an imported trace was recorded as long as it has events
-    recorded = ALWAYS if run.imported else recorded_time(run)
-    stored = _fresh(source, target, table, recorded)
+def _convert(run: Run, spec: TableSpec[Any]) -> None:
+    """Write the Parquet table from the recording. Raises TableError."""
+    source, target = run.place / spec.file, run.place / "tables" / f"{spec.name}.parquet"
+    if spec.lines is not None:
+        write_lines(source, target, spec.name, spec.columns, spec.lines)
+        return
+
+    def unchanged(chunk: Chunk) -> Chunk:
+        return chunk
+
+    recording = open_recording(source, spec.name, spec.rows_most)
+    edit = spec.correct(recording, run) if spec.correct else unchanged
+    write_recording(recording, spec.columns, target, spec.time, edit, _recorded(run))
+
+
+def _load(run: Run, spec: TableSpec[Any]) -> Stored | None:
+    stored = _current(run, spec)
     if stored is not None:
         return stored
+    source = run.place / spec.file
+    target = run.place / "tables" / f"{spec.name}.parquet"
     try:
         if not source.exists() and not source.is_symlink():
             if target.exists() or target.is_symlink():
-                return read_table(target, table, COLUMNS[table])
-            if not _is_due(run, table):
+                return _read_parquet(run, spec)
+            if not _is_due(run, spec):
                 return None
             raise TableError(f"neither tables/{target.name} nor raw/.../{source.name} is there")
-        if table in CONVERT_LINES:
-            CONVERT_LINES[table](source, target)
-        else:
-            recording = open_recording(source, table)
-            edit = block.class_marker(recording, run) if table == "block" else lambda chunk: chunk
-            write_recording(recording, COLUMNS[table], target, edit, recorded)
-        return read_table(target, table, COLUMNS[table])
+        _convert(run, spec)
+        return _read_parquet(run, spec)
     except TableError as error:
-        collector = COLLECTOR_OF.get(table, "")
-        if not run.off(collector):
-            run.missing.append(f"no {table} table: {error}")
+        if not run.off(spec.collector):
+            run.missing.append(f"no {spec.name} table: {error}")
         return None
 
 
-def open_block(run: Run) -> Stored | None:
-    """The block table, to be read in parts."""
-    make_folder(run)
-    return _load(run, "block")
-
-
-def load_block(run: Run) -> block.Block | None:
-    """The block table alone."""
-    stored = _load(run, "block")
-    return name_own(block.from_stored(stored)) if stored else None
-
-
 def make_folder(run: Run) -> None:
-    """tables/, made if it is not there. Raises ReportError."""
-    folder = run.path / "tables"
+    """Make tables/ if it is not there. Raises ReportError."""
+    path = run.path / "tables"
     try:
-        make_inside(run.place, folder.name)
+        make_inside(run.place, path.name)
     except OSError as error:
-        if folder.is_symlink():
+        if path.is_symlink():
             raise ReportError(
-                f"{clean(folder)} is a symbolic link; replace it by a directory of the run's own"
+                f"{clean(path)} is a symbolic link; replace it by a directory of the run's own"
             ) from None
         raise ReportError(
-            f"{clean(folder)} can't be made ({error.strerror}); copy the run directory to a place of your own"
+            f"{clean(path)} can't be made ({error.strerror}); copy the run directory to a place of your own"
         ) from None
 
 
-def load_phases(run: Run) -> phase.Phases | None:
-    """The phases alone."""
-    stored = _load(run, "phase")
-    return phase.from_stored(stored) if stored else None
-
-
-def load_tables(run: Run) -> Tables:
-    """Convert and read everything there is."""
+def open_table(run: Run, spec: TableSpec[Any]) -> Stored | None:
+    """One table, open to be read in parts; None: the run has no such table. Raises ReportError."""
     make_folder(run)
-    stored = {table: _load(run, table) for table in COLUMNS}
-    for table, one in stored.items():
-        if one is not None and one.bad_lines:
-            run.missing.append(f"{table}: {one.bad_lines:,} lines were unreadable and are left out")
-    truncated = {t: one.truncated_bytes for t, one in stored.items() if one and one.truncated_bytes}
-    rows = {t: one.rows for t, one in stored.items() if one}
-    left_out = {t: one.left_out for t, one in stored.items() if one and one.left_out != LeftOut()}
+    return _load(run, spec)
 
-    def made(table: str, make: Callable[[Stored], Made]) -> Made | None:
-        """The table's columns."""
-        one = stored[table]
+
+def load_table(run: Run, spec: TableSpec[T]) -> T | None:
+    """One table alone, None if the run has no such table. Raises TableError if its file is damaged."""
+    stored = _load(run, spec)
+    return spec.read(stored) if stored else None
+
+
+def load_tables(run: Run, specs: Mapping[str, TableSpec[Any]] = TABLES) -> Tables:
+    """Convert and read all tables of a run. Raises ReportError if tables/ can't be made."""
+    make_folder(run)
+    stored_tables = {name: _load(run, spec) for name, spec in specs.items()}
+    for name, stored in stored_tables.items():
+        if stored is not None and stored.bad_lines:
+            run.missing.append(f"{name}: {stored.bad_lines:,} lines were unreadable and are left out")
+    open_tables = {name: stored for name, stored in stored_tables.items() if stored is not None}
+    loaded: dict[str, Any] = {}
+    for name, stored in open_tables.items():
         try:
-            return make(one) if one else None
+            loaded[name] = specs[name].read(stored)
         except TableError as error:
-            run.missing.append(f"no {table} table: {error}; remove it, and the next report makes it anew")
-            return None
-
+            run.missing.append(f"no {name} table: {error}; remove it, and the next report makes it anew")
     return Tables(
-        phases=made("phase", phase.from_stored),
-        block=made("block", lambda one: name_own(block.from_stored(one))),
-        lock_wait=made("lock_wait", lock_wait.from_stored),
-        call=made("call", call.from_stored),
-        counter=made("counter", counter.from_stored),
-        lock_sample=made("lock_sample", lock_sample.from_stored),
-        hold=made("hold", hold.from_stored),
-        cpu_sample=made("cpu_sample", cpu_sample.from_stored),
-        cpu_stacks=made("cpu_stack", stack.from_stored) or {},
-        lock_names=made("lock", lock.from_stored) or {},
-        stacks=made("stack", stack.from_stored) or {},
-        paths=made("path", path.from_stored),
-        plug=made("plug", plug.from_stored),
-        figures=made("figure", result.from_stored),
-        truncated_bytes=truncated,
-        rows=rows,
-        left_out=left_out,
+        loaded=loaded,
+        truncated_bytes={
+            n: stored.truncated_bytes for n, stored in open_tables.items() if stored.truncated_bytes
+        },
+        rows={n: stored.rows for n, stored in open_tables.items()},
+        left_out={n: stored.left_out for n, stored in open_tables.items() if stored.left_out != LeftOut()},
     )

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The lock_wait table: one row is the waits on one lock from one call path in one time bin.
-
-Where a lock was waited on too often to look at every wait, the others' stack_id is -2: their times are exact,
-their call path and holder are not known.
-"""
+"""The lock_wait table: waits on kernel locks in time bins (tracepoints contention_begin and _end)."""
 
 from __future__ import annotations
 
@@ -12,53 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.tables.store import I64, Categorical, Column, Stored
+from analysis.tables.row_time import bins
+from analysis.tables.spec import TableSpec, columns_of
+from analysis.tables.store import I64, Categorical, Column
 
-COLUMNS = (
-    Column("bin_ns", "int", "ns", "start of the time bin"),
-    Column("length_ns", "int", "ns", "its length; 0: the usual one (older runs)", if_missing=0),
-    Column("lock_id", "id", "", "the lock, see the lock table"),
-    Column("stack_id", "int", "", "who waited, see the stack table; -1: none; -2: not sampled"),
-    Column("mode", "category", "", "read, write or excl"),
-    Column("spin_ns", "int", "ns", "time spent spinning"),
-    Column("sleep_ns", "int", "ns", "time spent sleeping"),
-    Column("count", "int", "waits", "waits that ended in this bin"),
-    Column("max_ns", "int", "ns", "the longest"),
-    Column("holder_stack_id", "int", "", "who held it when the wait began; -1: not known; -2: not sampled"),
-    Column("failed", "int", "waits", "waits given up (signal)"),
-    Column("kind", "category", "", "spinlock, rwlock, mutex, rwsem, ..."),
-    Column("in_workload", "bool", "", "the waiter was in the workload's cgroup"),
-    Column(
-        "holder_state",
-        "category",
-        "",
-        "what the holder was doing when the wait began: running, runnable, io, lock, sleeping, readers,"
-        " nobody, unknown, not_sampled",
-        if_missing="unknown",
-    ),
-    Column("holder_comm", "text", "", "the holder's name", if_missing=""),
-    Column("holder_lock", "id", "", "the lock the holder waited for; 0: none", if_missing=0),
-    Column("chain", "int", "locks", "locks in the chain of holders; 0: no holder known", if_missing=0),
-    Column(
-        "root_lock", "id", "", "the lock that the task at the chain's end holds; 0: lock_id", if_missing=0
-    ),
-    Column("root_stack_id", "int", "", "that task's stack", if_missing=-1),
-    Column("root_state", "category", "", "what that task was doing", if_missing="unknown"),
-    Column(
-        "waiter",
-        "category",
-        "",
-        "who waited: workload, kernel_thread, interrupt, recorder (our own), other; of older runs unknown",
-        if_missing="unknown",
-    ),
-    Column(
-        "waiter_name",
-        "text",
-        "",
-        "a kernel thread by what it works on (flush-7:9), or another process's name",
-        if_missing="",
-    ),
-)
 NO_STACK = -1
 NOT_SAMPLED = -2
 
@@ -88,32 +41,77 @@ class LockWait:
     root_state: Categorical
     waiter: Categorical
     waiter_name: Categorical
-    bin_length_ns: I64  # of a bin that a phase's border cuts, shorter than of the others
+    bin_length_ns: I64  # shorter for a bin that a phase's border cuts
 
 
-def from_stored(stored: Stored) -> LockWait:
-    """The columns the measures use."""
-    return LockWait(
-        bin_ns=stored.ints("bin_ns"),
-        lock_id=stored.ids("lock_id"),
-        stack_id=stored.ints("stack_id"),
-        spin_ns=stored.ints("spin_ns"),
-        sleep_ns=stored.ints("sleep_ns"),
-        count=stored.ints("count"),
-        max_ns=stored.ints("max_ns"),
-        failed=stored.ints("failed"),
-        kind=stored.categorical("kind"),
-        mode=stored.categorical("mode"),
-        in_workload=stored.bools("in_workload"),
-        holder_state=stored.categorical("holder_state"),
-        holder_stack_id=stored.ints("holder_stack_id"),
-        holder_comm=stored.categorical("holder_comm"),
-        holder_lock=stored.ids("holder_lock"),
-        chain=stored.ints("chain"),
-        root_lock=stored.ids("root_lock"),
-        root_stack_id=stored.ints("root_stack_id"),
-        root_state=stored.categorical("root_state"),
-        waiter=stored.categorical("waiter"),
-        waiter_name=stored.categorical("waiter_name"),
-        bin_length_ns=stored.bin_lengths_ns(),
-    )
+TABLE = TableSpec(
+    name="lock_wait",
+    one_row="the waits on one lock from one call path in one time bin",
+    collector="locks",
+    file="raw/recorder/lock_wait.rec",
+    time=bins(),
+    columns=(
+        Column("bin_ns", "int", "ns", "start of the time bin"),
+        Column("length_ns", "int", "ns", "length of the time bin; 0: the recording's usual", if_missing=0),
+        Column("lock_id", "id", "", "lock, see the table lock"),
+        Column(
+            "stack_id", "int", "", "call path of the waiter, see the table stack; -1: none; -2: not sampled"
+        ),
+        Column("mode", "category", "", "read, write or excl"),
+        Column("spin_ns", "int", "ns", "time spent spinning"),
+        Column("sleep_ns", "int", "ns", "time spent sleeping"),
+        Column("count", "int", "waits", "waits that ended in this bin"),
+        Column("max_ns", "int", "ns", "the longest wait"),
+        Column(
+            "holder_stack_id",
+            "int",
+            "",
+            "call path of the holder when the wait began; -1: not known; -2: not sampled",
+        ),
+        Column("failed", "int", "waits", "waits given up because of a signal"),
+        Column("kind", "category", "", "spinlock, rwlock, mutex, rwsem, ..."),
+        Column("in_workload", "bool", "", "the waiter was in the workload's cgroup"),
+        Column(
+            "holder_state",
+            "category",
+            "",
+            "state of the holder when the wait began: running, runnable, io, lock, sleeping, readers,"
+            " nobody, unknown, not_sampled",
+            if_missing="unknown",
+        ),
+        Column("holder_comm", "text", "", "name of the holder", if_missing=""),
+        Column("holder_lock", "id", "", "lock that the holder waited for; 0: none", if_missing=0),
+        Column("chain", "int", "locks", "locks in the chain of holders; 0: no holder known", if_missing=0),
+        Column(
+            "root_lock",
+            "id",
+            "",
+            "lock held by the task at the end of the chain; 0: the same as lock_id",
+            if_missing=0,
+        ),
+        Column("root_stack_id", "int", "", "call path of the task at the end of the chain", if_missing=-1),
+        Column(
+            "root_state", "category", "", "state of the task at the end of the chain", if_missing="unknown"
+        ),
+        Column(
+            "waiter",
+            "category",
+            "",
+            "class of the waiter: workload, kernel_thread, interrupt, recorder (Seekmeter's), other; unknown"
+            " in older runs",
+            if_missing="unknown",
+        ),
+        Column(
+            "waiter_name",
+            "text",
+            "",
+            "kernel thread with what it serves (flush-7:9), or name of a process outside the workload",
+            if_missing="",
+        ),
+    ),
+    notes=(
+        "On a lock with many waits a second only some are sampled. The others are rows of stack_id -2: their"
+        " times are exact, their call path and holder are not known."
+    ),
+    read=columns_of(LockWait),
+)

@@ -1,37 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The path table: one row is the path of an inode that a lock or a request belonged to, as the run ended."""
+"""The path table: file names of the inodes that locks or requests belonged to, looked up as the run ended."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from analysis.rundir.run import as_int, clean
 from analysis.tables.jsonl import Lines
-from analysis.tables.store import Column, Stored, schema, write_batches
-
-COLUMNS = (
-    Column("dev", "string", "", "the file system's device, major:minor"),
-    Column("ino", "int", "", "inode number"),
-    Column("path", "string", "", "relative to the mount point or DIR; outside of DIR: from / on"),
-    Column("born_ns", "int", "ns", "when that file was made", zero_is_null=True, if_missing=0),
-)
+from analysis.tables.spec import TableSpec
+from analysis.tables.store import Column, Stored
 
 
 @dataclass(frozen=True)
 class Paths:
-    """What is known of inodes, each as (dev, ino)."""
+    """File names and birth times by inode, which is (device as major:minor, inode number)."""
 
     names: dict[tuple[str, int], str]
-    born_ns: dict[tuple[str, int], int]  # of those files whose beginning is known
+    born_ns: dict[tuple[str, int], int]  # CLOCK_MONOTONIC; only files whose birth time is known
 
 
-def convert(source: Path, target: Path) -> None:
-    """Write the table from paths.jsonl."""
-    lines = Lines(source)
+def _rows(lines: Lines) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for row in lines:
         dev, ino, path = row.get("dev"), as_int(row.get("ino")), row.get("path")
@@ -41,14 +30,11 @@ def convert(source: Path, target: Path) -> None:
         born = as_int(row.get("born_ns"))
         row = {"dev": clean(dev, 20), "ino": ino, "path": clean(path, 400)}
         rows.append(row | {"born_ns": born if born and born > 0 else None})
-    arrow = schema(
-        "path", COLUMNS, {"source": source.name, "source_bytes": lines.bytes, "bad_lines": lines.bad}
-    )
-    write_batches(target, arrow, [pa.RecordBatch.from_pylist(rows, schema=arrow)])
+    return rows
 
 
-def from_stored(stored: Stored) -> Paths:
-    """The path of each inode; the first one where it has several names."""
+def _read(stored: Stored) -> Paths:
+    """The first path of each inode, where it has several names."""
     paths = Paths({}, {})
     for row, born in zip(stored.to_pylist(), stored.ints("born_ns").tolist(), strict=True):
         inode = (clean(row["dev"], 20), int(row["ino"]))
@@ -56,3 +42,19 @@ def from_stored(stored: Stored) -> Paths:
         if born:
             paths.born_ns.setdefault(inode, born)
     return paths
+
+
+TABLE = TableSpec(
+    name="path",
+    one_row="a path of one inode that a lock or a request belonged to",
+    file="raw/paths.jsonl",
+    is_optional=True,
+    columns=(
+        Column("dev", "string", "", "device of the file system, major:minor"),
+        Column("ino", "int", "", "inode number"),
+        Column("path", "string", "", "path from the mount point or DIR; of files outside of DIR from /"),
+        Column("born_ns", "int", "ns", "birth time of the file", zero_is_null=True, if_missing=0),
+    ),
+    lines=_rows,
+    read=_read,
+)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Read any raw/recorder/*.rec file from its own description.
+"""Read a .rec file (raw/recorder, raw/perf) by the record layout that its header describes.
 
     bytes 0-7 "SKMREC01"; u32 JSON length; u32 zero; JSON; zeros to a multiple of 8; fixed-size records to EOF
 
-The JSON names each field's offset, size, type, count and enum. A last, partial record (the recorder was
-killed, the disk was full) is counted as truncated and left out. Nothing in the header is trusted.
+The JSON gives each field's offset, size, type, count and enum. A partial last record (recorder killed, disk
+full) is left out and counted as truncated. Each value of the header is checked: a stranger may have made it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from analysis.errors import TableError
 from analysis.rundir.files import open_regular, parse_json
-from analysis.rundir.limits import rows_most
+from analysis.rundir.limits import ROWS_MOST
 from analysis.rundir.run import as_int, clean
 
 MAGIC = b"SKMREC01"
@@ -35,7 +35,7 @@ TYPES = {f"{kind}{bits}": f"<{kind}{bits // 8}" for kind in "iu" for bits in (16
 
 @dataclass(frozen=True)
 class Recording:
-    """An opened .rec file: `chunks()` gives its records as structured arrays, so memory stays bounded."""
+    """A .rec file whose header was checked. `chunks()` yields the records, so memory stays bounded."""
 
     path: Path
     table: str
@@ -45,16 +45,16 @@ class Recording:
     data_offset: int
     file_bytes: int
     dtype: np.dtype[np.void]
-    enums: dict[str, dict[int, str]]  # by field name: number -> word
+    enums: dict[str, dict[int, str]]  # by field name: number -> label
 
     def chunks(self, rows: int = 1 << 20) -> Iterator[npt.NDArray[np.void]]:
-        """The records, so many at a time, each lot in the place of the one before."""
-        room = np.empty(min(rows, self.rows), self.dtype)
+        """Yield structured arrays of at most `rows` records. Each one overwrites the one before."""
+        buffer = np.empty(min(rows, self.rows), self.dtype)
         with open_regular(self.path) as file:
             file.seek(self.data_offset)
             left = self.rows
             while left > 0:
-                part = room[: min(rows, left)]
+                part = buffer[: min(rows, left)]
                 got = file.readinto(part.view(np.uint8).data)  # type: ignore[attr-defined]
                 if got < self.dtype.itemsize:
                     return
@@ -76,9 +76,9 @@ def _fields(header: Mapping[str, Any], record_bytes: int, name: str) -> np.dtype
         offset, size = as_int(entry.get("offset")), as_int(entry.get("bytes"))
         count = as_int(entry.get("count", 1))
         if not isinstance(field, str) or not field.isidentifier() or field in names:
-            raise TableError(f"{name}: a field has no proper name: {clean(field, 40)}")
+            raise TableError(f"{name}: a field has no valid name: {clean(field, 40)}")
         if offset is None or size is None or count is None or count < 1 or size < 1 or offset < 0:
-            raise TableError(f"{name}: field {field} has no proper place")
+            raise TableError(f"{name}: field {field} has no valid offset and size")
         if offset + size > record_bytes:
             raise TableError(f"{name}: field {field} lies outside the record")
         if kind == "char":
@@ -101,16 +101,16 @@ def _fields(header: Mapping[str, Any], record_bytes: int, name: str) -> np.dtype
 def _enums(header: Mapping[str, Any]) -> dict[str, dict[int, str]]:
     described = header.get("enums")
     described = described if isinstance(described, Mapping) else {}
-    found: dict[str, dict[int, str]] = {}
+    enums: dict[str, dict[int, str]] = {}
     for entry in header["fields"]:
-        words = described.get(entry.get("enum")) if isinstance(entry.get("enum"), str) else None
-        if isinstance(words, Mapping):
-            found[entry["name"]] = {int(n): clean(w, 40) for n, w in words.items() if str(n).isdecimal()}
-    return found
+        labels = described.get(entry.get("enum")) if isinstance(entry.get("enum"), str) else None
+        if isinstance(labels, Mapping):
+            enums[entry["name"]] = {int(n): clean(w, 40) for n, w in labels.items() if str(n).isdecimal()}
+    return enums
 
 
-def open_recording(path: Path, table: str) -> Recording:
-    """Check a .rec file's header. TableError says what is wrong with it."""
+def open_recording(path: Path, table: str, rows_most: int = ROWS_MOST) -> Recording:
+    """Read and check the header of a .rec file. Raises TableError with the fault."""
     name = path.name
     with open_regular(path) as file:
         file_bytes = os.fstat(file.fileno()).st_size
@@ -136,8 +136,8 @@ def open_recording(path: Path, table: str) -> Recording:
     bin_ns = as_int(header.get("bin_ns"))
     start = (16 + json_bytes + 7) // 8 * 8
     data = max(file_bytes - start, 0)
-    if data // record_bytes > rows_most(table):
-        rows = f"{data // record_bytes:,} records; no more than {rows_most(table):,}"
+    if data // record_bytes > rows_most:
+        rows = f"{data // record_bytes:,} records; no more than {rows_most:,}"
         raise TableError(f"{name} has {rows} are read")
     dtype = _fields(header, record_bytes, name)
     return Recording(

@@ -1,25 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The figure table: what the workload itself measured. One row is one value: a column of one of its rows."""
+"""The figure table: results that the workload itself measured and wrote to raw/figures.jsonl."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from analysis.rundir.run import as_float, as_int, clean
 from analysis.tables.jsonl import Lines
-from analysis.tables.store import Column, Stored, schema, write_batches
+from analysis.tables.spec import TableSpec
+from analysis.tables.store import Column, Stored
 
-COLUMNS = (
-    Column("row", "int", "", "number of the workload's row, from 0"),
-    Column("of", "string", "", "the workload's table; empty: a figure that stands alone"),
-    Column("name", "string", "", "the column, its unit in the name"),
-    Column("text", "string", "", "the value as it was written"),
-    Column("value", "real", "as the name says", "the value; null if it is no number", zero_is_null=True),
-)
 ROWS_MOST = 100_000
 COLUMNS_MOST = 32
 Value = int | float | str
@@ -27,7 +18,7 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class Figures:
-    """Rows by table, in the order they were written; the table "" has the figures that stand alone."""
+    """The workload's rows by its table, in the order written; the table "" has values that stand alone."""
 
     tables: dict[str, list[dict[str, Value]]]
 
@@ -40,29 +31,29 @@ def _value(value: object) -> Value | None:
     return as_float(value)
 
 
-def convert(source: Path, target: Path) -> None:
-    """Write the table from figures.jsonl."""
-    lines = Lines(source)
+def _rows(lines: Lines) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(lines):
-        of = line.pop("table", None)
+    for row_number, line in enumerate(lines):
+        table = line.pop("table", None)
         values = {clean(name, 40): _value(value) for name, value in list(line.items())[:COLUMNS_MOST]}
-        if not isinstance(of, str) or number >= ROWS_MOST or None in values.values() or not values:
+        if not isinstance(table, str) or row_number >= ROWS_MOST or None in values.values() or not values:
             lines.bad += 1
             continue
-        for name, value in values.items():
-            number_of = None if isinstance(value, str) else as_float(value)
-            rows.append(
-                {"row": number, "of": clean(of, 40), "name": name, "text": str(value), "value": number_of}
-            )
-    arrow = schema(
-        "figure", COLUMNS, {"source": source.name, "source_bytes": lines.bytes, "bad_lines": lines.bad}
-    )
-    write_batches(target, arrow, [pa.RecordBatch.from_pylist(rows, schema=arrow)])
+        rows += [
+            {
+                "row": row_number,
+                "of": clean(table, 40),
+                "name": name,
+                "text": str(value),
+                "value": None if isinstance(value, str) else as_float(value),
+            }
+            for name, value in values.items()
+        ]
+    return rows
 
 
-def _read(text: str, number: float | None) -> Value:
-    """A whole number is kept to the last digit in its text alone."""
+def _stored_value(text: str, number: float | None) -> Value:
+    """The value as it was written: only the text has all digits of a large integer."""
     if number is None:
         return clean(text, 60)
     try:
@@ -71,10 +62,28 @@ def _read(text: str, number: float | None) -> Value:
         return number
 
 
-def from_stored(stored: Stored) -> Figures:
-    """The rows as they were written."""
+def _read(stored: Stored) -> Figures:
+    """The rows as the workload wrote them."""
     tables: dict[str, dict[int, dict[str, Value]]] = {}
-    for one in stored.to_pylist():
-        row = tables.setdefault(clean(one["of"], 40), {}).setdefault(int(one["row"]), {})
-        row[clean(one["name"], 40)] = _read(one["text"], one["value"])
-    return Figures({of: list(rows.values()) for of, rows in tables.items()})
+    for cell in stored.to_pylist():
+        row = tables.setdefault(clean(cell["of"], 40), {}).setdefault(int(cell["row"]), {})
+        row[clean(cell["name"], 40)] = _stored_value(cell["text"], cell["value"])
+    return Figures({table: list(rows.values()) for table, rows in tables.items()})
+
+
+TABLE = TableSpec(
+    name="figure",
+    one_row="one result that the workload measured: one column of one of its rows",
+    file="raw/figures.jsonl",
+    is_optional=True,
+    limit_rows=ROWS_MOST * COLUMNS_MOST,
+    columns=(
+        Column("row", "int", "", "number of the workload's row, from 0"),
+        Column("of", "string", "", "the workload's table; empty: a value that stands alone"),
+        Column("name", "string", "", "name of the column, with its unit"),
+        Column("text", "string", "", "value as it was written"),
+        Column("value", "real", "as the name says", "value; null: not a number", zero_is_null=True),
+    ),
+    lines=_rows,
+    read=_read,
+)

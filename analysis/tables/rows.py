@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Some rows of a table that is a dataclass of columns."""
+"""Select rows of a table that is a dataclass of numpy columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rows = slice | npt.NDArray[np.signedinteger[Any]] | npt.NDArray[np.bool_]
 
 
 def take(table: Table, rows: Rows) -> Table:
-    """The same table with these rows of each column; what is no column stays."""
+    """A copy with these rows of each numpy and Categorical column; other fields stay as they are."""
     columns: dict[str, Any] = {}
     for column in fields(table):  # type: ignore[arg-type]
         value = getattr(table, column.name)
@@ -25,3 +25,11 @@ def take(table: Table, rows: Rows) -> Table:
         elif isinstance(value, Categorical):
             columns[column.name] = Categorical(value.codes[rows], value.labels)
     return replace(table, **columns)  # type: ignore[type-var]
+
+
+def chosen(mask: npt.NDArray[np.bool_]) -> Rows:
+    """The rows of a mask; as a slice if they are adjacent, so that a table of millions is not copied."""
+    at = np.flatnonzero(mask)
+    if at.size and int(at[-1]) - int(at[0]) + 1 == at.size:
+        return slice(int(at[0]), int(at[-1]) + 1)
+    return at

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""tables/*.parquet: how a column is stored, written from a recording, and read back as numpy.
+"""Parquet files in tables/: write them from a recording, read their columns as numpy arrays.
 
 Measures read Parquet only, also right after a run, so a copy of the directory without raw/ gives the same
-report. Each file's metadata carries the schema version, the units, the recording's size and its truncation.
+report. Each file's metadata has the schema version, the units, and the size and truncation of the recording.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ import pyarrow.parquet as pq
 
 from analysis.errors import TableError
 from analysis.rundir.files import open_regular, rewritten
-from analysis.rundir.limits import rows_most
+from analysis.rundir.limits import ROWS_MOST
 from analysis.rundir.recorded_time import Recorded
 from analysis.rundir.run import as_int, clean
 from analysis.tables import arrays
 from analysis.tables.left_out import LeftOut, cutter, is_cut
 from analysis.tables.rec import Recording
+from analysis.tables.row_time import BIN_NS, Chunk, RowTime
+from analysis.tables.row_time import I64 as I64  # for the modules that read columns
 
 SCHEMA_VERSION = 1
 METADATA_KEY = b"seekmeter"
-LEFT_OUT_KEY = b"seekmeter_left_out"  # in the file's metadata: the schema's is written before the rows
-I64 = npt.NDArray[np.int64]
+LEFT_OUT_KEY = b"seekmeter_left_out"  # in the file's metadata: the schema's is written before the rows are
 Ints = npt.NDArray[np.signedinteger[Any]]
 ALWAYS = Recorded(None, None)
 ROW_GROUP = 1 << 18  # rows
-CACHE_BYTES = 1 << 20  # of a CPU of its own, about
+CACHE_BYTES = 1 << 20  # about the L2 cache of one CPU
 SMALL = 1 << 30
 
 ARROW_TYPES: dict[str, Any] = {
@@ -54,9 +55,12 @@ ARROW_TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column. kind: int (int64), id (uint64), real, bool, word (enum), text, string, hist, frames.
+    """One column of a table.
 
-    if_missing: what every row holds when the recording is older than the column; None: it must be there.
+    kind: int (int64), id (uint64), real (float64), bool, category (an enum's label), text (a char array, as a
+    dictionary), string, hist (256 counts) or frames (list of strings).
+    zero_is_null: 0 in the recording becomes null.
+    if_missing: the value of every row when the recording is older than the column; None: it is an error.
     """
 
     name: str
@@ -69,26 +73,26 @@ class Column:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A column of few different words: `codes[i]` is the index of row i's word in `labels`."""
+    """A column with few distinct strings: row i holds labels[codes[i]]."""
 
-    codes: npt.NDArray[np.signedinteger[Any]]  # as narrow as their number allows
+    codes: npt.NDArray[np.signedinteger[Any]]  # the narrowest type that holds len(labels)
     labels: tuple[str, ...]
 
     def is_(self, label: str) -> npt.NDArray[np.bool_]:
-        """Which rows hold this word."""
+        """Mask of the rows that hold this label."""
         if label not in self.labels:
             return np.zeros(self.codes.size, dtype=np.bool_)
         return np.asarray(self.codes == self.labels.index(label))
 
     def is_in(self, labels: Iterable[str]) -> npt.NDArray[np.bool_]:
-        """Which rows hold one of these words."""
-        found = np.zeros(self.codes.size, dtype=np.bool_)
+        """Mask of the rows that hold one of these labels."""
+        mask = np.zeros(self.codes.size, dtype=np.bool_)
         for label in set(labels).intersection(self.labels):
-            found |= self.codes == self.labels.index(label)
-        return found
+            mask |= self.codes == self.labels.index(label)
+        return mask
 
     def present(self) -> list[str]:
-        """The words that occur, most frequent first."""
+        """The labels that occur, most frequent first."""
         counts = np.zeros(len(self.labels), dtype=np.int64)
         for first in range(0, self.codes.size, ROW_GROUP):
             counts += np.bincount(self.codes[first : first + ROW_GROUP], minlength=len(self.labels))
@@ -97,7 +101,7 @@ class Categorical:
 
 
 def schema(table: str, columns: Sequence[Column], about: dict[str, Any]) -> Any:
-    """The Arrow schema with units per column and facts about the source in its metadata."""
+    """Arrow schema of a table; its metadata has each column's unit, and `about` on the source."""
     fields = [
         pa.field(
             c.name,
@@ -111,20 +115,20 @@ def schema(table: str, columns: Sequence[Column], about: dict[str, Any]) -> Any:
     return pa.schema(fields, metadata={METADATA_KEY: json.dumps(facts, sort_keys=True)})
 
 
-def category_array(codes: npt.NDArray[Any], words: dict[int, str]) -> Any:
-    """An enum's numbers as words; a number the enum does not know becomes "unknown:N"."""
-    if codes.dtype == np.uint8:  # its own index, as it stands: no sort
+def category_array(codes: npt.NDArray[Any], names: dict[int, str]) -> Any:
+    """Enum values as a dictionary array of their names; a value that `names` lacks becomes "unknown:N"."""
+    if codes.dtype == np.uint8:  # the value is the index: no sort
         numbers = np.arange(int(codes.max(initial=0)) + 1)
         indices = codes.astype(np.int32)
     else:
         numbers, inverse = np.unique(codes, return_inverse=True)
         indices = inverse.astype(np.int32)
-    labels = [words.get(int(n), f"unknown:{int(n)}") for n in numbers]
+    labels = [names.get(int(n), f"unknown:{int(n)}") for n in numbers]
     return pa.DictionaryArray.from_arrays(arrays.numbers(indices), arrays.strings(labels))
 
 
 def text_array(raw: npt.NDArray[np.bytes_]) -> Any:
-    """A fixed char array as text: bytes that are not UTF-8, and control characters, become \\x.. ."""
+    """A C char array as a dictionary array; control characters and bytes that are not UTF-8 become \\x.. ."""
     width = raw.dtype.itemsize
     packed = np.ascontiguousarray(raw)
     binary = pa.FixedSizeBinaryArray.from_buffers(
@@ -138,7 +142,7 @@ def text_array(raw: npt.NDArray[np.bytes_]) -> Any:
 
 
 def constant(column: Column, rows: int) -> Any:
-    """A column that the recording is too old for."""
+    """A column that the recording is too old to have: every row holds column.if_missing."""
     if column.kind in ("category", "text"):
         codes = arrays.numbers(np.zeros(rows, dtype=np.int32))
         return pa.DictionaryArray.from_arrays(codes, arrays.strings([str(column.if_missing)]))
@@ -165,13 +169,12 @@ def _array(column: Column, lot: Mapping[str, npt.NDArray[Any]], rows: int, recor
 def _lots(
     recording: Recording,
     columns: Sequence[Column],
-    edit: Callable[[npt.NDArray[np.void]], npt.NDArray[np.void]],
+    edit: Callable[[Chunk], Chunk],
 ) -> Iterator[Any]:
-    """The recording as record batches of ROW_GROUP rows, each column in one place.
+    """Yield the recording as lists of Arrow columns, ROW_GROUP rows each.
 
-    Few records at a time are taken apart, as many as a CPU's cache holds: each field of theirs is read from
-    there. The next batch is made in another place, and the one after it where the first was, which is on disk
-    by then (write_batches).
+    Records are split into columns in portions that fit a CPU's cache. Two sets of column buffers take turns:
+    one is filled while write_batches() writes the other.
     """
     types = {"int": np.int64, "id": np.uint64, "hist": np.uint32}
     most = min(recording.rows, ROW_GROUP)
@@ -209,12 +212,13 @@ def write_recording(
     recording: Recording,
     columns: Sequence[Column],
     path: Path,
-    edit: Callable[[npt.NDArray[np.void]], npt.NDArray[np.void]] = lambda chunk: chunk,
+    time: RowTime | None = None,
+    edit: Callable[[Chunk], Chunk] = lambda chunk: chunk,
     recorded: Recorded = ALWAYS,
 ) -> None:
-    """Convert a recording to Parquet, a row group at a time; edit is given the records before.
+    """Convert a recording to Parquet, one row group at a time. `edit` corrects records before that.
 
-    What lies outside of the recorded time is left out, see left_out.py.
+    Records outside the recorded time are left out, see left_out.py. Raises TableError.
     """
     names = recording.dtype.names or ()
     missing = [c.name for c in columns if c.name not in names and c.if_missing is None]
@@ -232,14 +236,14 @@ def write_recording(
         "source_bytes": recording.file_bytes,
         "truncated_bytes": recording.truncated_bytes,
         "bin_ns": recording.bin_ns,
-        "recorded_ns": recorded_ns(recording.table, recorded),
+        "recorded_ns": recorded_ns(time, recorded),
         "enums": {
             c.name: sorted(recording.enums[c.name].items()) for c in columns if c.name in recording.enums
         },
     }
     arrow = schema(recording.table, columns, about)
     count = LeftOut()
-    cut = cutter(recording, recorded, count)
+    cut = cutter(recording, time, recorded, count)
     write_batches(
         path,
         arrow,
@@ -251,22 +255,22 @@ def write_recording(
     )
 
 
-def recorded_ns(table: str, recorded: Recorded) -> list[int | None] | None:
-    """What a table says of the time that its rows are of; None: of all that was recorded."""
-    return [recorded.start_ns, recorded.end_ns] if is_cut(table, recorded) else None
+def recorded_ns(time: RowTime | None, recorded: Recorded) -> list[int | None] | None:
+    """Recorded time as the table's metadata states it; None where the table has all rows of the recording."""
+    return [recorded.start_ns, recorded.end_ns] if is_cut(time, recorded) else None
 
 
 def _encodings(arrow: Any) -> dict[str, Any]:
-    """How columns are stored: times and places as differences, words by number; all else by zstd.
+    """Encoding and compression by column: int64 as differences, strings by dictionary, all else by zstd.
 
-    Differences of neighbours are as small as zstd makes them, at a third of its cost; trying a dictionary on
-    every column, the default, would cost most of the time.
+    Differences of neighbours are as small as zstd makes them, at a third of its cost. Parquet's default, to
+    try a dictionary on every column, would take most of the time.
     """
     numbers = [field.name for field in arrow if field.type == pa.int64()]
-    words = [field.name for field in arrow if pa.types.is_dictionary(field.type)]
-    plain = {field.name for field in arrow}.difference(numbers, words)
+    labels = [field.name for field in arrow if pa.types.is_dictionary(field.type)]
+    plain = {field.name for field in arrow}.difference(numbers, labels)
     return {
-        "use_dictionary": words,
+        "use_dictionary": labels,
         "column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         "compression": {field.name: "zstd" if field.name in plain else "none" for field in arrow},
         "write_statistics": False,
@@ -279,9 +283,9 @@ def write_batches(
     batches: Iterable[Any],
     at_end: Callable[[], Mapping[str, str]] = dict,
 ) -> None:
-    """Write record batches to a Parquet file, whole or not at all. While one is written the next is made.
+    """Write record batches to a Parquet file, whole or not at all; one is written while the next is made.
 
-    at_end: what the file's metadata says besides, known when all batches are made.
+    at_end returns further metadata, which is known when the last batch is made. Raises TableError.
     """
     try:
         with (
@@ -305,12 +309,13 @@ def write_batches(
 
 @dataclass(frozen=True)
 class Stored:
-    """A table to be read back column by column, with what its metadata says about its source."""
+    """An open Parquet table, read one column at a time. `about`: its metadata on the recording."""
 
     name: str
     file: Any  # pq.ParquetFile
     about: dict[str, Any]
-    absent: Mapping[str, Column]  # columns that the file is too old to have
+    columns: Mapping[str, Column]  # all columns of the TableSpec, by name
+    absent: frozenset[str]  # columns that the file is too old to have
     lock: threading.Lock = field(default_factory=threading.Lock)  # one thread reads at a time
 
     @property
@@ -320,34 +325,34 @@ class Stored:
 
     @property
     def truncated_bytes(self) -> int:
-        """Bytes of a last, partial record of the recording."""
+        """Bytes of a partial last record of the recording."""
         return as_int(self.about.get("truncated_bytes")) or 0
 
     @property
     def bad_lines(self) -> int:
-        """Lines of the recording that were unreadable."""
+        """Lines of the recording that could not be used."""
         return as_int(self.about.get("bad_lines")) or 0
 
     @property
     def left_out(self) -> LeftOut:
-        """Rows of the recording that are not in the table, as they lie outside of the recorded time."""
+        """Rows of the recording outside the recorded time, which the table does not have."""
         try:
-            said = json.loads((self.file.metadata.metadata or {}).get(LEFT_OUT_KEY, b"{}"))
+            counts = json.loads((self.file.metadata.metadata or {}).get(LEFT_OUT_KEY, b"{}"))
         except (ValueError, RecursionError):
-            said = {}
-        said = said if isinstance(said, dict) else {}
-        return LeftOut(*(max(as_int(said.get(name)) or 0, 0) for name in ("before", "after")))
+            counts = {}
+        counts = counts if isinstance(counts, dict) else {}
+        return LeftOut(*(max(as_int(counts.get(name)) or 0, 0) for name in ("before", "after")))
 
     @property
     def bin_ns(self) -> int | None:
-        """Length of the time bins, None if it has none."""
+        """Length of the time bins, None for a table without bins."""
         value = as_int(self.about.get("bin_ns"))
         return value if value and value > 0 else None
 
     def _parts(self, name: str) -> Iterator[tuple[slice, Any]]:
-        """A column, some rows at a time."""
+        """The column in parts, each with the rows it is of."""
         if name in self.absent:
-            yield slice(0, self.rows), constant(self.absent[name], self.rows)
+            yield slice(0, self.rows), constant(self.columns[name], self.rows)
             return
         done = 0
         try:
@@ -366,21 +371,34 @@ class Stored:
         for at, part in self._parts(name):
             yield at, arrays.to_numpy(part)
 
+    def column(self, name: str) -> Any:
+        """The column as an array, by its kind; `bin_length_ns`: see bin_lengths_ns()."""
+        if name == "bin_length_ns":
+            return self.bin_lengths_ns()
+        readers: dict[str, Callable[[str], Any]] = {
+            "int": self.ints,
+            "id": self.ids,
+            "bool": self.bools,
+            "category": self.categorical,
+            "text": self.categorical,
+            "hist": self.hist,
+        }
+        return readers[self.columns[name].kind](name)
+
     def bin_lengths_ns(self) -> I64:
-        """The length of each row's time bin; without that column all are as long as the file says."""
-        usual = self.bin_ns or 100_000_000
+        """Length of each row's time bin; recordings without the column state one length for all bins."""
         lengths = self.ints("length_ns")
-        return np.where(lengths > 0, lengths, usual)
+        return np.where(lengths > 0, lengths, self.bin_ns or BIN_NS)
 
     def ints(self, name: str) -> I64:
-        """An integer column; a null becomes 0."""
+        """An int column; null becomes 0."""
         values = np.empty(self.rows, dtype=np.int64)
         for at, part in self._numbers(name):
             values[at] = part
         return values
 
     def small_ints(self, name: str) -> Ints:
-        """The same in 32 bits if all are within +-2**30, so that a sum or difference of two fits too."""
+        """An int column in 32 bits if every value is within +-2**30: sums of two values then fit, too."""
         values: Ints = np.empty(self.rows, dtype=np.int32)
         for at, part in self._numbers(name):
             if part.size and not -SMALL < int(part.min()) <= int(part.max()) < SMALL:
@@ -389,25 +407,25 @@ class Stored:
         return values
 
     def any(self, name: str) -> bool:
-        """Is any of a column not null?"""
+        """Whether the column has a value that is not null."""
         return any(part.null_count < len(part) for _, part in self._parts(name))
 
     def ids(self, name: str) -> npt.NDArray[np.uint64]:
-        """A column of 64-bit unsigned numbers."""
+        """An id column."""
         values = np.empty(self.rows, dtype=np.uint64)
         for at, part in self._numbers(name):
             values[at] = part
         return values
 
     def bools(self, name: str) -> npt.NDArray[np.bool_]:
-        """A column of truths."""
+        """A bool column."""
         values = np.empty(self.rows, dtype=np.bool_)
         for at, part in self._numbers(name):
             values[at] = part
         return values
 
     def categorical(self, name: str) -> Categorical:
-        """A column of few different words; each row group has a dictionary of its own."""
+        """A category or text column. Each row group has a dictionary of its own: the codes are unified."""
         numbers: dict[str, int] = {}
         codes: npt.NDArray[np.signedinteger[Any]] = np.empty(self.rows, dtype=np.int8)
         for at, part in self._parts(name):
@@ -423,47 +441,51 @@ class Stored:
         return Categorical(codes, tuple(numbers))
 
     def hist(self, name: str) -> npt.NDArray[np.int64]:
-        """A column of histograms, rows x 256."""
+        """A hist column, rows x 256."""
         values = np.empty((self.rows, 256), dtype=np.int64)
         for at, part in self._parts(name):
             values[at] = arrays.to_numpy(part.flatten()).reshape(-1, 256)
         return values
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """The rows, for tables of few."""
+        """All rows as dicts, for small tables."""
         names = [*self.file.schema_arrow.names, *self.absent]
         columns = [[v for _, part in self._parts(name) for v in part.to_pylist()] for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def read_table(path: Path, table: str, columns: Sequence[Column]) -> Stored:
-    """Open a table. TableError if it is missing, foreign or of another schema."""
+def read_table(path: Path, table: str, columns: Sequence[Column], rows_most: int = ROWS_MOST) -> Stored:
+    """Open a table. Raises TableError if the file is missing, foreign, of another schema or too large."""
     try:
-        # read_table would import pyarrow.dataset first; it stays open as long as what is returned
+        # pq.read_table() would import pyarrow.dataset first. The file stays open as long as the result lives.
         file = pq.ParquetFile(open_regular(path))
-        schema_found = file.schema_arrow
+        arrow = file.schema_arrow
     except (OSError, pa.ArrowException, ValueError) as error:
         raise TableError(f"{path.name} is not a readable Parquet file: {clean(error, 120)}") from None
     try:
-        about = json.loads((schema_found.metadata or {}).get(METADATA_KEY, b"{}"))
+        about = json.loads((arrow.metadata or {}).get(METADATA_KEY, b"{}"))
     except (ValueError, RecursionError):
         about = {}
     if not isinstance(about, dict) or about.get("schema") != SCHEMA_VERSION or about.get("table") != table:
         raise TableError(f"{path.name} is not a seekmeter {table} table of schema {SCHEMA_VERSION}")
     rows = file.metadata.num_rows
-    if rows > rows_most(table):
-        raise TableError(f"{path.name} has {rows:,} rows; no more than {rows_most(table):,} are read")
-    absent = {}
+    if rows > rows_most:
+        raise TableError(f"{path.name} has {rows:,} rows; no more than {rows_most:,} are read")
+    absent = set()
     for column in columns:
-        index = schema_found.get_field_index(column.name)
+        index = arrow.get_field_index(column.name)
         if index < 0 and column.if_missing is not None:
-            absent[column.name] = column
-        elif index < 0 or schema_found.field(index).type != ARROW_TYPES[column.kind]:
-            raise TableError(f"{path.name} has no proper column {column.name}")
-    stored = Stored(table, file, about, absent)
+            absent.add(column.name)
+        elif index < 0 or arrow.field(index).type != ARROW_TYPES[column.kind]:
+            raise TableError(f"{path.name} has no valid column {column.name}")
+    stored = Stored(table, file, about, {column.name: column for column in columns}, frozenset(absent))
     for column in columns:
-        # ours say of themselves that there are none
-        may = column.name not in absent and schema_found.field(column.name).nullable
-        if may and not column.zero_is_null and any(part.null_count for _, part in stored._parts(column.name)):
+        # our own files declare the columns without nulls not nullable: nothing to check
+        nullable = column.name not in absent and arrow.field(column.name).nullable
+        if (
+            nullable
+            and not column.zero_is_null
+            and any(part.null_count for _, part in stored._parts(column.name))
+        ):
             raise TableError(f"{path.name} has nulls in {column.name}")
     return stored

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.rundir.limits import LINES_MOST, rows_most
+from analysis.rundir.limits import LINES_MOST
 from analysis.rundir.run import open_run
-from analysis.tables.load import COLUMNS, load_tables
+from analysis.tables.load import TABLES, load_tables
 from analysis.tables.store import Column, schema
 from tests.analysis.synthetic import Spec, decaying_ext3
 
@@ -56,8 +56,8 @@ def write_bomb(path: Path, table: str, parts: int) -> Path:
     Spec().write(path)
     (path / "raw/recorder" / f"{table}.rec").unlink()
     (path / "tables").mkdir()
-    arrow = schema(table, COLUMNS[table], {})
-    part = pa.RecordBatch.from_arrays([filled(column) for column in COLUMNS[table]], schema=arrow)
+    arrow = schema(table, TABLES[table].columns, {})
+    part = pa.RecordBatch.from_arrays([filled(column) for column in TABLES[table].columns], schema=arrow)
     with pq.ParquetWriter(path / "tables" / f"{table}.parquet", arrow, compression="zstd") as writer:
         for _ in range(parts):
             writer.write_batch(part)
@@ -111,8 +111,8 @@ def test_lines_that_hold_much_are_not_kept(tmp_path: Path) -> None:
 
 
 def test_ten_million_requests_are_no_bomb() -> None:
-    assert min(rows_most("block"), rows_most("plug")) > 10**9
-    assert min(map(rows_most, COLUMNS)) >= LINES_MOST
+    assert min(TABLES["block"].rows_most, TABLES["plug"].rows_most) > 10**9
+    assert min(spec.rows_most for spec in TABLES.values()) >= LINES_MOST
 
 
 def test_where_memory_ends_it_is_said(tmp_path: Path) -> None:

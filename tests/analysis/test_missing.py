@@ -169,10 +169,10 @@ def test_a_table_that_should_be_there_is_a_gap(tmp_path: Path) -> None:
     (path / "raw/recorder/call.rec").unlink()
     found = document(path)
     assert [words.partition(":")[0] for words in gaps(found)] == [
-        "no hold table",
         "no call table",
         "no cpu_sample table",
         "no cpu_stack table",
+        "no hold table",
     ]
     assert section(found, "Where the CPU went").absent == (
         "the perf collector left nothing (see warnings and gaps)"

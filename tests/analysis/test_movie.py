@@ -33,7 +33,8 @@ from analysis.measures.block.disk_grid import COLUMNS, Touched, make_grid
 from analysis.measures.common.timeline import Timeline
 from analysis.measures.device import queue_depth
 from analysis.rundir.run import open_run
-from analysis.tables.load import load_block
+from analysis.tables.block import TABLE as BLOCK
+from analysis.tables.load import load_table
 from tests.analysis.synthetic import START_NS, Spec, decaying_ext3, request, run_json
 from tests.analysis.test_report import Done
 
@@ -234,7 +235,7 @@ def test_the_sums_are_the_block_tables(made: Path) -> None:
 
 def test_seeks_and_depth_are_the_reports(made: Path) -> None:
     data, _, _ = frames_of(made)
-    block = load_block(open_run(made))
+    block = load_table(open_run(made), BLOCK)
     assert block is not None
     found = seeks.moves(block)
     assert sum(data["seeks"]) == seeks.summary(found).seeks > 100

@@ -31,10 +31,11 @@ from analysis.figures.phase_strip import draw_phases, make_strip
 from analysis.figures.run import iograph
 from analysis.figures.run.iograph import TITLE_GAP_IN, say
 from analysis.measures.block import disk_map
-from analysis.measures.clip import proper_block
+from analysis.measures.clip import clip_table
 from analysis.measures.compare.compared_run import Compared
 from analysis.rundir.devices import Device
-from analysis.tables.load import load_block
+from analysis.tables.block import TABLE as BLOCK
+from analysis.tables.load import load_table
 
 LEFT_IN = 0.85
 RIGHT_IN = 1.75
@@ -84,9 +85,9 @@ def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
     axis = disk_map.make_axis(used, sizes, disk_panel.ROWS)
     maps: list[DiskPanels | None] = []
     for one, devices in zip(runs, found, strict=True):
-        block = load_block(one.run) if axis is not None and one.has_block else None
+        block = load_table(one.run, BLOCK) if axis is not None and one.has_block else None
         if block is not None and one.measured.requests_apart is not None:
-            block = proper_block(block, one.measured.window)
+            block = clip_table(BLOCK, block, one.measured.window)
         maps.append(DiskPanels.make(block, devices, one.measured, axis) if block is not None else None)
     return maps
 

@@ -17,10 +17,11 @@ import numpy.typing as npt
 from analysis.measures.block.seeks import Moves
 from analysis.measures.block.seeks_by import Counts, SeekerRow, count_by, row
 from analysis.measures.common.statistics import percentiles
+from analysis.rundir.device_number import device_number, device_text
 from analysis.rundir.devices import stated
 from analysis.rundir.run import Run, dig
 from analysis.tables import arrays
-from analysis.tables.block import Block, device_number
+from analysis.tables.block import Block
 from analysis.tables.path import Paths
 from analysis.tables.store import I64, Categorical, Ints
 
@@ -58,10 +59,6 @@ class Files:
     requests: int  # of all files
     bytes: int
     without: int  # reads and writes that belong to no file
-
-
-def _names(number: int) -> str:
-    return f"{number >> 20}:{number & 0xFFFFF}"
 
 
 def _path(paths: Paths, devices: Sequence[str], ino: int) -> tuple[str | None, int]:
@@ -174,7 +171,7 @@ def measure_files(
     life = _life(block, found.rows, codes, [int(real[i]) for i in sorted(order)])
     known = paths or Paths({}, {})
     # a path of a partition tells nothing: requests have the disk's number, and may be of another partition
-    mounted = {_names(int(number)) for number in numbers if int(number) not in foreign}
+    mounted = {device_text(int(number)) for number in numbers if int(number) not in foreign}
     if run.text("filesystem", "mkfs"):  # all of the disk; btrfs has a number of its own, major 0
         mounted |= {dev for dev, _ in known.names if dev.startswith("0:")}
     ours_named = sorted(mounted)
@@ -182,7 +179,7 @@ def measure_files(
     for i in sorted(order, key=lambda i: (-int(counts.bytes[i]), int(inodes[i]))):
         ino_number = int(inodes[i])
         device = None if whose[i] < 0 else foreign[int(whose[i])]
-        path, born_ns = _path(known, ours_named if device is None else [_names(device)], ino_number)
+        path, born_ns = _path(known, ours_named if device is None else [device_text(device)], ino_number)
         rows.append(
             FileRow(
                 ino=ino_number,

@@ -32,8 +32,9 @@ from analysis.measures.block.latency import stages as stages_of
 from analysis.measures.block.seeks import Moves
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, WORKLOAD
+from analysis.rundir.device_number import device_number, device_text
 from analysis.rundir.run import Run, as_int, dig
-from analysis.tables.block import Block, device_number, parts
+from analysis.tables.block import Block, parts
 from analysis.tables.path import Paths
 from analysis.tables.store import I64, Categorical, Ints
 
@@ -184,10 +185,6 @@ class _Files:
         return found
 
 
-def _named(number: int) -> str:
-    return f"{number >> 20}:{number & 0xFFFFF}"
-
-
 def _own_files(run: Run) -> tuple[int | None, set[int]]:
     """The file system and the inodes of the run directory's own files."""
     dev = device_number(dig(run.facts, "own_files", "dev"))
@@ -197,7 +194,7 @@ def _own_files(run: Run) -> tuple[int | None, set[int]]:
 
 def _files(run: Run, place: _Place, paths: Paths | None) -> _Files:
     owner: dict[int, tuple[int, int]] = {}
-    tested = {_named(number) for number in place.numbers.tolist()}
+    tested = {device_text(number) for number in place.numbers.tolist()}
     if paths is not None and not place.is_live:
         for (dev, inode), path in paths.names.items():
             if dev in tested:

@@ -15,7 +15,7 @@ import numpy as np
 from analysis import units
 from analysis.rundir.recorded_time import LONGEST_RUN_NS, recorded_time
 from analysis.rundir.run import Run
-from analysis.tables.load import Tables
+from analysis.tables.load import TABLES, Tables
 from analysis.tables.store import I64
 
 QUANTUM_NS = 100_000_000
@@ -43,21 +43,17 @@ class Window:
 
 
 def _spans(tables: Tables, recorded_only: bool = False) -> tuple[list[I64], list[I64]]:
-    """Earliest and latest moments of each table's rows, those that are none (0 or less) left in.
+    """Begin and end of the rows of each table that gives a window, invalid times (0 or less) included.
 
-    recorded_only: of what the recorder wrote. Phases are the workload's own, which may outlive it.
+    recorded_only: only tables that a collector wrote. The workload, which writes the phases, may outlive it.
     """
     spans: list[tuple[I64, I64]] = []
-    if tables.block is not None:
-        spans.append((tables.block.issue_ns, tables.block.complete_ns))
-    if tables.call is not None:
-        spans.append((tables.call.bin_ns, tables.call.bin_ns + tables.call.bin_length_ns))
-    if tables.lock_wait is not None:
-        spans.append((tables.lock_wait.bin_ns, tables.lock_wait.bin_ns + tables.lock_wait.bin_length_ns))
-    if tables.counter is not None:
-        spans.append((tables.counter.t_ns, tables.counter.t_ns))
-    if tables.phases is not None and not recorded_only:
-        spans.append((tables.phases.start_ns, tables.phases.end_ns))
+    for spec in TABLES.values():
+        table = tables.get(spec)
+        if table is None or spec.time is None or not spec.time.gives_window:
+            continue
+        if spec.collector or not recorded_only:
+            spans.append(spec.time.bounds_ns(table))
     return [begin for begin, _ in spans if begin.size], [end for _, end in spans if end.size]
 
 

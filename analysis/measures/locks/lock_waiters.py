@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.locks.waits_by_stack import group
 from analysis.rundir.run import Run, dig
+from analysis.tables import lock_sample, lock_wait
 from analysis.tables.load import Tables
 from analysis.tables.lock import NOTHING_KNOWN, Lock
 from analysis.tables.lock_sample import LockSample
@@ -208,7 +209,7 @@ def shown(run: Run, tables: Tables) -> Tables:
         waited = np.isin(samples.lock_id, waits.lock_id if waits is not None else [])
         keep = np.where(holding, waited, _shown(samples, tables.lock_names, of))
         samples = take(samples, keep.astype(np.bool_))
-    return replace(tables, lock_wait=waits, lock_sample=samples)
+    return tables.put(lock_wait.TABLE, waits).put(lock_sample.TABLE, samples)
 
 
 def measure_waiters(waits: LockWait, names: Mapping[int, Lock], of: Tested) -> Waiters:
