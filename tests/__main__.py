@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Run one tier of the tests: make check, make test or make test-all (python -m tests TIER).
 
-A tier leaves out the tests whose markers it lacks the means or the time for (README.md here has the table).
-Two processes run tests side by side (conftest.py says which). ARGS= is for pytest: a path narrows the tier,
-another -m replaces its choice.
+A tier leaves out tests by their markers (tests/README.md has the table). Two processes run the tests, as
+conftest.py distributes them. ARGS= goes to pytest: a path narrows the tier, another -m replaces its markers.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from workloads.system import mounts
 
 @dataclass(frozen=True)
 class Tier:
-    """What a tier leaves out, and how long the rest takes."""
+    """One tier: the markers that it leaves out, its length, and whether it needs root."""
 
-    leaves_out: str  # pytest's expression of markers, "" for nothing
-    minutes: int  # on 2 CPUs, measured
-    asks_root: bool
+    leaves_out: str  # pytest marker expression, "" for none
+    minutes: int  # measured on 2 CPUs
+    needs_root: bool
 
 
 TIERS = {
@@ -35,38 +34,39 @@ TIERS = {
 PROCESSES = 2
 
 
-def arguments(tier: Tier, words: list[str]) -> list[str]:
-    """Return pytest's arguments for a tier. words: the user's own for pytest."""
+def arguments(tier: Tier, own: list[str]) -> list[str]:
+    """Return pytest's arguments for a tier. own: the user's, from ARGS=."""
     chosen = ["-m", f"not ({tier.leaves_out})"] if tier.leaves_out else []
     spread = ["-n", str(PROCESSES), "--dist", "loadscope", "--no-loadscope-reorder"]
-    return [*chosen, *spread, *words]
+    return [*chosen, *spread, *own]
 
 
 def main(name: str) -> int:
-    """Say how long the tier takes, and run it. Returns pytest's exit status."""
+    """Print how long the tier takes, and run it. Returns pytest's exit status."""
     tier = TIERS[name]
-    words = shlex.split(os.environ.get("SEEKMETER_ARGS", ""))
-    if tier.asks_root and os.geteuid() != 0:
+    own = shlex.split(os.environ.get("SEEKMETER_ARGS", ""))
+    if tier.needs_root and os.geteuid() != 0:
         print(
-            f"seekmeter: make {name} skips what formats, mounts or traces: that needs root", file=sys.stderr
+            f"seekmeter: make {name}: tests that format, mount or trace are skipped: run it as root",
+            file=sys.stderr,
         )
-    if tier.asks_root and not any(mount.target == "/" for mount in mounts.here()):
+    if tier.needs_root and not any(mount.target == "/" for mount in mounts.here()):
         print(
-            f"seekmeter: make {name}: / is no mount point, as in a plain chroot, and many tests mount: "
-            "mount --bind the folder on itself before chroot, or use tests/bare_root.sh",
+            f"seekmeter: make {name}: / is no mount point, which tests that mount need: before chroot, mount "
+            "the folder on itself with mount --bind, or use tests/bare_root.sh",
             file=sys.stderr,
         )
         return 3
     if os.geteuid() == 0:
-        # As where systemd runs: a session's copy of all mounts lets go of what a test unmounts meanwhile.
+        # Shared mounts, as under systemd: what a test unmounts also goes from a session's copy of all mounts.
         mounts.go_apart(shared=True)
-    if not words:
+    if not own:
         print(f"make {name}: about {tier.minutes} minutes on 2 quiet CPUs", flush=True)
-    return int(pytest.main(arguments(tier, words)))
+    return int(pytest.main(arguments(tier, own)))
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TIERS:
-        print(f"seekmeter: tests: name a tier: {', '.join(TIERS)}", file=sys.stderr)
+        print(f"seekmeter: tests: no such tier: name one of {', '.join(TIERS)}", file=sys.stderr)
         sys.exit(2)
     sys.exit(main(sys.argv[1]))

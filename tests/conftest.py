@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What every test shares: the tree, an environment without the words of make, and what the markers mean."""
+"""Fixtures and hooks of all tests: the tree, the environment, markers, order, two processes."""
 
 import os
 import signal
@@ -12,17 +12,17 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 TREE = Path(__file__).parent.parent
-# The rooms whose tests trace this kernel.
+# Folders whose tests trace this kernel.
 TRACING = ("tests/collectors/", "tests/analysis/importers/")
-# Fixtures that mount, or make a loop device: a test with one of these needs root.
+# Fixtures that mount or make a loop device: a test with such a fixture needs root.
 MOUNTING = {"ram", "loop"}
-# Assertions of what tests share say their values, as the tests' own do.
-for room in (TREE / "tests").rglob("*.py"):
-    if not room.name.startswith("test_"):
-        pytest.register_assert_rewrite(".".join(room.relative_to(TREE).with_suffix("").parts))
-# In the background of a script ^C is ignored, by what the tests start and send it to as well.
+# Assertions in shared test modules show their values, like those in test files.
+for module in (TREE / "tests").rglob("*.py"):
+    if not module.name.startswith("test_"):
+        pytest.register_assert_rewrite(".".join(module.relative_to(TREE).with_suffix("").parts))
+# A background job of a script ignores SIGINT, and so would the programs that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# The same examples each time, and as long as it takes: how fast one is made and tried is the machine's load.
+# Hypothesis: the same examples each time, without a deadline, as their speed depends on the machine's load.
 settings.register_profile(
     "seekmeter", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -30,10 +30,10 @@ settings.load_profile("seekmeter")
 
 
 @pytest.fixture(autouse=True)
-def no_words_from_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make test` hands its own words and flags on in the environment; a test starts without them.
+def no_variables_of_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove variables and flags that `make test` passes in the environment.
 
-    And without PYTHONUNBUFFERED, as users have it: it hides what a closed terminal does to Python's end.
+    Also PYTHONUNBUFFERED, which users lack: it hides how Python ends when its terminal is closed.
     """
     for name in (
         *("SEEKMETER_WORDS", "SEEKMETER_ARGS", "SEEKMETER_OUT"),
@@ -50,23 +50,23 @@ def tree() -> Path:
 
 @pytest.fixture(scope="session")
 def open_tree() -> Iterator[Path]:
-    """The tree where every user may enter it, for tests that have another user run what is in it."""
-    from tests.open_tree import opened  # only now: its assertions are registered above
+    """A tree that every user may enter, for tests in which another user runs its programs."""
+    from tests.open_tree import opened  # imported here: assertion rewriting is registered above
 
-    with opened(TREE) as place:
-        yield place
+    with opened(TREE) as path:
+        yield path
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs root where there is none."""
+    """Skip tests marked root when not run by root."""
     if os.geteuid() != 0 and item.get_closest_marker("root"):
         pytest.skip("needs root to format, mount or trace: run make test as root or with sudo")
 
 
-class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]  # of a package without types
-    """Two processes run tests: of each file all in one of them, and of the rooms that trace the kernel too.
+class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Give all tests of a file to one process, and all tests that trace the kernel to one process.
 
-    So what measures this machine runs one at a time, and what tests of a file share is made once.
+    Tests that measure this machine then run one at a time, and fixtures of a file are made once.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -76,12 +76,12 @@ class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]  # of a package wit
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneAtATime:
-    """Have pytest-xdist spread the tests so."""
+    """Make pytest-xdist use OneAtATime."""
     return OneAtATime(config, log)
 
 
-class SaidAtOnce:
-    """Names what fails as it fails: the summary comes after minutes, in the longest tier after an hour."""
+class FailureLines:
+    """Prints each failure at once: the summary comes after minutes, in the longest tier after an hour."""
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
         self.reporter = reporter
@@ -90,26 +90,26 @@ class SaidAtOnce:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
-            why = crash.message.partition("\n")[0] if crash else ""
+            message = crash.message.partition("\n")[0] if crash else ""
             self.reporter.ensure_newline()
-            self.reporter.write_line(f"FAILED {report.nodeid} {why}")
+            self.reporter.write_line(f"FAILED {report.nodeid} {message}")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Say failures at once, in the process that has the terminal."""
+    """Register FailureLines in the process that has the terminal."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter:
-        config.pluginmanager.register(SaidAtOnce(reporter))
+        config.pluginmanager.register(FailureLines(reporter))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what mounts, and begin with the longest chains: virtual machines, and what runs one at a time."""
+    """Mark tests with mounting fixtures as root; run virtual machines first, then tests that trace."""
     for item in items:
         if MOUNTING & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.root)
 
-    def turn(item: pytest.Item) -> int:
+    def rank(item: pytest.Item) -> int:
         return 0 if item.get_closest_marker("vm") else 1 if item.nodeid.startswith(TRACING) else 2
 
-    items.sort(key=turn)
+    items.sort(key=rank)

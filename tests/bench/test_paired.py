@@ -72,7 +72,7 @@ def test_drift_fools_fixed_order_and_not_pairs() -> None:
         assert one.low == pytest.approx(0.98) == one.high
 
 
-def test_pairs_of_known_windows() -> None:
+def test_pairs_of_known_windows_have_known_ratios() -> None:
     windows = [
         Window("", 80, 10),
         Window("a", 90, 25),
@@ -91,7 +91,7 @@ def test_pairs_of_known_windows() -> None:
 
 
 @pytest.mark.parametrize("count", sorted({block.ROUNDS, locks.ROUNDS}))
-def test_interval_is_that_of_bootstrap(count: int) -> None:
+def test_interval_equals_the_bootstrap_interval(count: int) -> None:
     values = np.random.default_rng(count).normal(size=count)
     drawn = bootstrap(
         (values,), np.median, n_resamples=99_999, method="percentile", batch=10_000, rng=1
@@ -100,7 +100,7 @@ def test_interval_is_that_of_bootstrap(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [6, 7, 17, 20])
-def test_interval_holds_median_in_95_pct_at_least(count: int) -> None:
+def test_interval_covers_the_median_in_95_pct(count: int) -> None:
     """Of a distribution that has nothing of a normal one."""
     drawn = np.random.default_rng(count).exponential(size=(2000, count)) ** 3
     held = [interval(list(values)).holds(math.log(2) ** 3) for values in drawn]
@@ -155,7 +155,7 @@ def test_failed_windows_are_counted_and_shown() -> None:
         assert f"{name}: 6 windows failed: {name} {why}: for a test" in text
 
 
-def test_window_of_known_counters() -> None:
+def test_window_of_known_counters_has_known_rates() -> None:
     start, end = Edge(10**9, 100, 5 * 10**9, 10**9), Edge(3 * 10**9, 1100, 8 * 10**9, 2 * 10**9)
     window = Window.between("a", start, end)
     assert (window.tracer, window.rate, window.cpu_ns) == ("a", 500, 3e6)  # 1000 operations: 2 s, 3 s of CPU
@@ -163,14 +163,14 @@ def test_window_of_known_counters() -> None:
     assert paired.busy_pct(start, end) == 150 / (os.cpu_count() or 1)
 
 
-def test_cpu_time_is_all_but_idle_waiting_and_stolen() -> None:
+def test_cpu_time_excludes_idle_iowait_and_steal() -> None:
     """In proc(5): user nice system idle iowait irq softirq steal guest guest_nice; guest is in user."""
     tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")
     text = "cpu  1 20 300 4000 50000 600000 7000000 80000000 1 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n"
     assert paired.busy_and_stolen_ns(text) == (7_600_321 * tick_ns, 80_000_000 * tick_ns)
 
 
-def test_load_that_ends_or_stands_still_ends_the_bench() -> None:
+def test_stopped_load_ends_the_bench() -> None:
     with pytest.raises(RunError, match="the load stands still"):
         measure("test", lambda: 7, {}, rounds=1, window_s=0.01)
     left = iter(range(1, 4))
@@ -185,7 +185,7 @@ def test_load_that_ends_or_stands_still_ends_the_bench() -> None:
         measure("test", ending, {}, rounds=1, window_s=0.01)
 
 
-def test_table_says_what_cannot_be_told_from_no_tracer() -> None:
+def test_table_marks_tracers_equal_to_no_tracer() -> None:
     generator = np.random.default_rng(5)
     windows = simulate(generator, {CONTROL: 1.0, "dear": 0.35}, rounds=17)
     names = (CONTROL, "dear")

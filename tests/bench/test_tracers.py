@@ -44,7 +44,7 @@ def test_lock_tracers_run_beside_storm() -> None:
 
 
 @needs_root
-def test_storm_operations_are_those_it_counts_itself(tmp_path: Path) -> None:
+def test_storm_system_calls_match_its_own_count(tmp_path: Path) -> None:
     program = compile_program("pipe_storm", tmp_path)
     with subprocess.Popen([program, "2", "2", "0", "5000"], stdout=subprocess.PIPE, text=True) as storm:
         os.waitid(os.P_PID, storm.pid, os.WEXITED | os.WNOWAIT)
@@ -54,7 +54,7 @@ def test_storm_operations_are_those_it_counts_itself(tmp_path: Path) -> None:
     assert attempts < counted < attempts + 50  # and the loader's and printf's
 
 
-def test_samples_and_losses_of_perf_data(tmp_path: Path) -> None:
+def test_perf_data_samples_and_losses_are_counted_once(tmp_path: Path) -> None:
     """Two samples; 5 and 7 lost on the way, and perf's own sum of them at the end."""
     sample = struct.pack("<IHHQ", 9, 0, 16, 1)
     lost = [struct.pack("<IHHQQ", 2, 0, 24, 1, count) for count in (5, 7)]
@@ -65,7 +65,7 @@ def test_samples_and_losses_of_perf_data(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_samples_are_those_of_perf(tmp_path: Path) -> None:
+def test_sample_count_equals_perf_script(tmp_path: Path) -> None:
     data = tmp_path / "perf.data"
     subprocess.run(
         [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make JOB as typed: what works without root, what wrong words give, that a second start does no setup."""
+"""make JOB as typed: jobs that need no root, messages for wrong variables, and the build."""
 
 import functools
 import os
@@ -23,7 +23,7 @@ NOBODY = 65534
 def make(
     *arguments: str, user: int | None = None, tree: Path = TREE, path: str | None = None
 ) -> tuple[int, str]:
-    """Run make; return its exit code and everything it printed. A user other than root is switched to."""
+    """Run make, as another user if given; return its exit code and its whole output."""
     done = subprocess.run(
         ["make", *arguments],
         cwd=tree,
@@ -83,7 +83,7 @@ class Who:
 
 @pytest.fixture(params=["this user", "nobody"])
 def who(request: pytest.FixtureRequest, clone: Path) -> Who:
-    """This user, and where that is root, an ordinary one too, in a tree that they can read."""
+    """The user who runs the tests; if that is root, also an ordinary user, in a tree that both can read."""
     if request.param == "this user":
         return Who(None, TREE)
     if os.geteuid() != 0:
@@ -109,10 +109,10 @@ def test_every_job_in_help_is_a_target() -> None:
 
 
 @pytest.mark.parametrize("job", ["list", "doctor", "help"])
-def test_works_in_a_fresh_clone_without_root_or_setup(job: str, clone: Path) -> None:
+def test_job_runs_in_a_fresh_clone_without_root_or_setup(job: str, clone: Path) -> None:
     before = sorted(clone.rglob("*"))
     code, text = make(job, user=NOBODY if os.geteuid() == 0 else None, tree=clone)
-    # This machine may not be able to trace for this user: doctor says so and ends with 3, make then with 2.
+    # Where this machine cannot trace for this user, doctor ends with 3, and so make with 2.
     assert code == 0 or (job == "doctor" and re.search(r"Error 3$", text.strip())), text
     assert "installing" not in text
     assert sorted(clone.rglob("*")) == before
@@ -129,7 +129,7 @@ def test_list_shows_every_file_system_and_workload(who: Who) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["trace", "FSS=ext3"], r"seekmeter: FSS is not a variable of Seekmeter: did you mean FS\b"),
         (["trace", "FS=ext33", "WL=compilebench"], "did you mean ext3"),
@@ -142,15 +142,15 @@ def test_list_shows_every_file_system_and_workload(who: Who) -> None:
         (["trase"], "seekmeter: 'trase' is not a job: did you mean trace"),
     ],
 )
-def test_wrong_words_end_with_2_and_the_right_ones(words: list[str], message: str) -> None:
-    code, text = make(*words)
+def test_wrong_variables_exit_2_and_name_the_right_ones(arguments: list[str], message: str) -> None:
+    code, text = make(*arguments)
     assert code == 2
     assert re.search(message, text), text
     assert re.search(r"Error 2$", text.strip()), text
     assert "Traceback" not in text
 
 
-def test_wrong_words_install_nothing(clone: Path) -> None:
+def test_wrong_variables_install_nothing(clone: Path) -> None:
     code, text = make("trace", "FS=ext3", "WLL=compilebench", tree=clone)
     assert code == 2
     assert "installing" not in text
@@ -164,14 +164,14 @@ def test_wrong_words_install_nothing(clone: Path) -> None:
         (["bpftool", "sudo"], "needs root and sudo is not installed"),
     ],
 )
-def test_what_cannot_be_installed_is_named_and_ends_with_3(
+def test_missing_package_without_root_is_named_and_exits_3(
     hidden: list[str], message: str, clone: Path
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("hides programs by mounting over them: run make test as root")
-    # /dev/null cannot be executed: mounted over a program, in a mount namespace of its own, it hides it.
-    places = [f"{place}/{name}" for name in hidden for place in ("/usr/bin", "/usr/sbin")]
-    hide = "; ".join(f"[ ! -e {place} ] || mount --bind /dev/null {place}" for place in places)
+    # /dev/null, which cannot be executed, hides a program that it is mounted over, in a mount namespace.
+    paths = [f"{folder}/{name}" for name in hidden for folder in ("/usr/bin", "/usr/sbin")]
+    hide = "; ".join(f"[ ! -e {path} ] || mount --bind /dev/null {path}" for path in paths)
     as_nobody = f"exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
     done = subprocess.run(
         [
@@ -188,24 +188,24 @@ def test_what_cannot_be_installed_is_named_and_ends_with_3(
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
     )
     text = done.stdout + done.stderr
-    assert done.returncode == 2, text  # make's own; the job's is in its last line
+    assert done.returncode == 2, text  # of make; the job's exit code is in the last line
     assert re.search(r"Error 3$", text.strip()), text
     assert "bpftool" in text
     assert message in text
 
 
-def test_a_second_start_sets_up_and_compiles_nothing() -> None:
+def test_second_build_sets_up_and_compiles_nothing() -> None:
     make("build")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     code, text = make("build", "V=1")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert code == 0, text
     assert re.sub(r"^make.*\n|^collectors/front/setup.sh .*\n", "", text, flags=re.MULTILINE) == ""
-    # of the CPU: how long it waits for one is the machine's affair
+    # CPU time: the elapsed time depends on other work of the machine
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
-def test_a_changed_header_is_compiled_again() -> None:
+def test_changed_header_recompiles_its_users() -> None:
     make("build")
     code, text = make("--dry-run", "--what-if=bpf/common/records.h", "build")
     assert code == 0, text
@@ -226,9 +226,9 @@ def test_pre_commit_runs_what_lint_runs() -> None:
 
 @functools.cache
 def printed(*goals: str) -> list[str]:
-    """The commands with which a build of all says what it does: all of them, none is run.
+    """Return every echo command of a build of all files, by make --dry-run.
 
-    Of a tree that is not built: else make would first make what its Makefile includes (build/…/*.d).
+    In a tree that is not built: make would first make the files that the Makefile includes (build/…/*.d).
     """
     with tempfile.TemporaryDirectory(prefix="seekmeter-") as tree:
         for part in TREE.iterdir():
@@ -240,20 +240,20 @@ def printed(*goals: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if "echo" in line and "seekmeter_" not in line]
 
 
-def test_what_the_build_says_is_not_on_stdout() -> None:
-    """stdout is the job's; and all but `make build` say once that something is compiled."""
-    said = printed("build")
-    assert any("CC    block.o" in line for line in said)
-    assert all(re.match(r"echo '  (BPF|SKEL|CC|LINK) +\S+' >&2", line) for line in said)
+def test_build_messages_go_to_stderr() -> None:
+    """stdout is the job's. Every job but `make build` prints one notice that compiling takes a moment."""
+    messages = printed("build")
+    assert any("CC    block.o" in line for line in messages)
+    assert all(re.match(r"echo '  (BPF|SKEL|CC|LINK) +\S+' >&2", line) for line in messages)
     quiet = [line for line in printed("trace") if "compiling" in line]
-    assert len(quiet) == len(said) and all(
+    assert len(quiet) == len(messages) and all(
         line.endswith("first time' >&2") or ">&2;" in line for line in quiet
     )
     assert not any("  CC " in line for line in quiet)
 
 
-def test_one_compilation_of_many_says_so(tmp_path: Path) -> None:
-    """The command as the Makefile has it, by four recipes at once."""
+def test_one_of_many_compilations_prints_the_notice(tmp_path: Path) -> None:
+    """The notice's command from the Makefile, run by four recipes at once."""
     line = next(line for line in printed("trace") if "compiling" in line).partition("; mkdir -p build/")[0]
     makefile = "override SHELL := /bin/bash\nall: a b c d\na b c d:\n\t@" + line.replace("$", "$$") + "\n"
     done = subprocess.run(
@@ -263,18 +263,23 @@ def test_one_compilation_of_many_says_so(tmp_path: Path) -> None:
     assert done.stderr.count("compiling") == 1, done.stderr
 
 
-def test_a_user_who_cannot_become_root_learns_it_first(tmp_path: Path) -> None:
-    """Before anything is installed or built: setup asks, and this is what it asks."""
+def test_user_without_sudo_is_refused_before_setup(tmp_path: Path) -> None:
+    """Setup runs this check before it installs or builds anything."""
     if os.geteuid() != 0:
         pytest.skip("cannot become another user: run make test as root")
-    place, tree = tmp_path / "bin", tmp_path / "tree"
-    place.mkdir()
+    programs, tree = tmp_path / "bin", tmp_path / "tree"
+    programs.mkdir()
     for room in ("collectors", "workloads"):  # others cannot read a tree in root's home
         shutil.copytree(TREE / room, tree / room, ignore=shutil.ignore_patterns("__pycache__"))
     let_others_in(tmp_path)
-    env = {"PATH": str(place), "SEEKMETER_WORDS": "FS CMD", "SEEKMETER_FS": "ext4", "SEEKMETER_CMD": "true"}
+    env = {
+        "PATH": str(programs),
+        "SEEKMETER_WORDS": "FS CMD",
+        "SEEKMETER_FS": "ext4",
+        "SEEKMETER_CMD": "true",
+    }
 
-    def asked(**more: str) -> tuple[int, str]:
+    def check(**more: str) -> tuple[int, str]:
         done = subprocess.run(
             ["/usr/bin/python3", "-B", "-m", "collectors.front.check", "trace"],
             cwd=tree, env={**env, **more}, user=NOBODY, group=NOBODY, extra_groups=[],
@@ -282,12 +287,12 @@ def test_a_user_who_cannot_become_root_learns_it_first(tmp_path: Path) -> None:
         )  # fmt: skip
         return done.returncode, done.stderr
 
-    why = "seekmeter: trace: formatting, mounting and tracing needs root, and sudo"
-    assert asked() == (3, f"{why} is not installed: run it as root, or with VM=1 in a virtual machine\n")
-    # one that refuses, one that asks for a password first, one that lets this user
-    sudo = place / "sudo"
-    for script, code, said in (
-        ("exit 1", 3, f"{why} does not let this user become root"),
+    refusal = "seekmeter: trace: formatting, mounting and tracing needs root, and sudo"
+    assert check() == (3, f"{refusal} is not installed: run it as root, or with VM=1 in a virtual machine\n")
+    # sudo that refuses, that asks for a password, that allows
+    sudo = programs / "sudo"
+    for script, code, message in (
+        ("exit 1", 3, f"{refusal} does not let this user become root"),
         (
             '[ "$1" != -n ]',
             0,
@@ -297,11 +302,11 @@ def test_a_user_who_cannot_become_root_learns_it_first(tmp_path: Path) -> None:
     ):
         sudo.write_text(f"#!/bin/sh\n{script}\n")
         sudo.chmod(0o755)
-        assert asked()[0] == code
-        assert said in asked()[1] if said else asked()[1] == ""
+        assert check()[0] == code
+        assert message in check()[1] if message else check()[1] == ""
 
 
-def test_a_disk_without_room_is_said_before_anything_is_built(tmp_path: Path) -> None:
+def test_disk_larger_than_free_space_is_refused_before_build(tmp_path: Path) -> None:
     for disk in ("file", "ram"):
         given = {"FS": "ext4", "CMD": "true", "SIZE": "900000G", "DISK": disk}
         done = subprocess.run(
@@ -321,7 +326,7 @@ def test_a_disk_without_room_is_said_before_anything_is_built(tmp_path: Path) ->
             assert "of 878.9T does not fit" in done.stderr
 
 
-def test_doctor_answers_in_80_columns(who: Who) -> None:
+def test_doctor_output_has_every_collector_in_80_columns(who: Who) -> None:
     code, text = make("doctor", user=who.user, tree=who.tree)
     assert code == 0 or re.search(r"Error 3$", text.strip()), text
     assert max(map(len, text.splitlines())) <= 80

@@ -30,11 +30,11 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """The first word of its comment."""
+        """The first word of the comment."""
         return self.comment.split()[1].strip(",;:")
 
-    def words(self) -> dict[str, str]:
-        """FS= and the others, as a shell hands them to make."""
+    def variables(self) -> dict[str, str]:
+        """Return make's variables (FS, CMD, …), as a shell passes them."""
         done = subprocess.run(
             ["bash", "-euc", f"make() {{ printf '%s\\0' \"$@\"; }}\n{self.text}"],
             cwd=TREE,
@@ -43,40 +43,40 @@ class Recipe:
         )
         job, *given = done.stdout.decode().rstrip("\0").split("\0")
         assert job == "trace"
-        return {name: text for name, _, text in (word.partition("=") for word in given)}
+        return {name: value for name, _, value in (argument.partition("=") for argument in given)}
 
     def command(self, **values: object) -> str:
-        """Return its CMD with other values of the variables that it begins with."""
-        text = self.words()["CMD"]
+        """Return CMD with other values for the shell variables at its start."""
+        text = self.variables()["CMD"]
         for name, value in values.items():
-            text, found = re.subn(rf"(?<![\w-])({name}=)(\$\([^)]*\)|[^ ;]+)", rf"\g<1>{value}", text)
-            assert found == 1, f"{name}= is not once in the recipe {self.name}"
+            text, replaced = re.subn(rf"(?<![\w-])({name}=)(\$\([^)]*\)|[^ ;]+)", rf"\g<1>{value}", text)
+            assert replaced == 1, f"{name}= is not once in the recipe {self.name}"
         return text
 
 
 def _recipes() -> dict[str, Recipe]:
     page = (TREE / "docs/RECIPES.md").read_text()
     section = page.partition("## Recipes for common programs\n")[2].partition("\n## ")[0]
-    found = {}
+    recipes = {}
     for block in re.findall(r"(?m)(?:^    .*\n)+", section):
         comment, *lines = block.splitlines()
         recipe = Recipe(comment.strip(), "\n".join(line[4:] for line in lines))
-        found[recipe.name] = recipe
-    return found
+        recipes[recipe.name] = recipe
+    return recipes
 
 
 RECIPES = _recipes()
 
 
 def start(name: str, tmp_path: Path, **values: object) -> Job:
-    """Start it on a small disk in memory, for the block table only."""
+    """Start a recipe on a small disk in memory, with the block table only."""
     recipe = RECIPES[name]
-    words = {"FS": recipe.words()["FS"], "DISK": "ram", "SIZE": "1G", "COLLECT": "block"}
-    return Job("trace", tmp_path / "run", None, CMD=recipe.command(**values), **words)
+    variables = {"FS": recipe.variables()["FS"], "DISK": "ram", "SIZE": "1G", "COLLECT": "block"}
+    return Job("trace", tmp_path / "run", None, CMD=recipe.command(**values), **variables)
 
 
 def finished(name: str, tmp_path: Path, **values: object) -> Job:
-    """Start it and wait for its end, which must be good and leave nothing."""
+    """Start a recipe and wait for its end: it must succeed and leave nothing behind."""
     job = start(name, tmp_path, **values)
     assert job.end(300) == 0, f"{job.said}\n{job.run.output}"
     assert job.left_behind() == []
@@ -85,47 +85,47 @@ def finished(name: str, tmp_path: Path, **values: object) -> Job:
 
 
 def requests(job: Job, phase: str, op: str, kind: str | None = None) -> npt.NDArray[Any]:
-    """The requests of one kind that were issued within a phase; of some the end may be unseen."""
+    """Return requests of one op, and class if given, issued within a phase; some lack a completion."""
     recording = job.run.path / "raw/recorder/block.rec"
-    (found,) = [one for one in job.run.phases if one["name"] == phase]
+    (bounds,) = [row for row in job.run.phases if row["name"] == phase]
     block = read_table(recording)[1]
-    block = block[(block["issue_ns"] >= found["start_ns"]) & (block["issue_ns"] <= found["end_ns"])]
+    block = block[(block["issue_ns"] >= bounds["start_ns"]) & (block["issue_ns"] <= bounds["end_ns"])]
     if kind is not None:
         block = block[block["class"] == enum_value(recording, "block_class", kind)]
-    wanted: npt.NDArray[Any] = block[block["op"] == enum_value(recording, "block_op", op)]
-    return wanted
+    rows: npt.NDArray[Any] = block[block["op"] == enum_value(recording, "block_op", op)]
+    return rows
 
 
 def phases(job: Job) -> list[str]:
-    """The names of its phases but the session's last."""
+    """Return the names of the phases, without the session's last phase sync."""
     names = [phase["name"] for phase in job.run.phases]
     assert names.pop() == "sync"
     return names
 
 
 def of_postgres() -> set[str]:
-    """What a PostgreSQL server is outside its files: processes, System V and POSIX shared memory."""
-    found = {f"process {one.parent.name}" for one in Path("/proc").glob("[0-9]*/exe") if _runs_postgres(one)}
+    """Return what a PostgreSQL server has beyond its files: processes, System V and POSIX shared memory."""
+    traces = {f"process {exe.parent.name}" for exe in Path("/proc").glob("[0-9]*/exe") if _runs_postgres(exe)}
     user = str(pwd.getpwnam("postgres").pw_uid)
     heads, *segments = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()]
-    found |= {f"segment {one[1]}" for one in segments if one[heads.index("uid")] == user}
-    return found | {str(one) for one in Path("/dev/shm").glob("PostgreSQL.*")}
+    traces |= {f"segment {row[1]}" for row in segments if row[heads.index("uid")] == user}
+    return traces | {str(path) for path in Path("/dev/shm").glob("PostgreSQL.*")}
 
 
 def _runs_postgres(exe: Path) -> bool:
     try:
         return exe.readlink().name == "postgres"
-    except OSError:  # it is gone, or a kernel thread
+    except OSError:  # the process has ended, or is a kernel thread
         return False
 
 
-def test_there_is_a_recipe_for_each_and_a_test_of_it() -> None:
+def test_recipes_page_has_the_six_tested_recipes() -> None:
     assert list(RECIPES) == ["kernel", "git", "pgbench", "SQLite", "RocksDB", "rsync"]
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_make_hands_over_what_was_pasted(name: str) -> None:
-    """Quotes, dollars and line ends survive make: what it would run is what the shell took it for."""
+def test_pasted_recipe_survives_shell_and_make(name: str) -> None:
+    """make plan prints the CMD that the shell read: quotes, dollars and line ends survive make."""
     done = subprocess.run(
         ["bash", "-euc", re.sub(r"^make trace ", "make plan DISK=ram SIZE=1G ", RECIPES[name].text)],
         cwd=TREE,
@@ -135,13 +135,13 @@ def test_make_hands_over_what_was_pasted(name: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert RECIPES[name].words()["CMD"].replace("'", "'\"'\"'") in done.stdout
+    assert RECIPES[name].variables()["CMD"].replace("'", "'\"'\"'") in done.stdout
 
 
 @needs_root
 @needs_btf
-def test_kernel_build_of_a_stand_in(tmp_path: Path) -> None:
-    """The sources are 140 MB and take minutes: instead, a tree whose Makefile knows the same targets."""
+def test_kernel_recipe_builds_a_stand_in_tree(tmp_path: Path) -> None:
+    """Kernel sources take minutes: a small tree with the same make targets stands in."""
     source = tmp_path / "linux-source-0"
     source.mkdir()
     (source / "Makefile").write_text(
@@ -159,8 +159,10 @@ def test_kernel_build_of_a_stand_in(tmp_path: Path) -> None:
 
 @needs_root
 @needs_btf
-def test_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the tree itself, whoever it belongs to."""
+def test_git_recipe_has_its_phases_and_reads_data_in_fsck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clones this tree, whoever owns it."""
     (tmp_path / "gitconfig").write_text("[safe]\n\tdirectory = *\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     job = finished("git", tmp_path)
@@ -170,21 +172,21 @@ def test_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_root
 @needs_btf
-def test_pgbench(tmp_path: Path) -> None:
+def test_pgbench_recipe_flushes_per_commit_and_stops_its_server(tmp_path: Path) -> None:
     before = of_postgres()
     job = finished("pgbench", tmp_path, scale=1, secs=1)
     assert of_postgres() - before == set()
     assert phases(job) == ["initdb", "load", "transactions", "stop"]
     did = int(re.findall(r"transactions actually processed: (\d+)", job.run.output)[0])
     clients = int(re.findall(r"number of clients: (\d+)", job.run.output)[0])
-    # each commit is on the disk before its client goes on, so one flush can serve a commit of each at most
+    # a client continues after its commit is on disk: one flush serves at most one commit of each client
     assert did > 0
     assert len(requests(job, "transactions", "flush")) >= did / clients - 1
 
 
 @needs_root
 @needs_btf
-def test_pgbench_that_fails_leaves_no_server(tmp_path: Path) -> None:
+def test_failing_pgbench_recipe_leaves_no_server(tmp_path: Path) -> None:
     before = of_postgres()
     job = start("pgbench", tmp_path, scale=0)
     assert job.end(300) == 1
@@ -197,19 +199,19 @@ def test_pgbench_that_fails_leaves_no_server(tmp_path: Path) -> None:
 
 @needs_root
 @needs_btf
-def test_sqlite(tmp_path: Path) -> None:
+def test_sqlite_recipe_flushes_per_row_in_both_modes(tmp_path: Path) -> None:
     rows = 50
     job = finished("SQLite", tmp_path, rows=rows)
     assert job.run.output == f"delete\n{rows}\nwal\n{rows}\n"
     assert phases(job) == ["delete", "wal"]
-    # what SQLite's documentation promises: journal and database are synced apart; the log once
+    # SQLite's documentation: rollback mode syncs journal and database, write-ahead mode syncs the log
     assert len(requests(job, "delete", "flush")) >= 2 * rows
     assert len(requests(job, "wal", "flush")) >= rows
 
 
 @needs_root
 @needs_btf
-def test_rocksdb(tmp_path: Path) -> None:
+def test_rocksdb_recipe_counts_its_operations_and_flushes(tmp_path: Path) -> None:
     job = finished("RocksDB", tmp_path, num=50000)
     assert phases(job) == ["synced", "fillrandom", "remount", "readrandom"]
     done = re.findall(r"(\w+) +: .* (\d+) operations;", job.run.output)
@@ -219,7 +221,7 @@ def test_rocksdb(tmp_path: Path) -> None:
 
 @needs_root
 @needs_btf
-def test_rsync(tmp_path: Path) -> None:
+def test_rsync_recipe_reads_metadata_only_the_second_time(tmp_path: Path) -> None:
     source = tmp_path / "source"
     sizes = [4096 * (1 + number % 7) for number in range(200)]
     for number, size in enumerate(sizes):

@@ -198,7 +198,7 @@ def test_readme_is_at_most_130_lines_of_100_columns() -> None:
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/README.md"])
-def test_an_index_names_every_page_of_docs(name: str) -> None:
+def test_index_page_names_every_page_of_docs(name: str) -> None:
     text = (TREE / name).read_text()
     pages = {PurePosixPath(page).name for page in tracked() if fnmatch(page, "docs/*.md")} - {"README.md"}
     assert [page for page in sorted(pages) if page not in text] == []
@@ -215,5 +215,5 @@ def test_an_index_names_every_page_of_docs(name: str) -> None:
         ("https://example.org/page.md", []),
     ],
 )
-def test_a_file_name_is_told_from_other_words(text: str, expected: list[str]) -> None:
+def test_file_name_pattern_matches_file_names_only(text: str, expected: list[str]) -> None:
     assert _NAME.findall(text) == expected

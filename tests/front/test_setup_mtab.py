@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""/etc/mtab, which mkfs.nilfs2 wants, is linked by set-up where a root has none, as a container's."""
+"""Setup links /etc/mtab, which mkfs.nilfs2 needs, in a root that lacks the file, such as a container's."""
 
 import os
 import shutil
@@ -18,18 +18,18 @@ pytestmark = [
 
 
 def in_bare_root(etc: Path, script: str, fs: str) -> str:
-    """What a script says in a mount namespace with this /etc; it must end well."""
-    words = {"SEEKMETER_FS": fs, "SEEKMETER_CMD": "true", "SEEKMETER_WORDS": "FS CMD"}
+    """Return the output of a script, run in a mount namespace with this /etc. The script must succeed."""
+    variables = {"SEEKMETER_FS": fs, "SEEKMETER_CMD": "true", "SEEKMETER_WORDS": "FS CMD"}
     script = f'mount --bind "$0" /etc; {script}'
     done: subprocess.CompletedProcess[str] = subprocess.run(
         [*in_own_mount_namespace(etc.parent), "sh", "-ec", script, str(etc)],
-        cwd=TREE, env=os.environ | words, capture_output=True, text=True, timeout=100, check=False,
+        cwd=TREE, env=os.environ | variables, capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
 
-def test_it_is_linked_for_nilfs2_alone_and_once(tmp_path: Path) -> None:
+def test_mtab_is_linked_for_nilfs2_alone_and_once(tmp_path: Path) -> None:
     etc, image = tmp_path / "etc", tmp_path / "image"
     shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("mtab"))
     with image.open("wb") as file:
@@ -37,8 +37,8 @@ def test_it_is_linked_for_nilfs2_alone_and_once(tmp_path: Path) -> None:
     setup = "collectors/front/setup.sh run trace"
     assert "mtab" not in in_bare_root(etc, setup, "ext4")
     assert not (etc / "mtab").is_symlink()
-    said = in_bare_root(etc, setup, "nilfs2")
-    assert "linking /etc/mtab to /proc/self/mounts, as mkfs.nilfs2 looks there" in said
+    output = in_bare_root(etc, setup, "nilfs2")
+    assert "linking /etc/mtab to /proc/self/mounts" in output
     assert os.readlink(etc / "mtab") == "../proc/self/mounts"
-    said = in_bare_root(etc, f"{setup}; mkfs.nilfs2 -q -f {image}; cmp /etc/mtab /proc/self/mounts", "nilfs2")
-    assert "linking" not in said
+    script = f"{setup}; mkfs.nilfs2 -q -f {image}; cmp /etc/mtab /proc/self/mounts"
+    assert "linking" not in in_bare_root(etc, script, "nilfs2")

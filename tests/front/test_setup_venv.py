@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What set-up puts into .venv: no test tools for a user, the sizes it says, and to test only additions."""
+"""Packages that setup installs into .venv: lists for runs and for tests, their stated sizes, changes."""
 
 import ast
 import base64
@@ -22,33 +22,33 @@ LISTS = {"run": TREE / "requirements.txt", "test": TREE / "requirements-test.txt
 
 
 def plain(name: str) -> str:
-    """A distribution's name as lists write it."""
+    """Return a distribution's name as requirements files write it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def pins(path: Path) -> dict[str, str]:
-    """Each package of a list with its version and hashes, without what pip-compile says of who wants it."""
+    """Return each package of a requirements file with version and hashes, without comments."""
     text = re.sub(r"^ *#.*\n", "", path.read_text(), flags=re.MULTILINE)
     return dict(re.findall(r"^([a-z0-9-]+)(==(?:.*\\\n)*.*)$", text, re.MULTILINE))
 
 
-def said_mb(path: Path) -> int:
-    """The size that a list says .venv has with it."""
+def stated_mb(path: Path) -> int:
+    """Return the size of .venv in MB that a requirements file states."""
     return int(re.findall(r"^# Installed: (\d+) MB in \.venv", path.read_text(), re.MULTILINE)[0])
 
 
 def du_mb(files: set[Path]) -> float:
-    """What files take on the disk."""
+    """Return the disk space of files in MB."""
     return sum(file.lstat().st_blocks * 512 for file in files) / 2**20
 
 
-def test_the_test_list_is_the_run_list_and_more() -> None:
+def test_requirements_for_tests_extend_those_for_runs() -> None:
     run, test = pins(LISTS["run"]), pins(LISTS["test"])
     assert len(run) > 10
     assert run.items() < test.items()
 
 
-def test_a_users_list_is_what_the_product_imports_and_no_test_tool() -> None:
+def test_requirements_for_runs_are_the_imported_packages() -> None:
     imported: set[str] = set()
     for folder in ("analysis", "collectors", "workloads"):
         for path in (TREE / folder).rglob("*.py"):
@@ -62,30 +62,30 @@ def test_a_users_list_is_what_the_product_imports_and_no_test_tool() -> None:
     project = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]
     direct = set(project["dependencies"])
     assert used <= pins(LISTS["run"]).keys()
-    assert direct <= used | {"virtme-ng"}  # whose virtme-run is started as a program
+    assert direct <= used | {"virtme-ng"}  # virtme-run is started as a program
     tools = {name.partition("=")[0] for name in project["optional-dependencies"]["test"]}
     assert tools <= pins(LISTS["test"]).keys()
     assert not tools & pins(LISTS["run"]).keys()
 
 
-def test_the_sizes_said_are_what_is_there() -> None:
+def test_stated_venv_sizes_match_the_disk() -> None:
     venv = Path(sys.prefix)
     if venv != TREE / ".venv" or venv.is_symlink():
         pytest.skip("the tests run with another tree's .venv: run make test")
-    # Not what an older set-up compiled of the packages' own tests.
+    # Without .pyc files of the packages' own tests, which an older setup compiled.
     old = {path for path in venv.rglob("*.pyc") if "tests" in path.parts}
     everything = {path for path in venv.rglob("*") if not path.is_dir()} - old
-    assert du_mb(everything) == pytest.approx(said_mb(LISTS["test"]), rel=0.1)
-    # A user's .venv is that without the files of the packages that only tests need.
+    assert du_mb(everything) == pytest.approx(stated_mb(LISTS["test"]), rel=0.1)
+    # A user's .venv lacks the files of packages that only tests need.
     tools: set[Path] = set()
     for name in pins(LISTS["test"]).keys() - pins(LISTS["run"]).keys():
         files = {Path(str(file.locate())).resolve() for file in metadata.distribution(name).files or ()}
         tools |= files | {Path(cache_from_source(str(file))) for file in files if file.suffix == ".py"}
-    assert du_mb(everything - tools) == pytest.approx(said_mb(LISTS["run"]), rel=0.1)
+    assert du_mb(everything - tools) == pytest.approx(stated_mb(LISTS["run"]), rel=0.1)
 
 
 def make_wheel(folder: Path, name: str) -> str:
-    """A package of one module; its line for a list."""
+    """Make a wheel of one module; return its line for a requirements file."""
     wheel = folder / f"{name}-1-py3-none-any.whl"
     info = f"{name}-1.dist-info"
     files = {
@@ -104,8 +104,8 @@ def make_wheel(folder: Path, name: str) -> str:
 
 
 @pytest.mark.long
-def test_run_then_test_then_fewer(tmp_path: Path) -> None:
-    """Set-up to run, to test, again, and with a shorter list: what it installs and says each time."""
+def test_setup_installs_and_removes_what_the_lists_change(tmp_path: Path) -> None:
+    """Setup for runs, for tests, again, and with a shorter list: installed packages and output of each."""
     python = Path(sys.base_prefix) / "bin/python3"
     wheels = tmp_path / "wheels"
     wheels.mkdir()
@@ -128,7 +128,7 @@ def test_run_then_test_then_fewer(tmp_path: Path) -> None:
         return done.stderr
 
     def modules() -> dict[str, int]:
-        """Our packages that are there, and each one's inode."""
+        """Return the installed test packages by name, with their inodes."""
         return {
             path.stem: path.stat().st_ino
             for path in tmp_path.glob(".venv/lib/python*/site-packages/seek*.py")

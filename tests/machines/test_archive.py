@@ -183,7 +183,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
-def test_a_kernel_of_a_suite_that_the_sources_do_not_list(made: Archive) -> None:
+def test_kernel_of_an_unlisted_suite_is_downloaded(made: Archive) -> None:
     """Found in testing, put together from its packages; the machine's own apt stays as it was."""
     before = contents(made.place / "machine")
     said: list[str] = []
@@ -207,28 +207,28 @@ def test_a_kernel_of_a_suite_that_the_sources_do_not_list(made: Archive) -> None
     assert kernels.find("7.2", pytest.fail) == found
 
 
-def test_the_kernel_of_the_distribution_where_the_machine_has_no_lists(made: Archive) -> None:
+def test_default_kernel_is_found_without_apt_lists(made: Archive) -> None:
     """Not the newest of all suites: the one that this release's linux-image-ARCHITECTURE depends on."""
     found = kernels.find(None, lambda text: None)
     assert found.name == OLD
     assert found.image is not None and found.image.read_text() == "image of 6.1"
 
 
-def test_a_suite_that_is_signed_by_somebody_else_is_passed_over(made: Archive) -> None:
+def test_suite_with_a_foreign_signature_is_skipped(made: Archive) -> None:
     made.publish("main/testing", "next", key="wrong")
     with pytest.raises(OptionError, match=r"KERNEL=7\.2 is no kernel of the distribution's archive"):
         kernels.look("7.2", lambda text: None)
     assert kernels.look("6.1", pytest.fail).name == OLD
 
 
-def test_an_archive_that_nobody_signed_as_it_should_be(made: Archive) -> None:
+def test_archive_without_a_valid_signature_is_refused(made: Archive) -> None:
     for suite in made.suites:
         made.publish(suite, CODENAME, key="wrong")
     with pytest.raises(MachineError, match="is not here, and the distribution's archive cannot be asked"):
         kernels.look("6.1", lambda text: None)
 
 
-def test_a_package_that_is_not_what_the_list_says(made: Archive) -> None:
+def test_package_with_a_wrong_hash_is_refused(made: Archive) -> None:
     with (made.place / f"main/pool/linux-binary-{NEW}.deb").open("r+b") as file:
         file.seek(100)
         file.write(b"other")
@@ -238,7 +238,7 @@ def test_a_package_that_is_not_what_the_list_says(made: Archive) -> None:
     assert not (made.cache / f"kernels/{NEW}").exists()
 
 
-def test_without_the_keyring_nothing_is_asked(made: Archive) -> None:
+def test_missing_keyring_stops_the_search(made: Archive) -> None:
     shutil.rmtree(made.place / "keyrings")
     with pytest.raises(
         MachineError, match="has no debian-archive-keyring, which signatures are checked with"
@@ -246,7 +246,7 @@ def test_without_the_keyring_nothing_is_asked(made: Archive) -> None:
         kernels.look("7.2", lambda text: None)
 
 
-def test_lists_are_kept_for_a_day(made: Archive) -> None:
+def test_kernel_lists_are_kept_for_a_day(made: Archive) -> None:
     lists = archive.Lists(made.cache / "archive")
     said: list[str] = []
 

@@ -70,13 +70,13 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield Asked(word, release, answers, machine.cases())
 
 
-def test_what_must_be_on_is_on(asked: Asked) -> None:
+def test_required_collectors_are_on(asked: Asked) -> None:
     states = {answer.name: (answer.answer, answer.why) for answer in asked.answers}
     off = {name: states[name] for name in wanted(asked.word) if states[name][0] != "yes"}
     assert off == {}, asked.release
 
 
-def test_the_table_says_what_doctor_says(asked: Asked) -> None:
+def test_kernels_page_equals_the_answers_of_doctor(asked: Asked) -> None:
     """By collector: on or off in the column of this kernel's series, and why."""
     table = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()
     rows = [line.strip("| ").split(" | ") for line in table]
@@ -86,7 +86,7 @@ def test_the_table_says_what_doctor_says(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("name", TRUTH)
-def test_the_short_truth(asked: Asked, name: str) -> None:
+def test_known_workload_is_recorded_exactly(asked: Asked, name: str) -> None:
     if name not in wanted(asked.word):
         absent = next(answer for answer in asked.answers if answer.name == name)
         assert (absent.answer, "contention_begin" in absent.why) == ("no", True)

@@ -97,7 +97,7 @@ def cases(started: Inside) -> dict[str, list[Case]]:
     return found
 
 
-def test_what_is_left_out_is_there() -> None:
+def test_left_out_tests_exist() -> None:
     """A test that has another name now would run inside, or not at all, unnoticed."""
     only = [f"{file}.py::{test}" for file, tests in ONLY.items() for test in tests]
     for test in (*EXCEPT, *only):
@@ -106,12 +106,12 @@ def test_what_is_left_out_is_there() -> None:
         assert f"def {name.partition('[')[0]}(" in source, test
 
 
-def test_the_machine_is_started(started: Inside) -> None:
+def test_machine_is_running(started: Inside) -> None:
     assert started.process.poll() is None
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_the_truth_on_another_kernel(cases: dict[str, list[Case]], file: str) -> None:
+def test_collector_tests_pass_on_another_kernel(cases: dict[str, list[Case]], file: str) -> None:
     bad = [case for case in cases[file] if case.outcome != "passed"]
     assert not bad, "\n".join(f"{case.name} {case.outcome}: {case.text}" for case in bad)
     assert cases[file], "nothing ran"

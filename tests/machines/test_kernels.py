@@ -49,7 +49,7 @@ def put(root: Path, release: str, modules: str = "lib/modules") -> Path:
         ("6.12", "6.12.3+deb12-amd64"),
     ],
 )
-def test_a_version_is_the_newest_that_begins_with_it(cache: Path, word: str | None, release: str) -> None:
+def test_version_prefix_selects_the_newest_kernel(cache: Path, word: str | None, release: str) -> None:
     found = kernels.look(word, print)
     assert (found.name, found.image) == (release, None)
     image = put(cache / release, release)
@@ -58,19 +58,19 @@ def test_a_version_is_the_newest_that_begins_with_it(cache: Path, word: str | No
     assert found.modules == cache / release / "lib/modules" / release
 
 
-def test_half_a_kernel_is_not_one(cache: Path) -> None:
+def test_incomplete_cached_kernel_is_refused(cache: Path) -> None:
     image = put(cache / "6.1.0-9-amd64", "6.1.0-9-amd64")
     image.unlink()
     with pytest.raises(MachineError, match="not whole: remove it"):
         kernels.find("6.1.0-9-amd64", print)
 
 
-def test_an_unknown_version_names_those_there_are(cache: Path) -> None:
+def test_unknown_version_names_known_kernels(cache: Path) -> None:
     with pytest.raises(OptionError, match=r"6\.1\.0-10-amd64"):
         kernels.look("6.1.0-11-amd64", print)
 
 
-def test_no_apt_and_nothing_installed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_without_apt_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setenv("PATH", "/nowhere")
@@ -80,7 +80,7 @@ def test_no_apt_and_nothing_installed(cache: Path, monkeypatch: pytest.MonkeyPat
     archive.kernels_of_machine.cache_clear()
 
 
-def test_an_image_beside_its_modules(cache: Path) -> None:
+def test_cached_image_in_the_modules_folder_is_found(cache: Path) -> None:
     """As Debian has it from Linux 7.x on."""
     modules = cache / "7.2.1-amd64/usr/lib/modules/7.2.1-amd64"
     modules.mkdir(parents=True)
@@ -91,19 +91,19 @@ def test_an_image_beside_its_modules(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("modules", ["lib/modules", "usr/lib/modules"])
-def test_an_image_finds_its_modules(tmp_path: Path, modules: str) -> None:
+def test_image_path_finds_its_modules(tmp_path: Path, modules: str) -> None:
     image = put(tmp_path / "root", "6.6.1", modules)
     found = kernels.look(str(image), print)
     assert (found.name, found.image, found.modules) == ("6.6.1", image, tmp_path / "root" / modules / "6.6.1")
 
 
-def test_an_image_without_modules_is_asked_when_it_has_booted(tmp_path: Path) -> None:
+def test_image_without_modules_is_accepted(tmp_path: Path) -> None:
     image = tmp_path / "bzImage"
     image.write_bytes(b"kernel")
     assert kernels.look(str(image), print) == kernels.Kernel(str(image), image, None, None)
 
 
-def test_a_built_tree(tmp_path: Path) -> None:
+def test_built_tree_gives_its_release_and_config(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="not a built kernel tree: build it"):
         kernels.look(f"{tmp_path}/", print)
     (tmp_path / ".config").touch()
@@ -114,7 +114,7 @@ def test_a_built_tree(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_root_builds_nothing_in_a_tree_of_somebody_elses(tmp_path: Path) -> None:
+def test_root_refuses_a_tree_that_others_can_write(tmp_path: Path) -> None:
     (tmp_path / "include/config").mkdir(parents=True)
     (tmp_path / ".config").touch()
     (tmp_path / "include/config/kernel.release").write_text("6.9.0-rc1\n")
@@ -126,13 +126,13 @@ def test_root_builds_nothing_in_a_tree_of_somebody_elses(tmp_path: Path) -> None
         os.chown(tmp_path, 0, 0)
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is not there: name a kernel image"):
         kernels.look(str(tmp_path / "bzImage"), print)
 
 
 @needs_apt
-def test_the_distribution_is_asked_as_a_user_would() -> None:
+def test_default_kernel_is_the_one_apt_would_install() -> None:
     """Against apt's own account of what installing the kernel's package would bring."""
     machine = archive.architecture()
     wanted = subprocess.run(

@@ -52,7 +52,7 @@ def program(path: Path, script: str) -> str:
 
 
 @pytest.mark.parametrize("name", BEHAVIOURS)
-def test_found_by_trying_and_kept_for_this_boot(
+def test_kvm_trial_is_right_and_kept_for_this_boot(
     tmp_path: Path, cache: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, works, why = BEHAVIOURS[name]
@@ -71,7 +71,7 @@ def test_found_by_trying_and_kept_for_this_boot(
     assert [file.name for file in cache.iterdir()] == [f"kvm-{boot_id()}-{os.geteuid()}"]
 
 
-def test_an_earlier_boot_says_nothing_about_this_one(
+def test_kvm_trial_of_an_earlier_boot_is_ignored(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kvm, "_FIRST_LINE_SECONDS", 1.0)
@@ -82,12 +82,12 @@ def test_an_earlier_boot_says_nothing_about_this_one(
     assert not (cache / f"kvm-another-boot-{os.geteuid()}").exists()
 
 
-def test_without_the_device_nothing_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kvm_device_means_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kvm, "_DEVICE", tmp_path / "none")
     assert kvm.works("/nowhere/qemu", Path("/boot/vmlinuz")) == (False, "there is no /dev/kvm")
 
 
-def test_a_guest_that_does_not_come_up_refutes_the_trial(tmp_path: Path, cache: Path) -> None:
+def test_guest_that_does_not_boot_refutes_the_trial(tmp_path: Path, cache: Path) -> None:
     qemu = program(tmp_path / "qemu", "echo 'Linux version 6'")
     assert kvm.works(qemu, Path("/boot/vmlinuz")) == (True, "")
     kvm.refute("a guest did not come up")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The words on make's command line reach the jobs byte for byte, and nothing else does."""
+"""Variables of make's command line reach the jobs byte for byte; variables of the environment do not."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 TREE = Path(__file__).parents[2]
 
-# A job of its own, in a makefile that includes the real one: it prints what a job's program gets.
+# A makefile that includes the Makefile; its job show prints the environment that a job's program gets.
 _SHOW = """
 include Makefile
 show:
@@ -20,8 +20,8 @@ show:
 """
 
 
-def words_of(*arguments: str, environment: dict[str, str] | None = None) -> dict[str, str]:
-    """Return the environment a job gets from make called with these arguments."""
+def job_environment(*arguments: str, environment: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a job that make starts with these arguments."""
     done = subprocess.run(
         ["make", "--no-print-directory", "-f", "-", "show", *arguments],
         input=_SHOW,
@@ -58,42 +58,42 @@ def words_of(*arguments: str, environment: dict[str, str] | None = None) -> dict
         "",
     ],
 )
-def test_a_value_arrives_byte_for_byte(text: str) -> None:
-    assert words_of(f"CMD={text}")["SEEKMETER_CMD"].encode() == text.encode()
+def test_value_reaches_the_job_byte_for_byte(text: str) -> None:
+    assert job_environment(f"CMD={text}")["SEEKMETER_CMD"].encode() == text.encode()
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40))
-def test_any_value_arrives_byte_for_byte(text: str) -> None:
-    # make strips white space in front of a value (GNU make manual, "Setting Variables").
-    assert words_of(f"CMD={text}")["SEEKMETER_CMD"] == text.lstrip(" \t\n\v\f\r")
+def test_any_value_reaches_the_job_byte_for_byte(text: str) -> None:
+    # make strips white space before a value (GNU make manual, "Setting Variables").
+    assert job_environment(f"CMD={text}")["SEEKMETER_CMD"] == text.lstrip(" \t\n\v\f\r")
 
 
-def test_nothing_in_a_value_is_run(tmp_path: Path) -> None:
+def test_make_runs_nothing_inside_a_value(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    environment = words_of(f"CMD=$(shell touch {mark})", f"ARGS=$(eval X:=$(shell touch {mark}))")
+    environment = job_environment(f"CMD=$(shell touch {mark})", f"ARGS=$(eval X:=$(shell touch {mark}))")
     assert environment["SEEKMETER_CMD"] == f"$(shell touch {mark})"
     assert not mark.exists()
 
 
-def test_the_environment_does_not_count() -> None:
+def test_variables_of_the_environment_are_ignored() -> None:
     given_there = {"FS": "ext4", "DISK": "/dev/sda", "ERASE": "/dev/sda", "V": "1"}
-    environment = words_of("WL=compilebench", environment=given_there)
+    environment = job_environment("WL=compilebench", environment=given_there)
     assert environment["SEEKMETER_WORDS"].split() == ["WL"]
     assert "SEEKMETER_DISK" not in environment
-    assert environment["DISK"] == "/dev/sda"  # the workload still sees its user's environment
+    assert environment["DISK"] == "/dev/sda"  # the workload keeps its user's environment
 
 
-def test_every_name_is_handed_on_known_or_not() -> None:
-    # Names the Makefile itself uses too: a mistyped word must not change how it works.
-    environment = words_of(
+def test_every_variable_name_reaches_the_job() -> None:
+    # Also names that the Makefile uses: a mistyped variable must not change how the Makefile works.
+    environment = job_environment(
         "FS=ext3", "fs=ext4", "SHELL=/bin/false", "CC=false", "PATH=/nowhere", "GIVEN=x", "Q=x"
     )
     assert set(environment["SEEKMETER_WORDS"].split()) == {"FS", "fs", "SHELL", "CC", "PATH", "GIVEN", "Q"}
     assert environment["SEEKMETER_FS"] == "ext3"
 
 
-def test_the_workload_does_not_get_this_makes_flags() -> None:
-    environment = words_of("FS=ext3", "V=1")
+def test_job_environment_lacks_the_flags_of_make() -> None:
+    environment = job_environment("FS=ext3", "V=1")
     assert not {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "FS", "V"} & set(environment)
     assert environment["SEEKMETER_WORDS"].split() == ["FS"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A recording job is followed by the report of what it left: also after a failure, and after ^C."""
+"""record.sh reports the run directory of a recording job, also after a failure and after ^C."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ from tests.collectors.sessions import listen_to_interrupts, wait_for
 
 TREE = Path(__file__).parents[2]
 
-# In the place of Python: records for a while, ends early at ^C, prints its run directory; or reports.
+# Stands in for Python: collectors records, ends early at ^C, prints a run directory; analysis reports.
 _STAND_IN = """#!/bin/bash
 if [ "$2" = collectors ]; then
     trap 'kill $! 2>/dev/null; echo "$RUN"; exit $CODE' INT
     echo recording >&2
-    # wait, as bash forgets a ^C that comes just when a command it runs has ended
+    # wait, because bash loses a ^C that arrives just as a command ends
     [ "$WAIT" = yes ] && { sleep 300 >/dev/null 2>&1 & wait $!; }
     echo "$RUN"; exit $CODE
 fi
@@ -27,7 +27,7 @@ echo "report of <$4>"; exit $REPORT_CODE
 
 
 def start(folder: Path, run: str, code: int, report_code: int, wait: str = "no") -> subprocess.Popen[str]:
-    """Start the Makefile's recipe with a stand-in for Python."""
+    """Start the Makefile's $(RECORD) with a stand-in for Python."""
     python = folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(_STAND_IN)
@@ -50,7 +50,7 @@ def start(folder: Path, run: str, code: int, report_code: int, wait: str = "no")
 @pytest.mark.parametrize(
     ("code", "report_code", "error"), [(0, 0, None), (1, 0, 1), (3, 1, 3), (0, 1, 1)], ids=str
 )
-def test_the_report_follows_and_the_first_failure_counts(
+def test_report_follows_the_job_and_keeps_the_first_failure(
     tmp_path: Path, code: int, report_code: int, error: int | None
 ) -> None:
     process = start(tmp_path, "runs/with a space", code, report_code)
@@ -60,28 +60,28 @@ def test_the_report_follows_and_the_first_failure_counts(
     assert (f"Error {error}" in err) == (error is not None)
 
 
-def test_nothing_recorded_nothing_reported(tmp_path: Path) -> None:
+def test_job_without_run_directory_is_not_reported(tmp_path: Path) -> None:
     process = start(tmp_path, "", 3, 0)
     out, err = process.communicate(timeout=120)
     assert out == ""
     assert "Error 3" in err
 
 
-def somebody_reads_its_input(group: int) -> bool:
-    """In a process group: the shell that waits for the run's name. Before that, ^C may end it."""
+def waits_in_read(group: int) -> bool:
+    """Whether record.sh, in a process group, waits in read for the run directory. Earlier, ^C may end it."""
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # gone meanwhile
+        with suppress(OSError):  # the process ended
             in_read = (process / "syscall").read_text().startswith("0 0x0 ")
             if in_read and os.getpgid(int(process.name)) == group:
                 return True
     return False
 
 
-def test_after_an_interrupt_the_report_still_comes(tmp_path: Path) -> None:
+def test_interrupted_job_is_reported(tmp_path: Path) -> None:
     process = start(tmp_path, "runs/x", 1, 0, wait="yes")
     assert process.stderr is not None
     assert process.stderr.readline() == "recording\n"
-    wait_for(lambda: somebody_reads_its_input(process.pid))
-    os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to make, the shell and the job
+    wait_for(lambda: waits_in_read(process.pid))
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: make, the shell and the job get ^C
     out, err = process.communicate(timeout=120)
     assert out == "report of <runs/x>\n", err
