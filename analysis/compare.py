@@ -99,7 +99,7 @@ def _about(runs: Sequence[Compared], now: datetime) -> dict[str, Any]:
 def _names(one: Compared, tag: str) -> tuple[str, str, str]:
     """What stands above a run's column in the picture."""
     kernel = one.run.text("kernel", "release")
-    length = f"{units.seconds(one.measured.window.work_s)} s"
+    length = f"{units.seconds(one.results.window.work_s)} s"
     return (
         f"{one.letter}  {tag or titles.run_title(one.run)}",
         f"Linux {kernel}" if kernel else "",

@@ -8,7 +8,7 @@ from pathlib import Path
 from analysis import units
 from analysis.figures.run import distributions, iograph, lock_flamegraphs
 from analysis.fork import ForkedTask
-from analysis.measures.clip import measure_proper
+from analysis.measures.clip import measure_clipped
 from analysis.measures.results import Results, measure
 from analysis.render import html, text, titles
 from analysis.rundir.files import remove, write_atomic
@@ -34,18 +34,18 @@ FILES = ("report.txt", "report.html", "iograph.png", "iograph.svg")
 CONSOLE = "raw/console.log"  # what the guest of a run in a virtual machine said
 
 
-def subtitle(run: Run, m: Results) -> str:
+def subtitle(run: Run, results: Results) -> str:
     """What the picture's second line says: disk, kernel, totals."""
     size = run.int_("device", "size_bytes")
-    moved = sum(row.bytes for row in m.classes if row.op in ("read", "write"))
-    requests = sum(row.requests for row in m.classes)
+    moved = sum(row.bytes for row in results.device_totals if row.op in ("read", "write"))
+    requests = sum(row.requests for row in results.device_totals)
     scheduler = run.text("device", "scheduler")
     parts = [
         " ".join(p for p in (run.text("device", "name"), f"({units.bytes_(size)})" if size else "") if p),
         f"scheduler {scheduler}" if scheduler else "",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{run.cpus} CPUs" if run.cpus else "",
-        request_owners.totals(m, requests, moved) if m.moves is not None else "",
+        request_owners.totals(results, requests, moved) if results.block is not None else "",
         run.text("start_realtime")[:10],
     ]
     line = " · ".join(part for part in parts if part)
@@ -60,10 +60,10 @@ def make_report(path: Path, everyones_locks: bool = False) -> str:
     run = open_run(path)
     tables = load_tables(run)
     whole = measure(run, tables, everyones_locks=everyones_locks)
-    recorded, (tables, measured) = tables, measure_proper(run, tables, whole, everyones_locks)
-    document = make_document(run, tables, measured)
-    title = f"{titles.run_title(run)} · {units.seconds(measured.window.work_s)} s"
-    drawing = ForkedTask(lambda: distributions.render(measured))
+    recorded, (tables, results) = tables, measure_clipped(run, tables, whole, everyones_locks)
+    document = make_document(run, tables, results)
+    title = f"{titles.run_title(run)} · {units.seconds(results.window.work_s)} s"
+    drawing = ForkedTask(lambda: distributions.render(results))
     png, svg = iograph.render(run, recorded, whole, title, subtitle(run, whole), document.banners)
     del recorded, whole
     files = [*FILES, *(f"tables/{table}.parquet" for table in tables.rows)]
@@ -79,7 +79,7 @@ def make_report(path: Path, everyones_locks: bool = False) -> str:
         write_atomic(run.place / "distributions.png", shapes[0])
         files.insert(len(FILES), "distributions.png")
     pictures = [(IOGRAPH, svg), *([(DISTRIBUTIONS, shapes[1])] if shapes else [])]
-    lock_files = lock_flamegraphs.make(tables, measured)
+    lock_files = lock_flamegraphs.make(tables, results)
     for name in lock_flamegraphs.NAMES:
         if lock_files is not None and name in lock_files.files:
             write_atomic(run.place / name, lock_files.files[name])
@@ -88,7 +88,7 @@ def make_report(path: Path, everyones_locks: bool = False) -> str:
             remove(run.place / name)  # of a report before
     if lock_files is not None:
         pictures += [(words, lock_files.files[name]) for words, name in lock_files.pictures]
-    cpu_files = cpu_profile.files(measured)
+    cpu_files = cpu_profile.files(results)
     for name in cpu_profile.NAMES:
         if name in cpu_files:
             write_atomic(run.place / name, cpu_files[name])

@@ -105,7 +105,7 @@ class DiskPanels:
 
     @classmethod
     def make(
-        cls, block: Block, devices: list[Device], m: Results, axis: disk_map.Axis | None = None
+        cls, block: Block, devices: list[Device], results: Results, axis: disk_map.Axis | None = None
     ) -> DiskPanels | None:
         """Compute the maps, on the given axis or one of their own; None if no request moved bytes.
 
@@ -116,7 +116,7 @@ class DiskPanels:
             axis = disk_map.make_axis(disk_map.used(block, numbers), sizes(devices), ROWS)
         if axis is None:
             return None
-        start, end = int(m.timeline.edges_ns[0]), int(m.timeline.edges_ns[-1])
+        start, end = int(results.timeline.edges_ns[0]), int(results.timeline.edges_ns[-1])
         of_kind = kinds(block)
         # kinds that do not occur are in a layer behind the others, which nobody draws
         layers = np.full(max(len(of_kind.pairs), 1), len(LAYERS))
@@ -145,7 +145,7 @@ class DiskPanels:
             for i, size in enumerate(sizes(devices))
             if i in last
         )
-        edges = m.timeline.edges_s
+        edges = results.timeline.edges_s
         names = [device.label for device in devices]
         return cls(axis, names, maps, bytes_, float(edges[0]), float(edges[-1]), known, strip, unit)
 

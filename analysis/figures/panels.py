@@ -11,8 +11,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from analysis.figures import style
-from analysis.measures.app.throughput import CLASSES, OPS
 from analysis.measures.app.unseen import AT_LEAST
+from analysis.measures.block.throughput import CLASSES, OPS
 from analysis.measures.common.timeline import F64
 from analysis.measures.locks.lock_waits import OTHERS
 from analysis.measures.results import Results
@@ -80,32 +80,34 @@ APPLICATION_AT_LEAST = f"application ({AT_LEAST})"
 APPLICATION_BOUND = f"{APPLICATION_AT_LEAST}: a lower bound, part of what it moved is not seen."
 
 
-def directions(m: Results) -> str:
+def directions(results: Results) -> str:
     """What the throughput panel's two directions mean, for its title."""
-    if not any(_heights(m)):
+    if not any(_heights(results)):
         return "none"
-    write, read = _heights(m)
+    write, read = _heights(results)
     return "writes up, reads down" if read > READS_SHOWN * write else "writes"
 
 
-def _heights(m: Results) -> tuple[float, float]:
+def _heights(results: Results) -> tuple[float, float]:
     """The highest MB/s of writes and of reads, of the device or the application."""
     high = []
+    device_mb_s = results.block.throughput.mb_s if results.block is not None else {}
     for op in ("write", "read"):
-        device = sum(m.device_mb_s.get(op, {}).values(), np.zeros(m.timeline.bins))
-        application = m.app_mb_s[op] if m.app_mb_s is not None else device
+        device = sum(device_mb_s.get(op, {}).values(), np.zeros(results.timeline.bins))
+        application = results.app.mb_s[op] if results.app.mb_s is not None else device
         high.append(max(float(device.max(initial=0.0)), float(application.max(initial=0.0))))
     return high[0], high[1]
 
 
-def throughput(ax: Axes, m: Results) -> list[Handle]:
+def throughput(ax: Axes, results: Results) -> list[Handle]:
     """Writes up, reads down on one scale: the device's bytes stacked by class, the application's a line."""
-    edges = m.timeline.edges_s
+    edges = results.timeline.edges_s
     used: dict[str, None] = {}
+    device_mb_s = results.block.throughput.mb_s if results.block is not None else {}
     for op, sign in (("write", 1.0), ("read", -1.0)):
-        base = np.zeros(m.timeline.bins)
+        base = np.zeros(results.timeline.bins)
         for class_ in CLASSES:
-            values = m.device_mb_s.get(op, {}).get(class_)
+            values = device_mb_s.get(op, {}).get(class_)
             if values is None or not values.any():
                 continue
             ax.stairs(
@@ -118,15 +120,15 @@ def throughput(ax: Axes, m: Results) -> list[Handle]:
             )
             base = base + values
             used[class_] = None
-        if m.app_mb_s is not None:
-            ax.stairs(sign * m.app_mb_s[op], edges, baseline=None, color="white", lw=2.6, alpha=0.7)
-            ax.stairs(sign * m.app_mb_s[op], edges, baseline=None, color=style.APPLICATION, lw=1.1)
-    own = m.owners.own_mb_s if m.owners is not None and m.owners.is_shared else {}
+        if results.app.mb_s is not None:
+            ax.stairs(sign * results.app.mb_s[op], edges, baseline=None, color="white", lw=2.6, alpha=0.7)
+            ax.stairs(sign * results.app.mb_s[op], edges, baseline=None, color=style.APPLICATION, lw=1.1)
+    own = results.owners.own_mb_s if results.owners is not None and results.owners.is_shared else {}
     for op, sign in (("write", 1.0), ("read", -1.0)):
         if op in own:
             ax.stairs(sign * own[op], edges, baseline=None, color="white", lw=2.2, alpha=0.7)
             ax.stairs(sign * own[op], edges, baseline=None, color=style.OWN, lw=1.2, ls=style.DASHED)
-    top, bottom = _heights(m)
+    top, bottom = _heights(results)
     span = max(top, bottom)
     reads = bottom > READS_SHOWN * top
     ax.set_ylim(-bottom * 1.08 if reads else 0, max(top * 1.08, span * 0.05 if span else 1))
@@ -135,8 +137,8 @@ def throughput(ax: Axes, m: Results) -> list[Handle]:
     if reads:
         ax.axhline(0, color="#555555", lw=0.8)
     handles: list[Handle] = []
-    if m.app_mb_s is not None:
-        label = APPLICATION_AT_LEAST if m.app_unseen else "application"
+    if results.app.mb_s is not None:
+        label = APPLICATION_AT_LEAST if results.app.uncounted else "application"
         handles.append(line(style.APPLICATION, label))
     else:
         handles.append(line("none", "application: not recorded"))
@@ -146,20 +148,20 @@ def throughput(ax: Axes, m: Results) -> list[Handle]:
     return handles
 
 
-def rates(ax: Axes, m: Results) -> list[Handle]:
+def rates(ax: Axes, results: Results) -> list[Handle]:
     """Requests per second by op, and seeks per second: where they meet, every request seeks."""
-    edges = m.timeline.edges_s
-    handles: list[Handle] = []
-    top = 0.0
-    if m.seeks_per_s is not None:
-        ax.stairs(m.seeks_per_s, edges, fill=True, color="#D0D0D0", lw=0)
-        handles.append(Patch(color="#D0D0D0", label="seeks"))
-        top = float(m.seeks_per_s.max(initial=0.0))
-    if m.owners is not None and m.owners.is_shared:
-        ax.stairs(m.owners.own_seeks_per_s, edges, fill=True, color="#8A8A8A", lw=0)
+    if results.block is None:
+        return []
+    edges = results.timeline.edges_s
+    seeks_per_s, iops = results.block.seeks.per_s, results.block.throughput.iops
+    ax.stairs(seeks_per_s, edges, fill=True, color="#D0D0D0", lw=0)
+    handles: list[Handle] = [Patch(color="#D0D0D0", label="seeks")]
+    top = float(seeks_per_s.max(initial=0.0))
+    if results.owners is not None and results.owners.is_shared:
+        ax.stairs(results.owners.own_seeks_per_s, edges, fill=True, color="#8A8A8A", lw=0)
         handles.append(Patch(color="#8A8A8A", label="seeks, own"))
-    other = np.zeros(m.timeline.bins)
-    for op, values in m.iops.items():
+    other = np.zeros(results.timeline.bins)
+    for op, values in iops.items():
         if op in OPS:
             ax.stairs(values, edges, baseline=None, color=style.OP[op], lw=1.2, ls=style.OP_DASH[op])
             handles.append(line(style.OP[op], op, 1.2, style.OP_DASH[op]))
@@ -168,22 +170,22 @@ def rates(ax: Axes, m: Results) -> list[Handle]:
             other = other + values
     if other.any():
         ax.stairs(other, edges, baseline=None, color=style.OTHER_OPS, lw=1.0, ls=style.DASHED)
-        handles.append(line(style.OTHER_OPS, ", ".join(o for o in m.iops if o not in OPS), 1.0, style.DASHED))
+        handles.append(line(style.OTHER_OPS, ", ".join(o for o in iops if o not in OPS), 1.0, style.DASHED))
         top = max(top, float(other.max()))
     from_zero(ax, top)
     return handles
 
 
-def latency(ax: Axes, m: Results) -> list[Handle]:
+def latency(ax: Axes, results: Results) -> list[Handle]:
     """Median, 99th percentile and longest per bin, by op, on a log axis."""
-    middles = m.timeline.middles_s
+    middles = results.timeline.middles_s
     handles: list[Handle] = []
     low, high = np.inf, 0.0
-    for op, series in m.latency_series.items():
+    for op, series in results.block.latency.series.items() if results.block is not None else ():
         if not any_finite(series.p50_ns):
             continue
         color = style.OP[op]
-        edges = m.timeline.edges_s
+        edges = results.timeline.edges_s
         ax.stairs(series.p50_ns, edges, baseline=None, color=color, lw=1.6, ls=style.OP_DASH[op])
         ax.stairs(series.p99_ns, edges, baseline=None, color=color, lw=0.8, ls=style.OP_DASH[op], alpha=0.85)
         marker = "." if op == "write" else "x"
@@ -203,15 +205,16 @@ def latency(ax: Axes, m: Results) -> list[Handle]:
     return handles
 
 
-def depth(ax: Axes, m: Results) -> list[Handle]:
+def depth(ax: Axes, results: Results) -> list[Handle]:
     """Mean requests at the device and in all, and the highest moment at the device."""
-    if m.depth_device is None or m.depth_all is None:
+    if results.device.depth is None:
         return []
-    edges = m.timeline.edges_s
-    ax.stairs(m.depth_all.mean, edges, fill=True, color="#D6D6D6", lw=0)
-    ax.stairs(m.depth_device.mean, edges, baseline=None, color=style.DEPTH, lw=1.3)
-    ax.stairs(m.depth_device.highest, edges, baseline=None, color=style.DEPTH_ALL, lw=0.8, ls=style.DASHED)
-    from_zero(ax, float(max(m.depth_all.mean.max(), m.depth_device.highest.max())), 3)
+    at_device, queued = results.device.depth.at_device, results.device.depth.queued
+    edges = results.timeline.edges_s
+    ax.stairs(queued.mean, edges, fill=True, color="#D6D6D6", lw=0)
+    ax.stairs(at_device.mean, edges, baseline=None, color=style.DEPTH, lw=1.3)
+    ax.stairs(at_device.highest, edges, baseline=None, color=style.DEPTH_ALL, lw=0.8, ls=style.DASHED)
+    from_zero(ax, float(max(queued.mean.max(), at_device.highest.max())), 3)
     return [
         line(style.DEPTH, "at device, mean"),
         line(style.DEPTH_ALL, "at device, highest", 0.8, style.DASHED),
@@ -219,11 +222,11 @@ def depth(ax: Axes, m: Results) -> list[Handle]:
     ]
 
 
-def lock_colors(m: Results) -> dict[LockKey, str]:
+def lock_colors(results: Results) -> dict[LockKey, str]:
     """One colour for one lock in both panels, and in other runs' too."""
-    if m.lock_waits is None:
+    if results.locks.waits is None:
         return {}
-    drawn = m.lock_waits.sleep_series.keys() | m.lock_waits.spin_series.keys()
+    drawn = results.locks.waits.sleep_series.keys() | results.locks.waits.spin_series.keys()
     return style.lock_colors(drawn - {OTHERS}) | {OTHERS: style.OTHER_LOCKS}
 
 
@@ -232,16 +235,16 @@ def _lock_label(key: LockKey) -> str:
     return label if len(label) <= LOCK_LETTERS else label[: LOCK_LETTERS - 2] + ".."
 
 
-def _stacked(ax: Axes, m: Results, series: dict[LockKey, F64], factor: float) -> list[Handle]:
+def _stacked(ax: Axes, results: Results, series: dict[LockKey, F64], factor: float) -> list[Handle]:
     """The locks on top of each other, the costliest at the bottom."""
-    colors = lock_colors(m)
-    base = np.zeros(m.timeline.bins)
+    colors = lock_colors(results)
+    base = np.zeros(results.timeline.bins)
     handles: list[Handle] = []
     for key, values in series.items():
         top = base + values * factor
-        ax.stairs(top, m.timeline.edges_s, baseline=base, fill=True, color=colors[key], lw=0)
+        ax.stairs(top, results.timeline.edges_s, baseline=base, fill=True, color=colors[key], lw=0)
         # Neighbours may be equally dark where there are no colours.
-        ax.stairs(base, m.timeline.edges_s, baseline=None, color="white", lw=0.4)
+        ax.stairs(base, results.timeline.edges_s, baseline=None, color="white", lw=0.4)
         handles.append(Patch(color=colors[key], label=_lock_label(key)))
         base = top
     from_zero(ax, float(base.max(initial=0.0)), 3)
@@ -253,27 +256,35 @@ def lock_legend(ax: Axes, handles: list[Handle]) -> None:
     ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.06), fontsize=7, handlelength=1.0)
 
 
-def sleepers(ax: Axes, m: Results) -> list[Handle]:
+def sleepers(ax: Axes, results: Results) -> list[Handle]:
     """Mean number of threads asleep on a lock, by lock."""
-    return _stacked(ax, m, m.lock_waits.sleep_series, 1.0) if m.lock_waits is not None else []
+    return (
+        _stacked(ax, results, results.locks.waits.sleep_series, 1.0)
+        if results.locks.waits is not None
+        else []
+    )
 
 
-def spin(ax: Axes, m: Results, cpus: int) -> list[Handle]:
+def spin(ax: Axes, results: Results, cpus: int) -> list[Handle]:
     """Share of all CPU time spent spinning, by lock."""
-    return _stacked(ax, m, m.lock_waits.spin_series, 100 / cpus) if m.lock_waits is not None else []
+    return (
+        _stacked(ax, results, results.locks.waits.spin_series, 100 / cpus)
+        if results.locks.waits is not None
+        else []
+    )
 
 
-def memory(ax: Axes, m: Results) -> list[Handle]:
+def memory(ax: Axes, results: Results) -> list[Handle]:
     """Dirty pages and pages under writeback."""
-    if m.dirty is None:
+    if results.memory is None:
         return []
-    edges = m.timeline.edges_s
+    edges = results.timeline.edges_s
     handles: list[Handle] = [Patch(color=style.DIRTY, alpha=0.45, label="dirty")]
-    ax.stairs(m.dirty / 1e6, edges, fill=True, color=style.DIRTY, alpha=0.45, lw=0)
-    top = float(np.nanmax(m.dirty)) / 1e6
-    if m.writeback is not None and any_finite(m.writeback):
-        ax.stairs(m.writeback / 1e6, edges, baseline=None, color=style.WRITEBACK, lw=1.2)
+    ax.stairs(results.memory.dirty / 1e6, edges, fill=True, color=style.DIRTY, alpha=0.45, lw=0)
+    top = float(np.nanmax(results.memory.dirty)) / 1e6
+    if any_finite(results.memory.writeback):
+        ax.stairs(results.memory.writeback / 1e6, edges, baseline=None, color=style.WRITEBACK, lw=1.2)
         handles.append(line(style.WRITEBACK, "in writeback"))
-        top = max(top, float(np.nanmax(m.writeback)) / 1e6)
+        top = max(top, float(np.nanmax(results.memory.writeback)) / 1e6)
     from_zero(ax, top, 3)
     return handles

@@ -60,16 +60,16 @@ def runs_of_names(phases: Phases) -> list[tuple[str, int, int, int]]:
     return found
 
 
-def make_strip(phases: Phases, m: Results, width_in: float) -> Strip:
+def make_strip(phases: Phases, results: Results, width_in: float) -> Strip:
     """Place every label: inside its band, or on the first line above where it is free."""
-    begin_s, finish_s = float(m.timeline.edges_s[0]), float(m.timeline.edges_s[-1])
+    begin_s, finish_s = float(results.timeline.edges_s[0]), float(results.timeline.edges_s[-1])
     per_in = (finish_s - begin_s) / width_in
     free_from = [begin_s] * (MOST_LINES + 1)
     bands = []
     for name, times, start_ns, end_ns in runs_of_names(phases):
         # what lies outside the picture is not drawn: text at a far place would overflow the renderer
-        start = max((start_ns - m.timeline.zero_ns) / 1e9, begin_s)
-        end = min((end_ns - m.timeline.zero_ns) / 1e9, finish_s)
+        start = max((start_ns - results.timeline.zero_ns) / 1e9, begin_s)
+        end = min((end_ns - results.timeline.zero_ns) / 1e9, finish_s)
         if end < start:
             continue
         label = f"{name} ×{times}" if times > 1 else name
@@ -93,7 +93,7 @@ def draw_phases(
     box: tuple[float, float, float, float],
     strip: Strip,
     phases: Phases,
-    m: Results,
+    results: Results,
     panels: list[Axes],
 ) -> None:
     """Draw the strip into `box` (figure coordinates, strip.height_in tall); its borders into the panels."""
@@ -120,8 +120,8 @@ def draw_phases(
                 color=style.INK,
                 bbox={"facecolor": "white", "linewidth": 0, "pad": 0.6},
             )
-    begin_s, finish_s = float(m.timeline.edges_s[0]), float(m.timeline.edges_s[-1])
-    ticks = (np.unique(np.concatenate((phases.start_ns, phases.end_ns))) - m.timeline.zero_ns) / 1e9
+    begin_s, finish_s = float(results.timeline.edges_s[0]), float(results.timeline.edges_s[-1])
+    ticks = (np.unique(np.concatenate((phases.start_ns, phases.end_ns))) - results.timeline.zero_ns) / 1e9
     ticks = ticks[(ticks >= begin_s) & (ticks <= finish_s)]
     if ticks.size <= 300:
         ax.add_collection(

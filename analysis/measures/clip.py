@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from analysis.measures.app.steps import measure_steps
+from analysis.measures.app.steps import OutsideWorkload, measure_steps
 from analysis.measures.common.window import Window
 from analysis.measures.results import Results, measure
 from analysis.rundir.run import Run
@@ -21,34 +21,33 @@ from analysis.tables.spec import TableSpec
 T = TypeVar("T")
 
 
-def measure_proper(
+def measure_clipped(
     run: Run, tables: Tables, whole: Results, everyones_locks: bool = False
 ) -> tuple[Tables, Results]:
-    """The tables and the figures of the run proper. whole: what was measured over all that was recorded."""
-    window = proper_window(run, whole.window)
+    """Tables and results of the workload's time. whole: the results of the whole recording."""
+    window = clip_window(run, whole.window)
     if window is None:
         return tables, whole
     inside = clip_tables(tables, window)
-    found = measure(replace(run, missing=[]), inside, window, everyones_locks)  # the gaps are known already
+    clipped = measure(replace(run, missing=[]), inside, window, everyones_locks)  # `whole` stated the gaps
     steps = []
     if tables.phases is not None:
-        steps = measure_steps(tables.phases, tables.block, whole.moves, window.start_ns, window.end_ns)
-    apart = None
+        distances = whole.block.seeks.distances if whole.block is not None else None
+        steps = measure_steps(tables.phases, tables.block, distances, window.start_ns, window.end_ns)
+    requests = None
     if tables.block is not None and inside.block is not None:
-        apart = tables.block.rows - inside.block.rows
+        requests = tables.block.rows - inside.block.rows
     return inside, replace(
-        found,
+        clipped,
         recorded_s=whole.recorded_s,
-        phase_rows=whole.phase_rows,
-        disk_counters=whole.disk_counters,
-        disk_bytes=whole.disk_bytes,
-        steps=steps,
-        requests_apart=apart,
+        phases=whole.phases,
+        device=replace(clipped.device, counters=whole.device.counters),
+        outside=OutsideWorkload(steps, requests),
     )
 
 
-def proper_window(run: Run, window: Window) -> Window | None:
-    """The time of the run proper, None if that is all of the window."""
+def clip_window(run: Run, window: Window) -> Window | None:
+    """The time to clip to; None: all of the window is the workload's time."""
     start = run.int_("clock", "run_start_ns")
     end = run.int_("clock", "run_end_ns")
     if start is None:

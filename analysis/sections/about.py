@@ -148,7 +148,7 @@ def marked_losses(run: Run, collectors: Collection[str] | None = None) -> list[s
     return [f"{reason}: figures marked {MARK} ({FROM}) may be short" for reason in reasons]
 
 
-def what_was_run(run: Run, measured: Results) -> Section:
+def what_was_run(run: Run, results: Results) -> Section:
     """File system, workload, disk, kernel, as run.json has them."""
     section = Section("What was run")
 
@@ -209,11 +209,11 @@ def what_was_run(run: Run, measured: Results) -> Section:
     tools = dig(run.facts, "tools")
     if isinstance(tools, dict):
         fact("tools", join(*(f"{clean(k, 40)} {run.text('tools', k)}" for k in sorted(tools)[:20])))
-    ran = f", of which the workload ran {units.seconds(measured.window.work_s)} s"
+    ran = f", of which the workload ran {units.seconds(results.window.work_s)} s"
     if run.imported or run.int_("clock", "workload_start_ns") is None:  # no workload; the session was killed
         ran = ""
     nothing = f"nothing, as no collector was asked for (COLLECT=none){ran}"
-    fact("recorded", f"{units.seconds(measured.recorded_s)} s{ran}" if run.asked else nothing)
+    fact("recorded", f"{units.seconds(results.recorded_s)} s{ran}" if run.asked else nothing)
     timing = dig(run.facts, "timing")
     if isinstance(timing, dict):
         known = ((k, run.float_("timing", k)) for k in timing)
@@ -271,13 +271,14 @@ def _cost_words(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
     return said
 
 
-def bounded_ends(measured: Results) -> list[str]:
+def bounded_ends(results: Results) -> list[str]:
     """What is said where requests count until a bound of their end."""
-    if not measured.bounded:
+    latency = results.block.latency if results.block is not None else None
+    if latency is None or not latency.bounded:
         return []
     return [
-        f"{measured.bounded:,} requests whose end was not seen count until their tag was issued again or"
-        f" the disk was found idle: together {units.ns(measured.bounded_ns)}, of which some is too much"
+        f"{latency.bounded:,} requests whose end was not seen count until their tag was issued again or"
+        f" the disk was found idle: together {units.ns(latency.bounded_ns)}, of which some is too much"
     ]
 
 
@@ -302,11 +303,11 @@ def left_out_words(run: Run, tables: Tables) -> list[str]:
     return found
 
 
-def losses(run: Run, tables: Tables, measured: Results) -> Section:
+def losses(run: Run, tables: Tables, results: Results) -> Section:
     """Events seen, kept and lost per collector, and what recording cost."""
     section = Section("Losses and tracing cost")
     rows = []
-    cost = tracing_cost.measure_cost(run, measured.recorded_s)
+    cost = tracing_cost.measure_cost(run, results.recorded_s)
     for name, loss in run.losses.items():
         rows.append(
             (
@@ -338,16 +339,16 @@ def losses(run: Run, tables: Tables, measured: Results) -> Section:
                 f"block: the recorder wrote {block.recorded:,} rows, the table holds {kept:,}"
             )
     section.notes += _cost_words(run, cost)
-    if measured.untimed:
+    if results.block is not None and results.block.latency.untimed:
         section.notes.append(
-            f"block: {measured.untimed:,} rows have missing or disordered times: no latency counts them"
-            " (such ends come in batches: tails may be short)"
+            f"block: {results.block.latency.untimed:,} rows have missing or disordered times:"
+            " no latency counts them (such ends come in batches: tails may be short)"
         )
-    section.notes += bounded_ends(measured)
+    section.notes += bounded_ends(results)
     counter = (
         " The device's own counter (throughput): its increase from its first sample to its last, beside what"
         " completed between these two."
-        if measured.disk_bytes is not None and measured.disk_counters
+        if results.device.counters.traced_bytes is not None and results.device.counters.increase
         else ""
     )
     section.definition = (
@@ -357,19 +358,19 @@ def losses(run: Run, tables: Tables, measured: Results) -> Section:
     return section
 
 
-def warnings(run: Run, measured: Results) -> Section:
+def warnings(run: Run, results: Results) -> Section:
     """Which collectors have nothing, why figures are marked, what the session warned of, and what else this
     report lacks."""
     section = Section("Warnings and gaps")
-    section.notes = warning_words(run, measured) or ["none"]
+    section.notes = warning_words(run, results) or ["none"]
     return section
 
 
-def warning_words(run: Run, measured: Results) -> list[str]:
+def warning_words(run: Run, results: Results) -> list[str]:
     """All of them; empty only if nothing is marked."""
     is_gap = any(
         words.startswith("losses.json") for words in run.missing
     )  # the file itself could not be read
     marked = [] if is_gap and not run.losses else marked_losses(run)
-    bounds = unseen.sentence(measured.app_unseen)
+    bounds = unseen.sentence(results.app.uncounted)
     return [*missing(run), *marked, *bounds, *run.str_list("warnings"), *run.missing]

@@ -13,12 +13,12 @@ from analysis.sections import about
 MOST_CONFLICTS = 6
 
 
-def areas_section(run: Run, m: Results) -> Section:
+def areas_section(run: Run, results: Results) -> Section:
     """Requests by area, and the class that was recorded against it."""
     section = Section("Where on the disk", mark=about.mark(run, "block"))
-    found = m.places
+    found = results.block.areas if results.block is not None else None
     if found is None:
-        section.absent = m.geometry.why_not or "no request was on a device that is known"
+        section.absent = results.geometry.why_not or "no request was on a device that is known"
         return section
     rows = [
         (
@@ -77,12 +77,13 @@ def _disagreements(found: areas.Places) -> list[str]:
     return notes
 
 
-def groups_sections(run: Run, m: Results) -> list[Section]:
+def groups_sections(run: Run, results: Results) -> list[Section]:
     """One a device that is divided into equal groups."""
     sections = []
-    for table in m.places.groups if m.places is not None else []:
-        label = m.block_life.labels.get(table.dev, "") if m.block_life is not None else ""
-        several = len({one.dev for one in m.places.groups}) > 1 if m.places is not None else False
+    found = results.block.areas if results.block is not None else None
+    several = len({table.dev for table in found.groups}) > 1 if found is not None else False
+    for table in found.groups if found is not None else ():
+        label = results.device.labels.get(table.dev, "")
         title = f"{table.name.capitalize()}s" + (f" of {label}" if several else "")
         section = Section(title, mark=about.mark(run, "block"))
         requests, size, seeks = (
@@ -103,8 +104,8 @@ def groups_sections(run: Run, m: Results) -> list[Section]:
     return sections
 
 
-def sections(run: Run, m: Results) -> list[Section]:
+def sections(run: Run, results: Results) -> list[Section]:
     """All of them; none where there are no reads or writes."""
-    if m.moves is None or not m.moves.rows.size:
+    if results.block is None or not results.block.seeks.distances.rows.size:
         return []
-    return [areas_section(run, m), *groups_sections(run, m)]
+    return [areas_section(run, results), *groups_sections(run, results)]

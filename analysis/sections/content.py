@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from analysis import units
-from analysis.measures.app import calls, correlation, other_programs, phases, throughput, unseen
-from analysis.measures.block import latency, seeks, zeroes
+from analysis.measures.app import calls, correlation, other_programs, phases, unseen
+from analysis.measures.app import throughput as app_throughput
+from analysis.measures.block import latency, seeks, throughput, zeroes
 from analysis.measures.block.request_owners import Owners
 from analysis.measures.device import by_device
 from analysis.measures.results import Results
@@ -47,33 +48,33 @@ def _app_mb_s(row: phases.PhaseRow, is_bound: bool) -> str:
     return unseen.at_least(shown, is_bound)
 
 
-def _others_words(run: Run, m: Results, found: other_programs.Others) -> str:
+def _others_words(run: Run, results: Results, found: other_programs.Others) -> str:
     """What others on the machine did meanwhile, in one line."""
-    all_ns = m.window.work_s * 1e9 * (run.cpus or 0)
+    all_ns = results.window.work_s * 1e9 * (run.cpus or 0)
     share = f" ({units.percent(found.cpu_ns / all_ns)} % of all CPUs)" if all_ns > 0 else ""
     names = "".join(f", {name} {units.ns(cpu_ns)}" for name, cpu_ns in found.programs)
     said = f"others meanwhile: other programs {units.ns(found.cpu_ns)} of CPU{share}{names};"
     said += f" kernel threads, whoever they worked for, {units.ns(found.kernel_threads_cpu_ns)}"
-    if m.owners is None or not sum(one.requests for one in m.owners.owned):
+    if results.owners is None or not sum(one.requests for one in results.owners.owned):
         return said
-    return f"{said}; {request_owners.disk_share(m.owners)}"
+    return f"{said}; {request_owners.disk_share(results.owners)}"
 
 
-def where_time_went(run: Run, m: Results) -> Section:
+def where_time_went(run: Run, results: Results) -> Section:
     """One row per phase name: time, operations, throughput, metadata share, seeks; and what others did."""
-    section = _where_time_went(run, m)
+    section = _where_time_went(run, results)
     if (found := other_programs.measure_others(run)) is not None:
-        section.notes.append(_others_words(run, m, found))
+        section.notes.append(_others_words(run, results, found))
     return section
 
 
-def _where_time_went(run: Run, m: Results) -> Section:
+def _where_time_went(run: Run, results: Results) -> Section:
     section = Section("Where the time went", mark=about.mark(run, "block", "calls"))
-    if m.phase_rows is None:
+    if results.phases is None:
         section.absent = "the workload marked no phases"
         return section
     rows = []
-    for row in m.phase_rows:
+    for row in results.phases:
         share = (
             row.metadata_bytes / row.known_bytes
             if row.known_bytes and row.metadata_bytes is not None
@@ -86,7 +87,7 @@ def _where_time_went(run: Run, m: Results) -> Section:
                 units.seconds(row.elapsed_s),
                 units.rate(row.rate(row.ops or None)),
                 _mb_s(row.own_bytes or None, row.rate),
-                _app_mb_s(row, bool(m.app_unseen)),
+                _app_mb_s(row, bool(results.app.uncounted)),
                 _mb_s(row.device_bytes, row.recorded_rate),
                 units.percent(share),
                 units.rate(row.recorded_rate(row.seeks)),
@@ -94,7 +95,7 @@ def _where_time_went(run: Run, m: Results) -> Section:
         )
     heads = ("<phase", "n", "s", "ops/s", "own MB/s", "app MB/s", "dev MB/s", "meta %", "seeks/s")
     section.tables.append(Table(heads, rows))
-    if request_owners.shared(m) is not None:
+    if request_owners.shared(results) is not None:
         own = [
             (
                 row.name,
@@ -103,26 +104,26 @@ def _where_time_went(run: Run, m: Results) -> Section:
                 units.rate(row.recorded_rate(row.own_seeks)),
                 units.rate(row.recorded_rate(row.seeks)),
             )
-            for row in m.phase_rows
+            for row in results.phases
         ]
         own_heads = ("dev MB/s,\nworkload's", "&\neverybody's", "seeks/s,\nworkload's", "&\neverybody's")
         section.tables.append(Table(("<phase", *own_heads), own))
     section.notes += [
         f"{row.name}: each phase's own rate, {units.mean(row.own_mb_s)} MB/s"
-        for row in m.phase_rows
+        for row in results.phases
         if row.own_mb_s is not None and row.own_mb_s.n > 1
     ]
-    if any(not row.app_is_exact and row.recorded_s >= phases.SHORTEST_RATE_S for row in m.phase_rows):
+    if any(not row.app_is_exact and row.recorded_s >= phases.SHORTEST_RATE_S for row in results.phases):
         section.notes.append(
             f"{SHARED}, or none of a phase below {phases.SHORTEST_SHARED_S:g} s: the recorder was not told"
             " of this phase's edges in time, and its calls were shared out by time"
         )
-    if m.app_unseen:
+    if results.app.uncounted:
         section.notes.append(f"app MB/s: lower bounds ({unseen.AT_LEAST}), see throughput")
     section.notes += [
         f"{row.name}: app, dev, meta and seeks are of the {units.seconds(row.recorded_s)} s of it that were"
         " recorded"
-        for row in m.phase_rows
+        for row in results.phases
         if row.elapsed_s - row.recorded_s >= phases.SHORTEST_RATE_S
     ]
     section.definition = (
@@ -134,11 +135,11 @@ def _where_time_went(run: Run, m: Results) -> Section:
     return section
 
 
-def _by_class(run: Run, m: Results) -> Table:
+def _by_class(run: Run, results: Results) -> Table:
     """Of a disk of the run's own."""
-    elapsed = m.window.elapsed_s
+    elapsed = results.window.elapsed_s
     rows = []
-    for row in m.classes:
+    for row in results.device_totals:
         rows.append(
             (
                 row.op,
@@ -157,11 +158,11 @@ def _by_class(run: Run, m: Results) -> Table:
     return Table(heads, rows)
 
 
-def _own_and_all(m: Results, owners: Owners) -> Table:
+def _own_and_all(results: Results, owners: Owners) -> Table:
     """Of a disk that others use too: the workload's beside everybody's."""
-    elapsed = m.window.elapsed_s
+    elapsed = results.window.elapsed_s
     rows = []
-    for row in m.classes:
+    for row in results.device_totals:
         requests, size, _ = owners.own(row.op, row.class_)
         rows.append(
             (
@@ -183,54 +184,58 @@ def _own_and_all(m: Results, owners: Owners) -> Table:
     return Table((*heads, "IOPS,\nown", "&\nall", "mean size,\nown", "&errors,\nall"), rows)
 
 
-def throughput_definition(m: Results) -> str:
+def throughput_definition(results: Results) -> str:
     """What the figures are, and what their mark means if they are marked."""
-    return throughput.DEFINITION + (f" {unseen.DEFINITION}" if m.app_unseen else "")
+    return app_throughput.DEFINITION + (f" {unseen.DEFINITION}" if results.app.uncounted else "")
 
 
-def throughput_section(run: Run, tables: Tables, m: Results) -> Section:
+def throughput_section(run: Run, tables: Tables, results: Results) -> Section:
     """Bytes and requests of application and device, by op and class."""
     section = Section("Throughput", mark=about.mark(run, "block", "calls"))
-    elapsed = m.window.elapsed_s
-    if m.app_bytes is not None:
+    elapsed = results.window.elapsed_s
+    if results.app.bytes is not None:
         for op in throughput.OPS:
-            moved = m.app_bytes[op]
-            size = unseen.at_least(units.bytes_(moved), bool(m.app_unseen))
-            rate = unseen.at_least(units.rate(moved / 1e6 / elapsed), bool(m.app_unseen))
+            moved = results.app.bytes[op]
+            size = unseen.at_least(units.bytes_(moved), bool(results.app.uncounted))
+            rate = unseen.at_least(units.rate(moved / 1e6 / elapsed), bool(results.app.uncounted))
             section.facts.append((f"application {op}", f"{size}, {rate} MB/s"))
-        section.notes += unseen.sentence(m.app_unseen)
+        section.notes += unseen.sentence(results.app.uncounted)
     else:
-        section.facts.append(("application", f"not available: {m.app_why_not}"))
-    if not m.classes:
-        words = f"not available: {run.absent('block')}" if m.moves is None else "no requests: none came"
+        section.facts.append(("application", f"not available: {results.app.absent}"))
+    if not results.device_totals:
+        words = f"not available: {run.absent('block')}" if results.block is None else "no requests: none came"
         section.facts.append(("device", words))
-        section.definition = throughput_definition(m)
+        section.definition = throughput_definition(results)
         return section
-    owners = request_owners.shared(m)
-    section.tables.append(_by_class(run, m) if owners is None else _own_and_all(m, owners))
+    owners = request_owners.shared(results)
+    section.tables.append(_by_class(run, results) if owners is None else _own_and_all(results, owners))
     sums = {
-        c: sum(r.bytes for r in m.classes if r.class_ == c and r.op in throughput.OPS)
+        c: sum(r.bytes for r in results.device_totals if r.class_ == c and r.op in throughput.OPS)
         for c in throughput.CLASSES
     }
     share = throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
-    device = sum(r.bytes for r in m.classes if r.op in throughput.OPS)
+    device = sum(r.bytes for r in results.device_totals if r.op in throughput.OPS)
     everybodys = "" if owners is None else ", everybody's"
     section.notes.append(f"metadata share{everybodys}: {units.percent(share)} %")
-    if m.app_bytes is not None and not m.app_unseen and (app := sum(m.app_bytes.values())):
+    if (
+        results.app.bytes is not None
+        and not results.app.uncounted
+        and (app := sum(results.app.bytes.values()))
+    ):
         if owners is None:
             section.notes.append(f"device bytes / application bytes: {units.figures(device / app)}")
         else:
             own = sum(owners.own(op)[1] for op in throughput.OPS)
             section.notes.append(f"own device bytes / application bytes: {units.figures(own / app)}")
     for op in throughput.OPS:
-        told = m.disk_counters.get(f"{op}_bytes")
-        if told is not None and m.disk_bytes is not None:
-            seen = m.disk_bytes[op]
+        told = results.device.counters.increase.get(f"{op}_bytes")
+        if told is not None and results.device.counters.traced_bytes is not None:
+            seen = results.device.counters.traced_bytes[op]
             how = "as traced" if told == seen else f"traced {seen:,} B, difference {seen - told:+,} B"
-            whose = "the first disk's" if m.devices else "the device's"
+            whose = "the first disk's" if results.device.rows else "the device's"
             section.notes.append(f"{whose} own counter, {op}: {told:,} B; {how}")
-    section.notes += request_owners.private_notes(m)
-    section.definition = throughput_definition(m) + (
+    section.notes += request_owners.private_notes(results)
+    section.definition = throughput_definition(results) + (
         " own: submitted from the workload's cgroup."
         if owners is None
         else f" own: the workload's, see {request_owners.TITLE.lower()}; all: everybody's."
@@ -252,11 +257,11 @@ def _zeroes_words(found: Sequence[zeroes.Zeroer]) -> str:
     return f"write_zeroes by {'; '.join([*said, *more])}"
 
 
-def devices_section(run: Run, m: Results) -> Section:
+def devices_section(run: Run, results: Results) -> Section:
     """What each of several devices did."""
     section = Section("Devices", mark=about.mark(run, "block"))
     rows = []
-    for r in m.devices:
+    for r in results.device.rows:
         d2c = [units.ns(v) for v in r.device_latency.at_ns] if r.device_latency else ["-"] * 5
         rows.append(
             (
@@ -286,18 +291,18 @@ def _own_seeks(owners: Owners, name: str) -> int:
     return owners.own(class_=None if name == "all" else name)[2]
 
 
-def seeks_section(run: Run, m: Results) -> Section:
+def seeks_section(run: Run, results: Results) -> Section:
     """How many, how often, how far."""
     section = Section("Seeks", mark=about.mark(run, "block"))
-    if m.moves is None:
+    if results.block is None:
         section.absent = run.absent("block")
         return section
-    elapsed = m.window.elapsed_s
-    names = [n for n in m.seek_summaries if m.seek_summaries[n].requests]
-    owners = request_owners.shared(m)
+    elapsed = results.window.elapsed_s
+    names = [n for n in results.block.seeks.summaries if results.block.seeks.summaries[n].requests]
+    owners = request_owners.shared(results)
     counts, distances = [], []
     for name in names:
-        s = m.seek_summaries[name]
+        s = results.block.seeks.summaries[name]
         own = () if owners is None else (_own_seeks(owners, name),)
         counts.append(
             (
@@ -330,10 +335,10 @@ def seeks_section(run: Run, m: Results) -> Section:
         section.tables.append(
             Table(("<absolute distance", *absolute), [(row[0], *row[split:]) for row in distances])
         )
-    if m.seeks_mean is not None:
+    if (mean := results.block.seeks.mean_per_s) is not None:
         section.notes.append(
-            f"seeks/s over bins of {m.timeline.width_ns / 1e9:g} s: {units.mean(m.seeks_mean)} (mean, 95 %"
-            f" confidence interval over {m.seeks_mean.n} bins, as if they were independent)"
+            f"seeks/s over bins of {results.timeline.width_ns / 1e9:g} s: {units.mean(mean)} (mean, 95 %"
+            f" confidence interval over {mean.n} bins, as if they were independent)"
         )
     section.definition = (
         seeks.DEFINITION + " |p|: of the distance without its sign. %: of the requests with one before"
@@ -344,15 +349,15 @@ def seeks_section(run: Run, m: Results) -> Section:
     return section
 
 
-def latency_section(run: Run, m: Results) -> Section:
+def latency_section(run: Run, results: Results) -> Section:
     """Percentiles of Q2D, D2C and Q2C by op, and of Q2C by class."""
     section = Section("Request latency", mark=about.mark(run, "block"))
-    if m.moves is None:
+    if results.block is None:
         section.absent = run.absent("block")
         return section
-    owners = request_owners.shared(m)
+    owners = request_owners.shared(results)
     groups: list[tuple[str, Sequence[latency.LatencyRow]]] = []
-    for (op, class_), found in m.latency_rows.items():
+    for (op, class_), found in results.block.latency.rows.items():
         if owners is None or class_:
             groups.append((f"  {class_}" if class_ else op, found))
         else:
@@ -370,36 +375,40 @@ def latency_section(run: Run, m: Results) -> Section:
         section.tables.append(Table(heads, rows))
     else:
         section.notes.append("no request completed")
-    if m.untimed:
+    if results.block.latency.untimed:
         section.notes.append(
-            f"{m.untimed:,} requests are in no percentile, as their end was not seen or their times are not"
-            " in order: tails may be short"
+            f"{results.block.latency.untimed:,} requests are in no percentile, as their end was not seen or"
+            " their times are not in order: tails may be short"
         )
     section.definition = latency.DEFINITION
     return section
 
 
-def queue_section(run: Run, m: Results) -> Section:
+def queue_section(run: Run, results: Results) -> Section:
     """Requests at the device and in all."""
     section = Section("Queue depth", mark=about.mark(run, "block"))
-    if m.depth_device is None or m.depth_all is None:
+    depths = results.device.depth
+    if depths is None:
         section.absent = run.absent("block")
         return section
-    weights = m.timeline.lengths_s
-    for name, depth in (("at the device", m.depth_device), ("in all", m.depth_all)):
+    weights = results.timeline.lengths_s
+    for name, depth in (
+        ("at the device", depths.at_device),
+        ("in all", depths.queued),
+    ):
         mean = float(np.average(depth.mean, weights=weights))
         section.facts.append((name, f"mean {units.figures(mean)}, highest {int(depth.highest.max()):,}"))
-    section.notes += about.bounded_ends(m)
+    section.notes += about.bounded_ends(results)
     section.definition = (
         "requests issued and not completed (in all: queued and not completed); mean over time."
     )
     return section
 
 
-def calls_section(run: Run, m: Results) -> Section:
+def calls_section(run: Run, results: Results) -> Section:
     """The workload's file-system calls."""
     section = Section("File-system calls", mark=about.mark(run, "calls"))
-    if m.call_rows is None:
+    if results.app.calls is None:
         section.absent = run.absent("calls")
         return section
     rows = [
@@ -414,31 +423,31 @@ def calls_section(run: Run, m: Results) -> Section:
             units.ns(r.p99_ns),
             units.ns(r.max_ns),
         )
-        for r in m.call_rows[:TOP]
+        for r in results.app.calls[:TOP]
     ]
     if rows:
         section.tables.append(
             Table(("<call", "<on", "count", "bytes", "errors", "in all", "p50", "p99", "max"), rows)
         )
-        if len(m.call_rows) > TOP:
-            section.notes.append(f"{len(m.call_rows) - TOP} more kinds of calls, with less time")
+        if len(results.app.calls) > TOP:
+            section.notes.append(f"{len(results.app.calls) - TOP} more kinds of calls, with less time")
     else:
         section.notes.append("no calls were seen")
     section.definition = calls.DEFINITION + " on target: on the file system under test."
     return section
 
 
-def correlation_section(run: Run, m: Results) -> Section:
+def correlation_section(run: Run, results: Results) -> Section:
     """What moves with application throughput."""
     section = Section(
         "What goes with application throughput", mark=about.mark(run, "calls", "block", "locks")
     )
-    if m.correlation_why_not:
-        section.absent = m.correlation_why_not
+    if results.correlations.absent:
+        section.absent = results.correlations.absent
         return section
-    width = m.correlation_timeline.width_ns / 1e9
+    width = results.correlations.timeline.width_ns / 1e9
     rows = []
-    for c in m.correlations:
+    for c in results.correlations.series:
         if c.rho is None or c.low is None or c.high is None or c.p is None or c.rho_now is None:
             section.notes.append(f"{c.name}: no figure, {c.why_not}")
             continue
@@ -461,7 +470,7 @@ def correlation_section(run: Run, m: Results) -> Section:
                 ("<series", "rho", "95 % interval", "lag", "rho(0)", "p", "goes with", "bins", "eff."), rows
             )
         )
-    if m.app_unseen:
+    if results.app.uncounted:
         section.notes.append("of the application's bytes not all are counted, see throughput")
     section.definition = (
         f"bins of {width:g} s of the workload's time, lags searched to +-{correlation.LAGS * width:g} s. "
@@ -472,31 +481,33 @@ def correlation_section(run: Run, m: Results) -> Section:
     return section
 
 
-def make_document(run: Run, tables: Tables, m: Results) -> Document:
+def make_document(run: Run, tables: Tables, results: Results) -> Document:
     """The whole report's content."""
     return Document(
-        title=titles.headline(run, m.window.work_s),
-        banners=[*request_owners.banners(m), *about.banners(run, tables.truncated_bytes)],
+        title=titles.headline(run, results.window.work_s),
+        banners=[*request_owners.banners(results), *about.banners(run, tables.truncated_bytes)],
         sections=[
-            about.what_was_run(run, m),
-            where_time_went(run, m),
-            *request_owners.sections(run, m),
+            about.what_was_run(run, results),
+            where_time_went(run, results),
+            *request_owners.sections(run, results),
             *workload_output.sections(run),
-            *filesystem.sections(run, m),
-            *workload_results.sections(run, tables, m.matrix),
-            throughput_section(run, tables, m),
-            *([devices_section(run, m)] if m.devices else []),
-            seeks_section(run, m),
-            *seek_content.sections(run, tables, m),
-            *request_owners.of_everybody(m, areas.sections(run, m)),
-            latency_section(run, m),
-            *request_owners.of_everybody(m, [queue_section(run, m), *request_stages.sections(run, m)]),
-            *lock_waits.sections(run, tables, m),
-            calls_section(run, m),
-            *cpu_profile.sections(run, m),
-            *with_programs.sections(run, m),
-            correlation_section(run, m),
-            about.losses(run, tables, m),
-            about.warnings(run, m),
+            *filesystem.sections(run, results),
+            *workload_results.sections(run, tables, results.app.matrix),
+            throughput_section(run, tables, results),
+            *([devices_section(run, results)] if results.device.rows else []),
+            seeks_section(run, results),
+            *seek_content.sections(run, tables, results),
+            *request_owners.of_everybody(results, areas.sections(run, results)),
+            latency_section(run, results),
+            *request_owners.of_everybody(
+                results, [queue_section(run, results), *request_stages.sections(run, results)]
+            ),
+            *lock_waits.sections(run, tables, results),
+            calls_section(run, results),
+            *cpu_profile.sections(run, results),
+            *with_programs.sections(run, results),
+            correlation_section(run, results),
+            about.losses(run, tables, results),
+            about.warnings(run, results),
         ],
     )

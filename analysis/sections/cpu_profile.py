@@ -33,9 +33,9 @@ def _interval(found: Estimate, of_ns: float) -> str:
     return f"({units.percent(found.low_ns / of_ns)}-{units.percent(min(found.high_ns / of_ns, 1.0))})"
 
 
-def sections(run: Run, m: Results) -> list[Section]:
+def sections(run: Run, results: Results) -> list[Section]:
     """None for a run that did not sample the CPUs and was not asked to."""
-    found = m.on_cpu
+    found = results.cpu
     if found is None and "perf" not in run.asked:
         return []
     section = Section(TITLE, mark=about.mark(run, "perf"))
@@ -118,9 +118,9 @@ def _functions_by_phase(found: list[profile.PhaseCpu]) -> list[Table]:
     return [Table(heads, rows, least_left=16)] if rows else []
 
 
-def files(m: Results) -> dict[str, bytes]:
+def files(results: Results) -> dict[str, bytes]:
     """Name and content of each file; none for a run without samples."""
-    found = m.on_cpu
+    found = results.cpu
     if found is None or not found.whole.busy.samples:
         return {}
     panels = [

@@ -50,12 +50,12 @@ def _space_table(run: Run) -> Table | None:
     return Table(("<space", "after mkfs", "after the run"), rows) if rows else None
 
 
-def _took_s(m: Results, name: str, timed_s: float | None) -> float | None:
+def _took_s(results: Results, name: str, timed_s: float | None) -> float | None:
     """How long one took: where it was recorded, what the table of steps says; else what the session timed."""
-    return next((step.elapsed_s for step in m.steps if step.name == name), timed_s)
+    return next((step.elapsed_s for step in results.outside.steps if step.name == name), timed_s)
 
 
-def _steps_table(m: Results) -> Table:
+def _steps_table(results: Results) -> Table:
     rows = [
         (
             step.name,
@@ -66,16 +66,16 @@ def _steps_table(m: Results) -> Table:
             units.bytes_(step.erased_bytes),
             units.count(step.seeks),
         )
-        for step in m.steps
+        for step in results.outside.steps
     ]
     return Table(("<step", "s", "requests", "read", "written", "erased", "seeks"), rows)
 
 
-def sections(run: Run, m: Results) -> list[Section]:
+def sections(run: Run, results: Results) -> list[Section]:
     """The section; none for a run without a file system of its own."""
     section = Section("mkfs, fsck and space")
-    mkfs_s = _took_s(m, "mkfs", run.float_("timing", "mkfs_s"))
-    fsck_s = _took_s(m, "fsck", run.float_("filesystem", "fsck", "seconds"))
+    mkfs_s = _took_s(results, "mkfs", run.float_("timing", "mkfs_s"))
+    fsck_s = _took_s(results, "fsck", run.float_("filesystem", "fsck", "seconds"))
     if mkfs_s is not None and run.text("filesystem", "mkfs"):
         section.facts.append(("mkfs", f"{units.seconds(mkfs_s)} s"))
     if said := verdict(run):
@@ -95,14 +95,14 @@ def sections(run: Run, m: Results) -> list[Section]:
             " not reserved for root (f_bavail); taken of the disk: the disk's size less free blocks, so with"
             " what the file system took beforehand and does not count."
         )
-    if m.steps:
-        section.tables.append(_steps_table(m))
+    if results.outside.steps:
+        section.tables.append(_steps_table(results))
         section.definition += " erased: discarded, or set to zero without data."
-        if m.requests_apart is not None:
+        if results.outside.requests is not None:
             section.notes.append(
-                f"{m.requests_apart:,} requests of these steps and of what lies between them and the run are"
-                " in the IO graph, in the phases and in the comparison with the device's own counters, and in"
-                " no other figure"
+                f"{results.outside.requests:,} requests of these steps and of what lies between them and the"
+                " run are in the IO graph, in the phases and in the comparison with the device's own"
+                " counters, and in no other figure"
             )
     if said:
         section.definition += " fsck: of the unmounted disk, nothing of which is in memory; changes nothing."

@@ -25,14 +25,14 @@ def _mean_max(mean: float | None, longest: int | None) -> str:
     return "-" if mean is None else f"{units.ns(mean)} ({units.ns(longest)})"
 
 
-def section(run: Run, tables: Tables, m: Results) -> Section:
+def section(run: Run, tables: Tables, results: Results) -> Section:
     """UTIL CON HOLD WAIT TOTAL NOWAIT SPIN REJECT by class of locks."""
     found = Section("Holds and acquisitions (Lockmeter)", mark=about.mark(run, "locks", "holds"))
     if tables.hold is None:
         found.mark = ""
         found.absent = run.absent("holds") if "holds" in run.asked else NOT_ASKED
         return found
-    elapsed_ns = m.window.end_ns - m.window.start_ns
+    elapsed_ns = results.window.end_ns - results.window.start_ns
     rows = holds.lockmeter_rows(tables.hold, tables.lock_wait, tables.lock_names, elapsed_ns)
     taken = [row for row in rows if row.acquired is not None]
     numbers = ("n", "UTIL %", "CON %", "HOLD mean (max)", "WAIT mean (max)", "TOTAL")

@@ -27,9 +27,9 @@ def interval(found: Estimate) -> str:
     return f"{units.ns(found.low_ns)}..{units.ns(found.high_ns)}"
 
 
-def sampled_share(m: Results) -> float:
+def sampled_share(results: Results) -> float:
     """Of the waiting time, how much was of waits whose call path was looked at."""
-    if m.lock_waits is None:
+    if results.locks.waits is None:
         return 1.0
-    total = float(m.lock_waits.paths.total_ns.sum())
-    return min(float(m.lock_waits.paths.seen_ns.sum()) / total, 1.0) if total else 1.0
+    total = float(results.locks.waits.paths.total_ns.sum())
+    return min(float(results.locks.waits.paths.seen_ns.sum()) / total, 1.0) if total else 1.0

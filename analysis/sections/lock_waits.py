@@ -45,23 +45,23 @@ def invisible(run: Run) -> list[str]:
     return notes
 
 
-def waits_section(run: Run, m: Results) -> Section:
+def waits_section(run: Run, results: Results) -> Section:
     """The locks waited on longest."""
     section = Section("Lock waits", mark=about.mark(run, "locks"))
-    rows = m.lock_rows
+    rows = results.locks.rows
     if rows is None:
         section.absent = run.absent("locks")
         return section
     section.definition = lock_waits.DEFINITION
-    if m.lock_waiters is not None and m.lock_waiters.is_known and not m.everyones_locks:
+    if results.locks.waiters is not None and results.locks.waiters.is_known and not results.locks.shows_all:
         section.definition += f" {lock_waiters.DEFINITION}"
     if not rows:
-        whose = "" if m.everyones_locks else " by the workload's tasks or the file system's own threads"
-        section.notes += [f"no lock was waited on{whose}, as far as this kernel can show", *_whose(m)]
+        whose = "" if results.locks.shows_all else " by the workload's tasks or the file system's own threads"
+        section.notes += [f"no lock was waited on{whose}, as far as this kernel can show", *_whose(results)]
         section.notes += invisible(run)
         return section
     total, spin = sum(r.total_ns for r in rows), sum(r.spin_ns for r in rows)
-    elapsed = m.window.elapsed_s
+    elapsed = results.window.elapsed_s
     section.tables.append(
         Table(
             ("<type", "<lock, or first caller", "n", "waits", "spin", "sleep", "max", "share %"),
@@ -99,14 +99,14 @@ def waits_section(run: Run, m: Results) -> Section:
         f"of this the workload's tasks: {sum(r.workload_waits for r in rows):,} waits, spinning"
         f" {units.ns(own_spin)}, sleeping {units.ns(own_sleep)}"
     )
-    section.notes += _whose(m)
+    section.notes += _whose(results)
     if run.cpus:
         share = lock_waits.spin_share(rows, run.cpus, elapsed)
         section.notes.append(
             f"spin share: {units.percent(share.machine)} % of {run.cpus} CPUs over"
             f" {units.seconds(elapsed)} s, by the workload's tasks {units.percent(share.workload)} %"
         )
-    section.notes += _naming_notes(m, rows)
+    section.notes += _naming_notes(results, rows)
     failed = sum(r.failed for r in rows)
     if failed:
         section.notes.append(f"{failed:,} waits were given up (signal); they are counted")
@@ -114,9 +114,9 @@ def waits_section(run: Run, m: Results) -> Section:
     return section
 
 
-def _whose(m: Results) -> list[str]:
+def _whose(results: Results) -> list[str]:
     """Who waited: the file system's threads by name, and a line for each owner whose waits are not shown."""
-    found = m.lock_waiters
+    found = results.locks.waiters
     if found is None:
         return []
     if not found.is_known:
@@ -125,12 +125,12 @@ def _whose(m: Results) -> list[str]:
     for owner in found.owners:
         if owner.owner == lock_waiters.WORKLOAD:
             continue
-        shown = owner.owner in lock_waiters.SHOWN or m.everyones_locks
+        shown = owner.owner in lock_waiters.SHOWN or results.locks.shows_all
         notes.append(
             f"{'of this' if shown else 'not shown:'} {lock_waiters.WORDS[owner.owner]}: {owner.waits:,}"
             f" waits, spinning {units.ns(owner.spin_ns)}, sleeping {units.ns(owner.sleep_ns)}{_names(owner)}"
         )
-    if any(o.owner not in lock_waiters.SHOWN for o in found.owners) and not m.everyones_locks:
+    if any(o.owner not in lock_waiters.SHOWN for o in found.owners) and not results.locks.shows_all:
         notes.append("all of them in the tables: make report RUN=... LOCKS=all")
     return notes
 
@@ -144,7 +144,7 @@ def _names(owner: lock_waiters.Waiting) -> str:
     return f" ({', '.join(shown)}{f', {more:,} more' if more > 0 else ''})"
 
 
-def _naming_notes(m: Results, rows: list[LockRow]) -> list[str]:
+def _naming_notes(results: Results, rows: list[LockRow]) -> list[str]:
     notes = []
     unnamed = lock_waits.unnamed_share(rows)
     if unnamed:
@@ -155,7 +155,7 @@ def _naming_notes(m: Results, rows: list[LockRow]) -> list[str]:
     if guessed:
         share = units.percent(guessed / sum(r.total_ns for r in rows))
         notes.append(f"names marked{BY_PATH} were told by the call path: {share} % of the wait")
-    sampled = sampled_share(m)
+    sampled = sampled_share(results)
     if sampled < 1:
         notes.append(
             "at high rates call paths were sampled: those of waits with"
@@ -165,14 +165,14 @@ def _naming_notes(m: Results, rows: list[LockRow]) -> list[str]:
     return notes
 
 
-def spin_section(run: Run, m: Results) -> Section:
+def spin_section(run: Run, results: Results) -> Section:
     """Spinning as a share of the CPUs: traced, and what only samples show."""
     section = Section("Spinning on locks", mark=about.mark(run, "locks"))
-    rows, samples = m.lock_rows, m.lock_samples
+    rows, samples = results.locks.rows, results.locks.samples
     if rows is None:
         section.absent = run.absent("locks")
         return section
-    all_ns = m.window.elapsed_s * 1e9 * run.cpus if run.cpus else None
+    all_ns = results.window.elapsed_s * 1e9 * run.cpus if run.cpus else None
 
     def of_cpus(ns: float) -> str:
         return units.percent(ns / all_ns) if all_ns else "-"
@@ -255,14 +255,18 @@ def _where(run: Run, tables: Tables, found: lock_waits.Instance) -> str:
     return "(gone)" if tables.paths is not None else "(not looked for)"
 
 
-def inodes_section(run: Run, tables: Tables, m: Results) -> Section | None:
+def inodes_section(run: Run, tables: Tables, results: Results) -> Section | None:
     """The inodes whose locks were waited on longest; None if no such lock was."""
-    if m.lock_waits is None or not m.lock_waits.instances:
+    if results.locks.waits is None or not results.locks.waits.instances:
         return None
     section = Section("Inode locks", mark=about.mark(run, "locks"))
     rows = []
     several = False
-    shown = [i for i in m.lock_waits.instances if (i.spin_ns + i.sleep_ns) * 1000 >= m.lock_waits.total_ns]
+    shown = [
+        i
+        for i in results.locks.waits.instances
+        if (i.spin_ns + i.sleep_ns) * 1000 >= results.locks.waits.total_ns
+    ]
     for i in shown[:TOP]:
         several |= i.inodes > 1
         rows.append(
@@ -277,7 +281,7 @@ def inodes_section(run: Run, tables: Tables, m: Results) -> Section | None:
         )
     if rows:
         section.tables.append(Table(("<lock", "inode", "waits", "spin", "sleep", "<path"), rows))
-    left = len(m.lock_waits.instances) - len(rows)
+    left = len(results.locks.waits.instances) - len(rows)
     if left > 0:
         section.notes.append(f"{left:,} more inode locks with less wait")
     if several:
@@ -288,18 +292,18 @@ def inodes_section(run: Run, tables: Tables, m: Results) -> Section | None:
     return section
 
 
-def sections(run: Run, tables: Tables, m: Results) -> list[Section]:
+def sections(run: Run, tables: Tables, results: Results) -> list[Section]:
     """All sections on locks."""
-    found = [waits_section(run, m)]
-    if m.lock_rows:
+    found = [waits_section(run, results)]
+    if results.locks.rows:
         made = [
-            spin_section(run, m),
-            inodes_section(run, tables, m),
-            paths_section(run, tables, m),
-            holders_section(run, tables, m),
-            blocking_section(run, m),
+            spin_section(run, results),
+            inodes_section(run, tables, results),
+            paths_section(run, tables, results),
+            holders_section(run, tables, results),
+            blocking_section(run, results),
         ]
         found += [section for section in made if section is not None]
-    if m.lock_rows is not None or tables.hold is not None:
-        found.append(lock_hold_times.section(run, tables, m))
+    if results.locks.rows is not None or tables.hold is not None:
+        found.append(lock_hold_times.section(run, tables, results))
     return found

@@ -22,10 +22,10 @@ TOP_RAN = 6
 TOP_EDGES = 6
 
 
-def paths_section(run: Run, tables: Tables, m: Results) -> Section:
+def paths_section(run: Run, tables: Tables, results: Results) -> Section:
     """From where the top locks were waited on."""
     section = Section("Who waits: call paths", mark=about.mark(run, "locks"))
-    found = m.lock_waits
+    found = results.locks.waits
     if found is None or not found.rows:
         section.absent = run.absent("locks") if found is None else "no lock was waited on"
         return section
@@ -56,7 +56,7 @@ def paths_section(run: Run, tables: Tables, m: Results) -> Section:
     section.tables.append(Table(("spin", "sleep", "share %", "<lock and who waits, innermost first"), body))
     section.definition = (
         "share: of all waiting. ..: functions left out. All paths: lock_waiting.svg, waiting.folded."
-        + (f" {ESTIMATED}: scaled from the sampled call paths." if sampled_share(m) < 1 else "")
+        + (f" {ESTIMATED}: scaled from the sampled call paths." if sampled_share(results) < 1 else "")
     )
     return section
 
@@ -66,10 +66,10 @@ def _path_row(mark: str, spin: float, sleep: float, total: float, words: str) ->
     return (mark + units.ns(spin), mark + units.ns(sleep), mark + share, words)
 
 
-def holders_section(run: Run, tables: Tables, m: Results) -> Section:
+def holders_section(run: Run, tables: Tables, results: Results) -> Section:
     """What the holders were doing, and where."""
     section = Section("Who holds: what holders were doing", mark=about.mark(run, "locks"))
-    found, holders = m.lock_waits, m.lock_holders
+    found, holders = results.locks.waits, results.locks.holders
     if found is None or holders is None:
         section.absent = run.absent("locks")
         return section
@@ -92,7 +92,7 @@ def holders_section(run: Run, tables: Tables, m: Results) -> Section:
     section.tables.append(Table(("<lock; % of the wait by holder's state", "wait", *heads), body))
     _holder_stacks(section, found, holders)
     _chains(section, found, holders)
-    _ran(section, tables, m)
+    _ran(section, tables, results)
     section.definition = lock_holders.DEFINITION
     return section
 
@@ -137,25 +137,26 @@ def _chains(section: Section, found: LockWaits, holders: Holders) -> None:
         section.tables.append(Table(heads, body))
 
 
-def _ran(section: Section, tables: Tables, m: Results) -> None:
+def _ran(section: Section, tables: Tables, results: Results) -> None:
     """Where holders ran, by CPU samples."""
-    if m.lock_samples is None or not m.lock_samples.holds:
+    samples = results.locks.samples
+    if samples is None or not samples.holds:
         return
     body = []
     merged: dict[tuple[str, str], list[float]] = {}
-    for h in m.lock_samples.holds:
+    for h in samples.holds:
         label = lock_names.stack_label(h.stack_id, tables.stacks, 4, all_frames=True)
         sums = merged.setdefault((h.name, label), [0.0, 0.0])
         sums[0] += h.seen.samples
         sums[1] += h.seen.ns
-    for (lock, label), (samples, ns) in sorted(merged.items(), key=lambda item: -item[1][1])[:TOP_RAN]:
-        seen = lock_samples.estimate(round(samples), ns)
+    for (lock, label), (count, ns) in sorted(merged.items(), key=lambda item: -item[1][1])[:TOP_RAN]:
+        seen = lock_samples.estimate(round(count), ns)
         body.append((ESTIMATED + units.ns(ns), interval(seen), lock))
         body.append(("", "", f"  {label}"))
     section.tables.append(Table(("ran", "95 % interval", "<lock held, and where the holder ran"), body))
     section.notes.append(
-        f"where the holder ran: {units.ns(m.lock_samples.holding.ns)} of CPU time by"
-        f" {m.lock_samples.holding.samples:,} samples of tasks that ran while others waited for their lock"
+        f"where the holder ran: {units.ns(samples.holding.ns)} of CPU time by"
+        f" {samples.holding.samples:,} samples of tasks that ran while others waited for their lock"
     )
 
 
@@ -167,10 +168,10 @@ def holder_words(edge: Edge) -> str:
     return f"{_comm(edge.comm)} ({doing})"
 
 
-def blocking_section(run: Run, m: Results) -> Section:
+def blocking_section(run: Run, results: Results) -> Section:
     """Who waits for whom."""
     section = Section("Who waits for whom", mark=about.mark(run, "locks"))
-    found, holders = m.lock_waits, m.lock_holders
+    found, holders = results.locks.waits, results.locks.holders
     if found is None or holders is None or not holders.edges:
         section.absent = run.absent("locks") if found is None else "no holder was seen"
         return section

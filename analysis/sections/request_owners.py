@@ -26,9 +26,9 @@ MOST_NAMES = 4
 WHAT = ("requests", "bytes", "seeks")
 
 
-def shared(m: Results) -> Owners | None:
+def shared(results: Results) -> Owners | None:
     """Whose the requests are, if that is known and others may use the disk too."""
-    return m.owners if m.owners is not None and m.owners.is_shared else None
+    return results.owners if results.owners is not None and results.owners.is_shared else None
 
 
 def _names(owned: Owned) -> str:
@@ -48,9 +48,9 @@ def disk_share(owners: Owners) -> str:
     return f"{units.percent(owners.share(OTHERS, 'bytes'))} % of this disk's bytes are others'"
 
 
-def banners(m: Results) -> list[str]:
+def banners(results: Results) -> list[str]:
     """What must be said first: how much of the disk was others', from LEAST_TOLD on."""
-    owners, said = m.owners, []
+    owners, said = results.owners, []
     if owners is None:
         return []
     if owners.is_told_first(OTHERS):
@@ -64,9 +64,9 @@ def banners(m: Results) -> list[str]:
     return said
 
 
-def sections(run: Run, m: Results) -> list[Section]:
+def sections(run: Run, results: Results) -> list[Section]:
     """A row an owner; no section where the disk was the run's alone, or nobody knows."""
-    owners = m.owners
+    owners = results.owners
     if owners is None or not (owners.is_shared or owners.is_told_first(OTHERS)):
         return []
     section = Section(TITLE, mark=about.mark(run, "block"))
@@ -124,25 +124,25 @@ def _untold(owners: Owners) -> list[str]:
     ]
 
 
-def private_notes(m: Results) -> list[str]:
+def private_notes(results: Results) -> list[str]:
     """What others asked a disk for that is the run's own."""
-    if m.owners is None or m.owners.is_shared or not (one := m.owners.of(OTHERS)).requests:
+    if results.owners is None or results.owners.is_shared or not (one := results.owners.of(OTHERS)).requests:
         return []
     return [f"of these others': {one.requests:,} requests, {units.bytes_(one.bytes)} ({_names(one)})"]
 
 
-def of_everybody(m: Results, sections: Sequence[Section]) -> list[Section]:
+def of_everybody(results: Results, sections: Sequence[Section]) -> list[Section]:
     """The same sections, which say that they are of others' requests too, where that is so."""
-    if (owners := shared(m)) is not None and owners.of(OTHERS).requests:
+    if (owners := shared(results)) is not None and owners.of(OTHERS).requests:
         for one in sections:
             if not one.absent:
                 one.notes.insert(0, EVERYBODYS)
     return list(sections)
 
 
-def totals(m: Results, requests: int, moved: int) -> str:
+def totals(results: Results, requests: int, moved: int) -> str:
     """All requests and bytes, for a picture's second line; where others use the disk too, how much is own."""
-    owners = shared(m)
+    owners = shared(results)
     own = [
         "" if owners is None else f" ({units.percent(owners.share(WORKLOAD, what))} % own)" for what in WHAT
     ]

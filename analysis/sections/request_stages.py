@@ -109,17 +109,17 @@ def _why_missing(run: Run) -> str:
     return f"{request_life.NOT_RECORDED}; {request_life.TO_TRACE}"
 
 
-def life_section(run: Run, m: Results) -> Section:
+def life_section(run: Run, results: Results) -> Section:
     """Stages by direction, class, process and size; merges and requeues."""
     section = Section("Request life", mark=about.mark(run, "block"))
-    if m.block_life is None:
+    if results.block is None:
         return section
-    life = m.block_life.life
+    life = results.block.stages
     section.tables += [table for table in (_means(life), _percentiles(life)) if table]
     section.tables += _merges(life)
     if life.present and "Q2I" not in life.present:
         section.notes.append("no request was seen being inserted: there is no Q2I and no I2D")
-    if missing := _missing(life, m.block_life.plugs is None):
+    if missing := _missing(life, results.block.plugs is None):
         section.notes.append(f"{', '.join(missing)}: {_why_missing(run)}")
     section.definition = (
         request_life.DEFINITION
@@ -129,16 +129,16 @@ def life_section(run: Run, m: Results) -> Section:
     return section
 
 
-def plugs_section(run: Run, m: Results) -> Section:
+def plugs_section(run: Run, results: Results) -> Section:
     """Requests that threads held back."""
     section = Section("Plugs", mark=about.mark(run, "block"))
-    if m.block_life is None or m.block_life.plugs is None:
+    if results.block is None or results.block.plugs is None:
         return section
     rows = []
-    for r in m.block_life.plugs:
+    for r in results.block.plugs:
         rows.append(
             (
-                m.block_life.labels.get(r.dev, device_text(r.dev)),
+                results.device.labels.get(r.dev, device_text(r.dev)),
                 units.count(r.unplugs),
                 units.percent(1 - r.by_schedule / r.unplugs),
                 units.figures(r.mean_depth),
@@ -158,17 +158,16 @@ def plugs_section(run: Run, m: Results) -> Section:
     return section
 
 
-def busy_section(run: Run, m: Results) -> Section:
+def busy_section(run: Run, results: Results) -> Section:
     """Active and idle periods, and the time at each depth, by device."""
     section = Section("Active, idle and depth", mark=about.mark(run, "block"))
-    if m.block_life is None:
-        return section
     periods, depths = [], []
+    utilizations = results.device.utilization
     shown = max(
-        (i for one in m.block_life.busy.values() for i, share in enumerate(one.shares) if share), default=0
+        (i for one in utilizations.values() for i, share in enumerate(one.shares) if share), default=0
     )
-    for number, one in m.block_life.busy.items():
-        label = m.block_life.labels[number]
+    for number, one in utilizations.items():
+        label = results.device.labels[number]
         for i, (name, p) in enumerate((("active", one.active), ("idle", one.idle))):
             periods.append(
                 (
@@ -188,14 +187,14 @@ def busy_section(run: Run, m: Results) -> Section:
     for low, high in zip(utilization.DEPTHS, (*utilization.DEPTHS[1:], None), strict=True):
         names.append(f"{low}+" if high is None else str(low) if high == low + 1 else f"{low}-{high - 1}")
     section.tables.append(Table(("<% of time at depth", "mean", *names[: shown + 1]), depths))
-    section.notes += about.bounded_ends(m)
+    section.notes += about.bounded_ends(results)
     section.definition = utilization.DEFINITION
     return section
 
 
-def sections(run: Run, m: Results) -> list[Section]:
+def sections(run: Run, results: Results) -> list[Section]:
     """All; none without requests, which the sections before say."""
-    if m.block_life is None or not m.block_life.busy:
+    if results.block is None or not results.device.utilization:
         return []
-    found = [life_section(run, m), busy_section(run, m)]
-    return found if m.block_life.plugs is None else [found[0], plugs_section(run, m), found[1]]
+    found = [life_section(run, results), busy_section(run, results)]
+    return found if results.block.plugs is None else [found[0], plugs_section(run, results), found[1]]

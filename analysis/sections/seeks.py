@@ -17,11 +17,11 @@ def _signed(value: float | None) -> str:
     return units.bytes_(value) if value is None or value < 0 else "+" + units.bytes_(value)
 
 
-def seekers_section(run: Run, m: Results) -> Section:
+def seekers_section(run: Run, results: Results) -> Section:
     """Processes by the seeks of their requests."""
     section = Section("Who moves the head", mark=about.mark(run, "block"))
-    life, elapsed = m.block_life, m.window.elapsed_s
-    if life is None:
+    block, elapsed = results.block, results.window.elapsed_s
+    if block is None:
         return section
     rows = [
         (
@@ -35,13 +35,13 @@ def seekers_section(run: Run, m: Results) -> Section:
             _signed(r.net_bytes),
             units.bytes_(r.away_bytes),
         )
-        for r in life.seekers
+        for r in block.seeks_by_process
     ]
     heads = ("<process", "requests", "seeks", "/s", "of all %", "seq. %", "stream %", "net", "away")
     section.tables.append(Table(heads, rows))
-    if life.more_seekers:
-        section.notes.append(f"{life.more_seekers:,} more names, with fewer seeks")
-    if any(r.label.endswith(OWN) for r in life.seekers):
+    if block.more_processes:
+        section.notes.append(f"{block.more_processes:,} more names, with fewer seeks")
+    if any(r.label.endswith(OWN) for r in block.seeks_by_process):
         section.notes.append(
             f"{OWN.strip()}: this program itself, at the end of the run above all, when it writes back what"
             " the workload left dirty (phase sync)"
@@ -50,16 +50,16 @@ def seekers_section(run: Run, m: Results) -> Section:
     return section
 
 
-def streams_section(run: Run, m: Results) -> Section:
+def streams_section(run: Run, results: Results) -> Section:
     """Sequential streams, interleaved or not, by device and direction."""
     section = Section("Streams", mark=about.mark(run, "block"))
-    life = m.block_life
-    if life is None:
+    block = results.block
+    if block is None:
         return section
-    several = len({r.dev for r in life.streams}) > 1
+    several = len({r.dev for r in block.streams}) > 1
     rows = [
         (
-            f"{life.labels.get(r.dev, 'disk')} {r.op}" if several else r.op,
+            f"{results.device.labels.get(r.dev, 'disk')} {r.op}" if several else r.op,
             units.count(r.requests),
             units.percent(r.adjacent / r.requests),
             units.percent(r.in_stream / r.requests),
@@ -68,7 +68,7 @@ def streams_section(run: Run, m: Results) -> Section:
             units.bytes_(r.mean_bytes),
             units.figures(r.parallel),
         )
-        for r in life.streams
+        for r in block.streams
     ]
     heads = (
         "<of",
@@ -87,15 +87,15 @@ def streams_section(run: Run, m: Results) -> Section:
     return section
 
 
-def order_section(run: Run, m: Results) -> Section:
+def order_section(run: Run, results: Results) -> Section:
     """Queue order against issue order, and the model of a spinning disk."""
     section = Section("Queue order, issue order and a spinning disk (model)", mark=about.mark(run, "block"))
-    life, elapsed = m.block_life, m.window.elapsed_s
-    if life is None:
+    block, elapsed = results.block, results.window.elapsed_s
+    if block is None:
         return section
     rows = []
-    for r in life.orders:
-        label = life.labels.get(r.dev, "disk") + ": " if len(life.orders) > 1 else ""
+    for r in block.orders:
+        label = results.device.labels.get(r.dev, "disk") + ": " if len(block.orders) > 1 else ""
         for name, cost in (("as queued", r.queued), ("as issued", r.issued)):
             rows.append(
                 (
@@ -123,13 +123,13 @@ def order_section(run: Run, m: Results) -> Section:
     return section
 
 
-def files_section(run: Run, tables: Tables, m: Results) -> Section:
+def files_section(run: Run, tables: Tables, results: Results) -> Section:
     """The top files."""
     section = Section("Files", mark=about.mark(run, "block"))
-    life = m.block_life
-    if life is None:
+    block = results.block
+    if block is None:
         return section
-    found = life.files
+    found = block.files
     if not found.rows:
         section.absent = "no read or write was of a known inode"
         return section
@@ -149,7 +149,7 @@ def files_section(run: Run, tables: Tables, m: Results) -> Section:
     heads: tuple[str, ...] = (
         "<path", "inode", "requests", "bytes", "seeks", "of all %", "seq. %", "stream %"
     )  # fmt: skip
-    if request_owners.shared(m) is not None:
+    if request_owners.shared(results) is not None:
         heads = ("<path", "<whose", *heads[1:])
         rows = [
             (row[0], request_owners.WORDS[r.owner], *row[1:]) for row, r in zip(rows, found.rows, strict=True)
@@ -185,12 +185,12 @@ def files_section(run: Run, tables: Tables, m: Results) -> Section:
     return section
 
 
-def sections(run: Run, tables: Tables, m: Results) -> list[Section]:
+def sections(run: Run, tables: Tables, results: Results) -> list[Section]:
     """All of them; none where there are no reads or writes, which the seeks section says."""
-    if m.block_life is None or not m.block_life.streams:
+    if results.block is None or not results.block.streams:
         return []
     return [
-        seekers_section(run, m),
-        *request_owners.of_everybody(m, [streams_section(run, m), order_section(run, m)]),
-        files_section(run, tables, m),
+        seekers_section(run, results),
+        *request_owners.of_everybody(results, [streams_section(run, results), order_section(run, results)]),
+        files_section(run, tables, results),
     ]

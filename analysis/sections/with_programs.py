@@ -21,11 +21,11 @@ WIDTH = 160
 FRAME = re.compile(r"(?<=[|@*]) *\|$")
 
 
-def _when(entry: Mapping[str, Any], m: Results) -> str:
+def _when(entry: Mapping[str, Any], results: Results) -> str:
     start, stop = as_int(entry.get("start_ns")), as_int(entry.get("stop_ns"))
     if start is None:
         return ""
-    zero = m.window.work_start_ns
+    zero = results.window.work_start_ns
     until = f" to {(stop - zero) / 1e9:+,.2f} s" if stop is not None else " to an end that nobody saw"
     return f"from {(start - zero) / 1e9:+,.2f} s{until} of the workload's time"
 
@@ -36,7 +36,7 @@ def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
     return [FRAME.sub("", clean(line, WIDTH)) for line in value[:LINES]] if isinstance(value, list) else []
 
 
-def _one(entry: Mapping[str, Any], m: Results) -> Section:
+def _one(entry: Mapping[str, Any], results: Results) -> Section:
     section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}", essential=True)
     if entry.get("state") != "on":
         why, remedy = clean(entry.get("why") or "nobody said why", 400), clean(entry.get("remedy") or "", 400)
@@ -45,7 +45,7 @@ def _one(entry: Mapping[str, Any], m: Results) -> Section:
     argv = entry.get("argv")
     if isinstance(argv, list):
         section.facts.append(("command", clean(" ".join(str(word) for word in argv), 400)))
-    section.facts.append(("ran", _when(entry, m) or "at a time that nobody noted"))
+    section.facts.append(("ran", _when(entry, results) or "at a time that nobody noted"))
     status = as_int(entry.get("exit_status"))
     ended = clean(entry.get("ended") or "", 120)
     section.facts.append(
@@ -66,8 +66,8 @@ def _one(entry: Mapping[str, Any], m: Results) -> Section:
     return section
 
 
-def sections(run: Run, m: Results) -> list[Section]:
+def sections(run: Run, results: Results) -> list[Section]:
     """One for each; none for a run without."""
     found = dig(run.facts, "with")
     entries = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
-    return [_one(entry, m) for entry in entries[:MOST]]
+    return [_one(entry, results) for entry in entries[:MOST]]

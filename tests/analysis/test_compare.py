@@ -504,7 +504,7 @@ def test_the_pictures_axes_are_the_same_for_all_runs(tmp_path: Path) -> None:
     assert all(one is not None and one.axis is maps[0].axis for one in maps)
     for run, one in zip(runs, maps, strict=True):
         # all bytes of the run are on the shared map
-        of = {(c.op, c.class_): c.bytes for c in run.measured.classes if c.bytes}
+        of = {(c.op, c.class_): c.bytes for c in run.results.device_totals if c.bytes}
         assert {(op, c): int(v.sum()) for op in one.maps for c, v in one.maps[op].items()} == of
     assert not cut(figure)
 

@@ -274,7 +274,7 @@ def test_what_the_first_locks_holder_waited_for(tmp_path: Path) -> None:
     one.wait("mutex", "j.mutex", 0, SECOND)
     (run,) = load(tmp_path, [one])
     assert held_up(run, ("rwsem", "i.rwsem")) is None  # nobody's holder was seen to wait
-    rows = run.measured.lock_rows
+    rows = run.results.locks.rows
     assert rows is not None
     places = [(row.name, row.mode) for row in rows]
     known = np.zeros((3, len(STATES)))
@@ -294,7 +294,7 @@ def test_what_the_first_locks_holder_waited_for(tmp_path: Path) -> None:
         chain("j.mutex", "excl", "mutex c", 1e9),
     ]
     holders = Holders(known, [], chains, [])
-    run = replace(run, measured=replace(run.measured, lock_holders=holders))
+    run = replace(run, results=replace(run.results, locks=replace(run.results.locks, holders=holders)))
     assert held_up(run, ("rwsem", "i.rwsem")) == HeldUp(8e9, 5e9, "mutex b", 4e9)
     words = (
         "A: the first's holder itself waited for a lock in 62.5 % of the waiting, most for mutex b (50.0 %)"

@@ -135,7 +135,7 @@ def test_what_each_device_did(tmp_path: Path) -> None:
         for i, value in enumerate(values)
     ]
     run = open_run(spec.write(tmp_path / "r"))
-    main, journal = measure(run, load_tables(run)).devices
+    main, journal = measure(run, load_tables(run)).device.rows
     assert (main.label, journal.label) == ("loop3 (disk)", "loop9 (journal)")
     assert (main.requests, main.write_bytes, main.seeks.seeks, main.seeks.sequential) == (
         50,

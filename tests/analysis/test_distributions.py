@@ -13,6 +13,7 @@ from analysis.measures.block.distribution import SHARES
 from analysis.measures.results import measure
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
+from tests.analysis.measured import block_results
 from tests.analysis.synthetic import START_NS, Spec, request
 
 
@@ -26,8 +27,8 @@ def test_each_line_is_the_share_of_requests_at_most_that(tmp_path: Path) -> None
     rows = [row for row in rows if row["complete_ns"] >= row["issue_ns"]]
     rows.append(request(START_NS + 9_000, 8, complete_ns=0))  # its end was not seen: in no line
     run = open_run(Spec(block=rows).write(tmp_path / "r"))
-    lines = measure(run, load_tables(run)).distributions
-    assert lines is not None and list(lines.latency) == ["write"]
+    lines = block_results(measure(run, load_tables(run))).distributions
+    assert list(lines.latency) == ["write"]
     line = lines.latency["write"]
     latencies = np.array([row["complete_ns"] - row["queue_ns"] for row in rows[:-1]])
     assert line.requests == latencies.size

@@ -107,8 +107,8 @@ def test_requests_are_counted_as_a_naive_count_does(tmp_path: Path, requests: li
     assert not gaps
     sector, size, dev, class_, write, meta = (list(values) for values in zip(*requests, strict=True))
     block = block_of(sector, size, dev, class_, write, meta)
-    moves = seeks.moves(block)
-    found = geometry_places.measure_places(block, moves, known)
+    distances = seeks.measure_distances(block)
+    found = geometry_places.measure_places(block, distances, known)
     if not {DEV, OTHER} & set(dev):
         assert found is None
         return
@@ -147,7 +147,7 @@ def test_requests_are_counted_as_a_naive_count_does(tmp_path: Path, requests: li
     assert {(one.class_, one.area.name): one.requests for one in found.conflicts} == conflicts
     assert found.told == told
     assert found.across == across
-    assert sum(r.seeks for r in found.rows) == int(moves.is_seek.sum())
+    assert sum(r.seeks for r in found.rows) == int(distances.is_seek.sum())
     rows = {row.number: row.requests for table in found.groups for row in table.rows}
     assert rows == groups
 
@@ -161,10 +161,10 @@ def test_pieces_at_once_change_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         rng.choice([DEV, OTHER], many).tolist(), rng.integers(0, 4, many).tolist(),
         (rng.random(many) < 0.5).tolist(), (rng.random(many) < 0.5).tolist(),
     )  # fmt: skip
-    moves = seeks.moves(block)
-    whole = geometry_places.measure_places(block, moves, known)
+    distances = seeks.measure_distances(block)
+    whole = geometry_places.measure_places(block, distances, known)
     monkeypatch.setattr(geometry_places, "AT_ONCE", 17)
-    assert geometry_places.measure_places(block, moves, known) == whole
+    assert geometry_places.measure_places(block, distances, known) == whole
 
 
 def read(folder: Path, geometry: object, **facts: object) -> tuple[Geometry, list[str]]:
@@ -249,5 +249,5 @@ def test_whatever_stands_there_is_survived(tmp_path: Path, geometry: object) -> 
     block = block_of(
         [0, 50, 1999], [512, 4096, 1 << 20], [DEV, DEV, OTHER], [0, 1, 3], [True] * 3, [False] * 3
     )
-    found = geometry_places.measure_places(block, seeks.moves(block), got)
+    found = geometry_places.measure_places(block, seeks.measure_distances(block), got)
     assert found is None or sum(row.requests for row in found.rows) == 3

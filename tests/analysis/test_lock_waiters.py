@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.measures.clip import measure_proper
+from analysis.measures.clip import measure_clipped
 from analysis.measures.locks import lock_waiters
 from analysis.measures.results import measure
 from analysis.render import text
@@ -138,7 +138,7 @@ def report(folder: Path, everyones_locks: bool = False) -> str:
     run = open_run(spec.write(folder))
     tables = load_tables(run)
     whole = measure(run, tables, everyones_locks=everyones_locks)
-    tables, m = measure_proper(run, tables, whole, everyones_locks)
+    tables, m = measure_clipped(run, tables, whole, everyones_locks)
     return " ".join(text.render(make_document(run, tables, m)).split())
 
 

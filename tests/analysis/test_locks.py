@@ -44,8 +44,8 @@ def load(spec: Spec, path: Path) -> tuple[Tables, Results]:
 
 
 def waits_of(m: Results) -> LockWaits:
-    assert m.lock_waits is not None
-    return m.lock_waits
+    assert m.locks.waits is not None
+    return m.locks.waits
 
 
 def random_spec(seed: int, sampled: bool) -> Spec:
@@ -126,19 +126,19 @@ def test_classes_are_summed_as_a_loop_sums_them(tmp_path: Path) -> None:
         if row["in_workload"]:
             for i, key in enumerate(("count", "spin_ns", "sleep_ns"), 6):
                 sums[i] += row[key]
-    assert m.lock_rows is not None
+    assert m.locks.rows is not None
     found = {
         r.key: [
             r.waits, r.failed, r.spin_ns, r.sleep_ns, r.max_ns, r.locks,
             r.workload_waits, r.workload_spin_ns, r.workload_sleep_ns,
         ]
-        for r in m.lock_rows
+        for r in m.locks.rows
     }  # fmt: skip
     assert found == {key: [*s[:5], len(s[5]), *s[6:]] for key, s in truth.items()}
-    assert [r.total_ns for r in m.lock_rows] == sorted((r.total_ns for r in m.lock_rows), reverse=True)
+    assert [r.total_ns for r in m.locks.rows] == sorted((r.total_ns for r in m.locks.rows), reverse=True)
     unnamed = sum(s[2] + s[3] for (_, name), s in truth.items() if not name.startswith("thing"))
     total = sum(s[2] + s[3] for s in truth.values())
-    assert lock_waits.unnamed_share(m.lock_rows) == pytest.approx(unnamed / total)
+    assert lock_waits.unnamed_share(m.locks.rows) == pytest.approx(unnamed / total)
 
 
 def test_series_by_lock_add_up_to_every_wait(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_series_by_lock_add_up_to_every_wait(tmp_path: Path) -> None:
             at = m.timeline.index(np.array([START_NS + b * BIN_NS + BIN_NS // 2]))[0]
             truth = sum(r[key] for r in spec.lock_wait if r["bin_ns"] == START_NS + b * BIN_NS)
             assert seconds[at] * 1e9 == pytest.approx(truth)
-    top = max(m.lock_rows or [], key=lambda r: r.sleep_ns)
+    top = max(m.locks.rows or [], key=lambda r: r.sleep_ns)
     slept = (waits_of(m).sleep_series[top.key] * m.timeline.lengths_s).sum() * 1e9
     assert slept == pytest.approx(top.sleep_ns)
 
@@ -186,7 +186,7 @@ def test_sampled_call_paths_are_scaled_by_lock_and_bin(tmp_path: Path) -> None:
         have[int(lock), int(stack)] += float(ns)
     assert have == pytest.approx(dict(truth))
     # sums by lock stay exact
-    for lock_row in m.lock_rows or []:
+    for lock_row in m.locks.rows or []:
         if lock_row.named_by:
             mine = [r for r in spec.lock_wait if (type_of(r), name_of(spec, r)) == lock_row.key]
             assert (lock_row.waits, lock_row.sleep_ns) == (
@@ -196,7 +196,7 @@ def test_sampled_call_paths_are_scaled_by_lock_and_bin(tmp_path: Path) -> None:
             seen = sum(r["sleep_ns"] + r["spin_ns"] for r in mine if r["stack_id"] != -2)
             assert lock_row.sampled_share == pytest.approx(seen / lock_row.total_ns)
             assert not lock_row.is_estimate
-    assert any(r.is_estimate for r in m.lock_rows or [])
+    assert any(r.is_estimate for r in m.locks.rows or [])
 
 
 def test_a_small_scaled_case_by_hand(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_small_scaled_case_by_hand(tmp_path: Path) -> None:
         stack=[{"stack_id": i, "frames": ["mutex_lock+0x1", f"f{i}+0x2", "g+0x3"]} for i in (1, 2)],
     )
     tables, m = load(spec, tmp_path / "r")
-    assert {r.name: (r.sleep_ns, r.waits) for r in m.lock_rows or []} == {
+    assert {r.name: (r.sleep_ns, r.waits) for r in m.locks.rows or []} == {
         "f1()+0x2": (25, 5),
         "f2()+0x2": (75, 5),
         "(call path not sampled)": (5, 1),
@@ -232,7 +232,7 @@ def test_a_small_scaled_case_by_hand(tmp_path: Path) -> None:
 def test_holders_edges_and_chains_are_as_a_loop_sums_them(tmp_path: Path) -> None:
     spec = random_spec(4, sampled=False)
     _, m = load(spec, tmp_path / "r")
-    found, holders = waits_of(m), m.lock_holders
+    found, holders = waits_of(m), m.locks.holders
     assert holders is not None
     states: dict[tuple[Any, str], float] = defaultdict(float)
     edges: dict[Any, float] = defaultdict(float)
@@ -293,7 +293,7 @@ def test_the_last_line_of_a_lock_counts(tmp_path: Path) -> None:
         ],
     )
     _, m = load(spec, tmp_path / "r")
-    assert [(r.name, r.named_by) for r in m.lock_rows or []] == [("late.name", "call path")]
+    assert [(r.name, r.named_by) for r in m.locks.rows or []] == [("late.name", "call path")]
 
 
 def test_a_run_from_before_holders_is_read_with_unknown_holders(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_a_run_from_before_holders_is_read_with_unknown_holders(tmp_path: Path) 
     run = open_run(path)
     tables = load_tables(run)
     m = measure(run, tables)
-    assert m.lock_holders is not None and m.lock_holders.known_ns == 0 and m.lock_samples is None
+    assert m.locks.holders is not None and m.locks.holders.known_ns == 0 and m.locks.samples is None
     assert waits_of(m).total_ns == sum(r["spin_ns"] + r["sleep_ns"] for r in spec.lock_wait)
     assert not [gap for gap in run.missing if "lock" in gap]
     stored = pq.read_table(path / "tables" / "lock_wait.parquet")
@@ -389,7 +389,7 @@ def test_unseen_spinning_goes_to_the_one_class_that_fits(tmp_path: Path) -> None
         ],
     )
     tables, m = load(spec, tmp_path / "r")
-    s = m.lock_samples
+    s = m.locks.samples
     assert s is not None
     assert [(r.type, r.name, r.key, r.seen.samples, r.workload_samples) for r in s.spins] == [
         ("rwsem:W", "inode.i_rwsem", ("rwsem:W", "inode.i_rwsem"), 5, 3),
@@ -399,7 +399,7 @@ def test_unseen_spinning_goes_to_the_one_class_that_fits(tmp_path: Path) -> None
     assert (s.unseen.samples, s.unseen.ns, s.also_traced.samples, s.holding.samples) == (10, 10e6, 6, 7)
     assert [(h.name, h.seen.ns) for h in s.holds] == [("rwsem inode.i_rwsem", 7e6)]
     # never added to the traced spinning
-    assert [r.spin_ns for r in m.lock_rows or []] == [0, 0]
+    assert [r.spin_ns for r in m.locks.rows or []] == [0, 0]
     ran = lock_stacks.ran(s, tables.stacks)
     assert [(r.frames, r.ns) for r in ran] == [(("rename_it", "work", "rwsem inode.i_rwsem"), 7e6)]
 
@@ -436,8 +436,8 @@ def test_a_class_that_only_one_of_two_can_be_is_not_guessed(tmp_path: Path) -> N
         lock_sample=[{"bin_ns": START_NS, "stack_id": 1, "doing": "spin_unseen"}],
     )
     _, m = load(spec, tmp_path / "r")
-    assert m.lock_samples is not None
-    assert [(r.name, r.key) for r in m.lock_samples.spins] == [("rename_it()", None)]
+    assert m.locks.samples is not None
+    assert [(r.name, r.key) for r in m.locks.samples.spins] == [("rename_it()", None)]
 
 
 @pytest.mark.parametrize(
@@ -483,6 +483,6 @@ def test_spin_share_is_the_machines_and_the_workloads(tmp_path: Path) -> None:
         ]
     )
     _, m = load(spec, tmp_path / "r")
-    share = lock_waits.spin_share(m.lock_rows or [], 2, 10.0)
+    share = lock_waits.spin_share(m.locks.rows or [], 2, 10.0)
     assert share.machine == pytest.approx(0.2)
     assert share.workload == pytest.approx(0.05)

@@ -29,6 +29,7 @@ from analysis.tables.block import Block
 from analysis.tables.call import bucket_edges_ns
 from analysis.tables.load import Tables, load_tables
 from analysis.tables.store import Categorical
+from tests.analysis.measured import block_results, depths
 from tests.analysis.synthetic import (
     BIN_NS,
     OLD_BLOCK,
@@ -157,20 +158,25 @@ def test_an_end_that_was_not_seen_counts_at_its_bound_but_in_no_latency(tmp_path
     facts = run_json(seconds=1.0)
     spec = Spec(block=rows, phases=phases, run=facts)
     tables, m = load(spec, tmp_path / "r")
-    assert tables.block is not None and m.depth_device is not None and m.block_life is not None
+    assert tables.block is not None
+    latency = block_results(m).latency
     unseen_ns = [end - begin for begin, (end, unseen) in zip(begins, ends, strict=True) if unseen]
-    assert (m.untimed, m.bounded, m.bounded_ns) == (len(unseen_ns), len(unseen_ns), sum(unseen_ns))
-    assert m.latency_rows["write", ""][1].count == 400 - len(unseen_ns)
+    assert (latency.untimed, latency.bounded, latency.bounded_ns) == (
+        len(unseen_ns),
+        len(unseen_ns),
+        sum(unseen_ns),
+    )
+    assert latency.rows["write", ""][1].count == 400 - len(unseen_ns)
     total_ns = sum(end - begin for begin, (end, _) in zip(begins, ends, strict=True))
-    assert (m.depth_device.mean * m.timeline.lengths_s).sum() * 1e9 == pytest.approx(total_ns)
+    assert (depths(m).at_device.mean * m.timeline.lengths_s).sum() * 1e9 == pytest.approx(total_ns)
     # a moment is active if any request is open in it
     open_at = np.zeros(425_000_000 // 1000 + 1)
     for begin, (end, _) in zip(begins, ends, strict=True):
         open_at[(begin - START_NS) // 1000 : -(-(end - START_NS) // 1000)] = 1
-    (at_work,) = m.block_life.busy.values()
+    (at_work,) = m.device.utilization.values()
     assert at_work.active.total_ns == pytest.approx(open_at.sum() * 1000, rel=0.001)
-    assert m.phase_rows is not None
-    for row, phase in zip(m.phase_rows, phases, strict=False):
+    assert m.phases is not None
+    for row, phase in zip(m.phases, phases, strict=False):
         start_ns, end_ns = int(str(phase["start_ns"])), int(str(phase["end_ns"]))
         assert row.device_bytes == 4096 * sum(start_ns <= end < end_ns for end, _ in ends)
     make_report(tmp_path / "r")
@@ -183,10 +189,10 @@ def test_an_end_that_was_not_seen_counts_at_its_bound_but_in_no_latency(tmp_path
     (old / "raw/recorder/block.rec").write_bytes(rec_bytes("block", rows, OLD_BLOCK))
     run = open_run(old)
     m = measure(run, load_tables(run))
-    assert (m.untimed, m.bounded, m.bounded_ns) == (len(unseen_ns), 0, 0)
-    assert m.depth_device is not None
+    latency = block_results(m).latency
+    assert (latency.untimed, latency.bounded, latency.bounded_ns) == (len(unseen_ns), 0, 0)
     seen_ns = total_ns - sum(unseen_ns)
-    assert (m.depth_device.mean * m.timeline.lengths_s).sum() * 1e9 == pytest.approx(seen_ns)
+    assert (depths(m).at_device.mean * m.timeline.lengths_s).sum() * 1e9 == pytest.approx(seen_ns)
 
 
 @pytest.mark.usefixtures("words_only")
@@ -220,8 +226,8 @@ def test_latency_stages_by_hand(tmp_path: Path) -> None:
     ]
     rows.append(request(START_NS + 5, 0, queue_ns=START_NS + 500))  # queued after issue: no latency
     _, m = load(Spec(block=rows), tmp_path / "r")
-    q2d, d2c, q2c = m.latency_rows["write", ""]
-    assert q2d.count == 100 and m.untimed == 1
+    q2d, d2c, q2c = block_results(m).latency.rows["write", ""]
+    assert q2d.count == 100 and block_results(m).latency.untimed == 1
     assert q2d.at_ns == [5000, 9000, 9900, 10_000, 10_000]
     assert d2c.at_ns == [50_000, 90_000, 99_000, 100_000, 100_000]
     assert q2c.at_ns == [55_000, 99_000, 108_900, 110_000, 110_000]
@@ -327,9 +333,17 @@ def test_throughput_adds_up_to_what_was_recorded(tmp_path: Path) -> None:
     tables, m = load(Spec(block=rows), tmp_path / "r")
     assert tables.block is not None
     for op in ("read", "write"):
-        drawn = sum((series * m.timeline.lengths_s).sum() for series in m.device_mb_s[op].values()) * 1e6
+        drawn = (
+            sum(
+                (series * m.timeline.lengths_s).sum()
+                for series in block_results(m).throughput.mb_s[op].values()
+            )
+            * 1e6
+        )
         assert drawn == pytest.approx(sum(r["bytes"] for r in rows if r["op"] == op))
-        assert sum(c.bytes for c in m.classes if c.op == op) == sum(r["bytes"] for r in rows if r["op"] == op)
+        assert sum(c.bytes for c in m.device_totals if c.op == op) == sum(
+            r["bytes"] for r in rows if r["op"] == op
+        )
 
 
 def test_application_bytes_are_those_on_the_target(tmp_path: Path) -> None:
@@ -340,7 +354,7 @@ def test_application_bytes_are_those_on_the_target(tmp_path: Path) -> None:
         {"bin_ns": START_NS + BIN_NS, "bytes": 0, "call": "fsync"},
     ]
     _, m = load(Spec(call=rows), tmp_path / "r")
-    assert m.app_bytes == {"read": 20, "write": 1000}
+    assert m.app.bytes == {"read": 20, "write": 1000}
 
 
 @given(st.integers(0, 2**62))
@@ -414,8 +428,8 @@ def test_locks_are_summed_by_name_or_caller(tmp_path: Path) -> None:
         ],
     )
     _, m = load(spec, tmp_path / "r")
-    assert m.lock_rows is not None
-    by = {row.name: row for row in m.lock_rows}
+    assert m.locks.rows is not None
+    by = {row.name: row for row in m.locks.rows}
     assert set(by) == {"walk()+0x5", "ext4_inode_cache.i_data_sem", "(no call path) [kmalloc-512]"}
     walk = by["walk()+0x5"]
     assert (walk.locks, walk.waits, walk.spin_ns, walk.sleep_ns, walk.max_ns) == (2, 4, 20, 200, 99)
@@ -429,9 +443,9 @@ def test_spin_share_is_over_all_cpus(tmp_path: Path) -> None:
         lock_wait=[{"bin_ns": START_NS, "lock_id": 1, "spin_ns": SECOND // 10, "sleep_ns": 3 * SECOND}]
     )
     _, m = load(spec, tmp_path / "r")
-    assert m.spin_pct is not None and m.sleepers is not None
-    assert np.average(m.spin_pct, weights=m.timeline.lengths_s) == pytest.approx(0.5)
-    assert np.average(m.sleepers, weights=m.timeline.lengths_s) == pytest.approx(0.3)
+    assert m.locks.spin_pct is not None and m.locks.sleeping_threads is not None
+    assert np.average(m.locks.spin_pct, weights=m.timeline.lengths_s) == pytest.approx(0.5)
+    assert np.average(m.locks.sleeping_threads, weights=m.timeline.lengths_s) == pytest.approx(0.3)
 
 
 def test_phases_share_everything_out_once(tmp_path: Path) -> None:
@@ -458,8 +472,8 @@ def test_phases_share_everything_out_once(tmp_path: Path) -> None:
         ],
     )
     _, m = load(spec, tmp_path / "r")
-    assert m.phase_rows is not None
-    by = {row.name: row for row in m.phase_rows}
+    assert m.phases is not None
+    by = {row.name: row for row in m.phases}
     assert list(by) == ["a", "b", phases.OUTSIDE]
     assert by["a"].times == 2 and by["a"].elapsed_s == pytest.approx(3)
     assert by["a"].own_mb_s is not None and by["a"].own_mb_s.value == pytest.approx(20)
@@ -504,7 +518,7 @@ def test_what_is_summed_in_cut_bins_is_of_one_phase_only(tmp_path: Path) -> None
         for n, (a, b) in edges.items()
     ]
     _, m = load(Spec(call=calls, phases=marks), tmp_path / "cut")
-    by = {row.name: row for row in m.phase_rows or []}
+    by = {row.name: row for row in m.phases or []}
     assert all(row.app_is_exact for row in by.values())
     assert by["sleep"].app_bytes == by["idle"].app_bytes == 0
     for name, op in (("write", "write"), ("read", "read")):
@@ -518,7 +532,7 @@ def test_what_is_summed_in_cut_bins_is_of_one_phase_only(tmp_path: Path) -> None
     for mark in marks:
         del mark["from_ns"], mark["until_ns"]
     _, m = load(Spec(call=old, phases=marks), tmp_path / "old")
-    by = {row.name: row for row in m.phase_rows or []}
+    by = {row.name: row for row in m.phases or []}
     assert not by["write"].app_is_exact
     assert by["write"].app_rate() is None
     assert by["sleep"].app_rate() is None

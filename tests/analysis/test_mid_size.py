@@ -17,6 +17,7 @@ from analysis.measures.results import Results, measure
 from analysis.rundir.devices import with_requests
 from analysis.rundir.run import open_run
 from analysis.tables.load import Tables, load_tables
+from tests.analysis.measured import block_results, depths
 from tests.bench.big_run import write_run
 
 ROWS = 300_000
@@ -63,11 +64,11 @@ def nearest_rank(values: Column, percent: float) -> int:
 
 def test_throughput_and_rates(mid_size: MidSize) -> None:
     m = mid_size.measured
-    assert sum(row.requests for row in m.classes) == ROWS
-    for row in m.classes:
+    assert sum(row.requests for row in m.device_totals) == ROWS
+    for row in m.device_totals:
         among = mid_size.among(row.op, row.class_)
         assert (row.requests, row.bytes) == (among.sum(), mid_size.rows["bytes"][among].sum())
-    for op, series in m.iops.items():
+    for op, series in block_results(m).throughput.iops.items():
         assert (series * m.timeline.lengths_s).sum() == pytest.approx(mid_size.among(op).sum())
         bins = np.searchsorted(m.timeline.edges_ns[1:-1], mid_size.rows["complete_ns"], side="right")
         counts = np.bincount(bins[mid_size.among(op)], minlength=m.timeline.bins)
@@ -77,7 +78,7 @@ def test_throughput_and_rates(mid_size: MidSize) -> None:
 def test_latency(mid_size: MidSize) -> None:
     begins = {"Q2D": "queue_ns", "D2C": "issue_ns", "Q2C": "queue_ns"}
     ends = {"Q2D": "issue_ns", "D2C": "complete_ns", "Q2C": "complete_ns"}
-    for (op, class_), found in mid_size.measured.latency_rows.items():
+    for (op, class_), found in block_results(mid_size.measured).latency.rows.items():
         among = mid_size.among(op, class_)
         for row in found:
             times = (mid_size.rows[ends[row.stage]] - mid_size.rows[begins[row.stage]])[among]
@@ -91,7 +92,7 @@ def test_seeks(mid_size: MidSize) -> None:
     turn = moving[np.argsort(rows["issue_ns"][moving], kind="stable")]
     distance = rows["sector"][turn][1:] - (rows["sector"] + rows["bytes"] // 512)[turn][:-1]
     seek = np.abs(distance) > 128
-    for name, found in mid_size.measured.seek_summaries.items():
+    for name, found in block_results(mid_size.measured).seeks.summaries.items():
         if name not in ("all", "unknown"):
             mine = ((rows["op"] == name) | (rows["class"] == name))[turn][1:]
         else:
@@ -101,22 +102,21 @@ def test_seeks(mid_size: MidSize) -> None:
             signed = distance[seek & mine] * 512
             assert found.signed_bytes == [nearest_rank(signed, p) for p in (1, 10, 50, 90, 99)]
             assert found.absolute_bytes == [nearest_rank(np.abs(signed), p) for p in (50, 90, 99, 100)]
-    life = mid_size.measured.block_life
-    assert life is not None
-    assert sum(row.seeks for row in life.seekers) == seek.sum()
-    assert life.orders[0].issued.seeks == seek.sum()
+    block = block_results(mid_size.measured)
+    assert sum(row.seeks for row in block.seeks_by_process) == seek.sum()
+    assert block.orders[0].issued.seeks == seek.sum()
 
 
 def test_depth_and_phases(mid_size: MidSize) -> None:
     m, rows = mid_size.measured, mid_size.rows
-    assert m.depth_device is not None and m.phase_rows is not None
+    assert m.phases is not None
     area = (rows["complete_ns"] - rows["issue_ns"]).sum() / 1e9
-    assert (m.depth_device.mean * m.timeline.lengths_s).sum() == pytest.approx(area)
+    assert (depths(m).at_device.mean * m.timeline.lengths_s).sum() == pytest.approx(area)
     order = np.concatenate((rows["issue_ns"] * 2 + 1, rows["complete_ns"] * 2))
     order.sort()
-    assert m.depth_device.highest.max() == np.cumsum((order & 1) * 2 - 1).max()
+    assert depths(m).at_device.highest.max() == np.cumsum((order & 1) * 2 - 1).max()
     moved = rows["bytes"][(mid_size.among("read") | mid_size.among("write"))].sum()
-    assert sum(row.device_bytes or 0 for row in m.phase_rows) == moved
+    assert sum(row.device_bytes or 0 for row in m.phases) == moved
 
 
 def test_every_byte_is_on_the_map(mid_size: MidSize) -> None:

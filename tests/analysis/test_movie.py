@@ -237,7 +237,7 @@ def test_seeks_and_depth_are_the_reports(made: Path) -> None:
     data, _, _ = frames_of(made)
     block = load_table(open_run(made), BLOCK)
     assert block is not None
-    found = seeks.moves(block)
+    found = seeks.measure_distances(block)
     assert sum(data["seeks"]) == seeks.summary(found).seeks > 100
     width = 20_000_000
     frame = np.clip((seeks.seek_times(block, found) - START_NS) // width, 0, 499)

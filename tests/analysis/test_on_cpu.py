@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from analysis.measures.cpu.profile import NO_PATH, measure_on_cpu
+from analysis.measures.cpu.profile import NO_PATH, measure_profile
 from analysis.measures.locks.lock_samples import poisson_95
 from analysis.tables.cpu_sample import CpuSample
 from analysis.tables.phase import Phases
@@ -52,7 +52,7 @@ def test_against_a_count_by_hand() -> None:
         ops=np.zeros(3, dtype=np.int64),
         bytes=np.zeros(3, dtype=np.int64),
     )
-    found = measure_on_cpu(samples, stacks, phases, None, 0, 10**9, CPUS)
+    found = measure_profile(samples, stacks, phases, None, 0, 10**9, CPUS)
 
     assert [phase.name for phase in found.phases] == ["write", "read", "(no phase)"]
     for phase in (found.whole, *found.phases):
@@ -109,15 +109,15 @@ def test_how_busy_the_cpus_were_does_not_depend_on_idle_samples() -> None:
             Categorical(few.astype(np.int32), COMMS),
             np.full(t.size, PERIOD_NS),
         )
-        found = measure_on_cpu(samples, {}, None, None, 0, 10**9, CPUS)
+        found = measure_profile(samples, {}, None, None, 0, 10**9, CPUS)
         assert found.whole.busy_share == pytest.approx((400 - 5 * idle) / 2000)
-        assert measure_on_cpu(samples, {}, None, None, 0, 10**9, None).whole.busy_share is None
+        assert measure_profile(samples, {}, None, None, 0, 10**9, None).whole.busy_share is None
 
 
 def test_no_samples_at_all() -> None:
     none = np.zeros(0, dtype=np.int64)
     words = Categorical(none.astype(np.int32), ())
-    found = measure_on_cpu(
+    found = measure_profile(
         CpuSample(none, none, words, none > 0, words, none), {}, None, None, 0, 10**9, CPUS
     )
     assert found.whole.samples == 0
@@ -136,7 +136,7 @@ def test_numbers_of_a_hostile_run() -> None:
         comm=Categorical(few.astype(np.int32), ("",)),
         period_ns=np.full(ids.size, PERIOD_NS),
     )
-    found = measure_on_cpu(samples, {2**62: ["f", "main"], 5: [], -9: ["g"]}, None, None, 0, 10**9, CPUS)
+    found = measure_profile(samples, {2**62: ["f", "main"], 5: [], -9: ["g"]}, None, None, 0, 10**9, CPUS)
     assert {f.name: (f.own.samples, f.total_samples) for f in found.whole.others} == {
         NO_PATH: (4, 4),
         "f": (1, 1),

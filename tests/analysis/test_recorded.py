@@ -333,4 +333,4 @@ def test_a_run_that_ended_in_order_says_nothing_of_it(tmp_path: Path) -> None:
     m = measure(run, load_tables(run))
     assert m.window.elapsed_s == 22.2
     assert not any("in order" in gap for gap in run.missing)
-    assert all(row.recorded_s == row.elapsed_s for row in m.phase_rows or [])
+    assert all(row.recorded_s == row.elapsed_s for row in m.phases or [])

@@ -23,6 +23,7 @@ from analysis.render import text
 from analysis.rundir.run import Run, open_run
 from analysis.sections.content import make_document
 from analysis.tables.load import Tables, load_tables
+from tests.analysis.measured import block_results
 from tests.analysis.synthetic import START_NS, Spec, collector, request, run_json
 
 DEV = 7 << 20 | 3
@@ -175,11 +176,12 @@ def test_merged_bios_and_plugs(tmp_path: Path) -> None:
         {"plug_ns": t, "unplug_ns": t + 2000, "dev": DEV, "pid": 7, "depth": 16, "comm": b"dd"},
     ]
     run, tables, m = load(Spec(block=rows, plug=plugs), tmp_path / "r")
-    assert m.block_life is not None and m.block_life.plugs is not None
-    write, read = m.block_life.life.merges
+    block = block_results(m)
+    assert block.plugs is not None
+    write, read = block.stages.merges
     assert (write.merges, write.timed_merges, write.q2m_ns, write.m2d_ns) == (9, 4, 250, 20_000)
     assert (read.timed_merges, read.q2m_ns, read.m2d_ns) == (0, None, None)
-    (one,) = m.block_life.plugs
+    (one,) = block.plugs
     assert (one.dev, one.unplugs, one.requests, one.by_schedule) == (DEV, 3, 21, 1)
     assert (one.depth_at, one.held_mean_ns, one.held_at_ns) == ([4, 16, 16], 5000, [2000, 8000, 8000])
     document = make_document(run, tables, m)
@@ -262,8 +264,7 @@ def file_spec() -> Spec:
 
 def test_top_files(tmp_path: Path) -> None:
     run, tables, m = load(file_spec(), tmp_path / "r")
-    assert m.block_life is not None
-    found = m.block_life.files
+    found = block_results(m).files
     assert (found.files, found.requests, found.without) == (23, 72, 5)
     assert found.bytes == 40 * 4096 + (2 << 20) + 10 * 512 + 20 * 4096
     rows = {row.ino: row for row in found.rows}
@@ -286,8 +287,7 @@ def test_inodes_of_another_device_are_other_files(tmp_path: Path) -> None:
     spec.block += [request(START_NS + 70_000_000 + i, i * 8, ino=50, dev=8 << 20) for i in range(30)]
     spec.paths = [*(spec.paths or []), {"dev": "8:0", "ino": 50, "path": "elsewhere"}]
     _, _, m = load(spec, tmp_path / "r")
-    assert m.block_life is not None
-    found = m.block_life.files
+    found = block_results(m).files
     assert found.files == 24
     by_path = {row.path: row.seeks.requests for row in found.rows if row.ino == 50}
     assert by_path == {"mail/inbox": 40, "elsewhere": 30}
@@ -299,8 +299,7 @@ def test_requests_of_an_earlier_file_with_the_same_inode_are_told(tmp_path: Path
     paths = [{"dev": "7:3", "ino": ino, "path": f"p{ino}"} for ino in (50, 51)]
     paths[0] |= {"born_ns": START_NS + 150_000_000}
     run, tables, m = load(Spec(block=rows, paths=paths), tmp_path / "r")
-    assert m.block_life is not None
-    assert {row.path: row.earlier for row in m.block_life.files.rows} == {"p50": 2, "p51": 0}
+    assert {row.path: row.earlier for row in block_results(m).files.rows} == {"p50": 2, "p51": 0}
     (files_section,) = [one for one in make_document(run, tables, m).sections if one.title == "Files"]
     (note,) = [note for note in files_section.notes if "older" in note]
     assert note.startswith("of the requests of inode 50, 2 are older than p50: another file's")

@@ -14,6 +14,7 @@ from analysis.measures.results import Results, measure
 from analysis.report import make_report, subtitle
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
+from tests.analysis.measured import block_results
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 
 DISK, MINE, OTHER = 7 << 20 | 3, 259 << 20 | 1, 259 << 20 | 2
@@ -193,7 +194,7 @@ def test_the_sums_are_those_of_the_requests(tmp_path: Path) -> None:
     assert theirs.names == (("fio", 10),)
     # each of both goes away from the other's place; the first has none before it
     assert (mine.seeks, theirs.seeks, own.seeks) == (9, 10, 1)
-    assert measured.seek_summaries["all"].seeks == 20
+    assert block_results(measured).seeks.summaries["all"].seeks == 20
     assert owners.own() == (10, 655_360, 9)
     assert owners.own("write", "data") == (10, 655_360, 9)
     assert owners.own("read") == (0, 0, 0)
@@ -205,12 +206,14 @@ def test_the_sums_are_those_of_the_requests(tmp_path: Path) -> None:
     assert (q2d.stage, d2c.stage, q2c.stage) == ("Q2D", "D2C", "Q2C")
     assert (d2c.count, d2c.at_ns[0]) == (10, 100_000)
     assert owners.latency["read"] == []
-    assert measured.phase_rows is not None
-    phase = measured.phase_rows[0]
+    assert measured.phases is not None
+    phase = measured.phases[0]
     assert (phase.own_device_bytes, phase.own_seeks) == (655_360, 9)
     assert (phase.device_bytes, phase.seeks) == (704_512, 20)
-    assert measured.block_life is not None
-    assert {r.label: r.seeks for r in measured.block_life.seekers} == {"worker": 10, "fio (others')": 10}
+    assert {r.label: r.seeks for r in block_results(measured).seeks_by_process} == {
+        "worker": 10,
+        "fio (others')": 10,
+    }
 
 
 def test_the_report_says_it_first(tmp_path: Path) -> None:
@@ -243,8 +246,7 @@ def test_files_say_whose_they_are(tmp_path: Path) -> None:
     rows.append(row("kernel_thread", ino=BELOW, sb_dev=OTHER))
     block = [request(AT + i * 1_000_000, FIRST_SECTOR + 5000 * i, **one) for i, one in enumerate(rows)]
     measured = measured_of(Spec(block=block, paths=PATHS, run=shared()), tmp_path / "r")
-    assert measured.block_life is not None
-    found = {(r.ino, r.path): r.owner for r in measured.block_life.files.rows}
+    found = {(r.ino, r.path): r.owner for r in block_results(measured).files.rows}
     assert found == {
         (BELOW, "a/mine"): "workload",
         (OUTSIDE, "/mnt/elsewhere/theirs"): "others",

@@ -18,6 +18,7 @@ from analysis.rundir.run import open_run
 from analysis.sections.content import make_document
 from analysis.tables.block import Block
 from analysis.tables.load import load_tables
+from tests.analysis.measured import block_results
 from tests.analysis.synthetic import START_NS, Spec, request
 
 
@@ -55,7 +56,7 @@ def test_the_rule_at_its_edges(tmp_path: Path) -> None:
     # ends: 8; then exactly there, 128 off both ways (near), 129 off both ways (seeks)
     starts = [0, 8, 16 + 128, 152 - 128, 32 + 129, 169 - 129]
     spec = Spec(block=[request(START_NS + i * 1_000_000, s) for i, s in enumerate(starts)])
-    found = seeks.summary(seeks.moves(load_block(spec, tmp_path / "r")))
+    found = seeks.summary(seeks.measure_distances(load_block(spec, tmp_path / "r")))
     assert (found.requests, found.with_previous) == (6, 5)
     assert (found.sequential, found.near_ahead, found.near_back, found.seeks) == (1, 1, 1, 2)
     assert found.share(found.sequential) == pytest.approx(1 / 5)
@@ -63,7 +64,7 @@ def test_the_rule_at_its_edges(tmp_path: Path) -> None:
 
 def test_issue_order_decides_not_the_order_of_completion(tmp_path: Path) -> None:
     rows = [request(START_NS + i * 1000, i * 8, complete_ns=START_NS + 9_000_000 - i) for i in range(100)]
-    found = seeks.summary(seeks.moves(load_block(Spec(block=rows[::-1]), tmp_path / "r")))
+    found = seeks.summary(seeks.measure_distances(load_block(Spec(block=rows[::-1]), tmp_path / "r")))
     assert (found.sequential, found.seeks) == (99, 0)
 
 
@@ -74,7 +75,7 @@ def test_flushes_and_discards_do_not_move_the_head(tmp_path: Path) -> None:
         request(START_NS + 2, 5_000_000, 1 << 20, op="discard"),
         request(START_NS + 3, 1_000_008),
     ]
-    found = seeks.summary(seeks.moves(load_block(Spec(block=rows), tmp_path / "r")))
+    found = seeks.summary(seeks.measure_distances(load_block(Spec(block=rows), tmp_path / "r")))
     assert (found.requests, found.sequential, found.seeks) == (2, 1, 0)
 
 
@@ -82,7 +83,7 @@ def test_sectors_above_8_gib_are_exact(tmp_path: Path) -> None:
     # seekwatcher's 32-bit floats round these to the same number
     base = (1 << 33) + 1
     rows = [request(START_NS, base), request(START_NS + 1, base + 8), request(START_NS + 2, base + 16 + 129)]
-    found = seeks.moves(load_block(Spec(block=rows), tmp_path / "r"))
+    found = seeks.measure_distances(load_block(Spec(block=rows), tmp_path / "r"))
     assert found.distance_sectors.tolist() == [0, 0, 129]
     assert seeks.summary(found).absolute_bytes == [129 * 512] * 4
 
@@ -92,7 +93,7 @@ def test_each_device_has_its_own_head(tmp_path: Path) -> None:
     for i in range(50):
         rows.append(request(START_NS + 2 * i, i * 8, dev=1))
         rows.append(request(START_NS + 2 * i + 1, 10_000_000 + i * 8, dev=2))
-    found = seeks.summary(seeks.moves(load_block(Spec(block=rows), tmp_path / "r")))
+    found = seeks.summary(seeks.measure_distances(load_block(Spec(block=rows), tmp_path / "r")))
     assert (found.with_previous, found.sequential, found.seeks) == (98, 98, 0)
 
 
@@ -101,7 +102,7 @@ def test_reads_and_writes_are_counted_apart(tmp_path: Path) -> None:
         request(START_NS + i, (i % 2) * 1_000_000 + i * 8, op="read" if i % 2 else "write") for i in range(10)
     ]
     run = open_run(Spec(block=rows).write(tmp_path / "r"))
-    found = measure(run, load_tables(run)).seek_summaries
+    found = block_results(measure(run, load_tables(run))).seeks.summaries
     assert found["read"].requests == found["write"].requests == 5
     assert (found["read"].seeks, found["write"].seeks) == (5, 4)
     assert found["all"].seeks == 9
@@ -120,10 +121,10 @@ def test_a_sliver_at_the_end_is_no_spike(tmp_path: Path) -> None:
     spec.block.append(request(end - 200_000, 9_999_999))
     run = open_run(spec.write(tmp_path / "r"))
     m = measure(run, load_tables(run))
-    assert m.seeks_per_s is not None
-    assert m.seeks_per_s.max() <= 110
+    assert block_results(m).seeks.per_s is not None
+    assert block_results(m).seeks.per_s.max() <= 110
     assert m.timeline.lengths_s.sum() == pytest.approx(10.001)
-    assert (m.seeks_per_s * m.timeline.lengths_s).sum() == pytest.approx(1000)
+    assert (block_results(m).seeks.per_s * m.timeline.lengths_s).sum() == pytest.approx(1000)
     assert find_window(run, load_tables(run)).elapsed_s == pytest.approx(10.001)
 
 
@@ -148,7 +149,7 @@ def test_against_one_row_at_a_time(
         request(START_NS + t * 1000, sector, sectors * 512, op=op, dev=dev)
         for t, sector, sectors, op, dev in items
     ]
-    found = seeks.moves(load_block(Spec(block=rows), tmp_path_factory.mktemp("run") / "r"))
+    found = seeks.measure_distances(load_block(Spec(block=rows), tmp_path_factory.mktemp("run") / "r"))
     total = seeks.summary(found)
     *counted, distances = naive(rows)
     assert [total.seeks, total.sequential, total.near_ahead, total.near_back] == counted

@@ -91,7 +91,7 @@ def test_interleaved_streams_are_sequential(tmp_path: Path) -> None:
             op = "read" if k < 3 else "write"
             rows.append(request(t, k * 1_000_000 + i * 8, op=op, comm=b"r" if k < 3 else b"w", ino=k + 1))
     block = load_block(rows, tmp_path / "r")
-    found = seeks.moves(block)
+    found = seeks.measure_distances(block)
     assert seeks.summary(found).sequential == 0
     flows = streams.measure_streams(block, found)
     read, write = flows.rows
@@ -116,7 +116,7 @@ def test_one_direction_does_not_continue_the_other(tmp_path: Path) -> None:
     rows = [request(START_NS + i, i * 8, op="read" if i % 2 else "write") for i in range(10)]
     rows += [request(START_NS + 100 + i, 80 + i * 8, dev=DEV + 1) for i in range(10)]
     block = load_block(rows, tmp_path / "r")
-    flows = streams.measure_streams(block, seeks.moves(block))
+    flows = streams.measure_streams(block, seeks.measure_distances(block))
     assert [(r.dev, r.op, r.in_stream) for r in flows.rows] == [
         (DEV, "read", 0),
         (DEV, "write", 0),
@@ -165,7 +165,7 @@ def naive_position_s(starts: list[int], length: int) -> float:
 def test_the_model_against_one_at_a_time(tmp_path_factory: pytest.TempPathFactory, starts: list[int]) -> None:
     rows = [request(START_NS + i * 1000, start) for i, start in enumerate(starts)]
     block = load_block(rows, tmp_path_factory.mktemp("run") / "r")
-    found = seeks.moves(block)
+    found = seeks.measure_distances(block)
     (row,) = seek_cost.by_order(block, found.rows, found.rows, {DEV: 10**9})
     assert row.issued.position_s == pytest.approx(naive_position_s(starts, 8), rel=1e-9)
 
@@ -186,7 +186,7 @@ def test_the_model_disk_is_the_stated_one() -> None:
 def test_a_larger_disk_has_longer_ways_for_the_same_share(tmp_path: Path) -> None:
     rows = [request(START_NS, 0), request(START_NS + 1, 2 * 10**12 // 512 - 8)]
     block = load_block(rows, tmp_path / "r")
-    found = seeks.moves(block)
+    found = seeks.measure_distances(block)
     (row,) = seek_cost.by_order(block, found.rows, found.rows, {DEV: 2 * 10**12})
     assert row.issued.position_s * 1e3 == pytest.approx(18 + seek_cost.REVOLUTION_MS / 2, rel=1e-6)
     # the second at the inner edge: 40 MB/s

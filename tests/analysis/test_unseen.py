@@ -67,8 +67,8 @@ def test_requests_of_io_uring_and_libaio_are_the_applications(tmp_path: Path) ->
         call("io_uring", target="unknown"),
     ]
     m, words = report(spec(*rows), tmp_path / "r")
-    assert m.app_bytes == {"read": 5 * MB, "write": 40 * MB}
-    assert m.app_unseen == ()
+    assert m.app.bytes == {"read": 5 * MB, "write": 40 * MB}
+    assert m.app.uncounted == ()
     assert "application write 40.0 MB, 4.00 MB/s" in words
     assert "device bytes / application bytes: 0.889" in words
     assert ">=" not in words.partition("CORRELATION")[0]
@@ -96,7 +96,7 @@ def test_what_is_not_counted_makes_lower_bounds_and_no_ratio(
     tmp_path: Path, rows: list[dict[str, Any]], lost: dict[str, int], notes: dict[str, int], words: str
 ) -> None:
     m, found = report(spec(*rows, lost=lost, notes=notes), tmp_path / "r")
-    assert len(m.app_unseen) == 1 and m.app_unseen[0].startswith(words)
+    assert len(m.app.uncounted) == 1 and m.app.uncounted[0].startswith(words)
     assert "application write >=10.0 MB, >=1.00 MB/s" in found
     assert "application read >=0 B" in found
     assert "device bytes / application bytes" not in found
@@ -121,7 +121,7 @@ def test_what_is_next_to_nothing_or_elsewhere_marks_nothing(
     tmp_path: Path, rows: list[dict[str, Any]], lost: dict[str, int], notes: dict[str, int]
 ) -> None:
     m, found = report(spec(*rows, lost=lost, notes=notes), tmp_path / "r")
-    assert m.app_unseen == ()
+    assert m.app.uncounted == ()
     assert "device bytes / application bytes" in found and ">=10.0 MB" not in found
 
 

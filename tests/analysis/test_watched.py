@@ -43,12 +43,12 @@ def test_calls_on_its_file_systems_are_the_applications(tmp_path: Path) -> None:
     m, found = watched(
         tmp_path / "r", ["target", "target", "elsewhere", "unknown"], numbers=["254:1"], mounts=MOUNTS
     )
-    assert m.app_bytes == {"read": 0, "write": 2000}
+    assert m.app.bytes == {"read": 0, "write": 2000}
     assert application(found)["application write"].startswith("2.00 kB")
     assert ("mounted", "ext4 on /, from vda1") in found.sections[0].facts
     # none is none where it was looked for
     m, _ = watched(tmp_path / "idle", ["elsewhere"], numbers=["254:1"], mounts=MOUNTS)
-    assert m.app_bytes == {"read": 0, "write": 0}
+    assert m.app.bytes == {"read": 0, "write": 0}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_not_known_is_not_0_bytes(
     tmp_path: Path, targets: list[str], filesystem: dict[str, Any], why: str
 ) -> None:
     m, found = watched(tmp_path / "r", targets, **filesystem)
-    assert m.app_bytes is None and m.app_mb_s is None
+    assert m.app.bytes is None and m.app.mb_s is None
     assert application(found)["application"].startswith(f"not available: {why}")
-    assert m.phase_rows is None or all(row.app_bytes is None for row in m.phase_rows)
-    assert m.correlation_why_not.startswith(f"no application throughput: {why}")
+    assert m.phases is None or all(row.app_bytes is None for row in m.phases)
+    assert m.correlations.absent.startswith(f"no application throughput: {why}")

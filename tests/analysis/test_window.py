@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from analysis.measures.results import MOST_CORRELATION_BINS, Results, measure
+from analysis.measures.app.correlations import MOST_BINS
+from analysis.measures.results import Results, measure
 from analysis.report import make_report
 from analysis.rundir.recorded_time import LONGEST_RUN_NS
 from analysis.rundir.run import Run, open_run
 from analysis.tables.load import load_tables
+from tests.analysis.measured import block_results
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, request
 
 YEAR_NS = 365 * 24 * 3600 * 10**9
@@ -34,7 +36,7 @@ def measured(spec: Spec, path: Path) -> tuple[Run, Results]:
     tracemalloc.stop()
     assert peak < MOST_BYTES
     assert m.timeline.bins < 1000
-    assert m.correlation_timeline.bins <= MOST_CORRELATION_BINS
+    assert m.correlations.timeline.bins <= MOST_BINS
     return run, m
 
 
@@ -51,7 +53,9 @@ def test_times_that_run_json_does_not_bound(times: list[int], tmp_path: Path) ->
     spec = Spec(block=[request(t, 8 * i) for i, t in enumerate(times)], call=calls(times), run={})
     run, m = measured(spec, tmp_path / "r")
     assert m.window.end_ns - m.window.start_ns <= LONGEST_RUN_NS + 1
-    assert (m.iops["write"] * m.timeline.lengths_s).sum() == pytest.approx(len(times))
+    assert (block_results(m).throughput.iops["write"] * m.timeline.lengths_s).sum() == pytest.approx(
+        len(times)
+    )
     assert any("the 400 days that most rows lie in" in gap for gap in run.missing)
 
 

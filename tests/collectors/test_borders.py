@@ -30,7 +30,7 @@ BIN_MS = 100
 def phases_of(path: Path) -> dict[str, PhaseRow]:
     """The rows of the table of phases, by name."""
     run = open_run(path)
-    return {row.name: row for row in measure(run, load_tables(run)).phase_rows or []}
+    return {row.name: row for row in measure(run, load_tables(run)).phases or []}
 
 
 def test_short_phases_have_their_own_bytes_and_no_others(tmp_path: Path) -> None:

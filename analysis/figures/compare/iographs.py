@@ -86,9 +86,9 @@ def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
     maps: list[DiskPanels | None] = []
     for one, devices in zip(runs, found, strict=True):
         block = load_table(one.run, BLOCK) if axis is not None and one.has_block else None
-        if block is not None and one.measured.requests_apart is not None:
-            block = clip_table(BLOCK, block, one.measured.window)
-        maps.append(DiskPanels.make(block, devices, one.measured, axis) if block is not None else None)
+        if block is not None and one.results.outside.requests is not None:
+            block = clip_table(BLOCK, block, one.results.window)
+        maps.append(DiskPanels.make(block, devices, one.results, axis) if block is not None else None)
     return maps
 
 
@@ -133,7 +133,7 @@ def _bands(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[
     """What each run's file system keeps where, at the heights of its map."""
     roles = _roles(runs)
     return [
-        DiskBands.make(of, [device.number for device in _by_role(one, roles)], one.measured.geometry)
+        DiskBands.make(of, [device.number for device in _by_role(one, roles)], one.results.geometry)
         if of is not None
         else None
         for one, of in zip(runs, maps, strict=True)
@@ -169,9 +169,15 @@ def _rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[R
         return [partial(draw, one) if there(one) else None for one in runs]
 
     def has_requests(one: Compared) -> bool:
-        return bool(one.measured.classes)
+        return bool(one.results.device_totals)
 
-    directions = {panels.directions(one.measured) for one in runs}
+    def has_latency(one: Compared) -> bool:
+        block = one.results.block
+        return block is not None and any(
+            panels.any_finite(series.p50_ns) for series in block.latency.series.values()
+        )
+
+    directions = {panels.directions(one.results) for one in runs}
     both = "writes up, reads down" if "writes up, reads down" in directions else "writes"
     block = mark("block")
     return [
@@ -180,8 +186,8 @@ def _rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[R
             1.45,
             f"Throughput, MB/s (10⁶ bytes): {both}{mark('block', 'calls')}",
             of(
-                lambda one, ax: panels.throughput(ax, one.measured),
-                lambda one: has_requests(one) or one.measured.app_mb_s is not None,
+                lambda one, ax: panels.throughput(ax, one.results),
+                lambda one: has_requests(one) or one.results.app.mb_s is not None,
             ),
             "not recorded",
             of_rates=True,
@@ -189,17 +195,14 @@ def _rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[R
         Row(
             1.0,
             f"Requests and seeks per second{block}",
-            of(lambda one, ax: panels.rates(ax, one.measured), has_requests),
+            of(lambda one, ax: panels.rates(ax, one.results), has_requests),
             "no requests",
             of_rates=True,
         ),
         Row(
             1.4,
             f"Request latency, queued to completed (Q2C){block}",
-            of(
-                lambda one, ax: panels.latency(ax, one.measured),
-                lambda one: any(panels.any_finite(s.p50_ns) for s in one.measured.latency_series.values()),
-            ),
+            of(lambda one, ax: panels.latency(ax, one.results), has_latency),
             "no requests",
         ),
     ]
@@ -340,14 +343,14 @@ def draw(
     banners: Sequence[str],
 ) -> Figure:
     """The whole picture. names: for each run, its name and two lines on it."""
-    starts = [float(one.measured.timeline.edges_s[0]) for one in runs]
-    ends = [float(one.measured.timeline.edges_s[-1]) for one in runs]
+    starts = [float(one.results.timeline.edges_s[0]) for one in runs]
+    ends = [float(one.results.timeline.edges_s[-1]) for one in runs]
     lengths = [end - start for start, end in zip(starts, ends, strict=True)]
     same_scale = max(lengths) <= MOST_TIMES_LONGER * min(lengths)
     spans = [(min(starts), max(ends))] * len(runs) if same_scale else list(zip(starts, ends, strict=True))
     bare = Layout(len(runs), _rows(runs, maps), 0.0, 0.0, same_scale)
     strips = [
-        make_strip(one.phases, one.measured, bare.column_in * length / (end - start))
+        make_strip(one.phases, one.results, bare.column_in * length / (end - start))
         if one.phases is not None and one.phases.name
         else None
         for one, length, (start, end) in zip(runs, lengths, spans, strict=True)
@@ -371,7 +374,7 @@ def draw(
         column[-1].xaxis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10]))
         if strip is not None and one.phases is not None:
             box = layout.box(i, layout.head_in + layout.strip_in + 0.02, strip.height_in)
-            draw_phases(figure, box, strip, one.phases, one.measured, column)
+            draw_phases(figure, box, strip, one.phases, one.results, column)
     middle = (layout.left(0) + layout.box(len(runs) - 1, 0, 0)[0] + layout.column_in / layout.width_in) / 2
     words, y = "seconds since the workload started", 0.83 / layout.height_in
     words += "" if same_scale else f", {OWN_SCALE}"
@@ -393,7 +396,7 @@ def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
         " data; grey: any of these; white: nothing)."
         "\nRates: count / real length of the bin. Exact definitions and losses: compare.txt."
     )
-    if any(one.measured.app_unseen for one in runs):
+    if any(one.results.app.uncounted for one in runs):
         foot += f"  {panels.APPLICATION_BOUND}"
     if any(one.run.lossy(c) for one in runs for c in ("block", "calls")):
         foot += f"  {style.MARKED}"

@@ -115,13 +115,13 @@ def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
         return spin_share(sums.spin_ns, one)
 
     per_op = len(alike(runs)) == 1 and all(
-        operations(one) is not None for one in runs if one.measured.lock_rows is not None
+        operations(one) is not None for one in runs if one.results.locks.rows is not None
     )
 
     def sleep(sums: Sums, one: Compared) -> float | None:
         if per_op:
             return per_operation_us(sums.sleep_ns, one)
-        return sums.sleep_ns / 1e9 / one.measured.window.elapsed_s
+        return sums.sleep_ns / 1e9 / one.results.window.elapsed_s
 
     everybody, own = [by_class(one) for one in runs], [of_workload(one) for one in runs]
     spinning, sleeping = _values(runs, everybody, spin), _values(runs, own, sleep)

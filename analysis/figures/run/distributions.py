@@ -58,9 +58,9 @@ def _unit(value: float, units: dict[int, str]) -> str:
     return f"{value / size:g} {units[size]}"
 
 
-def render(m: Results) -> tuple[bytes, bytes] | None:
+def render(results: Results) -> tuple[bytes, bytes] | None:
     """The picture as PNG and as SVG; None without a request."""
-    if m.distributions is None or not m.classes:
+    if results.block is None or not results.device_totals:
         return None
     import seaborn as sns
 
@@ -68,9 +68,9 @@ def render(m: Results) -> tuple[bytes, bytes] | None:
         figure = Figure(figsize=(11.6, 4.1))
         figure.subplots_adjust(left=0.055, right=0.985, top=0.93, bottom=0.28, wspace=0.06)
         latency, distance, size = figure.subplots(1, 3, sharey=True)
-        _draw(latency, m.distributions.latency, "Latency, queued to completed", TIMES)
-        _draw(distance, m.distributions.distance, "Seek distance", DECIMAL)
-        _draw(size, m.distributions.size, "Request size", DECIMAL)
+        _draw(latency, results.block.distributions.latency, "Latency, queued to completed", TIMES)
+        _draw(distance, results.block.distributions.distance, "Seek distance", DECIMAL)
+        _draw(size, results.block.distributions.size, "Request size", DECIMAL)
         latency.set_ylabel("share of requests at most that, %")
         png, svg = io.BytesIO(), io.BytesIO()
         figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"})

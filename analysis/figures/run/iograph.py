@@ -43,9 +43,9 @@ class Panel:
     absent: str = ""
 
 
-def _beside(draw: Callable[[Axes, Results], list[panels.Handle]], m: Results) -> Callable[[Axes], None]:
+def _beside(draw: Callable[[Axes, Results], list[panels.Handle]], results: Results) -> Callable[[Axes], None]:
     """Draw a panel, its legend beside it."""
-    return lambda ax: panels.legend(ax, draw(ax, m))
+    return lambda ax: panels.legend(ax, draw(ax, results))
 
 
 def _disk_panel(disk: DiskPanels, bands: DiskBands | None, op: str) -> Panel:
@@ -72,7 +72,7 @@ def say(ax: Axes, words: str) -> None:
 
 
 def _panels(
-    run: Run, tables: Tables, m: Results, disk: DiskPanels | None, bands: DiskBands | None
+    run: Run, tables: Tables, results: Results, disk: DiskPanels | None, bands: DiskBands | None
 ) -> list[Panel]:
     def why(collector: str) -> str:
         return f"no {collector} data: {run.absent(collector)}"
@@ -81,7 +81,7 @@ def _panels(
         return " *" if any(run.lossy(c) for c in collectors) else ""
 
     block, locks, counters = mark("block"), mark("locks"), mark("counters")
-    everybodys = ", everybody's" if m.owners is not None and m.owners.is_shared else ""
+    everybodys = ", everybody's" if results.owners is not None and results.owners.is_shared else ""
     found = []
     if disk is None:
         words = "no request moved any bytes" if tables.block is not None else why("block")
@@ -95,8 +95,8 @@ def _panels(
     found.append(
         Panel(
             1.45,
-            f"Throughput, MB/s (10⁶ bytes): {panels.directions(m)}{everybodys}{mark('block', 'calls')}",
-            _beside(panels.throughput, m) if has_block or m.app_mb_s else None,
+            f"Throughput, MB/s (10⁶ bytes): {panels.directions(results)}{everybodys}{mark('block', 'calls')}",
+            _beside(panels.throughput, results) if has_block or results.app.mb_s else None,
             none,
         )
     )
@@ -104,7 +104,7 @@ def _panels(
         Panel(
             0.95,
             f"Requests and seeks per second{everybodys}{block}",
-            _beside(panels.rates, m) if has_block else None,
+            _beside(panels.rates, results) if has_block else None,
             none,
         )
     )
@@ -112,7 +112,7 @@ def _panels(
         Panel(
             1.35,
             f"Request latency, queued to completed (Q2C){everybodys}{block}",
-            _beside(panels.latency, m) if has_block else None,
+            _beside(panels.latency, results) if has_block else None,
             none,
         )
     )
@@ -120,7 +120,7 @@ def _panels(
         Panel(
             0.75,
             f"Queue depth, requests{everybodys}{block}",
-            _beside(panels.depth, m) if has_block else None,
+            _beside(panels.depth, results) if has_block else None,
             none,
         )
     )
@@ -128,48 +128,56 @@ def _panels(
         Panel(
             0.8,
             f"Asleep on locks, threads (seconds waited a second), by lock{locks}",
-            (lambda ax: panels.lock_legend(ax, panels.sleepers(ax, m))) if m.sleepers is not None else None,
+            (lambda ax: panels.lock_legend(ax, panels.sleepers(ax, results)))
+            if results.locks.sleeping_threads is not None
+            else None,
             why("locks"),
         )
     )
     cpus = run.cpus or 1
-    no_spin = why("locks") if m.sleepers is None else "run.json does not say how many CPUs there were"
+    no_spin = (
+        why("locks")
+        if results.locks.sleeping_threads is None
+        else "run.json does not say how many CPUs there were"
+    )
     found.append(
         Panel(
             0.8,
             f"Spinning on locks, % of CPU time, by lock{locks}",
-            (lambda ax: panels.lock_legend(ax, panels.spin(ax, m, cpus))) if m.spin_pct is not None else None,
+            (lambda ax: panels.lock_legend(ax, panels.spin(ax, results, cpus)))
+            if results.locks.spin_pct is not None
+            else None,
             no_spin,
         )
     )
-    has_dirty = m.dirty is not None and panels.any_finite(m.dirty)
+    has_dirty = results.memory is not None and panels.any_finite(results.memory.dirty)
     found.append(
         Panel(
             0.65,
             f"Written data waiting in memory, of the whole machine, MB{counters}",
-            _beside(panels.memory, m) if has_dirty else None,
+            _beside(panels.memory, results) if has_dirty else None,
             why("counters"),
         )
     )
     return found
 
 
-def draw(run: Run, tables: Tables, m: Results, title: str, subtitle: str, banners: list[str]) -> Figure:
+def draw(run: Run, tables: Tables, results: Results, title: str, subtitle: str, banners: list[str]) -> Figure:
     """The whole graph."""
     disk = bands = None
     if tables.block is not None:
         found = devices.with_requests(run, tables.block)
-        disk = DiskPanels.make(tables.block, found, m)
+        disk = DiskPanels.make(tables.block, found, results)
         if disk is not None:
-            bands = DiskBands.make(disk, [device.number for device in found], m.geometry)
-    parts = _panels(run, tables, m, disk, bands)
+            bands = DiskBands.make(disk, [device.number for device in found], results.geometry)
+    parts = _panels(run, tables, results, disk, bands)
     shown = [b if len(b) < 115 else b[:112] + "..." for b in banners[:3]]
     if len(banners) > 3:
         shown.append(f"and {len(banners) - 3} more, see report.txt")
     plot_in = WIDTH_IN - LEFT_IN - RIGHT_IN
     strip = None
     if tables.phases is not None and tables.phases.name:
-        strip = make_strip(tables.phases, m, plot_in)
+        strip = make_strip(tables.phases, results, plot_in)
     strip_in = strip.height_in + 0.08 if strip else 0.0
     top_in = 0.78 + 0.2 * len(shown) + strip_in
     bottom_in = 1.05 if bands is None else 1.15
@@ -194,7 +202,7 @@ def draw(run: Run, tables: Tables, m: Results, title: str, subtitle: str, banner
             fontweight="bold",
             va="center",
         )
-    start_s, end_s = float(m.timeline.edges_s[0]), float(m.timeline.edges_s[-1])
+    start_s, end_s = float(results.timeline.edges_s[0]), float(results.timeline.edges_s[-1])
     y = top_in
     axes: list[Axes] = []
     for part in parts:
@@ -215,18 +223,18 @@ def draw(run: Run, tables: Tables, m: Results, title: str, subtitle: str, banner
     last.xaxis.set_major_locator(MaxNLocator(nbins=10, steps=[1, 2, 5, 10]))
     last.tick_params(axis="x", labelbottom=True)
     last.set_xlabel(
-        "seconds since the workload started" if m.window.stated else "seconds since recording started"
+        "seconds since the workload started" if results.window.stated else "seconds since recording started"
     )
     if disk is not None:
         disk.draw_whole_disk(figure, axes[: len(disk_panel.OPS)])
     if strip is not None and tables.phases is not None:
         box = (left, at(top_in + 0.02), plot_w, strip.height_in / height)
-        draw_phases(figure, box, strip, tables.phases, m, axes)
+        draw_phases(figure, box, strip, tables.phases, results, axes)
     foot = (
         "Offsets: bytes per cell at the time of issue, darker for more; several classes in a cell are mixed."
         " Device throughput and latency: by completion.\n"
-        f"Rates: count / real length of the bin ({m.timeline.width_ns / 1e9:g} s). Seek: starts more than 128"
-        " sectors from the end of the request before on its device, in issue order.\n"
+        f"Rates: count / real length of the bin ({results.timeline.width_ns / 1e9:g} s). Seek: starts more"
+        " than 128 sectors from the end of the request before on its device, in issue order.\n"
     )
     if bands is not None:
         foot += (
@@ -234,7 +242,7 @@ def draw(run: Run, tables: Tables, m: Results, title: str, subtitle: str, banner
             " metadata; blue: data; grey: any of these; white: nothing).\n"
         )
     foot += "Exact definitions and losses: report.txt."
-    if m.app_unseen:
+    if results.app.uncounted:
         foot += f"  {panels.APPLICATION_BOUND}"
     if any(run.lossy(c) for c in ("block", "calls", "locks", "counters")):
         foot += f"  {style.MARKED}"
@@ -243,11 +251,11 @@ def draw(run: Run, tables: Tables, m: Results, title: str, subtitle: str, banner
 
 
 def render(
-    run: Run, tables: Tables, m: Results, title: str, subtitle: str, banners: list[str]
+    run: Run, tables: Tables, results: Results, title: str, subtitle: str, banners: list[str]
 ) -> tuple[bytes, bytes]:
     """The graph as PNG and as SVG."""
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
-        figure = draw(run, tables, m, title, subtitle, banners)
+        figure = draw(run, tables, results, title, subtitle, banners)
         png, svg = io.BytesIO(), io.BytesIO()
         figure.savefig(
             png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"}, pil_kwargs={"compress_level": 4}

@@ -40,15 +40,15 @@ class LockFiles:
     pictures: list[tuple[str, str]]  # words, file
 
 
-def _waiting_note(m: Results) -> str:
-    share = sampled_share(m)
+def _waiting_note(results: Results) -> str:
+    share = sampled_share(results)
     sampled = f"; {ESTIMATED} scaled from {units.percent(share)} % sampled" if share < 1 else ""
     return f"width: time waited; the lock on top, callers below, outermost at the bottom{sampled}"
 
 
-def make(tables: Tables, m: Results) -> LockFiles | None:
+def make(tables: Tables, results: Results) -> LockFiles | None:
     """All of them; None for a run without lock waits."""
-    found, holders, samples = m.lock_waits, m.lock_holders, m.lock_samples
+    found, holders, samples = results.locks.waits, results.locks.holders, results.locks.samples
     if found is None or holders is None or not found.rows:
         return None
     waiting = lock_stacks.waiting(found, tables.stacks)
@@ -60,7 +60,7 @@ def make(tables: Tables, m: Results) -> LockFiles | None:
             [
                 Panel(
                     f"Waiting for locks: {units.ns(found.total_ns)} in all",
-                    _waiting_note(m),
+                    _waiting_note(results),
                     waiting,
                     empty="nobody waited",
                 )

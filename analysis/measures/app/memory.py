@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How much written data waits in memory (dirty), and how much is on its way to the disk (writeback)?
+"""Dirty pages and pages under writeback, in bytes, of the whole machine; and increases of counters.
 
-Levels, sampled: a time bin shows the mean of its samples; a bin without a sample is unknown, not zero.
+Levels are sampled: a time bin shows the mean of its samples; a bin without a sample is NaN, not zero.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,3 +29,19 @@ def increase(counter: Counter, name: str) -> int | None:
     """Last minus first value of a cumulative counter; None with fewer than two samples."""
     _, value = counter.series(name)
     return int(value[-1] - value[0]) if value.size >= 2 else None
+
+
+@dataclass(frozen=True)
+class MemoryLevels:
+    """Bytes per time bin."""
+
+    dirty: F64
+    writeback: F64
+
+
+def measure_memory(counter: Counter, timeline: Timeline) -> MemoryLevels:
+    """The levels over the timeline's bins."""
+    return MemoryLevels(
+        dirty=level(counter, "mem.dirty_bytes", timeline),
+        writeback=level(counter, "mem.writeback_bytes", timeline),
+    )

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.app.throughput import moves_bytes
-from analysis.measures.block.seeks import Moves, seek_times
+from analysis.measures.block.seeks import Distances, seek_times
 from analysis.measures.common.statistics import Mean, mean_ci
 from analysis.tables.block import Block, parts
 from analysis.tables.call import Call
@@ -146,10 +146,10 @@ def _device_bytes(block: Block, edges: list[int], mine: Flags | None) -> _Events
     return found
 
 
-def _seeks(block: Block, found: Moves, edges: list[int], mine: Flags | None) -> _Events:
+def _seeks(block: Block, distances: Distances, edges: list[int], mine: Flags | None) -> _Events:
     """Seeks by the time of issue: all, own."""
-    times = seek_times(block, found)
-    rows = found.rows[found.is_seek]
+    times = seek_times(block, distances)
+    rows = distances.rows[distances.is_seek]
     seeks = _Events(edges, 2)
     for at in parts(times.size):
         every = np.ones(at.stop - at.start)
@@ -193,7 +193,7 @@ def by_phase(
     start_ns: int,
     end_ns: int,
     block: Block | None,
-    seeks: Moves | None,
+    distances: Distances | None,
     call: Call | None,
     waits: LockWait | None,
     mine: Flags | None = None,
@@ -205,9 +205,9 @@ def by_phase(
     device = seek = app = lock = None
     everything = [(int(a), int(b)) for a, b in zip(phases.start_ns, phases.end_ns, strict=True)]
     rest = outside(everything, start_ns, end_ns)
-    if block is not None and seeks is not None:
+    if block is not None and distances is not None:
         edges = [edge for interval in (*clipped(everything, start_ns, end_ns), *rest) for edge in interval]
-        device, seek = _device_bytes(block, edges, mine), _seeks(block, seeks, edges, mine)
+        device, seek = _device_bytes(block, edges, mine), _seeks(block, distances, edges, mine)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
         app = _Bins(call.bin_ns[moving], call.bin_length_ns[moving], call.bytes[moving])

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What did mkfs, mount, unmount and fsck ask of the disk, where they were recorded too?
+"""Requests of mkfs, mount, unmount and fsck, where those were recorded too (WITH=).
 
 Requests and bytes by the time of completion, seeks by the time of issue, as for phases.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.measures.block.seeks import Moves, seek_times
+from analysis.measures.block.seeks import Distances, seek_times
 from analysis.tables.block import Block
 from analysis.tables.phase import Phases
 from analysis.tables.store import I64
@@ -20,7 +21,7 @@ ERASES = ("discard", "write_zeroes", "secure_erase")
 
 @dataclass(frozen=True)
 class Step:
-    """One of them. None: no requests were recorded."""
+    """One step of a run outside of the workload's time. None: no requests were recorded."""
 
     name: str
     elapsed_s: float
@@ -31,13 +32,21 @@ class Step:
     seeks: int | None
 
 
+@dataclass(frozen=True)
+class OutsideWorkload:
+    """What was recorded outside of the workload's time; nothing, unless mkfs or fsck were recorded too."""
+
+    steps: Sequence[Step] = ()
+    requests: int | None = None  # None: nothing was clipped, or no requests were recorded
+
+
 def measure_steps(
-    phases: Phases, block: Block | None, moves: Moves | None, start_ns: int, end_ns: int
+    phases: Phases, block: Block | None, distances: Distances | None, start_ns: int, end_ns: int
 ) -> list[Step]:
     """The phases that lie before start_ns or after end_ns, between which the workload ran."""
     seeks: I64 | None = None
-    if block is not None and moves is not None:
-        seeks = seek_times(block, moves)
+    if block is not None and distances is not None:
+        seeks = seek_times(block, distances)
     found = []
     for name, begin, end in zip(phases.name, phases.start_ns.tolist(), phases.end_ns.tolist(), strict=True):
         if end > start_ns and begin < end_ns:

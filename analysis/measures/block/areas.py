@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.block.seeks import Moves, length_sectors
+from analysis.measures.block.seeks import Distances, length_sectors
 from analysis.rundir.layout import Area, Geometry, Groups
 from analysis.tables.block import Block
 from analysis.tables.store import I64
@@ -117,9 +117,9 @@ class _Counts:
         self.bytes += np.bincount(code, size, many).reshape(self.shape)
 
 
-def measure_places(block: Block, found: Moves, geometry: Geometry) -> Places | None:
+def measure_places(block: Block, distances: Distances, geometry: Geometry) -> Places | None:
     """None where nothing is known, or none of it is of a device with requests."""
-    if not geometry.devices or not found.rows.size:
+    if not geometry.devices or not distances.rows.size:
         return None
     class_of_label = np.array(
         [
@@ -128,12 +128,12 @@ def measure_places(block: Block, found: Moves, geometry: Geometry) -> Places | N
         ]
         or [CLASSES.index("unknown")]
     )
-    is_write, is_seek, is_meta = block.op.is_("write"), found.is_seek, block.is_meta()
+    is_write, is_seek, is_meta = block.op.is_("write"), distances.is_seek, block.is_meta()
     counts = _Counts(len(geometry.areas))
     groups = {dev: [_GroupCounts(one) for one in of.groups] for dev, of in geometry.devices.items()}
     seen = False
-    for at in range(0, found.rows.size, AT_ONCE):
-        rows = found.rows[at : at + AT_ONCE]
+    for at in range(0, distances.rows.size, AT_ONCE):
+        rows = distances.rows[at : at + AT_ONCE]
         sector, size, dev = block.sector[rows], block.bytes[rows], block.dev[rows]
         end = sector + length_sectors(block, rows)
         area = np.zeros(rows.size, dtype=np.int64)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.block.seeks import Moves
+from analysis.measures.block.seeks import Distances
 from analysis.measures.block.seeks_by import Counts, SeekerRow, count_by, row
 from analysis.measures.common.statistics import percentiles
 from analysis.rundir.device_number import device_number, device_text
@@ -124,20 +124,20 @@ def _owner(owners: Categorical, rows: Ints, codes: Ints, file: int) -> str:
 def measure_files(
     run: Run,
     block: Block,
-    found: Moves,
+    distances: Distances,
     continues: npt.NDArray[np.bool_],
     paths: Paths | None,
     owners: Categorical | None = None,
 ) -> Files:
     """The top files of the reads and writes. owners: the owner of each request, where others use the disk."""
     place_of = _place(block)
-    encoded = arrays.numbers(block.ino[found.rows]).dictionary_encode()
+    encoded = arrays.numbers(block.ino[distances.rows]).dictionary_encode()
     block.let_go("ino")
     codes: Ints = arrays.to_numpy(encoded.indices)
     inodes = arrays.to_numpy(encoded.dictionary).astype(np.int64)
     del encoded
     one = not block.rows or bool((place_of == place_of[0]).all())
-    dev = place_of[:1] if one else place_of[found.rows]
+    dev = place_of[:1] if one else place_of[distances.rows]
     del place_of
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))])
     stated_numbers = dig(run.facts, "filesystem", "numbers")
@@ -156,7 +156,7 @@ def measure_files(
         kinds: I64 = arrays.to_numpy(encoded.dictionary)
         inodes, whose = inodes[kinds >> 20], (kinds & 0xFFFFF) - 1
     del dev
-    every = count_by(block, found, continues, codes, inodes.size)
+    every = count_by(block, distances, continues, codes, inodes.size)
     real = np.flatnonzero(inodes != 0)
     inodes, whose = inodes[real], whose[real]
     counts = Counts(*(column[real] for column in vars(every).values()))
@@ -168,7 +168,7 @@ def measure_files(
     for i in _top(counts.bytes, TOP):
         if len(order) < TOP:
             order.add(int(i))
-    life = _life(block, found.rows, codes, [int(real[i]) for i in sorted(order)])
+    life = _life(block, distances.rows, codes, [int(real[i]) for i in sorted(order)])
     known = paths or Paths({}, {})
     # a path of a partition tells nothing: requests have the disk's number, and may be of another partition
     mounted = {device_text(int(number)) for number in numbers if int(number) not in foreign}
@@ -184,12 +184,12 @@ def measure_files(
             FileRow(
                 ino=ino_number,
                 path=path,
-                earlier=_before(block, found.rows, codes, int(real[i]), born_ns),
+                earlier=_before(block, distances.rows, codes, int(real[i]), born_ns),
                 bytes=int(counts.bytes[i]),
                 seeks=row(counts, i, str(ino_number)),
                 d2c_ns=life[int(real[i])][0],
                 q2c_ns=life[int(real[i])][1],
-                owner="" if owners is None else _owner(owners, found.rows, codes, int(real[i])),
+                owner="" if owners is None else _owner(owners, distances.rows, codes, int(real[i])),
             )
         )
     return Files(rows, int(inodes.size), requests, int(counts.bytes.sum()), without)

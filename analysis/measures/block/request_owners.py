@@ -29,7 +29,7 @@ from analysis.measures.block.files import CLOCK_NS
 from analysis.measures.block.kinds import Kinds
 from analysis.measures.block.latency import STAGES, LatencyRow
 from analysis.measures.block.latency import stages as stages_of
-from analysis.measures.block.seeks import Moves
+from analysis.measures.block.seeks import Distances
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, WORKLOAD
 from analysis.rundir.device_number import device_number, device_text
@@ -336,7 +336,7 @@ def _names(block: Block, counts: I64) -> tuple[tuple[str, int], ...]:
 
 
 def measure_owners(
-    run: Run, block: Block, found: Moves, kinds: Kinds, timeline: Timeline, paths: Paths | None
+    run: Run, block: Block, distances: Distances, kinds: Kinds, timeline: Timeline, paths: Paths | None
 ) -> Owners | None:
     """Tell the requests apart, and sum them up. None: who submitted them is not known (an older run)."""
     submitter = block.read_categorical("submitter")
@@ -362,8 +362,8 @@ def measure_owners(
         for op, wanted in is_op.items():
             rows = mine & np.isin(kinds.codes[at], wanted)
             own_bytes[op] += timeline.sums(block.complete_ns[at][rows], block.bytes[at][rows])
-    for at in parts(found.rows.size):
-        rows_of = found.rows[at][found.is_seek[at]]
+    for at in parts(distances.rows.size):
+        rows_of = distances.rows[at][distances.is_seek[at]]
         seeks += np.bincount(
             codes[rows_of].astype(np.int64) * pairs + kinds.codes[rows_of], minlength=many * pairs
         )

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.measures.block.seeks import NEAR_SECTORS, distances
+from analysis.measures.block.seeks import NEAR_SECTORS, iter_distances
 from analysis.measures.common.timeline import F64
 from analysis.tables.block import SECTOR_BYTES, Block, parts
 from analysis.tables.store import Ints
@@ -83,7 +83,7 @@ def movement(block: Block, rows: Ints, first: int, last: int, disk_bytes: int) -
     """Seeks and seconds of rows[first:last], all of one device. The first is free: nothing was before."""
     position = 0.0
     seeks = 0
-    for part, distance in distances(block, rows, first, last):
+    for part, distance in iter_distances(block, rows, first, last):
         if part.start == first:
             distance[0] = 0
         seeks += int((np.abs(distance) > NEAR_SECTORS).sum())

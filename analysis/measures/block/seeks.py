@@ -11,14 +11,17 @@ are no seeks and do not move the head. The first request of a device has no dist
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from analysis.measures.block.kinds import Kinds
+from analysis.measures.block.throughput import OPS
 from analysis.measures.common.group_percentiles import absolute, percentiles, sorted_runs
 from analysis.measures.common.sort import order
+from analysis.measures.common.statistics import Mean, mean_ci
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.tables.block import SECTOR_BYTES, Block, parts
 from analysis.tables.store import I64, SMALL, Ints
@@ -35,16 +38,16 @@ ABSOLUTE_PERCENTS = (50.0, 90.0, 99.0, 100.0)
 
 
 @dataclass(frozen=True)
-class Moves:
-    """One entry a read or write in issue order (per device): its row, its distance, has it a predecessor."""
+class Distances:
+    """Distance of each read and write from the end of the request before, in issue order on each device."""
 
-    rows: Ints
-    distance_sectors: Ints
+    rows: Ints  # in the block table
+    distance_sectors: Ints  # 0 without a request before
     has_previous: npt.NDArray[np.bool_]
 
     @cached_property
     def is_seek(self) -> npt.NDArray[np.bool_]:
-        """Which moves are seeks."""
+        """Which distances are seeks."""
         found = np.empty(self.rows.size, dtype=np.bool_)
         for at in parts(self.rows.size):
             found[at] = self.has_previous[at] & (np.abs(self.distance_sectors[at]) > NEAR_SECTORS)
@@ -52,7 +55,7 @@ class Moves:
 
     @cached_property
     def is_sequential(self) -> npt.NDArray[np.bool_]:
-        """Which moves are none at all."""
+        """Which requests start where the one before ended."""
         return np.asarray(self.has_previous & (self.distance_sectors == 0))
 
 
@@ -90,7 +93,7 @@ def in_turn(block: Block, in_queue_order: bool = False) -> Ints:
     return rows
 
 
-def distances(block: Block, rows: Ints, first: int, last: int) -> Iterator[tuple[slice, I64]]:
+def iter_distances(block: Block, rows: Ints, first: int, last: int) -> Iterator[tuple[slice, I64]]:
     """Of rows[first:last], some at a time: from the end of the row before; of rows[first], from sector 0."""
     previous_end = np.zeros(1, dtype=np.int64)
     for part in parts(last - first):
@@ -101,19 +104,19 @@ def distances(block: Block, rows: Ints, first: int, last: int) -> Iterator[tuple
         previous_end = end[-1:]
 
 
-def moves(block: Block) -> Moves:
+def measure_distances(block: Block) -> Distances:
     """Distances of all reads and writes, in issue order on each device."""
     rows = in_turn(block)
     near = -SMALL < int(block.sector.min(initial=0)) <= int(block.sector.max(initial=0)) < SMALL
     distance: Ints = np.zeros(rows.size, dtype=np.int32 if near else np.int64)
     has_previous = np.ones(rows.size, dtype=np.bool_)
     has_previous[:1] = False
-    for at, found in distances(block, rows, 0, rows.size):
+    for at, found in iter_distances(block, rows, 0, rows.size):
         distance[at] = found
     dev = block.dev[rows]
     has_previous[1:] = dev[1:] == dev[:-1]
     distance[~has_previous] = 0
-    return Moves(rows, distance, has_previous)
+    return Distances(rows, distance, has_previous)
 
 
 @dataclass(frozen=True)
@@ -144,42 +147,70 @@ def _bytes(sectors: list[int]) -> list[int]:
     return [n * SECTOR_BYTES for n in sectors]
 
 
-def summaries(found: Moves, codes: Ints, many: int) -> Summaries:
-    """Count the moves by the code 0..many-1 of their rows; codes: of every row of the block table."""
+def summaries(distances: Distances, codes: Ints, many: int) -> Summaries:
+    """Count the requests by the code 0..many-1 of their rows; codes: of every row of the block table."""
     counts = np.zeros((many, 4), dtype=np.int64)
     most = np.zeros(many, dtype=np.int64)
-    for at in parts(found.rows.size):
-        most += np.bincount(codes[found.rows[at][found.is_seek[at]]], minlength=many)
+    for at in parts(distances.rows.size):
+        most += np.bincount(codes[distances.rows[at][distances.is_seek[at]]], minlength=many)
 
     def seeks() -> Iterator[tuple[Ints, Ints]]:
-        for at in parts(found.rows.size):
-            code = codes[found.rows[at]]
-            is_back = (found.distance_sectors[at] < 0) & ~found.is_seek[at]
-            each = (None, found.has_previous[at], found.is_sequential[at], is_back)
+        for at in parts(distances.rows.size):
+            code = codes[distances.rows[at]]
+            is_back = (distances.distance_sectors[at] < 0) & ~distances.is_seek[at]
+            each = (None, distances.has_previous[at], distances.is_sequential[at], is_back)
             for column, among in enumerate(each):
                 counts[:, column] += np.bincount(code if among is None else code[among], minlength=many)
-            seek = found.is_seek[at]
-            yield code[seek], found.distance_sectors[at][seek]
+            seek = distances.is_seek[at]
+            yield code[seek], distances.distance_sectors[at][seek]
 
     return Summaries(counts, sorted_runs([int(n) for n in most], seeks()))
 
 
-def summary(found: Moves, among: npt.NDArray[np.bool_] | None = None) -> SeekSummary:
-    """Count the moves, or those `among` (a mask over found.rows)."""
-    codes = np.zeros(int(found.rows.max(initial=-1)) + 1, dtype=np.int8)
+def summary(distances: Distances, among: npt.NDArray[np.bool_] | None = None) -> SeekSummary:
+    """Count the requests, or those `among` (a mask over distances.rows)."""
+    codes = np.zeros(int(distances.rows.max(initial=-1)) + 1, dtype=np.int8)
     if among is not None:
-        codes[found.rows[among]] = 1
-    return summaries(found, codes, 2).of([0 if among is None else 1])
+        codes[distances.rows[among]] = 1
+    return summaries(distances, codes, 2).of([0 if among is None else 1])
 
 
-def seek_times(block: Block, found: Moves) -> I64:
+def seek_times(block: Block, distances: Distances) -> I64:
     """Issue time of every seek."""
-    return np.asarray(block.issue_ns[found.rows[found.is_seek]])
+    return np.asarray(block.issue_ns[distances.rows[distances.is_seek]])
 
 
-def seeks_per_s(block: Block, found: Moves, timeline: Timeline) -> F64:
+def seeks_per_s(block: Block, distances: Distances, timeline: Timeline) -> F64:
     """Seeks divided by the real length of each bin."""
     sums = np.zeros(timeline.bins)
-    for at in parts(found.rows.size):
-        sums += timeline.sums(block.issue_ns[found.rows[at][found.is_seek[at]]])
+    for at in parts(distances.rows.size):
+        sums += timeline.sums(block.issue_ns[distances.rows[at][distances.is_seek[at]]])
     return np.asarray(sums / timeline.lengths_s)
+
+
+@dataclass(frozen=True)
+class SeekResults:
+    """Seeks of a run."""
+
+    distances: Distances
+    summaries: dict[str, SeekSummary]  # of "all", of reads and writes, of each class
+    per_s: F64  # per time bin
+    mean_per_s: Mean | None  # over the bins of full length
+
+    def without_rows(self) -> SeekResults:
+        """The results without the distances, which grow with the number of requests."""
+        none: Ints = np.zeros(0, dtype=np.int32)
+        return replace(self, distances=Distances(none, none, np.zeros(0, dtype=np.bool_)))
+
+
+def measure_seeks(
+    block: Block, distances: Distances, kinds: Kinds, classes: Sequence[str], timeline: Timeline
+) -> tuple[SeekResults, list[Ints]]:
+    """The results, and the seeks' distances in sectors, sorted, one run a kind (for the distributions)."""
+    by_kind = summaries(distances, kinds.codes, len(kinds.pairs))
+    rows = {"all": by_kind.of(kinds.of())}
+    rows |= {op: by_kind.of(kinds.of(op)) for op in OPS}
+    rows |= {class_: by_kind.of(kinds.of(class_=class_)) for class_ in classes}
+    per_s = seeks_per_s(block, distances, timeline)
+    is_whole = timeline.lengths_s >= timeline.width_ns / 1e9 * 0.999
+    return SeekResults(distances, rows, per_s, mean_ci(per_s[is_whole])), by_kind.runs

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.block.seeks import Moves
+from analysis.measures.block.seeks import Distances
 from analysis.measures.common.timeline import F64
 from analysis.measures.locks.lock_waiters import OTHERS, RECORDER
 from analysis.tables.block import SECTOR_BYTES, Block, parts
@@ -53,17 +53,19 @@ class SeekerRow:
     away_bytes: float | None
 
 
-def count_by(block: Block, found: Moves, continues: npt.NDArray[np.bool_], codes: Ints, many: int) -> Counts:
-    """codes: one a move, 0..many-1; a move of another code is not counted."""
+def count_by(
+    block: Block, distances: Distances, continues: npt.NDArray[np.bool_], codes: Ints, many: int
+) -> Counts:
+    """codes: 0..many-1, one a distance; a distance of another code is not counted."""
     whole = np.zeros((6, many + 1), dtype=np.int64)
     distance, away = np.zeros(many + 1), np.zeros(many + 1)
-    for at in parts(found.rows.size, max(1 << 16, 8 * many)):
+    for at in parts(distances.rows.size, max(1 << 16, 8 * many)):
         code = codes[at].astype(np.int64)
         if code.size and not 0 <= int(code.min()) <= int(code.max()) < many:
             code[(code < 0) | (code > many)] = many
-        whole[1] += np.bincount(code, block.bytes[found.rows[at]], many + 1).astype(np.int64)
-        seek = found.is_seek[at]
-        truths = (found.has_previous[at], seek, found.is_sequential[at], continues[at])
+        whole[1] += np.bincount(code, block.bytes[distances.rows[at]], many + 1).astype(np.int64)
+        seek = distances.is_seek[at]
+        truths = (distances.has_previous[at], seek, distances.is_sequential[at], continues[at])
         # which of the truths hold, as four bits behind the code: counted once
         bits = np.zeros(code.size, dtype=np.uint8)
         for i, truth in enumerate(truths):
@@ -73,7 +75,7 @@ def count_by(block: Block, found: Moves, continues: npt.NDArray[np.bool_], codes
         for i in range(len(truths)):
             whole[2 + i] += counted[:, np.arange(16) >> i & 1 == 1].sum(axis=1)
         code = code[seek]
-        moved: F64 = found.distance_sectors[at][seek].astype(np.float64) * SECTOR_BYTES
+        moved: F64 = distances.distance_sectors[at][seek].astype(np.float64) * SECTOR_BYTES
         distance += np.bincount(code, moved, many + 1)
         away += np.bincount(code, np.abs(moved), many + 1)
     requests, size, with_previous, seeks, sequential, in_stream = whole[:, :many]
@@ -100,20 +102,20 @@ BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # a name, where other
 
 
 def by_process(
-    block: Block, found: Moves, continues: npt.NDArray[np.bool_], whose: Categorical | None = None
+    block: Block, distances: Distances, continues: npt.NDArray[np.bool_], whose: Categorical | None = None
 ) -> tuple[list[SeekerRow], int]:
     """The names with most seeks, and how many more there are.
 
     whose: the owner of each request; the workload and others may run programs of one name.
     """
     labels: Sequence[str] = block.comm.labels
-    codes: Ints = block.comm.codes[found.rows]
+    codes: Ints = block.comm.codes[distances.rows]
     if whose is not None:
         behind = [BEHIND.get(owner, "") for owner in whose.labels]
         kinds = sorted(set(behind))
         kind = np.array([kinds.index(words) for words in behind], dtype=np.int32)
-        codes = codes * np.int32(len(kinds)) + kind[whose.codes[found.rows]]
+        codes = codes * np.int32(len(kinds)) + kind[whose.codes[distances.rows]]
         labels = [label if label.endswith(words) else label + words for label in labels for words in kinds]
-    counts = count_by(block, found, continues, codes, len(labels))
+    counts = count_by(block, distances, continues, codes, len(labels))
     order = [int(i) for i in np.lexsort((-counts.requests, -counts.seeks)) if counts.requests[i]]
     return [row(counts, i, labels[i]) for i in order[:TOP]], max(len(order) - TOP, 0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.block.seeks import Moves, length_sectors
+from analysis.measures.block.seeks import Distances, length_sectors
 from analysis.tables.block import Block
 from analysis.tables.store import I64, Ints
 
@@ -86,25 +86,25 @@ def _predecessors(n: int, places: Callable[[slice], tuple[I64, I64]]) -> Ints:
     return previous
 
 
-def measure_streams(block: Block, found: Moves) -> Streams:
+def measure_streams(block: Block, distances: Distances) -> Streams:
     """Streams of every device and direction, in the order of device numbers, reads first."""
-    continues = np.zeros(found.rows.size, dtype=np.bool_)
+    continues = np.zeros(distances.rows.size, dtype=np.bool_)
     rows = []
     one = not block.rows or bool((block.dev == block.dev[0]).all())
-    dev = block.dev[:1] if one else block.dev[found.rows]
+    dev = block.dev[:1] if one else block.dev[distances.rows]
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))]) if dev.size else dev
     for number in numbers:
         for op in ("read", "write"):
-            mine = block.op.is_(op)[found.rows]
+            mine = block.op.is_(op)[distances.rows]
             if not one:
                 mine &= dev == number
-            at = np.flatnonzero(mine).astype(found.rows.dtype)
+            at = np.flatnonzero(mine).astype(distances.rows.dtype)
             del mine
             if not at.size:
                 continue
 
             def places(part: slice, at: Ints = at) -> tuple[I64, I64]:
-                rows = found.rows[at[part]]
+                rows = distances.rows[at[part]]
                 start = block.sector[rows]
                 return start, start + length_sectors(block, rows)
 
@@ -124,7 +124,7 @@ def measure_streams(block: Block, found: Moves) -> Streams:
                     in_stream=int(after.size),
                     streams=streams,
                     mean_requests=int(member.sum()) / streams if streams else None,
-                    mean_bytes=float(block.bytes[found.rows[at[member]]].sum()) / streams
+                    mean_bytes=float(block.bytes[distances.rows[at[member]]].sum()) / streams
                     if streams
                     else None,
                     parallel=float((after - previous[after]).sum()) / at.size,

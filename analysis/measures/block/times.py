@@ -1,62 +1,94 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the times of requests tell: latency, depth, life. A thread does it beside what their places tell."""
+"""What the requests' times tell: latency, stages, queue depth, utilization.
+
+Measured in a thread of its own, while results.py measures what the requests' sectors tell.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.measures.app import throughput
-from analysis.measures.block import distribution, latency
-from analysis.measures.block import stages as request_life
+import numpy as np
+
+from analysis.measures.block import distribution, latency, stages
 from analysis.measures.block.kinds import Kinds
+from analysis.measures.block.throughput import OPS
 from analysis.measures.common.timeline import Timeline
 from analysis.measures.device import queue_depth, utilization
 from analysis.tables.block import Block
 
 
 @dataclass(frozen=True)
+class LatencyResults:
+    """Latency percentiles, and the requests that are in none."""
+
+    rows: dict[tuple[str, str], list[latency.LatencyRow]]  # by operation and class ("": all classes)
+    series: dict[str, latency.LatencySeries]  # Q2C per time bin, by OPS
+    untimed: int  # requests whose end was not seen, or whose times are not in order
+    bounded: int  # of the untimed: requests of which a latest end is known
+    bounded_ns: int  # from their issue to that latest end, together
+
+
+@dataclass(frozen=True)
 class BlockTimes:
-    """latency, size: for the picture of distributions; at_work: of all requests, as if on one device."""
+    """Quantiles are for the picture of the distributions; utilization is of all requests together."""
 
-    latency_rows: dict[tuple[str, str], list[latency.LatencyRow]]  # by op and class ("" = all)
-    latency_series: dict[str, latency.LatencySeries]
-    latency: dict[str, distribution.Quantiles]  # by op
-    size: dict[str, distribution.Quantiles]  # by class
-    depth_device: queue_depth.Depth
-    depth_all: queue_depth.Depth
-    at_work: utilization.Busy
-    life: request_life.Life
+    latency: LatencyResults
+    latency_quantiles: dict[str, distribution.Quantiles]  # by operation
+    sizes: dict[str, distribution.Quantiles]  # by class
+    stages: stages.Life
+    depth_at_device: queue_depth.Depth
+    depth_queued: queue_depth.Depth
+    utilization: utilization.Busy  # as if all requests went to one device
 
 
-def measure_times(
-    block: Block, kinds: Kinds, ops: Sequence[str], classes: Sequence[str], timeline: Timeline, stop_ns: int
-) -> BlockTimes:
-    """ops, classes: those that occur, in the order of their rows; from the timeline's start to the stop."""
-    life = request_life.measure_life(block)  # first: it needs most memory, what is beside it does later
+def measure_times(block: Block, kinds: Kinds, timeline: Timeline, stop_ns: int) -> BlockTimes:
+    """Utilization lasts from the timeline's start to the stop."""
+    life = stages.measure_life(block)  # first: it needs most memory, and the other thread needs its own later
+    rows, quantiles = _percentiles(block, kinds, block.op.present(), block.class_.present())
+    sizes = distribution.by_class(distribution.sizes(block, kinds), kinds)
+    busy, depth = utilization.with_depth(block, timeline, stop_ns)
+    bounded, bounded_ns = _bounded(block)
+    return BlockTimes(
+        latency=LatencyResults(
+            rows=rows,
+            series={op: latency.series(block, block.op.is_(op), timeline) for op in OPS},
+            untimed=int((~block.timed).sum()),
+            bounded=bounded,
+            bounded_ns=bounded_ns,
+        ),
+        latency_quantiles=quantiles,
+        sizes=sizes,
+        stages=life,
+        depth_at_device=depth,
+        depth_queued=queue_depth.in_all(block, timeline),
+        utilization=busy,
+    )
+
+
+def _percentiles(
+    block: Block, kinds: Kinds, ops: Sequence[str], classes: Sequence[str]
+) -> tuple[dict[tuple[str, str], list[latency.LatencyRow]], dict[str, distribution.Quantiles]]:
+    """Percentiles of each stage by operation, of Q2C by class too; and Q2C's quantiles by operation."""
     rows: dict[tuple[str, str], list[latency.LatencyRow]] = {}
-    by_op: dict[str, distribution.Quantiles] = {}
+    quantiles: dict[str, distribution.Quantiles] = {}
     for stage in latency.STAGES:
         # one stage in memory at a time
-        stages = latency.stages(block, kinds.codes, kinds.counts, [stage])
+        sorted_stage = latency.stages(block, kinds.codes, kinds.counts, [stage])
         for op in ops:
-            rows.setdefault((op, ""), []).extend(stages.of(kinds.of(op)))
-            of_op = [class_ for class_ in classes if kinds.of(op, class_)]
-            for class_ in of_op if len(of_op) > 1 else []:
-                found = stages.of(kinds.of(op, class_)) if stage == "Q2C" else []
-                rows.setdefault((op, class_), []).extend(found)
+            rows.setdefault((op, ""), []).extend(sorted_stage.of(kinds.of(op)))
+            classes_of_op = [class_ for class_ in classes if kinds.of(op, class_)]
+            for class_ in classes_of_op if len(classes_of_op) > 1 else []:
+                row = sorted_stage.of(kinds.of(op, class_)) if stage == "Q2C" else []
+                rows.setdefault((op, class_), []).extend(row)
         if stage == "Q2C":
-            by_op = distribution.by_op(stages.runs[stage], kinds)
-        del stages
-    size = distribution.by_class(distribution.sizes(block, kinds), kinds)
-    at_work, depth_device = utilization.with_depth(block, timeline, stop_ns)
-    return BlockTimes(
-        latency_rows=rows,
-        latency_series={op: latency.series(block, block.op.is_(op), timeline) for op in throughput.OPS},
-        latency=by_op,
-        size=size,
-        depth_device=depth_device,
-        depth_all=queue_depth.in_all(block, timeline),
-        at_work=at_work,
-        life=life,
-    )
+            quantiles = distribution.by_op(sorted_stage.runs[stage], kinds)
+        del sorted_stage
+    return rows, quantiles
+
+
+def _bounded(block: Block) -> tuple[int, int]:
+    """How many requests' ends are known by a latest time only, and the ns from their issue to that time."""
+    rows = np.flatnonzero(block.lasting & ~block.timed)
+    return int(rows.size), int((block.complete_ns[rows] - block.issue_ns[rows]).sum())

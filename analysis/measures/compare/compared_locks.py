@@ -64,7 +64,7 @@ def has_workload(one: Compared) -> bool:
 
 
 def _by_class(one: Compared, own: bool) -> Locks | None:
-    rows = one.measured.lock_rows
+    rows = one.results.locks.rows
     if rows is None:
         return None
     found: dict[Lock, list[Sums]] = {}
@@ -87,7 +87,7 @@ def of_workload(one: Compared) -> Locks | None:
 
 def spin_share(spin_ns: float, one: Compared) -> float | None:
     """Of all CPU time: time spinning / (CPUs x recorded time), 0..1. None: how many CPUs is not known."""
-    return spin_ns / 1e9 / one.measured.window.elapsed_s / one.run.cpus if one.run.cpus else None
+    return spin_ns / 1e9 / one.results.window.elapsed_s / one.run.cpus if one.run.cpus else None
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def operations(one: Compared) -> Operations | None:
     """What the workload itself counts in its phases, else its calls on the file system under test."""
     run = one.run
     work = (run.text("workload", "name"), run.text("workload", "variant"), run.text("words", "CMD"))
-    marked = [row for row in one.measured.phase_rows or [] if row.ops > 0]
+    marked = [row for row in one.results.phases or [] if row.ops > 0]
     if marked and one.phases is not None:
         begins = zip(one.phases.start_ns, one.phases.end_ns, one.phases.ops, strict=True)
         spans = phases.union([(int(begin), int(end)) for begin, end, ops in begins if ops > 0])
@@ -119,10 +119,10 @@ def operations(one: Compared) -> Operations | None:
         if seconds > 0:
             unit = f"operations the workload marks ({', '.join(names)})"
             return Operations(sum(row.ops for row in marked), seconds, unit, False, (*work, *sorted(names)))
-    calls = sum(row.count for row in one.measured.call_rows or [] if row.target == "target")
-    if calls and one.measured.window.work_s > 0:
+    calls = sum(row.count for row in one.results.app.calls or [] if row.target == "target")
+    if calls and one.results.window.work_s > 0:
         unit = "file-system calls on the file system under test"
-        return Operations(calls, one.measured.window.work_s, unit, True, (*work, "calls"))
+        return Operations(calls, one.results.window.work_s, unit, True, (*work, "calls"))
     return None
 
 
@@ -130,7 +130,7 @@ def alike(runs: Sequence[Compared]) -> list[tuple[Operations, list[Compared]]]:
     """The runs whose operations are known, in groups of one kind of operation (with that of the first)."""
     groups: dict[tuple[str, ...], tuple[Operations, list[Compared]]] = {}
     for one in runs:
-        done = operations(one) if one.measured.lock_rows is not None else None
+        done = operations(one) if one.results.locks.rows is not None else None
         if done is not None:
             groups.setdefault(done.alike, (done, []))[1].append(one)
     return list(groups.values())
@@ -240,7 +240,7 @@ class HeldUp:
 
 def held_up(one: Compared, lock: Lock) -> HeldUp | None:
     """None: what holders did was not recorded, or their waiting for locks was not seen."""
-    holders, rows = one.measured.lock_holders, one.measured.lock_rows
+    holders, rows = one.results.locks.holders, one.results.locks.rows
     if holders is None or rows is None:
         return None
     mine = [i for i, row in enumerate(rows) if class_of(row) == lock]

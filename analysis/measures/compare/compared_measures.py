@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.measures.app import throughput
 from analysis.measures.app.phases import PhaseRow
 from analysis.measures.app.space import AFTER_MKFS, AFTER_RUN, space, taken_bytes
-from analysis.measures.block import latency, seeks
+from analysis.measures.block import latency, seeks, throughput
 from analysis.measures.compare.compared_locks import by_class, spin_share
 from analysis.measures.compare.compared_run import Compared
 
@@ -51,22 +50,22 @@ def _over(amount: float | None, by: float | None) -> float | None:
 
 
 def _phase(one: Compared, name: str) -> PhaseRow | None:
-    return next((row for row in one.measured.phase_rows or [] if row.name == name), None)
+    return next((row for row in one.results.phases or [] if row.name == name), None)
 
 
 def outcomes(runs: Runs) -> list[Measure]:
     """What is to be explained."""
-    found = [Measure("workload", "s", _each(runs, lambda one: one.measured.window.work_s), True)]
+    found = [Measure("workload", "s", _each(runs, lambda one: one.results.window.work_s), True)]
     for op in throughput.OPS:
 
         def rate(one: Compared, op: str = op) -> float | None:
-            moved = one.measured.app_bytes
-            return None if moved is None else moved[op] / 1e6 / one.measured.window.elapsed_s
+            moved = one.results.app.bytes
+            return None if moved is None else moved[op] / 1e6 / one.results.window.elapsed_s
 
-        bounds = tuple(bool(one.measured.app_unseen) for one in runs)
+        bounds = tuple(bool(one.results.app.uncounted) for one in runs)
         found.append(Measure(f"application {op}", "MB/s", _each(runs, rate), True, ("calls",), bounds))
-    steps = {step.name for one in runs for step in one.measured.steps} & {"mkfs", "fsck"}  # said below
-    names = dict.fromkeys(row.name for one in runs for row in one.measured.phase_rows or [])
+    steps = {step.name for one in runs for step in one.results.outside.steps} & {"mkfs", "fsck"}  # said below
+    names = dict.fromkeys(row.name for one in runs for row in one.results.phases or [])
     for name in (name for name in names if name not in steps):
 
         def seconds(one: Compared, name: str = name) -> float | None:
@@ -102,15 +101,15 @@ def _sums(one: Compared, op: str, class_: str | None = None) -> tuple[int, int] 
     """Requests and bytes of an op, of one class or all; None: no requests were recorded."""
     if not one.has_block:
         return None
-    rows = [row for row in one.measured.classes if row.op == op and class_ in (None, row.class_)]
+    rows = [row for row in one.results.device_totals if row.op == op and class_ in (None, row.class_)]
     return sum(row.requests for row in rows), sum(row.bytes for row in rows)
 
 
 def _device(runs: Runs) -> Iterable[Measure]:
     """What the disk was asked for, by op, then by class."""
     block = ("block",)
-    every = dict.fromkeys((row.op, None) for one in runs for row in one.measured.classes)
-    of_class = dict.fromkeys((row.op, row.class_) for one in runs for row in one.measured.classes)
+    every = dict.fromkeys((row.op, None) for one in runs for row in one.results.device_totals)
+    of_class = dict.fromkeys((row.op, row.class_) for one in runs for row in one.results.device_totals)
     for op, class_ in (*every, *of_class):
         found = [_sums(one, op, class_) for one in runs]
         if not any(
@@ -120,7 +119,7 @@ def _device(runs: Runs) -> Iterable[Measure]:
         name = f"disk {op}" + (f", {class_}" if class_ else "")
         counts: Values = [None if of is None else of[0] for of in found]
         size: Values = [None if of is None else of[1] for of in found]
-        elapsed = [one.measured.window.elapsed_s for one in runs]
+        elapsed = [one.results.window.elapsed_s for one in runs]
         yield Measure(f"{name}: requests", "", counts, False, block)
         if any(size):
             yield Measure(f"{name}: bytes", "B", size, False, block)
@@ -136,27 +135,28 @@ def _device(runs: Runs) -> Iterable[Measure]:
 
 def _share(one: Compared, of: tuple[int, int] | None, i: int) -> float:
     """Of all requests (0) or bytes (1) of the run."""
-    whole = sum((row.requests, row.bytes)[i] for row in one.measured.classes)
+    whole = sum((row.requests, row.bytes)[i] for row in one.results.device_totals)
     return of[i] / whole if of is not None and whole else 0.0
 
 
 def _metadata(one: Compared) -> float | None:
-    rows = [row for row in one.measured.classes if row.op in throughput.OPS]
+    rows = [row for row in one.results.device_totals if row.op in throughput.OPS]
     sums = {c: sum(row.bytes for row in rows if row.class_ == c) for c in throughput.CLASSES}
     return throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
 
 
 def _amplification(one: Compared) -> float | None:
-    written, moved = _sums(one, "write"), one.measured.app_bytes
-    if written is None or moved is None or one.measured.app_unseen:
+    written, moved = _sums(one, "write"), one.results.app.bytes
+    if written is None or moved is None or one.results.app.uncounted:
         return None
     return _over(written[1], moved["write"])
 
 
 def _seeks(runs: Runs) -> Iterable[Measure]:
     def of(get: Callable[[seeks.SeekSummary], float | None]) -> Values:
-        some = [one.measured.seek_summaries.get("all") for one in runs]
-        return [get(found) if found is not None and found.requests else None for found in some]
+        blocks = [one.results.block for one in runs]
+        every = [block.seeks.summaries["all"] if block is not None else None for block in blocks]
+        return [get(summary) if summary is not None and summary.requests else None for summary in every]
 
     block = ("block",)
     back = of(lambda s: s.share(s.near_back))
@@ -166,7 +166,7 @@ def _seeks(runs: Runs) -> Iterable[Measure]:
     if not any(share is not None and share >= LEAST_SHARE for share in shares):
         return
     total = of(lambda s: s.seeks)
-    rates = [_over(n, one.measured.window.elapsed_s) for n, one in zip(total, runs, strict=True)]
+    rates = [_over(n, one.results.window.elapsed_s) for n, one in zip(total, runs, strict=True)]
     middle = seeks.ABSOLUTE_PERCENTS.index(50.0)
     yield Measure("seeks", "", total, False, block)
     yield Measure("seeks", "/s", rates, True, block)
@@ -185,7 +185,8 @@ def _latencies(runs: Runs) -> Iterable[Measure]:
                 def at(
                     one: Compared, op: str = op, stage: str = stage, percent: float = percent
                 ) -> float | None:
-                    rows = one.measured.latency_rows.get((op, ""), [])
+                    block = one.results.block
+                    rows = block.latency.rows.get((op, ""), []) if block is not None else []
                     row = next((row for row in rows if row.stage == stage), None)
                     return row.at_ns[latency.PERCENTS.index(percent)] if row is not None else None
 
@@ -193,20 +194,19 @@ def _latencies(runs: Runs) -> Iterable[Measure]:
 
 
 def _depth(one: Compared) -> float | None:
-    depth, lengths = one.measured.depth_device, one.measured.timeline.lengths_s
-    return float(np.average(depth.mean, weights=lengths)) if depth is not None else None
+    depth, lengths = one.results.device.depth, one.results.timeline.lengths_s
+    return float(np.average(depth.at_device.mean, weights=lengths)) if depth is not None else None
 
 
 def _active(one: Compared) -> float | None:
     """Share of the recorded time in which the disk had a request, of the busiest disk."""
-    life = one.measured.block_life
-    times = [busy.active.total_ns for busy in life.busy.values()] if life is not None else []
-    return max(times) / 1e9 / one.measured.window.elapsed_s if times else None
+    times = [busy.active.total_ns for busy in one.results.device.utilization.values()]
+    return max(times) / 1e9 / one.results.window.elapsed_s if times else None
 
 
 def _is_long(ns: Values, runs: Runs) -> bool:
     """Is it a hundredth of the workload's time in one of the runs?"""
-    least = [LEAST_SHARE * one.measured.window.work_s * 1e9 for one in runs]
+    least = [LEAST_SHARE * one.results.window.work_s * 1e9 for one in runs]
     return any(value is not None and value >= limit for value, limit in zip(ns, least, strict=True))
 
 
@@ -217,7 +217,7 @@ def _locks(runs: Runs) -> Iterable[Measure]:
     source = ("locks",)
 
     def spun(one: Compared) -> float | None:
-        rows = one.measured.lock_rows
+        rows = one.results.locks.rows
         return spin_share(sum(row.spin_ns for row in rows), one) if rows is not None else None
 
     yield Measure("CPU time spinning", "share", _each(runs, spun), True, source)
@@ -237,8 +237,8 @@ def _locks(runs: Runs) -> Iterable[Measure]:
 def _calls(runs: Runs) -> Iterable[Measure]:
     every = [
         None
-        if one.measured.call_rows is None
-        else {row.call: row for row in one.measured.call_rows if row.target == "target"}
+        if one.results.app.calls is None
+        else {row.call: row for row in one.results.app.calls if row.target == "target"}
         for one in runs
     ]
     for call in dict.fromkeys(call for found in every for call in found or {}):

@@ -6,11 +6,11 @@ Only what does not grow with the number of requests is kept, so that any number 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.measures.block import disk_map
-from analysis.measures.clip import measure_proper
+from analysis.measures.clip import measure_clipped
 from analysis.measures.results import Results, measure
 from analysis.rundir import devices
 from analysis.rundir.run import Run, open_run
@@ -22,11 +22,11 @@ LETTERS = "ABCDEFGHIJKLMNOP"  # four file systems at four numbers of threads
 
 @dataclass(frozen=True)
 class Compared:
-    """A run under its letter. measured.moves and .lock_waits are left out: they grow with the recording."""
+    """A run under its letter; its results without what grows with the recording."""
 
     letter: str
     run: Run
-    measured: Results
+    results: Results
     phases: Phases | None
     devices: list[devices.Device]  # those with requests
     used: list[disk_map.Stretches]  # of each device
@@ -35,7 +35,7 @@ class Compared:
     @property
     def has_block(self) -> bool:
         """Is there a block table?"""
-        return "all" in self.measured.seek_summaries
+        return self.results.block is not None
 
     @property
     def emulated(self) -> bool:
@@ -47,13 +47,11 @@ def load_compared(letter: str, path: Path) -> Compared:
     """Open and measure one run. Raises what open_run and load_tables raise."""
     run = open_run(path)
     tables = load_tables(run)
-    tables, measured = measure_proper(run, tables, measure(run, tables))
-    owners = measured.owners.without_rows() if measured.owners is not None else None
-    measured = replace(measured, moves=None, lock_waits=None, owners=owners)
+    tables, results = measure_clipped(run, tables, measure(run, tables))
     found = devices.with_requests(run, tables.block) if tables.block is not None else []
     numbers = [device.number for device in found]
     used = disk_map.used(tables.block, numbers) if tables.block is not None else []
-    return Compared(letter, run, measured, tables.phases, found, used, tables.truncated_bytes)
+    return Compared(letter, run, results.without_rows(), tables.phases, found, used, tables.truncated_bytes)
 
 
 def meaningless(first: Compared, other: Compared) -> bool:

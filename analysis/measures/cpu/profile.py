@@ -59,7 +59,7 @@ class PhaseCpu:
 
 
 @dataclass(frozen=True)
-class OnCpu:
+class CpuProfile:
     """All of it. The sums of the phases may differ from the whole: phases can overlap."""
 
     whole: PhaseCpu
@@ -152,7 +152,7 @@ def _counted(
     return counted, float(samples.period_ns[then].sum())
 
 
-def measure_on_cpu(
+def measure_profile(
     samples: CpuSample,
     stacks: Mapping[int, list[str]],
     marked: Phases | None,
@@ -160,7 +160,7 @@ def measure_on_cpu(
     start_ns: int,
     end_ns: int,
     cpus: int | None,
-) -> OnCpu:
+) -> CpuProfile:
     """Sum the samples up, all and by phase. cpus: how many were sampled."""
     paths = _Paths(stacks)
     order = np.argsort(samples.t_ns, kind="stable")
@@ -202,7 +202,7 @@ def measure_on_cpu(
             found.append(over(phases.OUTSIDE, rest))
     counted_ns, sampled_ns = _counted(counter, samples, busy)
     last = int(t[-1]) + 1 if t.size else end_ns
-    return OnCpu(
+    return CpuProfile(
         whole=over("", [(min(start_ns, int(t[0])) if t.size else start_ns, max(end_ns, last))]),
         phases=found,
         counted_ns=counted_ns,

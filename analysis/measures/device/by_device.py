@@ -30,10 +30,12 @@ class DeviceRow:
     device_latency: latency.LatencyRow | None  # D2C
 
 
-def by_device(block: Block, moves: seeks.Moves, found: list[Device], timeline: Timeline) -> list[DeviceRow]:
-    """One row per device, in the order of `found`."""
+def by_device(
+    block: Block, distances: seeks.Distances, devices: list[Device], timeline: Timeline
+) -> list[DeviceRow]:
+    """One row per device, in the order given."""
     rows = []
-    for device in found:
+    for device in devices:
         of = block.dev == device.number
         own = int(np.count_nonzero(of))
         depth = queue_depth.at_device(block, timeline, of)
@@ -44,7 +46,7 @@ def by_device(block: Block, moves: seeks.Moves, found: list[Device], timeline: T
                 requests=int(of.sum()),
                 read_bytes=int(block.bytes[of & block.op.is_("read")].sum()),
                 write_bytes=int(block.bytes[of & block.op.is_("write")].sum()),
-                seeks=seeks.summary(moves, of[moves.rows]),
+                seeks=seeks.summary(distances, of[distances.rows]),
                 depth_mean=float(np.average(depth.mean, weights=timeline.lengths_s)),
                 depth_highest=int(depth.highest.max()),
                 device_latency=stages[0] if stages else None,

@@ -42,7 +42,7 @@ def banners(runs: Runs) -> list[str]:
             " compared"
         )
     for one in runs:
-        own = [*request_owners.banners(one.measured), *about.banners(one.run, one.truncated_bytes)]
+        own = [*request_owners.banners(one.results), *about.banners(one.run, one.truncated_bytes)]
         # what the sentence above says for all of them is not said again for each
         said += [f"{one.letter}: {words}" for words in own if not words.startswith(about.EMULATED)]
     return said
@@ -76,7 +76,7 @@ def what_is_compared(runs: Runs) -> Section:
 
 
 def _own(one: Compared, name: str) -> Mean | None:
-    rows = one.measured.phase_rows or []
+    rows = one.results.phases or []
     return next((row.own_mb_s for row in rows if row.name == name), None)
 
 
@@ -87,7 +87,7 @@ def differences(runs: Runs) -> Section:
         section.notes = judged(runs)
         section.definition = DIFFERENCE + " n: runs that are repetitions. compare.csv has all verdicts."
         return section
-    names = union([[row.name for row in one.measured.phase_rows or []] for one in runs])
+    names = union([[row.name for row in one.results.phases or []] for one in runs])
     first = runs[0]
     for name in names:
         a = _own(first, name)
@@ -139,7 +139,7 @@ def losses_section(runs: Runs, named: Sequence[str]) -> Section:
     """What each run's collectors saw and lost, and what recording cost."""
     section = Section("Losses and tracing cost")
     rows = []
-    costs = [{row.name: row for row in measure_cost(one.run, one.measured.recorded_s).rows} for one in runs]
+    costs = [{row.name: row for row in measure_cost(one.run, one.results.recorded_s).rows} for one in runs]
     for name in union([list(one.run.losses) for one in runs]):
         of = [one.run.losses.get(name) for one in runs]
         recorded = [None if loss is None or not loss.is_on else loss.recorded for loss in of]
@@ -172,7 +172,7 @@ def warnings(runs: Runs) -> Section:
     comparison lacks."""
     section = Section("Warnings and gaps")
     for one in runs:
-        section.notes += [f"{one.letter}: {words}" for words in about.warning_words(one.run, one.measured)]
+        section.notes += [f"{one.letter}: {words}" for words in about.warning_words(one.run, one.results)]
     if not section.notes:
         section.notes = ["none"]
     return section

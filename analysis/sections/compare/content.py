@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from analysis import units
-from analysis.measures.app import phases, throughput, unseen
-from analysis.measures.block import latency, seeks
+from analysis.measures.app import phases, unseen
+from analysis.measures.app import throughput as app_throughput
+from analysis.measures.block import latency, seeks, throughput
 from analysis.measures.compare.compared_run import Compared
 from analysis.measures.locks import lock_waits
 from analysis.render.document import Document, Section
@@ -27,7 +28,7 @@ SHOWN_PERCENTS = (50.0, 99.0, 100.0)
 def _phase_values(runs: Runs, name: str, get: Callable[[phases.PhaseRow], Value]) -> list[Value]:
     found: list[Value] = []
     for one in runs:
-        row = next((row for row in one.measured.phase_rows or [] if row.name == name), None)
+        row = next((row for row in one.results.phases or [] if row.name == name), None)
         found.append(get(row) if row is not None else None)
     return found
 
@@ -44,12 +45,12 @@ def _app_megabytes_per_s(row: phases.PhaseRow) -> float | None:
 def where_time_went(runs: Runs, named: Sequence[str]) -> Section:
     """Per phase: times and rates, then what may always be compared."""
     section = Section("Where the time went", mark=marks(runs, "block", "calls"))
-    names = union([[row.name for row in one.measured.phase_rows or []] for one in runs])
+    names = union([[row.name for row in one.results.phases or []] for one in runs])
     if not names:
         section.absent = "no workload marked phases"
         return section
     timed, counted = [], []
-    bounds = [bool(one.measured.app_unseen) for one in runs]
+    bounds = [bool(one.results.app.uncounted) for one in runs]
     for name in names:
         of = [
             Row((name, "s"), _phase_values(runs, name, lambda r: r.elapsed_s), units.seconds),
@@ -99,14 +100,14 @@ def throughput_section(runs: Runs, named: Sequence[str]) -> Section:
     """Bytes and requests of application and device, then their rates."""
     section = Section("Throughput", mark=marks(runs, "block", "calls"))
     counted, timed = [], []
-    bounds = [bool(one.measured.app_unseen) for one in runs]
+    bounds = [bool(one.results.app.uncounted) for one in runs]
     for op in throughput.OPS:
-        moved = [None if one.measured.app_bytes is None else one.measured.app_bytes[op] for one in runs]
+        moved = [None if one.results.app.bytes is None else one.results.app.bytes[op] for one in runs]
         if any(moved):
             counted.append(Row((f"application {op}", "bytes"), moved, units.bytes_, bounds=bounds))
             rates = _rates(runs, moved, 1e6)
             timed.append(Row((f"application {op}", "MB/s"), rates, units.rate, bounds=bounds))
-    every = [{(row.op, row.class_): row for row in one.measured.classes} for one in runs]
+    every = [{(row.op, row.class_): row for row in one.results.device_totals} for one in runs]
     for op, class_ in dict.fromkeys(key for found in every for key in found):
         rows = [found.get((op, class_)) for found in every]
         size = [
@@ -125,7 +126,7 @@ def throughput_section(runs: Runs, named: Sequence[str]) -> Section:
     counted.append(Row(("metadata share, %", ""), shares, units.percent, ratio=False))
     section.tables.append(make_table(("what", ""), runs, named, counted, False, ("block", "calls")))
     section.tables.append(make_table(("what", ""), runs, named, timed, True, ("block", "calls")))
-    section.definition = throughput.DEFINITION + " Rates are over the recorded time."
+    section.definition = app_throughput.DEFINITION + " Rates are over the recorded time."
     if any(bounds):
         section.definition += f" {unseen.DEFINITION}"
     return section
@@ -139,12 +140,12 @@ def _or_zero(one: Compared, value: float | None) -> float | None:
 def _rates(runs: Runs, amounts: Sequence[float | None], unit: float) -> list[Value]:
     found: list[Value] = []
     for one, amount in zip(runs, amounts, strict=True):
-        found.append(None if amount is None else amount / unit / one.measured.window.elapsed_s)
+        found.append(None if amount is None else amount / unit / one.results.window.elapsed_s)
     return found
 
 
 def _metadata_share(one: Compared) -> float | None:
-    rows = [row for row in one.measured.classes if row.op in throughput.OPS]
+    rows = [row for row in one.results.device_totals if row.op in throughput.OPS]
     sums = {c: sum(row.bytes for row in rows if row.class_ == c) for c in throughput.CLASSES}
     return throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
 
@@ -152,7 +153,8 @@ def _metadata_share(one: Compared) -> float | None:
 def seeks_section(runs: Runs, named: Sequence[str]) -> Section:
     """How many, how often, how far."""
     section = Section("Seeks", mark=marks(runs, "block"))
-    summaries = [one.measured.seek_summaries for one in runs]
+    blocks = [one.results.block for one in runs]
+    summaries = [block.seeks.summaries if block is not None else {} for block in blocks]
     names = union([[name for name in found if found[name].requests] for found in summaries])
     if not names:
         section.absent = "no run recorded a read or write with data"
@@ -189,7 +191,8 @@ def _median_distance(found: seeks.SeekSummary) -> float | None:
 def latency_section(runs: Runs, named: Sequence[str]) -> Section:
     """Percentiles of Q2D, D2C and Q2C by op."""
     section = Section("Request latency", mark=marks(runs, "block"))
-    every = [one.measured.latency_rows for one in runs]
+    blocks = [one.results.block for one in runs]
+    every = [block.latency.rows if block is not None else {} for block in blocks]
     rows = []
     for op in union([[op for op, class_ in found if not class_ and found[op, class_]] for found in every]):
         for stage in ("Q2D", "D2C", "Q2C"):
@@ -215,7 +218,7 @@ def latency_section(runs: Runs, named: Sequence[str]) -> Section:
 def locks_section(runs: Runs, named: Sequence[str]) -> Section:
     """Waits by kind of lock, spinning and sleeping apart."""
     section = Section("Lock waits", mark=marks(runs, "locks"))
-    every = [lock_waits.by_kind(one.measured.lock_rows) for one in runs]
+    every = [lock_waits.by_kind(one.results.locks.rows) for one in runs]
     if all(found is None for found in every):
         section.absent = "no run recorded locks"
         return section
@@ -244,10 +247,10 @@ def locks_section(runs: Runs, named: Sequence[str]) -> Section:
 
 
 def _spin_share(one: Compared) -> float | None:
-    rows, cpus = one.measured.lock_rows, one.run.cpus
+    rows, cpus = one.results.locks.rows, one.run.cpus
     if rows is None or not cpus:
         return None
-    return sum(row.spin_ns for row in rows) / 1e9 / one.measured.window.elapsed_s / cpus
+    return sum(row.spin_ns for row in rows) / 1e9 / one.results.window.elapsed_s / cpus
 
 
 def make_document(runs: Runs) -> Document:

@@ -144,7 +144,11 @@ def judged(runs: Sequence[Compared]) -> list[str]:
             said.append(f"{which}: single observations, nothing is called a difference")
             continue
         verdicts = [difference(one, runs, found[0], side).verdict for one in measures]
-        names = [_name(m) for m, verdict in zip(measures, verdicts, strict=True) if verdict == THEY_DIFFER]
+        names = [
+            _name(measure)
+            for measure, verdict in zip(measures, verdicts, strict=True)
+            if verdict == THEY_DIFFER
+        ]
         named = f": {'; '.join(names)}" if names else ""
         said.append(f"{which}: {len(names)} of {len(measures)} figures differ by the rule{named}")
     return said or [f"all runs are repetitions of the same words: {letters(found[0], runs)}"]
@@ -181,7 +185,7 @@ def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
         " makes up less than 1 % of requests, bytes or time in every run is left out. A large ratio is no"
         " proof of a cause; among many figures a few differ by chance."
     )
-    if any(one.measured.app_unseen for one in runs):
+    if any(one.results.app.uncounted for one in runs):
         section.definition += f" {AT_LEAST_MEANS}"
     if any(one.emulated for one in runs):
         section.definition += f" {LITTLE}: times and rates of emulated CPUs, not judged."

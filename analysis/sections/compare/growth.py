@@ -91,12 +91,12 @@ def _table(some: Runs) -> Table:
     def sleep(sums: Sums, one: Compared) -> float | None:
         if per_op:
             return per_operation_us(sums.sleep_ns, one)
-        return sums.sleep_ns / 1e9 / one.measured.window.elapsed_s
+        return sums.sleep_ns / 1e9 / one.results.window.elapsed_s
 
     def wait(sums: Sums, one: Compared) -> float | None:
         if per_op:
             return per_operation_us(sums.total_ns, one)
-        return sums.total_ns / 1e9 / one.measured.window.elapsed_s
+        return sums.total_ns / 1e9 / one.results.window.elapsed_s
 
     unit = "us/op" if per_op else "s/s"
     figures = (

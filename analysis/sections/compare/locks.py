@@ -141,7 +141,7 @@ def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
     notes = []
     without: dict[str, list[str]] = {}  # letters by the reason
     for one in runs:
-        samples = one.measured.lock_samples
+        samples = one.results.locks.samples
         if samples is None or by_class(one) is None or _sampling_off(one):
             unseen.append(None)
             without.setdefault(_sampling_off(one) or "no CPU samples", []).append(one.letter)

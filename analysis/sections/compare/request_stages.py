@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from analysis import units
 from analysis.measures.block import plugs
 from analysis.measures.block import stages as request_life
-from analysis.measures.block.details import BlockLife
+from analysis.measures.block.results import BlockResults
 from analysis.measures.block.stage_percentiles import PERCENTS
 from analysis.measures.compare.compared_run import Compared
 from analysis.measures.device import utilization
+from analysis.measures.device.results import DeviceResults
 from analysis.render.document import Section
 from analysis.sections.compare.table import Row, Value, integer, make_table, marks, union
 
@@ -19,10 +20,10 @@ SHOWN = (50.0, 99.0, 100.0)
 BEFORE_ISSUE = ("Q2G", "G2I", "Q2I", "I2D")  # the others are in the section on request latency
 
 
-def _stages(lives: Sequence[BlockLife | None]) -> list[Row]:
+def _stages(lives: Sequence[BlockResults | None]) -> list[Row]:
     """Percentiles by op of the stages that a run has."""
     every = [
-        {row.label: row for row in life.life.groups["direction"]} if life is not None else {}
+        {row.label: row for row in life.stages.groups["direction"]} if life is not None else {}
         for life in lives
     ]
     rows = []
@@ -38,9 +39,9 @@ def _stages(lives: Sequence[BlockLife | None]) -> list[Row]:
     return rows
 
 
-def _merges(lives: Sequence[BlockLife | None]) -> tuple[list[Row], list[Row]]:
+def _merges(lives: Sequence[BlockResults | None]) -> tuple[list[Row], list[Row]]:
     """Counts of merges and requeues by op, then the means of what merged bios waited."""
-    every = [{row.op: row for row in life.life.merges} if life is not None else {} for life in lives]
+    every = [{row.op: row for row in life.stages.merges} if life is not None else {} for life in lives]
     counted, timed = [], []
     for op in union([list(found) for found in every]):
 
@@ -59,7 +60,7 @@ def _merges(lives: Sequence[BlockLife | None]) -> tuple[list[Row], list[Row]]:
     return counted, timed
 
 
-def _plugs(lives: Sequence[BlockLife | None]) -> tuple[list[Row], list[Row]]:
+def _plugs(lives: Sequence[BlockResults | None]) -> tuple[list[Row], list[Row]]:
     """Unplugs and their sizes of all devices."""
     every = [life.plugs if life is not None else None for life in lives]
     if not any(every):
@@ -73,13 +74,14 @@ def _plugs(lives: Sequence[BlockLife | None]) -> tuple[list[Row], list[Row]]:
     return [Row(("unplugs", ""), unplugs, integer)], [Row(("requests an unplug", ""), depth, units.figures)]
 
 
-def _active(lives: Sequence[BlockLife | None]) -> list[Row]:
+def _active(devices: Sequence[DeviceResults]) -> list[Row]:
     """Share of time that a device is at work, and its depth, by device in the order of numbers."""
-    most = max((len(life.busy) for life in lives if life is not None), default=0)
+    most = max((len(device.utilization) for device in devices), default=0)
     rows = []
     for i in range(most):
         found = [
-            list(life.busy.values())[i] if life is not None and i < len(life.busy) else None for life in lives
+            list(device.utilization.values())[i] if i < len(device.utilization) else None
+            for device in devices
         ]
         name = "device" if most == 1 else f"device {i + 1}"
         active: list[Value] = [None if one is None else one.active.total_ns / one.span_ns for one in found]
@@ -92,7 +94,7 @@ def _active(lives: Sequence[BlockLife | None]) -> list[Row]:
 def life_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     """What happens to requests before they are issued, and how busy that keeps the devices."""
     section = Section("Request life", mark=marks(runs, "block"))
-    lives = [one.measured.block_life for one in runs]
+    lives = [one.results.block for one in runs]
     if all(life is None for life in lives):
         section.absent = "no run recorded a request"
         return section
@@ -104,6 +106,8 @@ def life_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     counted += [*plug_counts, *plug_sizes]
     if counted:
         section.tables.append(make_table(("op", ""), runs, named, counted, False, ("block",)))
-    section.tables.append(make_table(("", ""), runs, named, _active(lives), True, ("block",)))
+    section.tables.append(
+        make_table(("", ""), runs, named, _active([one.results.device for one in runs]), True, ("block",))
+    )
     section.definition = " ".join((request_life.DEFINITION, plugs.DEFINITION, utilization.DEFINITION))
     return section

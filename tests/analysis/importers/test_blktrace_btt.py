@@ -164,10 +164,10 @@ def test_distances_are_btts_but_not_its_median(
     run = import_trace(folder / "disk", tmp_path / "run")
     block = load_tables(open_run(run)).block
     assert block is not None
-    moves = seeks.moves(block)
-    assert moves.distance_sectors[moves.has_previous].tolist() == signed[1:]
+    distances = seeks.measure_distances(block)
+    assert distances.distance_sectors[distances.has_previous].tolist() == signed[1:]
     truth = sorted(abs(distance) * 512 for distance in signed[1:] if abs(distance) > 128)
-    summary = seeks.summary(moves)
+    summary = seeks.summary(distances)
     assert summary.absolute_bytes is not None
     at = seeks.ABSOLUTE_PERCENTS.index(50.0)
     assert summary.absolute_bytes[at] == truth[(len(truth) + 1) // 2 - 1] > 0

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Results of the block table: throughput, seeks, latency, stages, streams, files, areas, owners.
+
+What the requests' times tell comes from another thread (times.py), while this one works on their sectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from analysis.measures.block import (
+    areas,
+    distribution,
+    files,
+    plugs,
+    request_owners,
+    seek_cost,
+    seeks,
+    seeks_by,
+    stages,
+    streams,
+)
+from analysis.measures.block.kinds import Kinds
+from analysis.measures.block.throughput import Throughput, measure_throughput
+from analysis.measures.block.times import BlockTimes, LatencyResults
+from analysis.measures.common.timeline import Timeline
+from analysis.rundir.devices import with_requests
+from analysis.rundir.layout import Geometry
+from analysis.rundir.run import Run
+from analysis.tables.block import Block
+from analysis.tables.path import Paths
+from analysis.tables.plug import Plug
+
+
+@dataclass(frozen=True)
+class BlockResults:
+    """One field a subject; every request of the table counts, whoever submitted it."""
+
+    throughput: Throughput
+    seeks: seeks.SeekResults
+    latency: LatencyResults
+    stages: stages.Life
+    distributions: distribution.Distributions
+    plugs: list[plugs.PlugRow] | None  # None: not recorded
+    streams: list[streams.StreamRow]
+    seeks_by_process: list[seeks_by.SeekerRow]
+    more_processes: int  # that seeks_by_process leaves out
+    orders: list[seek_cost.OrderRow]
+    files: files.Files
+    areas: areas.Places | None  # None: the file system's layout is not known
+    owners: request_owners.Owners | None  # None: who submitted the requests is not known
+
+    @property
+    def shared_owners(self) -> request_owners.Owners | None:
+        """The owners, where others may use the disk too."""
+        return self.owners if self.owners is not None and self.owners.is_shared else None
+
+    def without_rows(self) -> BlockResults:
+        """The results without what grows with the number of requests."""
+        owners = self.owners.without_rows() if self.owners is not None else None
+        return replace(self, seeks=self.seeks.without_rows(), owners=owners)
+
+
+def measure_block(
+    run: Run,
+    block: Block,
+    kinds: Kinds,
+    distances: seeks.Distances,
+    paths: Paths | None,
+    plug: Plug | None,
+    geometry: Geometry,
+    timeline: Timeline,
+    times: Callable[[], BlockTimes],
+) -> BlockResults:
+    """times: waits for what the requests' times tell, which another thread measures meanwhile."""
+    classes = block.class_.present()
+    seek_results, runs = seeks.measure_seeks(block, distances, kinds, classes, timeline)
+    distance_quantiles = distribution.by_class(runs, kinds, absolute=True)
+    del runs
+    throughput = measure_throughput(block, kinds, timeline)
+    places = areas.measure_places(block, distances, geometry)
+    owners = request_owners.measure_owners(run, block, distances, kinds, timeline, paths)
+    whose = owners.words() if owners is not None and owners.is_shared else None
+    flows = streams.measure_streams(block, distances)
+    by_process, more = seeks_by.by_process(block, distances, flows.continues, whose)
+    queued = seeks.in_turn(block, in_queue_order=True)
+    sizes = {device.number: device.size_bytes or 0 for device in with_requests(run, block)}
+    orders = seek_cost.by_order(block, distances.rows, queued, sizes)
+    del queued
+    top = files.measure_files(run, block, distances, flows.continues, paths, whose)
+    timed = times()
+    if owners is not None:
+        owners = request_owners.with_latency(owners, block, block.op.present())
+    return BlockResults(
+        throughput=throughput,
+        seeks=seek_results,
+        latency=timed.latency,
+        stages=timed.stages,
+        distributions=distribution.Distributions(timed.latency_quantiles, distance_quantiles, timed.sizes),
+        plugs=plugs.by_device(plug) if plug is not None else None,
+        streams=flows.rows,
+        seeks_by_process=by_process,
+        more_processes=more,
+        orders=orders,
+        files=top,
+        areas=places,
+        owners=owners,
+    )
