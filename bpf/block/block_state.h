@@ -5,7 +5,6 @@
 #ifndef SEEKMETER_BLOCK_STATE_H
 #define SEEKMETER_BLOCK_STATE_H
 
-#define MAX_DEVS 4
 #define MAX_CPUS 8192 /* the kernel's own limit */
 
 /* Set before loading. */

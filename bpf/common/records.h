@@ -18,6 +18,9 @@ typedef int32_t s32;
 typedef int64_t s64;
 #endif
 
+/* Disks whose requests are recorded: as many as DISK= may name (workloads/cli/disk_options.py). */
+#define MAX_DEVS 8
+
 #include "block/block_records.h"
 #include "calls/call_records.h"
 #include "holds/hold_records.h"

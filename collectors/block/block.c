@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The block source: empties the completion rings of block.bpf.c into block.rec. */
-#include "recorder/recorder.h"
-
+/*
+ * The block collector: one row per request, from the completion rings of block.bpf.c into block.rec.
+ *
+ * A row has the times of queue (Q), insert, issue (D) and completion (C), the request's sectors, flags and class, and
+ * who submitted it.
+ */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdio.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "recorder/features.h"
-#include "recorder/bpf_attach.h"
 #include "common/records.h"
+#include "recorder/bpf_attach.h"
+#include "recorder/bpf_maps.h"
+#include "recorder/clock.h"
+#include "recorder/features.h"
+#include "recorder/options.h"
+#include "recorder/rec_file.h"
+#include "recorder/registry.h"
 
 #include "block.skel.h" /* uses the types of records.h */
 
@@ -25,7 +33,7 @@
  * A skipped issue is a completion without one, a skipped completion is found at the tag's next issue; most skips are
  * another disk's anyway, on which ours lies (the programs see every disk's requests).
  */
-static struct source_state state = { .begins = "" };
+static struct collector_state state = { .begins = "" };
 static struct block_bpf *skel;
 static struct rec_file *file;
 static char *rings;
@@ -54,13 +62,6 @@ static int to_errno(int status)
 	    blk_errnos[status])
 		return blk_errnos[status];
 	return status ? EIO : 0;
-}
-
-static size_t map_bytes(size_t entry_bytes, size_t entries)
-{
-	size_t page = sysconf(_SC_PAGESIZE);
-
-	return (entry_bytes * entries + page - 1) / page * page;
 }
 
 /* Sizes the rings to the number of CPUs and the table of requests in flight to the disks' tags. */
@@ -110,7 +111,7 @@ static int configure(const struct options *options)
 static int fit_to_kernel(void)
 {
 	bool cmpxchg = features_cmpxchg();
-	struct btf *btf = btf__load_vmlinux_btf();
+	struct btf *btf = bpf_load_kernel_btf(&state);
 	const struct {
 		const char *tracepoint, *struct_name;
 		uint32_t *at;
@@ -126,16 +127,14 @@ static int fit_to_kernel(void)
 	bool sees_merge;
 
 	if (!btf)
-		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
-				  "the kernel's type information can't be read: %s",
-				  strerror(errno));
+		return -1;
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && at >= 0; i++) {
 		at = features_argument(btf, wanted[i].tracepoint, wanted[i].struct_name);
 		*wanted[i].at = at;
 		if (at < 0 || at > 2)
-			at = source_off(&state, "use another kernel",
-					"the kernel has no tracepoint %s with a struct %s",
-					wanted[i].tracepoint, wanted[i].struct_name);
+			at = collector_off(&state, "use another kernel",
+					   "the kernel has no tracepoint %s with a struct %s",
+					   wanted[i].tracepoint, wanted[i].struct_name);
 	}
 	merge_at = features_argument(btf, "block_rq_merge", "request");
 	sees_merge = merge_at >= 0 && merge_at <= 2;
@@ -149,51 +148,38 @@ static int fit_to_kernel(void)
 	    bpf_program__set_autoload(skel->progs.bio_queue_by_add, !cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.bio_split_by_add, !cmpxchg) ||
 	    bpf_program__set_autoload(skel->progs.rq_merge, sees_merge))
-		return source_off(&state, "report this", "a program can't be left out");
+		return collector_off(&state, "report this", "a program can't be left out");
 	return 0;
-}
-
-static void *map_memory(const struct bpf_map *map, size_t bytes, int access)
-{
-	void *memory = mmap(NULL, bytes, access, MAP_SHARED, bpf_map__fd(map), 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
-static void unmap_memory(void *memory, size_t bytes)
-{
-	if (memory)
-		munmap(memory, bytes);
 }
 
 static int load(const struct options *options)
 {
 	cpus = libbpf_num_possible_cpus(); /* no bins here: any number will do */
 	if (cpus <= 0)
-		return source_off(&state, "mount sysfs on /sys",
-				  "the number of CPUs can't be read");
+		return collector_off(&state, "mount sysfs on /sys",
+				     "the number of CPUs can't be read");
 	skel = block_bpf__open();
 	if (!skel)
-		return programs_not_opened(&state);
+		return bpf_open_failed(&state);
 	if (configure(options))
-		return programs_not_sized(&state);
+		return bpf_size_failed(&state);
 	if (fit_to_kernel())
 		return -1;
 	if (block_bpf__load(skel))
-		return programs_not_loaded(&state);
-	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup) ||
-	    programs_note_who_we_are(&state, skel->progs.who_we_are))
+		return bpf_load_failed(&state);
+	if (bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup) ||
+	    bpf_note_recorder(&state, skel->progs.who_we_are))
 		return -1;
 	rings = map_memory(skel->maps.rings, rings_bytes, PROT_READ | PROT_WRITE);
 	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);
 	counts = map_memory(skel->maps.counts, counts_bytes, PROT_READ);
 	if (!rings || !inflight || !counts)
-		return source_off(&state, "free some memory", "a map can't be read: %s",
-				  strerror(errno));
+		return collector_off(&state, "free some memory", "a map can't be read: %s",
+				     strerror(errno));
 	return 0;
 }
 
-static void stop(void)
+static void close_all(void)
 {
 	rec_file_close(file, &state);
 	file = NULL;
@@ -208,31 +194,28 @@ static void stop(void)
 	skel = NULL;
 }
 
-static int start(const struct options *options)
+static int open_all(const struct options *options)
 {
 	if (!options->disk_count && !options->probe)
-		return source_off(&state, "name a disk: DEV=NAME, or a DIR that is on one",
-				  "no disk to watch");
+		return collector_off(&state, "name a disk: DEV=NAME, or a DIR that is on one",
+				     "no disk to watch");
 	if (load(options))
-		goto fail;
+		return -1;
 	file = rec_file_open(options, "block", bpf_object__btf(skel->obj), "block_record",
 			     "block_flag");
-	if (!file) {
-		source_off(&state, "free some space", "block.rec can't be written: %s",
-			   strerror(errno));
-		goto fail;
-	}
-	if (block_bpf__attach(skel)) {
-		programs_not_attached(&state);
-		goto fail;
-	}
+	if (!file)
+		return collector_off(&state, "free some space", "block.rec can't be written: %s",
+				     strerror(errno));
+	return 0;
+}
+
+static int attach(void)
+{
+	if (block_bpf__attach(skel))
+		return bpf_attach_failed(&state);
 	skel->bss->attached_ns = monotonic_ns();
 	state.object = skel->obj;
-	state.on = true;
 	return 0;
-fail:
-	stop();
-	return -1;
 }
 
 static void begin(void)
@@ -357,12 +340,17 @@ static void detach(void)
 	block_bpf__detach(skel);
 }
 
-const struct source block_source = {
+static const struct collector_ops block_collector = {
 	.name = "block",
-	.start = start,
+	.order = 20,
+	.on_by_default = true,
+	.open = open_all,
+	.attach = attach,
 	.begin = begin,
 	.drain = drain,
 	.detach = detach,
-	.stop = stop,
+	.close = close_all,
 	.state = &state,
 };
+
+REGISTER_COLLECTOR(block_collector)

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The calls source: empties the sums of calls.bpf.c, bin by bin, into call.rec. */
-#include "recorder/recorder.h"
-
+/*
+ * The calls collector: file-system calls per time bin, from the cells of calls.bpf.c into call.rec.
+ *
+ * A row is one kind of call on one kind of target in one bin: count, bytes, errors, total and longest time, and a histogram
+ * of latencies.
+ */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,15 +17,19 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "recorder/time_bins.h"
 #include "call_table.h"
-#include "recorder/features.h"
-#include "recorder/bpf_attach.h"
 #include "common/records.h"
+#include "recorder/bpf_attach.h"
+#include "recorder/bpf_maps.h"
+#include "recorder/features.h"
+#include "recorder/options.h"
+#include "recorder/rec_file.h"
+#include "recorder/registry.h"
+#include "recorder/time_bins.h"
 
 #include "calls.skel.h" /* uses the types of records.h */
 
-static struct source_state state;
+static struct collector_state state;
 static struct calls_bpf *skel;
 static struct rec_file *file;
 static struct call_cell *cells; /* mapped: CPU, slot, name, target */
@@ -89,7 +97,6 @@ static int choose_uring(void)
 static int configure(const struct options *options)
 {
 	size_t count = (size_t)cpus * CALL_BIN_SLOTS * CALL_NAMES * CALL_TARGETS;
-	size_t page = sysconf(_SC_PAGESIZE);
 	char path[CALL_PATH + 1] = "";
 	struct stat pidns;
 
@@ -124,7 +131,7 @@ static int configure(const struct options *options)
 	skel->rodata->target_path_bytes = strlen(path);
 	memcpy((void *)skel->rodata->target_path, path, strlen(path));
 	memcpy((void *)skel->rodata->table, call_table, sizeof(call_table));
-	cells_bytes = (count * sizeof(struct call_cell) + page - 1) / page * page;
+	cells_bytes = map_bytes(sizeof(struct call_cell), count);
 	return bpf_map__set_max_entries(skel->maps.cells, count);
 }
 
@@ -135,52 +142,47 @@ static int add_more_targets(const struct options *options)
 
 	for (int i = 0; i < options->more_target_count; i++)
 		if (bpf_map_update_elem(map, &options->more_targets[i], &is_one, BPF_ANY))
-			return source_off(&state, "free some memory",
-					  "file systems can't be told to the kernel: %s",
-					  strerror(errno));
+			return collector_off(&state, "free some memory",
+					     "file systems can't be told to the kernel: %s",
+					     strerror(errno));
 	return 0;
 }
 
 static int load(const struct options *options)
 {
-	void *mapped;
-
-	cpus = programs_cpus(&state);
-	if (cpus < 0 || programs_need_types(&state))
+	cpus = bpf_possible_cpus(&state);
+	if (cpus < 0 || bpf_check_btf(&state))
 		return -1;
 	skel = calls_bpf__open();
 	if (!skel)
-		return programs_not_opened(&state);
+		return bpf_open_failed(&state);
 	if (configure(options))
-		return programs_not_sized(&state);
+		return bpf_size_failed(&state);
 	if (calls_bpf__load(skel))
-		return programs_not_loaded(&state);
-	if (programs_watch_workload(&state, options, skel->maps.workload_cgroup) ||
+		return bpf_load_failed(&state);
+	if (bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup) ||
 	    add_more_targets(options))
 		return -1;
-	mapped = mmap(NULL, cells_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-		      bpf_map__fd(skel->maps.cells), 0);
-	if (mapped == MAP_FAILED)
-		return source_off(&state, "free some memory", "the sums can't be mapped: %s",
-				  strerror(errno));
-	cells = mapped;
+	cells = map_memory(skel->maps.cells, cells_bytes, PROT_READ | PROT_WRITE);
+	if (!cells)
+		return collector_off(&state, "free some memory", "the sums can't be mapped: %s",
+				     strerror(errno));
 	return 0;
 }
 
-static void stop(void)
+static void close_all(void)
 {
 	bins_end(&bins);
 	rec_file_close(file, &state);
 	file = NULL;
-	if (cells)
-		munmap(cells, cells_bytes);
+	unmap_memory(cells, cells_bytes);
 	cells = NULL;
 	state.object = NULL;
 	calls_bpf__destroy(skel);
 	skel = NULL;
 }
 
-static int attach(void)
+static int attach_programs(void)
 {
 	struct bpf_program *submit = bpf_program__autoload(skel->progs.uring_submit_req)
 					     ? skel->progs.uring_submit_req
@@ -203,16 +205,14 @@ static int attach(void)
 	return skel->links.uring_submit_req ? 0 : -1;
 }
 
-static int start(const struct options *options)
+static int open_all(const struct options *options)
 {
 	if (load(options))
-		goto fail;
+		return -1;
 	file = rec_file_open(options, "call", bpf_object__btf(skel->obj), "call_record", NULL);
-	if (!file) {
-		source_off(&state, "free some space", "call.rec can't be written: %s",
-			   strerror(errno));
-		goto fail;
-	}
+	if (!file)
+		return collector_off(&state, "free some space", "call.rec can't be written: %s",
+				     strerror(errno));
 	rec_file_events(file, calls_of);
 	bins = (struct bins){ .epochs = skel->bss->epochs,
 			      .cuts = &skel->bss->cuts,
@@ -221,16 +221,15 @@ static int start(const struct options *options)
 			      .cpus = cpus,
 			      .drain_bin = drain_bin };
 	bins_begin(&bins);
-	if (attach()) {
-		programs_not_attached(&state);
-		goto fail;
-	}
-	state.object = skel->obj;
-	state.on = true;
 	return 0;
-fail:
-	stop();
-	return -1;
+}
+
+static int attach(void)
+{
+	if (attach_programs())
+		return bpf_attach_failed(&state);
+	state.object = skel->obj;
+	return 0;
 }
 
 static struct call_cell *cell_at(int cpu, uint64_t bin, int name, int target)
@@ -297,7 +296,7 @@ static void read_counts(void)
 	struct call_counts sum;
 	uint64_t queued;
 
-	if (!counts_sum(bpf_map__fd(skel->maps.counts), cpus, &sum, sizeof(sum)))
+	if (!map_sum_cpus(skel->maps.counts, cpus, &sum, sizeof(sum)))
 		return;
 	queued = read_queued(&sum);
 	state.seen = sum.entered - sum.dropped + sum.no_storage + queued;
@@ -336,12 +335,17 @@ static void retarget(uint32_t dev)
 	skel->bss->target_dev = dev;
 }
 
-const struct source calls_source = {
+static const struct collector_ops calls_collector = {
 	.name = "calls",
-	.start = start,
+	.order = 40,
+	.on_by_default = true,
+	.open = open_all,
+	.attach = attach,
 	.drain = drain,
 	.retarget = retarget,
 	.detach = detach,
-	.stop = stop,
+	.close = close_all,
 	.state = &state,
 };
+
+REGISTER_COLLECTOR(calls_collector)

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The counters source: CPU, memory, pressure and disk counters of the whole system, sampled every bin.
+ * The counters collector: CPU, memory, pressure (PSI) and disk counters of the whole system, sampled once per time bin
+ * and at the borders of phases, into counter.rec.
  *
- * No BPF: the kernel's own text files, kept open and read again, at the borders of phases too. Cumulative values are as the kernel gives them
- * (since boot), in nanoseconds and bytes; only disk.in_flight and the mem.* are momentary. A sample's time is taken
- * just before its file is read. Disk counters are those of the first disk.
+ * No BPF: the kernel's text files below /proc and /sys, kept open and read again. Cumulative values are the kernel's
+ * (since boot), in nanoseconds and bytes; disk.in_flight and the mem.* are values of the moment. A sample's time is taken
+ * just before its file is read. The disk's counters are those of the first disk.
  */
-#include "recorder/borders.h"
-#include "recorder/recorder.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "recorder/clock.h"
+#include "recorder/options.h"
+#include "recorder/rec_file.h"
+#include "recorder/registry.h"
+
 #define TEXT_BYTES 65536 /* /proc/stat has a line for each CPU; what's needed is its first */
 #define SECTOR	   512
-#define NS_PER_MS  1000000
 
 enum counter_name {
 	CPU_USER,
@@ -81,7 +84,7 @@ struct counter_record {
 };
 
 /* A kernel file read again and again. */
-struct source_file {
+struct kernel_file {
 	const char *path;    /* NULL: not wanted */
 	const char *missing; /* note when it can't be read */
 	void (*parse)(char *text, uint64_t now);
@@ -90,7 +93,7 @@ struct source_file {
 
 /* sample() is called by the thread that answers at the borders of phases too */
 static pthread_mutex_t sampling = PTHREAD_MUTEX_INITIALIZER;
-static struct source_state state;
+static struct collector_state state;
 static struct rec_file *file;
 static struct counter_record batch[NAME_COUNT];
 static size_t batch_count;
@@ -198,7 +201,7 @@ static void parse_disk(char *line, uint64_t now)
 		put(DISK_FLUSH_REQUESTS, now, v[15]);
 }
 
-static struct source_file files[] = {
+static struct kernel_file files[] = {
 	{ "/proc/stat", "/proc/stat can't be read", parse_stat, -1 },
 	{ "/proc/meminfo", "/proc/meminfo can't be read", parse_meminfo, -1 },
 	{ "/proc/pressure/cpu", "no CPU pressure (boot with psi=1)", parse_psi_cpu, -1 },
@@ -234,7 +237,7 @@ static void sample(void)
 	state.recorded += written;
 }
 
-void counters_border(void)
+static void at_border(void)
 {
 	pthread_mutex_lock(&sampling);
 	if (state.on)
@@ -242,7 +245,7 @@ void counters_border(void)
 	pthread_mutex_unlock(&sampling);
 }
 
-static void stop(void)
+static void close_all(void)
 {
 	rec_file_close(file, &state);
 	file = NULL;
@@ -281,7 +284,7 @@ static int open_table(const struct options *options)
 	return file ? 0 : -1;
 }
 
-static int start(const struct options *options)
+static int open_all(const struct options *options)
 {
 	bin_ns = options->bin_ns;
 	tick_ns = 1000000000L / sysconf(_SC_CLK_TCK);
@@ -304,19 +307,18 @@ static int start(const struct options *options)
 		if (files[i].fd < 0)
 			reason_add(state.notes, files[i].missing, 1);
 	}
-	if (files[0].fd < 0) {
-		source_off(&state, "mount proc on /proc", "/proc/stat can't be read: %s",
-			   strerror(errno));
-		stop();
-		return -1;
-	}
-	if (open_table(options)) {
-		source_off(&state, "free some space", "counter.rec can't be written: %s",
-			   strerror(errno));
-		stop();
-		return -1;
-	}
-	state.on = true;
+	if (files[0].fd < 0)
+		return collector_off(&state, "mount proc on /proc", "/proc/stat can't be read: %s",
+				     strerror(errno));
+	if (open_table(options))
+		return collector_off(&state, "free some space", "counter.rec can't be written: %s",
+				     strerror(errno));
+	return 0;
+}
+
+/* The first sample. */
+static int attach(void)
+{
 	sample();
 	next_ns = (monotonic_ns() / bin_ns + 1) * bin_ns;
 	return 0;
@@ -349,11 +351,18 @@ static void detach(void)
 	take_sample(monotonic_ns());
 }
 
-const struct source counters_source = {
+static const struct collector_ops counters_collector = {
 	.name = "counters",
-	.start = start,
+	.order = 90,
+	.on_by_default = true,
+	.reads_totals = true,
+	.open = open_all,
+	.attach = attach,
 	.drain = drain,
+	.at_border = at_border,
 	.detach = detach,
-	.stop = stop,
+	.close = close_all,
 	.state = &state,
 };
+
+REGISTER_COLLECTOR(counters_collector)

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The holds source: empties the sums of holds.bpf.c, bin by bin, into hold.rec and names the locks.
+ * The holds collector: acquisitions and hold times per lock and time bin, from the sums of holds.bpf.c into hold.rec.
  *
- * It costs every taking and every release of a mutex, rwsem or semaphore, so it is on only where asked for. Which
- * functions can be traced is tried one by one; what can't be is left out and said in the notes.
+ * It costs time at every acquisition and release of a mutex, rwsem or semaphore, so it is off by default. Each function of
+ * the kernel is tried; those that can't be traced are left out, and the notes name them.
  */
-#include "recorder/recorder.h"
-
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "recorder/time_bins.h"
-#include "recorder/features.h"
+#include "common/records.h"
 #include "locks/lock_ids.h"
 #include "locks/names/lock_names.h"
 #include "recorder/bpf_attach.h"
-#include "common/records.h"
+#include "recorder/bpf_maps.h"
+#include "recorder/features.h"
+#include "recorder/ksyms.h"
+#include "recorder/options.h"
+#include "recorder/rec_file.h"
+#include "recorder/registry.h"
+#include "recorder/time_bins.h"
 
 #include "holds.skel.h" /* uses the types of records.h */
 
@@ -30,7 +34,7 @@
 	16384 /* locks taken in one bin; each about 100 bytes in each of HOLD_BIN_SLOTS */
 #define SLOTS HOLD_BIN_SLOTS
 
-static struct source_state state;
+static struct collector_state state;
 static struct holds_bpf *skel;
 static struct rec_file *file;
 static struct bins bins;
@@ -50,15 +54,6 @@ static uint64_t events_of(const void *record)
 	const struct hold_record *row = record;
 
 	return row->acquired + row->try_failed + row->holds;
-}
-
-/* Entries of a bin's map; SEEKMETER_HOLD_ENTRIES=N is for machines short of memory, and the test of a full map. */
-static uint32_t sums_entries(void)
-{
-	const char *asked = getenv("SEEKMETER_HOLD_ENTRIES");
-	unsigned long entries = asked ? strtoul(asked, NULL, 10) : 0;
-
-	return entries && entries <= 1 << 20 ? entries : SUMS_ENTRIES;
 }
 
 /* The kernel's function that a program is for: "fexit/mutex_lock". */
@@ -103,25 +98,23 @@ static int refused(int err)
 	memset(state.notes, 0, sizeof(state.notes)); /* one reason for all of them */
 	if (getenv("SEEKMETER_GUEST"))
 		remedy = "another KERNEL=, with CONFIG_FUNCTION_TRACER and BPF trampolines";
-	return source_off(&state, remedy,
-			  "the kernel lets no BPF program trace its functions (fentry): %s",
-			  strerror(err));
+	return collector_off(&state, remedy,
+			     "the kernel lets no BPF program trace its functions (fentry): %s",
+			     strerror(err));
 }
 
 /* Only programs for functions that can be traced will be loaded. */
 static int choose_functions(void)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
+	struct btf *btf = bpf_load_kernel_btf(&state);
 	struct bpf_program *program;
 	int err = 0, one;
 
 	if (!btf)
-		return source_off(&state, "use a kernel with CONFIG_DEBUG_INFO_BTF",
-				  "the kernel's type information can't be read: %s",
-				  strerror(errno));
+		return -1;
 	if (btf__find_by_name_kind(btf, "mutex_lock_nested", BTF_KIND_FUNC) > 0) {
 		btf__free(btf);
-		return source_off(
+		return collector_off(
 			&state,
 			access("/proc/lock_stat", F_OK)
 				? "use a kernel without CONFIG_DEBUG_LOCK_ALLOC"
@@ -143,21 +136,24 @@ static int choose_functions(void)
 	skel->rodata->object_lookups = lock_names_lookups();
 	btf__free(btf);
 	if (traced && !features_task_storage())
-		return source_off(&state, "use Linux 5.12 or newer",
-				  "the kernel's BPF programs can keep no data with a task");
+		return collector_off(&state, "use Linux 5.12 or newer",
+				     "the kernel's BPF programs can keep no data with a task");
 	return traced ? 0 : refused(err ? err : ENOENT);
 }
 
 static int load(const struct options *options)
 {
-	cpus = programs_cpus(&state);
-	if (cpus < 0 || programs_need_types(&state))
+	uint32_t entries;
+
+	cpus = bpf_possible_cpus(&state);
+	if (cpus < 0 || bpf_check_btf(&state))
 		return -1;
 	skel = holds_bpf__open();
 	if (!skel)
-		return programs_not_opened(&state);
+		return bpf_open_failed(&state);
 	if (choose_functions())
 		return -1;
+	entries = map_entries("SEEKMETER_HOLD_ENTRIES", SUMS_ENTRIES);
 	skel->rodata->bin_ns = options->bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	struct bpf_map *const slots[SLOTS] = {
@@ -165,19 +161,19 @@ static int load(const struct options *options)
 		skel->maps.sums3, skel->maps.sums4, skel->maps.sums5
 	};
 	for (int i = 0; i < SLOTS; i++)
-		if (bpf_map__set_max_entries(slots[i], sums_entries()))
-			return programs_not_sized(&state);
+		if (bpf_map__set_max_entries(slots[i], entries))
+			return bpf_size_failed(&state);
 	if (lock_names_share(skel->obj))
-		return source_off(&state, "report this", "the map of objects can't be shared: %s",
-				  strerror(errno));
+		return collector_off(&state, "report this",
+				     "the map of objects can't be shared: %s", strerror(errno));
 	if (holds_bpf__load(skel))
-		return programs_not_loaded(&state);
+		return bpf_load_failed(&state);
 	for (int i = 0; i < SLOTS; i++)
 		sum_fds[i] = bpf_map__fd(slots[i]);
-	return programs_watch_workload(&state, options, skel->maps.workload_cgroup);
+	return bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup);
 }
 
-static void stop(void)
+static void close_all(void)
 {
 	bins_end(&bins);
 	rec_file_close(file, &state);
@@ -207,34 +203,27 @@ static int attach(void)
 		leave_out(program);
 		traced--;
 	}
-	return traced ? 0 : refused(err);
+	if (!traced)
+		return refused(err);
+	state.object = skel->obj;
+	return 0;
 }
 
-static int start(const struct options *options)
+static int open_all(const struct options *options)
 {
-	uint64_t unused;
-
 	if (load(options))
-		goto fail;
+		return -1;
 	file = rec_file_open(options, "hold", bpf_object__btf(skel->obj), "hold_record", NULL);
 	if (file)
 		rec_file_events(file, events_of);
 	names_open = file && !lock_names_open(options, skel->obj);
-	if (!names_open) {
-		source_off(&state, "free some space", "hold.rec or lock.jsonl can't be written: %s",
-			   strerror(errno));
-		goto fail;
-	}
-	/* Reads kallsyms now rather than while events come in. */
-	(void)stacks_symbol(0, &unused);
-	if (attach())
-		goto fail;
-	state.object = skel->obj;
-	state.on = true;
+	if (!names_open)
+		return collector_off(&state, "free some space",
+				     "hold.rec or lock.jsonl can't be written: %s",
+				     strerror(errno));
+	/* Now rather than while events come in: it takes 0.1 s. */
+	(void)ksyms_load();
 	return 0;
-fail:
-	stop();
-	return -1;
 }
 
 static struct hold_record row_of(uint64_t bin, const struct hold_key *key,
@@ -287,7 +276,7 @@ static void read_counts(void)
 	struct hold_counts sum;
 	uint64_t ended;
 
-	if (!counts_sum(bpf_map__fd(skel->maps.counts), cpus, &sum, sizeof(sum)))
+	if (!map_sum_cpus(skel->maps.counts, cpus, &sum, sizeof(sum)))
 		return;
 	ended = sum.released - sum.not_taken - sum.other_task;
 	/* What is seen, and recorded, is a taking, a trylock that failed, or the end of a hold. */
@@ -332,12 +321,17 @@ static void detach(void)
 	holds_bpf__detach(skel);
 }
 
-const struct source holds_source = {
+static const struct collector_ops holds_collector = {
 	.name = "holds",
-	.start = start,
+	/* Attach holds first: it is slowest, and buffers of collectors attached before it would fill. */
+	.order = 10,
+	.open = open_all,
+	.attach = attach,
 	.begin = begin,
 	.drain = drain,
 	.detach = detach,
-	.stop = stop,
+	.close = close_all,
 	.state = &state,
 };
+
+REGISTER_COLLECTOR(holds_collector)

@@ -16,7 +16,7 @@ from workloads.system.errors import UserError
 from workloads.system.mounts import Mount
 
 _SYS = Path("/sys/class/block")
-MOST = 256  # MAX_TARGETS of recorder/recorder.h
+MOST = 256  # MAX_TARGETS of recorder/options.h
 _DEEPEST = 8  # volumes on arrays on partitions
 
 

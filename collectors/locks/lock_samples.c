@@ -19,9 +19,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "recorder/time_bins.h"
-#include "lock_ids.h"
 #include "common/records.h"
+#include "lock_ids.h"
+#include "recorder/bpf_maps.h"
+#include "recorder/clock.h"
+#include "recorder/collector.h"
+#include "recorder/ksyms.h"
+#include "recorder/options.h"
+#include "recorder/rec_file.h"
+#include "recorder/stacks.h"
+#include "recorder/time_bins.h"
 
 #include "locks.skel.h" /* uses the types of records.h */
 
@@ -84,7 +91,7 @@ static const struct {
 	{ "__rcu_read_unlock", SPIN_HELPER },
 };
 
-static struct source_state *state;
+static struct collector_state *state;
 static struct locks_bpf *skel;
 static struct rec_file *file;
 static uint64_t bin_ns;
@@ -161,7 +168,7 @@ static uint32_t sums_entries(void)
 }
 
 void lock_samples_prepare(struct locks_bpf *object, const struct options *options,
-			  struct source_state *source)
+			  struct collector_state *source)
 {
 	skel = object;
 	state = source;
@@ -173,7 +180,7 @@ void lock_samples_prepare(struct locks_bpf *object, const struct options *option
 
 	range_count = 0;
 	optimistic_apart = false;
-	stacks_each_function(add_range);
+	ksyms_each_function(add_range);
 	if (optimistic_apart)
 		drop_rwsem_slowpath();
 	if (!range_count)
@@ -386,7 +393,7 @@ static void read_counts(void)
 {
 	struct lock_sample_counts sum;
 
-	if (!counts_sum(bpf_map__fd(skel->maps.sample_counts), cpus, &sum, sizeof(sum)))
+	if (!map_sum_cpus(skel->maps.sample_counts, cpus, &sum, sizeof(sum)))
 		return;
 	reason_set(state->notes, "CPU samples", sum.samples);
 	reason_set(state->notes, "CPU samples in spinning functions", sum.spinning);

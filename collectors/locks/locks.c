@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The locks source: empties the sums of locks.bpf.c, bin by bin, into lock_wait.rec and names the locks. */
-#include "recorder/recorder.h"
-
+/* The locks collector: empties the sums of locks.bpf.c, bin by bin, into lock_wait.rec and names the locks. */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -11,12 +9,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "recorder/time_bins.h"
+#include "common/records.h"
 #include "lock_ids.h"
 #include "locks/names/lock_names.h"
-#include "sampling.h"
 #include "recorder/bpf_attach.h"
-#include "common/records.h"
+#include "recorder/bpf_maps.h"
+#include "recorder/clock.h"
+#include "recorder/ksyms.h"
+#include "recorder/options.h"
+#include "recorder/rec_file.h"
+#include "recorder/registry.h"
+#include "recorder/stacks.h"
+#include "recorder/time_bins.h"
+#include "sampling.h"
 
 #include "locks.skel.h" /* uses the types of records.h */
 
@@ -24,8 +29,9 @@
 #define SUMS_ENTRIES	       8192 /* (lock, call path) pairs in one bin */
 #define SUMS_ENTRIES_MANY_CPUS 4096 /* each costs 40 bytes a CPU and bin */
 
-static struct source_state state = { .begins = "contention_begin" };
+static struct collector_state state = { .begins = "contention_begin" };
 static struct locks_bpf *skel;
+static const struct options *output; /* where lock_sample.rec goes */
 static struct rec_file *file;
 static bool names_open;
 static bool
@@ -45,34 +51,27 @@ static uint64_t waits_of(const void *record)
 	return ((const struct lock_wait_record *)record)->count;
 }
 
-/* Entries of a bin's map; SEEKMETER_LOCK_ENTRIES=N is for machines short of memory, and the test of a full map. */
-static uint32_t sums_entries(void)
-{
-	const char *asked = getenv("SEEKMETER_LOCK_ENTRIES");
-	unsigned long entries = asked ? strtoul(asked, NULL, 10) : 0;
-
-	if (entries && entries <= 1 << 20)
-		return entries;
-	return cpus > 64 ? SUMS_ENTRIES_MANY_CPUS : SUMS_ENTRIES;
-}
-
 static size_t hot_bytes(void)
 {
-	return sizeof(*hot) * LOCK_BIN_SLOTS * cpus;
+	return map_bytes(sizeof(*hot), (size_t)LOCK_BIN_SLOTS * cpus);
 }
 
 static int load(const struct options *options)
 {
-	cpus = programs_cpus(&state);
-	if (cpus < 0 || programs_need_types(&state))
+	uint32_t entries;
+
+	cpus = bpf_possible_cpus(&state);
+	if (cpus < 0 || bpf_check_btf(&state))
 		return -1;
 	if (!kernel_has_function("__bpf_trace_contention_begin") &&
 	    !kernel_has_function("__traceiter_contention_begin"))
-		return source_off(&state, "use Linux 5.19 or newer",
-				  "the kernel has no tracepoint lock:contention_begin");
+		return collector_off(&state, "use Linux 5.19 or newer",
+				     "the kernel has no tracepoint lock:contention_begin");
 	skel = locks_bpf__open();
 	if (!skel)
-		return programs_not_opened(&state);
+		return bpf_open_failed(&state);
+	entries = map_entries("SEEKMETER_LOCK_ENTRIES",
+			      cpus > 64 ? SUMS_ENTRIES_MANY_CPUS : SUMS_ENTRIES);
 	skel->rodata->bin_ns = options->bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->cpus = cpus;
@@ -80,35 +79,32 @@ static int load(const struct options *options)
 	skel->rodata->have_task_from_pid = kernel_has_function("bpf_task_from_pid");
 	stacks_by_switch = !skel->rodata->have_task_from_pid && !emulated_cpus();
 	if (bpf_program__set_autoload(skel->progs.sched_switch, stacks_by_switch))
-		return source_off(&state, "report this", "a program can't be left out");
+		return collector_off(&state, "report this", "a program can't be left out");
 	struct bpf_map *const slots[] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
 					  skel->maps.sums3, skel->maps.sums4, skel->maps.sums5 };
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
-		if (bpf_map__set_max_entries(slots[i], sums_entries()))
-			return programs_not_sized(&state);
+		if (bpf_map__set_max_entries(slots[i], entries))
+			return bpf_size_failed(&state);
 	if (lock_names_share(skel->obj))
-		return source_off(&state, "report this", "the map of objects can't be shared: %s",
-				  strerror(errno));
+		return collector_off(&state, "report this",
+				     "the map of objects can't be shared: %s", strerror(errno));
 	if (bpf_map__set_max_entries(skel->maps.hot, LOCK_BIN_SLOTS * cpus))
-		return programs_not_sized(&state);
+		return bpf_size_failed(&state);
 	lock_samples_prepare(skel, options, &state);
 	if (locks_bpf__load(skel))
-		return programs_not_loaded(&state);
+		return bpf_load_failed(&state);
 	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
 		sum_fds[i] = bpf_map__fd(slots[i]);
-	hot = mmap(NULL, hot_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
-		   bpf_map__fd(skel->maps.hot), 0);
-	if (hot == MAP_FAILED) {
-		hot = NULL;
-		return source_off(&state, "free some memory", "the sums can't be mapped: %s",
-				  strerror(errno));
-	}
-	if (programs_note_who_we_are(&state, skel->progs.who_we_are))
+	hot = map_memory(skel->maps.hot, hot_bytes(), PROT_READ | PROT_WRITE);
+	if (!hot)
+		return collector_off(&state, "free some memory", "the sums can't be mapped: %s",
+				     strerror(errno));
+	if (bpf_note_recorder(&state, skel->progs.who_we_are))
 		return -1;
-	return programs_watch_workload(&state, options, skel->maps.workload_cgroup);
+	return bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup);
 }
 
-static void stop(void)
+static void close_all(void)
 {
 	bins_end(&bins);
 	lock_samples_close();
@@ -119,8 +115,7 @@ static void stop(void)
 	names_open = false;
 	free(sums);
 	sums = NULL;
-	if (hot)
-		munmap(hot, hot_bytes());
+	unmap_memory(hot, hot_bytes());
 	hot = NULL;
 	state.object = NULL;
 	locks_bpf__destroy(skel);
@@ -128,7 +123,7 @@ static void stop(void)
 }
 
 /* Begin first: an end without its begin is then a wait that was open at the start, never half a wait. */
-static int attach(void)
+static int attach_programs(void)
 {
 	skel->links.contention_begin = bpf_program__attach(skel->progs.contention_begin);
 	if (!skel->links.contention_begin)
@@ -142,29 +137,25 @@ static int attach(void)
 	return skel->links.sched_switch ? 0 : -1;
 }
 
-static int start(const struct options *options)
+static int open_all(const struct options *options)
 {
-	uint64_t unused;
-
+	output = options;
 	if (load(options))
-		goto fail;
+		return -1;
 	sums = calloc((size_t)BATCH * cpus, sizeof(*sums));
-	if (!sums) {
-		source_off(&state, "free some memory", "no memory for %d CPUs", cpus);
-		goto fail;
-	}
+	if (!sums)
+		return collector_off(&state, "free some memory", "no memory for %d CPUs", cpus);
 	file = rec_file_open(options, "lock_wait", bpf_object__btf(skel->obj), "lock_wait_record",
 			     NULL);
 	if (file)
 		rec_file_events(file, waits_of);
 	names_open = file && !lock_names_open(options, skel->obj);
-	if (!names_open) {
-		source_off(&state, "free some space",
-			   "lock_wait.rec or lock.jsonl can't be written: %s", strerror(errno));
-		goto fail;
-	}
+	if (!names_open)
+		return collector_off(&state, "free some space",
+				     "lock_wait.rec or lock.jsonl can't be written: %s",
+				     strerror(errno));
 	/* Reads kallsyms, a tenth of a second's work, now rather than while events come in. */
-	(void)stacks_symbol(0, &unused);
+	(void)ksyms_load();
 	bins = (struct bins){ .epochs = skel->bss->epochs,
 			      .cuts = &skel->bss->cuts,
 			      .drained_to = &skel->bss->drained_to,
@@ -172,21 +163,18 @@ static int start(const struct options *options)
 			      .cpus = cpus,
 			      .drain_bin = drain_bin };
 	bins_begin(&bins);
-	if (attach()) {
-		programs_not_attached(&state);
-		goto fail;
-	}
-	if (lock_samples_open(skel, options)) {
-		source_off(&state, "free some space", "lock_sample.rec can't be written: %s",
-			   strerror(errno));
-		goto fail;
-	}
-	state.object = skel->obj;
-	state.on = true;
 	return 0;
-fail:
-	stop();
-	return -1;
+}
+
+static int attach(void)
+{
+	if (attach_programs())
+		return bpf_attach_failed(&state);
+	if (lock_samples_open(skel, output))
+		return collector_off(&state, "free some space",
+				     "lock_sample.rec can't be written: %s", strerror(errno));
+	state.object = skel->obj;
+	return 0;
 }
 
 /* One row: the CPUs' parts of a sum put together. */
@@ -338,7 +326,7 @@ static void read_counts(void)
 {
 	struct lock_counts sum;
 
-	if (!counts_sum(bpf_map__fd(skel->maps.counts), cpus, &sum, sizeof(sum)))
+	if (!map_sum_cpus(skel->maps.counts, cpus, &sum, sizeof(sum)))
 		return;
 	state.seen = sum.waits + sum.too_deep + sum.no_storage;
 	reason_set(state.lost, "map full", sum.map_full);
@@ -381,11 +369,16 @@ static void detach(void)
 	locks_bpf__detach(skel);
 }
 
-const struct source locks_source = {
+static const struct collector_ops locks_collector = {
 	.name = "locks",
-	.start = start,
+	.order = 30,
+	.on_by_default = true,
+	.open = open_all,
+	.attach = attach,
 	.drain = drain,
 	.detach = detach,
-	.stop = stop,
+	.close = close_all,
 	.state = &state,
 };
+
+REGISTER_COLLECTOR(locks_collector)

@@ -3,13 +3,16 @@
 #ifndef SEEKMETER_RECORDER_LOCK_SAMPLES_H
 #define SEEKMETER_RECORDER_LOCK_SAMPLES_H
 
-#include "recorder/recorder.h"
+#include <stdbool.h>
+
+struct collector_state;
+struct options;
 
 struct locks_bpf;
 
 /* Before the BPF object is loaded: where the kernel spins. Without that there are no samples. */
 void lock_samples_prepare(struct locks_bpf *skel, const struct options *options,
-			  struct source_state *state);
+			  struct collector_state *state);
 /*
  * Starts sampling. Where that can't be done the source goes on without, and its notes say why; -1 only if
  * lock_sample.rec can't be written (errno is set).

@@ -21,6 +21,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "options.h"
+#include "registry.h"
 #include "time_bins.h"
 
 #define TALK_SECONDS 1	/* as long as askers wait; one that is stopped for longer has no cut */
@@ -60,6 +63,7 @@ static uint64_t cut(uint64_t at_ns)
 static void answer(int asker)
 {
 	struct timeval patience = { .tv_sec = TALK_SECONDS };
+	const struct collector_ops *ops;
 	uint64_t at_ns;
 
 	if (setsockopt(asker, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ||
@@ -72,8 +76,8 @@ static void answer(int asker)
 	at_ns = cut(at_ns);
 	/* An asker that is gone needs no answer. */
 	(void)!send(asker, &at_ns, sizeof(at_ns), MSG_NOSIGNAL | MSG_DONTWAIT);
-	if (at_ns && at_ns < monotonic_ns() + 1000000)
-		counters_border();
+	if (at_ns && at_ns < monotonic_ns() + NS_PER_MS)
+		for_each_collector(ops) if (ops->at_border) ops->at_border();
 }
 
 static void *serve(void *nothing)

@@ -3,7 +3,9 @@
 #ifndef SEEKMETER_BORDERS_H
 #define SEEKMETER_BORDERS_H
 
-#include "recorder.h"
+#include <stdint.h>
+
+struct options;
 
 /* Listen at options->borders, in a thread of its own. -1: the error is printed. */
 int borders_open(const struct options *options);
@@ -12,8 +14,5 @@ void borders_close(void);
 /* How many cuts were made, and how many could not be. */
 uint64_t borders_made(void);
 uint64_t borders_refused(void);
-
-/* counters.c: sample them now. */
-void counters_border(void);
 
 #endif

@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What every source made of BPF programs asks of the machine, and says when it can't be had. What returns -1 has
- * said why in the state, as source_off() does; the last error is taken from errno.
+ * What every collector with BPF programs needs, and the reason and remedy when it can't be had.
+ *
+ * A function that returns -1 has set off_reason and remedy in the state, as collector_off() does; it takes the last
+ * error from errno.
  */
-#ifndef SEEKMETER_PROGRAMS_H
-#define SEEKMETER_PROGRAMS_H
+#ifndef SEEKMETER_BPF_ATTACH_H
+#define SEEKMETER_BPF_ATTACH_H
 
-#include "recorder.h"
+#include "collector.h"
 
 struct bpf_map;
 struct bpf_program;
+struct btf;
 
-/* How many CPUs the machine can have; at most BIN_CPUS. */
-int programs_cpus(struct source_state *state);
-/* Does the kernel describe its types, which programs of tracepoints need? */
-int programs_need_types(struct source_state *state);
-int programs_not_opened(struct source_state *state);
-int programs_not_sized(struct source_state *state);
-int programs_not_loaded(struct source_state *state);
-int programs_not_attached(struct source_state *state);
-/* Puts the workload's cgroup, if there is one, into the map in which the programs look. */
-int programs_watch_workload(struct source_state *state, const struct options *options,
+/* The number of CPUs the machine can have, at most BIN_CPUS. */
+int bpf_possible_cpus(struct collector_state *state);
+/* 0 if the kernel describes its types (BTF), which tracepoint programs need. */
+int bpf_check_btf(struct collector_state *state);
+/* The kernel's types, to be freed by btf__free(); NULL: as for -1. */
+struct btf *bpf_load_kernel_btf(struct collector_state *state);
+
+/* Set the off_reason for a failed step of opening, sizing, loading or attaching the programs; return -1. */
+int bpf_open_failed(struct collector_state *state);
+int bpf_size_failed(struct collector_state *state);
+int bpf_load_failed(struct collector_state *state);
+int bpf_attach_failed(struct collector_state *state);
+
+/* Puts the workload's cgroup, if there is one, into the map in which the programs look it up. */
+int bpf_set_workload_cgroup(struct collector_state *state, const struct options *options,
 			    const struct bpf_map *map);
-/* Runs the program of bpf/common/tasks.h that notes our own processes' numbers, the kernel's own (not our namespace's). */
-int programs_note_who_we_are(struct source_state *state, const struct bpf_program *program);
+/* Runs the program of bpf/common/tasks.h that notes this process's ids in the kernel's own PID namespace. */
+int bpf_note_recorder(struct collector_state *state, const struct bpf_program *program);
 
 #endif

@@ -14,7 +14,7 @@
  * Each switch patches kernel code that all CPUs are running, so it is left out where they are emulated (see
  * emulated_cpus()); the skipped runs are counted all the same.
  */
-#include "recorder.h"
+#include "bpfstats.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -22,12 +22,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "registry.h"
+
 /* The recorder looks every DRAIN_MS: a window has one of its own turns in it, as all other time has. */
 #define SAMPLE_NS (DRAIN_MS * 1000000ULL)
 #define PERIOD_NS 500000000ULL
 
 static struct bpf_windows windows;
-static struct bpf_cost before[SOURCE_COUNT]; /* what the counters said when the window began */
 static int stats_fd = -1;
 static uint64_t period_ns, next_ns, open_ns;
 
@@ -36,8 +38,8 @@ const struct bpf_windows *bpfstats_windows(void)
 	return &windows;
 }
 
-/* What the kernel has counted of a source's programs since they were loaded. */
-static struct bpf_cost read_stats(struct source_state *state)
+/* What the kernel has counted of a collector's programs since they were loaded. */
+static struct bpf_cost read_stats(struct collector_state *state)
 {
 	struct bpf_cost sum = { 0 };
 	struct bpf_program *program;
@@ -75,30 +77,33 @@ static void add(struct bpf_cost *cost, uint64_t ns, uint64_t runs, uint64_t wall
 	cost->ns_wall_ns += (double)ns * wall_ns;
 }
 
-static void open_window(const struct source *const *sources, int count)
+static void open_window(void)
 {
+	const struct collector_ops *ops;
+
 	stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	if (stats_fd < 0)
 		return;
 	open_ns = monotonic_ns();
-	for (int i = 0; i < count; i++)
-		before[i] = read_stats(sources[i]->state);
+	for_each_collector(ops) ops->state->window_start = read_stats(ops->state);
 }
 
-void bpfstats_close(const struct source *const *sources, int count)
+void bpfstats_close(void)
 {
+	const struct collector_ops *ops;
 	uint64_t wall_ns = monotonic_ns() - open_ns;
 	uint64_t ns = 0, runs = 0;
 
 	if (stats_fd < 0)
 		return;
-	for (int i = 0; i < count; i++) {
-		struct bpf_cost now = read_stats(sources[i]->state);
+	for_each_collector(ops)
+	{
+		const struct bpf_cost *start = &ops->state->window_start;
+		struct bpf_cost now = read_stats(ops->state);
 
-		add(&sources[i]->state->cost, now.ns - before[i].ns, now.runs - before[i].runs,
-		    wall_ns);
-		ns += now.ns - before[i].ns;
-		runs += now.runs - before[i].runs;
+		add(&ops->state->cost, now.ns - start->ns, now.runs - start->runs, wall_ns);
+		ns += now.ns - start->ns;
+		runs += now.runs - start->runs;
 	}
 	close(stats_fd);
 	stats_fd = -1;
@@ -108,13 +113,13 @@ void bpfstats_close(const struct source *const *sources, int count)
 	windows.wall_ns_squared += (double)wall_ns * wall_ns;
 }
 
-void bpfstats_tick(const struct source *const *sources, int count, uint64_t now_ns)
+void bpfstats_tick(uint64_t now_ns)
 {
 	if (emulated_cpus())
 		return;
 	if (stats_fd >= 0) {
 		if (now_ns >= open_ns + SAMPLE_NS)
-			bpfstats_close(sources, count);
+			bpfstats_close();
 		return;
 	}
 	if (now_ns >= period_ns + PERIOD_NS) {
@@ -125,12 +130,13 @@ void bpfstats_tick(const struct source *const *sources, int count, uint64_t now_
 	}
 	if (next_ns && now_ns >= next_ns) {
 		next_ns = 0; /* one in each period */
-		open_window(sources, count);
+		open_window();
 	}
 }
 
-void bpfstats_stop(const struct source *const *sources, int count)
+void bpfstats_stop(void)
 {
-	for (int i = 0; i < count; i++)
-		read_stats(sources[i]->state);
+	const struct collector_ops *ops;
+
+	for_each_collector(ops) read_stats(ops->state);
 }

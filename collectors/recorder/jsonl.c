@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A file of JSON lines that always ends on a whole line. */
+/* A file of JSON lines that always ends on a whole line; see jsonl.h. */
 #include "jsonl.h"
 
 #include <errno.h>
@@ -12,14 +12,14 @@
 
 #define MOST_GATHERED (4UL << 20)
 
-int lines_open(struct line_file *file, int dir_fd, const char *name)
+int jsonl_open(struct jsonl *file, int dir_fd, const char *name)
 {
 	memset(file, 0, sizeof(*file));
 	file->fd = new_file(dir_fd, name);
 	return file->fd < 0 ? -1 : 0;
 }
 
-bool lines_append(struct line_file *file, const char *line, size_t bytes)
+bool jsonl_append(struct jsonl *file, const char *line, size_t bytes)
 {
 	if (bytes > MOST_GATHERED - file->bytes)
 		return false;
@@ -32,7 +32,7 @@ bool lines_append(struct line_file *file, const char *line, size_t bytes)
 		file->gathered = more;
 		file->room = room;
 	}
-	/* Room is taken now, so that what is gathered can be written whatever else is written before. */
+	/* Room is taken now: what is gathered can be written, whatever other files take until then. */
 	if (!room_take(bytes))
 		return false;
 	memcpy(file->gathered + file->bytes, line, bytes);
@@ -40,7 +40,7 @@ bool lines_append(struct line_file *file, const char *line, size_t bytes)
 	return true;
 }
 
-bool lines_flush(struct line_file *file)
+bool jsonl_flush(struct jsonl *file)
 {
 	size_t done = 0;
 
@@ -55,9 +55,9 @@ bool lines_flush(struct line_file *file)
 		done += n;
 	}
 	if (done < file->bytes) {
-		/* Disk full. If even the cut fails, the next attempt overwrites the torn line. */
-		if (done && ftruncate(file->fd, file->end))
-			return false;
+		/* Disk full: the torn line is cut off. If the cut fails, the next attempt overwrites the line. */
+		if (done)
+			(void)!ftruncate(file->fd, file->end);
 		return false;
 	}
 	room_settle(done);
@@ -66,16 +66,32 @@ bool lines_flush(struct line_file *file)
 	return true;
 }
 
-bool lines_close(struct line_file *file)
+bool jsonl_close(struct jsonl *file)
 {
 	bool whole = true;
 
 	if (file->fd >= 0) {
-		whole = lines_flush(file);
+		whole = jsonl_flush(file);
 		close(file->fd);
 	}
 	free(file->gathered);
 	memset(file, 0, sizeof(*file));
 	file->fd = -1;
 	return whole;
+}
+
+void json_string(FILE *out, const char *text)
+{
+	fputc('"', out);
+	for (; *text; text++) {
+		unsigned char c = *text;
+
+		if (c == '"' || c == '\\')
+			fprintf(out, "\\%c", c);
+		else if (c < 0x20)
+			fprintf(out, "\\u%04x", c);
+		else
+			fputc(c, out);
+	}
+	fputc('"', out);
 }

@@ -2,16 +2,17 @@
 /*
  * A file of JSON lines that always ends on a whole line.
  *
- * Lines are gathered in memory, as each write may take a millisecond (a guest's file system is its host's) and
- * lines come in while time bins wait to be emptied.
+ * Lines are gathered in memory and written together: a write may take a millisecond (a guest's file system is its
+ * host's), and lines are added while time bins wait to be emptied.
  */
-#ifndef SEEKMETER_LINES_H
-#define SEEKMETER_LINES_H
+#ifndef SEEKMETER_JSONL_H
+#define SEEKMETER_JSONL_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
-struct line_file {
+struct jsonl {
 	int fd;
 	long long end; /* after the last whole line */
 	char *gathered;
@@ -19,12 +20,15 @@ struct line_file {
 };
 
 /* Creates NAME in the directory; 0, or -1 with errno. */
-int lines_open(struct line_file *file, int dir_fd, const char *name);
-/* Gathers one line (with its newline). False: it is not taken, as nothing could be written for long. */
-bool lines_append(struct line_file *file, const char *line, size_t bytes);
-/* Writes what is gathered. False: it could not be written whole, is not there at all, and is kept for the next time. */
-bool lines_flush(struct line_file *file);
-/* False: what was gathered is lost. */
-bool lines_close(struct line_file *file);
+int jsonl_open(struct jsonl *file, int dir_fd, const char *name);
+/* Gathers one line, with its newline. False: the line is dropped, as too much waits to be written. */
+bool jsonl_append(struct jsonl *file, const char *line, size_t bytes);
+/* Writes the gathered lines. False: they could not be written whole; none is in the file, and all are kept. */
+bool jsonl_flush(struct jsonl *file);
+/* False: the gathered lines are lost. */
+bool jsonl_close(struct jsonl *file);
+
+/* Writes text as a JSON string, in quotes. */
+void json_string(FILE *out, const char *text);
 
 #endif

@@ -1,71 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * losses.json: what each source saw, recorded and lost, and what it cost.
+ * losses.json: what each collector saw, recorded and lost, and what it cost.
  *
- * Rewritten every second by rename, so that after a kill -9 the run still says what it lost until then.
+ * It is replaced every second by renaming a new file: after a kill -9 the run still says what it lost until then.
  */
-#include "borders.h"
-#include "recorder.h"
-#include "room.h"
+#include "losses.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-int source_off(struct source_state *state, const char *remedy, const char *why, ...)
-{
-	va_list args;
-
-	va_start(args, why);
-	vsnprintf(state->why, sizeof(state->why), why, args);
-	va_end(args);
-	snprintf(state->remedy, sizeof(state->remedy), "%s", remedy);
-	state->on = false;
-	return -1;
-}
-
-static struct reason *find_reason(struct reason *reasons, const char *name)
-{
-	for (int i = 0; i < MAX_REASONS; i++) {
-		if (!reasons[i].name)
-			reasons[i].name = name;
-		if (!strcmp(reasons[i].name, name))
-			return &reasons[i];
-	}
-	/* More reasons than room: better under a wrong name than not at all. */
-	return &reasons[MAX_REASONS - 1];
-}
-
-void reason_add(struct reason *reasons, const char *name, uint64_t count)
-{
-	find_reason(reasons, name)->count += count;
-}
-
-void reason_set(struct reason *reasons, const char *name, uint64_t count)
-{
-	find_reason(reasons, name)->count = count;
-}
-
-void json_string(FILE *out, const char *text)
-{
-	fputc('"', out);
-	for (; *text; text++) {
-		unsigned char c = *text;
-
-		if (c == '"' || c == '\\')
-			fprintf(out, "\\%c", c);
-		else if (c < 0x20)
-			fprintf(out, "\\u%04x", c);
-		else
-			fputc(c, out);
-	}
-	fputc('"', out);
-}
+#include "borders.h"
+#include "bpfstats.h"
+#include "jsonl.h"
+#include "options.h"
+#include "registry.h"
+#include "room.h"
 
 static void write_reasons(FILE *out, const char *key, const struct reason *reasons)
 {
@@ -89,17 +44,17 @@ static void write_cost(FILE *out, const struct bpf_cost *cost)
 		cost->ns_wall_ns);
 }
 
-static void write_source(FILE *out, const struct source *source)
+static void write_collector(FILE *out, const struct collector_ops *ops)
 {
-	const struct source_state *state = source->state;
+	const struct collector_state *state = ops->state;
 	struct bpf_program *program;
 	int programs = 0;
 
-	fprintf(out, "\"%s\":{\"state\":\"%s\",\"why\":", source->name, state->on ? "on" : "off");
-	json_string(out, state->why);
+	fprintf(out, "\"%s\":{\"state\":\"%s\",\"why\":", ops->name, state->on ? "on" : "off");
+	json_string(out, state->off_reason);
 	fputs(",\"remedy\":", out);
 	json_string(out, state->remedy);
-	/* Events that skipped programs did not see were there to be seen. */
+	/* Events that skipped programs missed count as seen. */
 	fprintf(out, ",\"seen\":%llu,\"recorded\":%llu,",
 		(unsigned long long)(state->seen + state->skipped),
 		(unsigned long long)state->recorded);
@@ -115,7 +70,7 @@ static void write_source(FILE *out, const struct source *source)
 	fprintf(out, "},\"cpu_ns\":%llu}", (unsigned long long)state->drain_ns);
 }
 
-/* fd: where it is written to; closed then. */
+/* Writes the text to fd, and closes fd. */
 static bool write_file(int fd, const char *text, size_t length)
 {
 	bool whole;
@@ -126,7 +81,10 @@ static bool write_file(int fd, const char *text, size_t length)
 	return close(fd) == 0 && whole;
 }
 
-/* A half-written file must not replace a whole one. On a full disk the old one's own blocks take the new text. */
+/*
+ * Replaces losses.json by a whole new file only. On a full disk, where no new file fits, the blocks of the old file take the
+ * new text.
+ */
 static void replace(int dir, const char *text, size_t length)
 {
 	if (write_file(new_file(dir, ".losses.json.new"), text, length) &&
@@ -142,26 +100,41 @@ static uint64_t cpu_ns(const struct rusage *usage)
 	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000ULL;
 }
 
-void losses_write(const struct options *options, const struct source *const *sources, int count,
-		  const struct recorder_times *times, bool complete)
+static void write_room(FILE *out)
 {
+	struct room room = room_state();
+
+	fputs("\"room\":{\"met\":", out);
+	if (room.met)
+		json_string(out, room.met);
+	else
+		fputs("null", out);
+	fprintf(out,
+		",\"met_ns\":%llu,\"most_bytes\":%llu,\"floor_bytes\":%llu,\"taken_bytes\":%llu}",
+		(unsigned long long)room.met_ns, (unsigned long long)room.most_bytes,
+		(unsigned long long)room.floor_bytes, (unsigned long long)room.taken_bytes);
+}
+
+void losses_write(const struct options *options, const struct recorder_times *times, bool complete)
+{
+	const struct collector_ops *ops;
 	const struct bpf_windows *windows = bpfstats_windows();
 	struct rusage usage;
-	bool first = true;
+	const char *separator = "";
 	size_t length = 0;
 	char *text = NULL;
 	FILE *out = open_memstream(&text, &length);
 
 	if (!out)
-		return; /* the last one written stays; the session reports a recorder that could not finish it */
+		return; /* the last one written stays, incomplete: the session reports that */
 	fputs("{\"collectors\":{", out);
-	for (int i = 0; i < count; i++) {
-		if (!sources[i]->state->wanted)
+	for_each_collector(ops)
+	{
+		if (!ops->state->wanted)
 			continue;
-		if (!first)
-			fputc(',', out);
-		first = false;
-		write_source(out, sources[i]);
+		fputs(separator, out);
+		separator = ",";
+		write_collector(out, ops);
 	}
 	if (getrusage(RUSAGE_SELF, &usage))
 		memset(&usage, 0, sizeof(usage));
@@ -174,7 +147,7 @@ void losses_write(const struct options *options, const struct source *const *sou
 		windows->wall_ns_squared);
 	write_cost(out, &windows->all);
 	fputs("},", out);
-	room_describe(out);
+	write_room(out);
 	fprintf(out, "},\"borders\":{\"made\":%llu,\"refused\":%llu},\"complete\":%s}\n",
 		(unsigned long long)borders_made(), (unsigned long long)borders_refused(),
 		complete ? "true" : "false");

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The recorder: loads the sources, empties their buffers until told to stop, leaves whole tables behind.
+ * The recorder: attaches the collectors, empties their buffers until it is told to stop, and writes their tables.
  *
- *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
- *            [--collect a,b] (default: all but holds) [--borders SOCKET [--owner UID]]
- *            [--room-bytes N] [--floor-bytes N] (see room.h) [--addresses]
- *   recorder --probe        load and attach each source for a moment, say what works, keep nothing
+ *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--memory-cgroup DIR]
+ *            [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
+ *            [--collect a,b] (default: the collectors that are on by default)
+ *            [--borders SOCKET [--owner UID]] [--room-bytes N] [--floor-bytes N] (room.h) [--addresses] [--verbose]
+ *   recorder --probe   load and attach each collector for a moment, print what works, keep nothing
+ *   recorder --list    print one JSON line per collector: {"name": …, "default": true|false, "order": N}
  *
- * A line "target MAJOR:MINOR" on standard input: the file system under test has that number from here on, and
- * {"retargeted":true} is printed: what is done from then on is counted so.
- * It prints one JSON line when everything is attached ({"ready": true, …}: recorded is from its monotonic_ns on) and
- * one when it is done ({"stopped": true, …}: until its monotonic_ns). It stops at
- * SIGTERM, SIGINT, or the end of standard input (whoever started it is gone); all BPF programs end with
- * the process, so even kill -9 leaves nothing behind in the kernel. Exit: 0, or 1 if nothing could be recorded.
+ * It prints one JSON line when everything is attached ({"ready": true, …}: events are recorded from its monotonic_ns
+ * on), and one when it is done ({"stopped": true, …}: until its monotonic_ns). A line "target MAJOR:MINOR" on standard
+ * input sets the device number of the file system under test; the answer is {"retargeted":true}.
+ *
+ * SIGTERM, SIGINT and the end of standard input (the session is gone) stop it. All BPF programs end with the process,
+ * so even kill -9 leaves nothing behind in the kernel. Exit status: 0; 1 if nothing could be recorded; 2 for a wrong
+ * option.
  */
-#include "recorder.h"
-
 #include <bpf/libbpf.h>
 #include <dirent.h>
 #include <errno.h>
@@ -24,26 +25,27 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "time_bins.h"
 #include "borders.h"
-#include "locks/names/lock_names.h"
+#include "bpfstats.h"
+#include "clock.h"
+#include "jsonl.h"
+#include "losses.h"
+#include "options.h"
 #include "refusal.h"
+#include "registry.h"
 #include "room.h"
+#include "stacks.h"
+#include "time_bins.h"
 
-#define NS_PER_MS	1000000ULL
-#define LOSSES_EVERY_NS 1000000000ULL
+#define LOSSES_EVERY_NS NS_PER_SEC
 #define NICE		-15
-
-/* holds first: attaching it takes longest, and what another source sees meanwhile nobody empties. */
-const struct source *const sources[SOURCE_COUNT] = { &holds_source, &block_source, &locks_source,
-						     &calls_source, &counters_source };
 
 static volatile sig_atomic_t stopping;
 static bool verbose;
@@ -54,29 +56,8 @@ static void on_signal(int number)
 	stopping = 1;
 }
 
-uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ULL + now.tv_nsec;
-}
-
-bool emulated_cpus(void)
-{
-	return getenv("SEEKMETER_EMULATED_CPUS") != NULL;
-}
-
-uint64_t thread_cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return now.tv_sec * 1000000000ULL + now.tv_nsec;
-}
-
-/* What the user needs of it goes to losses.json as why; the rest, the verifier's log, is for developers. */
-static int hear_libbpf(enum libbpf_print_level level, const char *format, va_list args)
+/* The decisive line of a warning becomes the off_reason; the rest, the verifier's log, is for developers. */
+static int log_libbpf(enum libbpf_print_level level, const char *format, va_list args)
 {
 	char *text;
 	int bytes;
@@ -87,26 +68,39 @@ static int hear_libbpf(enum libbpf_print_level level, const char *format, va_lis
 	if (bytes < 0)
 		return 0;
 	if (level == LIBBPF_WARN)
-		refusal_hear(text);
+		refusal_note(text);
 	if (verbose)
 		fputs(text, stderr);
 	free(text);
 	return bytes;
 }
 
-/* One JSON line: which sources are on, and why the others are not. */
-static void announce(const char *what, uint64_t now_ns)
+static void list_collectors(void)
 {
-	printf("{\"%s\":true,\"monotonic_ns\":%llu,\"collectors\":{", what,
+	const struct collector_ops *ops;
+
+	for_each_collector(ops) printf("{\"name\":\"%s\",\"default\":%s,\"order\":%d}\n", ops->name,
+				       ops->on_by_default ? "true" : "false", ops->order);
+}
+
+/* Prints one JSON line: which collectors are on, and why the others are off. */
+static void announce(const char *event, uint64_t now_ns)
+{
+	const struct collector_ops *ops;
+	const char *separator = "";
+
+	printf("{\"%s\":true,\"monotonic_ns\":%llu,\"collectors\":{", event,
 	       (unsigned long long)now_ns);
-	for (int i = 0, written = 0; i < SOURCE_COUNT; i++) {
-		const struct source_state *state = sources[i]->state;
+	for_each_collector(ops)
+	{
+		const struct collector_state *state = ops->state;
 
 		if (!state->wanted)
 			continue;
-		printf("%s\"%s\":{\"state\":\"%s\",\"why\":", written++ ? "," : "",
-		       sources[i]->name, state->on ? "on" : "off");
-		json_string(stdout, state->why);
+		printf("%s\"%s\":{\"state\":\"%s\",\"why\":", separator, ops->name,
+		       state->on ? "on" : "off");
+		separator = ",";
+		json_string(stdout, state->off_reason);
 		fputs(",\"remedy\":", stdout);
 		json_string(stdout, state->remedy);
 		putchar('}');
@@ -117,35 +111,38 @@ static void announce(const char *what, uint64_t now_ns)
 
 static void drain_all(bool last)
 {
-	for (int i = 0; i < SOURCE_COUNT; i++) {
+	const struct collector_ops *ops;
+
+	for_each_collector(ops)
+	{
 		uint64_t before = thread_cpu_ns();
 
-		if (!sources[i]->state->on)
+		if (!ops->state->on)
 			continue;
-		sources[i]->drain(last);
-		sources[i]->state->drain_ns += thread_cpu_ns() - before;
+		ops->drain(last);
+		ops->state->drain_ns += thread_cpu_ns() - before;
 	}
 	stacks_flush();
-	lock_names_work();
+	registry_do_idle_work();
 }
 
-static void retarget(const char *line)
+static void retarget(const char *command)
 {
+	const struct collector_ops *ops;
 	unsigned int major, minor;
 
-	if (sscanf(line, "target %u:%u", &major, &minor) != 2) {
-		fail(line, "not understood; say target MAJOR:MINOR");
+	if (sscanf(command, "target %u:%u", &major, &minor) != 2) {
+		fail(command, "unknown command; the only one is: target MAJOR:MINOR");
 		return;
 	}
-	for (int i = 0; i < SOURCE_COUNT; i++)
-		if (sources[i]->state->on && sources[i]->retarget)
-			sources[i]->retarget(major << 20 | minor);
+	for_each_collector(ops) if (ops->state->on && ops->retarget)
+		ops->retarget(major << 20 | minor);
 	puts("{\"retargeted\":true}");
 	fflush(stdout);
 }
 
-/* What has come on standard input. False: it has ended. */
-static bool hear(void)
+/* Reads commands from standard input. Returns false at end of file. */
+static bool read_commands(void)
 {
 	static char line[64];
 	static size_t length;
@@ -175,36 +172,99 @@ static void record(const struct options *options, struct recorder_times *times)
 		uint64_t now = monotonic_ns();
 
 		drain_all(false);
-		bpfstats_tick(sources, SOURCE_COUNT, now);
+		bpfstats_tick(now);
 		if (now - losses_ns > LOSSES_EVERY_NS) {
 			times->until_ns = now;
-			losses_write(options, sources, SOURCE_COUNT, times, false);
+			losses_write(options, times, false);
 			losses_ns = now;
 		}
-		/* Sleep, and notice the end of whoever started us. */
-		if (poll(&input, 1, DRAIN_MS) > 0 && !hear())
+		/* Sleeps, but wakes when the session's end of standard input is closed. */
+		if (poll(&input, 1, DRAIN_MS) > 0 && !read_commands())
 			stopping = 1;
 	}
 }
 
+static bool start(const struct collector_ops *ops, const struct options *options)
+{
+	if (!ops->state->wanted)
+		return false;
+	refusal_forget();
+	if (ops->open(options) || ops->attach()) {
+		ops->close();
+		return false;
+	}
+	ops->state->on = true;
+	return true;
+}
+
 /*
- * Ends the recording. Returns when: everything was recorded until then. The counters' last samples come first, while
- * all else records still, as their first ones came last: what the disk counted between them is in the tables too.
+ * Begins the recording; returns the moment. Events seen while other collectors were being attached are dropped
+ * (begin()), or end up in time bins of their own, which the cut ends.
+ */
+static uint64_t begin(void)
+{
+	const struct collector_ops *ops;
+	uint64_t begin_ns;
+	bool later;
+
+	for_each_collector(ops) if (ops->state->on && ops->begin) ops->begin();
+	begin_ns = bins_cut(0, &later);
+	/* Without a cut, the first bin reaches back to before the start. */
+	if (!begin_ns)
+		return monotonic_ns();
+	while (monotonic_ns() < begin_ns)
+		;
+	return begin_ns;
+}
+
+/* Starts the collectors; returns how many are on. *ready_ns: all events are recorded from then on. */
+static int start_all(const struct options *options, uint64_t *ready_ns)
+{
+	const struct collector_ops *ops;
+	int on = 0;
+
+	for_each_collector(ops) if (!ops->reads_totals) on += start(ops, options);
+	*ready_ns = options->probe ? monotonic_ns() : begin();
+	/* The first samples of totals belong to the recorded time. */
+	for_each_collector(ops) if (ops->reads_totals) on += start(ops, options);
+	return on;
+}
+
+/*
+ * Ends the recording; returns the moment. Totals are read for the last time before that, while all other collectors
+ * still record, as they were read for the first time after the begin.
  */
 static uint64_t detach_all(void)
 {
+	const struct collector_ops *ops;
 	uint64_t end_ns;
 
-	if (counters_source.state->on)
-		counters_source.detach();
+	for_each_collector(ops) if (ops->reads_totals && ops->state->on && ops->detach)
+		ops->detach();
 	end_ns = monotonic_ns();
-	for (int i = 0; i < SOURCE_COUNT; i++)
-		if (sources[i] != &counters_source && sources[i]->state->on && sources[i]->detach)
-			sources[i]->detach();
+	for_each_collector(ops) if (!ops->reads_totals && ops->state->on && ops->detach)
+		ops->detach();
+	/*
+	 * A program that was running when it was detached may still be adding: the barrier waits for it
+	 * (synchronize_rcu()). A kernel without this barrier leaves a gap of microseconds.
+	 */
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) && verbose)
+		fprintf(stderr, "recorder: membarrier: %s\n", strerror(errno));
 	return end_ns;
 }
 
-/* Sources want a directory for their tables; a probe's is thrown away. */
+static void close_all(void)
+{
+	int last = 0;
+
+	while (registry_at(last))
+		last++;
+	while (last--)
+		if (registry_at(last)->state->on)
+			registry_at(last)->close();
+}
+
+/* A probe's collectors want a directory for their tables too: a temporary one. */
 static int open_probe_dir(struct options *options, char *path)
 {
 	if (!mkdtemp(path))
@@ -231,24 +291,6 @@ static void remove_probe_dir(const struct options *options, const char *path)
 		fail(path, strerror(errno));
 }
 
-/* What was seen while other sources were being attached is left out, or in time bins of its own. Returns from when on. */
-static uint64_t begin(void)
-{
-	uint64_t begin_ns;
-	bool later;
-
-	for (int i = 0; i < SOURCE_COUNT; i++)
-		if (sources[i]->state->on && sources[i]->begin)
-			sources[i]->begin();
-	begin_ns = bins_cut(0, &later);
-	/* Where it can't be cut, the first bin reaches back to before the start. */
-	if (!begin_ns)
-		return monotonic_ns();
-	while (monotonic_ns() < begin_ns)
-		;
-	return begin_ns;
-}
-
 static void catch_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -258,16 +300,16 @@ static void catch_signals(void)
 	sigaction(SIGHUP, &action, NULL);
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, NULL);
-	sigaction(SIGXFSZ, &action,
-		  NULL); /* a file size limit is an error to report, not a death */
+	/* A limit on file size is an error to report, not a death. */
+	sigaction(SIGXFSZ, &action, NULL);
 }
 
 /*
- * A little CPU, but in time: time bins not emptied within half a second are lost, however many threads the workload has.
- * Where the scheduler makes a group of each session, nice counts inside of ours alone, and the group's own against the
- * workload's (sched(7), autogroup); it is set if nobody else is in it.
+ * Raises the recorder's priority. It needs little CPU time, but in time: time bins not emptied within half a second are
+ * lost, however many threads the workload has. Where the scheduler groups each session (sched(7), autogroup), nice
+ * weighs only within the group, and the group's own nice against the workload's; this one is set if the group is ours.
  */
-static void come_first(void)
+static void raise_priority(void)
 {
 	FILE *group;
 
@@ -277,10 +319,28 @@ static void come_first(void)
 		return;
 	group = fopen("/proc/self/autogroup", "we");
 	if (!group)
-		return; /* this kernel makes none */
+		return; /* no CONFIG_SCHED_AUTOGROUP */
 	if ((fprintf(group, "%d", NICE) < 0 || fflush(group)) && verbose)
 		fprintf(stderr, "recorder: autogroup: %s\n", strerror(errno));
 	fclose(group);
+}
+
+/* Records until told to stop; all is in the tables then. */
+static void run(const struct options *options, bool any_on)
+{
+	struct recorder_times times = { 0 };
+
+	/* The thread of the borders has done nothing yet. */
+	times.start_cpu_ns = thread_cpu_ns();
+	if (any_on)
+		record(options, &times);
+	borders_close();
+	bpfstats_close();
+	times.until_ns = detach_all();
+	drain_all(true);
+	bpfstats_stop();
+	losses_write(options, &times, true);
+	announce("stopped", times.until_ns);
 }
 
 int main(int argc, char **argv)
@@ -288,16 +348,19 @@ int main(int argc, char **argv)
 	struct options options = { .out_fd = -1, .cgroup_fd = -1, .bin_ns = 100 * NS_PER_MS };
 	struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 	char probe_dir[] = "/tmp/seekmeter-probe-XXXXXX";
-	struct recorder_times times = { 0 };
 	uint64_t ready_ns = 0;
-	int on = 0;
+	int on;
 
 	if (options_parse(argc, argv, &options))
 		return 2;
+	if (options.list) {
+		list_collectors();
+		return 0;
+	}
 	verbose = options.verbose;
 	bins_set_length(options.bin_ns);
-	come_first();
-	libbpf_set_print(hear_libbpf);
+	raise_priority();
+	libbpf_set_print(log_libbpf);
 	catch_signals();
 	/* Needed before Linux 5.11 only, and refused without CAP_SYS_RESOURCE: not fatal. */
 	if (setrlimit(RLIMIT_MEMLOCK, &unlimited) && verbose)
@@ -310,41 +373,18 @@ int main(int argc, char **argv)
 		return 1;
 	}
 
-	for (int i = 0; i < SOURCE_COUNT; i++) {
-		/* The last source has its first samples when it starts: they belong to the recorded time. */
-		ready_ns = i == SOURCE_COUNT - 1 && !options.probe ? begin() : monotonic_ns();
-		refusal_forget();
-		if (sources[i]->state->wanted && sources[i]->start(&options) == 0)
-			on++;
-	}
-	/* What came in while other sources were being attached. */
-	if (!options.probe)
+	on = start_all(&options, &ready_ns);
+	if (options.probe) {
+		announce("probed", ready_ns);
+	} else {
+		/* Buffers have filled while the collectors were being attached. */
 		drain_all(false);
-	if (!options.probe && borders_open(&options))
-		return 1;
-	announce(options.probe ? "probed" : "ready", ready_ns);
-	if (!options.probe) {
-		/* The thread of the borders has done nothing yet. */
-		times.start_cpu_ns = thread_cpu_ns();
-		if (on)
-			record(&options, &times);
-		borders_close();
-		bpfstats_close(sources, SOURCE_COUNT);
-		times.until_ns = detach_all();
-		/*
-		 * A program that was already running when it was detached may still be adding: the barrier
-		 * waits for all of them (synchronize_rcu()). A kernel that has none leaves that gap of microseconds.
-		 */
-		if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) && verbose)
-			fprintf(stderr, "recorder: membarrier: %s\n", strerror(errno));
-		drain_all(true);
-		bpfstats_stop(sources, SOURCE_COUNT);
-		losses_write(&options, sources, SOURCE_COUNT, &times, true);
-		announce("stopped", times.until_ns);
+		if (borders_open(&options))
+			return 1;
+		announce("ready", ready_ns);
+		run(&options, on > 0);
 	}
-	for (int i = SOURCE_COUNT - 1; i >= 0; i--)
-		if (sources[i]->state->on)
-			sources[i]->stop();
+	close_all();
 	stacks_close();
 	if (options.probe)
 		remove_probe_dir(&options, probe_dir);

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The recorder's words, main.c lists them, and what /sys says of the disks among them. */
-#include "recorder.h"
+/* Command-line options, and the queue settings of each --disk from /sys/block. main.c explains the options. */
+#include "options.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define NS_PER_MS	1000000ULL
-#define DEFAULT_SOURCES "block,locks,calls,counters"
-#define ALL_SOURCES	DEFAULT_SOURCES ",holds"
+#include "clock.h"
+#include "registry.h"
 
-int fail(const char *subject, const char *why)
+#define TEXT(macro)    #macro
+#define TEXT_OF(macro) TEXT(macro)
+
+int fail(const char *subject, const char *problem)
 {
-	fprintf(stderr, "recorder: %s: %s\n", subject, why);
+	fprintf(stderr, "recorder: %s: %s\n", subject, problem);
 	return -1;
 }
 
@@ -58,7 +61,7 @@ static int add_disk(struct options *options, const char *name)
 	int got;
 
 	if (options->disk_count == MAX_DEVS)
-		return fail(name, "too many disks; at most 4");
+		return fail(name, "too many disks; at most " TEXT_OF(MAX_DEVS));
 	if (strchr(name, '/') || strlen(name) >= sizeof(disk->name))
 		return fail(name, "not a disk; give a name from /sys/block");
 	snprintf(disk->name, sizeof(disk->name), "%s", name);
@@ -110,27 +113,49 @@ static int parse_bytes(const char *text, uint64_t *bytes)
 	return end == text || *end || *text == '-' || errno || *bytes > UINT64_MAX / 4 ? -1 : 0;
 }
 
-static int choose_sources(const char *list)
+static int unknown_collector(const char *name)
 {
+	const struct collector_ops *ops;
+	char message[512] = "no such collector; choose from ";
+	size_t bytes = strlen(message);
+
+	for_each_collector(ops) bytes += snprintf(message + bytes, sizeof(message) - bytes, "%s%s",
+						  ops == registry_at(0) ? "" : ",", ops->name);
+	return fail(name, message);
+}
+
+/* The collectors named in the list are wanted. */
+static int choose_collectors(const char *list)
+{
+	const struct collector_ops *ops;
 	char *copy = strdup(list), *rest = copy, *name;
 	int err = copy ? 0 : -1;
 
 	while (copy && !err && (name = strsep(&rest, ","))) {
-		bool found = false;
-
-		for (int i = 0; i < SOURCE_COUNT; i++)
-			if (!strcmp(sources[i]->name, name))
-				found = sources[i]->state->wanted = true;
-		if (!found)
-			err = fail(name, "no such source; choose from " ALL_SOURCES);
+		err = -1;
+		for_each_collector(ops) if (!strcmp(ops->name, name))
+		{
+			ops->state->wanted = true;
+			err = 0;
+		}
+		if (err)
+			unknown_collector(name);
 	}
 	free(copy);
 	return err;
 }
 
+/* Without --collect: those that are on by default; for a probe all. */
+static void choose_default_collectors(bool probe)
+{
+	const struct collector_ops *ops;
+
+	for_each_collector(ops) ops->state->wanted = probe || ops->on_by_default;
+}
+
 int options_parse(int argc, char **argv, struct options *options)
 {
-	static const struct option words[] = {
+	static const struct option known[] = {
 		{ "out", required_argument, NULL, 'o' },
 		{ "disk", required_argument, NULL, 'd' },
 		{ "cgroup", required_argument, NULL, 'g' },
@@ -145,16 +170,17 @@ int options_parse(int argc, char **argv, struct options *options)
 		{ "room-bytes", required_argument, NULL, 's' },
 		{ "floor-bytes", required_argument, NULL, 'f' },
 		{ "probe", no_argument, NULL, 'p' },
+		{ "list", no_argument, NULL, 'l' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ 0 },
 	};
 	const char *collect = NULL;
 	struct stat status;
 	char *end;
-	int word;
+	int option;
 
-	while ((word = getopt_long(argc, argv, "", words, NULL)) != -1) {
-		switch (word) {
+	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		switch (option) {
 		case 'o':
 			options->out_fd = open(optarg, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 			if (options->out_fd < 0)
@@ -214,6 +240,9 @@ int options_parse(int argc, char **argv, struct options *options)
 		case 'p':
 			options->probe = true;
 			break;
+		case 'l':
+			options->list = true;
+			break;
 		case 'v':
 			options->verbose = true;
 			break;
@@ -222,10 +251,11 @@ int options_parse(int argc, char **argv, struct options *options)
 		}
 	}
 	if (optind < argc)
-		return fail(argv[optind], "unexpected word");
-	if (options->out_fd < 0 && !options->probe)
+		return fail(argv[optind], "unexpected argument");
+	if (options->out_fd < 0 && !options->probe && !options->list)
 		return fail("--out", "missing; give the directory the tables go to");
-	if (!collect)
-		collect = options->probe ? ALL_SOURCES : DEFAULT_SOURCES;
-	return choose_sources(collect);
+	if (collect)
+		return choose_collectors(collect);
+	choose_default_collectors(options->probe);
+	return 0;
 }

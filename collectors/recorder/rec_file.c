@@ -6,16 +6,19 @@
  *
  * The layout comes from the BPF object's BTF, so it can't differ from what the kernel side writes.
  */
-#include "recorder.h"
+#include "rec_file.h"
 
 #include <bpf/btf.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "collector.h"
+#include "options.h"
 #include "room.h"
 
 struct rec_file {
@@ -223,7 +226,7 @@ void rec_file_events(struct rec_file *file, uint64_t (*events)(const void *recor
 	file->events = events;
 }
 
-static void count_lost(const struct rec_file *file, struct source_state *state, const char *why,
+static void count_lost(const struct rec_file *file, struct collector_state *state, const char *why,
 		       const char *records, size_t count)
 {
 	uint64_t lost = file->events ? 0 : count;
@@ -234,7 +237,7 @@ static void count_lost(const struct rec_file *file, struct source_state *state, 
 		reason_add(state->lost, why, lost);
 }
 
-size_t rec_file_write(struct rec_file *file, struct source_state *state, const void *records,
+size_t rec_file_write(struct rec_file *file, struct collector_state *state, const void *records,
 		      size_t count)
 {
 	size_t want = count * file->record_bytes, done = 0, whole;
@@ -266,7 +269,7 @@ size_t rec_file_write(struct rec_file *file, struct source_state *state, const v
 	return whole;
 }
 
-void rec_file_close(struct rec_file *file, struct source_state *state)
+void rec_file_close(struct rec_file *file, struct collector_state *state)
 {
 	if (!file)
 		return;

@@ -91,7 +91,7 @@ static size_t first_sentence(const char *text)
 	return end && (size_t)(end - text) < bytes ? (size_t)(end - text) : bytes;
 }
 
-void refusal_hear(const char *warning)
+void refusal_note(const char *warning)
 {
 	static const char load_failed[] = "BPF program load failed: ";
 	char subject[96];

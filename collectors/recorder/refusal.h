@@ -6,7 +6,7 @@
 #define SEEKMETER_REFUSAL_H
 
 /* One of libbpf's warnings; the verifier's log is one of many lines. */
-void refusal_hear(const char *warning);
+void refusal_note(const char *warning);
 /* The program or map and what was wrong with it, as one line; "": nothing was said. */
 const char *refusal_line(void);
 void refusal_forget(void);

@@ -7,8 +7,13 @@
  */
 #include "room.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "options.h"
 
 #define LOOK_NS	    100000000ULL
 #define LOOK_BYTES  (4ULL << 20)
@@ -106,17 +111,19 @@ bool room_left(void)
 	return left;
 }
 
-void room_describe(FILE *out)
+struct room room_state(void)
 {
+	struct room room;
+
 	pthread_mutex_lock(&lock);
-	fputs("\"room\":{\"met\":", out);
-	if (met)
-		json_string(out, met);
-	else
-		fputs("null", out);
-	fprintf(out,
-		",\"met_ns\":%llu,\"most_bytes\":%llu,\"floor_bytes\":%llu,\"taken_bytes\":%llu}",
-		(unsigned long long)met_ns, (unsigned long long)most_bytes,
-		(unsigned long long)floor_bytes, (unsigned long long)taken_bytes);
+	room = (struct room){ met, met_ns, most_bytes, floor_bytes, taken_bytes };
 	pthread_mutex_unlock(&lock);
+	return room;
+}
+
+int new_file(int dir_fd, const char *name)
+{
+	/* A collector that could not start may have left one; whatever else has this name is not ours to write to. */
+	unlinkat(dir_fd, name, 0);
+	return openat(dir_fd, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
 }

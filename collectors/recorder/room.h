@@ -1,26 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much may be written: up to a size of our own, and never so much that the file system has less than a floor of
- * free space, for whoever else lives on it. The first time that there is no room is the last that anybody asks:
- * from then on events are counted, and nothing is written but losses.json.
+ * The output directory: new files in it, and how much may be written to it.
+ *
+ * All that is written stays below a size of its own (--room-bytes), and leaves a floor of the file system free
+ * (--floor-bytes) for whoever else uses it. Once either limit is met, nothing is written any more but losses.json:
+ * events are only counted.
  */
 #ifndef SEEKMETER_ROOM_H
 #define SEEKMETER_ROOM_H
 
-#include "recorder.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* What is kept free if nobody says otherwise: this, or a twentieth of the file system if that is less. */
+struct options;
+
+/* The default floor: this, or a twentieth of the file system if that is less. */
 #define ROOM_FLOOR_BYTES (1ULL << 30)
 #define ROOM_FLOOR_SHARE 20
 #define ROOM_MOST_BYTES	 (16ULL << 30)
 
+/* The limits, and which was met. */
+struct room {
+	const char *met; /* "size" or "floor"; NULL: none yet */
+	uint64_t met_ns;
+	uint64_t most_bytes, floor_bytes;
+	uint64_t taken_bytes; /* in all */
+};
+
 void room_open(const struct options *options);
-/* True: so many bytes may be written, and room_settle() is to be called when they are, or will not be. Any thread. */
+/*
+ * Reserves bytes. True: they may be written, and room_settle() must follow when they are written or given up. For any
+ * thread.
+ */
 bool room_take(size_t bytes);
 void room_settle(size_t bytes);
-/* False: from now on nothing is written. */
+/* False: a limit was met, and nothing is written from now on. */
 bool room_left(void);
-/* The member "room" of losses.json. */
-void room_describe(FILE *out);
+struct room room_state(void);
+
+/* Creates a file that only root may read or write, and unlinks what had its name. A descriptor; -1 with errno. */
+int new_file(int dir_fd, const char *name);
 
 #endif

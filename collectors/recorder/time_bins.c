@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "clock.h"
+
 /*
  * A program that began in a bin may still be adding to it for a moment after the bin is over. Longer than any
  * store takes to be seen by another CPU, so that a turn not seen odd by then was not taken in time.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Time bins that BPF programs add to: where they begin and end, and emptying them; the rules are in bpf/common/bin_epoch.h. */
-#ifndef SEEKMETER_BINS_H
-#define SEEKMETER_BINS_H
+#ifndef SEEKMETER_TIME_BINS_H
+#define SEEKMETER_TIME_BINS_H
 
-#include "recorder.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "common/records.h"
 

@@ -270,7 +270,7 @@ def _run_once(
     environment |= {"HOME": "/root", "LC_ALL": "C.UTF-8", GUEST: str(run)}
     environment[GUEST_OWNER] = f"{os.geteuid()}:{os.getegid()}"
     if not under_kvm:
-        environment["SEEKMETER_EMULATED_CPUS"] = "1"  # see recorder/recorder.h
+        environment["SEEKMETER_EMULATED_CPUS"] = "1"  # see recorder/clock.h
     start = time.monotonic()
     between = qemu.Shared(staged.place, staged.talk, staged.own, staged.give_to_guest)
     machine = Machine(hardware, between, run, console, command, environment, hear)

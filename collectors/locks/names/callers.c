@@ -14,8 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder/clock.h"
+#include "recorder/ksyms.h"
+#include "recorder/stacks.h"
 #include "slab.h"
-#include "recorder/recorder.h"
 
 #define MAX_FUNCTIONS 8 /* callers looked at */
 #define MAX_HOPS      3 /* pointers between an argument and the object */
@@ -348,7 +350,7 @@ enum callers_answer callers_lock(const struct lock_object *object, int kind, con
 	     frames[i] && functions < MAX_FUNCTIONS; i++) {
 		uint64_t unused;
 		/* The address is that of the next instruction, which may be another function's. */
-		const char *symbol = stacks_symbol(frames[i] - 1, &unused);
+		const char *symbol = ksyms_symbol(frames[i] - 1, &unused);
 		const struct answer *answer;
 		char function[64];
 

@@ -16,12 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/jsonl.h"
-#include "locks/lock_ids.h"
 #include "kmalloc.h"
+#include "locks/lock_ids.h"
 #include "percpu.h"
-#include "slab.h"
+#include "recorder/clock.h"
+#include "recorder/jsonl.h"
+#include "recorder/ksyms.h"
+#include "recorder/options.h"
+#include "recorder/registry.h"
 #include "recorder/room.h"
+#include "slab.h"
 
 #define LOOK_AGAIN_NS 1000000000ULL
 #define PATHS_KEPT    8
@@ -68,7 +72,7 @@ static struct waiting {
 } waiting[PATHS_WAITING];
 static size_t first_waiting, waiting_count;
 
-static struct line_file file = { .fd = -1 };
+static struct jsonl file = { .fd = -1 };
 static int objects, inode_caches; /* maps */
 static int users;		  /* sources that have it open */
 static bool addresses;
@@ -120,9 +124,9 @@ struct lock_object_lookups lock_names_lookups(void)
 {
 	return (struct lock_object_lookups){
 		.kmem_cache = kernel_has_function("bpf_get_kmem_cache"),
-		.vmemmap_base = stacks_address("vmemmap_base"),
-		.page_offset_base = stacks_address("page_offset_base"),
-		.vmalloc_base = stacks_address("vmalloc_base"),
+		.vmemmap_base = ksyms_address("vmemmap_base"),
+		.page_offset_base = ksyms_address("page_offset_base"),
+		.vmalloc_base = ksyms_address("vmalloc_base"),
 	};
 }
 
@@ -139,7 +143,7 @@ int lock_names_share(struct bpf_object *object)
 int lock_names_open(const struct options *options, struct bpf_object *object)
 {
 	if (!users) {
-		if (lines_open(&file, options->out_fd, "lock.jsonl"))
+		if (jsonl_open(&file, options->out_fd, "lock.jsonl"))
 			return -1;
 		addresses = options->addresses;
 		objects = bpf_object__find_map_fd_by_name(object, "objects");
@@ -209,7 +213,7 @@ static bool write_lock(struct lock *lock)
 	else
 		fputs(",\"ino\":null,\"dev\":null,\"inodes\":null", out);
 	fputs("}\n", out);
-	ok = fclose(out) == 0 && lines_append(&file, line, bytes);
+	ok = fclose(out) == 0 && jsonl_append(&file, line, bytes);
 	free(line);
 	lock->inodes_written = lock->inodes;
 	return ok;
@@ -219,7 +223,7 @@ static void name_static(struct lock *lock)
 {
 	struct lock_member member = { 0 };
 	uint64_t offset = 0;
-	const char *symbol = stacks_symbol(lock->address, &offset);
+	const char *symbol = ksyms_symbol(lock->address, &offset);
 
 	if (symbol && offset)
 		snprintf(member.name, sizeof(member.name), "%s+0x%llx", symbol,
@@ -338,13 +342,19 @@ static void work(uint64_t until_ns)
 	}
 }
 
-void lock_names_work(void)
+/*
+ * Goes on finding names from call paths, for some milliseconds, and writes what was noted: after bins are emptied,
+ * as that must not wait.
+ */
+static void lock_names_work(void)
 {
 	if (!users || !room_left())
 		return;
 	work(monotonic_ns() + TURN_NS);
-	lines_flush(&file);
+	jsonl_flush(&file);
 }
+
+REGISTER_IDLE_WORK(lock_names_work)
 
 bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
 {
@@ -396,7 +406,7 @@ void lock_names_close(void)
 			write_lock(lock);
 		free(lock);
 	}
-	if (!lines_close(&file))
+	if (!jsonl_close(&file))
 		fprintf(stderr, "recorder: lock.jsonl: the last names could not be written\n");
 	while (classes) {
 		struct class *next = classes->next;

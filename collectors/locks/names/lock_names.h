@@ -3,9 +3,13 @@
 #ifndef SEEKMETER_LOCK_NAMES_H
 #define SEEKMETER_LOCK_NAMES_H
 
-#include "recorder/recorder.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "common/records.h"
+
+struct bpf_object;
+struct options;
 
 /* Whether the kernel's BTF has this function. */
 bool kernel_has_function(const char *name);
@@ -23,11 +27,6 @@ int lock_names_open(const struct options *options, struct bpf_object *object);
  * the last; NULL: not known. False: it could not be written.
  */
 bool lock_names_note(uint64_t lock, int kind, const uint64_t *frames);
-/*
- * Goes on finding names from call paths, for some milliseconds, and writes what was noted: after bins are emptied,
- * as that must not wait.
- */
-void lock_names_work(void);
 void lock_names_close(void);
 
 #endif

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recorder/recorder.h"
 #include "common/records.h"
 #include "recorder/refusal.h"
 

@@ -10,6 +10,7 @@
 
 #include <bpf/bpf.h>
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

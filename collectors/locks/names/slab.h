@@ -3,7 +3,8 @@
 #ifndef SEEKMETER_LOCK_SLABS_H
 #define SEEKMETER_LOCK_SLABS_H
 
-#include "recorder/recorder.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "member.h"
 #include "common/records.h"

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 		}
 		warning[fread(warning, 1, sizeof(warning) - 1, in)] = 0;
 		fclose(in);
-		refusal_hear(warning);
+		refusal_note(warning);
 	}
 	puts(refusal_line());
 	refusal_forget();

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The recorder's command line, and the queue settings of each --disk from /sys/block. */
+#ifndef SEEKMETER_OPTIONS_H
+#define SEEKMETER_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/records.h"
+
+#define MAX_TARGETS 256 /* file systems under test */
+
+/* One disk whose requests are recorded. */
+struct disk {
+	char name[32]; /* as in /sys/block */
+	unsigned int major, minor;
+	unsigned int hw_queues; /* blk-mq hardware queues */
+	unsigned int tags;	/* tags of the deepest hardware queue */
+	bool fua;		/* FUA writes need no flush behind them (queue/fua) */
+};
+
+struct options {
+	bool list;  /* print the collectors, and end */
+	bool probe; /* load and attach to see whether it works; nothing is kept */
+	bool verbose;
+	int out_fd; /* directory of the tables */
+	struct disk disks[MAX_DEVS];
+	int disk_count;
+	int cgroup_fd; /* cgroup2 directory of the workload; -1: everything is the workload */
+	/* Inode of the directory that the workload's memory is charged to; 0: written-back pages have no owner. */
+	uint64_t memory_cgroup_id;
+	uint64_t bin_ns; /* length of a time bin */
+	/* st_dev of the file system under test, in the kernel's encoding; 0: none. */
+	uint32_t target_dev;
+	/* The st_dev of the others, where a watched device has several file systems. */
+	uint32_t more_targets[MAX_TARGETS - 1];
+	int more_target_count;
+	/* Where the file system under test will be mounted; NULL: it is mounted, and mountinfo says where. */
+	const char *target_path;
+	const char *borders; /* path of the socket of borders.c; NULL: none */
+	uint32_t owner;	     /* the user whose processes may use that socket, as root's may */
+	bool addresses;	     /* kernel addresses may be written */
+	uint64_t room_bytes; /* most that is written; 0: ROOM_MOST_BYTES */
+	uint64_t
+		floor_bytes; /* if floor_given: free space of the file system that stays free; 0: none */
+	bool floor_given;
+};
+
+/* 0; -1 if the command line is wrong: the error is printed. */
+int options_parse(int argc, char **argv, struct options *options);
+/* Prints "recorder: SUBJECT: PROBLEM"; returns -1. */
+int fail(const char *subject, const char *problem);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One table on disk, NAME.rec: a JSON header that describes the record, then fixed-size records. */
+#ifndef SEEKMETER_REC_FILE_H
+#define SEEKMETER_REC_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct btf;
+struct collector_state;
+struct options;
+struct rec_file;
+
+/*
+ * Creates TABLE.rec in the output directory. Its header describes `struct_name` of the BPF object's own `btf`: the
+ * layout is written once, in a header below bpf/. An enum member's names come from BTF as well, lower case and without
+ * the prefix common to all of them (BLOCK_OP_READ -> "read"). flag_enum, or NULL, is one more enum: its values name
+ * the bits of a mask. NULL on failure, with errno set.
+ */
+struct rec_file *rec_file_open(const struct options *options, const char *table,
+			       const struct btf *btf, const char *struct_name,
+			       const char *flag_enum);
+/* The same for a table without a BPF object: the header's JSON as it stands. */
+struct rec_file *rec_file_open_json(const struct options *options, const char *table,
+				    const char *json, size_t record_bytes);
+/* Sets the function that says how many events a record stands for; without one, a record is one event. */
+void rec_file_events(struct rec_file *file, uint64_t (*events)(const void *record));
+/*
+ * Appends whole records; returns the number written. The rest is given up and counted, in events, in state->lost: "no
+ * room", "disk full" or "write failed". The file always ends on a record.
+ */
+size_t rec_file_write(struct rec_file *file, struct collector_state *state, const void *records,
+		      size_t count);
+void rec_file_close(struct rec_file *file, struct collector_state *state);
+
+#endif
