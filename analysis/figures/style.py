@@ -8,8 +8,11 @@ metadata middle, journal dark), so they stay apart in greyscale, and lines diffe
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Literal
+
+import matplotlib as mpl
 
 from analysis import units
 from analysis.rundir.run import LEAST_MARKED_SHARE
@@ -100,6 +103,13 @@ RC: dict[str, object] = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
+
+
+@contextmanager
+def applied() -> Iterator[None]:
+    """Draw with these settings, whatever matplotlib's own configuration is."""
+    with mpl.rc_context(RC):  # type: ignore[arg-type]
+        yield
 
 
 def lock_colors(locks: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The section on CPU samples, the flame graph and the folded stacks made of them."""
+"""The section on the CPU profile, from perf's samples."""
 
 from __future__ import annotations
 
 from analysis import units
-from analysis.exporters import folded
-from analysis.figures import flamegraph
-from analysis.figures.flamegraph import Panel
 from analysis.measures.cpu import profile
 from analysis.measures.cpu.profile import FunctionRow
 from analysis.measures.locks.lock_samples import Estimate
@@ -16,8 +13,6 @@ from analysis.rundir.run import Run
 from analysis.sections import about
 
 TITLE = "Where the CPU went"
-PICTURE = "Flame graph of the CPUs: what ran, the workload and the rest apart"
-NAMES = ("on_cpu.svg", "on_cpu.folded")
 TOP = 12
 TOP_OF_PHASE = 5
 MOST_PHASES = 16
@@ -116,27 +111,3 @@ def _functions_by_phase(found: list[profile.PhaseCpu]) -> list[Table]:
             name = ""
     heads = ("<phase", "<functions: the workload's", "self %", "&95 %", "total %")
     return [Table(heads, rows, least_left=16)] if rows else []
-
-
-def files(results: Results) -> dict[str, bytes]:
-    """Name and content of each file; none for a run without samples."""
-    found = results.cpu
-    if found is None or not found.whole.busy.samples:
-        return {}
-    panels = [
-        Panel(
-            f"{what}: {units.ns(sum(s.ns for s in stacks))} of CPU time",
-            "width: CPU time by samples; the function that ran on top, its callers below, the thread's name"
-            " at the bottom; _[k]: kernel. A scale of its own",
-            stacks,
-            "ran",
-            "",
-            "no sample",
-        )
-        for what, stacks in (
-            ("The workload on the CPUs", found.stacks_workload),
-            ("All others on the CPUs, but idle", found.stacks_others),
-        )
-    ]
-    both = [(stack, stack.ns) for stack in (*found.stacks_workload, *found.stacks_others)]
-    return {"on_cpu.svg": flamegraph.render(panels), "on_cpu.folded": folded.folded(both)}

@@ -22,9 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.__main__ import main
-from analysis.figures import style
+from analysis.figures import save, style
 from analysis.figures.compare import iographs
-from analysis.figures.run import iograph
 from analysis.measures.common.statistics import Mean, differ
 from analysis.measures.compare.compared_run import Compared, load_compared
 from analysis.render import text
@@ -47,10 +46,10 @@ TCG = {"by": "virtme-ng 1.42", "accel": "tcg", "qemu": "QEMU emulator version 7.
 @pytest.fixture(autouse=True, scope="module")
 def coarse_pictures() -> Iterator[None]:
     """Small pictures: what is in them does not depend on their resolution, the time to pack them does."""
-    before = iograph.DPI
-    iograph.DPI = 40
+    before = save.DPI
+    save.DPI = 40
     yield
-    iograph.DPI = before
+    save.DPI = before
 
 
 def compare(*words: object) -> Done:

@@ -26,12 +26,11 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.__main__ import main
-from analysis.figures import style
+from analysis.figures import save, style
 from analysis.figures.run import iograph
 from analysis.measures.results import measure
 from analysis.render.text import render
 from analysis.render.titles import run_title
-from analysis.report import subtitle
 from analysis.rundir.run import open_run
 from analysis.sections.about import banners, how_it_ended
 from analysis.sections.content import make_document
@@ -54,10 +53,10 @@ class Done:
 @pytest.fixture(autouse=True, scope="module")
 def coarse_pictures() -> Iterator[None]:
     """Small pictures: what is in them does not depend on their resolution, the time to pack them does."""
-    before = iograph.DPI
-    iograph.DPI = 50
+    before = save.DPI
+    save.DPI = 50
     yield
-    iograph.DPI = before
+    save.DPI = before
 
 
 def report(path: Path) -> Done:
@@ -547,7 +546,7 @@ def test_the_picture_keeps_its_shape_whatever_is_missing(whole_run: Path, tmp_pa
     good_report(empty)
     full = png_size(whole_run / "iograph.png")
     bare = png_size(empty / "iograph.png")
-    assert full[0] == bare[0] == int(iograph.WIDTH_IN * iograph.DPI)
+    assert full[0] == bare[0] == int(iograph.WIDTH_IN * save.DPI)
     assert bare[1] > full[1] * 0.55
 
 
@@ -588,7 +587,7 @@ def test_text_inside_the_picture_is_not_cut(whole_run: Path) -> None:
     tables = load_tables(run)
     m = measure(run, tables)
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
-        figure = iograph.draw(run, tables, m, run_title(run), subtitle(run, m), ["a banner"])
+        figure = iograph.draw(run, tables, m, run_title(run), iograph.make_subtitle(run, m), ["a banner"])
         figure.canvas.draw()
         frame = figure.bbox
         for text in visible_texts(figure):

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from analysis.compare import make_compare
+from analysis.figures.run.iograph import make_subtitle
 from analysis.measures.block.request_owners import OWNERS
 from analysis.measures.results import Results, measure
-from analysis.report import make_report, subtitle
+from analysis.report import make_report
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 from tests.analysis.measured import block_results
@@ -236,7 +237,7 @@ def test_the_report_says_it_first(tmp_path: Path) -> None:
     assert line.split()[1:4] == ["21", "9", "20"]
     assert "write, own" in text
     run = open_run(tmp_path / "r")
-    second_line = subtitle(run, measure(run, load_tables(run)))
+    second_line = make_subtitle(run, measure(run, load_tables(run)))
     assert "21 requests (47.6 % own), 705 kB (93.0 % own)" in second_line
     assert "of everybody's requests on the disk" in text[text.index("\nQUEUE DEPTH") :]
 

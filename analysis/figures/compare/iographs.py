@@ -9,13 +9,11 @@ and the picture says so.
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -24,19 +22,21 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from analysis import units
-from analysis.figures import disk_panel, panels, style
+from analysis.figures import disk_panel, panels, save, style
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.phase_strip import draw_phases, make_strip
-from analysis.figures.run import iograph
 from analysis.figures.run.iograph import TITLE_GAP_IN, say
 from analysis.measures.block import disk_map
 from analysis.measures.clip import clip_table
 from analysis.measures.compare.compared_run import Compared
+from analysis.render import titles
+from analysis.render.output import CompareSource, Drawing, Made, Output
 from analysis.rundir.devices import Device
 from analysis.tables.block import TABLE as BLOCK
 from analysis.tables.load import load_table
 
+CAPTION = "IO graphs of the runs side by side: disk offset, throughput, rates and latency over time"
 LEFT_IN = 0.85
 RIGHT_IN = 1.75
 BETWEEN_IN = 0.2
@@ -404,14 +404,31 @@ def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
 
 
 def render(
-    runs: Sequence[Compared], title: str, names: Sequence[Sequence[str]], banners: Sequence[str]
+    runs: Sequence[Compared], title: str, heads: Sequence[Sequence[str]], banners: Sequence[str]
 ) -> tuple[bytes, bytes]:
-    """The picture as PNG and as SVG."""
-    with mpl.rc_context(style.RC):  # type: ignore[arg-type]
-        figure = draw(runs, disk_maps(runs), title, names, banners)
-        png, svg = io.BytesIO(), io.BytesIO()
-        figure.savefig(png, format="png", dpi=iograph.DPI, metadata={"Software": "Seekmeter"})
-        figure.savefig(
-            svg, format="svg", dpi=2 * iograph.DPI, metadata={"Date": None, "Creator": "Seekmeter"}
-        )
-    return png.getvalue(), svg.getvalue()
+    """The picture as PNG and as SVG. heads: for each run, the lines above its column."""
+    with style.applied():
+        figure = draw(runs, disk_maps(runs), title, heads, banners)
+        return save.png(figure), save.svg(figure, raster_dpi=2 * save.DPI)
+
+
+def _head(one: Compared, tag: str) -> tuple[str, str, str]:
+    """The lines above a run's column: its name, its kernel, its length."""
+    kernel = one.run.text("kernel", "release")
+    length = f"{units.seconds(one.results.window.work_s)} s"
+    return (
+        f"{one.letter}  {tag or titles.run_title(one.run)}",
+        f"Linux {kernel}" if kernel else "",
+        f"{length}, EMULATED CPUs" if one.emulated else length,
+    )
+
+
+def make(source: CompareSource) -> Made:
+    """The IO graphs of all runs."""
+    heads = [_head(one, tag) for one, tag in zip(source.runs, source.tags, strict=True)]
+    png, svg = render(source.runs, source.title, heads, source.banners)
+    return Made(dict(zip(NAMES, (png, svg), strict=True)), [Drawing(CAPTION, svg)])
+
+
+NAMES = ("compare.png", "compare.svg")
+OUTPUT = Output("iographs", 10, NAMES, make)

@@ -8,7 +8,6 @@ direction, also in greyscale, on a log scale where the values span more than two
 
 from __future__ import annotations
 
-import io
 import math
 import textwrap
 from collections.abc import Callable, Sequence
@@ -25,8 +24,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from analysis import units
-from analysis.figures import style
-from analysis.figures.run import iograph
+from analysis.figures import save, style
 from analysis.measures.common.timeline import F64
 from analysis.measures.compare.compared_locks import (
     NONE,
@@ -42,9 +40,12 @@ from analysis.measures.compare.compared_locks import (
     top,
 )
 from analysis.measures.compare.compared_run import Compared
+from analysis.render.output import CompareSource, Drawing, Made, Output
+from analysis.sections.compare.facts import stacked
 
 Runs = Sequence[Compared]
 Get = Callable[[Sums, Compared], float | None]
+CAPTION = "Heat map of locks by runs: share of CPU time spinning, and sleeping per operation"
 MOST = 5  # locks of each run
 MOST_IN_ALL = 16
 LEAST_OF_ALL = 0.001  # a lock has a row from so much of the highest run's sleeping on
@@ -270,11 +271,19 @@ def _foot(runs: Runs, characters: int) -> str:
 
 def render(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) -> tuple[bytes, bytes] | None:
     """The picture as PNG and as SVG; None if no lock was waited on in any run."""
-    with mpl.rc_context(style.RC):  # type: ignore[arg-type]
+    with style.applied():
         figure = draw(runs, tags, title, banners)
-        if figure is None:
-            return None
-        png, svg = io.BytesIO(), io.BytesIO()
-        figure.savefig(png, format="png", dpi=iograph.DPI, metadata={"Software": "Seekmeter"})
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Seekmeter"})
-    return png.getvalue(), svg.getvalue()
+        return None if figure is None else (save.png(figure), save.svg(figure))
+
+
+def make(source: CompareSource) -> Made:
+    """The heat map; nothing if no lock was waited on in any run."""
+    pictures = render(source.runs, stacked(source.tags), f"Locks: {source.title}", source.banners)
+    if pictures is None:
+        return Made()
+    png, svg = pictures
+    return Made(dict(zip(NAMES, (png, svg), strict=True)), [Drawing(CAPTION, svg)])
+
+
+NAMES = ("locks_heatmap.png", "locks_heatmap.svg")
+OUTPUT = Output("locks_heatmap", 20, NAMES, make)

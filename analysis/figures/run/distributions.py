@@ -9,18 +9,18 @@ drawn: that takes longer than drawing, and 100 MB; the report does both in a pro
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.figures import style
+from analysis.figures import save, style
 from analysis.measures.block.distribution import SHARES, Quantiles
 from analysis.measures.results import Results
+from analysis.render.output import Drawing, Made, Output, RunSource
 
 DPI = 110
+CAPTION = "Distributions of request latency by operation, of seek distance and of request size by class"
 DECIMAL = {1: "B", 10**3: "kB", 10**6: "MB", 10**9: "GB", 10**12: "TB"}
 TIMES = {1: "ns", 10**3: "µs", 10**6: "ms", 10**9: "s"}
 
@@ -64,7 +64,7 @@ def render(results: Results) -> tuple[bytes, bytes] | None:
         return None
     import seaborn as sns
 
-    with mpl.rc_context(style.RC), sns.axes_style(None, style.RC):  # type: ignore[arg-type]
+    with style.applied(), sns.axes_style(None, style.RC):
         figure = Figure(figsize=(11.6, 4.1))
         figure.subplots_adjust(left=0.055, right=0.985, top=0.93, bottom=0.28, wspace=0.06)
         latency, distance, size = figure.subplots(1, 3, sharey=True)
@@ -72,7 +72,16 @@ def render(results: Results) -> tuple[bytes, bytes] | None:
         _draw(distance, results.block.distributions.distance, "Seek distance", DECIMAL)
         _draw(size, results.block.distributions.size, "Request size", DECIMAL)
         latency.set_ylabel("share of requests at most that, %")
-        png, svg = io.BytesIO(), io.BytesIO()
-        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"})
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Seekmeter"})
-    return png.getvalue(), svg.getvalue()
+        return save.png(figure, DPI), save.svg(figure)
+
+
+def make(source: RunSource) -> Made:
+    """The distributions of the workload's requests; nothing for a run without requests."""
+    pictures = render(source.results)
+    if pictures is None:
+        return Made()
+    png, svg = pictures
+    return Made({"distributions.png": png}, [Drawing(CAPTION, svg)])
+
+
+OUTPUT = Output("distributions", 20, ("distributions.png",), make, forked=True)

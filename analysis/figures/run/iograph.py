@@ -6,31 +6,32 @@ Layout in inches from the top; a panel whose collector has nothing keeps its pla
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from analysis import units
-from analysis.figures import disk_panel, panels, style
+from analysis.figures import disk_panel, panels, save, style
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
 from analysis.figures.phase_strip import draw_phases, make_strip
 from analysis.measures.results import Results
+from analysis.render.output import Drawing, Made, Output, RunSource
 from analysis.rundir import devices
 from analysis.rundir.run import Run
+from analysis.sections import request_owners
 from analysis.tables.load import Tables
 
 WIDTH_IN = 9.8
 LEFT_IN = 0.85
 RIGHT_IN = 2.1
-DPI = 130
 TITLE_GAP_IN = 0.34
+SUBTITLE_LETTERS = 120
+CAPTION = "IO graph: disk offset, throughput, rates, latency, queue depth, lock waits and memory over time"
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,9 @@ def _panels(
     return found
 
 
-def draw(run: Run, tables: Tables, results: Results, title: str, subtitle: str, banners: list[str]) -> Figure:
+def draw(
+    run: Run, tables: Tables, results: Results, title: str, subtitle: str, banners: Sequence[str]
+) -> Figure:
     """The whole graph."""
     disk = bands = None
     if tables.block is not None:
@@ -251,14 +254,38 @@ def draw(run: Run, tables: Tables, results: Results, title: str, subtitle: str, 
 
 
 def render(
-    run: Run, tables: Tables, results: Results, title: str, subtitle: str, banners: list[str]
+    run: Run, tables: Tables, results: Results, title: str, subtitle: str, banners: Sequence[str]
 ) -> tuple[bytes, bytes]:
     """The graph as PNG and as SVG."""
-    with mpl.rc_context(style.RC):  # type: ignore[arg-type]
+    with style.applied():
         figure = draw(run, tables, results, title, subtitle, banners)
-        png, svg = io.BytesIO(), io.BytesIO()
-        figure.savefig(
-            png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"}, pil_kwargs={"compress_level": 4}
-        )
-        figure.savefig(svg, format="svg", dpi=2 * DPI, metadata={"Date": None, "Creator": "Seekmeter"})
-    return png.getvalue(), svg.getvalue()
+        return save.png(figure, compress_level=4), save.svg(figure, raster_dpi=2 * save.DPI)
+
+
+def make_subtitle(run: Run, results: Results) -> str:
+    """The line below the title: disk, scheduler, kernel, CPUs, what was moved, date."""
+    size = run.int_("device", "size_bytes")
+    moved = sum(row.bytes for row in results.device_totals if row.op in ("read", "write"))
+    requests = sum(row.requests for row in results.device_totals)
+    scheduler = run.text("device", "scheduler")
+    parts = [
+        " ".join(p for p in (run.text("device", "name"), f"({units.bytes_(size)})" if size else "") if p),
+        f"scheduler {scheduler}" if scheduler else "",
+        f"Linux {k}" if (k := run.text("kernel", "release")) else "",
+        f"{run.cpus} CPUs" if run.cpus else "",
+        request_owners.totals(results, requests, moved) if results.block is not None else "",
+        run.text("start_realtime")[:10],
+    ]
+    line = " · ".join(part for part in parts if part)
+    return line if len(line) <= SUBTITLE_LETTERS else line[: SUBTITLE_LETTERS - 3] + "..."
+
+
+def make(source: RunSource) -> Made:
+    """The graph of the whole recording, mkfs and fsck included."""
+    run, results = source.run, source.recorded_results
+    subtitle = make_subtitle(run, results)
+    png, svg = render(run, source.recorded_tables, results, source.title, subtitle, source.banners)
+    return Made({"iograph.png": png, "iograph.svg": svg}, [Drawing(CAPTION, svg)])
+
+
+OUTPUT = Output("iograph", 10, ("iograph.png", "iograph.svg"), make)

@@ -8,12 +8,10 @@ locks are left out.
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -21,12 +19,14 @@ from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
 from analysis import units
-from analysis.figures import style
+from analysis.figures import save, style
 from analysis.measures.locks.lock_holders import Edge, Holders
 from analysis.measures.locks.lock_waits import LockWaits
+from analysis.render.output import Drawing, Made, Output, RunSource
 from analysis.sections.lock_labels import name
 from analysis.sections.lock_waits_by_stack import holder_words
 
+CAPTION = "Who waits for whom: call paths, locks, and their holders"
 TOP_LOCKS = 4
 TOP_ENDS = 8  # boxes on either side, those of the others not counted
 WIDTH_IN = 12.0
@@ -207,9 +207,22 @@ def render(found: LockWaits, holders: Holders) -> tuple[bytes, bytes] | None:
     """The graph as PNG and SVG; None if no holder was seen."""
     if not holders.edges or not holders.edges[0].ns > 0:
         return None
-    with mpl.rc_context(style.RC):  # type: ignore[arg-type]
+    with style.applied():
         figure = _draw(found, holders.edges)
-        png, svg = io.BytesIO(), io.BytesIO()
-        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": "Seekmeter"})
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Seekmeter"})
-    return png.getvalue(), svg.getvalue()
+        return save.png(figure, DPI), save.svg(figure)
+
+
+def make(source: RunSource) -> Made:
+    """The graph; nothing for a run without lock waits or without known holders."""
+    waits, holders = source.results.locks.waits, source.results.locks.holders
+    if waits is None or holders is None or not waits.rows:
+        return Made()
+    graph = render(waits, holders)
+    if graph is None:
+        return Made()
+    png, svg = graph
+    return Made(dict(zip(NAMES, (png, svg), strict=True)), [Drawing(CAPTION, svg)])
+
+
+NAMES = ("lock_blocking.png", "lock_blocking.svg")
+OUTPUT = Output("lock_blocking", 40, NAMES, make)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Find the parts of a report by folder: every module of a package states one constant, such as PANEL.
+
+To add a part is to add a module; no list names the modules.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import Protocol, TypeVar
+
+
+class Ordered(Protocol):
+    """What a found part states: a key of its own, and its position among the others."""
+
+    @property
+    def key(self) -> str:
+        """Unique name, in lower case with underscores."""
+
+    @property
+    def order(self) -> int:
+        """Position, unique: parts are sorted by it, lowest first."""
+
+
+Part = TypeVar("Part", bound=Ordered)
+
+
+def find_parts(package: ModuleType, constant: str, kind: type[Part]) -> list[Part]:
+    """The constant of each module in the package, sorted by order. TypeError: a module does not state it."""
+    parts = []
+    for found in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{found.name}")
+        part = getattr(module, constant, None)
+        if not isinstance(part, kind):
+            raise TypeError(f"{module.__name__} states no {constant} of type {kind.__name__}")
+        parts.append(part)
+    return sorted(parts, key=lambda part: part.order)
