@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Flame graphs as static SVG, readable without scripts: the outermost function at the bottom, the lock on
-top, width is time, a frame's title (tooltip) has the figures. Several can stand one above the other, each
-with a scale of its own.
+"""Flame graphs as static SVG, without scripts: a frame is as wide as its time, its callers are below it.
 
-Frames too narrow to see are drawn as one "… (n frames)", so nothing is missing from a width.
+The outermost function is at the bottom, the lock (or the function that ran) on top. A frame's tooltip has its
+numbers. Several flame graphs can stand one above the other, each with its own scale. Frames too narrow to see
+are drawn as one frame "… (n frames)", so no width is missing.
 """
 
 from __future__ import annotations
@@ -18,50 +18,53 @@ from analysis.measures.locks.lock_stacks import Stack
 WIDTH = 1200.0
 MARGIN = 10.0
 ROW = 17.0  # height of a frame
-LETTER = 6.7  # width of one, in the frames' font
-NARROWEST = 1.2  # narrower frames are merged
+LETTER = 6.7  # width of a letter in the frames' font
+NARROWEST = 1.2  # frames narrower than this are merged
 SPIN, SPIN_TINT = "#c0482f", "#e9b0a2"
 SLEEP, SLEEP_TINT = "#eeb93c", "#f9e6b6"
 RAN, RAN_TINT = "#5b8fb9", "#c9dcec"
 MERGED = "#d9d9d9"
-DARK = (SPIN,)  # written on in white
+DARK = (SPIN,)  # colors with white text on them
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One flame graph. spin_words and sleep_words name the two parts of a stack's time; sleep_words empty:
-    there is one part, spin_ns."""
+    """One flame graph.
+
+    spin_label and sleep_label name the two parts of a stack's time. With sleep_label "", spin_ns is all of
+    its time. empty: the text in place of the graph if no stack has any time.
+    """
 
     title: str
     note: str
     stacks: Sequence[Stack]
-    spin_words: str = "spinning"
-    sleep_words: str = "sleeping"
+    spin_label: str = "spinning"
+    sleep_label: str = "sleeping"
     empty: str = "nothing"
 
 
 @dataclass
 class Node:
-    """A frame and what it called."""
+    """One function at one position of the call tree, with all functions that it called."""
 
     name: str
-    spin: float = 0.0
-    sleep: float = 0.0
+    spin_ns: float = 0.0
+    sleep_ns: float = 0.0
     children: dict[str, Node] = field(default_factory=dict)
 
     @property
     def ns(self) -> float:
-        """Time of this frame and all above it."""
-        return self.spin + self.sleep
+        """Time of this function and all functions above it."""
+        return self.spin_ns + self.sleep_ns
 
     def frames(self) -> int:
-        """Frames from here up."""
+        """Number of frames: this one and all above it."""
         return 1 + sum(child.frames() for child in self.children.values())
 
 
 @dataclass(frozen=True)
 class Box:
-    """A frame as it is drawn; x and width as shares of the whole."""
+    """One drawn frame. depth: 0 at the bottom. x, width: shares of the graph's width. title: the tooltip."""
 
     depth: int
     x: float
@@ -72,15 +75,15 @@ class Box:
 
 
 def tree(stacks: Sequence[Stack]) -> Node:
-    """All stacks from one root."""
+    """The call tree of all stacks, below one root named "all"."""
     root = Node("all")
     for stack in stacks:
         node = root
         for name in (None, *stack.frames):
             if name is not None:
                 node = node.children.setdefault(name, Node(name))
-            node.spin += stack.spin_ns
-            node.sleep += stack.sleep_ns
+            node.spin_ns += stack.spin_ns
+            node.sleep_ns += stack.sleep_ns
     return root
 
 
@@ -91,51 +94,77 @@ def _mix(low: str, high: str, share: float) -> str:
     return "#" + "".join(f"{part:02x}" for part in parts)
 
 
-def boxes(panel: Panel) -> list[Box]:
-    """All frames of a panel, each with its place."""
-    root = tree(panel.stacks)
-    whole = root.ns
-    found: list[Box] = []
-    if not whole > 0:
-        return found
-    two = bool(panel.sleep_words)
-    least = NARROWEST / (WIDTH - 2 * MARGIN)
+class _Layout:
+    """The boxes of one panel, placed from the root up."""
 
-    def words(name: str, ns: float, spin: float, sleep: float) -> str:
-        parts = f"; {panel.spin_words} {units.ns(spin)}, {panel.sleep_words} {units.ns(sleep)}" if two else ""
-        return f"{name}: {units.ns(ns)}, {units.percent(ns / whole)} %{parts}"
+    def __init__(self, panel: Panel, whole_ns: float) -> None:
+        self.panel = panel
+        self.whole_ns = whole_ns
+        self.boxes: list[Box] = []
 
-    todo = [(root, 0, 0.0)]
-    while todo:
-        node, depth, x = todo.pop()
-        width = node.ns / whole
-        title = words(node.name, node.ns, node.spin, node.sleep)
-        if node.children:
-            color = _mix(SLEEP_TINT, SPIN_TINT, node.spin / node.ns) if two else RAN_TINT
-            found.append(Box(depth, x, width, node.name, title, color))
-        else:
-            at = x
-            for ns, color in ((node.spin, SPIN if two else RAN), (node.sleep, SLEEP)):
-                if ns > 0:
-                    found.append(Box(depth, at, ns / whole, node.name, title, color))
-                    at += ns / whole
-        few: list[Node] = []
+    @property
+    def _two_parts(self) -> bool:
+        return bool(self.panel.sleep_label)
+
+    def place_all(self, root: Node) -> None:
+        """Place every frame, callers before the functions that they called."""
+        todo = [(root, 0, 0.0)]
+        while todo:
+            node, depth, x = todo.pop()
+            self._place(node, depth, x)
+            todo += self._children(node, depth, x)
+
+    def _children(self, node: Node, depth: int, x: float) -> list[tuple[Node, int, float]]:
+        """The called functions wide enough to see, each with depth and x; one box for all the others."""
+        wide: list[tuple[Node, int, float]] = []
+        narrow: list[Node] = []
         for child in sorted(node.children.values(), key=lambda c: (-c.ns, c.name)):
-            if child.ns / whole < least:
-                few.append(child)
+            if child.ns / self.whole_ns < NARROWEST / (WIDTH - 2 * MARGIN):
+                narrow.append(child)
                 continue
-            todo.append((child, depth + 1, x))
-            x += child.ns / whole
-        if few:
-            ns = sum(c.ns for c in few)
-            name = f"… ({sum(c.frames() for c in few):,} frames)"
-            title = words(name, ns, sum(c.spin for c in few), sum(c.sleep for c in few))
-            found.append(Box(depth + 1, x, ns / whole, name, title, MERGED))
-    return found
+            wide.append((child, depth + 1, x))
+            x += child.ns / self.whole_ns
+        if narrow:
+            name = f"… ({sum(child.frames() for child in narrow):,} frames)"
+            spin_ns, sleep_ns = (sum(getattr(c, part) for c in narrow) for part in ("spin_ns", "sleep_ns"))
+            ns = sum(child.ns for child in narrow)
+            title = self._title(name, ns, spin_ns, sleep_ns)
+            self.boxes.append(Box(depth + 1, x, ns / self.whole_ns, name, title, MERGED))
+        return wide
+
+    def _place(self, node: Node, depth: int, x: float) -> None:
+        """A caller is one box of mixed colour; an innermost frame has a box for each part of its time."""
+        title = self._title(node.name, node.ns, node.spin_ns, node.sleep_ns)
+        if node.children:
+            color = _mix(SLEEP_TINT, SPIN_TINT, node.spin_ns / node.ns) if self._two_parts else RAN_TINT
+            self.boxes.append(Box(depth, x, node.ns / self.whole_ns, node.name, title, color))
+            return
+        for ns, color in ((node.spin_ns, SPIN if self._two_parts else RAN), (node.sleep_ns, SLEEP)):
+            if ns > 0:
+                self.boxes.append(Box(depth, x, ns / self.whole_ns, node.name, title, color))
+                x += ns / self.whole_ns
+
+    def _title(self, name: str, ns: float, spin_ns: float, sleep_ns: float) -> str:
+        """The tooltip: "f: 900 ns, 90.0 %; spinning 100 ns, sleeping 800 ns"."""
+        whole = f"{name}: {units.ns(ns)}, {units.percent(ns / self.whole_ns)} %"
+        if not self._two_parts:
+            return whole
+        panel = self.panel
+        return f"{whole}; {panel.spin_label} {units.ns(spin_ns)}, {panel.sleep_label} {units.ns(sleep_ns)}"
+
+
+def boxes(panel: Panel) -> list[Box]:
+    """All frames of a panel, placed; empty if no stack has any time."""
+    root = tree(panel.stacks)
+    if not root.ns > 0:
+        return []
+    layout = _Layout(panel, root.ns)
+    layout.place_all(root)
+    return layout.boxes
 
 
 def _text(name: str, width: float) -> str:
-    """As much of the name as fits; empty if that says nothing."""
+    """As much of the name as fits into the width; empty if fewer than 5 letters do."""
     room = int((width - 4) / LETTER)
     if len(name) <= room:
         return name
@@ -143,21 +172,21 @@ def _text(name: str, width: float) -> str:
 
 
 def _draw(panel: Panel, top: float, id_: int) -> tuple[list[str], float]:
-    """The panel's elements and where it ends."""
-    found = boxes(panel)
+    """The panel's SVG elements, and the y of its lower edge."""
+    frames = boxes(panel)
     lines = [
         f'<text class="flame-title" x="{MARGIN:g}" y="{top + 16:g}">{escape(panel.title)}</text>',
         f'<text class="flame-note" x="{MARGIN:g}" y="{top + 32:g}">{escape(panel.note)}</text>',
     ]
     top += 40
-    if not found:
+    if not frames:
         lines.append(f'<text class="flame-note" x="{MARGIN:g}" y="{top + 14:g}">{escape(panel.empty)}</text>')
         return lines, top + 24
-    depth = max(box.depth for box in found)
+    depth = max(box.depth for box in frames)
     bottom = top + (depth + 1) * ROW
     scale = WIDTH - 2 * MARGIN
     lines.append(f'<g id="g{id_}">')
-    for box in found:
+    for box in frames:
         x, width = MARGIN + box.x * scale, box.width * scale
         y = bottom - (box.depth + 1) * ROW
         text = _text(box.name, width)
@@ -175,24 +204,27 @@ def _draw(panel: Panel, top: float, id_: int) -> tuple[list[str], float]:
 
 
 def _legend(panels: Sequence[Panel], top: float) -> list[str]:
+    """The SVG elements of one legend for all panels."""
     lines = []
     x = MARGIN
-    parts = [(MERGED, f"… : frames narrower than {NARROWEST / (WIDTH - 2 * MARGIN) * 100:.1f} % as one")]
-    if any(panel.sleep_words for panel in panels):
-        parts.insert(0, (_mix(SLEEP_TINT, SPIN_TINT, 0.5), "callers: mixed by the share of both"))
-    if any(not panel.sleep_words for panel in panels):
+    parts = [(MERGED, f"…: frames narrower than {NARROWEST / (WIDTH - 2 * MARGIN) * 100:.1f} %, merged")]
+    if any(panel.sleep_label for panel in panels):
+        parts.insert(
+            0, (_mix(SLEEP_TINT, SPIN_TINT, 0.5), "callers: mixed by share of spinning and sleeping")
+        )
+    if any(not panel.sleep_label for panel in panels):
         parts.insert(0, (RAN, "CPU time by samples"))
-    if any(panel.sleep_words for panel in panels):
+    if any(panel.sleep_label for panel in panels):
         parts[:0] = [(SPIN, "spinning"), (SLEEP, "sleeping")]
-    for color, words in parts:
+    for color, label in parts:
         lines.append(f'<rect x="{x:g}" y="{top:g}" width="12" height="12" fill="{color}"/>')
-        lines.append(f'<text class="flame-note" x="{x + 17:g}" y="{top + 10:g}">{escape(words)}</text>')
-        x += 17 + len(words) * 6.6 + 22
+        lines.append(f'<text class="flame-note" x="{x + 17:g}" y="{top + 10:g}">{escape(label)}</text>')
+        x += 17 + len(label) * 6.6 + 22
     return lines
 
 
 def render(panels: Sequence[Panel]) -> bytes:
-    """The SVG file. Names come from the run: all are escaped."""
+    """The SVG file of the panels, one above the other. Names come from the run: all are escaped."""
     body: list[str] = []
     top = 8.0
     for id_, panel in enumerate(panels):
