@@ -39,15 +39,15 @@ int names_open(int cpus, int files);
 /* NULL: no memory. A name that is not known (the process is gone) has known false. */
 struct name *name_of(uint32_t pid, int cpu, uint64_t t_ns);
 uint64_t names_gone(void);
-/* The name of a thread in /proc; comm: of COMM_BYTES + 1. */
-bool ask_proc(uint32_t pid, char *comm);
 
-/* comms.c: names by perf. Returns -1: no memory. */
+/* comms.c: names by perf, and by /proc. Returns -1: no memory. */
 int comms_open(int cpus);
 /* Take in what there is; often enough, or some are lost. */
 void comms_read(void);
 /* The last name under this id, of COMM_BYTES. */
 bool comms_name(uint32_t tid, char *comm);
+/* The name of a thread in /proc; comm: of COMM_BYTES + 1. */
+bool comms_from_proc(uint32_t pid, char *comm);
 /* Was one taken since? */
 bool comms_taken(uint32_t tid, uint64_t after_ns, uint64_t until_ns);
 

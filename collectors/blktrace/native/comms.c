@@ -12,6 +12,7 @@
 #include "blktrace.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,35 @@ static bool open_ring(int cpu, struct ring *ring)
 	return true;
 }
 
+/* Returns how many bytes of a small file were read, ended by NUL; -1 if it is not there. */
+static ssize_t read_text(const char *path, char *text, size_t bytes)
+{
+	ssize_t done = 0, more;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	while ((more = read(fd, text + done, bytes - 1 - done)) > 0)
+		done += more;
+	text[done] = '\0';
+	close(fd);
+	return done;
+}
+
+bool comms_from_proc(uint32_t pid, char *comm)
+{
+	char path[64];
+	ssize_t bytes;
+
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	bytes = read_text(path, comm, COMM_BYTES + 1);
+	if (bytes <= 0)
+		return false;
+	if (comm[bytes - 1] == '\n')
+		comm[bytes - 1] = '\0';
+	return true;
+}
+
 static struct slot *slot_of(uint32_t tid)
 {
 	return &slots[tid & (SLOTS - 1)];
@@ -118,7 +148,7 @@ static void keep_running(const char *directory, uint32_t tid)
 	char comm[COMM_BYTES + 1];
 
 	(void)directory; /* /proc/TID is there too */
-	if (ask_proc(tid, comm))
+	if (comms_from_proc(tid, comm))
 		keep(tid, 0, comm);
 }
 

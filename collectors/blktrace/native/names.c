@@ -8,11 +8,9 @@
  */
 #include "blktrace.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define AGAIN_NS 1000000000ULL
 
@@ -32,35 +30,6 @@ int names_open(int cpus, int files)
 uint64_t names_gone(void)
 {
 	return gone;
-}
-
-/* Returns how many bytes of a small file were read, ended by NUL; -1 if it is not there. */
-static ssize_t read_text(const char *path, char *text, size_t bytes)
-{
-	ssize_t done = 0, more;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -1;
-	while ((more = read(fd, text + done, bytes - 1 - done)) > 0)
-		done += more;
-	text[done] = '\0';
-	close(fd);
-	return done;
-}
-
-bool ask_proc(uint32_t pid, char *comm)
-{
-	char path[64];
-	ssize_t bytes;
-
-	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-	bytes = read_text(path, comm, COMM_BYTES + 1);
-	if (bytes <= 0)
-		return false;
-	if (comm[bytes - 1] == '\n')
-		comm[bytes - 1] = '\0';
-	return true;
 }
 
 /* A fork or an exec before the events that were read is in perf's buffers by now. */
@@ -104,7 +73,7 @@ static void look(struct name *name, int cpu, uint64_t t_ns)
 	if (!name->pid)
 		snprintf(comm, sizeof(comm), "swapper/%d", cpu);
 	else
-		found = ask_proc(name->pid, comm) || ask_perf(name->pid, comm);
+		found = comms_from_proc(name->pid, comm) || ask_perf(name->pid, comm);
 	if (!found || (name->known && !strncmp(name->comm, comm, COMM_BYTES)))
 		return; /* it keeps the name it had, if any */
 	memcpy(name->comm, comm, COMM_BYTES);

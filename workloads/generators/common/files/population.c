@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* The files of a web cache, drawn from the size distribution of Barford and Crovella (1998); see population.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "archive.h"
 #include "common/session/fail.h"
-#include "population.h"
 #include "common/stats/rng.h"
+#include "population.h"
+#include "ustar.h"
 
 #define BODY_SHARE 0.93
 #define BODY_MU	   9.357
@@ -51,18 +52,24 @@ static int by_directory(const void *left, const void *right)
 	return (a->number > b->number) - (a->number < b->number);
 }
 
+uint64_t population_directories(uint32_t second_level)
+{
+	return 1 + POPULATION_LEVEL_1 * (1 + (uint64_t)second_level);
+}
+
 struct population population_make(uint64_t archive_bytes, uint32_t second_level, uint64_t seed)
 {
 	struct population all = { .seed = seed, .second_level = second_level };
 	struct rng rng = { .state = seed };
-	uint64_t used = archive_overhead(second_level);
+	uint64_t used = ustar_overhead_bytes(population_directories(second_level)) +
+			USTAR_RECORD; /* room for the padding */
 	size_t room = 0;
 
 	for (;;) {
 		struct cached_file file = { .bytes = draw_bytes(&rng), .number = all.count };
 
 		file.directory = (uint32_t)rng_below(&rng, POPULATION_LEVEL_1 * second_level);
-		used += archive_file_bytes(file.bytes);
+		used += ustar_file_bytes(file.bytes);
 		if (used > archive_bytes || all.count == UINT32_MAX)
 			break;
 		if (all.count == room) {

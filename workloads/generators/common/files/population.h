@@ -32,15 +32,19 @@ struct population {
 	uint64_t bytes;
 };
 
+/* Directories of the population, the top and both levels. */
+uint64_t population_directories(uint32_t second_level);
+
 /*
- * As many files as fit into an archive of ARCHIVE_BYTES bytes (archive.h). Same arguments, same files. They are
- * freed with free(files).
+ * As many files as fit into an archive of archive_bytes bytes (archive.h). The same arguments give the same files. To be
+ * freed by free(files).
  */
 struct population population_make(uint64_t archive_bytes, uint32_t second_level, uint64_t seed);
 
-/* Below the directory that POPULATION_TOP is in. */
+/* The file's path, below the directory that contains POPULATION_TOP. */
 void population_name(const struct population *all, const struct cached_file *file,
 		     char name[POPULATION_NAME_BYTES]);
+/* The seed of the file's contents (contents.h). */
 uint64_t population_contents(const struct population *all, const struct cached_file *file);
 
 #endif
