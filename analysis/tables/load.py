@@ -46,9 +46,12 @@ T = TypeVar("T")
 
 def find_tables() -> dict[str, TableSpec[Any]]:
     """The TABLE of every module in this folder, by table name."""
-    modules = sorted(module.name for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."))
-    declared = [getattr(importlib.import_module(name), "TABLE", None) for name in modules if name != __name__]
-    return {spec.name: spec for spec in declared if isinstance(spec, TableSpec)}
+    names = sorted({module.name for module in pkgutil.iter_modules(folder.__path__)} - {"load", "__main__"})
+    declared = [
+        getattr(importlib.import_module(f"{folder.__name__}.{name}"), "TABLE", None) for name in names
+    ]
+    specs = {spec.name: spec for spec in declared if isinstance(spec, TableSpec)}
+    return dict(sorted(specs.items()))
 
 
 TABLES = find_tables()
