@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from collectors.collector import choices
 from collectors.host import signals
 from collectors.host.console import tell
 from collectors.privilege import reach
@@ -26,7 +27,7 @@ def main(job: str) -> int:
     signals.catch()
     try:
         settle_as_root()
-        words = parse(os.environ, job)
+        words = parse(os.environ, job, choices())
         reach.check(words)
         if job == "plan":
             from collectors.privilege.sudo import become_user

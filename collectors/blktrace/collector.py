@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """COLLECT=blktrace: files of blktrace (raw/DISK.blktrace.CPU), for blkparse, btt, seekwatcher and iowatcher.
 
-By the blktrace program where the kernel lets it; lockdown does not, so else by the kernel's blk tracer, whose
-events our blk-tracer (collectors/blktrace/) makes into the same files. Which one can is found by trying.
+The blktrace program writes them where the kernel lets it read debugfs. Lockdown forbids that; there the
+kernel's blk tracer is the source, whose events blk-tracer (collectors/blktrace/native/) writes into the same
+files. Which of the two works is found by trying.
 """
 
 import json
 import os
 import select
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,14 @@ from typing import Any
 from collectors.blktrace import tracefs
 from collectors.blktrace.program import Program, count_events
 from collectors.blktrace.tracefs import Settings
+from collectors.collector import Collector, Running, Scope
 from collectors.host.kernel import tracefs as tracefs_here
 from collectors.privilege.sudo import TREE
 from workloads.cleanup.janitor import Janitor
-from workloads.system.errors import MachineError, RunError
+from workloads.system.errors import MachineError, RunError, UserError
 
 BINARY = TREE / "build/blk-tracer"
-# For tests: which way to go, "tracefs" or "program", instead of trying.
+# For tests: "tracefs" or "program", instead of trying.
 WAY = "SEEKMETER_BLKTRACE"
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 60.0
@@ -30,15 +33,15 @@ _DEBUGFS = Path("/sys/kernel/debug")
 
 
 class _Tracer:
-    """The blk tracer, and the process that makes its events into files. It ends by itself when we do."""
+    """The kernel's blk tracer, and the blk-tracer process that writes its events; it ends when we do."""
 
-    def __init__(self, place: Path, raw: Path, disks: Sequence[str], janitor: Janitor) -> None:
+    def __init__(self, tracing: Path, raw: Path, disks: Sequence[str], janitor: Janitor) -> None:
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
         self._settings = Settings(janitor)
-        tracefs.set_up(place, self._settings)
+        tracefs.set_up(tracing, self._settings)
         self._process = subprocess.Popen(
-            [BINARY, place, raw, *tracefs.devices(disks)],
+            [BINARY, tracing, raw, *tracefs.devices(disks)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -71,7 +74,7 @@ class _Tracer:
         self._process.wait()
 
     def _line(self, seconds: float) -> dict[str, Any]:
-        """Return what it says next. Raises RunError."""
+        """Return the next JSON line of blk-tracer. Raises RunError."""
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         if not select.select([self._process.stdout], [], [], seconds)[0]:
@@ -79,25 +82,29 @@ class _Tracer:
             raise RunError(f"blk-tracer: gave no answer for {seconds:.0f} s and was ended")
         line = self._process.stdout.readline()
         try:
-            said: dict[str, Any] = json.loads(line)
+            answer: dict[str, Any] = json.loads(line)
         except ValueError:
             self.kill()
-            why = self._process.stderr.read().decode(errors="replace").strip().splitlines()
-            raise RunError(why[-1] if why else "blk-tracer: ended without a word") from None
-        return said
+            errors = self._process.stderr.read().decode(errors="replace").strip().splitlines()
+            raise RunError(errors[-1] if errors else "blk-tracer: ended without a message") from None
+        return answer
 
 
-class Blktrace:
-    """One running collector; `source` says whether it is on, as the recorder's sources do."""
+class Blktrace(Running):
+    """The block traces of a session's disks, by the program or the kernel's tracer; or why there are none."""
 
     def __init__(self, raw: Path, disks: Sequence[str], janitor: Janitor) -> None:
-        """Start it. Raises MachineError if somebody else uses what it needs, RunError if it fails."""
+        """Start tracing. Raises MachineError if another program uses what it needs, RunError if it fails."""
         self.source = {"state": "off", "why": "", "remedy": ""}
-        self.facts: dict[str, Any] = {"by": None}
-        self.counts: dict[str, Any] = {}
-        self._running = self._start(raw, disks, janitor)
-        if self._running is not None:
+        self.sources = {"blktrace": self.source}
+        self._facts: dict[str, Any] = {"by": None}
+        self._counts: dict[str, Any] = {}
+        self._is_stopped = False
+        self._is_cut = False  # ended for want of room
+        self._tracer = self._start(raw, disks, janitor)
+        if self._tracer is not None:
             self.source["state"] = "on"
+            self.ready_ns = time.monotonic_ns()
 
     def _start(self, raw: Path, disks: Sequence[str], janitor: Janitor) -> _Tracer | Program | None:
         if not disks:
@@ -111,23 +118,23 @@ class Blktrace:
             return None
         for disk in disks:
             tracefs.check_disks_free(disk)
-        place = tracefs.mounted(janitor, "tracefs", tracefs_here())
+        tracing = tracefs.mounted(janitor, "tracefs", tracefs_here())
         way = os.environ.get(WAY)
         if way != "tracefs":
             try:
-                return self._program(raw, disks, janitor, place)
+                return self._program(raw, disks, janitor, tracing)
             except RunError as error:
-                self.facts["why_not_program"] = error.message
+                self._facts["why_not_program"] = error.message
                 if way == "program":
                     raise
-        why = tracefs.why_no_blk_tracer(place)
-        if why or place is None:
+        why = tracefs.why_no_blk_tracer(tracing)
+        if why or tracing is None:
             self._off(why, "a kernel with CONFIG_BLK_DEV_IO_TRACE=y that lets tracefs be read")
             return None
-        tracefs.check_free(place)
+        tracefs.check_free(tracing)
         tracefs.check_disks_free()
-        self.facts["by"] = "tracefs"
-        return _Tracer(place, raw, disks, janitor)
+        self._facts["by"] = "tracefs"
+        return _Tracer(tracing, raw, disks, janitor)
 
     def _program(self, raw: Path, disks: Sequence[str], janitor: Janitor, tracing: Path | None) -> Program:
         """Start the blktrace program. Raises RunError if it does not work here."""
@@ -137,33 +144,61 @@ class Blktrace:
         if debugfs is None:
             raise RunError("debugfs cannot be mounted")
         program = Program(raw, disks, debugfs, janitor)
-        self.facts |= {"by": "blktrace", "version": program.version}
+        self._facts |= {"by": "blktrace", "version": program.version}
         return program
 
     def _off(self, why: str, remedy: str) -> None:
         self.source |= {"why": why, "remedy": remedy}
 
     def alive(self) -> bool:
-        """Return whether it still records (or never did)."""
-        return self._running is None or self._running.alive()
+        """Return whether the disks are still traced (or never were)."""
+        return self._tracer is None or self._is_stopped or self._tracer.alive()
+
+    def look(self) -> str | None:
+        """Check that the disks are still traced."""
+        if self.failed or self.alive():
+            return None
+        self.failed = True
+        return "blktrace ended early; its files end there"
+
+    def end_for_room(self) -> None:
+        """Stop tracing: the files would grow on. Raises MachineError or RunError."""
+        self._is_cut = True
+        self.stop()
 
     def stop(self) -> None:
-        """Let it take in the rest, and put every setting back. Raises MachineError or RunError."""
-        if self._running is not None:
-            self.counts = self._running.stop()
+        """Take in the rest, and put every setting back. Raises MachineError or RunError, once.
+
+        What cannot be put back now the janitor tries again.
+        """
+        if self._tracer is None or self._is_stopped:
+            return
+        self._is_stopped = True
+        try:
+            self._counts = self._tracer.stop()
+        except UserError:
+            self.kill()
+            if not self.failed:
+                self.failed = True
+                raise
 
     def losses(self) -> dict[str, Any]:
-        """Return its entry in losses.json."""
-        return {**self.source, **self.counts}
+        """Return the entry in losses.json."""
+        entry = {**self.source, **self._counts, "ended_early": self.failed or self._is_cut}
+        return {"collectors": {"blktrace": entry}}
+
+    def facts(self) -> dict[str, Any]:
+        """Return run.json's "blktrace": by what the disks were traced."""
+        return {"blktrace": self._facts}
 
     def kill(self) -> None:
-        """After a failure: end it at once. The janitor puts the settings back."""
-        if self._running is not None:
-            self._running.kill()
+        """End tracing at once. The janitor puts the settings back."""
+        if self._tracer is not None:
+            self._tracer.kill()
 
 
-def losses_of_killed(raw: Path) -> dict[str, Any]:
-    """Return what losses.json can say of files whose session was killed, which nobody counted then."""
+def recover(raw: Path) -> dict[str, Any]:
+    """Return the entry in losses.json for the files of a killed session, whose events are counted now."""
     entry: dict[str, Any] = {"state": "on", "why": "", "remedy": "", "ended_early": True}
     try:
         counts = count_events(sorted(raw.glob("*.blktrace.*")))
@@ -179,3 +214,19 @@ def losses_of_killed(raw: Path) -> dict[str, Any]:
             "the session was killed: what was lost after the last event is not known": 1,
         },
     }
+
+
+def _start(scope: Scope, names: Sequence[str]) -> Running:
+    return Blktrace(scope.raw, scope.disks, scope.janitor)
+
+
+COLLECTOR = Collector(
+    "blktrace",
+    default=False,
+    order=0,  # around what the recorder sees, so that each of its requests is in the files
+    cost="a third of the fastest disk's requests, and large files",
+    tables=(),
+    probe=tracefs.check,
+    start=_start,
+    recover=recover,
+)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The kernel's tracer, which is one for the whole machine: is it free, and set it so that it is put back.
+"""The kernel's tracer (tracefs), one per machine: whether it is free, its settings, and their undoing.
 
-Every setting is listed with the janitor before it is changed, so it is put back also after kill -9.
+Every setting is listed with the janitor before it is changed, so that it is put back also after kill -9.
 """
 
 import os
@@ -9,13 +9,14 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from collectors.collector import NO, UNKNOWN, YES, Check
 from collectors.host import kernel
 from workloads.cleanup.janitor import Janitor
 from workloads.system.errors import MachineError
 
-# Room in the ring buffer of each CPU: a second of 500,000 events/s. All together: a 64th of the memory.
-_ROOM_KIB = 32 << 10
-_LEAST_KIB = 1 << 10
+# Size of each CPU's ring buffer: a second of 500,000 events/s. All buffers: at most a 64th of the memory.
+_BUFFER_KIB = 32 << 10
+_LEAST_BUFFER_KIB = 1 << 10
 # Switched on by the kernel itself, for good, as soon as anybody loads a BPF program that prints.
 _HARMLESS_EVENTS = ("bpf_trace:bpf_trace_printk",)
 
@@ -28,7 +29,7 @@ class Settings:
         self._numbers: list[int] = []
 
     def set(self, path: Path, value: str) -> int:
-        """Set one; returns its number in the janitor's list. Raises MachineError."""
+        """Write a setting's file. Returns its number in the janitor's list. Raises MachineError."""
         number = self._janitor.add_sysfs(path, value)
         self._numbers.append(number)
         try:
@@ -41,19 +42,19 @@ class Settings:
         return number
 
     def put_back(self, number: int | None = None) -> None:
-        """Put back one, or all, newest first. Raises MachineError; the janitor then tries again."""
-        for one in [number] if number is not None else self._numbers[::-1]:
-            self._janitor.undo_one(one)
-            self._numbers.remove(one)
+        """Put back one setting, or all, newest first. Raises MachineError; the janitor then tries again."""
+        for entry in [number] if number is not None else self._numbers[::-1]:
+            self._janitor.undo_one(entry)
+            self._numbers.remove(entry)
 
 
-def mounted(janitor: Janitor, kind: str, place: Path | None) -> Path | None:
-    """Return where a file system of the kernel's own (tracefs, debugfs) is; mounted for us if need be.
+def mounted(janitor: Janitor, kind: str, known: Path | None) -> Path | None:
+    """Return the mount point of tracefs or debugfs (kind), which is mounted for the session if need be.
 
-    None: this kernel has none, or does not let us.
+    known: where it usually is. None: this kernel has none, or refuses the mount.
     """
-    if place is not None and os.path.ismount(place):
-        return place
+    if known is not None and os.path.ismount(known):
+        return known
     mountpoint = janitor.session_dir / kind
     mountpoint.mkdir(exist_ok=True)
     number = janitor.add_mount(mountpoint, kind)
@@ -65,7 +66,7 @@ def mounted(janitor: Janitor, kind: str, place: Path | None) -> Path | None:
 
 
 def why_no_blk_tracer(tracefs: Path | None) -> str:
-    """Return why the kernel has no blk tracer for us, "" if it has."""
+    """Return why the kernel's blk tracer cannot be used, "" if it can."""
     if tracefs is None:
         return "tracefs cannot be mounted"
     tracers = kernel.read(tracefs / "available_tracers")
@@ -75,7 +76,7 @@ def why_no_blk_tracer(tracefs: Path | None) -> str:
 
 
 def check_free(tracefs: Path) -> None:
-    """Raise MachineError if somebody else uses the tracer, who would lose what it has or records."""
+    """Raise MachineError if another program uses the tracer: its settings and events would be lost."""
     tracer = (tracefs / "current_tracer").read_text().strip()
     if tracer != "nop":
         raise _in_use(f"its tracer {tracer} is on", f"echo nop >{tracefs}/current_tracer")
@@ -85,14 +86,14 @@ def check_free(tracefs: Path) -> None:
         raise _in_use(f"the event {events[0]}{more} is on", f"echo >{tracefs}/set_event")
     held = sum(_entries(stats) for stats in tracefs.glob("per_cpu/cpu*/stats"))
     if held:
-        raise _in_use(f"its buffers hold {held:,} events of somebody's", f"echo >{tracefs}/trace")
+        raise _in_use(f"its buffers hold {held:,} events of another user", f"echo >{tracefs}/trace")
     cpus = int((tracefs / "tracing_cpumask").read_text().strip().replace(",", ""), 16)
     if cpus.bit_count() < (os.cpu_count() or 1):
         raise _in_use("it is held to some CPUs", f"put all of them into {tracefs}/tracing_cpumask")
 
 
 def enable_file(disk: str) -> Path:
-    """Return the file that switches the tracing of one disk; reads "1" however that was switched on."""
+    """Return the file that switches the tracing of one disk; it reads "1" whoever switched that on."""
     return Path("/sys/class/block", disk, "trace/enable")
 
 
@@ -107,46 +108,50 @@ def check_disks_free(name: str = "*") -> None:
 
 
 def set_up(tracefs: Path, settings: Settings) -> None:
-    """Switch the blk tracer on, with room and with the run's clock. No disk is traced yet."""
-    # First, as this gives the buffers the size that is theirs when in use, which is then the one to put back.
+    """Switch the blk tracer on, with large buffers and the run's clock. No disk is traced yet."""
+    # First, as this gives the buffers their size in use, which is the size to put back at the end.
     settings.set(tracefs / "current_tracer", "blk")
     settings.set(tracefs / "trace_clock", "mono")
-    room = _room_kib(tracefs)
-    places = [tracefs / "buffer_size_kb"]
-    if not places[0].read_text().strip().isdigit():  # "X": each CPU has its own
-        places = sorted(tracefs.glob("per_cpu/cpu*/buffer_size_kb"))
-    for place in places:
-        if int(place.read_text()) < room:
-            settings.set(place, str(room))
+    buffer_kib = _buffer_kib(tracefs)
+    files = [tracefs / "buffer_size_kb"]
+    if not files[0].read_text().strip().isdigit():  # "X": the CPUs' sizes differ
+        files = sorted(tracefs.glob("per_cpu/cpu*/buffer_size_kb"))
+    for file in files:
+        if int(file.read_text()) < buffer_kib:
+            settings.set(file, str(buffer_kib))
     settings.set(tracefs / "tracing_on", "1")
 
 
-def can_trace() -> tuple[str, str, str]:
-    """Return for make doctor whether there can be files of blktrace: yes, no or ?, why, and the remedy."""
+def check() -> Check:
+    """Return the line of make doctor: whether files of blktrace can be written here."""
+    lacks = "a kernel with CONFIG_BLK_DEV_IO_TRACE=y (most have)"
     if not any(Path("/sys/class/block").glob("*/trace/enable")):
-        return "no", "the kernel cannot trace disks", "a kernel with CONFIG_BLK_DEV_IO_TRACE=y (most have)"
-    place = kernel.tracefs()
+        return Check("blktrace", NO, "the kernel cannot trace disks", lacks)
+    tracefs = kernel.tracefs()
     if os.geteuid() != 0:
-        return "?", "only root may look at the kernel's tracer", "make doctor as root"
-    if place is not None:
-        why = why_no_blk_tracer(place)
+        return Check("blktrace", UNKNOWN, "only root may read the kernel's tracer", "make doctor as root")
+    if tracefs is not None:
+        why = why_no_blk_tracer(tracefs)
         if why:
-            return "no", why, "a kernel with CONFIG_BLK_DEV_IO_TRACE=y that lets tracefs be read"
+            remedy = "a kernel with CONFIG_BLK_DEV_IO_TRACE=y that lets tracefs be read"
+            return Check("blktrace", NO, why, remedy)
         try:
-            check_free(place)
+            check_free(tracefs)
             check_disks_free()
         except MachineError as error:
-            what, _, remedy = error.message.partition(": ")
-            return "no", what, remedy
+            why, _, remedy = error.message.partition(": ")
+            return Check("blktrace", NO, why, remedy)
     if kernel.lockdown() == "none":
-        return "yes", "by the blktrace program, or by the kernel's blk tracer if that fails", ""
-    return "yes", "by the kernel's blk tracer, if lockdown closes the blktrace program's files", ""
+        why = "by the blktrace program, or by the kernel's blk tracer if that fails"
+    else:
+        why = "by the kernel's blk tracer, if lockdown closes the blktrace program's files"
+    return Check("blktrace", YES, why)
 
 
-def _room_kib(tracefs: Path) -> int:
-    """Return the room for one CPU, as the kernel will say it: it rounds to its pages' room for data."""
+def _buffer_kib(tracefs: Path) -> int:
+    """Return one CPU's buffer size as the kernel will report it: rounded up to its pages' data bytes."""
     memory_kib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 10
-    wanted_kib = max(_LEAST_KIB, min(_ROOM_KIB, memory_kib // 64 // (os.cpu_count() or 1)))
+    wanted_kib = max(_LEAST_BUFFER_KIB, min(_BUFFER_KIB, memory_kib // 64 // (os.cpu_count() or 1)))
     page_bytes = 4080
     for line in (tracefs / "events/header_page").read_text().splitlines():
         if "data;" in line:

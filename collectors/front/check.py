@@ -10,6 +10,7 @@ packages.
 import os
 import sys
 
+from collectors.collector import choices
 from collectors.host.console import tell
 from collectors.privilege import reach
 from collectors.privilege.sudo import check_root
@@ -21,7 +22,7 @@ from workloads.system.errors import UserError
 def main(job: str) -> int:
     """Check the environment's words for the job. Returns the exit code."""
     try:
-        given = parse(os.environ, job)
+        given = parse(os.environ, job, choices())
         if given.vm:
             print("vm")
         else:

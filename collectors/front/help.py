@@ -7,6 +7,7 @@ python -m collectors.front.help      needs no setup: Python 3.11 and its standar
 import os
 import sys
 
+from collectors.collector import choices
 from workloads.cli.options import VARIABLES
 
 # Job: what it does. Every job of the Makefile, in the order in which a new user meets them.
@@ -46,7 +47,13 @@ without make: SEEKMETER_FS=ext3 SEEKMETER_WL=compilebench .venv/bin/python -m co
 
 def help_text() -> str:
     """Return what make help prints."""
-    variables = {**VARIABLES, "V": "V=1 shows every command of the build"}
+    defaults = " ".join(name for name, is_default in choices().items() if is_default)
+    others = ", ".join(name for name, is_default in choices().items() if not is_default)
+    variables = {
+        **VARIABLES,
+        "COLLECT": f"collectors: {defaults} (default); also {others}; none",
+        "V": "V=1 shows every command of the build",
+    }
     lines = [_HEAD, "jobs", *_entries(JOBS), "", "variables", *_entries(variables), _TAIL]
     return "\n".join(lines)
 

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# What has to be on the machine, and the installing of what is not.
+# Installs what the jobs need and this machine lacks: Debian packages and the Python packages in .venv.
 #
-#   setup.sh run JOB   what `make trace` needs: compiler, BPF tools, .venv, and what FS=, WL= and VM= ask for
-#   setup.sh test JOB  that, what the tests and the lint need, and what every FS=, WL= and VM= could ask for
-#   setup.sh python    print a Python that can run the jobs which need no setup (plan, list, doctor)
+#   setup.sh run JOB   for `make trace`: compiler, BPF tools, .venv, and what FS=, WL=, COLLECT=, WITH= and VM= need
+#   setup.sh test JOB  the same, what the tests and the lint need, and what every value of those options could need
+#   setup.sh python    print the path of a Python for the jobs that need no setup (plan, list, doctor, help)
 #
-# The words of JOB (in the environment, see the Makefile) are checked before anything is installed for them.
-# A package counts as there when the thing we use of it is there, so that other distributions and hand-made
-# installations pass. That costs no process, so it is asked every time; .venv is setup_venv.sh's.
-# Says what it installs before it does, says nothing otherwise.
-# Exit status: 0, 2 (wrong words), 3 (this machine cannot, and why).
+# JOB's options (in the environment, see the Makefile) are checked before anything is installed for them.
+# A package counts as installed when the program or file that we use of it exists, so that other distributions and
+# hand-made installations pass. The check of the lists below starts no process, so it is made every time. .venv is
+# the work of setup_venv.sh.
+# Prints what it installs before it does, and nothing otherwise.
+# Exit status: 0, 2 (wrong options), 3 (this machine cannot, and why).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # Debian keeps these folders out of an ordinary user's PATH; mkfs.* and bpftool live there.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
-# package, then a command or a file that shows it is there ({include} is also looked for under the multiarch name,
-# {machine} is what uname -m says; of a {static} command, one that links no library; {clang} is where clang has its
-# own libraries, {postgresql} where PostgreSQL's server programs are)
+# Package, then a command or file of it. {include}: also in the multiarch directory; {machine}: uname -m; {static}:
+# a command that links no library; {clang}: clang's own libraries; {postgresql}: PostgreSQL's server programs.
 for_run='
 clang          clang
 bpftool        bpftool
@@ -37,18 +37,8 @@ busybox-static {static}/busybox
 kmod           depmod
 file           file
 '
-for_perf='
-linux-perf     perf
-'
-for_bpftrace='
-bpftrace       bpftrace
-'
-for_bcc='
-bpfcc-tools    biolatency-bpfcc
-'
 for_test='
 blktrace       blkparse
-linux-perf     perf
 trace-cmd      trace-cmd
 libclang-rt-dev {clang}/fuzzer
 shellcheck     shellcheck
@@ -71,21 +61,21 @@ postgresql     {postgresql}/initdb
 
 say() { echo "seekmeter: $*" >&2; }
 
-# cannot MESSAGE: this machine lacks something we could not get
+# cannot MESSAGE: exit, as this machine lacks something that could not be installed
 cannot() {
 	say "$*"
 	exit 3
 }
 
-# have PROGRAM: the shell alone would also be content with a file that cannot be executed
+# have PROGRAM: `command -v` alone also finds a file that cannot be executed
 have() { [ -x "$(command -v "$1")" ]; }
 
-# good_python PROGRAM: is it one we can work with?
+# good_python PROGRAM: whether it is Python 3.11 or newer
 good_python() {
 	have "$1" && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
-# Print the Python to use. The system's first: other users, and root, can read it too.
+# Print the path of the Python to use. The system's comes first: other users and root can read it.
 find_python() {
 	local program
 	for program in /usr/bin/python3 python3 python3.13 python3.12 python3.11; do
@@ -115,7 +105,7 @@ is_there() {
 	esac
 }
 
-# missing_of LIST: print the packages whose thing is not there
+# missing_of LIST: print the packages whose command or file is missing
 missing_of() {
 	local package thing
 	while read -r package thing; do
@@ -132,11 +122,11 @@ as_root() {
 	fi
 }
 
-# install PACKAGE…: by apt, as root; exits 3 where that cannot be
+# install_packages PACKAGE…: with apt-get, as root; exits 3 where that is not possible
 install_packages() {
 	local packages="$*"
 	if ! have apt-get; then
-		say "these Debian packages, or what your distribution calls them, are missing: $packages"
+		say "these packages are missing (Debian's names): $packages"
 		cannot "there is no apt-get here to install them with: install them yourself, then run make again"
 	fi
 	if [ "$EUID" -ne 0 ] && ! have sudo; then
@@ -159,7 +149,7 @@ install_packages() {
 
 # apt_install PACKAGE…
 apt_install() {
-	# The package lists may be absent (a fresh container) or stale: try as it is, then with fresh lists.
+	# The package lists may be absent (a fresh container) or stale: install, and if that fails update them first.
 	if ! as_root env DEBIAN_FRONTEND="$DEBIAN_FRONTEND" apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null 2>&1; then
 		as_root apt-get update -qq </dev/null >/dev/null ||
 			cannot "apt-get update failed (above is why): mend that, or install yourself: $*"
@@ -169,7 +159,7 @@ apt_install() {
 	hash -r
 }
 
-# without_cluster PACKAGE…: PostgreSQL's package would make a database and a service of it, which run from now on
+# without_cluster PACKAGE…: keep PostgreSQL's package from creating a database and a service that runs it
 without_cluster() (
 	folder=/etc/postgresql-common/createcluster.d file=$folder/seekmeter-setup.conf
 	trap 'as_root rm -f "$file"; as_root rmdir -p --ignore-fail-on-non-empty "$folder" 2>/dev/null || true' EXIT
@@ -178,8 +168,8 @@ without_cluster() (
 	apt_install "$@"
 )
 
-# link_mtab WHAT: mkfs.nilfs2 of nilfs-utils 2.2.11 fails where there is no /etc/mtab. A system that booted has this link
-# (systemd makes it); a minimal root, as of a container, has none.
+# link_mtab WHAT: mkfs.nilfs2 of nilfs-utils 2.2.11 fails without /etc/mtab. systemd makes this link at boot; a minimal
+# root, as of a container, has none.
 link_mtab() {
 	if [ -e /etc/mtab ] || ! have mkfs.nilfs2 || [[ $1 != test && ${SEEKMETER_FS-} != nilfs2* ]]; then
 		return
@@ -189,33 +179,21 @@ link_mtab() {
 		say "that failed (above is why): run \`ln -s ../proc/self/mounts /etc/mtab\` as root"
 }
 
-# check_words PYTHON JOB: exits 2 if the words are wrong, 3 if this user or machine cannot do it; prints "vm" if the
-# job runs in a virtual machine
-check_words() {
+# check_options PYTHON JOB: exits 2 if the options are wrong, 3 if this user or machine cannot run the job; prints
+# "vm" if it runs in a virtual machine
+check_options() {
 	[[ -z ${SEEKMETER_WORDS:-} && $2 != trace && $2 != watch ]] || "$1" -B -m collectors.front.check "$2"
 }
 
-# missing_for_words PYTHON WHAT: print the packages that FS= and WL= need and that are not there
-missing_for_words() {
-	local words=()
-	if [ "$2" = run ]; then
-		[ -z "${SEEKMETER_FS:-}" ] || words+=("FS=$SEEKMETER_FS")
-		[ -z "${SEEKMETER_WL:-}" ] || words+=("WL=$SEEKMETER_WL")
-		[ "${#words[@]}" -gt 0 ] || return 0
+# missing_for_job PYTHON WHAT JOB: print the missing packages that FS=, WL=, COLLECT= and WITH= need
+missing_for_job() {
+	local purpose=("$2" "$3")
+	if [ "$2" = test ]; then
+		purpose=(test)
+	elif [ -z "${SEEKMETER_FS:-}${SEEKMETER_WL:-}${SEEKMETER_COLLECT:-}${SEEKMETER_WITH:-}" ]; then
+		return 0 # the collectors that are on by default need no package: this spares a Python
 	fi
-	"$1" -B -m workloads.packages --missing "${words[@]}"
-}
-
-# Print the package with the headers of the kernel that runs, which bcc compiles with, if it is missing and the
-# distribution has it: not of a kernel that somebody built. A virtual machine's kernel is not this one.
-missing_headers() {
-	local release
-	release=$(uname -r)
-	if [ -d "/lib/modules/$release/build" ] || [ -d "/usr/src/linux-headers-$release" ] ||
-		[ -e /sys/kernel/kheaders.tar.xz ] || ! have apt-cache; then
-		return
-	fi
-	! apt-cache show "linux-headers-$release" >/dev/null 2>&1 || echo "linux-headers-$release"
+	"$1" -B -m collectors.front.packages "${purpose[@]}"
 }
 
 # setup WHAT JOB
@@ -225,19 +203,12 @@ setup() {
 		install_packages python3 python3-venv
 		python=$(find_python) || cannot "no Python 3.11 or newer was found: install one (Debian 12 has it)"
 	fi
-	where=$(check_words "$python" "$2") || exit $?
-	[ "$1" = run ] || list+=$for_test$for_vm$for_bpftrace$for_bcc
+	where=$(check_options "$python" "$2") || exit $?
+	[ "$1" = run ] || list+=$for_test$for_vm
 	[ "$where" != vm ] || list+=$for_vm
-	[[ ${SEEKMETER_COLLECT-} != *perf* ]] || list+=$for_perf
-	[[ ${SEEKMETER_WITH-} != *bpftrace:* ]] || list+=$for_bpftrace
-	[[ ${SEEKMETER_WITH-} != *bcc:* || -d /usr/share/bcc/tools ]] || list+=$for_bcc
 	# shellcheck disable=SC2207 # one word a package
 	missing+=($(missing_of "$list"))
-	if [[ ${SEEKMETER_WITH-} == *bcc:* && $where != vm ]]; then
-		# shellcheck disable=SC2207 # at most one word
-		missing+=($(missing_headers))
-	fi
-	more=$(missing_for_words "$python" "$1") || exit $?
+	more=$(missing_for_job "$python" "$1" "$2") || exit $?
 	# shellcheck disable=SC2206 # one word a package
 	missing+=($more)
 	[ -x .venv/bin/python ] || "$python" -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
@@ -258,7 +229,7 @@ setup() {
 
 case ${1:-} in
 run | test)
-	# One setup at a time in this tree: a second one waits and then finds nothing to do.
+	# One setup at a time in this tree: a second one waits, and then has nothing to do.
 	if have flock; then
 		exec 9<requirements.txt
 		flock 9

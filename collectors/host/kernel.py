@@ -14,7 +14,6 @@ from pathlib import Path
 
 _BTF = Path("/sys/kernel/btf/vmlinux")
 _TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
-_BPF_SOURCES = Path(__file__).resolve().parents[2] / "bpf"
 
 # linux/capability.h
 _CAP_SYS_ADMIN = 21
@@ -93,16 +92,10 @@ def has_btf() -> bool:
     return _btf() is not None
 
 
-def has_hook(name: str) -> bool:
+def has_tracepoint(name: str) -> bool:
     """Return whether BTF lists the tracepoint, as type btf_trace_NAME (include/trace/bpf_probe.h)."""
     types = _btf()
     return types is not None and f"\0btf_trace_{name}\0".encode() in types
-
-
-def hooks_of(collector: str) -> list[str]:
-    """Return the tracepoints that a collector's BPF program attaches to, read from its source."""
-    source = (_BPF_SOURCES / collector / f"{collector}.bpf.c").read_text()
-    return sorted(set(re.findall(r'^SEC\("(?:tp_btf|raw_tp)/(\w+)"\)', source, re.MULTILINE)))
 
 
 def tracefs() -> Path | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""When was a file made? statx(2) knows; Python's os.stat does not ask it."""
+"""A file's birth time (btime), by statx(2): Python's os.stat does not have it."""
 
 import ctypes
 import os
@@ -11,17 +11,17 @@ _STATX_BTIME = 0x800
 _STATX_BYTES = 256
 _BTIME_OFFSET = 0x50  # of struct statx_timestamp in struct statx (linux/stat.h)
 
-_statx = getattr(ctypes.CDLL(None), "statx", None)  # none in a C library from before 2018
+_statx = getattr(ctypes.CDLL(None), "statx", None)  # None in a C library older than 2018
 
 
-def of(path: str | os.PathLike[str]) -> int | None:
-    """Return when the file was made, CLOCK_REALTIME in ns, to a tick; None: its file system does not know."""
+def btime_ns(path: str | os.PathLike[str]) -> int | None:
+    """Return a file's birth time, CLOCK_REALTIME in ns; None: its file system does not keep it."""
     if _statx is None:
         return None
-    found = ctypes.create_string_buffer(_STATX_BYTES)
-    if _statx(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, found) != 0:
+    buffer = ctypes.create_string_buffer(_STATX_BYTES)
+    if _statx(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, buffer) != 0:
         return None
-    if not struct.unpack_from("=I", found)[0] & _STATX_BTIME:
+    if not struct.unpack_from("=I", buffer)[0] & _STATX_BTIME:
         return None
-    seconds, nanoseconds = struct.unpack_from("=qI", found, _BTIME_OFFSET)
+    seconds, nanoseconds = struct.unpack_from("=qI", buffer, _BTIME_OFFSET)
     return int(seconds) * 1_000_000_000 + int(nanoseconds)

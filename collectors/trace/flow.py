@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from collectors.collector import Scope
 from collectors.host import blockdev, signals
 from collectors.privilege import reach
 from collectors.privilege.ownership import as_user, may
 from collectors.privilege.sudo import TREE, caller_environment, owner
-from collectors.recorder import borders
 from collectors.trace import (
     exit_reason,
     fsck,
@@ -28,8 +28,9 @@ from collectors.trace import (
     sysinfo,
     workload_process,
 )
-from collectors.trace.context import Session, first_facts, kept, new_run, sweep
+from collectors.trace.context import RunContext, ended_in_order, first_facts, new_run, sweep
 from collectors.trace.progress import Estimate, Phases, Progress
+from collectors.trace.recording import Recording
 from collectors.trace.room import nearly_full
 from collectors.trace.run_dir import RunDirectory
 from collectors.trace.workload_results import FIGURES, PHASES, PHASES_BEGUN, Said
@@ -66,17 +67,18 @@ def trace(options: Options, recorded: Callable[[Path], None]) -> Path:
             f"container, or as its root with CAP_SYS_ADMIN"
         ) from None
     plan = make_plan(options)
-    signals.hold()  # until kept() sees to the run directory
+    signals.hold()  # until ended_in_order() sees to the run directory
     inside = os.environ.get(GUEST)
     if inside:
         run = RunDirectory.inside(Path(inside), owner())
     else:
         run = new_run(plan.name, options)
-    session = Session(run)
-    with Janitor() as janitor, kept(session, janitor), ExitStack() as stack:
-        stack.callback(session.kill_recorder)
+    context = RunContext(run)
+    recording = Recording(context)
+    with Janitor() as janitor, ended_in_order(context, janitor), ExitStack() as stack:
+        stack.callback(recording.kill)
         try:
-            _trace(session, plan, janitor, stack)
+            _trace(context, recording, plan, janitor, stack)
             run.write()
             run.hand_over()
             recorded(run.path)
@@ -85,19 +87,19 @@ def trace(options: Options, recorded: Callable[[Path], None]) -> Path:
     return run.path
 
 
-def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> None:
-    run = session.run
+def _trace(context: RunContext, recording: Recording, plan: Plan, janitor: Janitor, stack: ExitStack) -> None:
+    run = context.run
     if GUEST not in os.environ:
-        session.say("run", str(run.path))
+        context.say("run", str(run.path))
     first_facts(run, plan.options)
     for text in (*plan.warnings, *reach.warnings(plan.options)):
-        session.warn(text)  # told before anything is done: ^C costs nothing yet
+        context.warn(text)  # told before anything is done: ^C costs nothing yet
     for option, why in plan.left_out.items():
         run.warn(f"left out: {option}: {why}")
     disk: Disk | None = None
     target: remount.Target | None = None
     if plan.filesystem is not None:
-        disk = _open_disk(session, plan, janitor, stack)
+        disk = _open_disk(context, plan, janitor, stack)
         directory, disks = janitor.session_dir / "mnt", [Path(one.path).name for one in disk.all]
         directory.mkdir()
         held = directory
@@ -105,24 +107,24 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         assert plan.directory is not None
         directory = plan.directory
         _check_directory(directory)
-        disks, target_dev = _look_at_directory(session, directory, plan.options.dev)
+        disks, target_dev = _look_at_directory(context, directory, plan.options.dev)
         # Who can rename what it lies in could put another in its place until the workload has ended.
         opened = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, opened)
         held = Path(f"/proc/{os.getpid()}/fd/{opened}")
     user = owner()  # whom the workload runs as, and who must get at what is in there
     entrance.let_in(janitor.session_dir, user.uid, user.gid)
-    said = Said(user, run.raw, janitor, session.warn)
+    said = Said(user, run.raw, janitor, context.warn)
     stack.callback(said.close)
     cgroup = WorkloadCgroup(janitor.name, plan.options.mem_bytes, plan.options.cpus, janitor)
     stack.enter_context(cgroup.guarded())
     os.sync()  # nobody else's dirty pages may be written into our picture later
     too = plan.options.with_steps
     if "mkfs" in too:
-        session.start_recorder(plan.options, disks, cgroup.v2_path, directory, janitor)
+        recording.start(plan.options.collect, _scope(run, plan, disks, janitor, cgroup, directory))
     if plan.filesystem is not None and disk is not None:
         target, target_dev = _make_filesystem(
-            session, plan.options, plan.filesystem, disk, directory, janitor, stack
+            context, plan.options, plan.filesystem, disk, directory, janitor, stack
         )
     stack.callback(cgroup.kill)
     argv = plan.command_in(directory, said.place)
@@ -140,45 +142,47 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         }
     )
     if "mkfs" in too:
-        session.retarget(target_dev)
+        recording.retarget(target_dev)
     else:
         # on a disk of our own nobody else writes: whose pages are written back need not be told
         memory = cgroup.memory_path() if disk is None else None
-        session.start_recorder(plan.options, disks, cgroup.v2_path, [target_dev], janitor, memory)
+        scope = _scope(run, plan, disks, janitor, cgroup, [target_dev], memory)
+        recording.start(plan.options.collect, scope)
     numbers = [target_dev]  # that the file system had: of btrfs a mount may have another than the one before
 
     def moved(dev: str) -> None:
         numbers.append(dev)
         run.facts["filesystem"]["numbers"] = list(dict.fromkeys(numbers))
-        session.retarget(dev)
+        recording.retarget(dev)
 
     def put_away(why_not: str | None) -> str | None:
         """All that is left of a file system of our own. Returns what fsck found wrong with it."""
         if disk is not None:
-            fsck.look_at_space(session, directory, "after_run")
-        _find_paths(session, held, numbers, formatted=disk is not None)
+            fsck.look_at_space(context, directory, "after_run")
+        _find_paths(context, held, numbers, formatted=disk is not None)
         if plan.filesystem is None or disk is None:
             return None
         with (
-            session.step("unmount", str(directory), "unmount_s"),
-            session.phase("unmount", "fsck" in too and why_not is None),
+            context.step("unmount", str(directory), "unmount_s"),
+            context.phase("unmount", "fsck" in too and why_not is None),
         ):
             os.chdir("/")
             filesystems.unmount(directory, janitor)
         if "fsck" in too:
             run.facts["clock"]["unmount_end_ns"] = time.monotonic_ns()
-        return fsck.check(session, plan.filesystem, disk, "fsck" in too, why_not)
+        return fsck.check(context, recording, plan.filesystem, disk, "fsck" in too, why_not)
 
-    server = remount.Server(session, janitor.session_dir / "remount", directory, target, cgroup, moved)
-    unsynced = damaged = None
+    server = remount.Server(context, janitor.session_dir / "remount", directory, target, cgroup, moved)
+    unsynced = damaged = workload_pid = None
     is_put_away = False
     try:
         try:
             if too:
                 run.facts["clock"]["run_start_ns"] = time.monotonic_ns()
-            ended = _run_workload(session, plan, argv, directory, cgroup, server, said)
+            ended = _run_workload(context, recording, plan, argv, directory, cgroup, server, said)
+            workload_pid = ended.pid
             if not ended.interrupted:
-                unsynced = _sync(session, directory)
+                unsynced = _sync(context, directory)
         finally:
             server.close()
         if too:
@@ -189,11 +193,11 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
             damaged = put_away(None)
             is_put_away = True
     finally:
-        session.stop_recorder()
+        recording.stop(workload_pid)
     signals.hold()  # all is recorded: the rest is putting back
     if not is_put_away:
         damaged = put_away(why_not)
-    _find_geometry(session, plan, disk, held)
+    _find_geometry(context, plan, disk, held)
     if ended.interrupted:
         raise KeyboardInterrupt
     run.facts["state"] = "complete"
@@ -205,18 +209,41 @@ def _trace(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> 
         raise RunError(unsynced)
     if damaged is not None:
         raise RunError(damaged)
-    session.check_recording()
+    recording.check()
     run.facts["exit_status"] = 0
 
 
-def _open_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack) -> Disk:
-    run = session.run
-    with session.step("disk", _said(plan), "disk_s"):
+def _scope(
+    run: RunDirectory,
+    plan: Plan,
+    disks: list[str],
+    janitor: Janitor,
+    cgroup: WorkloadCgroup,
+    target: list[str] | Path,
+    memory_cgroup: Path | None = None,
+) -> Scope:
+    return Scope(
+        run.raw,
+        disks,
+        janitor,
+        plan.options.room_bytes,
+        programs=plan.options.with_programs,
+        target=target,
+        cgroup=cgroup.v2_path,
+        memory_cgroup=memory_cgroup,
+        owner_uid=owner().uid,
+        addresses=plan.options.addresses,
+    )
+
+
+def _open_disk(context: RunContext, plan: Plan, janitor: Janitor, stack: ExitStack) -> Disk:
+    run = context.run
+    with context.step("disk", _said(plan), "disk_s"):
         disk = stack.enter_context(open_disk(plan.disks, plan.options.sched, plan.options.erase, janitor))
     run.add(device=_facts(disk))
     for one in disk.all:
         if one.target is not None and (who := writers.of(one.path)):
-            session.warn(
+            context.warn(
                 f"{one.path} can be written by {who} while it is mounted: what is on it may be theirs"
             )
     if disk.more:
@@ -227,7 +254,7 @@ def _open_disk(session: Session, plan: Plan, janitor: Janitor, stack: ExitStack)
 
 
 def _make_filesystem(
-    session: Session,
+    context: RunContext,
     options: Options,
     plan: FilesystemPlan,
     disk: Disk,
@@ -236,16 +263,16 @@ def _make_filesystem(
     stack: ExitStack,
 ) -> tuple[remount.Target, str]:
     """Format and mount the plan's disks. Returns what can be mounted again, and the file system's number."""
-    run = session.run
+    run = context.run
     recorded = "mkfs" in options.with_steps
     mkfs = "; ".join(" ".join(command) for command in plan.format_commands(disk.devices))
-    with session.step("format", mkfs, "mkfs_s"), session.phase("mkfs", recorded):
+    with context.step("format", mkfs, "mkfs_s"), context.phase("mkfs", recorded):
         filesystems.format(plan, disk, janitor)
     command = " ".join(plan.mount_command(disk.devices, str(mountpoint)))
     stack.callback(_unmount_if_mounted, mountpoint, janitor)
     if recorded:
         run.facts["clock"]["mount_start_ns"] = time.monotonic_ns()
-    with session.step("mount", command, "mount_s"), session.phase("mount", recorded):
+    with context.step("mount", command, "mount_s"), context.phase("mount", recorded):
         line = filesystems.mount(plan, disk, mountpoint, janitor)
     os.chown(mountpoint, owner().uid, owner().gid)
     os.sync()
@@ -261,7 +288,7 @@ def _make_filesystem(
             **blockdev.served_by(blockdev.under(mountpoint)),
         },
     )
-    fsck.look_at_space(session, mountpoint, "after_mkfs")
+    fsck.look_at_space(context, mountpoint, "after_mkfs")
     run.facts["tools"]["mkfs"] = filesystems.version(plan.filesystem)
     target = remount.Target(plan, disk, mountpoint, line, janitor)
     return target, blockdev.filesystem_number(mountpoint)
@@ -314,7 +341,7 @@ def _journal(run: RunDirectory, kind: str, disk: Disk) -> dict[str, object]:
         return {"journal": []}
 
 
-def _look_at_directory(session: Session, directory: Path, dev: str | None) -> tuple[list[str], str]:
+def _look_at_directory(context: RunContext, directory: Path, dev: str | None) -> tuple[list[str], str]:
     """Find what DIR lies on. Returns the disks to record, and the file system's number.
 
     dev: DEV, the disk to record in its stead.
@@ -323,24 +350,24 @@ def _look_at_directory(session: Session, directory: Path, dev: str | None) -> tu
     disk = place.disk if dev is None else blockdev.whole_disk(dev)
     device: dict[str, object] = {"name": place.source, "kind": "directory"}
     if disk is not None:
-        device = {**sysinfo.of_disk(disk), "kind": "directory", **queue.facts(disk)}
+        device = {**sysinfo.disk_info(disk), "kind": "directory", **queue.facts(disk)}
         if disk == place.disk:
             device["parts"] = blockdev.parts(place)
     if dev is not None:
         device["chosen_by"] = f"DEV={dev}"
         if place.disk is not None and place.disk != disk:
-            session.warn(f"{directory} lies on {place.disk}, and {disk} is recorded, as DEV={dev} says")
+            context.warn(f"{directory} lies on {place.disk}, and {disk} is recorded, as DEV={dev} says")
         elif dev != disk:
-            session.warn(f"{dev} is a part of {disk}: the whole of {disk} is shown")
+            context.warn(f"{dev} is a part of {disk}: the whole of {disk} is shown")
     elif place.upper:
         device["chosen_by"] = f"the overlay's upper directory {place.upper}"
-        session.say("disk", f"{disk}, which has the overlay's upper directory {place.upper}")
+        context.say("disk", f"{disk}, which has the overlay's upper directory {place.upper}")
     if disk is None:
-        session.warn(
+        context.warn(
             f"{directory} is on {place.source} ({place.kind}), which is no disk: no block requests; DEV=NAME "
             f"names the disk to record, if there is one"
         )
-    session.run.add(
+    context.run.add(
         device=device,
         filesystem={
             "name": place.kind,
@@ -354,7 +381,8 @@ def _look_at_directory(session: Session, directory: Path, dev: str | None) -> tu
 
 
 def _run_workload(
-    session: Session,
+    context: RunContext,
+    recording: Recording,
     plan: Plan,
     argv: list[str],
     directory: Path,
@@ -362,37 +390,36 @@ def _run_workload(
     server: remount.Server,
     said: Said,
 ) -> workload_process.Ended:
-    run, user = session.run, owner()
-    environment = _environment(plan, directory, server, said, session.borders)
+    run, user = context.run, owner()
+    environment = _environment(plan, directory, server, said, context.cut_socket)
     signals.hold()  # process.run() releases: from here on ^C ends a workload that has begun
-    session.say("workload", plan.options.cmd if plan.options.cmd is not None else " ".join(argv))
+    context.say("workload", plan.options.cmd if plan.options.cmd is not None else " ".join(argv))
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # nobody knows how slow
     with as_user(user):
         before_this = past.find(TREE / "runs", run.facts)
     estimate = Estimate(None if emulated else plan.est_seconds, before_this)
-    progress = Progress(Phases(run.phases, run.phases_begun), estimate, session.log)
+    progress = Progress(Phases(run.phases, run.phases_begun), estimate, context.log)
 
     def look(seconds: float) -> None:
         said.take()
         progress(seconds)
-        session.recording()
+        recording.look()
         _check_room(output, plan.options.room_bytes, scratch)
         server.serve()
 
     output = run.raw / "workload.out"
     on_file = plan.filesystem is not None and bytes_of(plan.disks, "file") > 0
     scratch = scratch_directory() if on_file and not guest.inside() else None
-    with session.step("", f"its output is in {output}", "workload_s"):
+    with context.step("", f"its output is in {output}", "workload_s"):
         before = other_programs.snapshot()
-        from_ns = borders.cut(session.borders)
+        from_ns = context.cut_bins()
         ended = workload_process.run(argv, directory, environment, output, cgroup, user, look)
-        until_ns = borders.cut(session.borders)
+        until_ns = context.cut_bins()
         after, cpu_ns = other_programs.snapshot(), other_programs.cgroup_cpu_ns(cgroup.v2_path)
         progress.end()
     said.end()
     if cpu_ns is not None:
-        run.facts["others"] = other_programs.compare(before, after, cpu_ns, session.own_pids())
-    session.workload_pid = ended.pid
+        run.facts["others"] = other_programs.compare(before, after, cpu_ns, recording.pids())
     run.facts["clock"].update(workload_start_ns=ended.start_ns, workload_end_ns=ended.end_ns)
     run.facts["workload"] |= {
         "exit_status": ended.status,
@@ -460,27 +487,27 @@ def _check_directory(directory: Path) -> None:
     )
 
 
-def _sync(session: Session, directory: Path) -> str | None:
+def _sync(context: RunContext, directory: Path) -> str | None:
     """Write back what the workload left dirty, as a phase of its own, so that it is in the picture.
 
     Returns why it could not be. That must not hide how the workload itself ended.
     """
-    with session.step("sync", "writing back what is dirty", "sync_s"), session.phase("sync", True):
+    with context.step("sync", "writing back what is dirty", "sync_s"), context.phase("sync", True):
         try:
             blockdev.sync(directory)
         except UserError as error:
-            session.warn(error.message)
+            context.warn(error.message)
             return error.message
     return None
 
 
-def _find_paths(session: Session, directory: Path, numbers: list[str], formatted: bool) -> None:
+def _find_paths(context: RunContext, directory: Path, numbers: list[str], formatted: bool) -> None:
     """Give the inodes that were recorded by number their paths, as long as the file system is there.
 
     numbers: those that the file system had. On a disk that is not ours alone (not formatted), whose a
     written-back file is is told by its place: so all of them are looked for, and below DIR or outside of it.
     """
-    run = session.run
+    run = context.run
     recording = run.recordings / "block.rec"
     if formatted:  # on disks of our own every inode is of this file system
         requests = inode_paths.inodes_of_requests(recording)
@@ -490,7 +517,7 @@ def _find_paths(session: Session, directory: Path, numbers: list[str], formatted
     wanted = inode_paths.inodes_of_locks(run.recordings / "lock.jsonl", numbers) | requests
     if not wanted:
         return
-    with session.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s"):
+    with context.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s"):
         outside = inode_paths.Found()
         if formatted:
             found = inode_paths.find(directory, wanted)
@@ -503,7 +530,7 @@ def _find_paths(session: Session, directory: Path, numbers: list[str], formatted
             offset_ns = run.facts["clock"]["realtime_offset_ns"]
             inode_paths.write(run.raw / "paths.jsonl", numbers, [found, outside], offset_ns)
         except OSError as error:
-            session.warn(f"{run.raw}/paths.jsonl cannot be written: {(error.strerror or '').lower()}")
+            context.warn(f"{run.raw}/paths.jsonl cannot be written: {(error.strerror or '').lower()}")
     run.add(
         paths={
             "wanted": len(wanted),
@@ -520,10 +547,10 @@ def _find_paths(session: Session, directory: Path, numbers: list[str], formatted
         )
 
 
-def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: Path) -> None:
+def _find_geometry(context: RunContext, plan: Plan, disk: Disk | None, directory: Path) -> None:
     """Ask the devices what the file system keeps where: at rest if it is ours, beside the kernel if not."""
-    run = session.run
-    with session.step("geometry", "looking what lies where on the disk", "geometry_s"):
+    run = context.run
+    with context.step("geometry", "looking what lies where on the disk", "geometry_s"):
         if plan.filesystem is None or disk is None:
             found, warnings = _geometry_of_directory(run, directory)
         else:
@@ -533,7 +560,7 @@ def _find_geometry(session: Session, plan: Plan, disk: Disk | None, directory: P
             )
             found, warnings = layout.find(plan.filesystem.filesystem.kernel_type, devices, journal)
     for text in warnings:
-        session.warn(text)
+        context.warn(text)
     run.facts["filesystem"]["geometry"].update(found)
     run.write()
 

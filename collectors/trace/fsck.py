@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from collectors.host import signals
-from collectors.trace.context import Session
+from collectors.trace.context import RunContext
+from collectors.trace.recording import Recording
 from workloads import filesystems
 from workloads.disks import Disk, cold
 from workloads.filesystems.plan import FilesystemPlan
@@ -21,26 +22,31 @@ _TELL_SECONDS = 10.0
 _LINE_CHARACTERS = 200
 
 
-def look_at_space(session: Session, directory: Path, when: str) -> None:
+def look_at_space(context: RunContext, directory: Path, when: str) -> None:
     """Write down how much room the mounted file system has. when: after_mkfs, after_run."""
     if mounts.at(directory) is None:  # somebody unmounted it
         return
     try:
         space = filesystems.space(directory)
     except OSError as error:
-        session.warn(f"the space used cannot be asked for: {(error.strerror or '').lower()}")
+        context.warn(f"the space used cannot be asked for: {(error.strerror or '').lower()}")
         return
-    session.run.facts["filesystem"].setdefault("space", {})[when] = space
+    context.run.facts["filesystem"].setdefault("space", {})[when] = space
 
 
 def check(
-    session: Session, plan: FilesystemPlan, disk: Disk, recorded: bool, why_not: str | None
+    context: RunContext,
+    recording: Recording,
+    plan: FilesystemPlan,
+    disk: Disk,
+    recorded: bool,
+    why_not: str | None,
 ) -> str | None:
     """Check the unmounted disks, unless there is a reason not to. Returns what is wrong, if anything is.
 
     Interrupts are held before and after. ^C ends it; the run is whole without.
     """
-    run = session.run
+    run = context.run
     command = " ".join(plan.fsck_command(disk.devices))
     found: dict[str, object] = {"command": command or None, "clean": None}
     run.facts["filesystem"]["fsck"] = found
@@ -48,11 +54,11 @@ def check(
         why_not = f"none exists for {plan.name}"
     if why_not is not None:
         found["why"] = why_not
-        session.say("fsck", f"not run: {why_not}")
+        context.say("fsck", f"not run: {why_not}")
         return None
     try:
         signals.release()
-        clean, said = _run(session, plan, disk, recorded, found)
+        clean, said = _run(context, recording, plan, disk, recorded, found)
     except KeyboardInterrupt:
         clean, said = None, "it was interrupted"
     finally:
@@ -61,24 +67,29 @@ def check(
     lines = [line[:_LINE_CHARACTERS] for line in said.splitlines()]
     if clean is None:
         found["why"] = said
-        session.warn(f"nobody knows whether the file system is whole after the run: fsck: {said}")
+        context.warn(f"nobody knows whether the file system is whole after the run: fsck: {said}")
     else:
         found["said"] = lines
     run.write()
     if clean is not False:
         return None
     wrong = f"the file system is damaged after the run ({command}: {'; '.join(lines[-3:])})"
-    session.warn(wrong)
+    context.warn(wrong)
     return wrong
 
 
 def _run(
-    session: Session, plan: FilesystemPlan, disk: Disk, recorded: bool, found: dict[str, object]
+    context: RunContext,
+    recording: Recording,
+    plan: FilesystemPlan,
+    disk: Disk,
+    recorded: bool,
+    found: dict[str, object],
 ) -> tuple[bool | None, str]:
     claimed = cold.forget(disk, _RELEASE_SECONDS)
     if claimed is not None:
         return None, f"{claimed} stays in use after the unmount, perhaps by another mount namespace"
-    output = session.run.raw / "fsck.out"
+    output = context.run.raw / "fsck.out"
 
     def heard(said: bytes) -> None:
         try:
@@ -92,13 +103,13 @@ def _run(
     def look(seconds: float) -> None:
         nonlocal tell_s
         if recorded:
-            session.recording()
+            recording.look()
         if seconds >= tell_s:
             tell_s += _TELL_SECONDS
-            session.say("fsck", f"{seconds:.0f} s (^C ends it; the run is whole without)")
+            context.say("fsck", f"{seconds:.0f} s (^C ends it; the run is whole without)")
 
     start = time.monotonic()
-    with session.step("fsck", str(found["command"]), "fsck_s"), session.phase("fsck", recorded):
+    with context.step("fsck", str(found["command"]), "fsck_s"), context.phase("fsck", recorded):
         result = filesystems.fsck(plan, disk, heard, look)
     found["seconds"] = round(time.monotonic() - start, 3)
     return result

@@ -112,7 +112,7 @@ def _take(found: Found, missing: set[int], inode: int, folder: Path, name: str, 
     if inode in missing:
         missing.remove(inode)
         found.paths[inode] = os.fsencode(path).decode(errors="replace")
-        born_ns = statx.of(os.path.join(folder, name))
+        born_ns = statx.btime_ns(os.path.join(folder, name))
         if born_ns is not None:
             found.born_ns[inode] = born_ns
 

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collectors.host import blockdev, signals
-from collectors.recorder import borders
-from collectors.trace.context import Session
+from collectors.trace.context import RunContext
 from workloads import filesystems
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
@@ -83,7 +82,7 @@ class Server:
 
     def __init__(
         self,
-        session: Session,
+        context: RunContext,
         path: Path,
         directory: Path,
         target: Target | None,
@@ -93,7 +92,7 @@ class Server:
         """Listen at path. target: None if directory is the user's. moved: told a new number of it."""
         self.path = path
         self.served = 0
-        self._session = session
+        self._context = context
         self._directory = directory
         self._target = target
         self._cgroup = cgroup
@@ -140,7 +139,7 @@ class Server:
         return self._remount()
 
     def _remount(self) -> str:
-        from_ns = borders.cut(self._session.borders)
+        from_ns = self._context.cut_bins()
         start_ns = time.monotonic_ns()
         try:
             blockdev.sync(self._directory)
@@ -154,7 +153,7 @@ class Server:
             )
             if not self._warned:
                 self._warned = True
-                self._session.warn(
+                self._context.warn(
                     f"the workload asked for cold caches between its phases (remount), and there were none: "
                     f"{why}; what it read may have come from memory"
                 )
@@ -166,8 +165,8 @@ class Server:
             except MachineError as error:
                 return f"error {error.message}"
             self._target.mount()
-            end_ns, until_ns = time.monotonic_ns(), borders.cut(self._session.borders)
-            self._session.run.phase("remount", start_ns, end_ns, from_ns, until_ns)
+            end_ns, until_ns = time.monotonic_ns(), self._context.cut_bins()
+            self._context.run.phase("remount", start_ns, end_ns, from_ns, until_ns)
             self.served += 1
             self._look_again(line)
         return "ok"
@@ -176,7 +175,7 @@ class Server:
         """A new mount may differ: its options, if a mount changed the disk; btrfs's own number."""
         assert self._target is not None
         if self._target.line != line:
-            self._session.warn(f"mounted again, it says {self._target.line}, and said {line}")
+            self._context.warn(f"mounted again, it says {self._target.line}, and said {line}")
         dev = blockdev.filesystem_number(self._directory)
         if dev != self._dev:
             self._dev = dev

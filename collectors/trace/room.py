@@ -43,7 +43,7 @@ def nearly_full(directory: int | Path) -> str | None:
     return f"has only {show_size(free_bytes)} left, which are for all others"
 
 
-def met_by_recorder(losses: Mapping[str, Any]) -> str | None:
+def limit_met_by_recorder(losses: Mapping[str, Any]) -> str | None:
     """Return, from what its losses.json says, which limit ended its recording; None: none did."""
     recorder = losses.get("recorder")
     room = recorder.get("room") if isinstance(recorder, Mapping) else None
@@ -77,19 +77,19 @@ class Room:
             self._fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.most_bytes = most_bytes
         self.floor_bytes = floor_bytes_of(self._fd) if floor_bytes is None else floor_bytes
-        self._said: str | None = None
+        self._limit: str | None = None
         self._next_look = 0.0
 
-    def met(self) -> str | None:
+    def limit_met(self) -> str | None:
         """Return which limit is met, in words that go on after "because"; None: there is room.
 
         Looks at most once a second. What was met once stays so, whatever is deleted then.
         """
         now = time.monotonic()
-        if self._said is None and now >= self._next_look:
-            self._said = self._look()
+        if self._limit is None and now >= self._next_look:
+            self._limit = self._look()
             self._next_look = now + _LOOK_SECONDS
-        return self._said
+        return self._limit
 
     def close(self) -> None:
         """Let go of the directory."""

@@ -12,9 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from collectors.blktrace import collector
+from collectors.collector import collectors
+from collectors.host.json_file import read_json
 from collectors.privilege import ownership
 from collectors.privilege.sudo import TREE, Owner
+from collectors.recorder import losses as recorder_losses
 from collectors.vm import staged
 from collectors.vm.staged import Staged, Taken
 from workloads.system import private
@@ -28,14 +30,13 @@ _BEGUN = {"record_start_ns", "workload_start_ns"}
 # Room kept on the disk for the last word on a run whose recording filled the disk.
 _SPARE_BYTES = 64 << 10
 _JSON_BYTES_MOST = 64 << 20
-_LOSSES_BYTES_MOST = 4 << 20
 
 
 class RunDirectory:
     """One run's directory. Facts are added as they become known and written at once, by rename.
 
     Until hand_over() it is root's, 0700, and reached by its descriptor only, whatever becomes of the
-    directories above it: those may be the user's. .path is how people call it, .place how we get at it.
+    directories above it: those may be the user's. .path is how people call it, .directory how we get at it.
     Until begin() it can be discarded without a trace, and runs/latest is the run before.
     """
 
@@ -70,8 +71,8 @@ class RunDirectory:
         self.write()
 
     def _name_files(self) -> None:
-        self.place = Path(f"/proc/{os.getpid()}/fd/{self._directory}")
-        self.raw = self.place / "raw"
+        self.directory = Path(f"/proc/{os.getpid()}/fd/{self._directory}")
+        self.raw = self.directory / "raw"
         self.recordings = self.raw / "recorder"
         self.phases = self.raw / "phases.jsonl"
         self.phases_begun = self.raw / "phases_begun.jsonl"
@@ -90,7 +91,7 @@ class RunDirectory:
         run.path = path
         run._directory = ownership.open_directory(path)
         run._name_files()
-        run.facts = _read_json(run._directory, "run.json")  # as the host has begun it
+        run.facts = read_json(run._directory, "run.json", _JSON_BYTES_MOST)  # as the host has begun it
         for file in (run.phases, run.phases_begun):
             file.touch(mode=0o600)
         return run
@@ -248,7 +249,7 @@ class RunDirectory:
 
     def shown(self, text: str) -> str:
         """Return a text for people: with the directory's name where it has the place that we use."""
-        return text.replace(f"{self.place}/", f"{self.path}/")
+        return text.replace(f"{self.directory}/", f"{self.path}/")
 
     def add(self, **facts: Any) -> None:
         """Add facts and write run.json."""
@@ -270,7 +271,7 @@ class RunDirectory:
                 self.warn(text)
 
     def _replace(self, name: str, value: object) -> None:
-        text = json.dumps(value, indent=1).replace(f"{self.place}/", json.dumps(f"{self.path}/")[1:-1])
+        text = json.dumps(value, indent=1).replace(f"{self.directory}/", json.dumps(f"{self.path}/")[1:-1])
         with self._as_its_owner():
             _replace(self._directory, name, text)
 
@@ -300,7 +301,7 @@ class RunDirectory:
         On a disk that is shared with what is measured, requests of these are the recording itself.
         """
         inodes = set()
-        for directory, names, files in os.walk(self.place):
+        for directory, names, files in os.walk(self.directory):
             for name in (*names, *files):
                 try:
                     inodes.add(os.lstat(os.path.join(directory, name)).st_ino)
@@ -308,37 +309,13 @@ class RunDirectory:
                     continue
         self.add(own_files={"dev": dev, "inodes": sorted(inodes)})
 
-    def keep_losses(
-        self,
-        sources: Mapping[str, Mapping[str, str]] | None,
-        whole: bool,
-        more: Mapping[str, Mapping[str, Any]],
-    ) -> dict[str, Any]:
-        """Put the recorder's losses.json where the run directory has it. Returns what is in it.
-
-        If the recorder ended early (whole is False) the last it wrote is marked so, and if it wrote none yet,
-        its sources are named; None: there was no recorder. more: collectors that are not the recorder's.
-        """
+    def write_losses(self, losses: Mapping[str, Any]) -> None:
+        """Write losses.json: per collector, the events seen, recorded and lost, and why."""
         self._spare.unlink(missing_ok=True)
-        if sources is None:
-            return self._write_losses({"collectors": dict(more), "complete": whole})
-        try:
-            losses = _losses_of_recorder(self._directory)
-        except (OSError, ValueError, RecursionError):
-            losses = {"collectors": {name: dict(source) for name, source in sources.items()}}
-            whole = False
-        losses["complete"] = bool(losses.get("complete")) and whole
-        for source in losses.get("collectors", {}).values():
-            source["ended_early"] = not losses["complete"]
-        losses.setdefault("collectors", {}).update(more)
-        return self._write_losses(losses)
-
-    def _write_losses(self, losses: dict[str, Any]) -> dict[str, Any]:
         try:
             self._replace("losses.json", losses)
         except OSError as error:
             self.warn(f"losses.json could not be written: {(error.strerror or '').lower()}")
-        return losses
 
     def identity(self) -> dict[str, Any]:
         """Return what the next start needs to know of a run whose session was killed (see mark_killed)."""
@@ -365,7 +342,7 @@ def mark_killed(run: Mapping[str, Any]) -> bool:
         status = os.fstat(directory)
         if [status.st_dev, status.st_ino] != run["directory"] or status.st_uid != os.geteuid():
             return False
-        facts = _read_json(directory, "run.json")
+        facts = read_json(directory, "run.json", _JSON_BYTES_MOST)
         killed = bool(facts["state"] == "running")
         if killed:
             facts = staged.merged(facts, _salvage(directory, Path(run["path"])))
@@ -395,45 +372,28 @@ def _salvage(directory: int, path: Path) -> dict[str, Any]:
 def _call_interrupted(directory: int, facts: dict[str, Any]) -> None:
     facts["state"] = "interrupted"
     facts["warnings"].append(_KILLED)
-    place = Path(f"/proc/{os.getpid()}/fd/{directory}")  # for programs of ours, too
-    (place / "raw/.spare").unlink(missing_ok=True)
+    raw = Path(f"/proc/{os.getpid()}/fd/{directory}") / "raw"  # a path that programs of ours can open, too
+    (raw / ".spare").unlink(missing_ok=True)
     _replace(directory, "run.json", json.dumps(facts, indent=1))
-    if facts.get("blktrace"):
-        _losses_of_killed(directory, place / "raw")
+    _recover_losses(directory, raw, facts)
 
 
-def _losses_of_killed(directory: int, raw: Path) -> None:
-    """Put together what was lost: the recorder said it itself, of block traces the files tell it."""
+def _recover_losses(directory: int, raw: Path, facts: Mapping[str, Any]) -> None:
+    """Write losses.json of a killed run, if a collector that had started can tell its losses by its files."""
+    recovered = {
+        name: collector.recover(raw)
+        for name, collector in collectors().items()
+        if collector.recover is not None and facts.get(name)
+    }
+    if not recovered:
+        return  # the recorder's own losses.json stands
     try:
-        losses = _losses_of_recorder(directory)
+        losses = recorder_losses.read_checked(raw)
     except (OSError, ValueError, RecursionError):
         losses = {"collectors": {}}
     losses["complete"] = False
-    losses["collectors"]["blktrace"] = collector.losses_of_killed(raw)
+    losses["collectors"].update(recovered)
     _replace(directory, "losses.json", json.dumps(losses, indent=1))
-
-
-def _losses_of_recorder(directory: int) -> dict[str, Any]:
-    """Read the recorder's losses.json, which a guest may have written. Raises OSError, ValueError."""
-    recordings = os.open("raw/recorder", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        losses = _read_json(recordings, "losses.json", _LOSSES_BYTES_MOST)
-    finally:
-        os.close(recordings)
-    sources = losses.get("collectors", {}) if isinstance(losses, dict) else None
-    if not isinstance(sources, dict) or not all(isinstance(source, dict) for source in sources.values()):
-        raise ValueError("losses.json has another form")
-    return {**losses, "collectors": sources}
-
-
-def _read_json(directory: int, name: str, most_bytes: int = _JSON_BYTES_MOST) -> Any:
-    """Read a file of bearable size: inside a virtual machine anybody may have put it there."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, dir_fd=directory), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
-            raise ValueError(f"{name} is no file of bearable size")
-        return json.loads(file.read(most_bytes))
 
 
 def _replace(directory: int, name: str, text: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The facts a run is worth nothing without: kernel, machine, clock, versions of the tools."""
+"""The facts of run.json about kernel, machine, clock, disk and tool versions."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from pathlib import Path
 from collectors.host import kernel
 from collectors.privilege.sudo import TREE
 
-# What decides how fast locks, timers and block I/O are.
+# Settings that decide how fast locks, timers and block I/O are.
 _CONFIG = (
     *("CONFIG_HZ", "CONFIG_PREEMPT", "CONFIG_PREEMPT_NONE", "CONFIG_PREEMPT_VOLUNTARY"),
     *("CONFIG_PREEMPT_DYNAMIC", "CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_LAZY"),
@@ -21,7 +21,7 @@ _CONFIG = (
 )
 
 
-def of_kernel() -> dict[str, object]:
+def kernel_info() -> dict[str, object]:
     """Return run.json's "kernel"."""
     name = os.uname()
     settings = kernel.config() or {}
@@ -36,7 +36,7 @@ def of_kernel() -> dict[str, object]:
     }
 
 
-def of_machine() -> dict[str, object]:
+def machine_info() -> dict[str, object]:
     """Return run.json's "machine"."""
     model = ""
     for line in (kernel.read("/proc/cpuinfo") or "").splitlines():
@@ -52,34 +52,34 @@ def of_machine() -> dict[str, object]:
 
 
 def clock() -> dict[str, object]:
-    """Return run.json's "clock": every time in the run is its; the offset leads to the time of day."""
+    """Return run.json's "clock", of every time in the run; its offset gives the time of day."""
     return {
         "name": "CLOCK_MONOTONIC",
         "realtime_offset_ns": time.time_ns() - time.monotonic_ns(),
     }
 
 
-def of_tools() -> dict[str, str]:
-    """Return the versions of what every run uses."""
+def tool_versions() -> dict[str, str]:
+    """Return run.json's "tools": the versions of what every run uses."""
     return {"seekmeter": _git_version(), "python": platform.python_version()}
 
 
 def _git_version() -> str:
     """Return the tree's commit, "-dirty" if files were changed since.
 
-    Root must be told that a tree of another user is fine to read, and must not write its index (`git describe
-    --dirty` would): that file would no longer be the user's.
+    Root needs safe.directory to read a tree of another user. It must not write the index, as `git describe
+    --dirty` would: that file would then be root's.
     """
     commit = _git("describe", "--always")
     changed = _git("status", "--porcelain", "--untracked-files=no")
     return f"{commit}-dirty" if commit and changed else commit or "unknown"
 
 
-def _git(*words: str) -> str:
-    """Return what git says about the tree; "" where it says nothing."""
+def _git(*arguments: str) -> str:
+    """Return git's output about the tree; "" if git fails."""
     try:
         result = subprocess.run(
-            ["git", "--no-optional-locks", "-c", f"safe.directory={TREE}", "-C", str(TREE), *words],
+            ["git", "--no-optional-locks", "-c", f"safe.directory={TREE}", "-C", str(TREE), *arguments],
             capture_output=True,
             text=True,
             check=False,
@@ -90,12 +90,12 @@ def _git(*words: str) -> str:
     return result.stdout.strip()
 
 
-def of_disk(name: str) -> dict[str, object]:
-    """Return run.json's "device" of a disk that is only watched."""
-    place = Path("/sys/block") / name
-    size = kernel.read(place / "size")
+def disk_info(name: str) -> dict[str, object]:
+    """Return run.json's "device" for a disk that is only watched."""
+    sysfs = Path("/sys/block") / name
+    size = kernel.read(sysfs / "size")
     return {
         "name": name,
-        "dev": kernel.read(place / "dev"),
+        "dev": kernel.read(sysfs / "dev"),
         "size_bytes": int(size) * 512 if size else None,
     }

@@ -4,12 +4,14 @@
 import time
 from pathlib import Path
 
+from collectors.collector import Scope
 from collectors.host import blockdev, mounted_from, signals
 from collectors.host.mounted_from import Mounted
 from collectors.privilege import reach
-from collectors.recorder import borders
+from collectors.privilege.sudo import owner
 from collectors.trace import mounted_layout, sysinfo
-from collectors.trace.context import Session, first_facts, kept, new_run, sweep
+from collectors.trace.context import RunContext, ended_in_order, first_facts, new_run, sweep
+from collectors.trace.recording import Recording
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
 from workloads.disks import queue
@@ -23,28 +25,29 @@ def watch(options: Options) -> Path:
     sweep()
     assert options.dev is not None
     disk = blockdev.whole_disk(options.dev)
-    signals.hold()  # until kept() sees to the run directory
+    signals.hold()  # until ended_in_order() sees to the run directory
     run = new_run(options.name or f"watch-{disk}", options)
-    session = Session(run)
-    with Janitor() as janitor, kept(session, janitor):
+    context = RunContext(run)
+    recording = Recording(context)
+    with Janitor() as janitor, ended_in_order(context, janitor):
         try:
-            _watch(session, options, disk, janitor)
+            _watch(context, recording, options, disk, janitor)
         finally:
             signals.hold()
-            session.kill_recorder()
+            recording.kill()
     return run.path
 
 
-def _watch(session: Session, options: Options, disk: str, janitor: Janitor) -> None:
-    run = session.run
+def _watch(context: RunContext, recording: Recording, options: Options, disk: str, janitor: Janitor) -> None:
+    run = context.run
     assert options.dev is not None
-    session.say("run", str(run.path))
+    context.say("run", str(run.path))
     first_facts(run, options)
     for text in reach.warnings(options):
-        session.warn(text)  # told before anything is done
+        context.warn(text)  # told before anything is done
     run.add(
         device={
-            **sysinfo.of_disk(disk),
+            **sysinfo.disk_info(disk),
             "kind": "watch",
             "parts": [blockdev.part(options.dev)],
             **queue.facts(disk),
@@ -53,42 +56,52 @@ def _watch(session: Session, options: Options, disk: str, janitor: Janitor) -> N
     )
     if disk != options.dev:
         run.warn(f"{options.dev} is a part of {disk}: the whole of {disk} is shown")
-    on_it = _look_at_filesystems(session, options.dev)
-    session.start_recorder(options, [disk], None, [one.dev for one in on_it], janitor)
-    from_ns = borders.cut(session.borders)
+    on_it = _look_at_filesystems(context, options.dev)
+    scope = Scope(
+        run.raw,
+        [disk],
+        janitor,
+        options.room_bytes,
+        programs=options.with_programs,
+        target=[mounted.dev for mounted in on_it],
+        owner_uid=owner().uid,
+        addresses=options.addresses,
+    )
+    recording.start(options.collect, scope)
+    from_ns = context.cut_bins()
     start_ns = time.monotonic_ns()
-    session.say("watch", f"{disk} for {options.secs:g} s (^C ends it early)")
+    context.say("watch", f"{disk} for {options.secs:g} s (^C ends it early)")
     try:
-        while (left := options.secs - (time.monotonic_ns() - start_ns) / 1e9) > 0 and session.recording():
+        while (left := options.secs - (time.monotonic_ns() - start_ns) / 1e9) > 0 and recording.look():
             time.sleep(min(left, 0.5))
     except KeyboardInterrupt:
         run.warn(f"ended early by the user, after {(time.monotonic_ns() - start_ns) / 1e9:.1f} s")
     signals.hold()
     end_ns = time.monotonic_ns()
-    run.phase("watch", start_ns, end_ns, from_ns, borders.cut(session.borders))
+    run.phase("watch", start_ns, end_ns, from_ns, context.cut_bins())
     run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
-    session.stop_recorder()
+    recording.stop(None)
     run.note_own_files(blockdev.filesystem_number(run.path))
-    with session.step("geometry", f"looking what lies where on {disk}", "geometry_s"):
+    with context.step("geometry", f"looking what lies where on {disk}", "geometry_s"):
         found, warnings = mounted_layout.of_disk(disk)
     for text in warnings:
-        session.warn(text)
+        context.warn(text)
     run.facts["filesystem"]["geometry"] = found
     run.facts["state"] = "complete"
     run.facts["exit_status"] = 1
-    session.check_recording()
+    recording.check()
     run.facts["exit_status"] = 0
 
 
-def _look_at_filesystems(session: Session, device: str) -> list[Mounted]:
+def _look_at_filesystems(context: RunContext, device: str) -> list[Mounted]:
     """Find the file systems that are mounted from the device: calls on files there are the application's."""
     found = mounted_from.find(device)
     if len(found) > mounted_from.MOST:
-        session.warn(
+        context.warn(
             f"{len(found)} file systems are mounted from {device}: calls on {mounted_from.MOST} are counted"
         )
     found = found[: mounted_from.MOST]
-    session.run.add(
+    context.run.add(
         filesystem={
             "numbers": [one.dev for one in found],
             "mounts": [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make kernels: which collector is on in which kernel, asked of doctor inside, into docs/KERNELS.md.
+"""make kernels: docs/KERNELS.md, which collector works on which kernel, by doctor in virtual machines.
 
-python -m collectors.vm.kernel_table            boots each of KERNELS, prints the table and writes it down
-python -m collectors.vm.kernel_table answers    inside a machine: doctor's answers for the collectors, as JSON
+python -m collectors.vm.kernel_table           boots each of KERNELS, prints the table and writes it there
+python -m collectors.vm.kernel_table checks    inside a machine: doctor's checks of the collectors, as JSON
 """
 
 import json
@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from collectors import doctor
-from collectors.doctor import NO, PART, YES, Answer
+from collectors.collector import NO, PART, YES, Check
 from collectors.host import kernel, signals
 from collectors.host.console import tell
 from workloads.system.errors import RunError, UserError
@@ -27,57 +27,57 @@ END = "<!-- the end of the table of kernels -->"
 _CPUS = 2
 
 
-def answers() -> dict[str, object]:
-    """Return what doctor says of each collector on the kernel that runs."""
-    return {"release": kernel.release(), "answers": [asdict(answer) for answer in doctor.collector_answers()]}
+def checks() -> dict[str, object]:
+    """Return doctor's check of each collector on the running kernel."""
+    return {"release": kernel.release(), "checks": [asdict(check) for check in doctor.collector_checks()]}
 
 
-def ask(word: str) -> tuple[str, list[Answer]]:
-    """Return the release that KERNEL=word names, and its answers, asked in a machine. Raises UserError."""
+def checks_of(version: str) -> tuple[str, list[Check]]:
+    """Boot KERNEL=version in a machine. Returns its release and doctor's checks there. Raises UserError."""
     from collectors.vm import run_in_vm
     from workloads.cli.options import Options
     from workloads.machines import DEFAULT_MEMORY_BYTES
     from workloads.machines.qemu import Hardware
 
-    guest_kernel, accel = run_in_vm.choose(Options("doctor", vm=True, kernel=word))
-    tell(f"seekmeter: asking Linux {guest_kernel.name}")
-    said: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="seekmeter-") as place:
-        command = [sys.executable, "-B", "-m", "collectors.vm.kernel_table", "answers"]
+    guest_kernel, accel = run_in_vm.choose(Options("doctor", vm=True, kernel=version))
+    tell(f"seekmeter: checking Linux {guest_kernel.name}")
+    lines: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="seekmeter-") as directory:
+        command = [sys.executable, "-B", "-m", "collectors.vm.kernel_table", "checks"]
         hardware = Hardware(guest_kernel, accel, _CPUS, DEFAULT_MEMORY_BYTES)
-        ended = run_in_vm.run_apart(hardware, Path(place), command, said.append)
+        ended = run_in_vm.run_apart(hardware, Path(directory), command, lines.append)
     if ended.status != 0:
         raise RunError(f"doctor inside Linux {guest_kernel.name} failed: {ended.why}")
-    return read(said[-1])
+    return read(lines[-1])
 
 
-def read(line: str) -> tuple[str, list[Answer]]:
-    """Return the release and the answers of one line of JSON."""
-    told = json.loads(line)
-    return told["release"], [Answer(**answer) for answer in told["answers"]]
+def read(line: str) -> tuple[str, list[Check]]:
+    """Return the release and the checks of one line of JSON."""
+    printed = json.loads(line)
+    return printed["release"], [Check(**check) for check in printed["checks"]]
 
 
-def table_of(asked: Mapping[str, Sequence[Answer]]) -> list[str]:
-    """Return the table's lines, in Markdown: a row a collector, a column a kernel.
+def table_of(checked: Mapping[str, Sequence[Check]]) -> list[str]:
+    """Return the lines of the Markdown table: a row per collector, a column per kernel.
 
-    asked: answers by release.
+    checked: the checks by kernel release.
     """
     by_name: dict[str, list[str]] = {}
-    for found in asked.values():
-        for answer in found:
-            by_name.setdefault(answer.name, []).append(cell(answer))
-    rows = [["collector", *(f"Linux {release}" for release in asked)], ["---"] * (len(asked) + 1)]
+    for kernel_checks in checked.values():
+        for check in kernel_checks:
+            by_name.setdefault(check.name, []).append(cell(check))
+    rows = [["collector", *(f"Linux {release}" for release in checked)], ["---"] * (len(checked) + 1)]
     rows += [[f"`{name}`", *cells] for name, cells in by_name.items()]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def cell(answer: Answer) -> str:
-    """Return what the table says of one collector in one kernel: on, or why not."""
-    why = answer.why.removeprefix("tried: ")
-    if answer.answer == YES:
-        return "on" if answer.why.startswith("tried") else "on (not tried)"
-    if answer.answer in (NO, PART):
-        return f"{'off' if answer.answer == NO else 'in part'}: {why}".replace("|", "\\|")
+def cell(check: Check) -> str:
+    """Return the table's cell for one collector on one kernel: on, or why not."""
+    why = check.why.removeprefix("tried: ")
+    if check.answer == YES:
+        return "on" if check.why.startswith("tried") else "on (not tried)"
+    if check.answer in (NO, PART):
+        return f"{'off' if check.answer == NO else 'in part'}: {why}".replace("|", "\\|")
     return "not known"
 
 
@@ -86,16 +86,15 @@ def rewrite(text: str, table: Sequence[str]) -> str:
     before, begin, rest = text.partition(BEGIN + "\n")
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise RunError(f"{PAGE} lacks the lines between which the table stands: {BEGIN} and {END}")
+        raise RunError(f"{PAGE} lacks the lines around the table: {BEGIN} and {END}")
     return before + begin + "\n".join(table) + "\n" + end + after
 
 
 def main() -> int:
-    """Ask every kernel, print the table, write it down. Returns the exit code."""
+    """Check every kernel, print the table, and write it into the page. Returns the exit code."""
     signals.catch()
     try:
-        asked = dict(ask(word) for word in KERNELS)
-        table = table_of(asked)
+        table = table_of(dict(checks_of(version) for version in KERNELS))
         print("\n".join(table))
         PAGE.write_text(rewrite(PAGE.read_text(), table))
     except UserError as error:
@@ -109,7 +108,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["answers"]:
-        print(json.dumps(answers()))
+    if sys.argv[1:] == ["checks"]:
+        print(json.dumps(checks()))
     else:
         sys.exit(main())

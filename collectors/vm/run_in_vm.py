@@ -23,8 +23,9 @@ from pathlib import Path
 from collectors.host import signals
 from collectors.host.console import tell
 from collectors.privilege.ownership import open_directory
+from collectors.recorder import losses
 from collectors.trace import sysinfo
-from collectors.trace.context import Session, kept, new_run, sweep
+from collectors.trace.context import RunContext, ended_in_order, new_run, sweep
 from collectors.vm.staged import Staged, merged, read_facts
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import ROOM_BYTES, Options
@@ -75,17 +76,17 @@ def trace(options: Options, recorded: Callable[[Path], None]) -> tuple[Path, int
         tell(f"seekmeter: {options.vm_why}: going on in a virtual machine (VM=0 would refuse)")
     kernel, accel = choose(options)
     plan = make_plan(options, kernel=kernel)
-    signals.hold()  # until kept() sees to the run directory
+    signals.hold()  # until ended_in_order() sees to the run directory
     run = new_run(plan.name, options)
-    session = Session(run)
-    with Janitor(state) as janitor, kept(session, janitor):
-        ended = _boot(session, plan, kernel, accel)
+    context = RunContext(run)
+    with Janitor(state) as janitor, ended_in_order(context, janitor):
+        ended = _boot(context, plan, kernel, accel)
         signals.hold()
         if ended.interrupted and not run.is_begun:
             raise KeyboardInterrupt
         run.begin()
         if ended.status is None:
-            run.keep_losses({}, False, {})
+            run.write_losses(losses.read(run.raw, {}, False))
             raise RunError(f"{ended.why}; what was recorded until then is kept")
         if run.facts["state"] == "running":  # it failed before it recorded anything
             run.facts["state"] = "interrupted"
@@ -102,17 +103,17 @@ def choose(options: Options) -> tuple[Kernel, Accelerator]:
     return kernel, qemu.accelerator(kernel)
 
 
-def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> Ended:
+def _boot(context: RunContext, plan: Plan, kernel: Kernel, accel: Accelerator) -> Ended:
     """Fill the run directory from inside a machine; at the end run.json is what the guest wrote."""
-    run, words = session.run, plan.options
-    session.say("run", str(run.path))
+    run, words = context.run, plan.options
+    context.say("run", str(run.path))
     cpus = words.machine_cpus or os.cpu_count() or 1
     memory_bytes = words.machine_mem_bytes or plan.machine_memory_bytes
     run.add(
         command=words.command(),
         words=dict(words.given),
         collect=list(words.collect),
-        tools=sysinfo.of_tools(),
+        tools=sysinfo.tool_versions(),
     )
 
     how_it_is_made: dict[str, object] = {}
@@ -121,10 +122,10 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
         how_it_is_made.update(_facts(kernel, accel))
         run.add(machine={"vm": dict(how_it_is_made)})
         how = "under KVM" if accel.name == "kvm" else "EMULATED"
-        session.say("machine", f"Linux {kernel.name}, {cpus} CPUs {how}, {show_size(memory_bytes)}")
+        context.say("machine", f"Linux {kernel.name}, {cpus} CPUs {how}, {show_size(memory_bytes)}")
         if accel.name != "kvm":
             text = f"{accel.why}: its times and rates mean little, its counts, bytes and order do"
-            session.say("WARNING", text)  # every report says it too
+            context.say("WARNING", text)  # every report says it too
 
     place = Path(os.environ.get("SEEKMETER_SCRATCH") or "/var/tmp")
     disks: list[VirtualDisk] = []
@@ -139,11 +140,11 @@ def _boot(session: Session, plan: Plan, kernel: Kernel, accel: Accelerator) -> E
                 starts(accel)
                 staged.tell(run.facts)
 
-            ended = run_inside(hardware, run.path, run.raw, staged, command, tell, starts_with, session.warn)
+            ended = run_inside(hardware, run.path, run.raw, staged, command, tell, starts_with, context.warn)
             signals.hold()  # what was recorded is nowhere else
-            _take_out(session, staged)
+            _take_out(context, staged)
         if _is_full(place):
-            session.warn(f"the machine's disks could not grow any more: {place} is full; make room there")
+            context.warn(f"the machine's disks could not grow any more: {place} is full; make room there")
     finally:
         for disk in disks:
             os.close(disk.file)
@@ -164,18 +165,18 @@ def shared(run: Path, most_bytes: int = ROOM_BYTES) -> Iterator[Staged]:
         staged.remove()
 
 
-def _take_out(session: Session, staged: Staged) -> None:
+def _take_out(context: RunContext, staged: Staged) -> None:
     """Take over what the guest left: its facts, its recordings."""
-    run = session.run
+    run = context.run
     facts_inside = read_facts(staged.directory)
     if facts_inside is not None:
         run.facts = merged(run.facts, facts_inside)
     else:
-        session.warn("the guest left no run.json that can be understood")
+        context.warn("the guest left no run.json that can be understood")
     taken = run.take_out(staged)
     if taken.left:
         some = "; ".join(taken.left[:3])
-        session.warn(f"the guest left {len(taken.left)} things that are not kept ({some})")
+        context.warn(f"the guest left {len(taken.left)} things that are not kept ({some})")
 
 
 def doctor(options: Options) -> int:

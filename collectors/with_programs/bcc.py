@@ -3,11 +3,13 @@
 
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 from collectors.host import kernel
 from workloads.cleanup.janitor import Janitor
-from workloads.cli.with_options import With, find_bcc_tool
+from workloads.cli.with_options import With, bcc_tools, find_bcc_tool
 from workloads.system.errors import MachineError
 
 _SETTLED_SECONDS = 2.0
@@ -22,6 +24,23 @@ def _has_own_headers() -> bool:
     return os.path.isdir(f"/lib/modules/{kernel.release()}/build") or os.path.exists(
         "/sys/kernel/kheaders.tar.xz"
     )
+
+
+def missing_packages() -> list[str]:
+    """Return the Debian package of bcc's tools, if none is installed."""
+    return [] if bcc_tools() else ["bpfcc-tools"]
+
+
+def missing_headers() -> list[str]:
+    """Return the package with the running kernel's headers, if they are missing and the distribution has it.
+
+    A kernel that somebody built has no such package.
+    """
+    if _has_own_headers() or _headers_of_distribution().is_dir() or shutil.which("apt-cache") is None:
+        return []
+    package = f"linux-headers-{kernel.release()}"
+    listed = subprocess.run(["apt-cache", "show", package], capture_output=True, check=False)
+    return [package] if listed.returncode == 0 else []
 
 
 def why_not() -> tuple[str, str]:

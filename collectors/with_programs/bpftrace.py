@@ -17,6 +17,11 @@ _NEEDS = re.compile(r"^// needs: (.+)$", re.MULTILINE)
 _HOME = Path("/sys/kernel/tracing")  # where it looks for tracepoints
 
 
+def missing_packages() -> list[str]:
+    """Return the Debian package of bpftrace, if it is not installed."""
+    return [] if find_program("bpftrace") else ["bpftrace"]
+
+
 def needs(script: Path) -> list[str]:
     """Return the tracepoints that a script says it needs (a line "// needs: xfs:xfs_log_force ...")."""
     return [name for line in _NEEDS.findall(script.read_text(errors="replace")) for name in line.split()]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""WITH=: scripts of bpftrace and tools of bcc run beside the workload, for its length.
+"""WITH=: bpftrace scripts and bcc tools that run as long as the workload does.
 
-Each writes raw/with/NAME.out and NAME.err; run.json's "with" says what was run, from when to when on the
-run's clock, how it ended, and the beginning and end of its output. One that cannot run ends no session: it is
-off, and says why.
+Each writes raw/with/NAME.out and NAME.err. run.json's "with" has, for each, its command, its start and end on
+the run's clock, how it ended, and the first and last lines of its output. A program that cannot run ends no
+session: it is off, with why and remedy.
 """
 
 import os
@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from collectors.collector import Running, Scope, Step
 from collectors.host import signals
 from collectors.host.kernel import read
 from collectors.privilege.ownership import as_user
@@ -29,15 +30,15 @@ from workloads.system.errors import MachineError
 _SLOWER = 5 if os.environ.get("SEEKMETER_EMULATED_CPUS") else 1
 _READY_SECONDS = 60.0 * _SLOWER  # to compile, load and attach
 _STOP_SECONDS = 30.0 * _SLOWER  # to print what it gathered
-_DEAF_SECONDS = 2.0 * _SLOWER  # who still catches SIGINT so long after one did not hear it
-_LOOK_SECONDS = 0.02
+_RETRY_SECONDS = 2.0 * _SLOWER  # a program that still catches SIGINT so long after one has lost it
+_POLL_SECONDS = 0.02
 _SCRIPT_BYTES_MOST = 1 << 20
-# Of the output, what every report shows of it.
+# The part of the output that every report shows.
 _SHOWN_LINES, _SHOWN_CHARACTERS, _SHOWN_BYTES = 20, 200, 64 << 10
 
 
 class WithProgram:
-    """One of them."""
+    """One WITH= program: its process, output files and how it ended."""
 
     def __init__(self, chosen: With, folder: Path, stem: str) -> None:
         self.chosen = chosen
@@ -47,7 +48,6 @@ class WithProgram:
         self.facts: dict[str, Any] = {"label": chosen.label, "out": f"raw/with/{stem}.out"}
         self.process: subprocess.Popen[bytes] | None = None
         self._seen: dict[str, float] = {}
-        self._stem = stem
         self._cpu_before_s = 0.0
 
     def start(self, janitor: Janitor) -> None:
@@ -55,7 +55,9 @@ class WithProgram:
             if self.chosen.kind == "bcc":
                 argv, more = bcc.command(self.chosen, janitor)
             else:
-                self.chosen = replace(self.chosen, file=_kept(self.chosen, self.out.with_suffix(".bt")))
+                self.chosen = replace(
+                    self.chosen, file=_copy_script(self.chosen, self.out.with_suffix(".bt"))
+                )
                 argv, more = bpftrace.command(self.chosen, janitor)
         except MachineError as error:
             why, _, remedy = error.message.partition(": ")
@@ -83,35 +85,35 @@ class WithProgram:
         return bpftrace.is_ready(self.out, self.err)
 
     def note_cpu(self) -> None:
-        """What it used until now was before the run."""
+        """Note the CPU time used until now, for compiling and attaching: it is no part of the run."""
         assert self.process is not None
         stat = read(f"/proc/{self.process.pid}/stat")
         if stat is not None:
             user, system = stat.rpartition(")")[2].split()[11:13]
             self._cpu_before_s = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
-    def look(self) -> None:
-        """Note the moment at which it ended by itself."""
+    def note_end(self) -> None:
+        """Note the time at which the program ended by itself, if it has."""
         if self.process is not None and "stop_ns" not in self.facts and self.process.poll() is not None:
             self.facts |= {"stop_ns": time.monotonic_ns(), "ended": "by itself"}
 
     def give_up(self, why: str) -> None:
-        """It did not come to run: say why."""
+        """Kill a program that has not come to run, and note why."""
         self.kill()
-        said = _last_line(self.err) or _last_line(self.out)
+        message = _last_line(self.err) or _last_line(self.out)
         remedy = bcc.remedy() if self.chosen.kind == "bcc" else bpftrace.remedy()
-        self.source |= {"why": f"{why}{f' ({said})' if said else ''}", "remedy": remedy}
+        self.source |= {"why": f"{why}{f' ({message})' if message else ''}", "remedy": remedy}
         self.facts.pop("stop_ns", None)
         self.facts.pop("ended", None)
 
-    def ask_to_end(self) -> None:
-        self.look()
+    def interrupt(self) -> None:
+        self.note_end()
         if self.process is not None and "stop_ns" not in self.facts:  # a second SIGINT could end its printing
             self.facts |= {"stop_ns": time.monotonic_ns(), "ended": "when told to"}
             self._signal(signal.SIGINT)
 
     def wait(self) -> None:
-        """Let it print what it gathered."""
+        """Wait until the program has printed what it gathered, and keep what the report shows."""
         if self.process is None:
             return
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -119,10 +121,10 @@ class WithProgram:
         end = time.monotonic() + _STOP_SECONDS
         while self.process.poll() is None and time.monotonic() < end:
             try:
-                self.process.wait(_DEAF_SECONDS)
+                self.process.wait(_RETRY_SECONDS)
             except subprocess.TimeoutExpired:
-                # bpftrace 0.17 forgets a SIGINT that comes while it does not wait for events. One that has
-                # heard it does not catch SIGINT any more while it prints, and must not be sent another.
+                # bpftrace 0.17 loses a SIGINT that comes while it does not wait for events. One that took it
+                # does not catch SIGINT while it prints: a second one would end the printing.
                 if self._catches_interrupts():
                     self._signal(signal.SIGINT)
         if self.process.poll() is None:
@@ -163,10 +165,10 @@ class WithProgram:
             pass
 
 
-def _kept(chosen: With, copy: Path) -> Path:
-    """Copy a script into the run directory, and run the copy: its owner may change the file at any moment.
+def _copy_script(chosen: With, copy: Path) -> Path:
+    """Copy a script into the run directory, and return the copy: its owner may change the file at any time.
 
-    It is read as its user, who could name any file of root's. Raises MachineError.
+    The file is read with its user's rights, who could name any file of root's. Raises MachineError.
     """
     assert chosen.file is not None
     try:
@@ -181,28 +183,31 @@ def _kept(chosen: With, copy: Path) -> Path:
     return copy
 
 
-class WithPrograms:
-    """All of them, running."""
+class WithPrograms(Running):
+    """The WITH= programs of a run, started together and stopped together."""
+
+    finish_step = Step("with", "waiting for what they print at the end", "with_stop_s")
 
     def __init__(self, chosen: Sequence[With], raw: Path, janitor: Janitor) -> None:
-        """Start them and wait until each is attached, has ended, or has taken too long."""
+        """Start all, and wait until each has attached its probes, has ended, or has taken too long."""
         folder = raw / "with"
         folder.mkdir()
-        self._programs = []
-        for number, one in enumerate(chosen):
-            same = sum(other.name == one.name for other in chosen[:number])
-            stem = one.name if not same else f"{one.name}-{same + 1}"
-            self._programs.append(WithProgram(one, folder, stem))
+        self._programs: dict[str, WithProgram] = {}
+        for number, program in enumerate(chosen):
+            same = sum(other.name == program.name for other in chosen[:number])
+            stem = program.name if not same else f"{program.name}-{same + 1}"
+            self._programs[f"{program.kind}:{stem}"] = WithProgram(program, folder, stem)
+        self.sources = {key: program.source for key, program in self._programs.items()}
         try:
-            for program in self._programs:
-                program.start(janitor)
+            for started in self._programs.values():
+                started.start(janitor)
             self._wait_until_ready()
         except BaseException:
             self.kill()
             raise
 
     def _wait_until_ready(self) -> None:
-        waiting = [program for program in self._programs if program.process is not None]
+        waiting = [program for program in self._programs.values() if program.process is not None]
         end = time.monotonic() + _READY_SECONDS
         while waiting:
             now = time.monotonic()
@@ -220,49 +225,47 @@ class WithPrograms:
                 else:
                     continue
                 waiting.remove(program)
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
-    @property
-    def sources(self) -> dict[str, dict[str, str]]:
-        """Which is on, and why not, as the recorder's sources."""
-        return {key: program.source for key, program in self._named()}
+    def look(self) -> str | None:
+        """Note which programs have ended by themselves, which is no failure of the run."""
+        for program in self._programs.values():
+            program.note_end()
+        return None
 
-    def _named(self) -> list[tuple[str, WithProgram]]:
-        return [(f"{program.chosen.kind}:{program._stem}", program) for program in self._programs]
+    def end(self) -> None:
+        """Interrupt all programs; finish() waits for them."""
+        for program in self._programs.values():
+            program.interrupt()
 
-    def look(self) -> None:
-        """Note which have ended by themselves."""
-        for program in self._programs:
-            program.look()
-
-    def ask_to_end(self) -> None:
-        """Tell all to end; stop() waits for them."""
-        for program in self._programs:
-            program.ask_to_end()
-
-    def stop(self) -> None:
-        """Wait until all have ended and printed what they gathered."""
-        self.ask_to_end()
-        for program in self._programs:
+    def finish(self, workload_pid: int | None) -> None:
+        """Wait until all programs have ended and printed what they gathered."""
+        self.end()
+        for program in self._programs.values():
             program.wait()
 
-    @property
-    def facts(self) -> list[dict[str, Any]]:
-        """What run.json says of each."""
-        return [{**program.facts, **program.source} for program in self._programs]
+    def facts(self) -> dict[str, Any]:
+        """Return run.json's "with": a list with an entry of each program."""
+        return {"with": [{**program.facts, **program.source} for program in self._programs.values()]}
 
-    def losses(self) -> dict[str, dict[str, Any]]:
-        """Return their entries in losses.json."""
-        return {key: {**program.source, **program.counts} for key, program in self._named()}
+    def losses(self) -> dict[str, Any]:
+        """Return an entry in losses.json for each program."""
+        entries = {key: {**program.source, **program.counts} for key, program in self._programs.items()}
+        return {"collectors": entries}
 
     def kill(self) -> None:
-        """After a failure: end all at once."""
-        for program in self._programs:
+        """End all programs at once."""
+        for program in self._programs.values():
             program.kill()
 
 
+def start(scope: Scope) -> Running:
+    """Start the programs of WITH=."""
+    return WithPrograms(scope.programs, scope.raw, scope.janitor)
+
+
 def _text(path: Path) -> str:
-    """Beginning and end of a file."""
+    """Return the beginning and the end of a file, as text."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -274,7 +277,7 @@ def _text(path: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines that say something, cut to a bearable length."""
+    """Return the lines that are not empty and no noise, each cut to a width that a report can show."""
     return [
         line.rstrip()[:_SHOWN_CHARACTERS]
         for line in text.splitlines()
@@ -288,7 +291,7 @@ def _last_line(path: Path) -> str:
 
 
 def _shown(path: Path) -> dict[str, Any]:
-    """How much it said, its first lines and its last ones (none twice)."""
+    """Return the size of an output, its first lines and its last ones; no line is in both."""
     size = count = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):

@@ -92,7 +92,7 @@ def blktrace_files(disk: str) -> Iterator[Counts]:
             collector.stop()
         finally:
             collector.kill()
-        losses = collector.losses()
+        losses = collector.losses()["collectors"]["blktrace"]
         counts.add(Counts(losses["seen"], sum(losses["lost"].values())))
 
 

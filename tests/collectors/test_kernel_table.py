@@ -9,21 +9,20 @@ import os
 import pytest
 
 from collectors import doctor
-from collectors.doctor import Answer
+from collectors.collector import Check, choices
 from collectors.vm import kernel_table
 from collectors.vm.kernel_table import BEGIN, END, KERNELS, PAGE
-from workloads.cli.options import COLLECTORS
 from workloads.system.errors import RunError
 
 OLD = [
-    Answer("block", "no", "tried: the kernel refused block_rq_issue: a | b", "use another", True),
-    Answer("locks", "in part", "no tracepoint contention_end: an older kernel"),
-    Answer("perf", "yes", "samples all CPUs by a timer"),
+    Check("block", "no", "tried: the kernel refused block_rq_issue: a | b", "use another", True),
+    Check("locks", "in part", "no tracepoint contention_end: an older kernel"),
+    Check("perf", "yes", "samples all CPUs by a timer"),
 ]
 NEW = [
-    Answer("block", "yes", "tried: loads and attaches"),
-    Answer("locks", "yes", "tried"),
-    Answer("perf", "?", "only root may look"),
+    Check("block", "yes", "tried: loads and attaches"),
+    Check("locks", "yes", "tried"),
+    Check("perf", "?", "only root may look"),
 ]
 
 
@@ -43,13 +42,13 @@ def test_only_what_is_between_the_two_lines_is_written() -> None:
     assert new == f"# head\n\n{BEGIN}\n| new |\n| --- |\n{END}\n\ntail\n"
     assert kernel_table.rewrite(new, ["| new |", "| --- |"]) == new
     for broken in ("# head\n", f"{BEGIN}\n", f"{END}\n{BEGIN}\n"):
-        with pytest.raises(RunError, match="lacks the lines between which the table stands"):
+        with pytest.raises(RunError, match="lacks the lines around the table"):
             kernel_table.rewrite(broken, ["| new |"])
 
 
 def test_what_a_machine_says_is_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "collector_answers", lambda: iter(OLD))
-    line = json.dumps(kernel_table.answers())
+    monkeypatch.setattr(doctor, "collector_checks", lambda: iter(OLD))
+    line = json.dumps(kernel_table.checks())
     assert kernel_table.read(line) == (os.uname().release, OLD)
 
 
@@ -57,4 +56,4 @@ def test_the_table_has_every_collector_and_kernel() -> None:
     table = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").replace("\\|", "").split("|")] for line in table]
     assert all(head.startswith(f"Linux {word}.") for head, word in zip(rows[0][1:], KERNELS, strict=True))
-    assert [row[0] for row in rows[2:]] == [f"`{name}`" for name in COLLECTORS]
+    assert [row[0] for row in rows[2:]] == [f"`{name}`" for name in choices()]

@@ -109,10 +109,10 @@ def test_when_files_were_made_against_stat(tmp_path: Path) -> None:
             said = subprocess.run(["stat", "-c", "%.9W", path], capture_output=True, text=True, check=True)
             seconds, _, nanoseconds = said.stdout.strip().partition(".")
             born_ns = int(seconds) * 10**9 + int(nanoseconds or 0)
-            assert statx.of(path) == (born_ns or None)
-        assert statx.of(root / "gone") is None
+            assert statx.btime_ns(path) == (born_ns or None)
+        assert statx.btime_ns(root / "gone") is None
         inode = (root / "file").stat().st_ino
-        assert inode_paths.find(root, [inode]).born_ns == {inode: statx.of(root / "file")}
+        assert inode_paths.find(root, [inode]).born_ns == {inode: statx.btime_ns(root / "file")}
 
 
 def found_paths(run: Run) -> list[dict[str, Any]]:

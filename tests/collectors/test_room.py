@@ -98,7 +98,7 @@ def test_a_floor_of_free_space_is_left(tmp_path: Path, size: int) -> None:
     assert (
         calls["seen"] == calls["recorded"] + sum(calls["lost"].values()) + calls["notes"]["open at the end"]
     )
-    assert room.met_by_recorder({"recorder": {"room": said}}) is not None
+    assert room.limit_met_by_recorder({"recorder": {"room": said}}) is not None
 
 
 @needs_root
@@ -117,7 +117,7 @@ def test_a_largest_size(tmp_path: Path) -> None:
     assert said["taken_bytes"] <= 300_000
     written = sum(path.stat().st_size for path in run.out.iterdir() if path.name != "losses.json")
     assert written <= 300_000
-    assert room.met_by_recorder({"recorder": {"room": said}}) == "the run has reached ROOM=293K"
+    assert room.limit_met_by_recorder({"recorder": {"room": said}}) == "the run has reached ROOM=293K"
     for name, table, events in (
         ("block", "block", ""),
         ("calls", "call", "count"),
@@ -164,7 +164,7 @@ def test_there_is_room_mostly(tmp_path: Path) -> None:
     said = of_recorder(run)
     assert (said["met"], said["met_ns"], said["most_bytes"]) == (None, 0, 16 << 30)
     assert 0 < said["floor_bytes"] <= 1 << 30
-    assert room.met_by_recorder({"recorder": {"room": said}}) is None
+    assert room.limit_met_by_recorder({"recorder": {"room": said}}) is None
 
 
 @needs_root
@@ -221,13 +221,13 @@ class TestRoom:
         (folder / "loop").symlink_to(folder)
         os.mkfifo(folder / "fifo")
         there = Room(folder, most_bytes=1 << 20, floor_bytes=0)
-        assert there.met() is None
+        assert there.limit_met() is None
         (folder / "one").write_bytes(b"x" * (1 << 19))
-        assert there.met() is None
+        assert there.limit_met() is None
         (folder / "raw/two").write_bytes(b"x" * (1 << 19))
-        assert there.met() == "the run has reached ROOM=1M"
+        assert there.limit_met() == "the run has reached ROOM=1M"
         (folder / "one").unlink()
-        assert there.met() == "the run has reached ROOM=1M"  # it has ended
+        assert there.limit_met() == "the run has reached ROOM=1M"  # it has ended
         there.close()
 
     def test_floor(self, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ class TestRoom:
         space = os.fstatvfs(fd)
         assert room.floor_bytes_of(fd) == min(1 << 30, space.f_blocks * space.f_frsize // 20)
         there = Room(fd, floor_bytes=1 << 60)
-        said = there.met()
+        said = there.limit_met()
         there.close()
         os.close(fd)
         assert said is not None
@@ -246,12 +246,12 @@ class TestRoom:
         now = [100.0]
         monkeypatch.setattr("collectors.trace.room.time.monotonic", lambda: now[0])
         there = Room(tmp_path, most_bytes=1, floor_bytes=0)
-        assert there.met() is None
+        assert there.limit_met() is None
         (tmp_path / "one").write_bytes(b"x")
         now[0] += 0.9
-        assert there.met() is None
+        assert there.limit_met() is None
         now[0] += 0.2
-        assert there.met() is not None
+        assert there.limit_met() is not None
         there.close()
 
 
@@ -262,4 +262,4 @@ def test_what_the_recorder_did_not_say() -> None:
         {"recorder": {"room": 7}},
         {"recorder": {"room": {"met": "size"}}},
     ):
-        assert room.met_by_recorder(losses) is None
+        assert room.limit_met_by_recorder(losses) is None

@@ -12,8 +12,9 @@ import pytest
 
 from collectors.host import signals
 from collectors.privilege.sudo import Owner
+from collectors.recorder import losses as recorder_losses
 from collectors.trace import run_dir
-from collectors.trace.context import RunFailed, Session, kept
+from collectors.trace.context import RunContext, RunFailed, ended_in_order
 from collectors.trace.run_dir import RunDirectory
 from workloads.cleanup.janitor import Janitor
 from workloads.system.errors import RunError
@@ -37,7 +38,7 @@ def interrupt(run: RunDirectory, state: Path, begun: bool) -> Exception:
     janitor = SimpleNamespace(session_dir=state / "sessions/one")
     fake: Janitor = janitor  # type: ignore[assignment]  # its directory is all that is asked for
     try:
-        with kept(Session(run), fake):
+        with ended_in_order(RunContext(run), fake):
             (run.raw / "with").mkdir()
             (run.raw / "with/script.out").write_text("attached")
             if begun:
@@ -72,7 +73,7 @@ def test_interrupted_while_recording_the_run_is_kept(runs: Path, tmp_path: Path)
 def test_a_run_that_fails_is_kept_and_the_newest(runs: Path, tmp_path: Path) -> None:
     run = RunDirectory("one", None, ME)
     fake: Janitor = SimpleNamespace(session_dir=tmp_path / "sessions/one")  # type: ignore[assignment]
-    with pytest.raises(RunFailed, match="mkfs says no"), kept(Session(run), fake):
+    with pytest.raises(RunFailed, match="mkfs says no"), ended_in_order(RunContext(run), fake):
         raise RunError("mkfs says no")
     assert os.readlink(runs / "latest") == run.path.name
     assert json.loads((run.path / "run.json").read_text())["warnings"] == ["mkfs says no"]
@@ -129,7 +130,7 @@ def test_losses_that_cannot_be_understood_are_none(runs: Path, text: str) -> Non
     """A guest may have written them."""
     run = RunDirectory("one", None, ME)
     (run.recordings / "losses.json").write_text(text)
-    losses = run.keep_losses({"block": {"state": "on"}}, False, {})
+    losses = recorder_losses.read(run.raw, {"block": {"state": "on"}}, False)
     assert losses["collectors"] == {"block": {"state": "on", "ended_early": True}}
     assert losses["complete"] is False
 

@@ -311,9 +311,9 @@ def test_hostile_run(tmp_path: Path) -> None:
     assert max(map(len, report.splitlines())) <= 80
 
 
-def test_words() -> None:
-    found = parse_with("bpftrace:readahead 'bcc:biolatency-bpfcc -D 1'")["beside"]
-    assert found == (
+def test_with_parses_programs_and_arguments() -> None:
+    chosen = parse_with("bpftrace:readahead 'bcc:biolatency-bpfcc -D 1'")["with_programs"]
+    assert chosen == (
         With("bpftrace", "readahead", SCRIPTS / "readahead.bt"),
         With("bcc", "biolatency", None, ("-D", "1")),
     )
@@ -333,7 +333,7 @@ def test_words() -> None:
         ("'bpftrace:readahead", "cannot be split"),
     ],
 )
-def test_wrong_words(text: str, says: str) -> None:
+def test_with_refuses_what_cannot_run(text: str, says: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_with(text)
     assert says in caught.value.message

@@ -3,7 +3,7 @@
 
     python -m tests.machines.inside_machine RUN KERNEL PYTEST-WORDS…
 
-It leaves RUN/raw/truth.xml (pytest's own) and RUN/raw/answers.json (doctor's, of
+It leaves RUN/raw/truth.xml (pytest's own) and RUN/raw/checks.json (doctor's, of
 collectors/vm/kernel_table.py), and says on its last line how the machine ended, as JSON.
 """
 
@@ -104,10 +104,10 @@ def main(run: Path, word: str, tests: list[str]) -> None:
     """Boot it, run the tests, say how it ended."""
     signals.catch()
     kernel, accel = choose(Options("trace", kernel=word))
-    answers = [sys.executable, "-B", "-m", "collectors.vm.kernel_table", "answers"]
+    checks = [sys.executable, "-B", "-m", "collectors.vm.kernel_table", "checks"]
     pytest = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     pytest += [f"--junitxml={run / 'raw/truth.xml'}", *tests]
-    script = f"{shlex.join(answers)} >{shlex.quote(str(run / 'raw/answers.json'))}; exec {shlex.join(pytest)}"
+    script = f"{shlex.join(checks)} >{shlex.quote(str(run / 'raw/checks.json'))}; exec {shlex.join(pytest)}"
     said: list[str] = []
     disk = qemu.open_disk("disk0", DISK_BYTES, Path("/var/tmp"))
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from collectors.doctor import Answer
+from collectors.collector import Check
 from collectors.vm import kernel_table
 from collectors.vm.kernel_table import BEGIN, END, KERNELS, PAGE
 from tests.machines.inside_machine import Case, inside
@@ -51,7 +51,7 @@ class Asked:
 
     word: str
     release: str
-    answers: list[Answer]
+    checks: list[Check]
     cases: list[Case]
 
 
@@ -64,14 +64,14 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with inside(run, word, tests) as machine:
         ended = machine.wait(SECONDS)
         assert ended["status"] in (0, 1), "\n".join([ended["why"], *ended["said"]])
-        release, answers = kernel_table.read((run / "raw/answers.json").read_text())
+        release, checks = kernel_table.read((run / "raw/checks.json").read_text())
         assert release == ended["kernel"]
         assert release.startswith(f"{word}.")
-        yield Asked(word, release, answers, machine.cases())
+        yield Asked(word, release, checks, machine.cases())
 
 
 def test_required_collectors_are_on(asked: Asked) -> None:
-    states = {answer.name: (answer.answer, answer.why) for answer in asked.answers}
+    states = {check.name: (check.answer, check.why) for check in asked.checks}
     off = {name: states[name] for name in wanted(asked.word) if states[name][0] != "yes"}
     assert off == {}, asked.release
 
@@ -82,13 +82,13 @@ def test_kernels_page_equals_the_answers_of_doctor(asked: Asked) -> None:
     rows = [line.strip("| ").split(" | ") for line in table]
     column = next(at for at, head in enumerate(rows[0]) if head.startswith(f"Linux {asked.word}."))
     said = {row[0].strip("`"): row[column] for row in rows[2:]}
-    assert said == {answer.name: kernel_table.cell(answer) for answer in asked.answers}
+    assert said == {check.name: kernel_table.cell(check) for check in asked.checks}
 
 
 @pytest.mark.parametrize("name", TRUTH)
 def test_known_workload_is_recorded_exactly(asked: Asked, name: str) -> None:
     if name not in wanted(asked.word):
-        absent = next(answer for answer in asked.answers if answer.name == name)
+        absent = next(check for check in asked.checks if check.name == name)
         assert (absent.answer, "contention_begin" in absent.why) == ("no", True)
         return
     files = {test.partition(".py::")[0] for test in TRUTH[name]}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.collector import choices
 from tests.collectors.loop_disk import tmpfs
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
@@ -42,7 +43,7 @@ def plan(trial: bool = True, job: str = "trace", words: Mapping[str, str] | None
     """Return the plan for these words."""
     given = {**(words or {}), **more}
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
-    return make_plan(parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job), trial)
+    return make_plan(parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job, choices()), trial)
 
 
 def filesystem_of(plan: Plan) -> FilesystemPlan:

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from collectors.collector import choices
 from workloads import disks, filesystems
 from workloads.cgroup import WorkloadCgroup
 from workloads.cleanup.janitor import Janitor
@@ -29,7 +30,7 @@ def main(state: Path, last: str) -> None:
             time.sleep(600)
 
     env = {"SEEKMETER_CMD": "true", **json.loads(os.environ["SESSION_WORDS"])}
-    decided = make_plan(parse(env, "trace"), trial=False)
+    decided = make_plan(parse(env, "trace", choices()), trial=False)
     janitor = Janitor(state)
     stage("empty")
     # Listed and never made: what a kill between the two leaves.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.collector import choices
 from workloads import catalog, filesystems, packages
 from workloads.cli.parse import parse
 from workloads.plan.planner import make_plan
@@ -145,6 +146,6 @@ def test_what_a_generator_starts_is_installed(monkeypatch: pytest.MonkeyPatch, t
     assert packages.needed(None, "webcache", missing_only=True) == ["coreutils", "postmark", "tar"]
     assert packages.needed(None, "manyfiles", missing_only=True) == ["findutils", "tar"]
     given = {"SEEKMETER_FS": "ext4", "SEEKMETER_WL": "webcache", "SEEKMETER_WORDS": "FS WL"}
-    assert "postmark" in make_plan(parse(given, "plan"), trial=False).to_install
+    assert "postmark" in make_plan(parse(given, "plan", choices()), trial=False).to_install
     there["postmark"] = "/usr/bin/postmark"
     assert packages.needed(None, "webcache", missing_only=True) == []

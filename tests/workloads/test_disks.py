@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.collector import choices
 from tests.workloads.conftest import LoopDevice, is_attached, needs_root, open_disk, plan, run
 from workloads import disks
 from workloads.cleanup.janitor import Janitor
@@ -148,7 +149,7 @@ def test_a_virtual_machine_tries_what_the_host_could_not(
 
     monkeypatch.setattr(trial, "_try_as_root", note)
     env = {"SEEKMETER_CMD": "true", **{f"SEEKMETER_{name}": text for name, text in words.items()}}
-    make_plan(parse({**env, "SEEKMETER_GUEST": str(tmp_path)}, "trace"))
+    make_plan(parse({**env, "SEEKMETER_GUEST": str(tmp_path)}, "trace", choices()))
     assert bool(trials) == tried
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.collector import choices
 from tests.workloads.conftest import filesystem_of, is_attached, needs_root, open_disk, run
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
@@ -37,7 +38,7 @@ def plan_elsewhere(trial: bool = False, kernel: Kernel = ANY_KERNEL, **words: st
     """The plan for a run in a virtual machine with this kernel."""
     given = {"CMD": "true", "VM": "1", **words}
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
-    return make_plan(parse(env, "trace"), trial, kernel)
+    return make_plan(parse(env, "trace", choices()), trial, kernel)
 
 
 @needs_root

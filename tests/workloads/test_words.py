@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.collector import choices
 from workloads.cli import options
 from workloads.cli import parse as parser
 from workloads.system.errors import OptionError
@@ -17,7 +18,7 @@ TRACE = {"FS": "ext3", "WL": "fio-seqwrite"}
 
 def parse(job: str = "trace", **given: str) -> options.Options:
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
-    return parser.parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job)
+    return parser.parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job, choices())
 
 
 def test_the_main_job() -> None:

@@ -27,7 +27,7 @@ VARIABLES = {
     "CPUS": "CPUs of the workload: how many (2), or which (0-1 or 0,2); of the machine, if it is virtual",
     "VM": "1: run in a virtual machine, which needs no root; 0: don't (default: where FS needs it)",
     "KERNEL": "kernel of the virtual machine: a version (6.1), an image, or a built tree",
-    "COLLECT": "collectors: block locks calls counters (default); also holds (slow), blktrace, perf; none",
+    "COLLECT": "names of collectors (make doctor lists them), or none",
     "WITH": "run beside it: bpftrace:NAME or FILE, bcc:TOOL (see make list); record mkfs, fsck too",
     "DIR": "existing directory to run CMD in; nothing is formatted",
     "CMD": "any shell command as the workload",
@@ -77,10 +77,6 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "build": (),
 }
 
-COLLECTORS = ("block", "locks", "calls", "counters", "holds", "blktrace", "perf")
-# Not holds: it costs every taking and release of a mutex, rwsem or semaphore. Not blktrace: it
-# costs a third of the fastest disk's requests, and its files are large. Not perf: its files are large.
-DEFAULT_COLLECT = COLLECTORS[:4]
 MOST_COMPARED = 16
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq")
 
@@ -110,7 +106,7 @@ class Options:
     scale: str = "default"
     mem_bytes: int | None = None
     cpus: tuple[int, ...] | None = None
-    collect: tuple[str, ...] = DEFAULT_COLLECT
+    collect: tuple[str, ...] = ()  # names of collectors
     with_programs: tuple[With, ...] = ()  # WITH
     with_steps: tuple[str, ...] = ()  # mkfs, fsck: of WITH
     dir: str | None = None

@@ -10,14 +10,13 @@ import grp
 import os
 import pwd
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from workloads import catalog, filesystems
 from workloads.catalog import SCALES
 from workloads.cli.disk_options import parse_disk, parse_erase, parse_journal, quoted, refuse_twice
 from workloads.cli.options import (
-    COLLECTORS,
     JOB_VARIABLES,
     MOST_COMPARED,
     NOT_WITH_DIR,
@@ -43,8 +42,11 @@ _MIN_ROOM_BYTES = 1 << 20
 _MAX_NAME_LETTERS = 40
 
 
-def parse(env: Mapping[str, str], job: str) -> Options:
-    """Return the checked options of a job from the environment that the Makefile made. Raises OptionError."""
+def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> Options:
+    """Return the checked options of a job from the environment that the Makefile made. Raises OptionError.
+
+    collectors: every name that COLLECT= can have, and whether it is recorded by default.
+    """
     if job not in JOB_VARIABLES:
         raise OptionError(f"{job!r} is not a job: {nearest(job, JOB_VARIABLES)}")
     given = _given(env, job)
@@ -53,7 +55,10 @@ def parse(env: Mapping[str, str], job: str) -> Options:
             raise OptionError(f"{name} is empty: give it a value ({VARIABLES[name]}) or leave it out")
     vm, vm_why = choose(env, given) if "VM" in JOB_VARIABLES[job] else (False, "")
     values: dict[str, object] = {"vm": vm, "vm_why": vm_why}
-    parsers = _PARSERS | (_MACHINE_PARSERS if vm else {}) | (_GUEST_PARSERS if GUEST in env else {})
+    if "COLLECT" in JOB_VARIABLES[job]:
+        values["collect"] = tuple(name for name, is_default in collectors.items() if is_default)
+    parsers = _PARSERS | {"COLLECT": _collect(tuple(collectors))}
+    parsers |= (_MACHINE_PARSERS if vm else {}) | (_GUEST_PARSERS if GUEST in env else {})
     for name, text in given.items():
         values |= parsers[name](text)
     options = Options(job=job, given=given, **values)  # type: ignore[arg-type]
@@ -289,16 +294,19 @@ def _cpus(text: str) -> dict[str, object]:
     return {"cpus": chosen}
 
 
-def _collect(text: str) -> dict[str, object]:
-    chosen = text.replace(",", " ").split()
-    if chosen == ["none"]:
-        return {"collect": ()}
-    for name in chosen:
-        if name not in COLLECTORS:
-            raise OptionError(
-                f"COLLECT={text}: no collector {name!r}: {nearest(name, (*COLLECTORS, 'none'))}"
-            )
-    return {"collect": tuple(name for name in COLLECTORS if name in chosen)}
+def _collect(collectors: Sequence[str]) -> Callable[[str], dict[str, object]]:
+    def parse_one(text: str) -> dict[str, object]:
+        chosen = text.replace(",", " ").split()
+        if chosen == ["none"]:
+            return {"collect": ()}
+        for name in chosen:
+            if name not in collectors:
+                raise OptionError(
+                    f"COLLECT={text}: no collector {name!r}: {nearest(name, (*collectors, 'none'))}"
+                )
+        return {"collect": tuple(name for name in collectors if name in chosen)}
+
+    return parse_one
 
 
 def _dev(text: str) -> dict[str, object]:
@@ -396,7 +404,6 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "SCALE": _scale,
     "MEM": lambda text: {"mem_bytes": _size("MEM", text, _MIN_MEM_BYTES)},
     "CPUS": _cpus,
-    "COLLECT": _collect,
     "WITH": parse_with,
     "DIR": lambda text: {"dir": text},
     "CMD": lambda text: {"cmd": text},

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""COLLECT=calls: the workload's file-system calls by kind and time bin: counts, bytes, errors, latency."""
+
+from collectors.recorder.source import source
+
+COLLECTOR = source(
+    "calls",
+    default=True,
+    order=12,
+    cost="a table lookup per system call of any process, a record update per call of the workload",
+    tables=("call",),
+    tracepoints=("io_uring_complete", "io_uring_submit_req", "io_uring_submit_sqe", "sys_enter", "sys_exit"),
+)

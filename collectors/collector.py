@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The collector interface: what doctor, setup, the options and a recording session know of a collector.
+
+A collector is one module, collectors/NAME/collector.py, with a module-level COLLECTOR. The modules are found
+by their path, so no list names them. Standard library only: doctor, plan and list run without any setup.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workloads.cleanup.janitor import Janitor
+from workloads.cli.with_options import With
+
+YES, NO, PART, UNKNOWN = "yes", "no", "in part", "?"
+
+_FOLDER = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of make doctor: whether this kernel and machine offer something."""
+
+    name: str
+    answer: str  # YES, NO, PART, or UNKNOWN: this user may not read what would tell
+    why: str = ""
+    remedy: str = ""
+    needed: bool = False  # make trace cannot run if the answer is NO
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a session records, and where: the same for all of its collectors."""
+
+    raw: Path  # the run's directory raw/
+    disks: Sequence[str]  # names as in /sys/block
+    janitor: Janitor
+    room_bytes: int  # ROOM=: the largest size of the recording
+    programs: Sequence[With] = ()  # WITH=
+    # "major:minor" of the file systems under test, or the directory where one will be mounted
+    target: Sequence[str] | Path = ()
+    cgroup: Path | None = None  # the workload's cgroup2 directory; None: every process is the workload
+    # the directory that the workload's memory is charged to, if written-back pages are told apart by it
+    memory_cgroup: Path | None = None
+    owner_uid: int = 0  # the user who may have the time bins cut, as root may
+    addresses: bool = False  # ADDRESSES=1: kernel addresses may be written
+
+
+class Step(NamedTuple):
+    """A step of the session that is printed and timed: its label, detail, and key in run.json's "timing"."""
+
+    label: str
+    detail: str
+    key: str
+
+
+class Running:
+    """A started collector, or several that share a process. A subclass overrides what it does differently.
+
+    The session calls end() on all of them, then stop(), then finish(), each in reverse order of the starts.
+    """
+
+    # of each collector, by name: state ("on" or "off"), and why and remedy if it is off
+    sources: Mapping[str, Mapping[str, str]]
+    # Recorded without a gap from ready_ns to end_ns, CLOCK_MONOTONIC; None: no bound of the recorded time
+    ready_ns: int | None = None
+    end_ns: int | None = None
+    failed = False  # the recording ends early, which fails the run
+    is_main = False  # watch ends when it fails; its entries come first in losses.json
+    pid: int | None = None  # a process whose CPU time is the collector's, not another program's
+    cut_socket: Path | None = None  # where time bins are cut at borders of phases (recorder/borders.py)
+    finish_step: Step | None = None
+
+    def look(self) -> str | None:
+        """Check that the collector still records. Returns the warning, once, if it does not any more."""
+        return None
+
+    def retarget(self, dev: str) -> None:
+        """Set the file system under test, "major:minor", which a mount has changed."""
+
+    def end_for_room(self) -> None:
+        """Write no more: the run has reached ROOM=, or its disk is nearly full."""
+        self.end()
+
+    def end(self) -> None:
+        """Record no more, and return at once."""
+
+    @property
+    def stop_step(self) -> Step | None:
+        """How stop() is printed and timed, if it is."""
+        return None
+
+    def stop(self) -> None:
+        """Take in what is still buffered. Raises UserError if the recording ends early."""
+
+    def finish(self, workload_pid: int | None) -> None:
+        """Make what the run directory keeps of the recording. Raises UserError if that fails.
+
+        workload_pid: the workload's first process; None: every process is the workload.
+        """
+
+    def losses(self) -> dict[str, Any]:
+        """Return a part of losses.json: {"collectors": {NAME: entry, ...}, ...}."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """Return what run.json says of the collector: {KEY: value, ...}."""
+        return {}
+
+    def kill(self) -> None:
+        """End the collector at once, after a failure. The janitor puts back what the collector set."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Collector:
+    """What can be named in COLLECT=."""
+
+    name: str  # as in COLLECT= and losses.json
+    default: bool  # recorded if there is no COLLECT=
+    order: int  # the lowest starts first and stops last
+    cost: str  # what recording costs the machine or the run, in one sentence
+    tables: tuple[str, ...]  # tables of analysis/ that are made of the recording
+    probe: Callable[[], Check]
+    # Starts all chosen collectors (their names) that have this same function. Raises UserError.
+    start: Callable[[Scope, Sequence[str]], Running]
+    packages: Mapping[str, str] = field(default_factory=dict)  # Debian package of each program it needs
+    tracepoints: tuple[str, ...] = ()  # that its BPF program attaches to
+    # Returns the entry in losses.json for the files in raw/ of a session that was killed.
+    recover: Callable[[Path], dict[str, Any]] | None = None
+
+
+@functools.cache
+def collectors() -> dict[str, Collector]:
+    """Return every collector by name: first those that are on by default, each part by order."""
+    modules = (
+        importlib.import_module(f"collectors.{path.parent.name}.collector")
+        for path in sorted(_FOLDER.glob("*/collector.py"))
+    )
+    there: list[Collector] = [module.COLLECTOR for module in modules if hasattr(module, "COLLECTOR")]
+    return {one.name: one for one in sorted(there, key=lambda one: (not one.default, one.order))}
+
+
+def choices() -> dict[str, bool]:
+    """Return what COLLECT= can name, and whether it is on by default: for workloads.cli.options.parse()."""
+    return {name: collector.default for name, collector in collectors().items()}
+
+
+def start_groups(names: Sequence[str]) -> list[tuple[list[str], Callable[[Scope, Sequence[str]], Running]]]:
+    """Return the chosen collectors in the order of their start; those with the same start() are one group."""
+    groups: list[tuple[list[str], Callable[[Scope, Sequence[str]], Running]]] = []
+    for collector in sorted((collectors()[name] for name in names), key=lambda one: one.order):
+        group = next((together for together, start in groups if start is collector.start), None)
+        if group is None:
+            groups.append(([collector.name], collector.start))
+        else:
+            group.append(collector.name)
+    return groups
