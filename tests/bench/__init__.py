@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tracing costs, beside its peers (make bench)."""
+"""make bench: costs of tracing and reporting, against other tools."""

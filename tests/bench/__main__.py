@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make bench: every performance claim of ours, measured here and now beside its peers. As root; some minutes.
+"""make bench: what tracing and reporting cost on this machine, against other tools. Needs root.
 
-.venv/bin/python -m tests.bench [block|locks|job|reader|report|filemark] [ROUNDS]      one part alone
+.venv/bin/python -m tests.bench [block|locks|job|reader|report|filemark] [ROUNDS]      one part
 """
 
 import os
@@ -19,11 +19,11 @@ QUIET_PCT = 5
 
 @dataclass(frozen=True)
 class Part:
-    """One question: how it is answered in so many rounds, and about how long that takes."""
+    """One part: its function from rounds to text, its rounds, and the estimated minutes per round."""
 
     report: Callable[[int], str]
     rounds: int
-    minutes_a_round: float
+    minutes_per_round: float
 
 
 PARTS: Mapping[str, Part] = {
@@ -36,27 +36,27 @@ PARTS: Mapping[str, Part] = {
 }
 
 
-def main(words: list[str]) -> int:
-    """Run the parts and print their figures."""
+def main(arguments: list[str]) -> int:
+    """Run the parts and print their results. arguments: part and rounds, both optional."""
     if os.geteuid() != 0:
-        print("seekmeter: bench traces the kernel, which needs root: run it as root", file=sys.stderr)
+        print("seekmeter: bench: tracing the kernel needs root: run it as root", file=sys.stderr)
         return 3
-    names = words[:1] or list(PARTS)
+    names = arguments[:1] or list(PARTS)
     unknown = [name for name in names if name not in PARTS]
     if unknown:
-        print(f"seekmeter: bench has no part {unknown[0]}: say {', '.join(PARTS)}", file=sys.stderr)
+        print(f"seekmeter: bench has no part {unknown[0]}: name one of {', '.join(PARTS)}", file=sys.stderr)
         return 2
-    rounds = {name: int(words[1]) if len(words) > 1 else PARTS[name].rounds for name in names}
-    takes = {name: rounds[name] * PARTS[name].minutes_a_round for name in names}
-    each = ", ".join(f"{name} {minutes:.1f}" for name, minutes in takes.items())
-    print(f"bench: about {sum(takes.values()):.0f} minutes: {each}", file=sys.stderr, flush=True)
+    rounds = {name: int(arguments[1]) if len(arguments) > 1 else PARTS[name].rounds for name in names}
+    takes = {name: rounds[name] * PARTS[name].minutes_per_round for name in names}
+    estimates = ", ".join(f"{name} {minutes:.1f}" for name, minutes in takes.items())
+    print(f"bench: about {sum(takes.values()):.0f} minutes: {estimates}", file=sys.stderr, flush=True)
     start = paired.Edge.now(lambda: 0)
     time.sleep(IDLE_S)
     busy_pct = paired.busy_pct(start, paired.Edge.now(lambda: 0))
     print(f"{os.uname().release}, {os.cpu_count()} CPUs, {busy_pct:.0f} % busy before", flush=True)
     if busy_pct > QUIET_PCT:
         print(
-            f"bench: other work has {busy_pct:.0f} % of the CPUs: run it when the machine is idle",
+            f"bench: other programs use {busy_pct:.0f} % of the CPUs: run bench on an idle machine",
             file=sys.stderr,
         )
     for name in names:

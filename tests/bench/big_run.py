@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Write a run directory with a block table of millions of requests, as a recorder leaves it: a mixed load.
+"""Write a run directory with a recording of millions of requests of a mixed load.
 
     python -m tests.bench.big_run DIRECTORY [REQUESTS]
 
-A disk of 500 GB with a file system's ways: sequential writeback of many files at once, a journal, metadata
-scattered over the disk, random reads and read-ahead, discards and flushes; in the order of completion.
+A 500 GB disk with a file system's pattern: sequential writeback of many files at once, a journal, metadata
+scattered over the disk, random reads and read-ahead, discards and flushes. Rows are in order of completion.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OFFSETS = {name: at for name, (_, at, *_) in (RECORD.fields or {}).items()}
 
 
 def header() -> bytes:
-    """block.rec's description of itself."""
+    """Return the header of block.rec, which describes its records."""
     fields = []
     for name, kind in FIELDS:
         types = {"u": f"u{8 * int(kind[1:])}", "i": f"i{8 * int(kind[1:])}", "S": "char"}
@@ -61,7 +61,7 @@ def header() -> bytes:
 
 
 def requests(first: int, count: int, random: np.random.Generator) -> npt.NDArray[np.void]:
-    """So many requests in the order of issue, the first of them the `first` of the run."""
+    """Return count requests in issue order, starting with request number `first` of the run."""
     rows = np.zeros(count, dtype=RECORD)
     at = first + np.arange(count)
     queue = START_NS + at * GAP_NS + random.integers(0, 20 * GAP_NS, count)
@@ -71,7 +71,7 @@ def requests(first: int, count: int, random: np.random.Generator) -> npt.NDArray
     sector = np.select(
         [kind == 0, kind == 1, kind == 2],
         [
-            # each of the streams lays its own files down, one request behind the other
+            # each stream writes its files sequentially
             stream * (DISK_SECTORS // 24) + at * 9 // 8 // 24 * 24 % (DISK_SECTORS // 30) // 8 * 8,
             8_000_000 + at * 8 % JOURNAL_SECTORS,
             random.integers(0, 3700, count) * 262_144 + random.integers(0, 600, count) * 8,
@@ -107,7 +107,7 @@ def requests(first: int, count: int, random: np.random.Generator) -> npt.NDArray
 
 
 def write_run(folder: Path, count: int) -> Path:
-    """Make the run directory; returns it."""
+    """Make the run directory and return its path."""
     random = np.random.default_rng(1)
     recorder = folder / "raw" / "recorder"
     recorder.mkdir(parents=True)
@@ -118,7 +118,7 @@ def write_run(folder: Path, count: int) -> Path:
         for first in range(0, count, PART):
             rows = np.concatenate([left, requests(first, min(PART, count - first), random)])
             rows = rows[np.argsort(rows["complete_ns"], kind="stable")]
-            # what may still be mixed with the next part's waits for it
+            # requests that may interleave with the next part wait for it
             end = START_NS + (first + PART) * GAP_NS
             done = int(np.searchsorted(rows["complete_ns"], end)) if first + PART < count else rows.size
             last_ns = max(last_ns, int(rows["complete_ns"][-1]))

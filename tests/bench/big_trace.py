@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Write a block trace of millions of events, as blktrace leaves it: a file of each CPU, known requests."""
+"""Write a block trace of millions of events in blktrace's format: one file per CPU, known requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVENT = np.dtype(
      ("pdu_len", "<u2")]
 )  # fmt: skip
 READ, WRITE, QUEUE, ISSUE, COMPLETE, FS = (1 << 16 + bit for bit in (0, 1, 4, 6, 7, 8))
-# a request's events: number and category, and ns after its queueing
+# events of a request: action and category, and ns after queueing
 STEPS = ((1, QUEUE, 0), (4, QUEUE, 700), (12, QUEUE, 1500), (7, ISSUE | FS, 2600), (8, COMPLETE | FS, 0))
 EVENTS_A_REQUEST = len(STEPS)
 CPUS = 2
@@ -26,7 +26,7 @@ PART = 1 << 19
 
 
 def write_trace(folder: Path, name: str, requests: int, device: int = 8 << 20) -> int:
-    """Write folder/name.blktrace.N: random 4 KiB reads and writes, some 16 in flight; returns its events."""
+    """Write NAME.blktrace.N: random 4 KiB reads and writes, about 16 in flight; return the event count."""
     random = np.random.default_rng(1)
     files = [(folder / f"{name}.blktrace.{cpu}").open("wb") for cpu in range(CPUS)]
     sequence = [1] * CPUS
@@ -48,7 +48,7 @@ def write_trace(folder: Path, name: str, requests: int, device: int = 8 << 20) -
         part["time"][:, -1] = queued + 2600 + random.integers(20_000, 140_000, count)
         events = np.concatenate([left, part.reshape(-1)])
         events = events[np.argsort(events["time"], kind="stable")]
-        # What may still be mixed with the next part's waits for it.
+        # Events that may interleave with the next part wait for it.
         done = int(np.searchsorted(events["time"], queued[-1])) if first + count < requests else events.size
         left = events[done:]
         _write(files, sequence, events[:done])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What block tracing costs: fio's 4 KiB random reads on a loop device in memory, beside our peers."""
+"""make bench, part block: cost of block tracers under fio's 4 KiB random reads on a loop device in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WARM_S = 2
 
 
 def modes(disk: str) -> Mapping[str, Tracer]:
-    """The tracers compared."""
+    """Return the compared tracers by name."""
     return {
         "`block`": partial(tracers.recorder, ["block"], [disk]),
         "all collectors": partial(tracers.recorder, ["block", "locks", "calls", "counters"], [disk]),
@@ -36,11 +36,11 @@ MODES = len(modes(""))
 
 @contextmanager
 def ram_loop() -> Iterator[Path]:
-    """A loop device with direct I/O on a tmpfs of its own, all of it in memory."""
+    """A loop device with direct I/O on a file in a tmpfs."""
     with (
         tempfile.TemporaryDirectory(prefix="seekmeter-bench-") as name,
-        tmpfs(Path(name), "1200M") as place,
-        loop_disk(place / "image", 1 << 30, "--direct-io=on") as disk,
+        tmpfs(Path(name), "1200M") as directory,
+        loop_disk(directory / "image", 1 << 30, "--direct-io=on") as disk,
     ):
         subprocess.run(["fallocate", "-l", "1G", disk.backing], check=True)
         yield disk.path
@@ -48,7 +48,7 @@ def ram_loop() -> Iterator[Path]:
 
 @contextmanager
 def fio(device: Path) -> Iterator[Load]:
-    """Random reads until the block ends; counted are the device's completed reads."""
+    """Random reads until the block ends; an operation is a completed read of the device."""
     argv = ["fio", "--name=bench", f"--filename={device}", "--rw=randread", "--bs=4k", "--direct=1"]
     argv += ["--ioengine=io_uring", "--iodepth=16", "--size=1G", "--runtime=1d", "--time_based"]
     argv += ["--norandommap", "--randrepeat=0", "--eta=never"]
@@ -69,12 +69,12 @@ def fio(device: Path) -> Iterator[Load]:
 
 
 def run(rounds: int, window_s: float = WINDOW_S) -> Result:
-    """Measure."""
+    """Measure all block tracers."""
     with ram_loop() as device, fio(device) as load:
         return measure("block", load, modes(device.name), rounds, window_s)
 
 
 def report(rounds: int) -> str:
-    """What it costs, as text."""
+    """Return the table of costs as text."""
     load = "fio, 4 KiB random reads, depth 16, loop device in memory"
     return f"{load}; windows of {WINDOW_S:.0f} s, {rounds} rounds.\n{table(run(rounds), 'request')}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""filemark with one thread beside PostMark, on the same parameters and file system, interleaved.
+"""make bench, part filemark: filemark with one thread against PostMark, same parameters, interleaved.
 
-The rate is that of the transactions, by each one's own figures. CPU time is that of the whole run, so that
-creating, deleting and checking 2,000 files are in it; other work on the machine changes it less.
+The rate of transactions is each program's own result. CPU time is of the whole run, with creating, deleting
+and checking 2,000 files; other work on the machine changes CPU time less than the rate.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from tests.collectors.loop_disk import loop_disk, mounted, tmpfs
 
 GENERATORS = Path(__file__).resolve().parents[2] / "build" / "generators"
 TRANSACTIONS = 60_000
-WORDS = f"-n 2000 -d 10 -l 512 -u 10004 -b 512 -r 50 -c 50 -o {TRANSACTIONS}".split()
+ARGUMENTS = f"-n 2000 -d 10 -l 512 -u 10004 -b 512 -r 50 -c 50 -o {TRANSACTIONS}".split()
 PROGRAMS: Mapping[str, list[str | Path]] = {
-    "postmark": [GENERATORS / "postmark", *WORDS],
-    "filemark": [GENERATORS / "filemark", *WORDS, "-t", "1", "-p", "1", "-P", "1"],
+    "postmark": [GENERATORS / "postmark", *ARGUMENTS],
+    "filemark": [GENERATORS / "filemark", *ARGUMENTS, "-t", "1", "-p", "1", "-P", "1"],
 }
 
 
 @contextmanager
 def ram(folder: Path) -> Iterator[Path]:
     """A tmpfs."""
-    with tmpfs(folder / "tmpfs", "512M") as place:
-        yield place
+    with tmpfs(folder / "tmpfs", "512M") as directory:
+        yield directory
 
 
 @contextmanager
 def ext4(folder: Path) -> Iterator[Path]:
-    """A new ext4 in memory; its inode tables are written by mkfs, not by the kernel while it is measured."""
+    """A new ext4 in memory. mkfs writes the inode tables, so the kernel need not do so meanwhile."""
     with (
-        tmpfs(folder / "disk", "1200M") as place,
-        loop_disk(place / "image", 1 << 30, "--direct-io=on") as disk,
+        tmpfs(folder / "disk", "1200M") as directory,
+        loop_disk(directory / "image", 1 << 30, "--direct-io=on") as disk,
     ):
         options = "lazy_itable_init=0,lazy_journal_init=0"
         subprocess.run(["mkfs.ext4", "-q", "-E", options, disk.path], check=True)
@@ -49,7 +49,7 @@ def ext4(folder: Path) -> Iterator[Path]:
 
 
 def once(program: str, target: Path, figures: Path) -> tuple[float, float]:
-    """Transactions a second, and CPU time of the run in ns a transaction."""
+    """Run a program; return transactions/s, and CPU time in ns per transaction."""
     figures.unlink(missing_ok=True)
     environment = {**os.environ, "SEEKMETER_DIR": str(target), "SEEKMETER_FIGURES": str(figures)}
     process = subprocess.Popen(
@@ -67,23 +67,23 @@ def once(program: str, target: Path, figures: Path) -> tuple[float, float]:
 
 
 def report(reps: int) -> str:
-    """Both on tmpfs and on ext4, the first one first in every other repetition."""
+    """Run both programs on tmpfs and on ext4, in alternating order; return the results as text."""
     lines = [
         f"filemark with one thread and PostMark: {TRANSACTIONS:,} transactions on 2,000 files of 512 to"
         f" 10,004 bytes, 512 at a time, {reps} interleaved repetitions"
     ]
-    for place in (ram, ext4):
+    for filesystem in (ram, ext4):
         rates: dict[str, list[float]] = {program: [] for program in PROGRAMS}
         cpu_ns: dict[str, list[float]] = {program: [] for program in PROGRAMS}
-        with tempfile.TemporaryDirectory(prefix="seekmeter-bench-") as name, place(Path(name)) as target:
+        with tempfile.TemporaryDirectory(prefix="seekmeter-bench-") as name, filesystem(Path(name)) as target:
             for repetition in range(reps):
                 order = list(PROGRAMS) if repetition % 2 else list(PROGRAMS)[::-1]
                 for program in order:
                     rate, ns = once(program, target, Path(name) / "figures")
                     rates[program].append(rate)
                     cpu_ns[program].append(ns)
-        lines.append(f"  {'tmpfs' if place is ram else 'ext4 in memory'}: transactions/s")
+        lines.append(f"  {'tmpfs' if filesystem is ram else 'ext4 in memory'}: transactions/s")
         lines += spread.table(rates, "postmark")
-        lines.append("  the same: CPU ns a transaction")
+        lines.append("  the same: CPU ns per transaction")
         lines += spread.table(cpu_ns, "postmark")
     return "\n".join(lines)

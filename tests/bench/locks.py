@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What lock tracing costs: two writers and two readers fight for a pipe's mutex; beside perf lock record.
+"""make bench, part locks: cost of lock tracers under two writers and two readers of one pipe's mutex.
 
-This storm is the worst case: nothing but contended lock operations.
+The storm is the worst case: contended lock operations and nothing else. The peer is perf lock record.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODES: Mapping[str, Tracer] = {
 
 
 def system_calls(pid: int) -> int:
-    """Reads and writes of a process so far, as the kernel counts them, failed ones too."""
+    """Return the kernel's count of a process's read and write system calls, failed calls included."""
     try:
         text = Path(f"/proc/{pid}/io").read_text()
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def system_calls(pid: int) -> int:
 
 @contextmanager
 def storm() -> Iterator[Load]:
-    """The storm until the block ends; counted are its reads and writes of the pipe."""
+    """The storm until the block ends; an operation is a read or write of the pipe."""
     with tempfile.TemporaryDirectory(prefix="seekmeter-bench-") as name:
         program = compile_program("pipe_storm", Path(name))
         process = subprocess.Popen([program, "2", "2", str(DAY_S)], stdout=subprocess.DEVNULL)
@@ -59,13 +59,13 @@ def storm() -> Iterator[Load]:
 
 
 def run(rounds: int, window_s: float = WINDOW_S) -> Result:
-    """Measure."""
+    """Measure all lock tracers."""
     with storm() as load:
         return measure("locks", load, MODES, rounds, window_s)
 
 
 def report(rounds: int) -> str:
-    """What it costs, as text."""
+    """Return the table of costs as text."""
     head = (
         "pipe-mutex storm, 2 writers and 2 readers (an operation: a read or a write of the pipe), windows of"
         f" {WINDOW_S:.0f} s, {rounds} rounds."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The default main job, make trace FS=ext3 WL=compilebench: what it takes and what it leaves."""
+"""make bench, part job: time, size and losses of the default job, make trace FS=ext3 WL=compilebench."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ TREE = Path(__file__).resolve().parents[2]
 
 
 def report(filesystem: str, scale: str) -> str:
-    """One run: wall time, requests, sizes, and the seconds from the workload's end to the finished report."""
+    """Run the job once; return times, requests and sizes as text."""
     with tempfile.TemporaryDirectory(prefix="seekmeter-bench-") as name:
         out = Path(name) / "run"
-        words = [f"FS={filesystem}", "WL=compilebench", f"SCALE={scale}", f"OUT={out}"]
+        variables = [f"FS={filesystem}", "WL=compilebench", f"SCALE={scale}", f"OUT={out}"]
         start = time.monotonic_ns()
         done = subprocess.run(
-            ["make", "-C", TREE, "trace", *words], capture_output=True, text=True, check=False
+            ["make", "-C", TREE, "trace", *variables], capture_output=True, text=True, check=False
         )
         end = time.monotonic_ns()
         if done.returncode != 0:
-            return f"make trace {' '.join(words)} failed: {done.stderr.strip().splitlines()[-1]}"
+            return f"make trace {' '.join(variables)} failed: {done.stderr.strip().splitlines()[-1]}"
         facts = json.loads((out / "run.json").read_text())
         losses = json.loads((out / "losses.json").read_text())
         requests = pyarrow.parquet.read_metadata(out / "tables/block.parquet").num_rows
@@ -41,10 +41,10 @@ def report(filesystem: str, scale: str) -> str:
         return "\n".join(
             [
                 f"make trace FS={filesystem} WL=compilebench SCALE={scale}, one run",
-                f"  wall time             {(end - start) / 1e9:8.1f} s, of which the workload {work:.1f} s",
+                f"  wall time             {(end - start) / 1e9:8.1f} s, workload {work:.1f} s",
                 f"  after the workload    {after:8.1f} s to the finished report: writing back "
                 f"{timing['sync_s']:.1f} s, unmounting {timing['unmount_s']:.1f} s, the rest is the report",
-                "                        (the disk's file is freed beside it and later: wall time)",
+                "                        (freeing the disk's file is in the wall time only)",
                 f"  requests              {requests:8,}; lost: {lost}",
                 f"  run directory         {size / 1e6:8.1f} MB, of which block.parquet "
                 f"{(out / 'tables/block.parquet').stat().st_size / 1e6:.1f} MB",

@@ -2,8 +2,9 @@
 """Compare a load's speed with each tracer and without, while the load runs on.
 
 A machine's speed drifts and jumps by more than a tracer costs. So one load runs throughout, and tracers are
-switched on and off in random order. Each window with a tracer is compared with the windows before and behind
-it, which have none. A tracer's start and stop lie outside all windows. The control does everything but trace.
+switched on and off in random order. Each window with a tracer is compared with the windows before and after
+it, which have no tracer. Start and stop of a tracer lie outside all windows. The control has windows
+like a tracer and traces nothing.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ WINDOW_S = 1.0
 SETTLE_S = 0.2  # between a tracer's start or stop and the next window
 START_S = 0.3  # the control's: about what a tracer takes to start
 SLOT_S = 3.1  # a window with a tracer, one without, start, stop and both pauses: measured, for the estimate
-LEAST_PAIRS = 6  # of five values even least to most holds the median in 93.75 % only
+LEAST_PAIRS = 6  # minimum to maximum of five values covers the median in only 93.75 %
 CONTROL = "nothing (control)"
 
 
 @dataclass
 class Counts:
-    """What a tracer says of itself; zeros, where it counts nothing."""
+    """A tracer's own counts; zero where it counts nothing."""
 
-    seen: int = 0  # events, the lost ones too
+    seen: int = 0  # events, lost events included
     lost: int = 0
     no_end: int = 0  # requests recorded without their completion
-    bpf_runs: int = 0  # of BPF programs, those that the kernel timed
+    bpf_runs: int = 0  # runs of BPF programs that the kernel timed
     bpf_ns: int = 0
 
     def add(self, more: Counts) -> None:
-        """Sum up."""
+        """Add the counts of another window."""
         self.seen += more.seen
         self.lost += more.lost
         self.no_end += more.no_end
@@ -52,12 +53,12 @@ class Counts:
 
 
 Tracer = Callable[[], AbstractContextManager[Counts]]
-Load = Callable[[], int]  # operations so far, by the kernel's count; RunError once the load has ended
+Load = Callable[[], int]  # operations so far, by the kernel; RunError once the load has ended
 
 
 @dataclass(frozen=True)
 class Edge:
-    """What the kernel has counted up to one moment."""
+    """The kernel's counters at one moment."""
 
     time_ns: int
     operations: int
@@ -72,7 +73,7 @@ class Edge:
 
 
 def busy_and_stolen_ns(stat: str) -> tuple[int, int]:
-    """Return the sums over all CPUs of /proc/stat."""
+    """Return busy and stolen time in ns, of all CPUs, from the text of /proc/stat."""
     tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")
     user, nice, system, _, _, irq, softirq, stolen = map(int, stat.split(maxsplit=9)[1:9])
     return (user + nice + system + irq + softirq) * tick_ns, stolen * tick_ns
@@ -80,7 +81,7 @@ def busy_and_stolen_ns(stat: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Window:
-    """One stretch of the load: operations a second, CPU ns an operation of the whole machine."""
+    """One window of the load: operations/s, and CPU time of the whole machine in ns per operation."""
 
     tracer: str  # "": none
     rate: float
@@ -89,7 +90,7 @@ class Window:
 
     @classmethod
     def between(cls, tracer: str, start: Edge, end: Edge) -> Window:
-        """Raises RunError if there was no operation."""
+        """Return the window between two moments. Raises RunError if there was no operation."""
         operations, length_ns = end.operations - start.operations, end.time_ns - start.time_ns
         if operations <= 0:
             raise RunError(
@@ -103,7 +104,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Pair:
-    """A window with a tracer beside its neighbours without one."""
+    """A window with a tracer, against its two neighbours without."""
 
     speed: float  # ratio
     cpu_ns: float  # difference
@@ -111,20 +112,20 @@ class Pair:
 
 @dataclass(frozen=True)
 class Interval:
-    """A median and where it lies with 95 % confidence; no bounds where there are too few values."""
+    """A median with its 95 % interval; the bounds are nan where there are too few values."""
 
     median: float
     low: float = math.nan
     high: float = math.nan
 
     def holds(self, value: float) -> bool:
-        """Return whether the value cannot be ruled out."""
+        """Return whether the interval covers the value."""
         return not (value < self.low or value > self.high)
 
 
 @dataclass
 class Result:
-    """The windows in order of time, and of each tracer its counts and why windows of it failed."""
+    """Windows in order of time; counts, and reasons of failed windows, by tracer."""
 
     windows: list[Window] = field(default_factory=list)
     counts: dict[str, Counts] = field(default_factory=dict)
@@ -132,43 +133,43 @@ class Result:
 
 
 def pairs(windows: Sequence[Window]) -> dict[str, list[Pair]]:
-    """Pair each traced window with the untraced ones before and behind it.
+    """Pair each traced window with the untraced windows before and after.
 
-    The geometric mean of the two, as speeds are compared by ratio: it is as far from one as from the other.
+    A speed is divided by the geometric mean of the two untraced speeds, because speeds compare by ratio.
     """
     found: dict[str, list[Pair]] = {}
-    for before, traced, behind in zip(windows, windows[1:], windows[2:], strict=False):
-        if traced.tracer and not before.tracer and not behind.tracer:
+    for before, traced, after in zip(windows, windows[1:], windows[2:], strict=False):
+        if traced.tracer and not before.tracer and not after.tracer:
             pair = Pair(
-                traced.rate / math.sqrt(before.rate * behind.rate),
-                traced.cpu_ns - (before.cpu_ns + behind.cpu_ns) / 2,
+                traced.rate / math.sqrt(before.rate * after.rate),
+                traced.cpu_ns - (before.cpu_ns + after.cpu_ns) / 2,
             )
             found.setdefault(traced.tracer, []).append(pair)
     return found
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Return the median with a 95 % interval, between two of the values, whatever their distribution.
+    """Return the median with a 95 % interval between two order statistics, for any distribution.
 
-    With the bench's number of rounds a percentile bootstrap of the median has the same bounds
-    (test_paired.py); with fewer values it is too narrow.
+    With the bench's number of rounds, a percentile bootstrap of the median has the same bounds
+    (test_paired.py); with fewer values a bootstrap is too narrow.
     """
     ordered = sorted(values)
     if len(ordered) < LEAST_PAIRS:
         return Interval(median(ordered))
-    place = int(stats.binom.ppf(0.025, len(ordered), 0.5))
-    return Interval(median(ordered), ordered[place - 1], ordered[-place])
+    rank = int(stats.binom.ppf(0.025, len(ordered), 0.5))
+    return Interval(median(ordered), ordered[rank - 1], ordered[-rank])
 
 
 @contextmanager
 def nothing() -> Iterator[Counts]:
-    """Take a tracer's time and trace nothing."""
+    """The control: starts as slowly as a tracer, and traces nothing."""
     time.sleep(START_S)
     yield Counts()
 
 
 def measure(name: str, load: Load, tracers: Mapping[str, Tracer], rounds: int, window_s: float) -> Result:
-    """Run every tracer and the control once a round, in random order. Raises RunError if the load ends."""
+    """Run every tracer and the control once per round, in random order. Raises RunError if the load ends."""
     modes: dict[str, Tracer] = {CONTROL: nothing, **tracers}
     result = Result(counts={mode: Counts() for mode in modes}, failures={mode: [] for mode in modes})
 
@@ -200,17 +201,17 @@ def measure(name: str, load: Load, tracers: Mapping[str, Tracer], rounds: int, w
 
 
 def busy_pct(start: Edge, end: Edge) -> float:
-    """Return how busy the CPUs were."""
+    """Return the busy share of all CPUs between two moments, in percent."""
     return 100 * (end.busy_ns - start.busy_ns) / (end.time_ns - start.time_ns) / (os.cpu_count() or 1)
 
 
 def minutes(tracers: int, rounds: int) -> float:
-    """Return about how long measure takes."""
+    """Return the estimated duration of measure in minutes."""
     return (tracers + 1) * rounds * SLOT_S / 60
 
 
 def table(result: Result, unit: str) -> str:
-    """Return the result as text, with a Markdown table; unit: what an operation is called."""
+    """Return the result as text with a Markdown table. unit: the name of one operation."""
     plain = [window for window in result.windows if not window.tracer]
     rates = [window.rate for window in plain]
     stolen_pct = sum(window.stolen_pct for window in result.windows) / len(result.windows)
@@ -234,15 +235,15 @@ def table(result: Result, unit: str) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
-        "Medians, with 95 % intervals, of windows with a tracer beside their neighbours without one."
-        " `=`: not to be told from no tracer.",
+        "Medians, with 95 % intervals, of windows with a tracer against their neighbours without one."
+        " `=`: not distinguishable from no tracer.",
     ]
     for mode, reasons in result.failures.items():
         lines += [
             f"{mode}: {reasons.count(reason)} windows failed: {reason}" for reason in dict.fromkeys(reasons)
         ]
     lines += [
-        f"{mode}: {counts.bpf_ns / counts.bpf_runs:.0f} ns a BPF program run, by the kernel's count"
+        f"{mode}: {counts.bpf_ns / counts.bpf_runs:.0f} ns per run of a BPF program, by the kernel"
         for mode, counts in result.counts.items()
         if counts.bpf_runs
     ]
@@ -254,8 +255,8 @@ def table(result: Result, unit: str) -> str:
     control = [pair.speed for pair in found.get(CONTROL, [])]
     if control and not interval(control).holds(1):
         lines.append(
-            "The control's interval does not hold 1, as 1 of 20 does by chance: differences no larger than"
-            " the control's are noise here. Run it on a quieter machine."
+            "The control's interval does not hold 1 (1 of 20 does so by chance): differences no larger than"
+            " the control's are noise. Run bench on a quieter machine."
         )
     return "\n".join(lines)
 

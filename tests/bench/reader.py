@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How fast a block trace is read: our reader beside blkparse, its dump, btt, iowatcher and seekwatcher.
+"""make bench, part reader: speed of import-blktrace against blkparse, btt, iowatcher and seekwatcher.
 
-Each repetition runs all that are installed, one after the other, on one trace; it is in the page cache. Our
-reader writes a row a request to a file, as blkparse's dump writes its events; blkparse's text goes to
-/dev/null. "to all tables" is the whole way from the trace's files to Parquet, the reader and Python's start
-in it. iowatcher and seekwatcher draw a picture; so does our report, which is measured by itself (report).
+Each repetition runs every installed reader once, on one trace in the page cache. import-blktrace writes a row
+per request to a file, as blkparse -d writes its events; blkparse's text goes to /dev/null. "to all tables" is
+the whole way from the trace's files to Parquet, Python's start included. iowatcher and seekwatcher also draw
+a picture; part report measures the time of Seekmeter's pictures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAME = "disk"
 
 @dataclass(frozen=True)
 class Cost:
-    """One run of a program."""
+    """Cost of one run of a program."""
 
     seconds: float
     cpu_seconds: float
@@ -42,10 +42,10 @@ def build_used(folder: Path) -> Path:
     return used
 
 
-def run(used: Path, words: Sequence[str | Path], folder: Path) -> Cost:
-    """Run a program to its end, its output thrown away, under programs/used.c."""
-    said = subprocess.run([used, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
-    seconds, cpu_seconds, peak_kib = said.split()
+def run(used: Path, argv: Sequence[str | Path], folder: Path) -> Cost:
+    """Run a program under programs/used.c, its output thrown away; return its cost."""
+    output = subprocess.run([used, *argv], cwd=folder, capture_output=True, text=True, check=True).stdout
+    seconds, cpu_seconds, peak_kib = output.split()
     return Cost(float(seconds), float(cpu_seconds), int(peak_kib) * 1024)
 
 
@@ -59,48 +59,48 @@ load_tables(open_run(import_trace(Path("disk"), Path("run"))))
 
 
 def programs(folder: Path) -> dict[str, list[str | Path]]:
-    """The command of each reader that is installed; each writes over what it wrote before."""
+    """Return the command of each installed reader; a repetition overwrites earlier output."""
     files = sorted(folder.glob(f"{NAME}.blktrace.*"))
     tables: list[str | Path] = [
         TREE / ".venv/bin/python",
         "-c",
         f"import shutil; shutil.rmtree('run', True){ALL_TABLES}",
     ]
-    found: dict[str, list[str | Path]] = {
+    commands: dict[str, list[str | Path]] = {
         "import-blktrace": [TREE / "build/import-blktrace", "ours", *files],
         "  to all tables": ["env", f"PYTHONPATH={TREE}", *tables],
         "blkparse to text": ["blkparse", "-i", NAME],
         "blkparse -d": ["blkparse", "-q", "-O", "-i", NAME, "-d", "dump"],
         "btt": ["btt", "-i", "dump"],
-        # it makes its dump by itself, where there is none
+        # without its dump iowatcher makes one
         "iowatcher": ["sh", "-c", f"rm -f {NAME}.dump; exec iowatcher -t {NAME} -o iowatcher.svg"],
         "seekwatcher": ["seekwatcher", "-t", NAME, "-o", "seekwatcher.png"],
     }
     drawing = ("iowatcher", "seekwatcher")
-    return {name: words for name, words in found.items() if name not in drawing or shutil.which(name)}
+    return {name: argv for name, argv in commands.items() if name not in drawing or shutil.which(name)}
 
 
 def measure(folder: Path, reps: int) -> tuple[int, dict[str, list[Cost]]]:
-    """Events, and what each program took each time."""
+    """Return the number of events, and the cost of every run by program."""
     used = build_used(folder)
     events = write_trace(folder, NAME, REQUESTS)
     (folder / "ours").mkdir()
     commands = programs(folder)
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for _ in range(reps):
-        for name, words in commands.items():
-            costs[name].append(run(used, words, folder))
+        for name, argv in commands.items():
+            costs[name].append(run(used, argv, folder))
     return events, costs
 
 
 def report(reps: int) -> str:
-    """Medians and spread."""
-    place = os.environ.get("SEEKMETER_SCRATCH", "/var/tmp")
-    with tempfile.TemporaryDirectory(prefix="seekmeter-bench-", dir=place) as name:
+    """Return medians and spread as text."""
+    scratch = os.environ.get("SEEKMETER_SCRATCH", "/var/tmp")
+    with tempfile.TemporaryDirectory(prefix="seekmeter-bench-", dir=scratch) as name:
         events, costs = measure(Path(name), reps)
     lines = [
         f"reading a block trace of {events:,} events ({REQUESTS:,} requests), {reps} interleaved repetitions",
-        f"  {'':<18}{'seconds':>9}  {'(min-max)':<14}{'CPU s':>7}{'M events/s':>12}{'a CPU s':>9}"
+        f"  {'':<18}{'seconds':>9}  {'(min-max)':<14}{'CPU s':>7}{'M events/s':>12}{'per CPU s':>10}"
         f"{'peak MB':>9}",
     ]
     for name, runs in costs.items():
@@ -109,7 +109,7 @@ def report(reps: int) -> str:
         spread = f"({min(seconds):.2f}-{max(seconds):.2f})"
         lines.append(
             f"  {name:<18}{median(seconds):>9.2f}  {spread:<14}{cpu:>7.2f}"
-            f"{events / median(seconds) / 1e6:>12.2f}{events / cpu / 1e6:>9.2f}"
+            f"{events / median(seconds) / 1e6:>12.2f}{events / cpu / 1e6:>10.2f}"
             f"{max(cost.peak_bytes for cost in runs) / 1e6:>9.1f}"
         )
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How long a report of ten million requests takes, and how much memory, beside one of a tenth of them.
+"""make bench, part report: time and memory of a report of ten million requests, and of one million.
 
-The run (big_run.py) has its tables already, as after an import; making them is measured by itself.
+Tables are made first (big_run.py, as after an import) and measured apart from the report.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ load_tables(open_run(Path(sys.argv[1])))
 
 
 def line(name: str, requests: int, runs: list[Cost]) -> str:
-    """Medians of one job, with least and most."""
+    """Return one line: medians of one job, with minimum and maximum."""
     seconds = [cost.seconds for cost in runs]
     spread = f"({min(seconds):.2f}-{max(seconds):.2f})"
     cpu, peak = median(cost.cpu_seconds for cost in runs), max(cost.peak_bytes for cost in runs) / 1e6
@@ -33,10 +33,10 @@ def line(name: str, requests: int, runs: list[Cost]) -> str:
 
 
 def report(reps: int) -> str:
-    """Seconds, CPU seconds and memory."""
-    place = os.environ.get("SEEKMETER_SCRATCH", "/var/tmp")
+    """Return seconds, CPU seconds and peak memory as text."""
+    scratch = os.environ.get("SEEKMETER_SCRATCH", "/var/tmp")
     python = TREE / ".venv/bin/python"
-    with tempfile.TemporaryDirectory(prefix="seekmeter-bench-", dir=place) as name:
+    with tempfile.TemporaryDirectory(prefix="seekmeter-bench-", dir=scratch) as name:
         folder = Path(name)
         used = build_used(folder)
         paths = {size: write_run(folder / str(size), size) for size in SIZES}

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 
 def table(values: Mapping[str, Sequence[float]], base: str) -> list[str]:
-    """One line a mode: median, least and most, and the ratio to the base.
+    """Return one line per mode: median, minimum, maximum, and the ratio to the mode base.
 
-    The ratio is the median of the ratios within each repetition, as a slow moment of the machine hits all of
-    one repetition alike; its own spread stands beside it.
+    The ratio is the median of the ratios within each repetition, because a slow moment of the machine affects
+    all modes of a repetition alike. Its minimum and maximum follow.
     """
     lines = [f"  {'':<18}{'median':>12}{'min':>12}{'max':>12}{'of ' + base:>10}   (min-max)"]
     for mode, rates in values.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does make bench find a tracer's true cost on a machine whose speed drifts and jumps?"""
+"""The paired measurement of make bench finds a known cost on a machine whose speed drifts and jumps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRUTH = {"none at all": 1.0, "cheap": 0.97, "dear": 0.35}
 
 
 def moody_machine(random: np.random.Generator, count: int) -> np.ndarray:
-    """Speed of a machine in each of its windows: trend, walk, jump, noise, and moments of other work."""
+    """Return a machine's speed in each window: trend, random walk, jump, noise, moments of other work."""
     trend = np.linspace(0, random.uniform(-0.3, 0.3), count)
     walk = np.cumsum(random.normal(0, 0.01, count))
     jump = np.where(np.arange(count) > random.integers(count), random.uniform(-0.3, 0.3), 0)
@@ -35,7 +35,7 @@ def moody_machine(random: np.random.Generator, count: int) -> np.ndarray:
 
 
 def simulate(random: np.random.Generator, truth: Mapping[str, float], rounds: int) -> list[Window]:
-    """Windows of one bench, its tracers in random order, with an untraced one between any two."""
+    """Return the windows of one bench: tracers in random order, an untraced window between any two."""
     order = [name for _ in range(rounds) for name in random.permutation(list(truth))]
     names = ["", *itertools.chain.from_iterable((name, "") for name in order)]
     speeds = moody_machine(random, len(names)) * [truth.get(name, 1.0) for name in names]
@@ -54,11 +54,11 @@ def test_interval_covers_true_ratio() -> None:
             widths.append((one.high - one.low) / ratio)
     assert sum(covered.values()) / len(covered) / runs >= 0.93, covered
     assert min(covered.values()) / runs >= 0.92, covered
-    assert mean(widths) < 0.05, "an interval that holds everything says nothing"
+    assert mean(widths) < 0.05, "the intervals are too wide to be useful"
 
 
 def test_drift_fools_fixed_order_and_not_pairs() -> None:
-    """A machine that gains 1 % a window; each round first without a tracer, then with each of three."""
+    """The machine gains 1 % per window; each round runs without a tracer, then with each of three."""
     truth = {"first": 0.98, "second": 0.98, "third": 0.98}
     gain = 1.01
     speed = [BASE_RATE * gain**i for i in range(200)]
@@ -79,7 +79,7 @@ def test_pairs_of_known_windows_have_known_ratios() -> None:
         Window("", 125, 20),
         Window("b", 50, 30),
         Window("", 80, 40),
-        Window("", 100, 10),  # behind a window that failed
+        Window("", 100, 10),  # after a failed window
         Window("a", 40, 9),
         Window("", 16, 10),
     ]
@@ -101,7 +101,7 @@ def test_interval_equals_the_bootstrap_interval(count: int) -> None:
 
 @pytest.mark.parametrize("count", [6, 7, 17, 20])
 def test_interval_covers_the_median_in_95_pct(count: int) -> None:
-    """Of a distribution that has nothing of a normal one."""
+    """For a skewed distribution."""
     drawn = np.random.default_rng(count).exponential(size=(2000, count)) ** 3
     held = [interval(list(values)).holds(math.log(2) ** 3) for values in drawn]
     assert mean(held) > 0.95 - 3 * math.sqrt(0.95 * 0.05 / 2000)
@@ -115,7 +115,7 @@ def test_few_windows_have_no_interval() -> None:
 
 
 def load() -> int:
-    """A million operations a second."""
+    """Return a count that grows by a million per second."""
     return time.monotonic_ns() // 1000
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does every tracer of make bench run beside its load, and say what it saw and lost?"""
+"""Every tracer of make bench runs with its load and counts events and losses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.collectors.recording import compile_program, needs_btf, needs_root
 
 
 def check(result: Result, *names: str) -> None:
-    """Each has its window and counts; the control has its window."""
+    """Check that each tracer has a window and counts, and the control a window."""
     assert not any(result.failures.values()), result.failures
     assert {name: len(both) for name, both in pairs(result.windows).items()} == dict.fromkeys(
         (CONTROL, *names), 1
@@ -29,7 +29,7 @@ def check(result: Result, *names: str) -> None:
 
 @needs_root
 @needs_btf
-def test_block_tracers_run_beside_fio() -> None:
+def test_block_tracers_run_with_fio() -> None:
     LOCK.parent.mkdir(exist_ok=True)
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -39,7 +39,7 @@ def test_block_tracers_run_beside_fio() -> None:
 
 @needs_root
 @needs_btf
-def test_lock_tracers_run_beside_storm() -> None:
+def test_lock_tracers_run_with_the_storm() -> None:
     check(locks.run(rounds=1, window_s=0.2), *locks.MODES)
 
 
@@ -55,7 +55,7 @@ def test_storm_system_calls_match_its_own_count(tmp_path: Path) -> None:
 
 
 def test_perf_data_samples_and_losses_are_counted_once(tmp_path: Path) -> None:
-    """Two samples; 5 and 7 lost on the way, and perf's own sum of them at the end."""
+    """Two samples; losses of 5 and 7, and perf's own total of 14 at the end."""
     sample = struct.pack("<IHHQ", 9, 0, 16, 1)
     lost = [struct.pack("<IHHQQ", 2, 0, 24, 1, count) for count in (5, 7)]
     content = b"".join([sample, *lost, sample, struct.pack("<IHHQ", 13, 0, 16, 14)])

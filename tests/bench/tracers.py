@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ours and the peers' tracers, each on for the length of a block, and what each says of its lost events."""
+"""Tracers of Seekmeter and of its peers as context managers, each with its own count of lost events."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from workloads.system.errors import MachineError, RunError
 READY_S = 30
 STOP_S = 60
 TRACEFS = Path("/sys/kernel/tracing")
-ROOM_KIB = "20000"  # of each CPU: enough for 0.1 s that nobody reads
-# A line a request, as `block` leaves a record of each.
+BUFFER_KIB = "20000"  # per CPU: enough for 0.1 s without a reader
+# A line per request, like the record that `block` writes per request.
 BPFTRACE = r"""
 tracepoint:block:block_rq_issue /args->dev == DEV/ { @issued[args->sector] = nsecs; }
 tracepoint:block:block_rq_complete /args->dev == DEV && @issued[args->sector]/ {
@@ -41,15 +41,15 @@ END { clear(@issued); }
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for a tracer's files, on a disk as in a run; gone before the kernel writes them back."""
-    place = os.environ.get("SEEKMETER_SCRATCH", "/var/tmp")
-    with tempfile.TemporaryDirectory(prefix="seekmeter-bench-", dir=place) as name:
+    """A folder for a tracer's files, on a disk as in a run; removed before the kernel writes them back."""
+    path = os.environ.get("SEEKMETER_SCRATCH", "/var/tmp")
+    with tempfile.TemporaryDirectory(prefix="seekmeter-bench-", dir=path) as name:
         yield Path(name)
 
 
 @contextmanager
 def recorder(collect: Sequence[str], disks: Sequence[str] = ()) -> Iterator[Counts]:
-    """The recorder as a session runs it. Raises RunError if one of the collectors is off."""
+    """The recorder as a session runs it. Raises RunError if a collector is off."""
     counts = Counts()
     with scratch() as out:
         running = Recorder(out, collect, disks)
@@ -79,7 +79,7 @@ def recorder(collect: Sequence[str], disks: Sequence[str] = ()) -> Iterator[Coun
 
 @contextmanager
 def blktrace_files(disk: str) -> Iterator[Counts]:
-    """COLLECT=blktrace as a session runs it: files of blktrace."""
+    """COLLECT=blktrace as a session runs it, writing files of blktrace."""
     counts = Counts()
     with scratch() as raw, Janitor() as janitor:
         collector = Blktrace(raw, [disk], janitor)
@@ -98,13 +98,13 @@ def blktrace_files(disk: str) -> Iterator[Counts]:
 
 @contextmanager
 def blk_tracer(disk: str) -> Iterator[Counts]:
-    """The kernel's own block tracer with its binary stream thrown away: the least blktrace can cost."""
+    """The kernel's blk tracer with its binary stream thrown away: the lower bound of blktrace's cost."""
     enable = Path("/sys/block", disk, "trace/enable")
     settings = {
         "options/bin": "1",
         "options/context-info": "0",
         "current_tracer": "blk",
-        "buffer_size_kb": ROOM_KIB,
+        "buffer_size_kb": BUFFER_KIB,
     }
     counts = Counts()
     with ExitStack() as stack:
@@ -113,7 +113,7 @@ def blk_tracer(disk: str) -> Iterator[Counts]:
             stack.callback(_unmount_tracefs)
         if "blk" not in (TRACEFS / "available_tracers").read_text().split():
             raise MachineError("the kernel has no blk tracer: use one with CONFIG_BLK_DEV_IO_TRACE")
-        stack.callback((TRACEFS / "trace").write_text, "")  # who comes next finds the buffers empty
+        stack.callback((TRACEFS / "trace").write_text, "")  # leaves the buffers empty
         for name, value in settings.items():
             path = TRACEFS / name
             stack.callback(path.write_text, path.read_text().split()[0])
@@ -140,7 +140,7 @@ def _unmount_tracefs() -> None:
 
 
 def _ring_buffer() -> Counts:
-    """What the kernel's ring buffers count: read, still held, overwritten or dropped."""
+    """Return the counts of the kernel's ring buffers: events read, held, overwritten, dropped."""
     counts = Counts()
     for stats in TRACEFS.glob("per_cpu/cpu*/stats"):
         numbers = {name: int(count) for name, count in re.findall(r"^(.*): (\d+)$", stats.read_text(), re.M)}
@@ -151,7 +151,7 @@ def _ring_buffer() -> Counts:
 
 @contextmanager
 def bpftrace_lines(disk: str) -> Iterator[Counts]:
-    """bpftrace with a line a request, into a file."""
+    """bpftrace, writing a line per request into a file."""
     counts = Counts()
     major, minor = map(int, Path("/sys/block", disk, "dev").read_text().split(":"))
     script = BPFTRACE.replace("DEV", str(major << 20 | minor))
@@ -169,7 +169,7 @@ def bpftrace_lines(disk: str) -> Iterator[Counts]:
 
 @contextmanager
 def perf_lock() -> Iterator[Counts]:
-    """perf lock record of all CPUs, as `locks` records all."""
+    """perf lock record of all CPUs, like the collector locks."""
     counts = Counts()
     with scratch() as folder:
         data = folder / "perf.data"
@@ -179,25 +179,25 @@ def perf_lock() -> Iterator[Counts]:
 
 
 @contextmanager
-def _program(words: Sequence[str | Path], output: Path) -> Iterator[None]:
-    """A tracer that writes to a file and ends at SIGINT; the block begins once events are in the file."""
-    if shutil.which(words[0]) is None:
-        raise MachineError(f"{words[0]} is not installed: install the package {words[0]}")
+def _program(argv: Sequence[str | Path], output: Path) -> Iterator[None]:
+    """A tracer that writes to a file and ends at SIGINT. The block begins once the file has events."""
+    if shutil.which(argv[0]) is None:
+        raise MachineError(f"{argv[0]} is not installed: install the package {argv[0]}")
     with (output.parent / "stderr").open("w+") as stderr:
-        running = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr)
+        running = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr)
 
         def check() -> None:
             if running.poll() is not None:
                 stderr.seek(0)
-                said = stderr.read().strip().splitlines() or ["no message"]
-                raise RunError(f"{words[0]} ended early: {said[-1]}")
+                lines = stderr.read().strip().splitlines() or ["no message"]
+                raise RunError(f"{argv[0]} ended early: {lines[-1]}")
 
         try:
             deadline = time.monotonic() + READY_S
             while not output.exists() or output.stat().st_size < 1 << 16:
                 check()
                 if time.monotonic() > deadline:
-                    raise RunError(f"{words[0]} wrote no event in {READY_S} s")
+                    raise RunError(f"{argv[0]} wrote no event in {READY_S} s")
                 time.sleep(0.02)
             yield
             check()
@@ -205,7 +205,7 @@ def _program(words: Sequence[str | Path], output: Path) -> Iterator[None]:
             try:
                 running.wait(STOP_S)
             except subprocess.TimeoutExpired:
-                raise RunError(f"{words[0]} did not stop in {STOP_S} s and was ended") from None
+                raise RunError(f"{argv[0]} did not stop in {STOP_S} s and was ended") from None
         finally:
             if running.poll() is None:
                 running.kill()
@@ -213,12 +213,12 @@ def _program(words: Sequence[str | Path], output: Path) -> Iterator[None]:
 
 
 def samples(data: Path) -> Counts:
-    """Samples and lost samples of a perf.data file (perf.data-file-format.txt of the kernel's tools/perf)."""
+    """Count samples and lost samples of a perf.data file (format: the kernel's tools/perf/Documentation)."""
     seen = lost_on_the_way = lost_in_all = 0
     with data.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content[:8] != b"PERFILE2":
             raise RunError("perf.data has no PERFILE2 header")
-        at, size = struct.unpack_from("<QQ", content, 40)  # behind magic, size, attr_size and attrs
+        at, size = struct.unpack_from("<QQ", content, 40)  # after magic, size, attr_size and attrs
         end = at + size
         while at < end:
             kind, _, length = struct.unpack_from("<IHH", content, at)
@@ -226,7 +226,7 @@ def samples(data: Path) -> Counts:
                 seen += 1
             elif kind == 2:  # PERF_RECORD_LOST: id, lost
                 lost_on_the_way += struct.unpack_from("<Q", content, at + 16)[0]
-            elif kind == 13:  # PERF_RECORD_LOST_SAMPLES: perf's own count of the same losses, at the end
+            elif kind == 13:  # PERF_RECORD_LOST_SAMPLES: perf's total of the same losses
                 lost_in_all += struct.unpack_from("<Q", content, at + 8)[0]
             at += length
     lost = max(lost_on_the_way, lost_in_all)
