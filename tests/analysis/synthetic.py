@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Make a run directory from known patterns, to the byte, as the recorder and the session would leave it.
+"""Write a run directory with known rows, as the recorder and the session write it.
 
-Written from the agreed file format alone (struct and json, no code of analysis/), so that reading it back
-is a test against an independent source. All times are nanoseconds on CLOCK_MONOTONIC.
+It follows the file format alone (struct and json, no code of analysis/): reading it back is a test against an
+independent source. test_table_specs.py compares fields and enums with those of the recorder. All times are
+nanoseconds on CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ BLOCK: Sequence[Field] = (
     ("op", "B", "u8", 1, "block_op"),
     ("class", "B", "u8", 1, "block_class"),
     ("in_workload", "B", "u8", 1, None),
-    ("queue_source", "B", "u8", 1, "block_queue_source"),
+    ("queue_source", "B", "u8", 1, "block_source"),
     ("comm", "16s", "char", 16, None),
 )
-OLD_BLOCK = tuple(column for column in BLOCK if column[0] != "end_by_ns")  # before ends had bounds
-NEW_BLOCK = (  # since it is told who submitted a request, and to which file system
+OLD_BLOCK = tuple(column for column in BLOCK if column[0] != "end_by_ns")  # before end_by_ns
+NEW_BLOCK = (  # with submitter and file system
     *BLOCK,
     ("sb_dev", "I", "u32", 1, None),
     ("submitter", "B", "u8", 1, "block_submitter"),
     ("charged", "B", "u8", 1, "block_charged"),
 )
-TRACED_BLOCK = (  # as the reader of block traces writes it
+TRACED_BLOCK = (  # as build/import-blktrace writes it
     *BLOCK,
     ("get_request_ns", "Q", "u64", 1, None),
     ("q2m_ns", "Q", "u64", 1, None),
@@ -89,8 +90,8 @@ LOCK_WAIT: Sequence[Field] = (
     ("chain", "B", "u8", 1, None),
     ("holder_comm", "16s", "char", 16, None),
 )
-OLD_LOCK_WAIT = LOCK_WAIT[:12]  # before holders were looked at
-NEW_LOCK_WAIT = (  # since it is told who waited, and bins are cut
+OLD_LOCK_WAIT = LOCK_WAIT[:12]  # before holders were recorded
+NEW_LOCK_WAIT = (  # with waiters, and bins cut at phases
     *LOCK_WAIT,
     ("length_ns", "Q", "u64", 1, None),
     ("waiter", "B", "u8", 1, "lock_waiter"),
@@ -168,6 +169,11 @@ COUNTERS = [
     "disk.busy_ns",
     "disk.in_flight",
 ]
+CALL_NAMES = """
+read write open close stat readdir unlink rename mkdir rmdir link symlink truncate fallocate fsync fdatasync
+sync syncfs sync_file_range copy readahead access readlink setattr xattr mmap msync io_uring aio
+uring_read uring_write uring_fsync aio_read aio_write aio_fsync
+"""
 ENUMS: Mapping[str, Mapping[int, str]] = {
     "block_op": dict(
         enumerate(
@@ -176,7 +182,7 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
     ),
     "block_class": dict(enumerate(["unknown", "data", "metadata", "journal"])),
     "block_flag": {1: "sync", 2: "meta", 4: "fua", 8: "preflush", 16: "ahead", 32: "prio"},
-    "block_queue_source": {0: "bio", 1: "request"},
+    "block_source": {0: "bio", 1: "request"},
     "block_submitter": dict(
         enumerate(["unknown", "workload", "kernel_thread", "upper_device", "recorder", "other"])
     ),
@@ -192,14 +198,7 @@ ENUMS: Mapping[str, Mapping[int, str]] = {
     ),
     "lock_waiter": dict(enumerate(["workload", "kernel_thread", "interrupt", "recorder", "other"])),
     "lock_doing": dict(enumerate(["spin_seen", "spin_unseen", "holding"])),
-    "call_name": dict(
-        enumerate(
-            [
-                *("read", "write", "fsync", "openat", "unlinkat", "getdents64", "newfstatat", "mmap", "copy"),
-                *("io_uring", "aio", "uring_read", "uring_write", "aio_read", "aio_write"),
-            ]
-        )
-    ),
+    "call_name": dict(enumerate(CALL_NAMES.split())),
     "call_target": dict(enumerate(["target", "elsewhere", "unknown"])),
     "counter_name": dict(enumerate(COUNTERS)),
 }

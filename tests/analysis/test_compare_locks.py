@@ -405,7 +405,7 @@ def test_only_like_operations_share_a_table(tmp_path: Path) -> None:
             one.spec.call = [
                 {"bin_ns": START_NS, "count": 40, "target": "target"},
                 {"bin_ns": START_NS, "count": 9, "target": "elsewhere"},
-                {"bin_ns": START_NS, "count": 10, "target": "target", "call": "openat"},
+                {"bin_ns": START_NS, "count": 10, "target": "target", "call": "open"},
             ]
     runs[5].spec.call = []
     found = section(load(tmp_path, runs), "Sleeping per operation by lock")

@@ -34,7 +34,7 @@ FIELDS = (
 ENUMS = {
     "op": ("block_op", ["read", "write", "discard", "flush"]),
     "class": ("block_class", ["unknown", "data", "metadata", "journal"]),
-    "queue_source": ("block_queue_source", ["bio", "request"]),
+    "queue_source": ("block_source", ["bio", "request"]),
 }
 READ, WRITE, DISCARD, FLUSH = range(4)
 UNKNOWN, DATA, METADATA, JOURNAL = range(4)
