@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The collectors inside the recorder: how each is probed, and their start as one process.
 
-A source is a C file with its operations (recorder/recorder.h) and, for most, a BPF program of the same name
+A source is a C file with its operations (recorder/collector.h) and, for most, a BPF program of the same name
 in bpf/. The sources chosen by COLLECT= share one recorder process and its files in raw/recorder/.
 """
 
