@@ -24,7 +24,7 @@ from analysis.measures.block.kinds import kinds
 from analysis.measures.common.timeline import F64
 from analysis.measures.results import Results
 from analysis.rundir.devices import Device
-from analysis.tables.block import SECTOR_BYTES, Block, parts
+from analysis.tables.block import CLASSES, SECTOR_BYTES, Block, parts
 
 COLUMNS = 440
 ROWS = 230
@@ -35,7 +35,6 @@ MOST_BYTES = 1 << 60  # a size beyond is not believed
 TIE_FROM = 1.016  # of a panel's width: behind the strip of disk_bands.py
 FEW_CELLS = 800  # with fewer cells than this, each is drawn three cells wide
 OPS = ("write", "read")  # the panels, from the top
-CLASSES = ("data", "metadata", "journal", "unknown")
 LAYERS = (*((op, class_) for op in OPS for class_ in CLASSES), ("write", "discard"))
 PART = 1 << 18  # requests drawn at a time
 WORDS = {"write": "writes", "read": "reads"}

@@ -12,10 +12,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from analysis.figures import style
 from analysis.measures.app.unseen import AT_LEAST
-from analysis.measures.block.throughput import CLASSES, OPS
+from analysis.measures.block.throughput import OPS
 from analysis.measures.common.timeline import F64
 from analysis.measures.locks.lock_waits import OTHERS
 from analysis.measures.results import Results
+from analysis.tables.block import CLASSES
 
 Handle = Line2D | Patch
 LockKey = tuple[str, str]  # type and name

@@ -9,6 +9,7 @@ from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
 from analysis.sections import about
+from analysis.tables.block import CLASSES
 
 MOST_CONFLICTS = 6
 
@@ -42,7 +43,7 @@ def areas_section(run: Run, results: Results) -> Section:
         )
         for r in found.rows
     ]
-    class_heads = ("<requests, by class", *areas.CLASSES, "META")
+    class_heads = ("<requests, by class", *CLASSES, "META")
     section.tables.append(Table(class_heads, by_class, least_left=20))
     section.notes += _disagreements(found)
     if unknown := sum(found.told.values()):

@@ -30,6 +30,7 @@ from analysis.sections import (
     workload_results,
 )
 from analysis.sections import seeks as seek_content
+from analysis.tables.block import CLASSES
 from analysis.tables.load import Tables
 
 TOP = 12
@@ -211,7 +212,7 @@ def throughput_section(run: Run, tables: Tables, results: Results) -> Section:
     section.tables.append(_by_class(run, results) if owners is None else _own_and_all(results, owners))
     sums = {
         c: sum(r.bytes for r in results.device_totals if r.class_ == c and r.op in throughput.OPS)
-        for c in throughput.CLASSES
+        for c in CLASSES
     }
     share = throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
     device = sum(r.bytes for r in results.device_totals if r.op in throughput.OPS)

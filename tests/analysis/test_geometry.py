@@ -17,11 +17,10 @@ from analysis.measures.block import areas as geometry_places
 from analysis.measures.block import seeks
 from analysis.rundir.layout import KINDS, Geometry, read_geometry
 from analysis.rundir.run import Run, open_run
-from analysis.tables.block import Block
+from analysis.tables.block import CLASSES, Block
 from analysis.tables.store import Categorical
 
 DEV, OTHER = 7 << 20 | 9, 7 << 20 | 10
-CLASSES = geometry_places.CLASSES
 
 
 def run_with(folder: Path, geometry: object, **facts: object) -> Run:

@@ -287,7 +287,7 @@ def test_the_map_holds_every_byte(items: list[tuple[int, int, int]], rows: int) 
     axis = axis_of(block, [0], rows)
     assert axis is not None
     placed = disk_map.place(block, [0], axis, 0, 1000, 40)
-    drawn = disk_map.bytes_map(placed, np.ones(len(t), dtype=np.bool_), axis)
+    drawn = disk_map.layered_maps(placed, np.zeros(len(t), dtype=np.int8), 1, axis)[0]
     assert drawn.sum() == sum(size)
     assert (drawn >= 0).all()
     by_column = np.bincount([int(moment * (40 / 1000)) for moment in t], size, 40)
@@ -306,7 +306,7 @@ def test_the_map_against_sector_by_sector(items: list[tuple[int, int]], rows: in
     axis = axis_of(block, [0], rows)
     assert axis is not None
     placed = disk_map.place(block, [0], axis, 0, 1, 1)
-    drawn = disk_map.bytes_map(placed, np.ones(len(items), dtype=np.bool_), axis)[:, 0]
+    drawn = disk_map.layered_maps(placed, np.zeros(len(items), dtype=np.int8), 1, axis)[0][:, 0]
     expected = [0] * axis.rows
     for start, n in items:
         for sector in range(start, start + n):

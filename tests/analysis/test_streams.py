@@ -19,6 +19,7 @@ from analysis.measures.block import seek_cost, seeks, seeks_by, streams
 from analysis.rundir.run import open_run
 from analysis.tables.block import Block
 from analysis.tables.load import load_tables
+from analysis.tables.store import I64, Ints
 from tests.analysis.synthetic import START_NS, Spec, request
 
 DEV = 7 << 20 | 3
@@ -41,13 +42,18 @@ def naive(requests: Sequence[tuple[int, int]]) -> list[int]:
     return found
 
 
+def predecessors(start: I64, end: I64) -> Ints:
+    """The requests that requests of these sectors continue."""
+    return streams.predecessors(start.size, lambda at: (start[at], end[at]))
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4)), max_size=60))
 def test_predecessors_against_one_at_a_time(items: list[tuple[int, int]]) -> None:
     start = np.array([s for s, _ in items], dtype=np.int64)
     length = np.array([n for _, n in items], dtype=np.int64)
     expected = naive([(s, s + n) for s, n in items])
-    assert streams.predecessors(start, start + length).tolist() == expected
+    assert predecessors(start, start + length).tolist() == expected
 
 
 def test_predecessors_where_the_pieces_meet(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,19 +73,19 @@ def test_predecessors_where_the_pieces_meet(monkeypatch: pytest.MonkeyPatch) -> 
     assert max(ages) > 200 and expected.count(-1) > 45  # streams that were given up among them
     for step in (300, 777, streams.STEP):
         monkeypatch.setattr(streams, "STEP", step)
-        assert streams.predecessors(start, end).tolist() == expected
+        assert predecessors(start, end).tolist() == expected
 
 
 def test_the_window_is_256_requests() -> None:
     for others, continues in ((255, True), (256, False)):
         starts = [0, *(10_000 + 100 * i for i in range(others)), 8]
         start = np.array(starts, dtype=np.int64)
-        assert streams.predecessors(start, start + 8)[-1] == (0 if continues else -1)
+        assert predecessors(start, start + 8)[-1] == (0 if continues else -1)
 
 
 def test_addresses_no_disk_has_belong_to_no_stream() -> None:
     start = np.array([0, 1 << 42, (1 << 42) + 8, 8], dtype=np.int64)
-    assert streams.predecessors(start, start + 8).tolist() == [-1, -1, -1, 0]
+    assert predecessors(start, start + 8).tolist() == [-1, -1, -1, 0]
 
 
 def test_interleaved_streams_are_sequential(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from analysis.measures.block.seeks import Distances, length_sectors
 from analysis.rundir.layout import Area, Geometry, Groups
+from analysis.tables.block import CLASSES as CLASSES
 from analysis.tables.block import Block
 from analysis.tables.store import I64
 
-CLASSES = ("data", "metadata", "journal", "unknown")
 # What may lie in an area of a kind; a journal is written as metadata where its place was not known before.
 FITS = {
     "data": {"data", "mixed"},

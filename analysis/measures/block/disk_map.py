@@ -177,13 +177,8 @@ def place(
     return Placed(usable, begin, size, first, last, column, columns)
 
 
-def bytes_map(placed: Placed, among: npt.NDArray[np.bool_], axis: Axis) -> F64:
-    """Bytes per cell, rows x columns; its sum is the sum of the bytes of the rows `among`."""
-    return np.asarray(layered_maps(placed, np.where(among, 0, 1), 2, axis)[0])
-
-
 def layered_maps(placed: Placed, layers: Ints, many: int, axis: Axis) -> F64:
-    """The same for each layer 0..many-1 at once: layers x rows x columns. layers: of each row."""
+    """Bytes per cell of each layer 0..many-1: layers x rows x columns. layers: of each request."""
     layer = layers[placed.usable]
     rows, columns = axis.rows, placed.columns
     flat = many * rows * columns

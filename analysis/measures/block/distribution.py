@@ -14,11 +14,10 @@ import numpy as np
 from analysis.measures.block.kinds import Kinds
 from analysis.measures.common import group_percentiles as sorted_
 from analysis.measures.common.timeline import F64
-from analysis.tables.block import SECTOR_BYTES, Block, parts
+from analysis.tables.block import CLASSES, SECTOR_BYTES, Block, parts
 from analysis.tables.store import I64, Ints
 
 OPS = ("read", "write", "flush")
-CLASSES = ("data", "metadata", "journal", "unknown")
 # Shares of the requests: even steps, then finer and finer ones towards all of them.
 SHARES: F64 = np.unique(
     np.concatenate([np.linspace(0, 0.99, 100), 1 - np.logspace(-2, -5, 31), np.array([1.0])])

@@ -11,7 +11,7 @@ bytes) are counted per frame. So all frames together hold each request once and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from analysis.measures.block.disk_grid import Grid, Touched, make_grid
 from analysis.measures.block.disk_map import DISCARDS
 from analysis.measures.block.seeks import NEAR_SECTORS
 from analysis.measures.common.timeline import F64, nice_width_ns
-from analysis.tables.block import SECTOR_BYTES
+from analysis.tables.block import CLASSES, SECTOR_BYTES
 from analysis.tables.block_parts import Part
 from analysis.tables.store import I64
 
@@ -31,7 +31,6 @@ MOST_ENTRIES = 3_000_000  # where there are more, frames are joined until there 
 QUANTUM_NS = 10_000
 FARTHEST_SECTOR = 1 << 53  # what a larger number means is not believed
 LONGEST_BYTES = 1 << 40
-CLASSES = ("data", "metadata", "journal", "unknown")
 # what is told apart in a cell: op and class. A rare op that moves bytes (driver, zone) is a write of unknown
 # class; a class this program does not know is unknown.
 KINDS = (
@@ -44,7 +43,6 @@ DEFINITION = (
     " it begins in. Seek: starts more than 128 sectors from the end of the read or write before it on its"
     " device, in issue order. Queue depth: requests issued and not completed, mean over the frame."
 )
-MakeParts = Callable[[], Iterable[Part]]
 
 
 @dataclass(frozen=True)

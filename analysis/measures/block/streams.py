@@ -53,18 +53,16 @@ class Streams:
     continues: npt.NDArray[np.bool_]
 
 
-def predecessors(start: I64, end: I64) -> Ints:
-    """For requests of one device and direction in issue order: which one each continues, -1 for none."""
-    return _predecessors(start.size, lambda at: (start[at], end[at]))
+def predecessors(n: int, sectors: Callable[[slice], tuple[I64, I64]]) -> Ints:
+    """For n requests of one device and direction in issue order: the request each continues, -1 for none.
 
-
-def _predecessors(n: int, places: Callable[[slice], tuple[I64, I64]]) -> Ints:
-    """places: where some of the n requests start and end."""
+    sectors: returns the start and end sectors of some of the requests.
+    """
     previous: Ints = np.full(n, -1, dtype=np.int32 if n < 1 << 31 else np.int64)
     for first in range(0, n, STEP):
         low = max(first - WINDOW, 0)
         high = min(first + STEP, n)
-        begins, ends = places(slice(low, high))
+        begins, ends = sectors(slice(low, high))
         position = np.arange(high - low, dtype=np.int64) << 1
         keys = np.concatenate(
             (
@@ -103,12 +101,12 @@ def measure_streams(block: Block, distances: Distances) -> Streams:
             if not at.size:
                 continue
 
-            def places(part: slice, at: Ints = at) -> tuple[I64, I64]:
+            def sectors(part: slice, at: Ints = at) -> tuple[I64, I64]:
                 rows = distances.rows[at[part]]
                 start = block.sector[rows]
                 return start, start + length_sectors(block, rows)
 
-            previous = _predecessors(at.size, places)
+            previous = predecessors(at.size, sectors)
             goes_on = previous >= 0
             continues[at] = goes_on
             after = np.flatnonzero(goes_on)

@@ -13,10 +13,9 @@ import numpy as np
 
 from analysis.measures.block.kinds import Kinds
 from analysis.measures.common.timeline import F64, Timeline
-from analysis.tables.block import Block, parts
+from analysis.tables.block import CLASSES, Block, parts
 from analysis.tables.store import I64
 
-CLASSES = ("data", "metadata", "journal", "unknown")
 OPS = ("read", "write")
 
 

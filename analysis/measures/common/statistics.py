@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-
 
 @dataclass(frozen=True)
 class Mean:

@@ -17,6 +17,7 @@ from analysis.measures.app.space import AFTER_MKFS, AFTER_RUN, space, taken_byte
 from analysis.measures.block import latency, seeks, throughput
 from analysis.measures.compare.compared_locks import by_class, spin_share
 from analysis.measures.compare.compared_run import Compared
+from analysis.tables.block import CLASSES
 
 LEAST_SHARE = 0.01
 STAGES = ("Q2D", "D2C")
@@ -141,7 +142,7 @@ def _share(one: Compared, of: tuple[int, int] | None, i: int) -> float:
 
 def _metadata(one: Compared) -> float | None:
     rows = [row for row in one.results.device_totals if row.op in throughput.OPS]
-    sums = {c: sum(row.bytes for row in rows if row.class_ == c) for c in throughput.CLASSES}
+    sums = {c: sum(row.bytes for row in rows if row.class_ == c) for c in CLASSES}
     return throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
 
 

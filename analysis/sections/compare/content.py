@@ -19,6 +19,7 @@ from analysis.sections.compare.locks import sleep_section, spin_section
 from analysis.sections.compare.next_lock import next_section
 from analysis.sections.compare.request_stages import life_section
 from analysis.sections.compare.table import DIFFERS, Row, Value, integer, make_table, marks, union
+from analysis.tables.block import CLASSES
 
 Runs = Sequence[Compared]
 HEADINGS = 38  # characters of tags in a table's heading, of all runs together
@@ -146,7 +147,7 @@ def _rates(runs: Runs, amounts: Sequence[float | None], unit: float) -> list[Val
 
 def _metadata_share(one: Compared) -> float | None:
     rows = [row for row in one.results.device_totals if row.op in throughput.OPS]
-    sums = {c: sum(row.bytes for row in rows if row.class_ == c) for c in throughput.CLASSES}
+    sums = {c: sum(row.bytes for row in rows if row.class_ == c) for c in CLASSES}
     return throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
 
 
