@@ -51,7 +51,8 @@ def main() -> int:
     for name in filesystems.names():
         try:
             filesystem = filesystems.load(name)
-            _show(name, filesystem.summary, _lacking(name))
+            untried = ", untried" if filesystem.untried else ""
+            _show(name, filesystem.summary + untried, _lacking(name))
             for options in filesystem.option_sets.values():
                 _show(f"{name}:{options.name}", options.source)
         except UserError as error:

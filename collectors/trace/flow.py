@@ -40,7 +40,6 @@ from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
 from workloads.disks import Disk, bytes_of, open_disk, queue, scratch_directory, writers
 from workloads.filesystems import layout
-from workloads.filesystems.layout import journal as journals
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.plan.plan import Plan
 from workloads.plan.planner import make_plan
@@ -284,7 +283,7 @@ def _make_filesystem(
             "mount": command,
             "proc_mounts": line,
             "fsck": None,
-            "geometry": _journal(run, plan.filesystem.geometry, disk),
+            "geometry": _journal(run, plan.filesystem.kernel_type, disk),
             **blockdev.served_by(blockdev.under(mountpoint)),
         },
     )
@@ -335,7 +334,7 @@ def _journal(run: RunDirectory, kind: str, disk: Disk) -> dict[str, object]:
     if disk.journal is not None:
         return {"journal": [], "journal_dev": f"{disk.journal.dev[0]}:{disk.journal.dev[1]}"}
     try:
-        return {"journal": journals.journal(kind, disk.path)}
+        return {"journal": layout.read_journal(kind, disk.path)}
     except UserError as error:
         run.warn(f"journal writes cannot be told from other metadata: {error.message}")
         return {"journal": []}
@@ -558,7 +557,7 @@ def _find_geometry(context: RunContext, plan: Plan, disk: Disk | None, directory
             journal = (
                 (disk.journal.path, int(str(disk.journal.facts["size_bytes"]))) if disk.journal else None
             )
-            found, warnings = layout.find(plan.filesystem.filesystem.kernel_type, devices, journal)
+            found, warnings = layout.read_layout(plan.filesystem.filesystem.kernel_type, devices, journal)
     for text in warnings:
         context.warn(text)
     run.facts["filesystem"]["geometry"].update(found)

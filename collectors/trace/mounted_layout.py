@@ -23,7 +23,7 @@ def of_place(place: blockdev.Place) -> tuple[dict[str, Any], list[str]]:
     device = _device(place.source, place.dev)
     if place.disk is None or device is None:
         return {"journal": [], "why_not": f"{place.source} is no disk"}, []
-    found, warnings = layout.find(place.kind, _all_devices(place.kind, device))
+    found, warnings = layout.read_layout(place.kind, _all_devices(place.kind, device))
     return {"journal": journal_of(found), **found}, warnings
 
 
@@ -42,7 +42,7 @@ def of_disk(disk: str) -> tuple[dict[str, Any], list[str]]:
     whole: dict[str, Any] = {}
     warnings: list[str] = []
     for device, kind in kinds.items():
-        found, said = layout.find(kind, _all_devices(kind, device))
+        found, said = layout.read_layout(kind, _all_devices(kind, device))
         warnings += said
         if "why_not" in found:
             whole.setdefault("why_not", found["why_not"])

@@ -29,7 +29,7 @@ from tests.collectors.loop_disk import (
 )
 from tests.collectors.recording import needs_btf, needs_root, read_table, recording
 from workloads import filesystems
-from workloads.filesystems.layout import journal
+from workloads.filesystems import layout
 
 pytestmark = [needs_root, needs_btf]
 
@@ -116,10 +116,10 @@ class Mixed:
                 self.direct_bytes = fio(mnt / "direct")
                 files = [path for path in mnt.rglob("*") if path.is_file()]
                 self.direct = extents(mnt / "direct")
-                kind = filesystems.load(fs).geometry
+                kind = filesystems.load(fs).kernel_type
                 self.journal = [
                     (start * SECTOR_BYTES, end * SECTOR_BYTES)
-                    for start, end in journal.journal(kind, str(disk.path))
+                    for start, end in layout.read_journal(kind, str(disk.path))
                 ]
                 self.files = [part for path in files for part in extents(path)]
                 if fs == "btrfs":

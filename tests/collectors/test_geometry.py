@@ -73,7 +73,7 @@ def formatted(folder: Path, mkfs: list[str], size_bytes: int = 512 * MIB) -> Ite
 
 
 def found(kind: str, *devices: str) -> dict[str, Any]:
-    got, warnings = layout.find(kind, devices)
+    got, warnings = layout.read_layout(kind, devices)
     assert warnings == []
     check_sound(got)
     return got
@@ -346,7 +346,7 @@ def test_a_broken_one_is_a_warning(kind: str, tmp_path: Path) -> None:
             file.write(bad)
         short = ["--sizelimit", "8M"] if turn % 3 == 2 else []  # of every third, the rest is gone
         with disk(image, "--read-only", *short) as device:
-            got, warnings = layout.find(kind, [device])
+            got, warnings = layout.read_layout(kind, [device])
         if "why_not" in got:
             warned += 1
             (text,) = warnings
@@ -360,10 +360,10 @@ def test_a_broken_one_is_a_warning(kind: str, tmp_path: Path) -> None:
 
 @needs_root
 def test_no_device_and_no_known_kind(tmp_path: Path) -> None:
-    got, warnings = layout.find("ext4", ["/dev/nosuch"])
+    got, warnings = layout.read_layout("ext4", ["/dev/nosuch"])
     assert "/dev/nosuch" in got["why_not"]
     assert len(warnings) == 1
-    got, warnings = layout.find("zfs", ["/dev/nosuch"])
+    got, warnings = layout.read_layout("zfs", ["/dev/nosuch"])
     assert "zfs" in got["why_not"]
     assert warnings == []
 
@@ -400,7 +400,7 @@ def test_of_a_partition_that_stays_mounted(tmp_path: Path) -> None:
         first, second = f"{path}p1", f"{path}p2"
         subprocess.run(["mkfs.ext4", "-q", "-F", first], check=True)
         subprocess.run(["mkfs.ext3", "-q", "-F", second], check=True)
-        alone, _ = layout.find("ext4", [first])
+        alone, _ = layout.read_layout("ext4", [first])
         with mounted(first, tmp_path / "one") as one, mounted(second, tmp_path / "two"):
             got, warnings = of_mounted.of_place(blockdev.under(one))
             both, _ = of_mounted.of_disk(Path(path).name)

@@ -69,7 +69,7 @@ class Traced:
                 disk.idle_stat()
             self.known = on_device(known, btrfs_chunks(disk.path)) if fs == "btrfs" else known
             kind = filesystems.load(fs).kernel_type
-            self.geometry, self.warnings = layout.find(kind, [str(disk.path)])
+            self.geometry, self.warnings = layout.read_layout(kind, [str(disk.path)])
             self.dev = Part.of(str(disk.path)).dev
             self.icheck = self._owners(str(disk.path), run.out) if fs.startswith("ext") else {}
         header, table = read_table(run.out / "block.rec")

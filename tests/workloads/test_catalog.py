@@ -39,7 +39,6 @@ mkfs = ["mkfs.x"]
 version = ["mkfs.x", "-V"]
 fsck = ["fsck.x"]
 min_bytes = 4096
-geometry = "none"
 [options.old]
 source = "a paper"
 mkfs = ["-o"]
@@ -102,10 +101,10 @@ def test_a_broken_workload_is_named(tmp_path: Path, old: str, new: str, says: st
         ('mkfs = ["mkfs.x"]', "", "mkfs must be a list"),
         ('mkfs = ["mkfs.x"]', "mkfs = []", "mkfs must be a list"),
         ("min_bytes = 4096", 'min_bytes = "many"', "invalid literal"),
-        ('geometry = "none"', 'geometry = "cubic"', "geometry must be one of"),
+        ("min_bytes = 4096", "min_bytes = 4096\nuntried = 1", "untried must be true or false"),
         ('source = "a paper"', "", "source is missing"),
         ("[options.old]", "[options", "expected"),
-        ('geometry = "none"', 'geometry = "none"\njurnal = 1', "unknown key jurnal"),
+        ("min_bytes = 4096", "min_bytes = 4096\njurnal = 1", "unknown key jurnal"),
         ('source = "a paper"', 'source = "a paper"\nseveral = ["-d"]', "several is missing"),
         ('source = "a paper"', 'source = "a paper"\njournal = true', "[journal] is missing"),
         ('source = "a paper"', 'source = "a paper"\njournal = 1', "journal must be true or false"),

@@ -18,7 +18,7 @@ from tests.collectors.sessions import wait_for
 from tests.workloads.conftest import LoopDevice, filesystem_of, needs_root, open_disk, plan, run
 from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
-from workloads.filesystems.layout import journal
+from workloads.filesystems import layout
 from workloads.plan import trial
 from workloads.plan.format import format_plan
 from workloads.system.command import run_long
@@ -139,7 +139,7 @@ def formatted(tmp_path: Path, *mkfs: str, size: str = "6G") -> str:
 def test_the_journal_of_ext_is_where_debugfs_dumps_it(mkfs: tuple[str, ...], tmp_path: Path) -> None:
     """Against bmap: the physical block of each of the journal's blocks."""
     image = formatted(tmp_path, *mkfs, size="2G")
-    extents = journal.journal("ext", image)
+    extents = layout.read_journal("ext4", image)
     header = run("dumpe2fs", "-h", image)
     sectors = int(re.findall(r"Block size:\s+(\d+)", header)[0]) // 512
     size = re.findall(r"(?:Total j|J)ournal (?:size|blocks):\s+(\d+)([kM]?)", header)[0]
@@ -161,7 +161,7 @@ def test_the_journal_of_ext_is_where_debugfs_dumps_it(mkfs: tuple[str, ...], tmp
 
 @pytest.mark.parametrize("mkfs", [("mkfs.ext2", "-q", "-F"), ("mkfs.ext4", "-q", "-F", "-O", "^has_journal")])
 def test_no_journal(mkfs: tuple[str, ...], tmp_path: Path) -> None:
-    assert journal.journal("ext", formatted(tmp_path, *mkfs, size="64M")) == []
+    assert layout.read_journal("ext4", formatted(tmp_path, *mkfs, size="64M")) == []
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_no_journal(mkfs: tuple[str, ...], tmp_path: Path) -> None:
 )
 def test_the_log_of_xfs_is_where_xfs_db_says(options: tuple[str, ...], tmp_path: Path) -> None:
     image = formatted(tmp_path, "mkfs.xfs", "-q", "-f", *options)
-    [(start, end)] = journal.journal("xfs", image)
+    [(start, end)] = layout.read_journal("xfs", image)
     said = run("xfs_db", "-r", "-f", "-c", "sb 0", "-c", "print logstart logblocks blocksize", image)
     numbers = {key: int(value) for key, value in re.findall(r"(\w+) = (\d+)", said)}
     assert end - start == numbers["logblocks"] * numbers["blocksize"] // 512

@@ -15,7 +15,7 @@ from tests.workloads.conftest import LoopDevice, filesystem_of, is_attached, nee
 from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk
-from workloads.filesystems.layout import journal as geometry
+from workloads.filesystems import layout
 from workloads.plan.format import format_plan
 from workloads.plan.plan import Plan
 from workloads.system.errors import OptionError, UserError
@@ -82,7 +82,7 @@ def test_a_journal_on_a_disk_of_its_own(fs: str, kind: str, janitor: Janitor, tm
             number = os.stat(disk.journal.path).st_rdev
             assert re.search(rf"^Journal device:\s+0x{number:04x}$", header, re.MULTILINE)
             assert "Journal inode" not in header
-        assert geometry.journal(filesystem_of(decided).filesystem.geometry, disk.path) == []
+        assert layout.read_journal(filesystem_of(decided).filesystem.kernel_type, disk.path) == []
         clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
         paths = [one.path for one in disk.all]

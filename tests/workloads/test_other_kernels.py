@@ -17,7 +17,7 @@ from tests.workloads.conftest import filesystem_of, is_attached, needs_root, ope
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.parse import parse
-from workloads.filesystems.layout import journal
+from workloads.filesystems import layout
 from workloads.machines.kernels import Kernel
 from workloads.plan.plan import Plan
 from workloads.plan.planner import make_plan
@@ -99,7 +99,7 @@ def test_a_journal_on_a_disk_of_its_own(fs: str, janitor: Janitor) -> None:
     with open_disk(decided, janitor) as disk:
         assert disk.journal is not None
         filesystems.format(filesystem_of(decided), disk, janitor)
-        assert journal.journal(fs, disk.path) == []
+        assert layout.read_journal(fs, disk.path) == []
         clean, said = filesystems.fsck(filesystem_of(decided), disk)
         assert clean, said
         if fs == "reiserfs":
@@ -120,7 +120,7 @@ def test_the_journal_of_reiserfs_is_where_debugreiserfs_says(
     said = run("debugreiserfs", str(image))
     sectors = int(re.findall(r"Blocksize: (\d+)", said)[0]) // 512
     size, first = map(int, re.findall(r"Size (\d+) blocks \(.*header\) \(first block (\d+)\)", said)[0])
-    assert journal.journal("reiserfs", str(image)) == [(first * sectors, (first + size) * sectors)]
+    assert layout.read_journal("reiserfs", str(image)) == [(first * sectors, (first + size) * sectors)]
 
 
 @pytest.mark.parametrize(("size", "options"), [("64M", ()), ("600M", ("-s", "20"))])
@@ -133,7 +133,7 @@ def test_the_log_of_jfs_is_where_jfs_debugfs_says(
     said = run("jfs_debugfs", str(image), input="superblock\nx\nq\n")
     length = int(re.findall(r"s_logpxd.len:\s+(\d+)", said)[0])
     address = int(re.findall(r"s_logpxd.address:\s+(\d+)", said)[0])
-    assert journal.journal("jfs", str(image)) == [(address * 8, (address + length) * 8)]
+    assert layout.read_journal("jfs", str(image)) == [(address * 8, (address + length) * 8)]
 
 
 @pytest.mark.parametrize("kind", ["reiserfs", "jfs", "xfs"])
@@ -141,7 +141,7 @@ def test_no_superblock_of_it(kind: str, tmp_path: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(bytes(1 << 20))
     with pytest.raises(Exception, match=f"has no {kind} superblock"):
-        journal.journal(kind, str(image))
+        layout.read_journal(kind, str(image))
 
 
 @pytest.fixture

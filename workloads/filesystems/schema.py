@@ -8,13 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workloads.filesystems.layout import journal as geometry
 from workloads.system.errors import OptionError
 
 _HERE = Path(__file__).parent
 _KEYS = (
-    *("summary", "packages", "in_debian", "kernel_type", "module", "mkfs", "version", "fsck", "mount"),
-    *("min_bytes", "geometry", "journal", "several", "pool", "options"),
+    *(
+        "summary",
+        "packages",
+        "in_debian",
+        "untried",
+        "kernel_type",
+        "module",
+        "mkfs",
+        "version",
+        "fsck",
+        "mount",
+    ),
+    *("min_bytes", "journal", "several", "pool", "options"),
 )
 
 
@@ -59,6 +69,7 @@ class Filesystem:
     summary: str
     packages: tuple[str, ...]
     in_debian: bool  # Debian has its kernel part and its programs: a setup of everything installs them
+    untried: bool  # Seekmeter never ran on a kernel that has it
     kernel_type: str  # for mount -t
     module: str | None  # the driver that must serve the type, if not any may
     mkfs: tuple[str, ...]  # the pool's name, if there is one, and the devices come last
@@ -66,7 +77,6 @@ class Filesystem:
     fsck: tuple[str, ...]  # changes nothing; the device comes last; empty: none exists
     mount: tuple[str, ...]  # options of every mount
     min_bytes: int
-    geometry: str  # how to find the journal: see geometry.KINDS
     journal: Journal | None  # None: its journal cannot be on a disk of its own
     several: tuple[str, ...]  # mount options for each of several disks, {disk}; empty: it spans one only
     pool: Pool | None
@@ -96,13 +106,12 @@ def read(path: Path) -> Filesystem:
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text())
         _only(table, _KEYS)
-        if table["geometry"] not in geometry.KINDS:
-            raise ValueError(f"geometry must be one of {', '.join(geometry.KINDS)}")
         filesystem = Filesystem(
             name=path.stem,
             summary=str(table["summary"]),
             packages=_strings(table, "packages"),
             in_debian=_truth(table, "in_debian", default=True),
+            untried=_truth(table, "untried", default=False),
             kernel_type=str(table.get("kernel_type", path.stem)),
             module=str(table["module"]) if "module" in table else None,
             mkfs=_strings(table, "mkfs", needed=True),
@@ -110,7 +119,6 @@ def read(path: Path) -> Filesystem:
             fsck=_strings(table, "fsck"),
             mount=_strings(table, "mount"),
             min_bytes=int(table["min_bytes"]),
-            geometry=str(table["geometry"]),
             journal=_journal(table["journal"]) if "journal" in table else None,
             several=_strings(table, "several"),
             pool=_pool(table["pool"]) if "pool" in table else None,

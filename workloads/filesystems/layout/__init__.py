@@ -1,43 +1,69 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What does a file system keep where on its disk? Read from the device when the run has ended, never written.
+"""On-disk layout of a file system: where its journal, metadata and data are. Devices are read, never written.
 
-README.md beside this file says what run.json gets of it.
+One reader per family of file systems, for the journal before a run and for the whole layout after it.
+README.md describes what run.json gets.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from workloads.filesystems.layout import btrfs, ext, superblocks, xfs
-from workloads.filesystems.layout.layout import Layout, Part, Span
+from workloads.filesystems.layout.layout import Extents, Layout, Part, Span, to_sectors
 from workloads.system.errors import UserError
 
-_FAMILIES: dict[str, Callable[[list[Part]], Layout]] = {
-    "ext2": ext.layout,
-    "ext3": ext.layout,
-    "ext4": ext.layout,
-    "xfs": xfs.layout,
-    "btrfs": btrfs.layout,
-    "f2fs": superblocks.f2fs,
-    "jfs": superblocks.jfs,
-    "reiserfs": superblocks.reiserfs,
-    "nilfs2": superblocks.nilfs2,
+
+@dataclass(frozen=True)
+class _Reader:
+    """How one family of file systems is read."""
+
+    read_layout: Callable[[list[Part]], Layout]
+    # None: its log has no location of its own.
+    read_journal: Callable[[Part], Extents] | None = None
+
+
+# By the kernel's name of the file system.
+_READERS = {
+    "ext2": _Reader(ext.read_layout, ext.read_journal),
+    "ext3": _Reader(ext.read_layout, ext.read_journal),
+    "ext4": _Reader(ext.read_layout, ext.read_journal),
+    "xfs": _Reader(xfs.read_layout, xfs.read_journal),
+    "btrfs": _Reader(btrfs.read_layout),
+    "f2fs": _Reader(superblocks.read_f2fs),
+    "jfs": _Reader(superblocks.read_jfs, superblocks.read_jfs_journal),
+    "reiserfs": _Reader(superblocks.read_reiserfs, superblocks.read_reiserfs_journal),
+    "nilfs2": _Reader(superblocks.read_nilfs2),
 }
 
 
-def find(
+def read_layout(
     kind: str, devices: Sequence[str], journal: tuple[str, int] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return what to add to run.json's filesystem.geometry, and what to warn of.
+    """Return what to add to run.json's filesystem.geometry, and warnings.
 
-    kind: the kernel's name of the file system; devices: its own (/dev/loop8); journal: path and size in bytes
-    of one that holds nothing but its journal.
+    kind: the kernel's name of the file system. devices: its devices (/dev/loop8). journal: path and size in
+    bytes of a device that holds nothing but its journal.
     """
-    if kind not in _FAMILIES:
+    if kind not in _READERS:
         return {"why_not": f"how {kind or 'it'} divides its disk is not known to this program"}, []
     try:
-        layout = _FAMILIES[kind]([Part.of(device) for device in devices])
+        layout = _READERS[kind].read_layout([Part.of(device) for device in devices])
         if journal is not None:
             layout.spans.append(Span(Part.of(journal[0]), journal[1], "journal", "journal"))
     except UserError as error:
         return {"why_not": error.message}, [f"what lies where on the disk is not known: {error.message}"]
     return layout.to_json(), layout.warnings
+
+
+def read_journal(kind: str, device: str) -> Extents:
+    """Return the journal's extents on a formatted, perhaps mounted device, in sectors of the whole disk.
+
+    Journal writes are told from other metadata by these addresses. Empty if the file system has no journal,
+    has it on another device, or writes its log wherever there is room (btrfs, f2fs, nilfs2). Raises RunError.
+    """
+    read = _READERS[kind].read_journal if kind in _READERS else None
+    if read is None:
+        return []
+    part = Part.of(device)
+    return to_sectors(part, read(part))

@@ -20,8 +20,8 @@ _SUPERBLOCK_BYTES = 4096
 _ITEM = re.compile(r"^\titem \d+ key \(\S+ (?P<kind>DEV_ITEM|CHUNK_ITEM) (?P<offset>\d+)\)", re.MULTILINE)
 
 
-def layout(parts: list[Part]) -> Layout:
-    """Read it from all of its devices. Raises RunError."""
+def read_layout(parts: list[Part]) -> Layout:
+    """Return the chunks of all devices, and the superblocks. Raises RunError."""
     by_id: dict[int, Part] = {}
     for part in parts:
         _forget(part)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a file system divides its devices, in the words of run.json (README.md beside this file has them).
+"""Layout of a file system on its devices, with the names that run.json uses (see README.md in this folder).
 
-Inside this folder extents are [start, end) in bytes from the start of the file system's device; to_json makes
-sectors of the whole disk of them, which is what the block table has.
+Inside this folder extents are [start, end) in bytes from the start of the file system's device. to_json()
+converts them to sectors of the whole disk, the unit of the block table.
 """
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,15 +34,16 @@ class Part:
 
     @classmethod
     def of(cls, path: str) -> "Part":
-        """Find the disk below a device. Raises RunError."""
-        name = Path(path).resolve().name
-        place = (_SYS / name).resolve()
+        """Find the disk below a device. An image file is a disk without a number. Raises RunError."""
+        if os.path.isfile(path):
+            return cls(path, "")
+        sysfs = (_SYS / Path(path).resolve().name).resolve()
         try:
-            if (place / "partition").exists():
+            if (sysfs / "partition").exists():
                 return cls(
-                    path, (place.parent / "dev").read_text().strip(), int((place / "start").read_text())
+                    path, (sysfs.parent / "dev").read_text().strip(), int((sysfs / "start").read_text())
                 )
-            return cls(path, (place / "dev").read_text().strip())
+            return cls(path, (sysfs / "dev").read_text().strip())
         except (OSError, ValueError) as error:
             raise RunError(f"{path} is not in {_SYS}: {error}") from None
 
@@ -50,12 +52,12 @@ class Part:
         try:
             with open(self.path, "rb", buffering=0) as file:
                 file.seek(offset)
-                found = file.read(count)
+                content = file.read(count)
         except OSError as error:
             raise RunError(f"{self.path} cannot be read: {(error.strerror or '').lower()}") from None
-        if len(found) < count:
+        if len(content) < count:
             raise RunError(f"{self.path} ends before byte {offset + count:,}")
-        return found
+        return content
 
 
 @dataclass
@@ -70,20 +72,20 @@ class Area:
 
 @dataclass
 class Span:
-    """What a file system has of one device. What no area holds of it is called `rest`."""
+    """A file system's part of one device. `rest` names what is in no area."""
 
     part: Part
     end: int
     rest: str
     rest_kind: str
-    group: str = ""  # what it calls the equal pieces of the device, if it has any
+    group: str = ""  # name of the equal pieces of the device, if there are any
     group_bytes: int = 0
-    first_group: int = 0  # where they begin
+    first_group: int = 0  # offset of the first piece
 
 
 @dataclass
 class Layout:
-    """Areas earlier in the list are cut out of later ones. chunks: of btrfs, see btrfs.py."""
+    """A file system's layout. Areas earlier in the list are cut out of later ones. chunks: see btrfs.py."""
 
     spans: list[Span]
     areas: list[Area]
@@ -91,30 +93,23 @@ class Layout:
     warnings: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what run.json's geometry gets, areas disjoint and in sectors."""
+        """Return the content of run.json's geometry: areas disjoint and in sectors."""
         areas: list[dict[str, Any]] = []
         taken: dict[str, Extents] = {}
         for area in self.areas:
-            extents = merged(
-                (
-                    area.part.start_sector + start // SECTOR_BYTES,
-                    area.part.start_sector + -(-end // SECTOR_BYTES),
-                )
-                for start, end in area.extents
-            )
-            left = without(extents, taken.get(area.part.dev, []))
+            left = without(to_sectors(area.part, area.extents), taken.get(area.part.dev, []))
             taken[area.part.dev] = merged([*taken.get(area.part.dev, []), *left])
             areas.append({"name": area.name, "kind": area.kind, "dev": area.part.dev, "extents": left})
         spans = [_span(span) for span in self.spans]
-        found: dict[str, Any] = {"areas": _bounded(areas, spans), "spans": spans}
+        content: dict[str, Any] = {"areas": _bounded(areas, spans), "spans": spans}
         if self.chunks:
-            found["chunks"] = self.chunks[:MOST_CHUNKS]
-        return found
+            content["chunks"] = self.chunks[:MOST_CHUNKS]
+        return content
 
 
 def _span(span: Span) -> dict[str, Any]:
     start = span.part.start_sector
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "dev": span.part.dev,
         "start_sector": start,
         "end_sector": start + span.end // SECTOR_BYTES,
@@ -122,16 +117,16 @@ def _span(span: Span) -> dict[str, Any]:
         "rest_kind": span.rest_kind,
     }
     if span.group_bytes:
-        found |= {
+        content |= {
             "group": span.group,
             "group_sectors": span.group_bytes // SECTOR_BYTES,
             "first_group_sector": start + span.first_group // SECTOR_BYTES,
         }
-    return found
+    return content
 
 
 def _bounded(areas: list[dict[str, Any]], spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Keep the first extents of each device if there are too many; what is behind them may be anything."""
+    """Keep the first extents of each device if there are too many. One mixed area covers the rest."""
     share = MOST_EXTENTS // max(len(spans), 1)
     for span in spans:
         starts = sorted(
@@ -159,21 +154,29 @@ def _bounded(areas: list[dict[str, Any]], spans: list[dict[str, Any]]) -> list[d
     return [area for area in areas if area["extents"]]
 
 
+def to_sectors(part: Part, extents: Extents) -> Extents:
+    """Return extents of a device as sectors of the whole disk, sorted and joined."""
+    return merged(
+        (part.start_sector + start // SECTOR_BYTES, part.start_sector + -(-end // SECTOR_BYTES))
+        for start, end in extents
+    )
+
+
 def merged(extents: Iterable[tuple[int, int]]) -> Extents:
-    """Sort them, and join what touches or overlaps. Empty ones are left out."""
-    found: Extents = []
+    """Return the extents sorted, with those joined that touch or overlap. Empty extents are left out."""
+    joined: Extents = []
     for start, end in sorted(extents):
         if start >= end:
             continue
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
-            found.append((start, end))
-    return found
+            joined.append((start, end))
+    return joined
 
 
 def without(extents: Extents, taken: Extents) -> Extents:
-    """Return what of some extents is in none of the taken ones; both are merged()."""
+    """Return the parts of extents that no taken extent covers. Both arguments are merged()."""
     left: Extents = []
     at = 0
     for start, end in extents:

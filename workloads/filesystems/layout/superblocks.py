@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""File systems whose superblock says it all: f2fs, jfs, reiserfs, nilfs2. All are little-endian.
+"""f2fs, jfs, reiserfs, nilfs2: the layout follows from the superblock alone. All are little-endian.
 
-The tools of these print for people, or load the whole file system before they say a word; a structure each
-is read here instead, and the tests compare it with what the tools print.
+The superblock is read here, because the tools of these file systems print for people, or load the whole file
+system first. The tests compare the result with what the tools print.
 """
 
 import struct
+from dataclasses import dataclass
 
-from workloads.filesystems.layout.layout import MOST_BYTES, MOST_EXTENTS, Area, Layout, Part, Span
+from workloads.filesystems.layout.layout import MOST_BYTES, MOST_EXTENTS, Area, Extents, Layout, Part, Span
 from workloads.system.errors import RunError
 
 _BLOCK_SIZES = tuple(512 << i for i in range(8))
 
 
-def f2fs(parts: list[Part]) -> Layout:
-    """struct f2fs_super_block in include/linux/f2fs_fs.h, at byte 1024; addresses are in blocks."""
+def read_f2fs(parts: list[Part]) -> Layout:
+    """Return the areas of an f2fs before its main area. Raises RunError.
+
+    Reads struct f2fs_super_block in include/linux/f2fs_fs.h, at byte 1024; addresses are in blocks.
+    """
     (part,) = parts
     sb = part.bytes_at(1024, 96)
     magic, block_bits = struct.unpack_from("<I", sb, 0)[0], struct.unpack_from("<I", sb, 16)[0]
@@ -40,14 +44,55 @@ def f2fs(parts: list[Part]) -> Layout:
     return Layout([Span(part, blocks * block, "main area: nodes and data", "mixed")], areas)
 
 
-def jfs(parts: list[Part]) -> Layout:
-    """struct jfs_superblock in fs/jfs/jfs_superblock.h, at byte 32,768; fixed places in fs/jfs/jfs_filsys.h.
+@dataclass(frozen=True)
+class _JfsSuperblock:
+    """Extents of one jfs, in bytes."""
+
+    block_bytes: int
+    total_bytes: int
+    group_blocks: int
+    copy: Extents  # inode table and map of the second copy
+    workspace: Extents  # of fsck
+    log: Extents  # empty: the log is on another device
+
+
+# Fixed offsets in fs/jfs/jfs_filsys.h.
+_JFS_SUPERBLOCK, _JFS_INODE_TABLE, _JFS_BLOCK_MAP = 0x8000, 0xB000, 0x10000
+
+
+def read_jfs(parts: list[Part]) -> Layout:
+    """Return the tables and the log of a jfs. Raises RunError."""
+    (part,) = parts
+    sb = _read_jfs_superblock(part)
+    head = [(_JFS_SUPERBLOCK, _JFS_BLOCK_MAP), *sb.copy]
+    areas = [Area("superblocks and inode table", "metadata", part, head)]
+    # Inode 2 of the aggregate: di_number at 8, di_nblocks at 32 (struct dinode in fs/jfs/jfs_dinode.h).
+    inode = part.bytes_at(_JFS_INODE_TABLE + 2 * 512, 40)
+    (blocks,) = struct.unpack_from("<Q", inode, 32)
+    if struct.unpack_from("<I", inode, 8)[0] == 2 and blocks * sb.block_bytes < sb.total_bytes:
+        block_map = [(_JFS_BLOCK_MAP, _JFS_BLOCK_MAP + blocks * sb.block_bytes)]
+        areas.append(Area("block map", "metadata", part, block_map))
+    areas.append(Area("workspace of fsck", "unused", part, sb.workspace))
+    if sb.log:
+        areas.append(Area("log", "journal", part, sb.log))
+    end = max(sb.total_bytes, *(end for _, end in (*sb.workspace, *sb.log)))
+    span = Span(part, end, "files, inodes and directories", "mixed")
+    if 0 < sb.group_blocks < 1 << 32:
+        span.group, span.group_bytes = "allocation group", sb.group_blocks * sb.block_bytes
+    return Layout([span], areas)
+
+
+def read_jfs_journal(part: Part) -> Extents:
+    """Return the inline log of a jfs. Raises RunError."""
+    return _read_jfs_superblock(part).log
+
+
+def _read_jfs_superblock(part: Part) -> _JfsSuperblock:
+    """Read struct jfs_superblock in fs/jfs/jfs_superblock.h, at byte 32,768.
 
     An extent (pxd_t) is 24 bits of length and 8 + 32 bits of address, in blocks.
     """
-    (part,) = parts
-    inode_table, block_map = 0xB000, 0x10000
-    sb = part.bytes_at(32 << 10, 128)
+    sb = part.bytes_at(_JFS_SUPERBLOCK, 128)
     if sb[:4] != b"JFS1":
         raise RunError(f"{part.path} has no jfs superblock")
     sectors, block = struct.unpack_from("<QI", sb, 8)
@@ -61,36 +106,57 @@ def jfs(parts: list[Part]) -> Layout:
         first = (length >> 24 << 32) | low
         return first * block, (first + (length & 0xFFFFFF)) * block
 
-    head = [(32 << 10, block_map), extent(48), extent(56)]  # the last two: its second copy
-    areas = [Area("superblocks and inode table", "metadata", part, head)]
-    # Inode 2 of the aggregate: di_number at 8, di_nblocks at 32 (struct dinode in fs/jfs/jfs_dinode.h).
-    inode = part.bytes_at(inode_table + 2 * 512, 40)
-    (blocks,) = struct.unpack_from("<Q", inode, 32)
-    if struct.unpack_from("<I", inode, 8)[0] == 2 and blocks * block < sectors * hardware:
-        areas.append(Area("block map", "metadata", part, [(block_map, block_map + blocks * block)]))
-    end, workspace = sectors * hardware, extent(80)
-    areas.append(Area("workspace of fsck", "unused", part, [workspace]))
-    end = max(end, workspace[1])
-    if flags & 0x800:  # JFS_INLINELOG in fs/jfs/jfs_filsys.h; else it is on another device
-        log = extent(72)
-        areas.append(Area("log", "journal", part, [log]))
-        end = max(end, log[1])
-    span = Span(part, end, "files, inodes and directories", "mixed")
-    if 0 < group_blocks < 1 << 32:
-        span.group, span.group_bytes = "allocation group", group_blocks * block
-    return Layout([span], areas)
+    inline_log = 0x800  # JFS_INLINELOG in fs/jfs/jfs_filsys.h
+    return _JfsSuperblock(
+        block_bytes=block,
+        total_bytes=sectors * hardware,
+        group_blocks=group_blocks,
+        copy=[extent(48), extent(56)],
+        workspace=[extent(80)],
+        log=[extent(72)] if flags & inline_log else [],
+    )
 
 
-def reiserfs(parts: list[Part]) -> Layout:
-    """struct reiserfs_super_block in fs/reiserfs/reiserfs.h, at byte 65,536.
+_REISERFS_SUPERBLOCK = 64 << 10
 
-    Counts of blocks; the journal's first block, device and size without its header at 12; the block size at
-    44; the magic at 52. The first bitmap follows the superblock; every further one is the first of the blocks
-    that it maps.
+
+@dataclass(frozen=True)
+class _ReiserfsSuperblock:
+    block_bytes: int
+    blocks: int
+    journal: Extents  # with its header block, in bytes; empty: on another device
+
+
+def read_reiserfs(parts: list[Part]) -> Layout:
+    """Return the bitmaps and the journal of a reiserfs. Raises RunError.
+
+    The first bitmap follows the superblock; every further bitmap is the first of the blocks that it maps.
     """
     (part,) = parts
-    at = 64 << 10
-    sb = part.bytes_at(at, 512)
+    sb = _read_reiserfs_superblock(part)
+    block, mapped = sb.block_bytes, sb.block_bytes * 8
+    maps = [_REISERFS_SUPERBLOCK // block + 1, *range(mapped, sb.blocks, mapped)[:MOST_EXTENTS]]
+    areas = [
+        Area("superblock", "metadata", part, [(_REISERFS_SUPERBLOCK, _REISERFS_SUPERBLOCK + block)]),
+        Area("bitmaps", "metadata", part, [(number * block, (number + 1) * block) for number in maps]),
+    ]
+    if sb.journal:
+        areas.append(Area("journal", "journal", part, sb.journal))
+    return Layout([Span(part, sb.blocks * block, "tree and files", "mixed")], areas)
+
+
+def read_reiserfs_journal(part: Part) -> Extents:
+    """Return the journal of a reiserfs and its header block. Raises RunError."""
+    return _read_reiserfs_superblock(part).journal
+
+
+def _read_reiserfs_superblock(part: Part) -> _ReiserfsSuperblock:
+    """Read struct reiserfs_super_block in fs/reiserfs/reiserfs.h, at byte 65,536.
+
+    Count of blocks at 0; the journal's first block, device and size without its header at 12; the block size
+    at 44; the magic at 52.
+    """
+    sb = part.bytes_at(_REISERFS_SUPERBLOCK, 512)
     if sb[52:60] not in (b"ReIsErFs", b"ReIsEr2F", b"ReIsEr3F"):
         raise RunError(f"{part.path} has no reiserfs superblock")
     (blocks,) = struct.unpack_from("<I", sb, 0)
@@ -98,21 +164,15 @@ def reiserfs(parts: list[Part]) -> Layout:
     (block,) = struct.unpack_from("<H", sb, 44)
     if block not in _BLOCK_SIZES or not blocks:
         raise RunError(f"the reiserfs superblock on {part.path} is broken")
-    mapped = block * 8
-    maps = [at // block + 1, *range(mapped, blocks, mapped)[:MOST_EXTENTS]]
-    areas = [
-        Area("superblock", "metadata", part, [(at, at + block)]),
-        Area("bitmaps", "metadata", part, [(number * block, (number + 1) * block) for number in maps]),
-    ]
-    if journal_dev == 0:
-        areas.append(Area("journal", "journal", part, [(first * block, (first + length + 1) * block)]))
-    return Layout([Span(part, blocks * block, "tree and files", "mixed")], areas)
+    journal = [(first * block, (first + length + 1) * block)] if journal_dev == 0 else []
+    return _ReiserfsSuperblock(block, blocks, journal)
 
 
-def nilfs2(parts: list[Part]) -> Layout:
-    """struct nilfs_super_block in include/uapi/linux/nilfs2_ondisk.h, at byte 1024 and near the device's end.
+def read_nilfs2(parts: list[Part]) -> Layout:
+    """Return the superblocks of a nilfs2 and its log, which fills the rest of the device. Raises RunError.
 
-    All between is its log, in segments: data and metadata in the order in which they were written.
+    Reads struct nilfs_super_block in include/uapi/linux/nilfs2_ondisk.h, at byte 1024; a copy is near the
+    device's end. The log is segments of data and metadata in the order in which they were written.
     """
     (part,) = parts
     sb = part.bytes_at(1024, 64)

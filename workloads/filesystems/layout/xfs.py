@@ -1,21 +1,53 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """XFS: allocation groups and the internal log, from struct xfs_dsb (fs/xfs/libxfs/xfs_format.h).
 
-Read without xfs_db, which refuses some file systems that are mounted, and loads much more than this.
+The superblock is read without xfs_db, which refuses some mounted file systems and loads much more than this.
 """
 
 import struct
+from dataclasses import dataclass
 
-from workloads.filesystems.layout.layout import MOST_BYTES, MOST_EXTENTS, Area, Layout, Part, Span
+from workloads.filesystems.layout.layout import MOST_BYTES, MOST_EXTENTS, Area, Extents, Layout, Part, Span
 from workloads.system.errors import RunError
 
 # Superblock, free space, inodes, free list: a sector each at the start of every group.
 _HEADERS = 4
 
 
-def layout(parts: list[Part]) -> Layout:
-    """Read it; its fields are big-endian. Raises RunError."""
+@dataclass(frozen=True)
+class _Superblock:
+    total_bytes: int
+    group_bytes: int
+    groups: int
+    sector_bytes: int
+    has_realtime: bool
+    log: Extents  # empty: the log is on another device
+
+
+def read_layout(parts: list[Part]) -> Layout:
+    """Return the headers of allocation groups and the log. Raises RunError."""
     (part,) = parts
+    sb = _read_superblock(part)
+    span = Span(part, sb.total_bytes, "files, inodes and trees", "mixed", "allocation group", sb.group_bytes)
+    # One extent more than run.json lists, so that Layout reports the cut.
+    headers = [
+        (start, start + _HEADERS * sb.sector_bytes)
+        for start in (number * sb.group_bytes for number in range(min(sb.groups, MOST_EXTENTS + 2)))
+    ]
+    areas = [Area("headers of allocation groups", "metadata", part, headers)]
+    if sb.log:
+        areas.append(Area("log", "journal", part, sb.log))
+    warnings = ["what lies on its realtime device is not known"] if sb.has_realtime else []
+    return Layout([span], areas, warnings=warnings)
+
+
+def read_journal(part: Part) -> Extents:
+    """Return the internal log. Raises RunError."""
+    return _read_superblock(part).log
+
+
+def _read_superblock(part: Part) -> _Superblock:
+    """Read the first superblock; its fields are big-endian."""
     sb = part.bytes_at(0, 512)
     if sb[:4] != b"XFSB":
         raise RunError(f"{part.path} has no xfs superblock")
@@ -33,18 +65,13 @@ def layout(parts: list[Part]) -> Layout:
         and group_bits < 32
     ):
         raise RunError(f"the xfs superblock on {part.path} is broken")
-    span = Span(
-        part, blocks * block, "files, inodes and trees", "mixed", "allocation group", group_blocks * block
+    # sb_logstart: the allocation group above sb_agblklog (group_bits) bits, the block in that group below.
+    log = (log_start >> group_bits) * group_blocks + (log_start & ((1 << group_bits) - 1))
+    return _Superblock(
+        total_bytes=blocks * block,
+        group_bytes=group_blocks * block,
+        groups=groups,
+        sector_bytes=sector,
+        has_realtime=realtime != 0,
+        log=[(log * block, (log + log_blocks) * block)] if log_start else [],
     )
-    # One more than is listed, so that the cut is said.
-    heads = [
-        (start, start + _HEADERS * sector)
-        for start in (number * group_blocks * block for number in range(min(groups, MOST_EXTENTS + 2)))
-    ]
-    areas = [Area("headers of allocation groups", "metadata", part, heads)]
-    if log_start:
-        # The group's number is above group_bits bits, the block in it below.
-        first = (log_start >> group_bits) * group_blocks + (log_start & ((1 << group_bits) - 1))
-        areas.append(Area("log", "journal", part, [(first * block, (first + log_blocks) * block)]))
-    warnings = ["what lies on its realtime device is not known"] if realtime else []
-    return Layout([span], areas, warnings=warnings)
