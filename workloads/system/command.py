@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The programs of file systems: found, run to their end, and what they said when they failed."""
+"""Run programs of the system (mkfs, mount, fsck): find one, run it, and report why it failed."""
 
 import ctypes
 import os
@@ -14,55 +14,57 @@ from pathlib import Path
 
 from workloads.system.errors import MachineError
 
-# They run here: no relative name in an argument can reach a device or make a file.
-_NOWHERE = "/sys"
+# Working directory of every command. No relative name in an argument can reach a device or make a file here.
+_WORKING_DIRECTORY = "/sys"
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-_LOOK_SECONDS = 0.2
+_TICK_SECONDS = 0.2
 _END_SECONDS = 5.0
 
 
 def find_program(program: str) -> str | None:
-    """Return the path of a program, also looking where an ordinary user's PATH does not."""
+    """Return the path of a program, from PATH and the sbin directories that an ordinary user's PATH lacks."""
     path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
     return shutil.which(program, path=path)
 
 
 def end_with_session() -> None:
-    """Let no program (mkfs on a disk, a virtual machine) outlive a session that is killed (preexec_fn)."""
+    """Have the kernel kill this child when the session dies (preexec_fn): no mkfs, no QEMU outlives it."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def run_command(
     argv: Sequence[str], env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end, in the C locale, away from any directory with files. Output is text."""
+    """Run one command to its end, in the C locale. Output is text. Raises MachineError if it is missing."""
     return subprocess.run(
-        _found(argv),
+        _resolved(argv),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         errors="replace",
-        cwd=_NOWHERE,
+        cwd=_WORKING_DIRECTORY,
         env={**os.environ, "LC_ALL": "C", **(env or {})},
         check=False,
         preexec_fn=end_with_session,
     )
 
 
-def run_long(argv: Sequence[str], heard: Callable[[bytes], None], look: Callable[[float], None]) -> int:
-    """Run one command that may take long and say much. Returns its exit status.
+def run_long(
+    argv: Sequence[str], on_output: Callable[[bytes], None], on_tick: Callable[[float], None]
+) -> int:
+    """Run one command that may take long and print much. Returns its exit status.
 
-    heard gets what it says; look is called a few times a second with the seconds gone. Whatever is raised
-    meanwhile (^C) ends the command, and all that it started, at once: for commands that only read.
+    on_output gets its output and errors as they come. on_tick gets the elapsed seconds a few times a second.
+    An exception from either, or ^C, kills the command and all that it started: for commands that only read.
     """
     start = time.monotonic()
     process = subprocess.Popen(
-        _found(argv),
+        _resolved(argv),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        cwd=_NOWHERE,
+        cwd=_WORKING_DIRECTORY,
         env={**os.environ, "LC_ALL": "C"},
         start_new_session=True,
         preexec_fn=end_with_session,  # noqa: PLW1509 (no threads here)
@@ -71,12 +73,12 @@ def run_long(argv: Sequence[str], heard: Callable[[bytes], None], look: Callable
         assert process.stdout is not None
         with process.stdout as pipe:
             while True:
-                if select.select([pipe], [], [], _LOOK_SECONDS)[0]:
-                    said = os.read(pipe.fileno(), 1 << 16)
-                    if not said:
+                if select.select([pipe], [], [], _TICK_SECONDS)[0]:
+                    output = os.read(pipe.fileno(), 1 << 16)
+                    if not output:
                         return process.wait()
-                    heard(said)
-                look(time.monotonic() - start)
+                    on_output(output)
+                on_tick(time.monotonic() - start)
     except BaseException:
         _end_group(process.pid)
         process.wait()
@@ -84,10 +86,10 @@ def run_long(argv: Sequence[str], heard: Callable[[bytes], None], look: Callable
 
 
 def _end_group(leader: int) -> None:
-    """End a process group whose leader is our child, not waited for yet; its disk is free when this returns.
+    """Kill a process group and wait until it has closed its files. leader: our child, not waited for yet.
 
-    A process that is killed has its files open until it has run once more, which takes its time on a busy
-    machine. One that cannot be ended (it waits for a disk that does not answer) is waited for no longer.
+    A killed process keeps its files open until it is scheduled once more, which takes time on a busy machine.
+    The wait is bounded: a process in an uninterruptible wait for a disk does not end.
     """
     os.killpg(leader, signal.SIGKILL)
     deadline = time.monotonic() + _END_SECONDS
@@ -96,19 +98,19 @@ def _end_group(leader: int) -> None:
 
 
 def _is_alive(group: int) -> bool:
-    """Return whether any process of this group is more than a zombie."""
+    """Return whether any process of this group is not a zombie."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, of = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
-        except (OSError, ValueError):  # it is gone
+            state, _, pgrp = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):  # the process has ended
             continue
-        if int(of) == group and state not in "ZX":
+        if int(pgrp) == group and state not in "ZX":
             return True
     return False
 
 
-def _found(argv: Sequence[str]) -> list[str]:
-    """The command with its program's path. Raises MachineError."""
+def _resolved(argv: Sequence[str]) -> list[str]:
+    """Return the command with its program's path. Raises MachineError."""
     program = find_program(argv[0])
     if program is None:
         raise MachineError(f"{argv[0]} is missing: run make setup")
@@ -116,7 +118,7 @@ def _found(argv: Sequence[str]) -> list[str]:
 
 
 def stderr_tail(result: subprocess.CompletedProcess[str]) -> str:
-    """Return the line of a failed command that says why: the first one that is not part of a usage text."""
+    """Return the reason of a failed command: its first line that is not a version or usage text."""
     lines = [line.strip() for line in (result.stderr or result.stdout).splitlines() if line.strip()]
     lines = [
         line for line in lines if not re.match(r"(mke2fs \d|mkfs\.\w+ version|usage:)", line, re.IGNORECASE)

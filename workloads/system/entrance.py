@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who may pass through a directory of root's: root, one user, nobody else.
+"""Access to a directory of root's: search permission for root and one user, nobody else.
 
-The session's directory has the mount point and the sockets that the workload talks through. Who can pass may
-sit down in there (cd), which keeps the file system mounted and its disk in use.
+The session's directory has the mount point and the workload's sockets. Any user with search permission could
+make it the working directory, which keeps the file system mounted and its disk in use.
 """
 
 import errno
@@ -19,9 +19,9 @@ _PASS, _ALL = 1, 7
 
 
 def let_in(directory: Path, uid: int, gid: int) -> None:
-    """Let one user pass through a directory of root's own, whose parent everybody may pass through.
+    """Give one user search permission for a directory of root's; everybody gets it for the parent.
 
-    By an access control list; where the file system has none the user's group may pass, too.
+    Sets an access control list. On a file system without these, the user's group gets the permission too.
     """
     os.chmod(directory.parent, 0o711)
     if uid == os.geteuid():

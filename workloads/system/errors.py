@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Errors that are told to the user in one line.
+"""Errors with a one-line message for the user: the subject, the fact, the remedy.
 
 The caller prints "seekmeter: MESSAGE" and exits with exit_code.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Something the user can do something about. The message names the subject first, then the remedy."""
+    """An error that the user can remedy. The message names the subject first and the remedy last."""
 
     exit_code = 1
 
@@ -19,28 +19,28 @@ class UserError(Exception):
 
 
 class RunError(UserError):
-    """The run was started and failed (exit 1)."""
+    """A run that started and failed (exit 1)."""
 
     exit_code = 1
 
 
 class OptionError(UserError):
-    """A variable of the command line is unknown, wrong, or does not fit the others (exit 2)."""
+    """A variable of the command line that is unknown, invalid, or contradicts another (exit 2)."""
 
     exit_code = 2
 
 
 class MachineError(UserError):
-    """This machine or kernel cannot do what was asked (exit 3)."""
+    """A limit of this machine or kernel: it cannot do what the command line asks for (exit 3)."""
 
     exit_code = 3
 
 
-def nearest(word: str, valid: Iterable[str]) -> str:
-    """Return "did you mean X?" with the nearest valid words, or "choose from ..." with all of them."""
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """Return the end of an error message: "did you mean X?", or "choose from …" if no valid name is near."""
     choices = list(valid)
     folded = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(word.lower(), folded, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)
     if close:
-        return "did you mean " + " or ".join(folded[name] for name in close) + "?"
+        return "did you mean " + " or ".join(folded[choice] for choice in close) + "?"
     return ("choose from " + ", ".join(choices)) if choices else "there is none"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Loop devices, by ioctl (loop(4), include/uapi/linux/loop.h): each made new, under a number of its own.
+"""Loop devices, by ioctl (loop(4), include/uapi/linux/loop.h): each is made new, and removed after use.
 
-A number of its own, because queue limits set by earlier users survive detaching; a new device starts with the
-kernel's defaults, and goes away when done.
+Queue limits that earlier users set survive detaching, so no device is used again. A new device starts with
+the kernel's defaults.
 """
 
 import errno
@@ -30,17 +30,14 @@ _LOOP_CONFIG = struct.Struct(f"=2I{_LOOP_INFO64.size}s8Q")
 
 @dataclass(frozen=True)
 class LoopFile:
-    """The file under a loop device (a block device's node is one too)."""
+    """Identity of the file below a loop device; the file may be a block device's node."""
 
     device: int
     inode: int
 
 
 def free_number() -> int:
-    """Return a number no loop device has.
-
-    The first eight are left to others (many kernels make them at boot).
-    """
+    """Return a number that no loop device has, from 8 up: many kernels make the first eight at boot."""
     number = 8
     while Path(f"/sys/block/loop{number}").exists():
         number += 1
@@ -48,7 +45,7 @@ def free_number() -> int:
 
 
 def add(number: int) -> bool:
-    """Make /dev/loopNUMBER. False if somebody else made it first. Raises MachineError."""
+    """Make /dev/loopNUMBER. Returns False if another process made it first. Raises MachineError."""
     try:
         control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
@@ -64,7 +61,7 @@ def add(number: int) -> bool:
     finally:
         os.close(control)
     deadline = time.monotonic() + 5
-    while not os.path.exists(f"/dev/loop{number}"):  # devtmpfs is at once, udev takes a moment
+    while not os.path.exists(f"/dev/loop{number}"):  # devtmpfs makes the node at once, udev takes a moment
         if time.monotonic() > deadline:
             raise MachineError(f"/dev/loop{number} did not appear: mount devtmpfs on /dev")
         time.sleep(0.01)
@@ -79,7 +76,7 @@ def attach(number: int, backing: int, direct: bool) -> bool:
     device = os.open(f"/dev/loop{number}", os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.ioctl(device, _LOOP_CONFIGURE, config)
-        # The kernel drops the flag without a word where the file cannot do it: ask what stuck.
+        # The kernel drops the flag silently if the file does not support direct I/O: read it back.
         status = _LOOP_INFO64.unpack(fcntl.ioctl(device, _LOOP_GET_STATUS64, bytes(_LOOP_INFO64.size)))
         return bool(status[8] & _LO_FLAGS_DIRECT_IO)
     finally:
@@ -87,7 +84,7 @@ def attach(number: int, backing: int, direct: bool) -> bool:
 
 
 def backing_of(name: str) -> LoopFile | None:
-    """Return the file under a loop device (by its name, loop3), or None if it has none or cannot be asked."""
+    """Return the file below a loop device (name: loop3); None if it has none or cannot be opened."""
     try:
         device = os.open(f"/dev/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -102,7 +99,7 @@ def backing_of(name: str) -> LoopFile | None:
 
 
 def backing_path(number: int) -> str | None:
-    """Return the path of the file under /dev/loopNUMBER as sysfs has it, without its " (deleted)"."""
+    """Return the path of the file below /dev/loopNUMBER from sysfs, without its " (deleted)"."""
     try:
         text = Path(f"/sys/block/loop{number}/loop/backing_file").read_text()
     except OSError:
@@ -111,15 +108,15 @@ def backing_path(number: int) -> str | None:
 
 
 def remove(number: int, backing: Path, seconds: float) -> None:
-    """Detach and remove /dev/loopNUMBER if it is still on this file (or on none).
+    """Detach and remove /dev/loopNUMBER if it is still on this file, or on none.
 
-    TimeoutError if it stays busy.
+    Raises TimeoutError if the device stays busy for so many seconds.
     """
     deadline = time.monotonic() + seconds
     while Path(f"/sys/block/loop{number}").exists():
         path = backing_path(number)
         if path is not None and path != str(backing):
-            return  # not ours any more
+            return  # another process has it now
         try:
             if path is not None:
                 _clear(number)

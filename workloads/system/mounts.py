@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is mounted, here and in every other mount namespace, from /proc/*/mountinfo (proc(5))."""
+"""Mounts of this and of every other mount namespace, from /proc/*/mountinfo (proc(5)); mount and unmount."""
 
 import ctypes
 import os
@@ -15,9 +15,9 @@ _MS_REC, _MS_SLAVE, _MS_SHARED = 1 << 14, 1 << 19, 1 << 20  # include/uapi/linux
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of mountinfo. dev is "major:minor" (for btrfs a number of its own, not the disk's).
+    """One line of mountinfo. dev is "major:minor"; btrfs has an anonymous number, not the disk's.
 
-    root is what of the file system is mounted there: "/", or a directory or file in it.
+    root is the part of the file system that is mounted: "/", or a directory or file in it.
     """
 
     dev: str
@@ -51,15 +51,15 @@ def parse(text: str) -> list[Mount]:
 
 
 def here() -> list[Mount]:
-    """Return the mounts of our own mount namespace, oldest first."""
+    """Return the mounts of this process's mount namespace, oldest first."""
     return parse(Path("/proc/self/mountinfo").read_text())
 
 
 def everywhere() -> Iterator[tuple[int | None, Mount]]:
-    """Yield (pid, mount) for every view of mounts that a process has, each view once; ours first, pid None.
+    """Yield (pid, mount) for every view of mounts that any process has, each view once; ours first, pid None.
 
-    A view is a mount namespace and a root: the kernel shows a process only the mounts below its root, by
-    their paths from there. Of a mount that is in several views, ours has the path that the user can unmount.
+    A view is a mount namespace and a root: the kernel shows a process only the mounts below its root, with
+    paths from that root. If a mount is in several views, ours has the path that the user can unmount.
     """
     yield from ((None, mount) for mount in here())
     seen = {_view("self")}
@@ -70,7 +70,7 @@ def everywhere() -> Iterator[tuple[int | None, Mount]]:
                 continue
             seen.add(view)
             text = Path(f"/proc/{pid}/mountinfo").read_text()
-        except OSError:  # gone meanwhile, or (not root) not ours to see
+        except OSError:  # the process has ended, or is another user's
             continue
         for mount in parse(text):
             yield pid, mount
@@ -82,26 +82,26 @@ def _view(process: str) -> tuple[str, str]:
 
 
 def at(target: Path) -> Mount | None:
-    """Return what is mounted on exactly this directory (the topmost), or None."""
-    wanted = os.path.realpath(target)
-    found = [mount for mount in here() if mount.target == wanted]
-    return found[-1] if found else None
+    """Return the topmost mount on exactly this directory, or None."""
+    path = os.path.realpath(target)
+    stacked = [mount for mount in here() if mount.target == path]
+    return stacked[-1] if stacked else None
 
 
 def go_apart(shared: bool = False) -> None:
-    """Go on, with what this process starts, in a mount namespace of its own. Raises OSError.
+    """Move this process and its children to come into a new mount namespace. Raises OSError.
 
-    What others mount and unmount is seen here, where they share it (as systemd does), but not the other way
-    round: nobody can copy our mounts (unshare --user --mount) and so keep them when we unmount. They end with
-    the last process in here. shared: what is started by us and goes apart in turn sees ours.
+    Shared mounts of others (systemd's default) propagate into it; ours do not propagate out.
+    So nobody can copy our mounts (unshare --user --mount) and keep them when we unmount. The mounts end with
+    the last process in the namespace. shared: our mounts propagate to namespaces that our children make.
     """
     _check(_libc.unshare(_CLONE_NEWNS), "unshare")
-    how = _MS_REC | (_MS_SHARED if shared else _MS_SLAVE)
-    _check(_libc.mount(None, b"/", None, ctypes.c_ulong(how), None), "/")
+    propagation = _MS_REC | (_MS_SHARED if shared else _MS_SLAVE)
+    _check(_libc.mount(None, b"/", None, ctypes.c_ulong(propagation), None), "/")
 
 
 def go_to(pid: int) -> None:
-    """Go into the mount namespace of another process. For a new process, with no threads. Raises OSError."""
+    """Enter the mount namespace of another process. The caller must have no threads. Raises OSError."""
     file = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _check(_libc.setns(file, _CLONE_NEWNS), f"/proc/{pid}/ns/mnt")
@@ -109,14 +109,14 @@ def go_to(pid: int) -> None:
         os.close(file)
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, subject: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+        raise OSError(number, os.strerror(number), subject)
 
 
 def mount_cgroup2(target: Path, source: str) -> None:
-    """Mount the hierarchy of cgroup2. Raises OSError."""
+    """Mount the cgroup2 hierarchy. Raises OSError."""
     _check(
         _libc.mount(source.encode(), os.fsencode(target), b"cgroup2", ctypes.c_ulong(0), None), str(target)
     )
@@ -129,9 +129,9 @@ def unmount(target: Path) -> None:
 
 
 def users(target: Path) -> str:
-    """Return who keeps a mount busy, such as "bash (pid 12)", or an empty string."""
-    inside = os.path.realpath(target)
-    found = []
+    """Return the processes that keep a mount busy, such as "bash (pid 12)"; at most three, empty if none."""
+    mountpoint = os.path.realpath(target)
+    processes = []
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
             links = [os.readlink(f"/proc/{pid}/{name}") for name in ("cwd", "root", "exe")]
@@ -139,9 +139,9 @@ def users(target: Path) -> str:
             comm = Path(f"/proc/{pid}/comm").read_text().strip()
         except OSError:
             continue
-        if any(link == inside or link.startswith(inside + "/") for link in links):
-            found.append(f"{comm} (pid {pid})")
-    return ", ".join(found[:3])
+        if any(link == mountpoint or link.startswith(mountpoint + "/") for link in links):
+            processes.append(f"{comm} (pid {pid})")
+    return ", ".join(processes[:3])
 
 
 def unescape(text: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Directories in which nobody but us can change a name: where root may make files by name."""
+"""Private directories: only we and root can change a name in them, so root may make files by name."""
 
 import enum
 import errno
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from workloads.system.errors import MachineError
 
-# What root keeps here belongs to nobody else; its parent may be passed through.
+# Root's own directory; everybody has search permission for it, nobody else for what is in it.
 HOME = Path("/var/lib/seekmeter")
 _LINKS_MOST = 40  # as the kernel follows, MAXSYMLINKS (include/linux/namei.h)
 
 
 class Kind(enum.Enum):
-    """Who can change names in a directory, or put another in its place."""
+    """Who can change names in a directory, or replace the directory itself."""
 
     PRIVATE = "we and root"
     STICKY = "everybody makes names there, and changes their own only: a place like /tmp"
@@ -25,18 +25,18 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a path leads: no name of .real is a link, and it stays what it is unless .kind is OPEN."""
+    """A resolved path. No component of .real is a link, and none can be replaced unless .kind is OPEN."""
 
     kind: Kind  # of .real
-    real: Path  # as far as it is there
-    missing: tuple[str, ...]  # names that are not: directories to be made
+    real: Path  # the part that exists
+    missing: tuple[str, ...]  # names below it that do not exist: directories to be made
 
 
 def look(path: Path) -> Place:
-    """Find out where an absolute path leads. Each name on the way is looked at once, and then gone by.
+    """Resolve an absolute path. Each component is read once, and its result is used from then on.
 
-    A link of ours or root's is followed, of others not: what they let it lead to is theirs to choose, also if
-    that is a place of root's own. Raises OSError, also where a file is in the way.
+    A link is followed if it is ours or root's. The owner of another link can change its target at any time,
+    so that path is OPEN. Raises OSError, also if a component is a file.
     """
     real, names, links = Path("/"), list(reversed(path.parts[1:])), 0
     kinds = [_kind(os.lstat("/"))]
@@ -66,7 +66,7 @@ def look(path: Path) -> Place:
 
 
 def is_private(path: Path) -> bool:
-    """Return whether a directory is there in which nobody but we and root can change a name."""
+    """Return whether the directory exists and nobody but us and root can change a name in it."""
     try:
         place = look(path)
     except OSError:
@@ -84,23 +84,23 @@ def _kind(status: os.stat_result) -> Kind:
         return Kind.OPEN
     if not status.st_mode & 0o022:
         return Kind.PRIVATE
-    # In a sticky directory a name is changed by whose it is, or by whose the directory is: root's only.
+    # In a sticky directory the owners of a name and of the directory can change the name: so root's only.
     return Kind.STICKY if status.st_mode & stat.S_ISVTX and status.st_uid == 0 else Kind.OPEN
 
 
 def _worst(kinds: list[Kind]) -> Kind:
-    """Return the kind of the last of these directories, below the others: names of ours must stay in all."""
+    """Return the kind of a path from those of its directories, outermost first: OPEN if any of these is."""
     return Kind.OPEN if Kind.OPEN in kinds else kinds[-1]
 
 
 def home(name: str) -> Path:
-    """Return root's own directory of this name below /var/lib/seekmeter, 0700, made if need be.
+    """Return root's directory of this name below /var/lib/seekmeter, mode 0700; make it if it is missing.
 
-    Raises OSError, or MachineError if somebody else can write there.
+    Raises OSError, or MachineError if others can write there.
     """
     HOME.mkdir(mode=0o711, exist_ok=True)
-    place = HOME / name
-    place.mkdir(mode=0o700, exist_ok=True)
-    if not is_private(place):
-        raise MachineError(f"{place} can be written by others: remove it, it is made anew")
-    return place
+    directory = HOME / name
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if not is_private(directory):
+        raise MachineError(f"{directory} can be written by others: remove it, it is made anew")
+    return directory

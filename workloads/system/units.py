@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sizes and lists as users write them. Sizes are in bytes; K, M, G and T are powers of 1024."""
+"""Parse and format sizes, durations and CPU lists. Sizes are in bytes; K, M, G, T are powers of 1024."""
 
 import re
 
@@ -25,7 +25,7 @@ def show_size(size_bytes: int) -> str:
 
 
 def show_seconds(seconds: float) -> str:
-    """Return a duration rounded for people: 8 s, 2 min, 1 h 20 min."""
+    """Return a rounded duration: 8 s, 2 min, 1 h 20 min."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

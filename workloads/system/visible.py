@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Words of others on the user's terminal: what would command it, or hide or turn text, is shown as \\x1b."""
+"""Escape foreign text for the user's terminal: control, invisible and bidirectional characters as \\x1b."""
 
 
 def visible(text: str) -> str:
-    """Return the text with only what can be seen in it, and line ends and tabs.
+    """Return the text with only printable characters, line ends and tabs.
 
-    Others become \\x.. or \\u....: control characters, those that turn text around or have no width, and what
-    could not be decoded.
+    Other characters become \\x.. or \\u....: control characters, characters that reverse text or have no
+    width, and bytes that could not be decoded.
     """
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
