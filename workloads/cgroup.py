@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The workload's own cgroup: tells its calls from all others, and limits its memory (MEM) and CPUs (CPUS).
+"""The workload's cgroup: identifies the workload's calls, and limits its memory (MEM) and CPUs (CPUS).
 
-The workload is always in a cgroup2 directory (the BPF programs ask for that one); if the host has no cgroup2
-mounted, one is mounted privately. MEM and CPUS use the memory and cpuset controllers wherever they live: in
-cgroup2, or in a cgroup v1 hierarchy of their own (v1 and hybrid layouts).
+The workload is always in a cgroup2 directory, by which the BPF programs know it. If the host has no cgroup2
+mounted, the session mounts it privately. MEM and CPUS use the memory and cpuset controllers wherever they are:
+in cgroup2, or in a cgroup v1 hierarchy of their own (v1 and hybrid layouts).
 
-In cgroup2 the workload is one level below our own directory, and the io controller is not enabled there. So
-what a loop device does for the workload (the pages of a RAM disk) is charged to the directory above, outside
-MEM (loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bio's block cgroup).
+In cgroup2 the workload is one level below the session's directory, and the io controller is not enabled
+there. So work of a loop device for the workload (pages of a RAM disk) is charged to the directory above,
+outside MEM: loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bio's block cgroup.
 
-Without MEM the workload's memory is charged to our own directory where the host has the memory controller in
-cgroup2 (systemd enables it below the root); elsewhere nobody can tell it from all other memory.
+Without MEM the workload's memory is charged to the session's directory if the host has the memory controller
+in cgroup2 (systemd enables it below the root). Without that controller it cannot be told from other memory.
 """
 
 import ctypes
@@ -36,17 +36,14 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 @dataclass(frozen=True)
 class Layout:
-    """Where cgroups are mounted on this host."""
+    """Mount points of cgroup hierarchies on this host."""
 
     v2: Path | None  # the cgroup2 hierarchy
-    v1: dict[str, Path]  # controller: its v1 hierarchy
+    v1: dict[str, Path]  # controller (memory, cpuset): its v1 hierarchy
 
 
 def find_layout(mountinfo: list[mounts.Mount] | None = None) -> Layout:
-    """Return the host's layout: v1, v2 or hybrid.
-
-    A hierarchy mounted twice is used where it was mounted first.
-    """
+    """Return the host's layout: v1, v2 or hybrid. Of a hierarchy mounted twice, the first mount counts."""
     v2: Path | None = None
     v1: dict[str, Path] = {}
     for mount in mountinfo if mountinfo is not None else mounts.here():
@@ -61,19 +58,19 @@ def find_layout(mountinfo: list[mounts.Mount] | None = None) -> Layout:
 
 def check_controllers(layout: Layout, mem_bytes: int | None, cpus: tuple[int, ...] | None) -> None:
     """Raise MachineError if MEM or CPUS needs a controller that this host has in no hierarchy."""
-    for word, wanted, controller in (("MEM", mem_bytes, "memory"), ("CPUS", cpus, "cpuset")):
+    for variable, wanted, controller in (("MEM", mem_bytes, "memory"), ("CPUS", cpus, "cpuset")):
         if wanted is None or controller in layout.v1:
             continue
         if layout.v2 is None or controller not in (layout.v2 / "cgroup.controllers").read_text().split():
             raise MachineError(
-                f"{word} needs the cgroup controller {controller}, which is not mounted here: "
+                f"{variable} needs the cgroup controller {controller}, which is not mounted here: "
                 f"mount -t cgroup -o {controller} {controller} /sys/fs/cgroup/{controller}, boot with "
-                f"cgroup_enable={controller}, or leave {word} out"
+                f"cgroup_enable={controller}, or leave {variable} out"
             )
 
 
 class WorkloadCgroup:
-    """The cgroup directories of one workload, made at once; the janitor removes them."""
+    """The cgroup directories of one workload, made by the constructor and removed by the janitor."""
 
     def __init__(
         self,
@@ -106,9 +103,9 @@ class WorkloadCgroup:
             ) from None
 
     def enter(self) -> None:
-        """Move the calling process in: the preexec_fn of the workload. Before any change of user.
+        """Move the calling process into the cgroup (preexec_fn of the workload, before any change of user).
 
-        Until it is in, it dies with the process that made this object, so no kill -9 leaves it outside.
+        Until then the process dies with the session (PR_SET_PDEATHSIG), so no kill -9 leaves it outside.
         """
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != self._session_pid:
@@ -121,47 +118,47 @@ class WorkloadCgroup:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """While it lasts, another process waits for our end, and if we are killed ends all that is in it.
+        """Run a guard process that kills the workload if this session is killed (cleanup/guard.py).
 
-        Else the workload would go on, on a disk that nobody watches, until the next start.
+        Without it, the workload would go on until the next start, on a disk that nobody observes.
         """
         directory = os.open(self.v2_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            waiting = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-I", "-S", os.fspath(guard.__file__), str(directory)],
-                cwd="/",  # it keeps no mount busy
-                stdin=subprocess.PIPE,  # nobody else has the other end: no child of ours inherits it
+                cwd="/",  # keeps no mount busy
+                stdin=subprocess.PIPE,  # the other end is ours alone: no child inherits it
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(directory,),
-                start_new_session=True,  # ^C is for us
+                start_new_session=True,  # ^C goes to the session alone
             )
         finally:
             os.close(directory)
-        assert waiting.stdin is not None
+        assert process.stdin is not None
         try:
             yield
         finally:
-            waiting.stdin.close()
+            process.stdin.close()
             try:
-                waiting.wait(2 * BUSY_SECONDS)
+                process.wait(2 * BUSY_SECONDS)
             except subprocess.TimeoutExpired:
-                waiting.kill()
-                waiting.wait()
+                process.kill()
+                process.wait()
 
     def pids(self) -> list[int]:
-        """Return the processes in it now."""
+        """Return the processes in the workload's cgroup."""
         return [int(pid) for pid in (self.v2_path / "cgroup.procs").read_text().split()]
 
     def memory_path(self) -> Path | None:
-        """Return the directory that the workload's memory, and no other program's, is charged to."""
+        """Return the cgroup that the workload's memory alone is charged to; None without a controller."""
         v1_memory = [path for path in self._directories if (path / "memory.limit_in_bytes").exists()]
-        # the deepest that has the controller; its interface files are not in the root
+        # the deepest cgroup2 directory that has the controller; the root has no interface files
         v2_memory = [path for path in (self.v2_path, self.v2_path.parent) if (path / "memory.stat").exists()]
         return next(iter([*v1_memory, *v2_memory]), None)
 
     def kill(self) -> None:
-        """End every process in it with SIGKILL, and wait until they are gone (5 s at most)."""
+        """Kill every process in the cgroup, and wait until they are gone, for 5 s at most."""
         for directory in self._directories:
             kill_cgroup(directory)
 
@@ -169,16 +166,16 @@ class WorkloadCgroup:
         self, layout: Layout, name: str, mem_bytes: int | None, cpus: tuple[int, ...] | None
     ) -> Path:
         root = layout.v2 or self._mount_v2()
-        ours = root / name
+        session = root / name
         wanted = {"memory": mem_bytes is not None and "memory" not in layout.v1,
                   "cpuset": cpus is not None and "cpuset" not in layout.v1}  # fmt: skip
         controllers = [controller for controller, needed in wanted.items() if needed]
         for controller in controllers:
             self._enable(root, controller)
-        self._make(ours)
+        self._make(session)
         for controller in controllers:
-            (ours / "cgroup.subtree_control").write_text(f"+{controller}")
-        workload = ours / "workload"
+            (session / "cgroup.subtree_control").write_text(f"+{controller}")
+        workload = session / "workload"
         self._make(workload)
         self._directories.append(workload)
         if wanted["memory"] and mem_bytes is not None:
@@ -188,22 +185,22 @@ class WorkloadCgroup:
         return workload
 
     def _mount_v2(self) -> Path:
-        place = self._janitor.session_dir / "cgroup2"
-        place.mkdir()
+        mountpoint = self._janitor.session_dir / "cgroup2"
+        mountpoint.mkdir()
         source = f"{self._janitor.name}-cgroup2"
-        self._janitor.add_mount(place, source)
+        self._janitor.add_mount(mountpoint, source)
         try:
-            mounts.mount_cgroup2(place, source)
+            mounts.mount_cgroup2(mountpoint, source)
         except OSError as error:
             raise MachineError(
                 f"cgroup2 cannot be mounted ({(error.strerror or '').lower()}): use a kernel with "
                 f"CONFIG_CGROUPS"
             ) from None
-        self._own_mount = place
-        return place
+        self._own_mount = mountpoint
+        return mountpoint
 
     def _enable(self, root: Path, controller: str) -> None:
-        """Enable a controller below the root of cgroup2 (systemd does so for memory; rarely for cpuset)."""
+        """Enable a controller below the root of cgroup2. systemd enables memory there, rarely cpuset."""
         control = root / "cgroup.subtree_control"
         if controller not in control.read_text().split():
             self._janitor.add_controller(control, controller)
@@ -218,8 +215,8 @@ class WorkloadCgroup:
         directory = root / name
         self._make(directory)
         self._directories.append(directory)
-        # Empty at first, and a process is let in only when both are set. With noprefix mounts (Android) they
-        # lack "cpuset.".
+        # Both files are empty at first; the cgroup takes no process before both are set. With noprefix mounts
+        # (Android) their names lack "cpuset.".
         prefix = "cpuset." if (directory / "cpuset.cpus").exists() else ""
         _set(directory / f"{prefix}mems", (root / f"{prefix}mems").read_text().strip())
         _set(directory / f"{prefix}cpus", ",".join(map(str, cpus)))

@@ -121,7 +121,7 @@ class RunDirectory:
     def _make_named(self, path: Path) -> None:
         """OUT=: with the user's rights; or with root's where only root can write."""
         self.path, user = path, self._owner
-        place = private.look(path.parent)
+        place = private.resolve(path.parent)
         if os.geteuid() == 0 and user.uid == 0 and path.parent != TREE / "runs":
             if place.kind is Kind.OPEN:
                 raise MachineError(

@@ -14,7 +14,7 @@ from workloads.cleanup.janitor import Janitor
 from workloads.disks import loop
 from workloads.system import loopdev, private
 from workloads.system.errors import MachineError
-from workloads.system.private import Kind, Place
+from workloads.system.private import Kind, ResolvedPath
 
 pytestmark = pytest.mark.root
 OTHER = 61001
@@ -55,8 +55,8 @@ def test_places_where_only_root_can_change_a_name(tmp_path: Path, theirs: Path) 
     assert not private.is_private(tmp_path / "open")
     (tmp_path / "open/below").mkdir()
     assert not private.is_private(tmp_path / "open/below")
-    assert private.look(Path("/tmp")).kind is Kind.STICKY
-    assert private.look(tmp_path / "open").kind is Kind.OPEN
+    assert private.resolve(Path("/tmp")).kind is Kind.STICKY
+    assert private.resolve(tmp_path / "open").kind is Kind.OPEN
     (tmp_path / "file").touch()
     assert not private.is_private(tmp_path / "file")
 
@@ -69,9 +69,11 @@ def test_links_of_roots_are_gone_by_and_links_of_others_are_not(tmp_path: Path) 
         ("up", "target/../target"),
     ):
         (tmp_path / name).symlink_to(target)
-        assert private.look(tmp_path / name / "below") == Place(Kind.PRIVATE, tmp_path / "target/below", ())
+        assert private.resolve(tmp_path / name / "below") == ResolvedPath(
+            Kind.PRIVATE, tmp_path / "target/below", ()
+        )
     (tmp_path / "loop").symlink_to("loop")
-    assert private.look(tmp_path / "loop").kind is Kind.OPEN
+    assert private.resolve(tmp_path / "loop").kind is Kind.OPEN
     sticky = tmp_path / "sticky"
     sticky.mkdir()
     sticky.chmod(0o1777)
@@ -79,9 +81,9 @@ def test_links_of_roots_are_gone_by_and_links_of_others_are_not(tmp_path: Path) 
     link.symlink_to(tmp_path / "target")
     assert private.is_private(link)
     lchown_to_other(link)
-    assert private.look(link).kind is Kind.OPEN
-    assert private.look(link / "below").kind is Kind.OPEN
-    assert private.look(sticky / "new/er") == Place(Kind.STICKY, sticky, ("new", "er"))
+    assert private.resolve(link).kind is Kind.OPEN
+    assert private.resolve(link / "below").kind is Kind.OPEN
+    assert private.resolve(sticky / "new/er") == ResolvedPath(Kind.STICKY, sticky, ("new", "er"))
 
 
 def test_a_scratch_directory_that_others_can_change_is_refused(

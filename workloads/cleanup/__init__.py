@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a session must undo, also after kill -9: the list, how each kind is undone, and the guard process."""
+"""Undo what a session made, also after kill -9: the undo list, one function per kind, the guard process."""

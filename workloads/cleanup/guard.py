@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""End every process of a cgroup; run by itself: as soon as the session that started it is gone.
+"""Kill every process of a cgroup. As a program: wait for the end of the session, then kill.
 
     python -I -S guard.py FD
 
-Its standard input is a pipe that only the session can write to, so it ends with the session, also after kill
--9. FD is the cgroup's directory, opened by the session that made it: what is ended is what is in that very
-cgroup, whatever has a name like it by then. PR_SET_PDEATHSIG would not do: children do not inherit it, and a
-program that changes its user loses it.
+Standard input is a pipe whose other end only the session has, so end of file means that the session is gone,
+also after kill -9. FD is the cgroup's directory, opened by the session that made it: another cgroup that has
+the name by then is not touched. PR_SET_PDEATHSIG is not enough: children do not inherit it, and a program
+that changes its user loses it.
 """
 
 import os
@@ -15,44 +15,44 @@ import sys
 import time
 
 _SECONDS = 10.0
-_AGAIN_SECONDS = 0.02
+_RETRY_SECONDS = 0.02
 
 
 def kill_all(cgroup: int, seconds: float) -> bool:
-    """End every process in the cgroup of this directory (a descriptor) and below it, with SIGKILL.
+    """Kill every process in a cgroup and below with SIGKILL, for so many seconds at most.
 
-    Returns whether all are gone after so many seconds at most. A cgroup that is removed has none.
+    cgroup: descriptor of its directory. Returns whether none is left; a removed cgroup has no processes.
     """
     deadline = time.monotonic() + seconds
     while pids(cgroup):
         if time.monotonic() > deadline:
             return False
         _kill(cgroup)
-        time.sleep(_AGAIN_SECONDS)
+        time.sleep(_RETRY_SECONDS)
     return True
 
 
 def pids(cgroup: int) -> list[int]:
     """Return the processes in a cgroup and below it."""
-    found: list[int] = []
+    processes: list[int] = []
     for _, _, _, directory in os.fwalk(".", dir_fd=cgroup):
         try:
             file = os.open("cgroup.procs", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
             with open(file) as text:
-                found += [int(pid) for pid in text.read().split()]
-        except OSError:  # removed meanwhile, or it has threads of others alone
+                processes += [int(pid) for pid in text.read().split()]
+        except OSError:  # the cgroup was removed, or is threaded and has no list of processes
             continue
-    return found
+    return processes
 
 
 def _kill(cgroup: int) -> None:
-    """Once: by cgroup.kill (Linux 5.14), which no new process escapes, else one by one."""
+    """Kill all processes once: by cgroup.kill (Linux 5.14), which no new process escapes, else one by one."""
     try:
         file = os.open("cgroup.kill", os.O_WRONLY | os.O_CLOEXEC, dir_fd=cgroup)
     except FileNotFoundError:
         _kill_each(cgroup)
         return
-    except OSError:  # removed meanwhile
+    except OSError:  # the cgroup was removed
         return
     try:
         os.write(file, b"1")
@@ -63,13 +63,17 @@ def _kill(cgroup: int) -> None:
 
 
 def _kill_each(cgroup: int) -> None:
-    """A pid is another process's as soon as its own has ended: who is still here when it is held is ours."""
+    """Kill the processes by pidfd.
+
+    A pid may be another process's once its own has ended, so only a pid still listed after its pidfd was
+    opened is killed.
+    """
     held: dict[int, int] = {}
     try:
         for pid in pids(cgroup):
             try:
                 held[pid] = os.pidfd_open(pid)
-            except OSError:  # it has ended
+            except OSError:  # the process has ended
                 continue
         for pid in pids(cgroup):
             if pid in held:
@@ -83,7 +87,7 @@ def _kill_each(cgroup: int) -> None:
 
 
 def main() -> int:
-    """Wait for the end of the session, then end what it left in the cgroup."""
+    """Wait for the end of the session, then kill what it left in the cgroup."""
     while os.read(0, 64):
         pass
     return 0 if kill_all(int(sys.argv[1]), _SECONDS) else 1

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Undo everything a session made, also after kill -9: the next start finishes what the last one could not.
+"""The undo list of a session: everything the session made is undone, after kill -9 by the next start.
 
-Before a thing is made, how to undo it is written as one fsynced JSON line to STATE/PID-STARTTIME/undo.jsonl.
-A living session holds a lock (flock) on that file, so a file whose lock is free belongs to a dead session,
-whatever happened to its pid. Undo goes in reverse, touches only what is listed, and checks first that it is
-still ours. A thing that cannot be undone now (a mount a shell still sits in) stays listed and is tried again
-at the next start.
+Before a thing is made, one fsynced JSON line in STATE/PID-STARTTIME/undo.jsonl says how to undo it. A living
+session holds a lock (flock) on that file, so a file whose lock is free belongs to a dead session, even if its
+pid is in use again. Undo goes in reverse order, touches only what is listed, and checks first that the thing
+is still ours. What cannot be undone now (a mount that is a shell's working directory) stays listed until the
+next start.
 """
 
 import fcntl
@@ -43,7 +43,7 @@ class Janitor:
         self.session_dir = state / f"{os.getpid()}-{start_time(os.getpid())}"
         with _only_one(state):
             number = 0
-            while self.session_dir.exists():  # a second session of one process, or leftovers of a failed undo
+            while self.session_dir.exists():  # a second session of this process, or a failed undo's
                 number += 1
                 self.session_dir = state / f"{os.getpid()}-{start_time(os.getpid())}-{number}"
             self.session_dir.mkdir(mode=0o700)
@@ -61,7 +61,7 @@ class Janitor:
 
     @property
     def name(self) -> str:
-        """The unique name of this session, for things that need one: seekmeter-1234-5678."""
+        """The unique name of this session, for sources of mounts, cgroups and files: seekmeter-1234-5678."""
         return f"seekmeter-{self.session_dir.name}"
 
     def __enter__(self) -> "Janitor":
@@ -74,60 +74,60 @@ class Janitor:
             print(f"seekmeter: {visible(problem)}", file=sys.stderr)
 
     def add_mount(self, target: Path, source: str) -> int:
-        """Will be mounted: source (as mountinfo will show it) on target, where nothing is mounted yet."""
+        """List a mount before it is made: source, as mountinfo will show it, on an unused target."""
         if mounts.at(target) is not None:
             raise MachineError(f"{target} has something mounted already: unmount it")
         return self._add({"kind": "mount", "target": str(target), "source": source})
 
     def add_loop(self, number: int, backing: Path) -> int:
-        """Will be made: /dev/loopNUMBER, a device that is not there yet, on the file backing."""
+        """List a loop device before it is made: /dev/loopNUMBER, on the file backing."""
         return self._add({"kind": "loop", "loop": number, "backing": str(backing)})
 
     def add_cgroup(self, path: Path, own_mount: Path | None = None) -> int:
-        """Will be made: a cgroup directory (v1 or v2). Undoing it ends the processes in it.
+        """List a cgroup directory (v1 or v2) before it is made. Undo kills the processes in it.
 
-        own_mount: where this session itself mounted the hierarchy, which may be gone by then.
+        own_mount: mount point of a hierarchy that this session mounted; it may be gone when undo runs.
         """
         entry: Entry = {"kind": "cgroup", "path": str(path)}
         return self._add_new(entry | ({"own_mount": str(own_mount)} if own_mount else {}), path)
 
     def add_controller(self, control: Path, controller: str) -> int:
-        """Will be enabled: a controller in a cgroup.subtree_control file that does not list it."""
+        """List a controller before it is enabled in a cgroup.subtree_control file that lacks it."""
         return self._add({"kind": "controller", "path": str(control), "controller": controller})
 
     def add_file(self, path: Path) -> int:
-        """Will be made: a file that is not there yet."""
+        """List a file before it is made."""
         return self._add_new({"kind": "file", "path": str(path)}, path)
 
     def add_dir(self, path: Path) -> int:
-        """Will be made: a directory that is not there yet. Undoing removes it with all that is in it."""
+        """List a directory before it is made. Undo removes it with all that is in it."""
         return self._add_new({"kind": "dir", "path": str(path)}, path)
 
     def add_sysfs(self, path: Path, new_value: str) -> int:
-        """Will be set: a file of sysfs, procfs or tracefs.
+        """List a setting of sysfs, procfs or tracefs before it is changed.
 
-        Its value now is put back, if ours is still there then.
+        Undo restores the present value if the file then still has new_value.
         """
         return self._add({"kind": "sysfs", "path": str(path), "old": read_setting(path), "new": new_value})
 
     def add_process(self, pid: int) -> int:
-        """Was started: a process to end (SIGTERM, 2 s, SIGKILL).
+        """List a process that was started. Undo ends it (SIGTERM, after 2 s SIGKILL).
 
-        A child not listed yet should die with its parent.
+        Until it is listed, the child should die with its parent (PR_SET_PDEATHSIG).
         """
         return self._add({"kind": "process", "pid": pid, "start_time": start_time(pid)})
 
     def add_pool(self, name: str, export: Sequence[str], known: Sequence[str]) -> int:
-        """Will be made: a pool of disks with a name of its own, put away by export and shown by known."""
+        """List a pool of disks before it is made. Undo runs export; known fails if there is no such pool."""
         return self._add({"kind": "pool", "name": name, "export": list(export), "known": list(known)})
 
     def undo_kind(self, kind: str) -> None:
-        """Undo all things of one kind now, newest first. Raises MachineError if one cannot be."""
+        """Undo all entries of one kind now, newest first. Raises MachineError if an undo fails."""
         for entry in reversed([entry for entry in self._entries if entry["kind"] == kind]):
             self.undo_one(entry["number"])
 
     def undo_one(self, number: int) -> None:
-        """Undo one thing now (by the number its add returned). Raises MachineError if it cannot be."""
+        """Undo one entry now. number: as its add_…() returned it. Raises MachineError if the undo fails."""
         entry = next(entry for entry in self._entries if entry["number"] == number)
         try:
             undo_entry(entry)
@@ -136,22 +136,19 @@ class Janitor:
         self._forget(entry)
 
     def undo_mount(self, target: Path) -> None:
-        """Unmount what was listed with add_mount for this target.
-
-        Raises MachineError if it is busy or not listed.
-        """
+        """Unmount a target that add_mount() listed. Raises MachineError if it is busy or not listed."""
         for entry in self._entries:
             if entry["kind"] == "mount" and entry["target"] == str(target):
                 return self.undo_one(entry["number"])
         raise MachineError(f"{target} was not mounted by this session")
 
     def forget(self, number: int) -> None:
-        """Drop a thing from the list, undone or never made."""
+        """Drop an entry whose thing was undone or never made."""
         self._forget(next(entry for entry in self._entries if entry["number"] == number))
 
     def undo(self) -> list[str]:
-        """Undo everything, newest first. Returns what could not be undone (the next start tries again)."""
-        if self._closed or os.getpid() != self._pid:  # a forked child must not clean up under its parent
+        """Undo everything, newest first. Returns the reasons of what is left for the next start."""
+        if self._closed or os.getpid() != self._pid:  # a forked child must not undo what its parent uses
             return []
         problems = _undo_all(self._entries, self._forget)
         if not problems:
@@ -162,10 +159,7 @@ class Janitor:
 
     @staticmethod
     def sweep(state: Path = STATE) -> list[str]:
-        """Finish the undo of dead sessions.
-
-        Returns one line for each: what was cleaned, and what could not be.
-        """
+        """Finish the undo of dead sessions. Returns messages: what was cleaned, and what could not be."""
         if not state.exists():
             return []
         _make_private(state)
@@ -197,12 +191,12 @@ class Janitor:
 
 
 def boot_id() -> str:
-    """Return the kernel's name for this boot."""
+    """Return the kernel's random id of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _make_private(state: Path) -> None:
-    """Make the state directory. It lists what root will undo, so nobody else may write there."""
+    """Make the state directory. Root acts on what is listed there, so nobody else may write there."""
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = state.lstat()
@@ -216,7 +210,7 @@ def _make_private(state: Path) -> None:
 
 @contextmanager
 def _only_one(state: Path) -> Iterator[None]:
-    """Hold the lock that keeps a sweep from meeting a session that is just being made."""
+    """Hold the lock of the state directory: no sweep while a session's directory is half made."""
     lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -235,7 +229,7 @@ def _sweep_session(session: Path) -> list[str]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return []  # alive
+            return []  # the session is alive
         entries = _read_entries(session / "undo.jsonl")
 
         def forget(entry: Entry) -> None:
@@ -258,7 +252,7 @@ def _sweep_session(session: Path) -> list[str]:
 
 
 def _read_entries(path: Path) -> list[Entry]:
-    """Return what is still to undo. A torn last line was never acted on: its thing was not made yet."""
+    """Return the entries that are not undone. A torn last line is ignored: its thing was not made yet."""
     entries: list[Entry] = []
     same_boot = True
     for line in path.read_bytes().splitlines():
@@ -278,9 +272,9 @@ def _read_entries(path: Path) -> list[Entry]:
 
 
 def _undo_all(entries: list[Entry], forget: Callable[[Entry], None]) -> list[str]:
-    """End the processes first, or mounts are busy; then undo newest first.
+    """End the processes first, because they keep mounts busy; then undo newest first.
 
-    Returns what could not be undone.
+    Returns the reasons of what could not be undone.
     """
     problems: list[str] = []
     for entry in entries:

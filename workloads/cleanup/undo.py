@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How each kind of thing that the janitor lists is undone: only if still ours, and harmless if done twice.
+"""Undo one entry of the janitor's list: only if the thing is still ours, and harmless if repeated.
 
-An entry is one line of undo.jsonl: its kind, and what names the thing. OSError or StillBusy: not undone, try
-again later.
+An entry is one line of undo.jsonl: its kind, and keys that identify the thing. Raises OSError or StillBusy if
+the undo has to be tried again later.
 """
 
 import errno
@@ -20,36 +20,37 @@ from workloads.system import loopdev, mounts
 from workloads.system.command import find_program, run_command, stderr_tail
 
 BUSY_SECONDS = 5.0
-# Who looks at all block devices (blkid, a scan for btrfs) has this one open until a busy disk has answered.
+# A program that scans all block devices (blkid, btrfs) keeps this one open until a busy disk has answered.
 LOOP_BUSY_SECONDS = 30.0
 Entry = dict[str, Any]
 
 
 class StillBusy(Exception):
-    """This thing cannot be undone now; the message says why and what to do."""
+    """An entry that cannot be undone now; the message has the reason and the remedy."""
 
 
 def undo_entry(entry: Entry) -> None:
+    """Undo an entry of any kind. Raises OSError, StillBusy."""
     _UNDO[entry["kind"]](entry)
 
 
 def _undo_mount(entry: Entry) -> None:
-    """Unmount it, also in the namespace of a session that was killed: who still is in there keeps it."""
+    """Unmount, also in the mount namespace of a killed session, which lives as long as a process in it."""
     target = Path(entry["target"])
     deadline = time.monotonic() + BUSY_SECONDS
-    while (found := _where(target, entry["source"])) is not None:
+    while (view := _find_mount(target, entry["source"])) is not None:
         try:
-            _unmount_in(found[0], target)
+            _unmount_in(view[0], target)
         except OSError as error:
             if time.monotonic() > deadline:
                 users = mounts.users(target)
-                who = f"used by {users}; end it" if users else f"busy ({(error.strerror or '').lower()})"
-                raise StillBusy(f"{target} is still {who}: the next start tries again") from error
+                reason = f"used by {users}; end it" if users else f"busy ({(error.strerror or '').lower()})"
+                raise StillBusy(f"{target} is still {reason}: the next start tries again") from error
             time.sleep(0.05)
 
 
-def _where(target: Path, source: str) -> tuple[int | None, mounts.Mount] | None:
-    """Return in whose namespace (None: ours) it is mounted on top of its target; None: nowhere."""
+def _find_mount(target: Path, source: str) -> tuple[int | None, mounts.Mount] | None:
+    """Return (pid, mount) of a view in which source is on top of target, pid None in ours; None: nowhere."""
     real, top = os.path.realpath(target), dict[int | None, mounts.Mount]()
     for pid, mount in mounts.everywhere():
         if mount.target == real:
@@ -58,7 +59,7 @@ def _where(target: Path, source: str) -> tuple[int | None, mounts.Mount] | None:
 
 
 def _unmount_in(pid: int | None, target: Path) -> None:
-    """Unmount in the namespace of a process. Raises OSError."""
+    """Unmount in the mount namespace of a process, None for ours. Raises OSError."""
     if pid is None:
         mounts.unmount(target)
         return
@@ -85,16 +86,16 @@ def _undo_loop(entry: Entry) -> None:
 
 
 def _undo_pool(entry: Entry) -> None:
-    """Put a pool away; done if none has its name, which is this session's alone."""
+    """Export a pool. Nothing to do if no pool has its name, which is unique to the session."""
     if find_program(entry["export"][0]) is None:
-        return  # so nothing made it
+        return  # without the program there is no pool
     result = run_command([*entry["export"], entry["name"]])
     if result.returncode != 0 and run_command([*entry["known"], entry["name"]]).returncode == 0:
         raise StillBusy(f"the pool {entry['name']} stays: {stderr_tail(result)}; the next start tries again")
 
 
 def kill_cgroup(path: Path) -> None:
-    """End every process in a cgroup and below, and wait until they are gone (5 s at most)."""
+    """Kill every process in a cgroup and below, and wait until they are gone, for 5 s at most."""
     try:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -110,7 +111,7 @@ def _undo_cgroup(entry: Entry) -> None:
     if own_mount is None or path.exists() or not os.path.isdir(own_mount) or mounts.at(own_mount):
         _remove_cgroup(path)
         return
-    # The mount of a session that was killed went with its mount namespace, the cgroup did not.
+    # A killed session's mount went with its mount namespace; the cgroup is still there.
     mounts.mount_cgroup2(own_mount, "seekmeter-undo")
     try:
         _remove_cgroup(path)
@@ -141,7 +142,7 @@ def _undo_controller(entry: Entry) -> None:
     setting = {"cpuset": ("cpuset.cpus", ""), "memory": ("memory.max", "max")}[controller]
     for other in control.parent.iterdir():
         if (other / setting[0]).exists() and (other / setting[0]).read_text().strip() != setting[1]:
-            return  # somebody else relies on it by now
+            return  # another cgroup uses the controller
     control.write_text(f"-{controller}")
 
 
@@ -155,7 +156,7 @@ def _undo_dir(entry: Entry) -> None:
         status = os.lstat(path)
     except FileNotFoundError:
         return
-    # In a place like /tmp another's can have the name, if ours was listed and never made.
+    # In a directory like /tmp the name can be another user's, if ours was listed and never made.
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return
     for mount in mounts.here():
@@ -171,6 +172,7 @@ def _undo_sysfs(entry: Entry) -> None:
 
 
 def undo_process(entry: Entry) -> None:
+    """End a process: SIGTERM, after 2 s SIGKILL."""
     pid = entry["pid"]
     for number, seconds in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
         deadline = time.monotonic() + seconds
@@ -197,9 +199,9 @@ def _kill(pid: int, number: signal.Signals) -> None:
 
 
 def start_time(pid: int) -> int:
-    """Return when a process started, in clock ticks since boot (0 if it is gone).
+    """Return a process's start time in clock ticks since boot; 0 if it is gone.
 
-    With the pid it names a process.
+    Pid and start time together identify a process.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -209,7 +211,7 @@ def start_time(pid: int) -> int:
 
 
 def read_setting(path: Path) -> str:
-    """Return a setting's value; of a choice such as "none [bfq]" the one chosen."""
+    """Return a setting's value; for a choice such as "none [bfq]", the chosen value in brackets."""
     text = path.read_text().strip()
     if "[" in text and "]" in text:
         return text[text.index("[") + 1 : text.index("]")]

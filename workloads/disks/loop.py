@@ -105,7 +105,7 @@ def _private_directory(path: Path, janitor: Janitor) -> Path:
 
     Raises OSError, or MachineError if others could change the names that we make there.
     """
-    place = private.look(Path(os.path.abspath(path)))
+    place = private.resolve(Path(os.path.abspath(path)))
     if place.kind is private.Kind.OPEN:
         raise MachineError(
             f"{path} can be written or renamed by others than root: name a directory in SEEKMETER_SCRATCH "

@@ -24,7 +24,7 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Place:
+class ResolvedPath:
     """A resolved path. No component of .real is a link, and none can be replaced unless .kind is OPEN."""
 
     kind: Kind  # of .real
@@ -32,7 +32,7 @@ class Place:
     missing: tuple[str, ...]  # names below it that do not exist: directories to be made
 
 
-def look(path: Path) -> Place:
+def resolve(path: Path) -> ResolvedPath:
     """Resolve an absolute path. Each component is read once, and its result is used from then on.
 
     A link is followed if it is ours or root's. The owner of another link can change its target at any time,
@@ -48,11 +48,11 @@ def look(path: Path) -> Place:
         try:
             status = os.lstat(real / name)
         except FileNotFoundError:
-            return Place(_worst(kinds), real, (name, *reversed(names)))
+            return ResolvedPath(_worst(kinds), real, (name, *reversed(names)))
         if stat.S_ISLNK(status.st_mode):
             links += 1
             if links > _LINKS_MOST or not _is_ours(status) or _worst(kinds) is Kind.OPEN:
-                return Place(Kind.OPEN, real / name, tuple(reversed(names)))
+                return ResolvedPath(Kind.OPEN, real / name, tuple(reversed(names)))
             target = Path(os.readlink(real / name))
             if target.is_absolute():
                 real, kinds = Path("/"), kinds[:1]
@@ -62,16 +62,16 @@ def look(path: Path) -> Place:
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         kinds.append(_kind(status))
-    return Place(_worst(kinds), real, ())
+    return ResolvedPath(_worst(kinds), real, ())
 
 
 def is_private(path: Path) -> bool:
     """Return whether the directory exists and nobody but us and root can change a name in it."""
     try:
-        place = look(path)
+        resolved = resolve(path)
     except OSError:
         return False
-    return place.kind is Kind.PRIVATE and not place.missing
+    return resolved.kind is Kind.PRIVATE and not resolved.missing
 
 
 def _is_ours(status: os.stat_result) -> bool:
