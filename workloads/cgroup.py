@@ -2,8 +2,8 @@
 """The workload's cgroup: identifies the workload's calls, and limits its memory (MEM) and CPUs (CPUS).
 
 The workload is always in a cgroup2 directory, by which the BPF programs know it. If the host has no cgroup2
-mounted, the session mounts it privately. MEM and CPUS use the memory and cpuset controllers wherever they are:
-in cgroup2, or in a cgroup v1 hierarchy of their own (v1 and hybrid layouts).
+mounted, the session mounts it privately. MEM and CPUS use the memory and cpuset controllers wherever they
+are: in cgroup2, or in a cgroup v1 hierarchy of their own (v1 and hybrid layouts).
 
 In cgroup2 the workload is one level below the session's directory, and the io controller is not enabled
 there. So work of a loop device for the workload (pages of a RAM disk) is charged to the directory above,

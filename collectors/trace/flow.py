@@ -241,7 +241,7 @@ def _open_disk(context: RunContext, plan: Plan, janitor: Janitor, stack: ExitSta
         disk = stack.enter_context(open_disk(plan.disks, plan.options.sched, plan.options.erase, janitor))
     run.add(device=_facts(disk))
     for one in disk.all:
-        if one.target is not None and (who := writers.of(one.path)):
+        if one.target is not None and (who := writers.other_writers(one.path)):
             context.warn(
                 f"{one.path} can be written by {who} while it is mounted: what is on it may be theirs"
             )

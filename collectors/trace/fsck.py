@@ -86,7 +86,7 @@ def _run(
     recorded: bool,
     found: dict[str, object],
 ) -> tuple[bool | None, str]:
-    claimed = cold.forget(disk, _RELEASE_SECONDS)
+    claimed = cold.drop_caches(disk, _RELEASE_SECONDS)
     if claimed is not None:
         return None, f"{claimed} stays in use after the unmount, perhaps by another mount namespace"
     output = context.run.raw / "fsck.out"

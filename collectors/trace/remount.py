@@ -58,7 +58,7 @@ class Target:
                 )
             time.sleep(0.05)
         self._janitor.undo_mount(self.directory)  # nothing is mounted there any more: off the list
-        claimed = cold.forget(self._disk, deadline - time.monotonic())
+        claimed = cold.drop_caches(self._disk, deadline - time.monotonic())
         if claimed is not None:
             self.mount()
             raise MachineError(

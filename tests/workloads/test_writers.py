@@ -36,16 +36,16 @@ def attached(image: Path) -> Iterator[str]:
 
 
 def test_the_file_below_a_loop_device_counts(image: Path, attached: str) -> None:
-    assert writers.of(attached) == ""
+    assert writers.other_writers(attached) == ""
     daemon = pwd.getpwnam("daemon")
     os.chown(image, daemon.pw_uid, daemon.pw_gid)
-    assert writers.of(attached) == f"daemon (its file {image})"
+    assert writers.other_writers(attached) == f"daemon (its file {image})"
     os.chown(image, 0, 0)
     image.chmod(0o666)
-    assert writers.of(attached) == f"everybody (its file {image})"
+    assert writers.other_writers(attached) == f"everybody (its file {image})"
     image.chmod(0o600)
     image.parent.chmod(0o777)
-    assert writers.of(attached) == f"who can write its directories (its file {image})"
+    assert writers.other_writers(attached) == f"who can write its directories (its file {image})"
     image.parent.chmod(0o700)
 
 
@@ -53,6 +53,6 @@ def test_the_node_counts(attached: str) -> None:
     status = os.stat(attached)
     try:
         os.chmod(attached, 0o666)
-        assert writers.of(attached) == "everybody (its node)"
+        assert writers.other_writers(attached) == "everybody (its node)"
     finally:
         os.chmod(attached, status.st_mode & 0o7777)

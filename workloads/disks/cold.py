@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Nothing of a disk is in memory: what is read from it next comes from the disk.
+"""Cold caches: drop the page cache of a run's disks, so that the next reads come from the disk.
 
-When the last user of a block device lets go of it, the kernel drops what it had cached of the device itself;
-one that has it open besides (blktrace, a desktop that looks for labels) keeps that. So it is asked for.
+The kernel drops a block device's own page cache when its last user closes the device. Another program that
+has it open (blktrace, a desktop that reads labels) keeps the cache, so BLKFLSBUF drops it.
 """
 
 import fcntl
@@ -11,13 +11,13 @@ import time
 
 from workloads.disks import Disk
 
-_BLKFLSBUF = 0x1261  # linux/fs.h: write back and drop what is cached of the device itself
+_BLKFLSBUF = 0x1261  # linux/fs.h: write back and drop the device's page cache
 
 
-def forget(disk: Disk, seconds: float) -> str | None:
-    """Drop what is cached of a run's disks, as soon as the kernel has let go of each, in so many seconds.
+def drop_caches(disk: Disk, seconds: float) -> str | None:
+    """Drop the page cache of a run's disks, each once no file system claims it, for so many seconds at most.
 
-    Returns a disk that is in use still.
+    Returns the path of a disk that is still claimed, else None.
     """
     deadline = time.monotonic() + seconds
     while (claimed := _claimed(disk)) is not None and time.monotonic() < deadline:
@@ -26,12 +26,12 @@ def forget(disk: Disk, seconds: float) -> str | None:
 
 
 def _claimed(disk: Disk) -> str | None:
-    """Return a disk that the kernel still uses; drop what is cached of each before that."""
-    for one in disk.all:
+    """Drop the page cache of each disk. Returns the first disk that O_EXCL finds claimed."""
+    for member in disk.all:
         try:
-            file = os.open(one.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+            file = os.open(member.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
         except OSError:
-            return one.path
+            return member.path
         try:
             fcntl.ioctl(file, _BLKFLSBUF)
         finally:

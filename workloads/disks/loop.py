@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Disks made for one run: a new loop device on a sparse file, or on a tmpfs of its own.
+"""Disks made for one run: a new loop device on a sparse file, in the scratch directory or on a tmpfs.
 
-The file is made where only root can change a name, is attached by the descriptor that made it, and is
-unlinked as soon as it is attached, so that no crash can leave it behind.
+The file is made where only root can change a name, attached by the descriptor that made it, and unlinked as
+soon as it is attached, so that no crash leaves it behind.
 """
 
 import os
@@ -18,24 +18,25 @@ DEFAULT_SCRATCH = private.HOME / "scratch"
 
 
 def scratch_directory() -> Path:
-    """Return where disk files go."""
+    """Return the directory of disk files: SEEKMETER_SCRATCH, or the default."""
     return Path(os.environ.get("SEEKMETER_SCRATCH") or DEFAULT_SCRATCH)
 
 
 def open_loop(
     kind: str, name: str, size_bytes: int, janitor: Janitor, undo: list[int]
 ) -> tuple[str, dict[str, object]]:
-    """Make a disk of kind file or ram. name: what it is in the run (disk0). Returns its path and facts.
+    """Make a disk of kind file or ram. Returns its path and its facts for run.json.
 
-    undo: gets the janitor's numbers of what is to be undone when it is closed. Raises MachineError, RunError.
+    name: the disk's role in the run (disk0). undo: the janitor's numbers of the entries to undo when the disk
+    is closed are appended. Raises MachineError, RunError.
     """
     ram = kind == "ram"
-    place = _ram_directory(name, size_bytes, janitor, undo) if ram else private_scratch(janitor)
-    number, loop_number, direct = new_loop_on_file(place, name, size_bytes, janitor, direct=True)
+    directory = _ram_directory(name, size_bytes, janitor, undo) if ram else private_scratch(janitor)
+    number, loop_number, direct = new_loop_on_file(directory, name, size_bytes, janitor, direct=True)
     undo.append(loop_number)
     if not direct and not ram:
         raise MachineError(
-            f"{place} does not allow direct I/O, which the disk needs: name a directory on ext4 or xfs "
+            f"{directory} does not allow direct I/O, which the disk needs: name a directory on ext4 or xfs "
             f"in SEEKMETER_SCRATCH, or DISK=ram"
         )
     facts = {"name": f"loop{number}", "kind": kind, "size_bytes": size_bytes, "direct_io": direct}
@@ -43,14 +44,14 @@ def open_loop(
 
 
 def new_loop_on_file(
-    place: Path, name: str, size_bytes: int, janitor: Janitor, direct: bool
+    directory: Path, name: str, size_bytes: int, janitor: Janitor, direct: bool
 ) -> tuple[int, int, bool]:
     """Make a loop device on a new, sparse file in a private directory.
 
-    Returns its number, the janitor's number for undoing it, and whether direct I/O is really on. Raises
+    Returns its number, the janitor's number of its entry, and whether the kernel has direct I/O on. Raises
     MachineError.
     """
-    path = place / f"{janitor.name}-{name}.img"
+    path = directory / f"{janitor.name}-{name}.img"
     file_number = janitor.add_file(path)
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -70,11 +71,11 @@ def new_loop_on_file(
             ) from None
     finally:
         os.close(file)
-        janitor.undo_one(file_number)  # unlinked; the loop device keeps the file itself as long as it lives
+        janitor.undo_one(file_number)  # unlinks it; the loop device keeps the inode
 
 
 def new_loop(backing: Path, janitor: Janitor) -> tuple[int, int]:
-    """Make a loop device under a number nobody has. Returns that number, and the janitor's for undoing it."""
+    """Make a loop device with an unused number. Returns it, and the janitor's number of its entry."""
     number = loopdev.free_number()
     while True:
         listed = janitor.add_loop(number, backing)
@@ -85,52 +86,52 @@ def new_loop(backing: Path, janitor: Janitor) -> tuple[int, int]:
 
 
 def private_scratch(janitor: Janitor) -> Path:
-    """Return a directory for this session's files in the scratch directory, made if need be.
+    """Return the directory for this session's files in the scratch directory; make it if it is missing.
 
     Nobody but root can change a name in it. Raises MachineError.
     """
-    place = scratch_directory()
+    scratch = scratch_directory()
     try:
-        if place == DEFAULT_SCRATCH:
-            return private.home(place.name)
-        return _private_directory(place, janitor)
+        if scratch == DEFAULT_SCRATCH:
+            return private.home(scratch.name)
+        return _private_directory(scratch, janitor)
     except OSError as error:
         raise MachineError(
-            f"{place} cannot be made: {(error.strerror or '').lower()}; set SEEKMETER_SCRATCH"
+            f"{scratch} cannot be made: {(error.strerror or '').lower()}; set SEEKMETER_SCRATCH"
         ) from None
 
 
 def _private_directory(path: Path, janitor: Janitor) -> Path:
-    """Return a private directory for this session: the path's, made if need be, or one in a place like /tmp.
+    """Return a private directory for this session: path, made if missing; below a sticky path a new one.
 
     Raises OSError, or MachineError if others could change the names that we make there.
     """
-    place = private.resolve(Path(os.path.abspath(path)))
-    if place.kind is private.Kind.OPEN:
+    resolved = private.resolve(Path(os.path.abspath(path)))
+    if resolved.kind is private.Kind.OPEN:
         raise MachineError(
             f"{path} can be written or renamed by others than root: name a directory in SEEKMETER_SCRATCH "
             f"that only root can write, below directories that only root can write"
         )
-    made = place.real
-    for name in place.missing:
+    made = resolved.real
+    for name in resolved.missing:
         made /= name
-        made.mkdir(mode=0o700)  # refused if somebody was quicker, in a place like /tmp
-    if place.missing or place.kind is private.Kind.PRIVATE:
+        made.mkdir(mode=0o700)  # fails if another user was quicker, in a directory like /tmp
+    if resolved.missing or resolved.kind is private.Kind.PRIVATE:
         return made
-    made /= f"{janitor.name}-{secrets.token_hex(8)}"  # nobody else knows the name, and a taken one is refused
+    made /= f"{janitor.name}-{secrets.token_hex(8)}"  # not to be guessed; mkdir() refuses a name in use
     janitor.add_dir(made)
     made.mkdir(mode=0o700)
     return made
 
 
 def _ram_directory(name: str, size_bytes: int, janitor: Janitor, undo: list[int]) -> Path:
-    place = janitor.session_dir / f"ram-{name}"
-    place.mkdir()
+    directory = janitor.session_dir / f"ram-{name}"
+    directory.mkdir()
     source = f"{janitor.name}-{name}"
-    undo.append(janitor.add_mount(place, source))
-    # The few pages more are tmpfs's own.
+    undo.append(janitor.add_mount(directory, source))
+    # 1 MiB more than the file, for tmpfs's own pages.
     options = f"size={size_bytes + (1 << 20)},mode=700,nosuid,nodev,noexec"
-    result = run_command(["mount", "-t", "tmpfs", "-o", options, source, str(place)])
+    result = run_command(["mount", "-t", "tmpfs", "-o", options, source, str(directory)])
     if result.returncode != 0:
-        raise RunError(f"a tmpfs cannot be mounted on {place}: {stderr_tail(result)}")
-    return place
+        raise RunError(f"a tmpfs cannot be mounted on {directory}: {stderr_tail(result)}")
+    return directory

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The request queue of a disk: its scheduler set and put back, its settings written down.
+"""Request queue of a disk: set its I/O scheduler, and read its settings for run.json.
 
 The settings are described in the kernel's Documentation/ABI/stable/sysfs-block.
 """
@@ -10,8 +10,7 @@ from workloads.cleanup.janitor import Janitor
 from workloads.cleanup.undo import read_setting
 from workloads.system.errors import MachineError, OptionError, nearest
 
-# Settings that change what is measured, worth writing down. Sizes are in the units of sysfs, named in the
-# setting.
+# Settings that change the results. Their units are those of sysfs, in the setting's name.
 _SETTINGS = (
     "nr_requests",
     "logical_block_size",
@@ -29,20 +28,20 @@ _SETTINGS = (
 
 
 def directory(name: str) -> Path:
-    """Return the queue directory of a device (of its whole disk, for a partition)."""
+    """Return the queue directory in sysfs of a device; a partition has its disk's."""
     sysfs = (Path("/sys/class/block") / name).resolve()
     return (sysfs.parent if (sysfs / "partition").exists() else sysfs) / "queue"
 
 
 def facts(name: str) -> dict[str, object]:
-    """Return what run.json says of a device: model, scheduler, rotational and the settings of its queue."""
+    """Return the facts of a device for run.json: model, scheduler, rotational, settings of its queue."""
     queue = directory(name)
     model = queue.parent / "device/model"
     settings = {}
     for setting in _SETTINGS:
         try:
             text = (queue / setting).read_text().strip()
-        except OSError:  # some settings exist for some drivers only, or cannot be read
+        except OSError:  # some drivers lack some settings, or make them write-only
             continue
         settings[setting] = int(text) if text.lstrip("-").isdigit() else text
     return {
@@ -54,9 +53,9 @@ def facts(name: str) -> dict[str, object]:
 
 
 def set_scheduler(name: str, scheduler: str, janitor: Janitor) -> int | None:
-    """Set a device's I/O scheduler.
+    """Set a device's I/O scheduler. Raises OptionError, MachineError.
 
-    Returns the janitor's number for putting it back, None if it was set already.
+    Returns the janitor's number of the entry that restores it, None if it was set already.
     """
     path = directory(name) / "scheduler"
     if scheduler not in offered(name):
@@ -79,14 +78,14 @@ def set_scheduler(name: str, scheduler: str, janitor: Janitor) -> int | None:
 
 
 def offered(name: str) -> set[str]:
-    """Return the schedulers that a device offers now; none for a device without requests, such as zram."""
+    """Return the schedulers that a device offers; none for a device without requests, such as zram."""
     try:
         text = (directory(name) / "scheduler").read_text()
-    except OSError:  # it has none, or is being taken away at this moment
+    except OSError:  # it has no scheduler, or is being removed
         return set()
     return set(text.replace("[", "").replace("]", "").split())
 
 
 def known_schedulers() -> set[str]:
-    """Return the schedulers that some disk of this kernel offers now."""
+    """Return the schedulers that any disk of this machine offers."""
     return set().union(*(offered(path.name) for path in Path("/sys/block").iterdir()))

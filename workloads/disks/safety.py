@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether a block device may be erased. Every rule refuses; none has an override.
+"""Safety rules for erasing a block device. Every rule refuses; none has an override.
 
-A device is refused if it, a partition of it, the disk it is a partition of, or (for a loop device) what it
-stands on is mounted in any mount namespace, used as swap, held by another driver or file system (dm, md,
-another btrfs or journal), under another loop device, or open for writing in another process; or if the
-kernel says so by O_EXCL.
+A device is refused if it, a partition of it, the disk it is a partition of, or (for a loop device) the device
+below it is mounted in any mount namespace, used as swap, held by another driver or file system (dm, md,
+another btrfs or journal), below another loop device, or open for writing in another process; or if an open
+with O_EXCL fails.
 """
 
 import errno
@@ -23,7 +23,7 @@ _SYS = Path("/sys")
 
 @dataclass(frozen=True)
 class Target:
-    """A device that passed every rule, and what tells whether it is still the same one."""
+    """A device that passed every rule, with facts to recognise the same disk later."""
 
     given: str  # as the user named it
     path: str  # the device node behind that name
@@ -34,9 +34,9 @@ class Target:
 
 
 def check_device(given: str, erase: Collection[str], variable: str = "DISK") -> Target:
-    """Return the device if it may be erased. erase: the names in ERASE=. variable: which word named it.
+    """Return the device if it may be erased. Raises OptionError if it is none, MachineError if it is in use.
 
-    OptionError for what is no such device, MachineError for one in use.
+    erase: the names in ERASE=. variable: the variable that named the device.
     """
     if given not in erase:
         raise OptionError(
@@ -52,10 +52,7 @@ def check_device(given: str, erase: Collection[str], variable: str = "DISK") -> 
 
 
 def recheck(target: Target) -> None:
-    """Check every rule again, and that it is the same disk still.
-
-    To be called right before it is formatted.
-    """
+    """Check every rule again, and that it is the same disk. To be called right before formatting."""
     now = check_device(target.given, (target.given,))
     if now != target:
         raise MachineError(
@@ -64,23 +61,23 @@ def recheck(target: Target) -> None:
 
 
 def check_apart(targets: Sequence[Target]) -> None:
-    """Refuse devices of one run of which two are the same, or one is part of another or stands on it."""
-    for one, other in itertools.permutations(targets, 2):
-        for name, relation in _family(one.name):
+    """Refuse a run's devices if two are the same disk, or one is part of another or below it."""
+    for target, other in itertools.permutations(targets, 2):
+        for name, relation in _family(target.name):
             if name == other.name:
                 same = f"the same disk as {other.given}" if not relation else f"not apart from {other.given}"
-                raise OptionError(f"{one.given} is {same}: each disk of a run must be one of its own")
+                raise OptionError(f"{target.given} is {same}: each disk of a run must be one of its own")
 
 
 def check_exclusive(path: str, label: str | None = None) -> None:
-    """Open the device with O_EXCL, which the kernel refuses if it is mounted, swapped on, or claimed."""
+    """Open the device with O_EXCL, which fails if it is mounted, used as swap, or claimed by a driver."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC))
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise MachineError(f"{label or path} is in use by the kernel: choose another disk") from None
         if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
-            return  # plan as an ordinary user; the run, as root, asks again
+            return  # a plan by an ordinary user; the run, as root, checks it
         raise MachineError(f"{label or path} cannot be opened: {(error.strerror or '').lower()}") from None
 
 
@@ -124,7 +121,7 @@ def _check_size(target: Target, label: str) -> None:
 
 
 def _family(name: str) -> list[tuple[str, str]]:
-    """Return the device and all whose use makes erasing it wrong: (name in sysfs, how to say it)."""
+    """Return the device and all devices that share its data: (name in sysfs, relation for a message)."""
     sysfs = (_SYS / "class/block" / name).resolve()
     family = [(name, "")]
     if (sysfs / "partition").exists():
@@ -143,7 +140,7 @@ def _family(name: str) -> list[tuple[str, str]]:
 
 
 def _device_under_loop(name: str) -> str | None:
-    """Return the block device that a loop device stands on, or None if it stands on a file."""
+    """Return the block device below a loop device; None if a file is below it."""
     file = _SYS / "class/block" / name / "loop/backing_file"
     if not file.exists():
         return None
@@ -177,7 +174,7 @@ def _check_unused(name: str, label: str) -> None:
 
 
 def _is_device(path: str, dev: str) -> bool:
-    """Whether a path is the block device of this number ("major:minor")."""
+    """Return whether a path is the block device with this number ("major:minor")."""
     if not path.startswith("/"):
         return False
     try:
@@ -188,12 +185,12 @@ def _is_device(path: str, dev: str) -> bool:
 
 
 def _file_under(name: str) -> loopdev.LoopFile | None:
-    """Return the file under a loop device; None for others, and for partitions (their disk is asked too)."""
+    """Return the file below a loop device; None for other devices and for partitions, whose disk has it."""
     return loopdev.backing_of(name) if (_SYS / "class/block" / name / "loop").is_dir() else None
 
 
 def _same_file(path: str, name: str) -> bool:
-    """Whether a path is the file under the loop device of this name."""
+    """Return whether a path is the file below the loop device of this name."""
     under = _file_under(name)
     try:
         status = os.stat(path)
@@ -203,7 +200,7 @@ def _same_file(path: str, name: str) -> bool:
 
 
 def _check_loops(name: str, dev: str, label: str) -> None:
-    """Refuse a device with a loop device on it, and a loop device whose file another one uses too."""
+    """Refuse a device with a loop device on it, and a loop device that shares its file with another."""
     under = _file_under(name)
     for other in sorted(path.parent.name for path in (_SYS / "block").glob("loop*/loop")):
         if other == name:
@@ -218,7 +215,7 @@ def _check_loops(name: str, dev: str, label: str) -> None:
 
 
 def _check_open(name: str, dev: str, label: str) -> None:
-    """Refuse a device that a process has open for writing: nothing else shows a virtual machine's."""
+    """Refuse a device that a process has open for writing: a virtual machine's disk shows nowhere else."""
     for pid in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
         try:
             for number in os.listdir(f"/proc/{pid}/fd"):
@@ -228,7 +225,7 @@ def _check_open(name: str, dev: str, label: str) -> None:
                 if _opened_to_write(pid, number):
                     comm = Path(f"/proc/{pid}/comm").read_text().strip()
                     raise MachineError(f"{label} is open for writing in {comm} (pid {pid}): end it first")
-        except OSError:  # the process is gone meanwhile, or not ours to see
+        except OSError:  # the process has ended, or is another user's
             continue
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Inside a virtual machine: the virtio disks that the host attached (workloads/machines/qemu.py), by serial.
+"""Virtio disks inside a virtual machine, by serial; the host attached them (workloads/machines/qemu.py).
 
-Serials are disk0, disk1, … and journal. Nothing of the user's is on them, so none needs ERASE=; every rule of
-safety.py holds for them all the same.
+Serials are disk0, disk1, … and journal. The disks are empty, so none needs ERASE=; every rule of safety.py
+holds for them all the same.
 """
 
 from pathlib import Path
