@@ -38,7 +38,9 @@ def main(job: str) -> int:
             if words.vm:
                 become_user()  # whose cache has the lists of kernels
 
-            kernel = kernels.look(words.kernel, lambda text: tell(f"seekmeter: {text}")) if words.vm else None
+            kernel = (
+                kernels.identify(words.kernel, lambda text: tell(f"seekmeter: {text}")) if words.vm else None
+            )
             plan = make_plan(words, kernel=kernel)
             plan = replace(plan, warnings=(*plan.warnings, *reach.warnings(words)))
             print(visible("\n".join(format_plan(plan))))

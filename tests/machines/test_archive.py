@@ -199,7 +199,7 @@ def test_kernel_of_an_unlisted_suite_is_downloaded(made: Archive) -> None:
     ]
     sizes = show_size(sum(deb.stat().st_size for deb in debs)), show_size(4 * 7 * 1024)
     assert len(said) == 2
-    assert said[0].startswith("asking every suite of the distribution's archive")
+    assert said[0].startswith("fetching the package lists of every suite of the distribution's archive")
     assert said[1].endswith(f"({sizes[0]}, {sizes[1]} unpacked)")
     assert contents(made.place / "machine") == before
     # Here now, it is neither looked for nor fetched again.
@@ -217,15 +217,15 @@ def test_default_kernel_is_found_without_apt_lists(made: Archive) -> None:
 def test_suite_with_a_foreign_signature_is_skipped(made: Archive) -> None:
     made.publish("main/testing", "next", key="wrong")
     with pytest.raises(OptionError, match=r"KERNEL=7\.2 is no kernel of the distribution's archive"):
-        kernels.look("7.2", lambda text: None)
-    assert kernels.look("6.1", pytest.fail).name == OLD
+        kernels.identify("7.2", lambda text: None)
+    assert kernels.identify("6.1", pytest.fail).name == OLD
 
 
 def test_archive_without_a_valid_signature_is_refused(made: Archive) -> None:
     for suite in made.suites:
         made.publish(suite, CODENAME, key="wrong")
     with pytest.raises(MachineError, match="is not here, and the distribution's archive cannot be asked"):
-        kernels.look("6.1", lambda text: None)
+        kernels.identify("6.1", lambda text: None)
 
 
 def test_package_with_a_wrong_hash_is_refused(made: Archive) -> None:
@@ -243,7 +243,7 @@ def test_missing_keyring_stops_the_search(made: Archive) -> None:
     with pytest.raises(
         MachineError, match="has no debian-archive-keyring, which signatures are checked with"
     ):
-        kernels.look("7.2", lambda text: None)
+        kernels.identify("7.2", lambda text: None)
 
 
 def test_kernel_lists_are_kept_for_a_day(made: Archive) -> None:

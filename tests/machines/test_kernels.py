@@ -50,10 +50,10 @@ def put(root: Path, release: str, modules: str = "lib/modules") -> Path:
     ],
 )
 def test_version_prefix_selects_the_newest_kernel(cache: Path, word: str | None, release: str) -> None:
-    found = kernels.look(word, print)
+    found = kernels.identify(word, print)
     assert (found.name, found.image) == (release, None)
     image = put(cache / release, release)
-    found = kernels.look(word, print)
+    found = kernels.identify(word, print)
     assert (found.image, found.config) == (image, image.with_name(f"config-{release}"))
     assert found.modules == cache / release / "lib/modules" / release
 
@@ -67,7 +67,7 @@ def test_incomplete_cached_kernel_is_refused(cache: Path) -> None:
 
 def test_unknown_version_names_known_kernels(cache: Path) -> None:
     with pytest.raises(OptionError, match=r"6\.1\.0-10-amd64"):
-        kernels.look("6.1.0-11-amd64", print)
+        kernels.identify("6.1.0-11-amd64", print)
 
 
 def test_version_without_apt_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_version_without_apt_is_refused(cache: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", "/nowhere")
     archive.kernels_of_machine.cache_clear()
     with pytest.raises(MachineError, match=r"KERNEL=5\.10 is not here, and .*: name a kernel image"):
-        kernels.look("5.10", print)
+        kernels.identify("5.10", print)
     archive.kernels_of_machine.cache_clear()
 
 
@@ -87,29 +87,29 @@ def test_cached_image_in_the_modules_folder_is_found(cache: Path) -> None:
     for name in ("vmlinuz", "config", "modules.dep"):
         (modules / name).touch()
     wanted = kernels.Kernel("7.2.1-amd64", modules / "vmlinuz", modules, modules / "config")
-    assert kernels.look("7.2", print) == wanted
+    assert kernels.identify("7.2", print) == wanted
 
 
 @pytest.mark.parametrize("modules", ["lib/modules", "usr/lib/modules"])
 def test_image_path_finds_its_modules(tmp_path: Path, modules: str) -> None:
     image = put(tmp_path / "root", "6.6.1", modules)
-    found = kernels.look(str(image), print)
+    found = kernels.identify(str(image), print)
     assert (found.name, found.image, found.modules) == ("6.6.1", image, tmp_path / "root" / modules / "6.6.1")
 
 
 def test_image_without_modules_is_accepted(tmp_path: Path) -> None:
     image = tmp_path / "bzImage"
     image.write_bytes(b"kernel")
-    assert kernels.look(str(image), print) == kernels.Kernel(str(image), image, None, None)
+    assert kernels.identify(str(image), print) == kernels.Kernel(str(image), image, None, None)
 
 
 def test_built_tree_gives_its_release_and_config(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="not a built kernel tree: build it"):
-        kernels.look(f"{tmp_path}/", print)
+        kernels.identify(f"{tmp_path}/", print)
     (tmp_path / ".config").touch()
     (tmp_path / "include/config").mkdir(parents=True)
     (tmp_path / "include/config/kernel.release").write_text("6.9.0-rc1\n")
-    found = kernels.look(f"{tmp_path}/", print)
+    found = kernels.identify(f"{tmp_path}/", print)
     assert (found.name, found.is_tree, found.config) == ("6.9.0-rc1", True, tmp_path / ".config")
 
 
@@ -121,14 +121,14 @@ def test_root_refuses_a_tree_that_others_can_write(tmp_path: Path) -> None:
     os.chown(tmp_path, 61001, 61001)
     try:
         with pytest.raises(MachineError, match="can be written by others than root"):
-            kernels.look(f"{tmp_path}/", print)
+            kernels.identify(f"{tmp_path}/", print)
     finally:
         os.chown(tmp_path, 0, 0)
 
 
 def test_missing_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is not there: name a kernel image"):
-        kernels.look(str(tmp_path / "bzImage"), print)
+        kernels.identify(str(tmp_path / "bzImage"), print)
 
 
 @needs_apt
@@ -146,4 +146,4 @@ def test_default_kernel_is_the_one_apt_would_install() -> None:
         pytest.skip(
             "the distribution's kernel is installed, or apt's lists are empty: apt-get update fills them"
         )
-    assert kernels.look(None, print).name == brought[0]
+    assert kernels.identify(None, print).name == brought[0]

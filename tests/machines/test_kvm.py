@@ -27,7 +27,7 @@ BEHAVIOURS = {
         False,
         "failed to initialize kvm",
     ),
-    "dies": ("kill -9 $$", False, "QEMU ends without a word"),
+    "dies": ("kill -9 $$", False, "QEMU exits without a message"),
 }
 
 

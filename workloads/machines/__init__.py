@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Virtual machines to run in: which kernel (kernels.py), which CPUs (kvm.py), started how (qemu.py)."""
+"""Virtual machines: their kernel (kernels.py), KVM or emulation (kvm.py), and QEMU itself (qemu.py)."""
 
 DEFAULT_MEMORY_BYTES = 2 << 30

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The kernels that the distribution's archive offers: their releases, their packages, the download.
+"""Kernels in the distribution's archive: their releases and packages, by apt; and their download.
 
-apt is asked twice at most: with this machine's own package lists, and with lists of every suite of the same
-archive, which the user's cache keeps. apt fetches these from the servers in this machine's sources. It checks
-them with the archive keyring that the distribution installed. This machine's own apt state stays as it is,
-and no root is needed.
+Two sets of package lists are read: this machine's own, then lists of every suite of the same archive, kept in
+the user's cache. apt fetches those from the servers in this machine's sources. It checks them with the
+archive keyring that the distribution installed. This machine's apt state stays as it is, and no root is
+needed.
 """
 
 import json
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from workloads.system.errors import MachineError
 
-# Suites that Debian's archive has, by names that outlast its releases. One that is not there is passed over.
+# Suites of Debian's archive, by names that outlast its releases. A missing suite is skipped.
 _SUITES = ("oldoldstable", "oldstable", "stable", "testing", "unstable")
 _BACKPORTS = tuple(f"{suite}-backports" for suite in _SUITES[:3])
 _SECURITY = tuple(f"{suite}-security" for suite in _SUITES[:4])
@@ -28,7 +28,7 @@ _OS_RELEASE = Path("/etc/os-release")
 _DAY_SECONDS = 24 * 3600
 _HOUR_SECONDS = 3600
 _UPDATE_SECONDS = 900
-# The lists as apt has parsed them, 100 MB: each question right after an update would parse them again.
+# Keep the lists as apt has parsed them, 100 MB: each query would parse them again.
 _KEEP_PARSED = ("-o", "Dir::Cache::pkgcache=pkgcache.bin")
 _IMAGE = re.compile(r"linux-image-(\d+\.\d+[\w.+~-]*)")
 # Variants of the plain kernel: not signed, for clouds (few drivers), real time, debugging symbols.
@@ -51,35 +51,35 @@ Packages = tuple[Package, ...]
 
 @dataclass(frozen=True)
 class Offers:
-    """What the lists of every suite offer."""
+    """The kernels in the lists of every suite."""
 
     kernels: Mapping[str, Packages]  # by release
     newest: str | None  # the release that this distribution would install today
 
 
 def architecture() -> str:
-    """Return what the distribution calls this machine's architecture, which ends its kernels' releases."""
+    """Return the distribution's name of this machine's architecture, the end of its kernels' releases."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
 
 
 @cache
 def kernels_of_machine() -> Mapping[str, Packages]:
-    """Return the kernels that this machine's own package lists offer, by release."""
+    """Return the kernels in this machine's own package lists, by release."""
     return _kernels(_ask("apt-cache", "show", _pattern()))
 
 
 def newest_of_machine() -> str | None:
-    """Return the release that this distribution would install today, by this machine's own package lists."""
-    return _standing_for(_ask("apt-cache", "show", f"linux-image-{architecture()}"))
+    """Return the release that the distribution would install today, from this machine's package lists."""
+    return _release_of_metapackage(_ask("apt-cache", "show", f"linux-image-{architecture()}"))
 
 
 def download(packages: Packages, into: Path, lists: "Lists | None") -> None:
     """Fetch the packages' files into a directory. Raises MachineError.
 
-    lists: those that offered the packages; None: this machine's.
+    lists: the package lists that have the packages; None: this machine's.
     """
     names = [f"{package.name}={package.version}" for package in packages]
-    # apt drops to its own user for a download if that user may write there; said to stderr if not, no fault.
+    # apt downloads as its own user if that user may write there; if not, its warning is no failure.
     command = ["apt-get", *(lists.options() if lists else ()), "download", "-qq", *names]
     try:
         done = subprocess.run(
@@ -88,32 +88,35 @@ def download(packages: Packages, into: Path, lists: "Lists | None") -> None:
     except OSError:
         raise MachineError("apt-get is missing: name a kernel image or a built tree with KERNEL=") from None
     if done.returncode != 0:
-        old = "" if lists else "; if this machine's package lists are old, apt-get update as root renews them"
+        outdated = (
+            "" if lists else "; if this machine's package lists are old, apt-get update as root renews them"
+        )
         raise MachineError(
             f"apt-get could not download {names[0]}: {_last_error(done.stderr)}; "
-            f"check the network, or name a kernel image with KERNEL={old}"
+            f"check the network, or name a kernel image with KERNEL={outdated}"
         )
 
 
 class Lists:
-    """Package lists of every suite of the distribution's archive, kept in a directory of the user's."""
+    """Package lists of every suite of the distribution's archive, kept in a directory of the user's cache."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self._index = place / "kernels.json"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._index = directory / "kernels.json"
 
     def offers(self, wanted: Callable[[Offers], bool], say: Callable[[str], None]) -> Offers:
-        """Return what they offer: as kept if that has what is wanted and is of today, else as fetched again.
+        """Return the kernels in the lists: kept ones if fresh, else fetched again.
 
-        say is told before that. Raises MachineError if nothing is kept or can be fetched, and OSError.
+        Kept lists are fresh for a day if wanted(offers) is true, else for an hour. say gets a message before
+        a download. Raises OSError, and MachineError if no lists are kept and none can be fetched.
         """
         kept, age_seconds = self._kept()
         limit = _DAY_SECONDS if kept and wanted(kept) else _HOUR_SECONDS
         if kept is not None and age_seconds < limit:
             return kept
         say(
-            f"asking every suite of the distribution's archive for its kernels: "
-            f"package lists of up to 50 MB, 100 MB in {self.place}"
+            f"fetching the package lists of every suite of the distribution's archive: "
+            f"up to 50 MB, 100 MB in {self.directory}"
         )
         try:
             self._update()
@@ -125,19 +128,21 @@ class Lists:
         try:
             offers = Offers(_kernels(self._ask("show", _pattern())), self._newest())
         finally:
-            (self.place / "cache/pkgcache.bin").unlink(missing_ok=True)
-        kernels = {release: [asdict(one) for one in packages] for release, packages in offers.kernels.items()}
+            (self.directory / "cache/pkgcache.bin").unlink(missing_ok=True)
+        kernels = {
+            release: [asdict(package) for package in packages] for release, packages in offers.kernels.items()
+        }
         new = self._index.with_suffix(".new")
         new.write_text(json.dumps({"newest": offers.newest, "kernels": kernels}, indent=1))
         new.rename(self._index)
         return offers
 
     def options(self) -> list[str]:
-        """Return the options with which an apt program uses these lists and no others."""
-        return ["-c", str(self.place / "apt.conf")]
+        """Return the options that make an apt program use these lists alone."""
+        return ["-c", str(self.directory / "apt.conf")]
 
     def _kept(self) -> tuple[Offers | None, float]:
-        """Return what was offered when they were fetched, and how many seconds ago that was."""
+        """Return the kernels of the last download, and its age in seconds; None if there was none."""
         try:
             age_seconds = time.time() - self._index.stat().st_mtime
             index = json.loads(self._index.read_text())
@@ -152,10 +157,10 @@ class Lists:
     def _update(self) -> None:
         """Fetch the lists. Raises MachineError."""
         for part in ("lists/partial", "cache/archives/partial", "none"):
-            (self.place / part).mkdir(parents=True, exist_ok=True)
-        (self.place / "status").touch()
-        (self.place / "apt.conf").write_text(_configuration(self.place))
-        (self.place / "sources.sources").write_text(_sources())
+            (self.directory / part).mkdir(parents=True, exist_ok=True)
+        (self.directory / "status").touch()
+        (self.directory / "apt.conf").write_text(_configuration(self.directory))
+        (self.directory / "sources.sources").write_text(_sources())
         update = ["apt-get", *self.options(), *_KEEP_PARSED, "update", "-q"]
         try:
             done = subprocess.run(
@@ -169,17 +174,17 @@ class Lists:
             )
         except subprocess.TimeoutExpired:
             raise MachineError("the distribution's archive does not answer") from None
-        # Most archives lack one suite or the other, which apt calls an error. Where no server answers, apt
-        # keeps the lists that it has.
+        # Most archives lack one of the suites, which apt calls an error. If no server answers, apt keeps the
+        # lists that it has.
         answered = re.search(r"^(Get|Hit):", done.stdout, re.MULTILINE)
-        if not answered or not list((self.place / "lists").glob("*_Packages*")):
+        if not answered or not list((self.directory / "lists").glob("*_Packages*")):
             raise MachineError(f"the distribution's archive cannot be asked ({_last_error(done.stderr)})")
 
-    def _ask(self, *words: str) -> str:
-        return _ask("apt-cache", *self.options(), *_KEEP_PARSED, *words)
+    def _ask(self, *arguments: str) -> str:
+        return _ask("apt-cache", *self.options(), *_KEEP_PARSED, *arguments)
 
     def _newest(self) -> str | None:
-        """Return the release for which linux-image-ARCHITECTURE stands in this distribution's own suites."""
+        """Return the release that linux-image-ARCHITECTURE depends on in this distribution's own suites."""
         codename = _os_release().get("VERSION_CODENAME", "")
         ours = (codename, f"{codename}-security", f"{codename}-updates")
         targets = _ask("apt-get", *self.options(), "indextargets", "--format", "$(RELEASE) $(CODENAME)")
@@ -187,38 +192,40 @@ class Lists:
         name = f"linux-image-{architecture()}"
         # One line a version, the newest first: PACKAGE | VERSION | URI SUITE/COMPONENT ARCHITECTURE Packages
         for line in self._ask("madison", name).splitlines():
-            _, version, where = (word.strip() for word in line.split("|"))
-            if where.split()[1].partition("/")[0] in suites:
-                return _standing_for(self._ask("show", f"{name}={version}"))
+            _, version, origin = (column.strip() for column in line.split("|"))
+            if origin.split()[1].partition("/")[0] in suites:
+                return _release_of_metapackage(self._ask("show", f"{name}={version}"))
         return None
 
 
 def _pattern() -> str:
-    """Return the names of a kernel's packages, as a regular expression."""
+    """Return a regular expression for the names of a kernel's packages."""
     return f"^linux-[a-z]+-[0-9].*-{architecture()}$"
 
 
 def _kernels(stanzas: str) -> dict[str, Packages]:
-    """Return each release's packages: the image's, and those of the same release that it depends on."""
-    found: dict[str, dict[str, str]] = {}
+    """Return each release's packages: its image, and packages of the same release that it depends on."""
+    by_name: dict[str, dict[str, str]] = {}
     for stanza in _fields_of(stanzas):
-        found.setdefault(stanza.get("Package", ""), stanza)  # the newest version comes first
+        by_name.setdefault(stanza.get("Package", ""), stanza)  # the newest version comes first
     kernels = {}
-    for name in found:
+    for name in by_name:
         image = _IMAGE.fullmatch(name)
-        # A release has three numbers; linux-image-6.12-amd64 is a package that stands for the newest of them.
+        # A release has three numbers; linux-image-6.12-amd64 is a metapackage for the newest release of 6.12.
         if image is None or image[1].count(".") < 2 or _OTHER_FLAVOURS.search(image[1]):
             continue
-        kernels[image[1]] = tuple(_package(found[one]) for one in _with_depended(name, image[1], found))
+        kernels[image[1]] = tuple(
+            _package(by_name[package]) for package in _with_depended(name, image[1], by_name)
+        )
     return kernels
 
 
-def _with_depended(name: str, release: str, found: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the package and all of the same release that it depends on: linux-binary-RELEASE, …"""
+def _with_depended(name: str, release: str, by_name: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the package and its dependencies of the same release: linux-binary-RELEASE, …"""
     names = [name]
-    for one in names:  # which grows
-        for depended in re.findall(r"[a-z][\w.+~-]+", found[one].get("Depends", "")):
-            if depended.endswith(f"-{release}") and depended in found and depended not in names:
+    for package in names:  # grows in the loop
+        for depended in re.findall(r"[a-z][\w.+~-]+", by_name[package].get("Depends", "")):
+            if depended.endswith(f"-{release}") and depended in by_name and depended not in names:
                 names.append(depended)
     return names
 
@@ -232,11 +239,11 @@ def _package(stanza: Mapping[str, str]) -> Package:
     )
 
 
-def _standing_for(stanzas: str) -> str | None:
-    """Return the release of the first package that stands for a kernel: the one it depends on."""
+def _release_of_metapackage(stanzas: str) -> str | None:
+    """Return the release of the kernel image that the first package depends on."""
     for stanza in _fields_of(stanzas):
-        found = _IMAGE.search(stanza.get("Depends", ""))
-        return found[1] if found else None
+        image = _IMAGE.search(stanza.get("Depends", ""))
+        return image[1] if image else None
     return None
 
 
@@ -246,22 +253,22 @@ def _fields_of(stanzas: str) -> Iterator[dict[str, str]]:
         yield {name: text for name, _, text in lines}
 
 
-def _configuration(place: Path) -> str:
-    """Return what is added to the machine's own configuration of apt, with its proxies, for these lists."""
+def _configuration(directory: Path) -> str:
+    """Return apt settings for these lists, on top of the machine's own configuration with its proxies."""
     settings = {
-        "Dir::State": place,
-        "Dir::State::lists": place / "lists",
-        "Dir::State::status": place / "status",
-        "Dir::Cache": place / "cache",
-        "Dir::Etc::sourcelist": place / "sources.sources",
-        "Dir::Etc::sourceparts": place / "none",
-        "Dir::Etc::preferences": place / "none/preferences",
-        "Dir::Etc::preferencesparts": place / "none",
+        "Dir::State": directory,
+        "Dir::State::lists": directory / "lists",
+        "Dir::State::status": directory / "status",
+        "Dir::Cache": directory / "cache",
+        "Dir::Etc::sourcelist": directory / "sources.sources",
+        "Dir::Etc::sourceparts": directory / "none",
+        "Dir::Etc::preferences": directory / "none/preferences",
+        "Dir::Etc::preferencesparts": directory / "none",
         "Dir::Cache::pkgcache": "",
         "Dir::Cache::srcpkgcache": "",
         "Acquire::GzipIndexes": "true",
     }
-    # The machine's own hooks would act on its own lists.
+    # The machine's hooks would act on its own lists.
     hooks = ("APT::Update::Pre-Invoke", "APT::Update::Post-Invoke", "APT::Update::Post-Invoke-Success")
     lines = [f'{name} "{value}";' for name, value in settings.items()] + [f"#clear {name};" for name in hooks]
     return "\n".join(lines) + "\n"
@@ -280,15 +287,15 @@ def _sources() -> str:
     for server, suite in _machine_suites():
         base, _, kind = suite.replace("/updates", "-security").partition("-")
         if base not in (codename, *_SUITES, "sid"):
-            continue  # of somebody else; what slips through fails the keyring's check
-        theirs = suites.setdefault(server, [])
-        if distribution != "debian":  # whose suites have the names of releases only
+            continue  # another vendor's; one that slips through fails the keyring's check
+        names = suites.setdefault(server, [])
+        if distribution != "debian":  # its suites are named after releases only
             more: tuple[str, ...] = (suite,)
         elif kind == "security":
             more = _SECURITY
         else:
             more = _SUITES + _BACKPORTS
-        theirs += [name for name in more if name not in theirs]
+        names += [name for name in more if name not in names]
     if not suites:
         raise MachineError(f"apt's sources name no server of {distribution} {codename}")
     return "\n".join(
@@ -300,9 +307,9 @@ def _sources() -> str:
 
 def _machine_suites() -> list[tuple[str, str]]:
     """Return the servers and suites of this machine's own sources, in either of their two formats."""
-    # What an update would fetch: one line a file, 'URI' NAME SIZE HASH.
-    said = _ask("apt-get", "update", "--print-uris")
-    return re.findall(r"^'(.*?)/dists/(.*)/InRelease'", said, re.MULTILINE)
+    # One line per file of an update: 'URI' NAME SIZE HASH.
+    uris = _ask("apt-get", "update", "--print-uris")
+    return re.findall(r"^'(.*?)/dists/(.*)/InRelease'", uris, re.MULTILINE)
 
 
 def _os_release() -> dict[str, str]:
@@ -314,7 +321,7 @@ def _os_release() -> dict[str, str]:
 
 
 def _ask(*command: str) -> str:
-    """Return what a program of apt prints; "" where there is none, or where it finds nothing."""
+    """Return the output of an apt program; "" if it is missing or finds nothing."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     except OSError:
@@ -322,6 +329,6 @@ def _ask(*command: str) -> str:
     return done.stdout
 
 
-def _last_error(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.startswith("E: ")]
-    return lines[-1].removeprefix("E: ").rstrip(".") if lines else "apt-get says nothing"
+def _last_error(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.startswith("E: ")]
+    return lines[-1].removeprefix("E: ").rstrip(".") if lines else "apt-get prints no reason"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does this command run in a virtual machine? VM=1 or KERNEL= says so, or FS needs another kernel."""
+"""Choose whether a command runs in a virtual machine: VM=1, KERNEL=, or a file system this kernel lacks."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,10 @@ from workloads.system.guest import GUEST
 
 
 def choose(env: Mapping[str, str], given: Mapping[str, str]) -> tuple[bool, str]:
-    """Return whether in a machine, and why if nobody said VM=1. given: words by name. Raises OptionError."""
+    """Return whether to use a virtual machine, and the reason if VM=1 is not given. Raises OptionError.
+
+    given: variables of the command line and their values.
+    """
     if GUEST in env:
         return True, ""
     if "VM" in given:

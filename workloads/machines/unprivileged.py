@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""QEMU without root: a guest that breaks out of its machine is nobody.
+"""Run QEMU without root's rights: a guest that escapes its machine is the user nobody.
 
-An ordinary user's QEMU is that user's process. Root's runs as nobody, who may read what root can (the guest's
-root is the host's, and the tree may lie in root's home), and write nothing but what is handed over to it.
+An ordinary user's QEMU is that user's process. Root's QEMU runs as nobody with CAP_DAC_READ_SEARCH: it reads
+what root can (the guest's root is the host's, and the tree may be in root's home), and writes only files that
+are given to it.
 """
 
 import grp
@@ -28,14 +29,14 @@ def ids() -> tuple[int, int]:
 
 
 def give(file: int) -> None:
-    """Let QEMU open an open file of ours again. Raises OSError, MachineError."""
+    """Give QEMU's user an open file, to be opened again by /proc/self/fd. Raises OSError, MachineError."""
     uid, gid = ids()
     if uid != os.geteuid():
         os.fchown(file, uid, gid)
 
 
 def before() -> list[str]:
-    """Return the words in front of QEMU's command line; none if we are not root. Raises MachineError."""
+    """Return the setpriv command that QEMU's command line follows; empty if not root. Raises MachineError."""
     if os.geteuid() != 0:
         return []
     setpriv = shutil.which("setpriv")
@@ -43,9 +44,10 @@ def before() -> list[str]:
         raise MachineError("setpriv is missing, which QEMU for root needs: install util-linux")
     uid, gid = ids()
     reading = "-all,+dac_read_search"
-    words = [setpriv, f"--reuid={uid}", f"--regid={gid}", _groups(), "--no-new-privs"]
-    words += [f"--bounding-set={reading}", f"--inh-caps={reading}", f"--ambient-caps={reading}"]
-    return [*words, "--pdeathsig=KILL", "--"]  # with other ids the kernel forgets whose death ends it
+    command = [setpriv, f"--reuid={uid}", f"--regid={gid}", _groups(), "--no-new-privs"]
+    command += [f"--bounding-set={reading}", f"--inh-caps={reading}", f"--ambient-caps={reading}"]
+    # A change of ids clears the parent-death signal, so setpriv sets it again.
+    return [*command, "--pdeathsig=KILL", "--"]
 
 
 def _groups() -> str:
