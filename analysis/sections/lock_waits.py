@@ -18,6 +18,8 @@ from analysis.sections.lock_waits_by_stack import blocking_section, holders_sect
 from analysis.tables.load import Tables
 
 TOP_NAMES = 3
+# The recorder's note in losses.json: above 0 on a kernel that reports every writer of a percpu rwsem.
+UNTRIED_WRITERS = "percpu rwsem writers reported before they try"
 
 
 def invisible(run: Run) -> list[str]:
@@ -40,9 +42,20 @@ def invisible(run: Run) -> list[str]:
     notes = [f"no tracepoint shows: {'; '.join(said)}. CPU samples show those that spin, nothing the others"]
     if run.text("kernel", "config", "CONFIG_DEBUG_LOCK_ALLOC") == "y":
         notes.append("CONFIG_DEBUG_LOCK_ALLOC: this kernel reports every mutex taken, contended or not")
-    if run.text("kernel", "release").startswith("6.1."):
-        notes.append("Linux 6.1 reports every writer of a percpu rwsem, contended or not")
     return notes
+
+
+def percpu_writers(run: Run, rows: list[LockRow]) -> list[str]:
+    """Whether waits of percpu rwsem writers are waits: some kernels report every writer."""
+    notes = run.losses["locks"].notes if "locks" in run.losses else {}
+    if notes.get(UNTRIED_WRITERS):
+        return ["this kernel reports every writer of a percpu rwsem, contended or not"]
+    if UNTRIED_WRITERS not in notes and any(row.type == "pcpu-sem:W" for row in rows):
+        return [
+            "pcpu-sem:W: some kernels report every writer, contended or not; whether this one does was not"
+            " recorded (an older run)"
+        ]
+    return []
 
 
 def waits_section(run: Run, results: Results) -> Section:
@@ -58,7 +71,7 @@ def waits_section(run: Run, results: Results) -> Section:
     if not rows:
         whose = "" if results.locks.shows_all else " by the workload's tasks or the file system's own threads"
         section.notes += [f"no lock was waited on{whose}, as far as this kernel can show", *_whose(results)]
-        section.notes += invisible(run)
+        section.notes += invisible(run) + percpu_writers(run, rows)
         return section
     total, spin = sum(r.total_ns for r in rows), sum(r.spin_ns for r in rows)
     elapsed = results.window.elapsed_s
@@ -110,7 +123,7 @@ def waits_section(run: Run, results: Results) -> Section:
     failed = sum(r.failed for r in rows)
     if failed:
         section.notes.append(f"{failed:,} waits were given up (signal); they are counted")
-    section.notes += invisible(run)
+    section.notes += invisible(run) + percpu_writers(run, rows)
     return section
 
 

@@ -204,6 +204,15 @@ struct rw_semaphore {
 	struct optimistic_spin_queue osq;
 };
 
+/* linux/rcu_sync.h, linux/percpu-rwsem.h */
+struct rcu_sync {
+	int gp_count; /* writers between rcu_sync_enter() and rcu_sync_exit() */
+};
+
+struct percpu_rw_semaphore {
+	struct rcu_sync rss;
+};
+
 /* linux/fdtable.h */
 struct fdtable {
 	unsigned int max_fds;

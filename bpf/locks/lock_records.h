@@ -186,6 +186,7 @@ struct lock_counts {
 	u64 no_holder_stack;  /* of those off their CPU, holders whose stack could not be kept */
 	u64 nested;	      /* waits begun inside another wait */
 	u64 end_missed_begin; /* waits forgotten: a new one shows that their end was not seen */
+	u64 percpu_untried;   /* see is_untried_percpu_writer() */
 	/* contention_end */
 	u64 ends;
 	u64 counted;

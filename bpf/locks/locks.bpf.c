@@ -69,6 +69,20 @@ static __always_inline enum lock_mode mode_of(u32 flags)
 }
 
 /*
+ * Does this begin stand before the writer of a percpu rwsem has tried for it? Then this kernel reports every such
+ * writer, contended or not, until Linux kernel commit f3e3620f1a97 ("locking/percpu-rwsem: Trigger contention tracepoints
+ * only if contended") (in v6.9). A writer that has tried has called rcu_sync_enter() before, which counts it.
+ */
+static __always_inline bool is_untried_percpu_writer(u64 lock, u32 flags)
+{
+	const u32 writer = LCB_F_PERCPU | LCB_F_WRITE;
+
+	return (flags & writer) == writer &&
+	       bpf_core_field_exists(struct percpu_rw_semaphore, rss.gp_count) &&
+	       BPF_CORE_READ((struct percpu_rw_semaphore *)lock, rss.gp_count) == 0;
+}
+
+/*
  * The tracepoint's arguments lie on the stack we were called on: is it the task's own? Their address goes
  * through a map, from where it comes back as a number: the verifier allows no sums with the pointer itself.
  */
@@ -176,6 +190,8 @@ static __always_inline void begin_wait(void *ctx, struct open_waits *open,
 	if (!wait)
 		return;
 	count->waits++;
+	if (is_untried_percpu_writer(lock, flags))
+		count->percpu_untried++;
 	__builtin_memset(&wait->key, 0, sizeof(wait->key));
 	wait->key.lock = lock;
 	wait->begin_ns = wait->phase_ns = now;

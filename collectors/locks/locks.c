@@ -350,6 +350,9 @@ static void read_counts(void)
 	if (stacks_by_switch)
 		reason_set(state.notes, "tasks switched out whose stack was not kept",
 			   sum.no_switch_stack);
+	/* Above 0: this kernel reports all of them. 0 is written too, as older recorders wrote none. */
+	reason_set(state.notes, "percpu rwsem writers reported before they try",
+		   sum.percpu_untried);
 	reason_set(state.notes, "open at the start (or begin not seen)", sum.not_begun);
 	reason_set(state.notes, "open at the end",
 		   sum.waits - sum.counted - sum.map_full - sum.map_busy - sum.late -

@@ -19,8 +19,9 @@ from analysis.measures.locks.lock_waits import LockWaits
 from analysis.measures.results import Results, measure
 from analysis.report import make_report
 from analysis.rundir.run import open_run
+from analysis.sections import lock_waits as lock_sections
 from analysis.tables.load import Tables, load_tables
-from tests.analysis.synthetic import BIN_NS, OLD_LOCK_WAIT, START_NS, Spec, rec_bytes
+from tests.analysis.synthetic import BIN_NS, OLD_LOCK_WAIT, START_NS, Spec, collector, rec_bytes
 
 Row = dict[str, Any]
 STACKS = {
@@ -438,6 +439,32 @@ def test_a_class_that_only_one_of_two_can_be_is_not_guessed(tmp_path: Path) -> N
     _, m = load(spec, tmp_path / "r")
     assert m.locks.samples is not None
     assert [(r.name, r.key) for r in m.locks.samples.spins] == [("rename_it()", None)]
+
+
+@pytest.mark.parametrize(
+    ("notes", "mode", "said"),
+    [
+        ({lock_sections.UNTRIED_WRITERS: 3}, "write", "this kernel reports every writer of a percpu rwsem"),
+        ({lock_sections.UNTRIED_WRITERS: 0}, "write", None),
+        ({}, "write", "was not recorded (an older run)"),
+        ({}, "read", None),
+    ],
+)
+def test_percpu_writers_are_judged_by_what_was_recorded(
+    tmp_path: Path, notes: dict[str, int], mode: str, said: str | None
+) -> None:
+    """By the recorder's note, on any kernel; without the note the report says so where it matters."""
+    spec = Spec(
+        lock_wait=[{"bin_ns": START_NS, "lock_id": 1, "kind": "percpu_rwsem", "mode": mode, "sleep_ns": 9}],
+        lock=[{"lock_id": 1, "kind": "percpu_rwsem", "name": "file_rwsem"}],
+        losses={"collectors": {"locks": collector(1, notes=notes)}, "complete": True},
+    )
+    run = open_run(spec.write(tmp_path / "r"))
+    rows = measure(run, load_tables(run)).lock_rows
+    assert rows
+    text = lock_sections.percpu_writers(run, rows)
+    assert len(text) == (said is not None)
+    assert said is None or said in text[0]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from tests.collectors.recording import (
     Recording,
     cgroup,
     compile_program,
+    enum_value,
     holding,
     let_go,
     needs_btf,
@@ -212,3 +213,19 @@ def test_a_recorder_that_is_late_counts_what_it_lost(tmp_path: Path) -> None:
         run.process.send_signal(signal.SIGCONT)
     assert run.source("locks")["lost"]["recorder late"] > 0
     assert_balanced(run)
+
+
+def test_percpu_writers_reported_before_they_try_are_noted(tmp_path: Path) -> None:
+    """Each read of /proc/locks takes file_rwsem for writing (locks_start() in fs/locks.c), uncontended."""
+    reads = 20
+    with recording(tmp_path / "out", *BINS) as run:
+        for _ in range(reads):
+            Path("/proc/locks").read_bytes()
+    rows = rows_of(run, "percpu_rwsem")
+    write = enum_value(run.out / "lock_wait.rec", "lock_mode", "write")
+    waits = int(rows[rows["mode"] == write]["count"].sum())
+    untried = run.source("locks")["notes"]["percpu rwsem writers reported before they try"]
+    if untried:  # this kernel reports every writer
+        assert reads <= untried <= waits + lost_waits(run)
+    else:
+        assert waits < reads
