@@ -23,6 +23,7 @@ FILES = (
     "test_block",
     "test_block_blkparse",
     "test_block_pattern",
+    "test_block_zones",
     "test_block_faults",
     "test_blktrace",
     "test_calls",
