@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a lock is called in the tables: a number of our own, so that no run tells where the kernel's memory lies. */
+/* Lock numbers for the tables, so that no run tells where the kernel's memory lies. */
 #ifndef SEEKMETER_LOCK_IDS_H
 #define SEEKMETER_LOCK_IDS_H
 
 #include <stdint.h>
 
 /*
- * The lock's number, the same in all tables of a run: 1, 2, 3… in the order in which they are first asked for. 0: the
- * address is 0, or there are too many locks (or no memory) for one more.
+ * The number of the lock at this address: 1, 2, 3… in the order of first use, the same in all tables of a run.
+ * 0: the address is 0, there are too many locks, or no memory is left.
  */
 uint64_t lock_id(uint64_t address);
-void lock_ids_forget(void);
+/* Forgets all numbers. */
+void lock_ids_clear(void);
 
 #endif

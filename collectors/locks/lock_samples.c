@@ -21,6 +21,7 @@
 
 #include "common/records.h"
 #include "lock_ids.h"
+#include "locks/names/lock_functions.h"
 #include "recorder/bpf_maps.h"
 #include "recorder/clock.h"
 #include "recorder/collector.h"
@@ -35,61 +36,6 @@
 #define BATCH	 256
 #define CHECK_NS 1000000000ULL
 #define ONLINE	 "/sys/devices/system/cpu/online"
-
-/*
- * Where the kernel spins, to the first dot of the name (.isra.0, .constprop.0, .cold). Which of them exist, and which
- * are part of their caller, is the compiler's choice.
- */
-static const struct {
-	const char *name;
-	enum spin_range_kind kind;
-} spinning[] = {
-	{ "native_queued_spin_lock_slowpath", SPIN_CPU },
-	{ "__pv_queued_spin_lock_slowpath", SPIN_CPU },
-	{ "queued_spin_lock_slowpath", SPIN_CPU },
-	{ "resilient_queued_spin_lock_slowpath", SPIN_CPU },
-	{ "pv_wait_node", SPIN_CPU },
-	{ "pv_wait_head_or_lock", SPIN_CPU },
-	{ "queued_read_lock_slowpath", SPIN_CPU },
-	{ "queued_write_lock_slowpath", SPIN_CPU },
-	/* Called by a spinlock's waiter that gives its virtual CPU away, or by them. */
-	{ "kvm_wait", SPIN_CPU_HALTED },
-	{ "xen_qlock_wait", SPIN_CPU_HALTED },
-	{ "hv_qlock_wait", SPIN_CPU_HALTED },
-	{ "pv_native_safe_halt", SPIN_CPU_HALTED },
-	{ "native_safe_halt", SPIN_CPU_HALTED },
-	{ "native_halt", SPIN_CPU_HALTED },
-	{ "pvm_safe_halt", SPIN_CPU_HALTED },
-	{ "pvm_safe_halt_hc", SPIN_CPU_HALTED },
-	{ "osq_lock", SPIN_TASK },
-	{ "mutex_spin_on_owner", SPIN_TASK },
-	{ "mutex_optimistic_spin", SPIN_TASK },
-	{ "rwsem_spin_on_owner", SPIN_TASK },
-	{ "rwsem_optimistic_spin", SPIN_TASK },
-	{ "rtmutex_spin_on_owner", SPIN_TASK },
-	/* The loop around mutex_spin_on_owner() is mostly inlined here. */
-	{ "__mutex_lock", SPIN_MUTEX },
-	{ "__ww_mutex_lock", SPIN_MUTEX },
-	/* The same of rwsem_spin_on_owner(), see drop_rwsem_slowpath(). */
-	{ "rwsem_down_write_slowpath", SPIN_RWSEM },
-	/* Is the owner's virtual CPU running? How long do I spin? */
-	{ "__raw_callee_save___kvm_vcpu_is_preempted", SPIN_HELPER },
-	{ "__kvm_vcpu_is_preempted", SPIN_HELPER },
-	{ "__raw_callee_save___native_vcpu_is_preempted", SPIN_HELPER },
-	{ "__native_vcpu_is_preempted", SPIN_HELPER },
-	{ "__raw_callee_save_xen_vcpu_stolen", SPIN_HELPER },
-	{ "xen_vcpu_stolen", SPIN_HELPER },
-	{ "__raw_callee_save_hv_vcpu_is_preempted", SPIN_HELPER },
-	{ "hv_vcpu_is_preempted", SPIN_HELPER },
-	{ "sched_clock", SPIN_HELPER },
-	{ "sched_clock_noinstr", SPIN_HELPER },
-	{ "native_sched_clock", SPIN_HELPER },
-	{ "kvm_sched_clock_read", SPIN_HELPER },
-	{ "pvclock_clocksource_read", SPIN_HELPER },
-	{ "pvclock_clocksource_read_nowd", SPIN_HELPER },
-	{ "__rcu_read_lock", SPIN_HELPER },
-	{ "__rcu_read_unlock", SPIN_HELPER },
-};
 
 static struct collector_state *state;
 static struct locks_bpf *skel;
@@ -135,20 +81,17 @@ static void off(const char *why, int error)
 
 static void add_range(const char *name, uint64_t begin, uint64_t end)
 {
-	size_t length = strcspn(name, ".");
+	int kind = spin_kind_of(name);
 
-	for (size_t i = 0; i < sizeof(spinning) / sizeof(spinning[0]); i++) {
-		if (strncmp(name, spinning[i].name, length) || spinning[i].name[length])
-			continue;
-		if (range_count == SPIN_RANGES) {
-			reason_add(state->notes, "spinning functions too many to look for", 1);
-			return;
-		}
-		ranges[range_count++] =
-			(struct spin_range){ .begin = begin, .end = end, .kind = spinning[i].kind };
-		if (!strcmp(spinning[i].name, "rwsem_optimistic_spin"))
-			optimistic_apart = true;
+	if (kind < 0)
+		return;
+	if (range_count == SPIN_RANGES) {
+		reason_add(state->notes, "spinning functions too many to look for", 1);
+		return;
 	}
+	ranges[range_count++] = (struct spin_range){ .begin = begin, .end = end, .kind = kind };
+	if (!strncmp(name, "rwsem_optimistic_spin", strcspn(name, ".")))
+		optimistic_apart = true;
 }
 
 /* With rwsem_optimistic_spin() a function of its own the slow path around it doesn't spin. */

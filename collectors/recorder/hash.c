@@ -74,6 +74,19 @@ void *hash_add(struct hash *hash, uint64_t key, bool *added)
 	return entry;
 }
 
+uint64_t hash_number(uint64_t key, uint64_t number)
+{
+	key = (key ^ number) * 1099511628211ULL;
+	return key ? key : 1;
+}
+
+uint64_t hash_text(uint64_t key, const char *text)
+{
+	for (; *text; text++)
+		key = (key ^ (unsigned char)*text) * 1099511628211ULL;
+	return hash_number(key, 0); /* the end of the text: "ab", "c" is not "a", "bc" */
+}
+
 void hash_clear(struct hash *hash)
 {
 	free(hash->entries);

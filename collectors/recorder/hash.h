@@ -37,6 +37,15 @@ void *hash_find(const struct hash *hash, uint64_t key);
  */
 void *hash_add(struct hash *hash, uint64_t key, bool *added);
 
+/*
+ * A key for a text: its 64-bit FNV-1a hash, never 0. Two texts may share a key, so compare the text too. key: KEY_OF_NOTHING,
+ * or the key of what stands before the text.
+ */
+#define KEY_OF_NOTHING 14695981039346656037ULL
+uint64_t hash_text(uint64_t key, const char *text);
+/* The same for a number. */
+uint64_t hash_number(uint64_t key, uint64_t number);
+
 /* Frees all entries; the table is empty and can be used again. */
 void hash_clear(struct hash *hash);
 

@@ -15,6 +15,7 @@
 #include "hash.h"
 #include "jsonl.h"
 #include "ksyms.h"
+#include "locks/names/lock_functions.h"
 #include "options.h"
 #include "room.h"
 
@@ -31,22 +32,8 @@ struct stack {
 
 static struct hash stacks = HASH(struct stack);
 
-/* Frames of the tracing itself, on top of what the kernel was doing. */
-static bool is_tracing(const char *name)
-{
-	static const char *const starts[] = { "bpf_", "__bpf_", "__traceiter_", "__probestub_",
-					      "trace_contention_" };
-
-	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-		if (!strncmp(name, starts[i], strlen(starts[i])))
-			return true;
-	return false;
-}
-
 int stacks_own_frames(const uint64_t *frames, int count)
 {
-	static const char *const calls[] = { "bpf_trace_run", "__bpf_trace_", "__traceiter_",
-					     "__probestub_", "trace_contention_" };
 	int own = 0;
 
 	/* A program loaded after kallsyms was read seems to be part of what is listed before it. */
@@ -54,9 +41,8 @@ int stacks_own_frames(const uint64_t *frames, int count)
 		uint64_t unused;
 		const char *name = ksyms_symbol(frames[i], &unused);
 
-		for (size_t j = 0; name && j < sizeof(calls) / sizeof(calls[0]); j++)
-			if (!strncmp(name, calls[j], strlen(calls[j])))
-				own = i + 1;
+		if (name && is_tracing_call(name))
+			own = i + 1;
 	}
 	return own;
 }
@@ -77,7 +63,7 @@ static bool write_stack(int32_t number, const uint64_t *frames, int count)
 		const char *name = ksyms_symbol(frames[i], &offset);
 		char frame[512];
 
-		if (name && top && is_tracing(name))
+		if (name && top && is_tracing_function(name))
 			continue;
 		if (name)
 			top = false;

@@ -460,7 +460,7 @@ def test_percpu_writers_are_judged_by_what_was_recorded(
         losses={"collectors": {"locks": collector(1, notes=notes)}, "complete": True},
     )
     run = open_run(spec.write(tmp_path / "r"))
-    rows = measure(run, load_tables(run)).lock_rows
+    rows = measure(run, load_tables(run)).locks.rows
     assert rows
     text = lock_sections.percpu_writers(run, rows)
     assert len(text) == (said is not None)

@@ -19,7 +19,7 @@ PRIMITIVE = re.compile(
     r"queued_(?:spin|read|write)_\w*|spin_lock\w*|read_lock\w*|write_lock\w*|"
     r"raw_spin\w*|raw_read\w*|raw_write\w*|"
     r"mutex_lock\w*|mutex_trylock\w*|mutex_(?:spin|optimistic)\w*|ww_mutex_\w*|rwsem_\w*|down|down_(?:read|write|killable|interruptible|"
-    r"timeout|trylock|common)\w*|percpu_(?:down|rwsem)_\w*|percpu_rwsem_\w*|rt_mutex\w*|rtmutex\w*|rt_spin_\w*|"
+    r"timeout|trylock|common)\w*|percpu_(?:down|rwsem)_\w*|percpu_rwsem_\w*|rt_mutex\w*|rtmutex\w*|rtlock_\w*|rt_spin_\w*|"
     r"rwbase_\w*|btrfs_tree_(?:read_)?lock\w*|osq_lock\w*|mcs_\w*|(?:preempt_)?schedule(?:_timeout\w*|_preempt_disabled|_rtlock\w*|_common)?|"
     r"raw_callee_save\w*|kvm_vcpu_is_preempted|trace\w*contention\w*|traceiter_\w*|bpf_\w+|lockdep_\w*|lock_acquire\w*|lock_contended\w*|cpu_relax|pv_wait\w*|kvm_wait\w*"
     r")(?:\.[a-z0-9_.]+)?$"

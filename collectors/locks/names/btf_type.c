@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The kernel's types, its own and its modules', from BTF.
+ * BTF of the kernel and its modules: types and functions by name, members, sizes.
  *
- * Read once, some 130,000 types, with an index of the names of structs and functions, as libbpf's search goes through
- * all of them. A module that is loaded later is not known.
+ * The BTF (some 130,000 types) is read once and indexed by the names of structs, unions and functions, as libbpf's own
+ * search walks through all types. A module loaded later is not known.
  */
 #include "btf_type.h"
 
@@ -11,37 +11,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder/hash.h"
+
 #define MAX_MODULES 512
 #define MAX_DEPTH   12
-#define CHAINS	    65536
 
-/* In chains by the hash of the name. */
+/* A named type, in a list of those whose names have one key. */
 struct named {
 	uint32_t id;
-	uint32_t next;	/* in `names`, 0: the last */
-	uint16_t where; /* in btfs */
+	uint32_t next; /* in names[]; 0: the last */
+	uint16_t btf;  /* in btfs[] */
 	uint16_t kind;
+};
+
+struct name_list {
+	uint64_t key;
+	uint64_t first; /* in names[] */
 };
 
 static struct btf *btfs[1 + MAX_MODULES]; /* the kernel's own first */
 static int btf_count;
-static uint32_t chains[CHAINS];
-static struct named *names; /* the first is not used */
+static struct hash lists = HASH(struct name_list);
+static struct named *names; /* names[0] is not used */
 static size_t name_count, name_room;
-static uint8_t *parts[1 + MAX_MODULES]; /* bit set: a type that is a member of a struct */
+/* Bit set: this type is a member of a struct. */
+static uint8_t *member_bits[1 + MAX_MODULES];
 
-static uint32_t hash_of(const char *name)
+static bool add_name(const char *name, uint32_t id, int btf, int kind)
 {
-	uint32_t hash = 2166136261U;
-
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 16777619U;
-	return hash;
-}
-
-static bool add_name(const char *name, uint32_t id, int where, int kind)
-{
-	uint32_t *chain = &chains[hash_of(name) % CHAINS];
+	struct name_list *list;
+	bool added;
 
 	if (name_count >= name_room) {
 		size_t room = name_room ? name_room * 2 : 1 << 16;
@@ -52,14 +51,17 @@ static bool add_name(const char *name, uint32_t id, int where, int kind)
 		names = more;
 		name_room = room;
 	}
-	names[name_count] = (struct named){ id, *chain, where, kind };
-	*chain = name_count++;
+	list = hash_add(&lists, hash_text(KEY_OF_NOTHING, name), &added);
+	if (!list)
+		return false;
+	names[name_count] = (struct named){ id, list->first, btf, kind };
+	list->first = name_count++;
 	return true;
 }
 
-static bool add_names(int where, uint32_t first)
+static bool add_names(int at, uint32_t first)
 {
-	const struct btf *btf = btfs[where];
+	const struct btf *btf = btfs[at];
 
 	for (uint32_t id = first; id < btf__type_cnt(btf); id++) {
 		const struct btf_type *t = btf__type_by_id(btf, id);
@@ -68,7 +70,7 @@ static bool add_names(int where, uint32_t first)
 		if (!t->name_off ||
 		    (kind != BTF_KIND_STRUCT && kind != BTF_KIND_UNION && kind != BTF_KIND_FUNC))
 			continue;
-		if (!add_name(btf__name_by_offset(btf, t->name_off), id, where, kind))
+		if (!add_name(btf__name_by_offset(btf, t->name_off), id, at, kind))
 			return false;
 	}
 	return true;
@@ -82,7 +84,7 @@ static void load_modules(void)
 	while (dir && (entry = readdir(dir)) && btf_count <= MAX_MODULES) {
 		if (entry->d_name[0] == '.' || !strcmp(entry->d_name, "vmlinux"))
 			continue;
-		/* One that is just being unloaded, or was built for another kernel, is left out. */
+		/* A module being unloaded, or built for another kernel, is left out. */
 		btfs[btf_count] = btf__load_module_btf(entry->d_name, btfs[0]);
 		if (btfs[btf_count])
 			btf_count++;
@@ -91,7 +93,7 @@ static void load_modules(void)
 		closedir(dir);
 }
 
-static uint8_t *find_parts(const struct btf *btf, uint32_t first);
+static uint8_t *find_members(const struct btf *btf, uint32_t first);
 
 bool types_load(void)
 {
@@ -101,7 +103,7 @@ bool types_load(void)
 	if (!btfs[0])
 		return false;
 	btf_count = 1;
-	parts[0] = find_parts(btfs[0], 1);
+	member_bits[0] = find_members(btfs[0], 1);
 	load_modules();
 	name_count = 1;
 	for (int i = 0; i < btf_count; i++)
@@ -115,24 +117,25 @@ void types_unload(void)
 	while (btf_count) {
 		btf_count--;
 		btf__free(btfs[btf_count]);
-		free(parts[btf_count]);
-		parts[btf_count] = NULL;
+		free(member_bits[btf_count]);
+		member_bits[btf_count] = NULL;
 	}
 	free(names);
 	names = NULL;
 	name_count = name_room = 0;
-	memset(chains, 0, sizeof(chains));
+	hash_clear(&lists);
 }
 
-int types_find(const char *name, int btf_kind, struct type *found, int room)
+int types_find(const char *name, int btf_kind, struct type *types, int room)
 {
+	struct name_list *list = hash_find(&lists, hash_text(KEY_OF_NOTHING, name));
 	int count = 0;
 
-	for (uint32_t i = chains[hash_of(name) % CHAINS]; i && count < room; i = names[i].next) {
-		struct type type = { btfs[names[i].where], names[i].id };
+	for (uint32_t i = list ? list->first : 0; i && count < room; i = names[i].next) {
+		struct type type = { btfs[names[i].btf], names[i].id };
 
 		if (names[i].kind == btf_kind && !strcmp(types_name(type), name))
-			found[count++] = type;
+			types[count++] = type;
 	}
 	return count;
 }
@@ -203,8 +206,8 @@ bool types_member(struct type in, const char *name, struct type *member, uint32_
 	return false;
 }
 
-/* Of the types that this BTF adds to the kernel's. */
-static uint8_t *find_parts(const struct btf *btf, uint32_t first)
+/* A bit for each type of this BTF from `first` on (a module's BTF goes on from the kernel's). NULL: no memory. */
+static uint8_t *find_members(const struct btf *btf, uint32_t first)
 {
 	uint8_t *bits = calloc(btf__type_cnt(btf) / 8 + 1, 1);
 
@@ -225,29 +228,30 @@ static uint8_t *find_parts(const struct btf *btf, uint32_t first)
 	return bits;
 }
 
-static bool is_part(int where, uint32_t id)
+static bool has_member_bit(int btf, uint32_t id)
 {
-	return parts[where] && (parts[where][id / 8] & (1 << id % 8));
+	return member_bits[btf] && (member_bits[btf][id / 8] & (1 << id % 8));
 }
 
-bool types_is_part(struct type type)
+bool types_is_member(struct type type)
 {
-	uint32_t own = btf__type_cnt(btfs[0]); /* number of the kernel's types */
+	uint32_t kernel_types = btf__type_cnt(btfs[0]);
 
 	types_plain(&type);
-	if (type.id < own && is_part(0, type.id))
+	if (type.id < kernel_types && has_member_bit(0, type.id))
 		return true;
 	for (int i = 1; i < btf_count; i++) {
 		if (btfs[i] != type.btf)
 			continue;
-		if (!parts[i])
-			parts[i] = find_parts(type.btf, own);
-		return is_part(i, type.id);
+		if (!member_bits[i])
+			member_bits[i] = find_members(type.btf, kernel_types);
+		return has_member_bit(i, type.id);
 	}
 	return false;
 }
 
-static bool embedded(struct type in, const char *name, uint32_t base, int depth, uint32_t *offset)
+static bool find_embedded(struct type in, const char *name, uint32_t base, int depth,
+			  uint32_t *offset)
 {
 	const struct btf_type *t = types_plain(&in);
 
@@ -260,8 +264,8 @@ static bool embedded(struct type in, const char *name, uint32_t base, int depth,
 	for (int i = 0; i < btf_vlen(t); i++) {
 		struct type member = { in.btf, btf_members(t)[i].type };
 
-		if (embedded(member, name, base + btf_member_bit_offset(t, i) / 8, depth + 1,
-			     offset))
+		if (find_embedded(member, name, base + btf_member_bit_offset(t, i) / 8, depth + 1,
+				  offset))
 			return true;
 	}
 	return false;
@@ -269,5 +273,5 @@ static bool embedded(struct type in, const char *name, uint32_t base, int depth,
 
 bool types_embedded(struct type in, const char *name, uint32_t *offset)
 {
-	return embedded(in, name, 0, 0, offset);
+	return find_embedded(in, name, 0, 0, offset);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The kernel's types, its own and its modules', from BTF. */
-#ifndef SEEKMETER_LOCK_TYPES_H
-#define SEEKMETER_LOCK_TYPES_H
+/* BTF of the kernel and its modules: types and functions by name, members, sizes. */
+#ifndef SEEKMETER_BTF_TYPE_H
+#define SEEKMETER_BTF_TYPE_H
 
 #include <bpf/btf.h>
 #include <stdbool.h>
@@ -12,27 +12,31 @@ struct type {
 	uint32_t id;
 };
 
-/* Reads them, once; false: the kernel has no BTF. */
+/* Reads the BTF, once. False: the kernel has none. */
 bool types_load(void);
 void types_unload(void);
-/* The structs, unions or functions (BTF_KIND_…) of this name; there may be several. Returns how many were put in found. */
-int types_find(const char *name, int btf_kind, struct type *found, int room);
-/* The kernel's own. */
+/*
+ * The structs, unions or functions (btf_kind: BTF_KIND_STRUCT, …) of this name: modules may define several. Returns how
+ * many were put into types[], which has room for `room`.
+ */
+int types_find(const char *name, int btf_kind, struct type *types, int room);
+/* The BTF of the kernel itself, without modules. */
 const struct btf *types_vmlinux(void);
-/* Without const, typedef and the like. */
+/* The type without const, volatile and typedefs; *type becomes that type. */
 const struct btf_type *types_plain(struct type *type);
-/* What a pointer points to, if that is a struct or a union. */
+/* The struct or union that a pointer points to. False: `pointer` is no pointer to one. */
 bool types_pointed_to(struct type pointer, struct type *to);
-/* Its name; "": it has none. */
+/* The type's name; "" if it has none. */
 const char *types_name(struct type type);
+/* The type's size; 0 if it has none. */
 uint32_t types_bytes(struct type type);
-/* The struct's own member of this name; false: it has none. */
+/* A member of the struct itself, not of structs in it. False: it has no such member. */
 bool types_member(struct type in, const char *name, struct type *member, uint32_t *offset);
-/* Whether it is an array without a length, as there are at the ends of structs. */
+/* Is the type an array without a length, as at the end of a struct? */
 bool types_open_ended(const struct btf *btf, uint32_t id);
-/* Whether it is a part of some other struct of the same BTF: it may be no object by itself then. */
-bool types_is_part(struct type type);
-/* Where in the struct there is a struct of this name, however deep; false: nowhere. */
+/* Is the type a member of another struct of the same BTF? Then it may never be an object by itself. */
+bool types_is_member(struct type type);
+/* The offset of the first struct of this name in the struct, at any depth. False: there is none. */
 bool types_embedded(struct type in, const char *name, uint32_t *offset);
 
 #endif

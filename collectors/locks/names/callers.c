@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Which struct a lock is in, judged by the functions that wait for it.
+ * The struct that a lock lies in, from the functions on the call path that waits for it.
  *
- * kmalloc() does not say what for. But the function that takes the lock mostly has the object, or something that
- * points to it, among its arguments, whose types BTF knows. A struct is an answer if it fits the object's size and
- * has a lock of the kind exactly where the lock is. The nearest answer counts, by callers and pointers
- * between; of several as near, the one whose name begins as the function's does (pipe_write, pipe_inode_info); if that
- * does not decide either, there is no answer: a wrong name is worse than none.
+ * A kmalloc() cache does not tell what its objects are. But the function that takes a lock mostly has the object, or
+ * something that points to it, among its arguments, whose types BTF knows. A struct is a candidate if it fits the
+ * object's size and has a lock of this kind at the lock's offset. The nearest candidate is the answer, by callers and
+ * pointers between. Of several as near, the one whose name begins as the function's does (pipe_write,
+ * pipe_inode_info); if there is none such, there is no answer: a wrong name is worse than none.
  */
 #include "callers.h"
 
@@ -14,51 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock_functions.h"
 #include "recorder/clock.h"
+#include "recorder/hash.h"
 #include "recorder/ksyms.h"
 #include "recorder/stacks.h"
 #include "slab.h"
 
-#define MAX_FUNCTIONS 8 /* callers looked at */
+#define MAX_FUNCTIONS 8 /* callers searched from */
 #define MAX_HOPS      3 /* pointers between an argument and the object */
 #define MAX_QUEUE     8192
-#define MAX_DEPTH     8 /* structs in structs */
-#define CACHE_SIZE    4096
+#define MAX_DEPTH     8	   /* structs in structs */
+#define MAX_ANSWERS   4096 /* kept; when there are more, all are forgotten */
 #define SPARE_BYTES   72
 
-/* Begins of the names of what waits for locks, and of what traces it. */
-static const char *const primitives[] = {
-	"bpf_",
-	"__bpf_",
-	"__traceiter_",
-	"__probestub_",
-	"trace_contention_",
-	"mutex_",
-	"__mutex_",
-	"ww_mutex_",
-	"__ww_mutex_",
-	"down",
-	"__down",
-	"rwsem_",
-	"_raw_",
-	"__raw_",
-	"queued_",
-	"native_queued_",
-	"__pv_queued",
-	"pv_",
-	"percpu_down_",
-	"__percpu_down",
-	"percpu_rwsem_",
-	"rt_mutex_",
-	"__rt_mutex_",
-	"rtlock_",
-	"rt_spin_",
-	"do_raw_",
-	"up_",
-	"lock_contention",
-};
-
-/* What is behind a pointer to void, or is found by a function that only gets a name. */
+/* Structs that are behind a pointer to void, or that a function finds by a name. */
 static const struct {
 	const char *from, *to;
 } behind[] = {
@@ -69,7 +39,7 @@ static const struct {
 	{ "elevator_queue", "kyber_queue_data" },
 };
 
-/* What an inode or super block mostly has around or behind it, with the file system's name in front. */
+/* The struct that a file system puts around an inode or behind a super block: the file system's name, then this. */
 static const struct {
 	const char *from, *suffix;
 } by_prefix[] = {
@@ -77,15 +47,17 @@ static const struct {
 	{ "file", "_ctx" },	    { "super_block", "_fs_info" }, { "super_block", "_mount" },
 };
 
+/* The nearest struct found from one function, for a lock at these offsets of an object of this cache. */
 struct answer {
+	uint64_t key; /* of the members down to kind */
 	char slab[LOCK_SLAB_NAME];
 	char function[64];
 	uint32_t offset;
 	uint32_t other_offset;
 	int kind;
 	int hops;     /* -1: no struct */
-	bool several; /* at that distance, and none begins as the function does */
-	bool prefix;  /* its name begins as the function's does */
+	bool several; /* structs at that distance, and no name begins as the function's does */
+	bool prefix;  /* the struct's name begins as the function's does */
 	struct lock_member member;
 };
 
@@ -98,20 +70,12 @@ struct search {
 	int tail;
 };
 
-static struct answer *cache[CACHE_SIZE];
+static struct hash answers = HASH(struct answer);
 static struct search search;
-static uint64_t turn_until_ns = UINT64_MAX;
-static int looked_in_turn;
-static uint8_t *seen; /* bit set: types in the queue */
-static size_t seen_bytes;
-
-static bool is_primitive(const char *name)
-{
-	for (size_t i = 0; i < sizeof(primitives) / sizeof(primitives[0]); i++)
-		if (!strncmp(name, primitives[i], strlen(primitives[i])))
-			return true;
-	return false;
-}
+static uint64_t deadline_ns = UINT64_MAX;
+static int searches;	/* since the deadline was set */
+static uint8_t *queued; /* bit set: the type is, or was, in the queue */
+static size_t queued_bytes;
 
 /* The size class below, of those kmalloc() has. */
 static uint32_t class_below(uint32_t bytes)
@@ -132,7 +96,7 @@ static bool fits(uint32_t bytes)
 	return bytes <= object->place_bytes && bytes + SPARE_BYTES > object->place_bytes;
 }
 
-/* Whether the struct's first word, up to _, is one of the function's. */
+/* Is the struct's first word, up to _, one of the function's words? */
 static bool same_word(const char *type, const char *function)
 {
 	size_t length = strcspn(type, "_");
@@ -151,7 +115,7 @@ static bool fits_type(struct type type)
 	uint32_t bytes = types_bytes(type);
 	int last = btf_vlen(t) - 1;
 
-	/* How long its last member is is not known. */
+	/* The length of the last member is not known. */
 	if (last >= 0 && types_open_ended(type.btf, btf_members(t)[last].type))
 		return bytes && bytes <= search.object->object_bytes;
 	return fits(bytes);
@@ -171,9 +135,9 @@ static void consider(struct type type, int hops)
 	/* So far away there are hundreds of structs. */
 	if (hops == MAX_HOPS && !prefix)
 		return;
-	/* Address spaces lie in inodes, and those have caches of their own. */
+	/* Structs that lie in others (an address space in an inode) or have a cache of their own are no kmalloc() objects. */
 	if (slab_is_kmalloc(search.object->slab) &&
-	    (slab_of_its_own(type) || (!prefix && types_is_part(type))))
+	    (slab_has_own(type) || (!prefix && types_is_member(type))))
 		return;
 	if (answer->hops < 0 || (prefix && !answer->prefix)) {
 		answer->hops = hops;
@@ -191,14 +155,14 @@ static void push(struct type type, int hops)
 
 	if (!t || !btf_is_composite(t) || search.tail == MAX_QUEUE)
 		return;
-	if (seen[type.id / 8] & (1 << type.id % 8))
+	if (queued[type.id / 8] & (1 << type.id % 8))
 		return;
-	seen[type.id / 8] |= 1 << type.id % 8;
+	queued[type.id / 8] |= 1 << type.id % 8;
 	search.queue[search.tail] = type;
 	search.hops[search.tail++] = hops;
 }
 
-/* Everything the struct's members point to. */
+/* Queues all structs that the struct's members point to. */
 static void follow(struct type type, int hops, int depth)
 {
 	const struct btf_type *t = types_plain(&type);
@@ -220,13 +184,13 @@ static void follow(struct type type, int hops, int depth)
 
 static void push_named(const char *name, const struct btf *btf, int hops)
 {
-	struct type found[4];
-	int count = types_find(name, BTF_KIND_STRUCT, found, 4);
+	struct type types[4];
+	int count = types_find(name, BTF_KIND_STRUCT, types, 4);
 
-	/* A module's own types, and the kernel's, which the module's BTF goes on from. */
+	/* The module's own types, and the kernel's: a module's BTF goes on from the kernel's. */
 	for (int i = 0; i < count; i++)
-		if (found[i].btf == btf || found[i].btf == types_vmlinux())
-			push((struct type){ btf, found[i].id }, hops);
+		if (types[i].btf == btf || types[i].btf == types_vmlinux())
+			push((struct type){ btf, types[i].id }, hops);
 }
 
 static void follow_names(struct type type, int hops)
@@ -248,32 +212,32 @@ static void follow_names(struct type type, int hops)
 	}
 }
 
-/* One function's arguments, and what can be reached from them, nearest first. */
-static void look(struct type function)
+/* Considers what a function's arguments point to, and what can be reached from there, nearest first. */
+static void search_from(struct type function)
 {
 	const struct btf_type *t = btf__type_by_id(function.btf, function.id);
 	const struct btf_type *proto = btf__type_by_id(function.btf, t->type);
 	size_t bytes = btf__type_cnt(function.btf) / 8 + 1;
 	struct type to;
 
-	if (bytes > seen_bytes) {
-		uint8_t *more = realloc(seen, bytes);
+	if (bytes > queued_bytes) {
+		uint8_t *more = realloc(queued, bytes);
 
 		if (!more)
 			return;
-		seen = more;
-		seen_bytes = bytes;
+		queued = more;
+		queued_bytes = bytes;
 	}
-	memset(seen, 0, bytes);
+	memset(queued, 0, bytes);
 	search.tail = 0;
 	for (int i = 0; proto && i < btf_vlen(proto); i++)
 		if (types_pointed_to((struct type){ function.btf, btf_params(proto)[i].type }, &to))
 			push(to, 0);
-	/* Everybody has the task that is running, but says so only in the code. */
+	/* Every function can reach the running task, without an argument. */
 	push_named("task_struct", function.btf, MAX_HOPS - 1);
 	push_named("mm_struct", function.btf, MAX_HOPS - 1);
 	for (int hops = 0; hops <= MAX_HOPS; hops++) {
-		/* The queue grows meanwhile. */
+		/* follow() appends to the queue. */
 		for (int i = 0; i < search.tail; i++) {
 			if (search.hops[i] != hops)
 				continue;
@@ -288,35 +252,38 @@ static void look(struct type function)
 	}
 }
 
-static uint32_t hash_of(const struct lock_object *object, int kind, const char *function)
+static bool is_answer_to(const struct answer *answer, const struct lock_object *object, int kind,
+			 const char *function)
 {
-	uint32_t hash = object->offset * 31 + kind;
-
-	for (const char *c = function; *c; c++)
-		hash = hash * 33 + *c;
-	for (const char *c = object->slab; *c; c++)
-		hash = hash * 33 + *c;
-	return hash % CACHE_SIZE;
+	return answer->kind == kind && answer->offset == object->offset &&
+	       answer->other_offset == object->other_offset &&
+	       !strcmp(answer->slab, object->slab) && !strcmp(answer->function, function);
 }
 
-/* What the function says; kept, one answer a place. NULL: the turn is over, or no memory. */
-static const struct answer *ask(const struct lock_object *object, int kind, const char *function)
+/* The answer from one function, searched for once. NULL: the deadline is over, or there is no memory. */
+static const struct answer *answer_from(const struct lock_object *object, int kind,
+					const char *function)
 {
-	struct answer **place = &cache[hash_of(object, kind, function)], *answer = *place;
-	struct type found[4];
+	uint64_t key = hash_text(hash_text(KEY_OF_NOTHING, function), object->slab);
+	struct answer *answer;
+	struct type types[4];
+	bool added;
 	int count;
 
-	if (answer && answer->kind == kind && answer->offset == object->offset &&
-	    answer->other_offset == object->other_offset && !strcmp(answer->slab, object->slab) &&
-	    !strcmp(answer->function, function))
+	key = hash_number(hash_number(hash_number(key, object->offset), object->other_offset),
+			  kind);
+	answer = hash_find(&answers, key);
+	if (answer && is_answer_to(answer, object, kind, function))
 		return answer;
-	if (looked_in_turn++ && monotonic_ns() > turn_until_ns)
+	if (searches++ && monotonic_ns() > deadline_ns)
 		return NULL;
-	if (!answer)
-		answer = *place = malloc(sizeof(*answer));
+	if (!answer && answers.used >= MAX_ANSWERS)
+		hash_clear(&answers);
+	answer = hash_add(&answers, key, &added);
 	if (!answer)
 		return NULL;
-	*answer = (struct answer){ .offset = object->offset,
+	*answer = (struct answer){ .key = key,
+				   .offset = object->offset,
 				   .other_offset = object->other_offset,
 				   .kind = kind,
 				   .hops = -1 };
@@ -325,20 +292,20 @@ static const struct answer *ask(const struct lock_object *object, int kind, cons
 	search.object = object;
 	search.kind = kind;
 	search.answer = answer;
-	count = types_find(function, BTF_KIND_FUNC, found, 4);
+	count = types_find(function, BTF_KIND_FUNC, types, 4);
 	for (int i = 0; i < count; i++)
-		look(found[i]);
+		search_from(types[i]);
 	return answer;
 }
 
-void callers_turn(uint64_t until_ns)
+void callers_set_deadline(uint64_t ns)
 {
-	turn_until_ns = until_ns;
-	looked_in_turn = 0;
+	deadline_ns = ns;
+	searches = 0;
 }
 
 enum callers_answer callers_lock(const struct lock_object *object, int kind, const uint64_t *frames,
-				 struct lock_member *found, int *distance)
+				 struct lock_member *member, int *distance)
 {
 	struct answer best = { .hops = -1 };
 	bool several = false;
@@ -349,16 +316,16 @@ enum callers_answer callers_lock(const struct lock_object *object, int kind, con
 	for (int i = stacks_own_frames(frames, LOCK_STACK_FRAMES);
 	     frames[i] && functions < MAX_FUNCTIONS; i++) {
 		uint64_t unused;
-		/* The address is that of the next instruction, which may be another function's. */
+		/* A return address may be behind the function's end. */
 		const char *symbol = ksyms_symbol(frames[i] - 1, &unused);
 		const struct answer *answer;
 		char function[64];
 
-		if (!symbol || (!functions && is_primitive(symbol)))
+		if (!symbol || (!functions && is_lock_function(symbol)))
 			continue;
-		/* What the compiler made of the function: name.isra.0 */
+		/* Without what the compiler appends: name.isra.0 */
 		snprintf(function, sizeof(function), "%.*s", (int)strcspn(symbol, "."), symbol);
-		answer = ask(object, kind, function);
+		answer = answer_from(object, kind, function);
 		if (!answer)
 			return CALLERS_LATER;
 		if (answer->hops >= 0) {
@@ -381,17 +348,14 @@ enum callers_answer callers_lock(const struct lock_object *object, int kind, con
 	}
 	if (best.hops < 0 || several)
 		return CALLERS_NO;
-	*found = best.member;
+	*member = best.member;
 	return CALLERS_YES;
 }
 
 void callers_unload(void)
 {
-	for (int i = 0; i < CACHE_SIZE; i++) {
-		free(cache[i]);
-		cache[i] = NULL;
-	}
-	free(seen);
-	seen = NULL;
-	seen_bytes = 0;
+	hash_clear(&answers);
+	free(queued);
+	queued = NULL;
+	queued_bytes = 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which struct a lock is in, judged by the functions that wait for it. */
+/* The struct that a lock lies in, from the functions on the call path that waits for it. */
 #ifndef SEEKMETER_LOCK_CALLERS_H
 #define SEEKMETER_LOCK_CALLERS_H
 
@@ -7,19 +7,19 @@
 #include "common/records.h"
 
 enum callers_answer {
-	CALLERS_NO, /* no struct, or several as likely */
+	CALLERS_NO, /* no struct fits, or several as near */
 	CALLERS_YES,
-	CALLERS_LATER, /* the turn is over: the same question goes on where this one stopped */
+	CALLERS_LATER, /* the deadline is over: the same call made again goes on where this one stopped */
 };
 
-/* Until when looking at functions that are new may go on; at least one is looked at in a turn. */
-void callers_turn(uint64_t until_ns);
+/* Searches that are new begin until then; at least one is made after each call of this. */
+void callers_set_deadline(uint64_t ns);
 /*
- * frames: return addresses, innermost first, 0 after the last. *distance: how far from
- * the call it was found, frames and pointers; the nearer of two answers is the better.
+ * The member that is the lock. frames: return addresses, innermost first, 0 after the last. *distance: of the struct from
+ * the call, in frames and pointers; of two answers the nearer is the better.
  */
 enum callers_answer callers_lock(const struct lock_object *object, int kind, const uint64_t *frames,
-				 struct lock_member *found, int *distance);
+				 struct lock_member *member, int *distance);
 void callers_unload(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which struct an object is that its slab cache says nothing of, judged by all call paths that met at its locks. */
+/* The struct of a kmalloc() object, from all call paths that waited for its locks. */
 #ifndef SEEKMETER_LOCK_KMALLOC_H
 #define SEEKMETER_LOCK_KMALLOC_H
 
@@ -8,11 +8,11 @@
 #include "common/records.h"
 
 /*
- * frames: a call path that waited for the lock, as callers.h has it; NULL: only what is known already. No: no
- * struct, or call paths disagree.
+ * The member of the object's struct that is this lock. frames: a call path that waited for the lock, as in callers.h;
+ * NULL: only earlier call paths count. CALLERS_NO: no struct fits, or call paths disagree.
  */
-enum callers_answer kmalloc_lock(uint64_t lock, const struct lock_object *object, int kind,
-				 const uint64_t *frames, struct lock_member *found);
+enum callers_answer kmalloc_lock(uint64_t lock, const struct lock_object *slab_object, int kind,
+				 const uint64_t *frames, struct lock_member *member);
 void kmalloc_unload(void);
 
 #endif

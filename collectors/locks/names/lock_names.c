@@ -328,7 +328,7 @@ static void put_off(struct lock *lock, const uint64_t *frames)
 
 static void work(uint64_t until_ns)
 {
-	callers_turn(until_ns);
+	callers_set_deadline(until_ns);
 	while (waiting_count && monotonic_ns() < until_ns) {
 		struct waiting *next = &waiting[first_waiting];
 		bool news = false;
@@ -421,5 +421,5 @@ void lock_names_close(void)
 	free(locks);
 	locks = NULL;
 	room = 0;
-	lock_ids_forget();
+	lock_ids_clear();
 }

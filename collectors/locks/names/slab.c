@@ -227,7 +227,7 @@ void slabs_load(void)
 	find_owners();
 }
 
-bool slab_of_its_own(struct type type)
+bool slab_has_own(struct type type)
 {
 	for (int i = 0; i < owner_count; i++)
 		if (!strcmp(types_name(owners[i]), types_name(type)))

@@ -15,7 +15,7 @@ void slabs_unload(void);
 /* Whether the cache is one of those any code takes its memory from. */
 bool slab_is_kmalloc(const char *slab);
 /* Whether a cache is called after this struct: it does not lie in one of kmalloc()'s then. */
-bool slab_of_its_own(struct type type);
+bool slab_has_own(struct type type);
 /* By the cache's name. False: it tells no struct that has such a lock there, or several. */
 bool slab_lock(const struct lock_object *object, int kind, struct lock_member *found);
 /* Fills the map from the names of caches of inodes to where struct inode is in their objects (bpf/locks/lock_object.h). */
