@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is run, and on what: words, workloads, file systems, disks, cgroups, and the undoing of it all.
+"""Workloads and what they run on: options, plan, file systems, disks, machines, cgroups, cleanup.
 
-Standard library only: setup asks workloads.packages with the system's python3 before .venv exists.
+Standard library only: setup runs workloads.packages with the system's python3 before .venv exists.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which Debian packages are needed: python3 -m workloads.packages [--missing] [FS=NAME] [WL=NAME].
+"""Print the Debian packages that a run needs: python3 -m workloads.packages [--missing] [FS=NAME] [WL=NAME].
 
-Prints one package a line. With neither FS nor WL: those of all, but of file systems that Debian does not have
-(see in_debian in filesystems/README.md); those are asked for by name. With --missing: only those whose
-programs are not there. Standard library only, for setup to call with the system's python3.
+One package per line. With neither FS nor WL: the packages of all workloads and of all file systems that
+Debian has (in_debian in filesystems/README.md). --missing: only packages whose programs are not installed.
+Standard library only, because setup runs this with the system's python3.
 """
 
 import sys
@@ -15,7 +15,7 @@ from workloads.system.visible import visible
 
 
 def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[str]:
-    """Return the packages for a file system and a workload (NAME or NAME:OPTIONS); all if both are None."""
+    """Return the packages of a file system and a workload (NAME or NAME:OPTIONS); of all if both are None."""
     everything = fs is None and wl is None
     programs: dict[str, tuple[str, ...]] = {}
     for name in filesystems.names() if everything else [fs.partition(":")[0]] if fs else []:
@@ -43,12 +43,12 @@ def needed(fs: str | None, wl: str | None, missing_only: bool = False) -> list[s
 def main(arguments: list[str]) -> int:
     """Print the packages. Returns the exit code."""
     missing_only = "--missing" in arguments
-    words = dict(argument.partition("=")[::2] for argument in arguments if argument != "--missing")
+    given = dict(argument.partition("=")[::2] for argument in arguments if argument != "--missing")
     try:
-        for word in words:
-            if word not in ("FS", "WL"):
-                raise OptionError(f"{word} is not understood here: give FS=NAME and WL=NAME")
-        for package in needed(words.get("FS"), words.get("WL"), missing_only):
+        for variable in given:
+            if variable not in ("FS", "WL"):
+                raise OptionError(f"{variable} is not understood here: give FS=NAME and WL=NAME")
+        for package in needed(given.get("FS"), given.get("WL"), missing_only):
             print(package)
     except UserError as error:
         print(f"seekmeter: {visible(error.message)}", file=sys.stderr)

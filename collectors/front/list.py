@@ -11,7 +11,7 @@ import textwrap
 
 from collectors.front import check
 from workloads import catalog, filesystems
-from workloads.cli.with_options import of_script, our_scripts
+from workloads.cli.with_options import our_scripts, script_summary
 from workloads.system.command import find_program
 from workloads.system.errors import UserError
 
@@ -79,7 +79,7 @@ def main() -> int:
     _show("/dev/NAME", "a real device; also needs ERASE=/dev/NAME, the same name again")
     print("\nscripts of ours for bpftrace: WITH=bpftrace:NAME")
     for name in our_scripts():
-        _show(name, of_script(name))
+        _show(name, script_summary(name))
     return broken
 
 

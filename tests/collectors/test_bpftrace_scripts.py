@@ -20,7 +20,7 @@ from collectors.with_programs import bpftrace
 from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, mounted
 from tests.collectors.recording import EMULATED, needs_root
 from tests.collectors.test_block import LAZY_OFF
-from workloads.cli.with_options import SCRIPTS, of_script, our_scripts
+from workloads.cli.with_options import SCRIPTS, our_scripts, script_summary
 from workloads.filesystems import kernel_has
 
 pytestmark = [needs_root]
@@ -292,5 +292,5 @@ def test_each_is_one_of_the_house(name: str) -> None:
     assert "SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)" in text
     used = set(re.findall(r"^tracepoint:(\S+)", text, re.MULTILINE))
     assert set(bpftrace.needs(script)) == used
-    assert 20 < len(of_script(name)) < 120
+    assert 20 < len(script_summary(name)) < 120
     assert max(len(line) for line in text.expandtabs(8).splitlines()) <= 110

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The workloads: one TOML file each. The keys are in README.md of this folder."""
+"""Workload catalog: one TOML file per workload. README.md of this folder describes the keys."""
 
 import functools
 import re
@@ -14,8 +14,8 @@ from workloads.system.units import parse_size
 
 _HERE = Path(__file__).parent
 SCALES = ("quick", "default", "paper")
-# What may stand in braces in args: the directory to work in, raw/ of the run directory, the seed, the
-# threads, and build/ of the source tree and workloads/.
+# Placeholders in args, in braces: the working directory, raw/ of the run directory, the seed, the number of
+# threads, and the source tree's build/ and workloads/.
 PLACEHOLDERS = ("dir", "raw", "seed", "threads", "build", "workloads")
 _KEYS = {
     *("name", "summary", "source", "generator", "program", "packages", "needs"),
@@ -25,28 +25,28 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Scale:
-    """How large the workload is at one SCALE."""
+    """Size and duration of a workload at one SCALE."""
 
     args: tuple[str, ...]
-    size_bytes: int  # the disk that it needs, with room for the file system's own
-    seconds: float  # about how long it takes
+    size_bytes: int  # of the disk it needs, with room for metadata
+    seconds: float  # estimated duration
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One workload in one variant (variants has the names of all)."""
+    """One workload in one variant; variants has all of them."""
 
     name: str
     summary: str
     source: str
-    generator: str | None  # a program of our own, in build/generators/
-    program: str | None  # or one of the system
+    generator: str | None  # a program of the project in build/generators/, or
+    program: str | None  # a program of the system
     packages: tuple[str, ...]
     needs: tuple[str, ...]  # programs of the system that the generator starts
     args: tuple[str, ...]
     phases: tuple[str, ...]
-    threads: int | None  # how many, if not given by THREADS; None: the workload knows no threads
-    seeded: bool  # whether SEED changes anything
+    threads: int | None  # default of THREADS; None: the workload has no number of threads
+    seeded: bool  # SEED changes what the workload does
     scales: Mapping[str, Scale]
     variants: Mapping[str, str]  # name: summary
 
@@ -92,8 +92,8 @@ def read(path: Path, variant: str | None = None) -> Workload:
             variants={str(name): str(values["summary"]) for name, values in variants.items()},
         )
         for scale in workload.scales.values():
-            for word in (*workload.args, *scale.args):
-                for name in re.findall(r"\{(\w*)\}", word):
+            for argument in (*workload.args, *scale.args):
+                for name in re.findall(r"\{(\w*)\}", argument):
                     if name not in PLACEHOLDERS:
                         raise ValueError(f"unknown placeholder {{{name}}}")
         return workload
@@ -103,7 +103,7 @@ def read(path: Path, variant: str | None = None) -> Workload:
 
 
 def _merge(table: dict[str, Any], variant: dict[str, Any]) -> dict[str, Any]:
-    """A variant's keys replace the workload's; its scales replace key by key."""
+    """Return the table with a variant's keys in place of the workload's, and its scales merged key by key."""
     merged = {**table, **variant}
     merged["scale"] = {
         scale: {**table.get("scale", {}).get(scale, {}), **variant.get("scale", {}).get(scale, {})}

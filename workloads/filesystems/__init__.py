@@ -40,26 +40,26 @@ __all__ = [
     "unmount",
     "version",
 ]
-# Words of mkfs and mount that take another device or file.
+# Options of mkfs and mount that take another device or file.
 _EXTERNAL = {"device", "logdev", "rtdev", "name", "file"}
 _EXTERNAL_MOUNT = _EXTERNAL | {"journal_dev", "journal_path", "jdev", "loop"}
 
-# Of what fsck says, what is kept: a damaged file system may make it say very much.
-_SAID_LINES, _SAID_BYTES = 20, 64 << 10
+# The end of fsck's output that is kept: on a damaged file system it may be very long.
+_TAIL_LINES, _TAIL_BYTES = 20, 64 << 10
 
 
-def refuse_other_devices(variable: str, words: Iterable[str]) -> None:
-    """Raise OptionError for MKFS= or MOUNT= that could reach a device or file other than the disk."""
-    for word in words:
-        keys = {part.partition("=")[0].strip() for part in word.split(",")}
+def refuse_other_devices(variable: str, options: Iterable[str]) -> None:
+    """Raise OptionError for options of MKFS= or MOUNT= that could reach a device or file beyond the disk."""
+    for option in options:
+        keys = {part.partition("=")[0].strip() for part in option.split(",")}
         if keys & (_EXTERNAL_MOUNT if variable == "MOUNT" else _EXTERNAL):
             raise OptionError(
-                f"{variable}: {word} names another device or file: leave it out, disks are given by DISK and "
-                f"JOURNAL"
+                f"{variable}: {option} names another device or file: leave it out, disks are given by DISK "
+                f"and JOURNAL"
             )
-        if "/" in word:
+        if "/" in option:
             raise OptionError(
-                f"{variable}: {word} names a device or file: leave it out, DISK and JOURNAL give the disks"
+                f"{variable}: {option} names a device or file: leave it out, DISK and JOURNAL give the disks"
             )
         if variable == "MOUNT" and keys & {
             "bind",
@@ -72,7 +72,7 @@ def refuse_other_devices(variable: str, words: Iterable[str]) -> None:
             "noauto",
         }:
             raise OptionError(
-                f"MOUNT: {word} is not an option for mounting a fresh file system to write on: leave it out"
+                f"MOUNT: {option} is not an option for mounting a fresh file system to write on: leave it out"
             )
 
 
@@ -116,37 +116,34 @@ def mount(plan: FilesystemPlan, disk: Disk, mountpoint: Path, janitor: Janitor) 
 
 
 def unmount(mountpoint: Path, janitor: Janitor) -> None:
-    """Unmount what mount() mounted. Raises MachineError if it is still in use after some seconds."""
+    """Unmount what mount() mounted. Raises MachineError if it is in use for some seconds."""
     janitor.undo_mount(mountpoint)
 
 
 def proc_mounts_line(mountpoint: Path) -> str:
-    """Return what /proc/mounts says about a mounted directory.
-
-    Raises RunError if nothing is mounted there.
-    """
-    found = mounts.at(mountpoint)
-    if found is None:
+    """Return the line of /proc/mounts for a mount point. Raises RunError if nothing is mounted there."""
+    mount = mounts.at(mountpoint)
+    if mount is None:
         raise RunError(f"{mountpoint} is not mounted: something unmounted it")
     for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         fields = line.split(" ")
-        if mounts.unescape(fields[1]) == found.target:
+        if mounts.unescape(fields[1]) == mount.target:
             return line
     raise RunError(f"{mountpoint} is not in /proc/mounts: something unmounted it")
 
 
 def space(mountpoint: Path) -> dict[str, int]:
-    """Return how much room a mounted file system has, as it says itself (statvfs). Raises OSError.
+    """Return the space of a mounted file system, from statvfs(3). Raises OSError.
 
-    used: all blocks less the free ones, what df calls so; available: what of the free ones is not reserved
-    for root. What a file system takes of the disk beforehand and does not count is in none of them.
+    used: total less free blocks, as in df. available: free blocks that are not reserved for root. Metadata
+    that a file system does not count as blocks is in none of the numbers.
     """
     status = os.statvfs(mountpoint)
     return {
         "total_bytes": status.f_blocks * status.f_frsize,
         "used_bytes": (status.f_blocks - status.f_bfree) * status.f_frsize,
         "available_bytes": status.f_bavail * status.f_frsize,
-        "inodes": status.f_files,  # 0 where there are none to run out of, as on btrfs
+        "inodes": status.f_files,  # 0 if their number has no limit, as on btrfs
         "inodes_used": status.f_files - status.f_ffree,
     }
 
@@ -154,28 +151,28 @@ def space(mountpoint: Path) -> dict[str, int]:
 def fsck(
     plan: FilesystemPlan,
     disk: Disk,
-    heard: Callable[[bytes], None] = lambda said: None,
-    look: Callable[[float], None] = lambda seconds: None,
+    on_output: Callable[[bytes], None] = lambda output: None,
+    on_tick: Callable[[float], None] = lambda seconds: None,
 ) -> tuple[bool | None, str]:
-    """Check the unmounted disk, changing nothing. Returns (clean, the last lines of what fsck said).
+    """Check the unmounted disk, changing nothing. Returns (clean, the last lines of fsck's output).
 
-    (None, why) for a file system that has no fsck, and for an fsck that was ended by a signal. heard gets all
-    that it says; look is called a few times a second with the seconds gone. ^C ends it at once.
+    Returns (None, reason) if the file system has no fsck, or a signal ended it. on_output and on_tick are
+    those of run_long(). ^C ends fsck at once.
     """
     argv = plan.fsck_command(disk.devices)
     if not argv:
         return None, f"none exists for {plan.name}"
-    said = b""
+    tail = b""
 
-    def hear(more: bytes) -> None:
-        nonlocal said
-        said = (said + more)[-_SAID_BYTES:]
-        heard(more)
+    def keep_tail(output: bytes) -> None:
+        nonlocal tail
+        tail = (tail + output)[-_TAIL_BYTES:]
+        on_output(output)
 
-    status = run_long(argv, hear, look)
+    status = run_long(argv, keep_tail, on_tick)
     if status < 0:
         return None, f"{argv[0]} was ended by signal {-status}"
-    lines = said.decode(errors="replace").strip().splitlines()[-_SAID_LINES:]
+    lines = tail.decode(errors="replace").strip().splitlines()[-_TAIL_LINES:]
     return status == 0, "\n".join([*lines, *([f"exit status {status}"] if status else [])])
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether a kernel has a file system: the one that runs here, or another, by the directory of its modules.
+"""Check whether a kernel has a file system: the running kernel, or another by its modules' directory.
 
-Most file systems are asked for by the type that mount(8) gets, which any driver may serve (ext4 serves ext2
-and ext3). One whose TOML file names a module is there only if that very driver is.
+Most file systems are identified by the type for mount(8), which any driver may serve: ext4 serves ext2 and
+ext3. A file system whose TOML file names a module needs that very driver.
 """
 
 import os
@@ -15,23 +15,23 @@ from workloads.system.errors import MachineError
 
 
 def kernel_has(name: str) -> bool:
-    """Return whether this kernel has the file system: loaded or built in, or as a module mount would load."""
-    kind, driver = _asked_for(name)
+    """Return whether this kernel has the file system: built in, loaded, or a module that mount would load."""
+    kind, driver = _type_and_driver(name)
     if driver:
-        # A driver that is built in is listed in modules.builtin, if that is installed.
-        here = Path("/sys/module", driver).exists()
+        # A built-in driver is listed in modules.builtin, if that is installed.
+        available = Path("/sys/module", driver).exists()
     else:
-        listed = Path("/proc/filesystems").read_text().split("\n")
-        here = any(line.split()[-1:] == [kind] for line in listed)
-    return here or modules_have(Path("/lib/modules") / os.uname().release, name)
+        registered = Path("/proc/filesystems").read_text().split("\n")
+        available = any(line.split()[-1:] == [kind] for line in registered)
+    return available or modules_have(Path("/lib/modules") / os.uname().release, name)
 
 
 def modules_have(modules: Path, name: str) -> bool:
-    """Return whether the kernel of these modules (…/lib/modules/RELEASE, anywhere) has the file system.
+    """Return whether the kernel with these modules has the file system, as a module or built in.
 
-    As a module or built in. A directory without the lists that depmod and the kernel's build make has none.
+    modules: a directory …/lib/modules/RELEASE. Without the lists of depmod and the kernel's build: no.
     """
-    kind, driver = _asked_for(name)
+    kind, driver = _type_and_driver(name)
     if driver:
         pattern = rf"^\S*/{re.escape(driver)}\.ko"
         return any(
@@ -45,28 +45,30 @@ def modules_have(modules: Path, name: str) -> bool:
 
 
 def check_kernel(filesystem: Filesystem) -> None:
-    """Raise MachineError if the kernel does not know the file system."""
+    """Raise MachineError if the running kernel lacks the file system."""
     if not kernel_has(filesystem.name):
         raise MachineError(
-            f"this kernel ({os.uname().release}) has no {_said(filesystem)}: choose another FS, "
+            f"this kernel ({os.uname().release}) has no {_label(filesystem)}: choose another FS, "
             f"or load or install its module (known now: see /proc/filesystems)"
         )
 
 
 def check_modules(filesystem: Filesystem, modules: Path, kernel: str) -> None:
-    """Raise MachineError if the kernel of these modules, called kernel, does not have the file system."""
+    """Raise MachineError if the kernel with these modules lacks the file system. kernel: its name."""
     if not modules_have(modules, filesystem.name):
-        raise MachineError(f"Linux {kernel} has no {_said(filesystem)}: choose another FS, or another KERNEL")
+        raise MachineError(
+            f"Linux {kernel} has no {_label(filesystem)}: choose another FS, or another KERNEL"
+        )
 
 
-def _said(filesystem: Filesystem) -> str:
+def _label(filesystem: Filesystem) -> str:
     if filesystem.module is None:
         return filesystem.name
     return f"{filesystem.name} (the driver {filesystem.module} of its own)"
 
 
-def _asked_for(name: str) -> tuple[str, str | None]:
-    """Return the type for mount(8), and the module that must serve it, if not any may."""
+def _type_and_driver(name: str) -> tuple[str, str | None]:
+    """Return the type for mount(8), and the driver that must serve it; None: any driver."""
     if name not in schema.names():
         return name, None
     filesystem = schema.load(name)

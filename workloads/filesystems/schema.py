@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a file system's TOML file says, read and checked. README.md has the keys."""
+"""Read and check a file system's TOML file. README.md describes the keys."""
 
 import functools
 import tomllib
@@ -35,17 +35,17 @@ class OptionSet:
     name: str
     source: str
     mkfs: tuple[str, ...]
-    mkfs_env: Mapping[str, str]  # some mkfs need an environment variable to allow what they once allowed
+    mkfs_env: Mapping[str, str]  # environment that some mkfs need for options of old versions
     mount: tuple[str, ...]
-    fsck: tuple[str, ...]  # what fsck then needs too
-    left_out: Mapping[str, str]  # published options that are not applied, and why
-    journal: bool  # published with the journal on a disk of its own: left out where JOURNAL is not given
-    several: tuple[str, ...]  # mkfs options published for several disks: left out on a single one
+    fsck: tuple[str, ...]  # options that fsck then needs
+    left_out: Mapping[str, str]  # published options that are not applied: the reason of each
+    journal: bool  # the study had the journal on another disk: left out without JOURNAL=
+    several: tuple[str, ...]  # mkfs options for several disks: left out on a single disk
 
 
 @dataclass(frozen=True)
 class Journal:
-    """The words that a journal on a disk of its own takes; {journal} in them is its device."""
+    """Arguments for a journal on another disk; {journal} in them is its device."""
 
     prepare: tuple[str, ...]  # a command run on the journal's disk before mkfs, empty if none is
     mkfs: tuple[str, ...]
@@ -55,36 +55,36 @@ class Journal:
 
 @dataclass(frozen=True)
 class Pool:
-    """A file system whose mkfs makes a pool, which is mounted by its name and put away at the end."""
+    """Commands of a file system whose mkfs makes a pool, mounted by name and exported at the end."""
 
-    export: tuple[str, ...]  # the pool's name is added
-    known: tuple[str, ...]  # fails if no pool has the name that is added
+    export: tuple[str, ...]  # the pool's name is appended
+    known: tuple[str, ...]  # the name is appended; fails if no pool has it
 
 
 @dataclass(frozen=True)
 class Filesystem:
-    """One file system, as its TOML file says."""
+    """One file system: the content of its TOML file."""
 
     name: str
     summary: str
     packages: tuple[str, ...]
-    in_debian: bool  # Debian has its kernel part and its programs: a setup of everything installs them
+    in_debian: bool  # Debian has its driver and programs: a setup of everything installs them
     untried: bool  # Seekmeter never ran on a kernel that has it
     kernel_type: str  # for mount -t
-    module: str | None  # the driver that must serve the type, if not any may
-    mkfs: tuple[str, ...]  # the pool's name, if there is one, and the devices come last
+    module: str | None  # the driver that must serve the type; None: any driver may
+    mkfs: tuple[str, ...]  # a pool's name and the devices come last
     version: tuple[str, ...]  # prints the version of mkfs
     fsck: tuple[str, ...]  # changes nothing; the device comes last; empty: none exists
     mount: tuple[str, ...]  # options of every mount
     min_bytes: int
-    journal: Journal | None  # None: its journal cannot be on a disk of its own
-    several: tuple[str, ...]  # mount options for each of several disks, {disk}; empty: it spans one only
+    journal: Journal | None  # None: the journal cannot be on another disk
+    several: tuple[str, ...]  # mount options for each of several disks, {disk}; empty: it uses one disk
     pool: Pool | None
     option_sets: Mapping[str, OptionSet]
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs that a run needs."""
+        """Names of the programs that a run needs."""
         commands = (self.mkfs, self.fsck, self.journal.prepare if self.journal else ())
         return tuple(dict.fromkeys(command[0] for command in commands if command))
 
@@ -122,13 +122,15 @@ def read(path: Path) -> Filesystem:
             journal=_journal(table["journal"]) if "journal" in table else None,
             several=_strings(table, "several"),
             pool=_pool(table["pool"]) if "pool" in table else None,
-            option_sets={name: _options(name, one) for name, one in table.get("options", {}).items()},
+            option_sets={name: _options(name, options) for name, options in table.get("options", {}).items()},
         )
-        for one in filesystem.option_sets.values():
-            if one.journal and filesystem.journal is None:
-                raise ValueError(f"options {one.name} want a journal of their own, and [journal] is missing")
-            if one.several and not filesystem.several:
-                raise ValueError(f"options {one.name} are for several disks, and several is missing")
+        for options in filesystem.option_sets.values():
+            if options.journal and filesystem.journal is None:
+                raise ValueError(
+                    f"options {options.name} need a journal on another disk, and [journal] is missing"
+                )
+            if options.several and not filesystem.several:
+                raise ValueError(f"options {options.name} are for several disks, and several is missing")
         return filesystem
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise OptionError(
@@ -177,7 +179,7 @@ def _pool(table: Mapping[str, Any]) -> Pool:
 
 
 def _only(table: Mapping[str, Any], keys: Collection[str]) -> None:
-    """Refuse a key that would be read by nobody: it is a slip of the pen."""
+    """Raise ValueError for an unknown key."""
     for key in table:
         if key not in keys:
             raise ValueError(f"unknown key {key}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run a program that reads a device and may find anything there: bounded in time, memory and output."""
+"""Run a program that reads an untrusted device, with limits of time, memory and output."""
 
 import os
 import resource
@@ -16,18 +16,18 @@ MOST_MEMORY_BYTES = 2 << 30
 
 
 def output_of(argv: Sequence[str]) -> str:
-    """Return what it says on its standard output, in the C locale. Raises RunError if it fails."""
+    """Return a program's standard output, in the C locale. Raises RunError if it fails or exceeds a limit."""
     program = find_program(argv[0])
     if program is None:
         raise RunError(f"{argv[0]} is missing: run make setup")
-    said = os.memfd_create("said", os.MFD_CLOEXEC)
-    complained = os.memfd_create("complained", os.MFD_CLOEXEC)
+    output = os.memfd_create("output", os.MFD_CLOEXEC)
+    errors = os.memfd_create("errors", os.MFD_CLOEXEC)
     try:
         process = subprocess.Popen(
             [program, *argv[1:]],
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=complained,
+            stdout=output,
+            stderr=errors,
             cwd="/",
             env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
             preexec_fn=_limit,  # noqa: PLW1509 (no threads here)
@@ -40,18 +40,18 @@ def output_of(argv: Sequence[str]) -> str:
             process.kill()
             process.wait()
         if status == -signal.SIGXFSZ:
-            raise RunError(f"{argv[0]} said more than {MOST_OUTPUT_BYTES >> 20} MiB and was ended")
+            raise RunError(f"{argv[0]} printed more than {MOST_OUTPUT_BYTES >> 20} MiB and was ended")
         if status != 0:
-            lines = _text(complained, 4096).strip().splitlines()
+            lines = _text(errors, 4096).strip().splitlines()
             raise RunError(f"{argv[0]} failed ({lines[-1][:200] if lines else f'exit status {status}'})")
-        return _text(said, MOST_OUTPUT_BYTES)
+        return _text(output, MOST_OUTPUT_BYTES)
     finally:
-        os.close(said)
-        os.close(complained)
+        os.close(output)
+        os.close(errors)
 
 
 def _limit() -> None:
-    """Between fork and exec (preexec_fn)."""
+    """Set the limits between fork and exec (preexec_fn)."""
     end_with_session()
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_OUTPUT_BYTES, MOST_OUTPUT_BYTES))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
