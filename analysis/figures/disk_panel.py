@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis import units
 from analysis.figures import style
-from analysis.figures.panels import Handle
+from analysis.figures.axes import Handle
 from analysis.measures.block import disk_map
 from analysis.measures.block.kinds import kinds
 from analysis.measures.common.timeline import F64

@@ -42,8 +42,11 @@ Dash = Literal["-"] | tuple[float, tuple[float, float]]
 OP_DASH: dict[str, Dash] = {"read": (0, (3, 1)), "write": "-"}
 DASHED: Dash = (0, (2, 1))
 OTHER_OPS = "#8C8C8C"
+SEEKS = "#D0D0D0"
+OWN_SEEKS = "#8A8A8A"
 DEPTH = "#4D4D4D"
-DEPTH_ALL = "#A6A6A6"
+DEPTH_HIGHEST = "#A6A6A6"
+QUEUED = "#D6D6D6"
 # lock_colors() deals them out
 LOCKS = (
     "#3B1C5A",

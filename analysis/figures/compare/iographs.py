@@ -22,11 +22,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from analysis import units
-from analysis.figures import disk_panel, panels, save, style
+from analysis.figures import disk_panel, save, style
+from analysis.figures.axes import Handle, legend, log_times, say_empty
 from analysis.figures.disk_bands import DiskBands
 from analysis.figures.disk_panel import DiskPanels
+from analysis.figures.panel import Graph, Panel, find_panels
+from analysis.figures.panels.throughput import APPLICATION_BOUND
 from analysis.figures.phase_strip import draw_phases, make_strip
-from analysis.figures.run.iograph import TITLE_GAP_IN, say
+from analysis.figures.run.iograph import TITLE_GAP_IN
 from analysis.measures.block import disk_map
 from analysis.measures.clip import clip_table
 from analysis.measures.compare.compared_run import Compared
@@ -102,21 +105,23 @@ def _shared_ranges(maps: Sequence[DiskPanels | None]) -> disk_panel.Ranges:
     return shared
 
 
+Draw = Callable[[Axes], list[Handle]]
+
+
 @dataclass(frozen=True)
 class Row:
-    """One question: height, title, and for each run who draws it (None: nothing there, `absent` says why)."""
+    """One question: its title, and for each run a function that draws it, or why there is nothing to draw."""
 
     height_in: float
     title: str
-    draw: Sequence[Callable[[Axes], list[panels.Handle]] | None]
-    absent: str
-    legend: str = ""
-    of_rates: bool = False
+    draw: Sequence[Draw | str]
+    legend_title: str = ""
+    per_second: bool = False
 
 
 def _draw_map(
     one: DiskPanels, bands: DiskBands | None, ax: Axes, op: str, ranges: disk_panel.Ranges, height_in: float
-) -> list[panels.Handle]:
+) -> list[Handle]:
     """One run's map of an op, and above it how much it moved in all."""
     handles = one.draw(ax, op, ranges)
     one.annotate(ax, height_in)
@@ -140,72 +145,50 @@ def _bands(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[
     ]
 
 
-def _disk_rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None], mark: str) -> list[Row]:
+def _mark(runs: Sequence[Compared], collectors: Sequence[str]) -> str:
+    return " *" if any(one.run.lossy(collector) for one in runs for collector in collectors) else ""
+
+
+def _disk_rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[Row]:
+    """The disk maps of writes and of reads; an operation that no run has is left out."""
     ranges, strips = _shared_ranges(maps), _bands(runs, maps)
+    known = [disk for disk in maps if disk is not None]
+    moved = {op: max((disk.bytes_[op] for disk in known), default=0) for op in disk_panel.OPS}
     rows = []
     for op in disk_panel.OPS:
-        some = next((one for one in maps if one is not None and one.maps[op]), None)
-        if some is None:
+        title = next((disk.title(op) for disk in known if disk.maps[op]), None)
+        if title is None:
             continue
-        moved = {each: max(m.bytes_[each] for m in maps if m is not None) for each in disk_panel.OPS}
         height_in = DISK_IN[op] if moved[op] >= 0.02 * max(moved.values()) else LITTLE_IN
         draw = partial(_draw_map, op=op, ranges=ranges, height_in=height_in)
-        found = [
-            partial(draw, one, bands) if one is not None and one.maps[op] else None
-            for one, bands in zip(maps, strips, strict=True)
+        cells: list[Draw | str] = [
+            partial(draw, disk, bands) if disk is not None and disk.maps[op] else f"no {disk_panel.WORDS[op]}"
+            for disk, bands in zip(maps, strips, strict=True)
         ]
-        none = f"no {disk_panel.WORDS[op]}"
-        rows.append(Row(height_in, some.title(op) + mark, found, none, "per cell, all runs:"))
+        rows.append(Row(height_in, title + _mark(runs, ("block",)), cells, "per cell, all runs:"))
     return rows
 
 
+def _panel_row(panel: Panel, runs: Sequence[Compared]) -> Row:
+    """A panel of the IO graph, of all runs."""
+    graphs = [Graph(one.run, one.results) for one in runs]
+    # titles of one panel differ in what they have to name: the longest names all
+    title = max((panel.title(graph) for graph in graphs), key=len)
+    cells = [_cell(panel, graph) for graph in graphs]
+    mark = _mark(runs, panel.collectors)
+    return Row(panel.compared_height_in, title + mark, cells, per_second=panel.per_second)
+
+
+def _cell(panel: Panel, graph: Graph) -> Draw | str:
+    """Draws one run's part of a panel, or why it is empty, in the few words that fit into a column."""
+    if panel.needs(graph.results) is None:
+        return "not recorded"
+    return panel.empty(graph) or (lambda ax: panel.draw(ax, graph))
+
+
 def _rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[Row]:
-    def mark(*collectors: str) -> str:
-        return " *" if any(one.run.lossy(c) for one in runs for c in collectors) else ""
-
-    def of(
-        draw: Callable[[Compared, Axes], list[panels.Handle]], there: Callable[[Compared], bool]
-    ) -> list[Callable[[Axes], list[panels.Handle]] | None]:
-        return [partial(draw, one) if there(one) else None for one in runs]
-
-    def has_requests(one: Compared) -> bool:
-        return bool(one.results.device_totals)
-
-    def has_latency(one: Compared) -> bool:
-        block = one.results.block
-        return block is not None and any(
-            panels.any_finite(series.p50_ns) for series in block.latency.series.values()
-        )
-
-    directions = {panels.directions(one.results) for one in runs}
-    both = "writes up, reads down" if "writes up, reads down" in directions else "writes"
-    block = mark("block")
-    return [
-        *_disk_rows(runs, maps, block),
-        Row(
-            1.45,
-            f"Throughput, MB/s (10⁶ bytes): {both}{mark('block', 'calls')}",
-            of(
-                lambda one, ax: panels.throughput(ax, one.results),
-                lambda one: has_requests(one) or one.results.app.mb_s is not None,
-            ),
-            "not recorded",
-            of_rates=True,
-        ),
-        Row(
-            1.0,
-            f"Requests and seeks per second{block}",
-            of(lambda one, ax: panels.rates(ax, one.results), has_requests),
-            "no requests",
-            of_rates=True,
-        ),
-        Row(
-            1.4,
-            f"Request latency, queued to completed (Q2C){block}",
-            of(lambda one, ax: panels.latency(ax, one.results), has_latency),
-            "no requests",
-        ),
-    ]
+    compared = [panel for panel in find_panels() if panel.compared_height_in]
+    return [*_disk_rows(runs, maps), *(_panel_row(panel, runs) for panel in compared)]
 
 
 def _same_height(axes: Sequence[Axes]) -> None:
@@ -214,21 +197,21 @@ def _same_height(axes: Sequence[Axes]) -> None:
     low, high = min(bottom for bottom, _ in limits), max(top for _, top in limits)
     for ax in axes:
         if ax.get_yscale() == "log":
-            panels.times(ax, low, high)
+            log_times(ax, low, high)
         else:
             ax.set_ylim(low, high)
 
 
-def _look(handle: panels.Handle) -> tuple[object, ...]:
+def _look(handle: Handle) -> tuple[object, ...]:
     """What tells a legend's entry from the others."""
     if isinstance(handle, Line2D):
         return (handle.get_color(), handle.get_linestyle(), handle.get_linewidth(), handle.get_marker())
     return (handle.get_facecolor(),)
 
 
-def _together(handles: Sequence[list[panels.Handle]]) -> list[panels.Handle]:
+def _together(handles: Sequence[list[Handle]]) -> list[Handle]:
     """The legend entries of all runs, each look once, labelled with all it stands for in any of them."""
-    merged: dict[tuple[object, ...], panels.Handle] = {}
+    merged: dict[tuple[object, ...], Handle] = {}
     for handle in (handle for some in handles for handle in some):
         known = merged.setdefault(_look(handle), handle)
         names = [*str(known.get_label()).split(", "), *str(handle.get_label()).split(", ")]
@@ -313,25 +296,25 @@ def _draw_rows(figure: Figure, layout: Layout) -> list[list[Axes]]:
     for row in layout.rows:
         y += TITLE_GAP_IN + row.height_in
         handles, drawn = [], []
-        own_scale = row.of_rates and not layout.same_scale
+        own_scale = row.per_second and not layout.same_scale
         for i, column in enumerate(columns):
             shared = column[0] if column else None
             ax = figure.add_axes(layout.box(i, y, row.height_in), sharex=shared)
             ax.grid(True)
             ax.tick_params(axis="x", labelbottom=row is layout.rows[-1])
             column.append(ax)
-            paint = row.draw[i]
-            if paint is None:
-                say(ax, row.absent)
+            cell = row.draw[i]
+            if isinstance(cell, str):
+                say_empty(ax, cell)
                 continue
-            handles.append(paint(ax))
+            handles.append(cell(ax))
             drawn.append(ax)
             ax.tick_params(axis="y", labelleft=i == 0 or own_scale, which="both")
         columns[0][-1].set_title(f"{row.title}, {OWN_SCALE}" if own_scale else row.title)
         if drawn and not own_scale:
             drawn[0].tick_params(axis="y", labelleft=True, which="both")
             _same_height(drawn)
-        panels.legend(columns[-1][-1], _together(handles), row.legend, right=1.05)
+        legend(columns[-1][-1], _together(handles), row.legend_title, right=1.05)
     return columns
 
 
@@ -397,7 +380,7 @@ def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
         "\nRates: count / real length of the bin. Exact definitions and losses: compare.txt."
     )
     if any(one.results.app.uncounted for one in runs):
-        foot += f"  {panels.APPLICATION_BOUND}"
+        foot += f"  {APPLICATION_BOUND}"
     if any(one.run.lossy(c) for one in runs for c in ("block", "calls")):
         foot += f"  {style.MARKED}"
     return foot
