@@ -19,7 +19,7 @@ class Kind(enum.Enum):
     """Who can change names in a directory, or replace the directory itself."""
 
     PRIVATE = "we and root"
-    STICKY = "everybody makes names there, and changes their own only: a place like /tmp"
+    STICKY = "anybody may make names and change only their own, as in /tmp"
     OPEN = "others, too"
 
 
