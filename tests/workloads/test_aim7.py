@@ -93,7 +93,7 @@ def test_the_ramp_and_its_peak(aim7: Path, ram: Path) -> None:
 
 @needs_root
 @needs_btf
-def test_bytes_are_those_that_the_kernel_counts(tmp_path: Path) -> None:
+def test_bytes_match_the_kernels_count(tmp_path: Path) -> None:
     job = finished(
         tmp_path / "run", FS="ext4", WL="aim7", SCALE="quick", SIZE="512M", COLLECT="calls", ARGS="-n 3 -N 3"
     )
@@ -109,7 +109,7 @@ def test_bytes_are_those_that_the_kernel_counts(tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("fs", each_filesystem())
-def test_every_filesystem(aim7: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
+def test_workload_runs_on_every_filesystem(aim7: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="512M", words={"WL": "aim7", "SCALE": "quick"})
     with open_disk(decided, janitor) as disk:
         filesystems.format(filesystem_of(decided), disk, janitor)
@@ -133,7 +133,7 @@ def test_no_memory_errors_and_no_races(ram: Path, tmp_path: Path, sanitizer: str
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_its_check_finds_what_is_wrong(aim7: Path, ram: Path, tmp_path: Path) -> None:
+def test_verify_finds_damage(aim7: Path, ram: Path, tmp_path: Path) -> None:
     function = (
         "ssize_t pwrite(int fd, const void *b, size_t n, off_t at) { static char bad[4096]; "
         "memcpy(bad, b, n); bad[n - 1] ^= at == 8192; return syscall(SYS_pwrite64, fd, bad, n, at); }"
@@ -145,7 +145,7 @@ def test_its_check_finds_what_is_wrong(aim7: Path, ram: Path, tmp_path: Path) ->
 
 
 @pytest.mark.root
-def test_a_full_disk_an_io_error_and_a_read_only_disk(aim7: Path, tmp_path: Path) -> None:
+def test_full_failing_or_read_only_disk_is_reported(aim7: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "2m") as place:
         done = run(aim7, "-D", place, "-m", MIX, "-n", 32, MARK=str(tmp_path))
         assert "give a larger disk (SIZE=)" in clear_error(done)
@@ -216,7 +216,7 @@ def test_it_reaches_nothing_but_its_directory_and_lo(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_killed_it_takes_its_tasks_along(aim7: Path, ram: Path, number: int) -> None:
+def test_kill_ends_all_tasks(aim7: Path, ram: Path, number: int) -> None:
     process = subprocess.Popen(
         [aim7, "-D", ram, "-m", MIX, "-n", "16", "-l", "60"],
         stdout=subprocess.DEVNULL,
@@ -239,7 +239,9 @@ def test_killed_it_takes_its_tasks_along(aim7: Path, ram: Path, number: int) -> 
         (["extra"], "unknown word extra"),
     ],
 )
-def test_wrong_words(aim7: Path, tmp_path: Path, words: list[str | Path], message: str) -> None:
+def test_wrong_value_names_a_remedy(
+    aim7: Path, tmp_path: Path, words: list[str | Path], message: str
+) -> None:
     done = run(aim7, "-D", tmp_path, *words)
     assert done.returncode == 2
     assert done.stderr.startswith("seekmeter: ") and message in done.stderr

@@ -85,7 +85,7 @@ def test_variants_replace_key_by_key(tmp_path: Path) -> None:
         ("[scale.quick]", "[scale.quick", "expected"),
     ],
 )
-def test_a_broken_workload_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+def test_broken_workload_file_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
     path = tmp_path / "w.toml"
     assert old in GOOD_WORKLOAD
     path.write_text(GOOD_WORKLOAD.replace(old, new))
@@ -110,7 +110,7 @@ def test_a_broken_workload_is_named(tmp_path: Path, old: str, new: str, says: st
         ('source = "a paper"', 'source = "a paper"\njournal = 1', "journal must be true or false"),
     ],
 )
-def test_a_broken_filesystem_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+def test_broken_filesystem_file_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
     path = tmp_path / "x.toml"
     assert old in GOOD_FILESYSTEM
     path.write_text(GOOD_FILESYSTEM.replace(old, new))
@@ -120,7 +120,7 @@ def test_a_broken_filesystem_is_named(tmp_path: Path, old: str, new: str, says: 
     assert says in raised.value.message
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_undecodable_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(b"\xff\xfe\x00")
     for read in (catalog.read, filesystems.read):
@@ -128,7 +128,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
             read(path)
 
 
-def test_what_a_generator_starts_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_packages_include_programs_of_generators(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Asked for by make setup and make plan; a run without it says which package has it."""
     assert packages.needed(None, "webcache:tar") == ["coreutils", "postmark", "tar"]
     assert packages.needed(None, "createdelete") == []

@@ -31,7 +31,7 @@ V1 = """\
 V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n"
 
 
-def test_layouts_are_told_apart() -> None:
+def test_find_layout_tells_v1_v2_and_hybrid() -> None:
     root = Path("/sys/fs/cgroup")
     hybrid = Layout(root / "unified", {"cpuset": root / "cpuset", "memory": root / "memory"})
     assert find_layout(mounts.parse(HYBRID)) == hybrid
@@ -56,7 +56,7 @@ def fake_v2(root: Path, controllers: str, enabled: str = "") -> Layout:
         (Layout(None, {"memory": Path("/m")}), 1 << 30, (0,), "CPUS needs the cgroup controller cpuset"),
     ],
 )
-def test_a_missing_controller(
+def test_missing_controller_is_refused(
     layout: Layout, mem_bytes: int | None, cpus: tuple[int, ...] | None, says: str
 ) -> None:
     with pytest.raises(MachineError, match=says) as raised:
@@ -65,14 +65,14 @@ def test_a_missing_controller(
     check_controllers(layout, None, None)
 
 
-def test_a_missing_controller_in_v2(tmp_path: Path) -> None:
+def test_missing_controller_in_v2_is_refused(tmp_path: Path) -> None:
     layout = fake_v2(tmp_path / "cg", "cpu io pids")
     with pytest.raises(MachineError, match="cgroup_enable=memory"):
         check_controllers(layout, 1 << 30, None)
 
 
 @needs_root
-def test_what_is_written_in_a_v2_only_layout(tmp_path: Path, janitor: Janitor) -> None:
+def test_v2_layout_gets_limits_one_level_down(tmp_path: Path, janitor: Janitor) -> None:
     """This kernel has its controllers in v1, so a plain directory stands in for v2."""
     layout = fake_v2(tmp_path / "cg", "cpuset cpu io memory pids", "memory")
     cgroup = WorkloadCgroup("job", 1 << 30, (0, 2, 3), janitor, layout)
@@ -92,7 +92,7 @@ def test_what_is_written_in_a_v2_only_layout(tmp_path: Path, janitor: Janitor) -
 
 
 @needs_root
-def test_a_controller_somebody_else_uses_meanwhile_stays(tmp_path: Path, janitor: Janitor) -> None:
+def test_controller_used_by_another_stays_enabled(tmp_path: Path, janitor: Janitor) -> None:
     layout = fake_v2(tmp_path / "cg", "cpuset memory")
     assert layout.v2 is not None
     janitor.add_controller(layout.v2 / "cgroup.subtree_control", "cpuset")
@@ -119,7 +119,7 @@ def start(cgroup: WorkloadCgroup, script: str) -> "subprocess.Popen[str]":
 
 
 @needs_root
-def test_the_layout_of_this_machine(janitor: Janitor) -> None:
+def test_this_machine_takes_limits(janitor: Janitor) -> None:
     layout = find_layout()
     if "memory" not in layout.v1 and not (
         layout.v2 and "memory" in (layout.v2 / "cgroup.controllers").read_text()
@@ -134,7 +134,7 @@ def test_the_layout_of_this_machine(janitor: Janitor) -> None:
 
 
 @needs_root
-def test_mem_bounds_the_page_cache_and_not_this_process(janitor: Janitor, tmp_path: Path) -> None:
+def test_mem_limits_the_workload_alone(janitor: Janitor, tmp_path: Path) -> None:
     """200 MiB written under MEM=32M: the cgroup's peak stays at the limit, and the workload is not killed."""
     cgroup = WorkloadCgroup(janitor.name, 32 << 20, None, janitor)
     in_cgroup(cgroup, f"dd if=/dev/zero of={tmp_path}/x bs=1M count=200 2>/dev/null")
@@ -145,7 +145,7 @@ def test_mem_bounds_the_page_cache_and_not_this_process(janitor: Janitor, tmp_pa
 
 
 @needs_root
-def test_a_process_that_needs_more_is_ended(janitor: Janitor) -> None:
+def test_process_above_mem_is_killed(janitor: Janitor) -> None:
     cgroup = WorkloadCgroup(janitor.name, 32 << 20, None, janitor)
     hungry = subprocess.run(
         [sys.executable, "-c", "x = b'x' * (200 << 20)"],
@@ -157,7 +157,7 @@ def test_a_process_that_needs_more_is_ended(janitor: Janitor) -> None:
 
 
 @needs_root
-def test_kill_ends_all_of_it(janitor: Janitor) -> None:
+def test_kill_ends_every_process(janitor: Janitor) -> None:
     cgroup = WorkloadCgroup(janitor.name, None, None, janitor)
     script = "trap '' TERM INT HUP; setsid sleep 300 & setsid sleep 300 & echo ready; wait"
     workload = start(cgroup, script)
@@ -170,7 +170,7 @@ def test_kill_ends_all_of_it(janitor: Janitor) -> None:
 
 
 @needs_root
-def test_a_fork_bomb_is_ended(janitor: Janitor) -> None:
+def test_kill_ends_a_fork_bomb(janitor: Janitor) -> None:
     cgroup = WorkloadCgroup(janitor.name, None, (0,), janitor)
     script = "for i in 1 2 3 4 5 6 7 8; do (while :; do sleep 0.01 & wait; done) & done; echo ready; wait"
     workload = start(cgroup, script)
@@ -183,7 +183,7 @@ def test_a_fork_bomb_is_ended(janitor: Janitor) -> None:
 
 
 @needs_root
-def test_a_host_without_cgroup2_gets_a_private_one(janitor: Janitor) -> None:
+def test_host_without_cgroup2_gets_a_private_mount(janitor: Janitor) -> None:
     """The v1 layout, for real: in a mount namespace of its own with cgroup2 unmounted."""
     layout = find_layout()
     if "memory" not in layout.v1:
@@ -198,7 +198,7 @@ def test_a_host_without_cgroup2_gets_a_private_one(janitor: Janitor) -> None:
 
 
 @needs_root
-def test_in_a_mount_namespace_with_v1_only(tmp_path: Path) -> None:
+def test_v1_only_namespace_gets_limits(tmp_path: Path) -> None:
     """All of it in a namespace whose cgroup2 is unmounted, as on a v1 host: entered, limited, cleaned up."""
     if find_layout().v2 is None or "memory" not in find_layout().v1:
         pytest.skip("this machine is not hybrid, so its cgroup2 cannot be taken away: nothing to do about it")
@@ -225,7 +225,7 @@ assert not [mount for mount in mounts.here() if mount.kind == "cgroup2"]
 
 
 @needs_root
-def test_killed_between_fork_and_entering(janitor: Janitor) -> None:
+def test_kill_between_fork_and_enter_leaves_nothing(janitor: Janitor) -> None:
     """A starter that is gone before its child has entered: the child ends by itself."""
     cgroup = WorkloadCgroup(janitor.name, None, None, janitor)
     starter = os.fork()

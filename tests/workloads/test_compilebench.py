@@ -414,7 +414,7 @@ def test_full_disk_is_a_clear_error(compilebench: Path) -> None:
 
 
 @pytest.mark.root
-def test_no_inodes_left_is_a_clear_error(compilebench: Path) -> None:
+def test_no_inodes_left_is_reported(compilebench: Path) -> None:
     with mounted("inodes", ["-t", "tmpfs", "-o", "nr_inodes=5000", "seekmeter-test"]) as place:
         result = run(compilebench, "-D", place, "-i", "1", "-r", "0")
     assert result.returncode == 1
@@ -423,7 +423,7 @@ def test_no_inodes_left_is_a_clear_error(compilebench: Path) -> None:
     ), result.stderr
 
 
-def test_a_directory_with_a_tree_in_it_is_refused(compilebench: Path, small: Path, tmp_path: Path) -> None:
+def test_directory_with_a_tree_is_refused(compilebench: Path, small: Path, tmp_path: Path) -> None:
     (tmp_path / "t" / "tree-000").mkdir(parents=True)
     (tmp_path / "t" / "tree-000" / "mine").write_text("keep")
     result = run(compilebench, "-D", tmp_path / "t", "-i", "1", "-r", "0", "--dataset", small)
@@ -432,7 +432,7 @@ def test_a_directory_with_a_tree_in_it_is_refused(compilebench: Path, small: Pat
     assert (tmp_path / "t" / "tree-000" / "mine").read_text() == "keep"
 
 
-def test_a_missing_dataset_is_a_clear_error(compilebench: Path, tmp_path: Path) -> None:
+def test_missing_dataset_is_reported(compilebench: Path, tmp_path: Path) -> None:
     result = run(compilebench, "-D", tmp_path, "--dataset", tmp_path / "nowhere")
     assert result.returncode == 1
     assert re.fullmatch(r"seekmeter: dataset \S+ cannot be opened .*; restore it .*\n", result.stderr)
@@ -444,9 +444,7 @@ def test_a_missing_dataset_is_a_clear_error(compilebench: Path, tmp_path: Path) 
      "1\t1\t0\t../outside\n", "1\t1\t0\t/etc/passwd\n", "1\t1\t0\ta//b\n", "1\t1\t0\tcut", "1 1 0 spaces\n",
      "1\t1\t0\tsame\n1\t1\t0\tsame\n"],
 )  # fmt: skip
-def test_a_broken_dataset_is_a_clear_error(
-    compilebench: Path, small: Path, tmp_path: Path, text: str
-) -> None:
+def test_broken_dataset_is_reported(compilebench: Path, small: Path, tmp_path: Path, text: str) -> None:
     with gzip.open(small / "linux-tree-objects.tsv.gz", "wt") as out:
         out.write(text)
     result = run(compilebench, "-D", tmp_path / "t", "--dataset", small)
@@ -455,7 +453,7 @@ def test_a_broken_dataset_is_a_clear_error(
     assert not (tmp_path / "t").exists()
 
 
-def test_a_dataset_cut_short_is_a_clear_error(compilebench: Path, tmp_path: Path) -> None:
+def test_truncated_dataset_is_reported(compilebench: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut"
     shutil.copytree(DATASETS, cut)
     objects = cut / "linux-tree-objects.tsv.gz"
@@ -477,14 +475,14 @@ def test_a_dataset_cut_short_is_a_clear_error(compilebench: Path, tmp_path: Path
         ([], "no directory"),
     ],
 )
-def test_wrong_words(compilebench: Path, words: list[str], message: str) -> None:
+def test_wrong_value_names_a_remedy(compilebench: Path, words: list[str], message: str) -> None:
     result = run(compilebench, *words)
     assert result.returncode == 2
     assert result.stderr.startswith("seekmeter: ") and message in result.stderr
     assert result.stderr.count("\n") == 1
 
 
-def test_phases_file_that_cannot_be_opened(compilebench: Path, small: Path, tmp_path: Path) -> None:
+def test_unopenable_phases_file_is_reported(compilebench: Path, small: Path, tmp_path: Path) -> None:
     result = run(
         compilebench, "-D", tmp_path, "--dataset", small, SEEKMETER_PHASES=str(tmp_path / "missing/phases")
     )

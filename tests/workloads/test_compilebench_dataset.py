@@ -139,7 +139,7 @@ def test_objects(packages: tuple[Path, Path], tmp_path: Path) -> None:
     ]
 
 
-def test_a_package_cut_short_is_a_clear_error(packages: tuple[Path, Path], tmp_path: Path) -> None:
+def test_truncated_package_is_reported(packages: tuple[Path, Path], tmp_path: Path) -> None:
     data = packages[1].read_bytes()
     packages[1].write_bytes(data[: len(data) // 2])
     result = derive("sources", *packages, tmp_path / "out.gz")
@@ -148,7 +148,7 @@ def test_a_package_cut_short_is_a_clear_error(packages: tuple[Path, Path], tmp_p
     assert "seekmeter: " in result.stderr and "Traceback" not in result.stderr
 
 
-def test_a_missing_package_is_a_clear_error(packages: tuple[Path, Path], tmp_path: Path) -> None:
+def test_missing_package_is_reported(packages: tuple[Path, Path], tmp_path: Path) -> None:
     result = derive("sources", tmp_path / "none.deb", packages[1], tmp_path / "out.gz")
     assert result.returncode != 0
     assert "none.deb" in result.stderr and "Traceback" not in result.stderr

@@ -175,7 +175,7 @@ def test_under_trace_all_is_counted(tmp_path: Path, fs: str, dataset: Path) -> N
          "return syscall(SYS_openat, d, n, flags, 0644); }", "stray.h: unknown file"),
     ],
 )  # fmt: skip
-def test_its_check_finds_what_is_wrong(
+def test_verify_finds_damage(
     program: Path, dataset: Path, ram: Path, tmp_path: Path, function: str, says: str
 ) -> None:
     library = lying_library(tmp_path, function)
@@ -187,7 +187,7 @@ def test_its_check_finds_what_is_wrong(
     assert result.stderr.count("\n") == 1
 
 
-def test_its_check_knows_every_state(program: Path, dataset: Path, ram: Path) -> None:
+def test_verify_knows_every_state(program: Path, dataset: Path, ram: Path) -> None:
     """After some of the operations of a sequence; nothing that is right is complained about."""
     seen: set[str] = set()
     for count in range(0, 30, 3):

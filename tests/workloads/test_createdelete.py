@@ -110,7 +110,9 @@ def test_more_threads_than_files(createdelete: Path, ram: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("fs", each_filesystem())
-def test_every_filesystem(createdelete: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
+def test_workload_runs_on_every_filesystem(
+    createdelete: Path, fs: str, janitor: Janitor, tmp_path: Path
+) -> None:
     """On a disk of its own; its fsck agrees afterwards."""
     decided = plan(FS=fs, SIZE="512M", words={"WL": "createdelete", "SCALE": "quick"})
     with open_disk(decided, janitor) as disk:
@@ -152,9 +154,7 @@ def test_no_races_and_no_memory_errors(
          "{ if (fd > 2) return n; return syscall(SYS_write, fd, b, n); }", "is not what was written"),
     ],
 )  # fmt: skip
-def test_its_check_finds_what_is_wrong(
-    createdelete: Path, ram: Path, tmp_path: Path, function: str, says: str
-) -> None:
+def test_verify_finds_damage(createdelete: Path, ram: Path, tmp_path: Path, function: str, says: str) -> None:
     library = lying_library(tmp_path, function)
     result = run(createdelete, "-D", ram, "-t", 1, "-n", 200, "-o", 200, LD_PRELOAD=library)
     assert result.returncode == 1
@@ -164,7 +164,7 @@ def test_its_check_finds_what_is_wrong(
 
 
 @pytest.mark.root
-def test_a_full_disk_is_one_clear_error(createdelete: Path, tmp_path: Path) -> None:
+def test_full_disk_is_one_error(createdelete: Path, tmp_path: Path) -> None:
     for attempt in range(5):  # sixteen threads find it full at once
         with tmpfs(tmp_path / f"full{attempt}", "4m") as place:
             result = run(createdelete, "-D", place, "-t", 16, "-n", 20000)
@@ -175,7 +175,7 @@ def test_a_full_disk_is_one_clear_error(createdelete: Path, tmp_path: Path) -> N
         ), result.stderr
 
 
-def test_what_is_there_is_left_alone(createdelete: Path, ram: Path) -> None:
+def test_existing_files_are_left_alone(createdelete: Path, ram: Path) -> None:
     (ram / "createdelete").mkdir()
     (ram / "createdelete" / "mine").write_text("keep")
     result = run(createdelete, "-D", ram)
@@ -196,7 +196,7 @@ def test_what_is_there_is_left_alone(createdelete: Path, ram: Path) -> None:
         ([], "no directory"),
     ],
 )
-def test_wrong_words(createdelete: Path, words: list[str], message: str) -> None:
+def test_wrong_value_names_a_remedy(createdelete: Path, words: list[str], message: str) -> None:
     result = run(createdelete, *words)
     assert result.returncode == 2
     assert result.stderr.startswith("seekmeter: ") and message in result.stderr

@@ -39,7 +39,7 @@ def dbench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_generator("dbench", tmp_path_factory.mktemp("program"))
 
 
-def test_phases_and_figures_are_what_dbench_said(dbench: Path, ram: Path) -> None:
+def test_phases_and_results_match_dbenchs_output(dbench: Path, ram: Path) -> None:
     files = {"SEEKMETER_PHASES": ram / "phases", "SEEKMETER_FIGURES": ram / "figures"}
     start_ns = time.monotonic_ns()
     done = run(dbench, "-D", ram, "-t", 2, "-T", 5, **files)
@@ -96,7 +96,7 @@ def test_no_warm_up_begins_and_ends_at_the_release(dbench: Path, ram: Path) -> N
 
 @needs_root
 @pytest.mark.parametrize("fs", each_filesystem())
-def test_every_filesystem(dbench: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
+def test_workload_runs_on_every_filesystem(dbench: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="1G", words={"WL": "dbench", "SCALE": "quick"})
     with open_disk(decided, janitor) as disk:
         filesystems.format(filesystem_of(decided), disk, janitor)
@@ -112,7 +112,7 @@ def test_every_filesystem(dbench: Path, fs: str, janitor: Janitor, tmp_path: Pat
 
 
 @pytest.mark.root
-def test_a_full_disk_is_one_clear_error_and_nothing_runs_on(dbench: Path, tmp_path: Path) -> None:
+def test_full_disk_is_one_error_and_ends_all(dbench: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "8m") as place:
         begin = time.monotonic()
         done = run(dbench, "-D", place, "-t", 3, "-T", 60)
@@ -124,7 +124,7 @@ def test_a_full_disk_is_one_clear_error_and_nothing_runs_on(dbench: Path, tmp_pa
 
 
 @pytest.mark.root
-def test_an_io_error_and_a_read_only_disk(dbench: Path, tmp_path: Path) -> None:
+def test_io_error_and_read_only_disk_are_reported(dbench: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "bad", "64m") as place:
         lies = lying_library(tmp_path, FAILING_WRITES)
         error = clear_error(run(dbench, "-D", place, "-t", 2, "-T", 9, LD_PRELOAD=lies, MARK=str(tmp_path)))
@@ -143,7 +143,7 @@ def test_no_memory_errors(ram: Path, tmp_path: Path) -> None:
     assert done.stderr in ("", "seekmeter: dbench: its warm-up did not end in time; give it longer (-T)\n")
 
 
-def test_ended_early_it_takes_its_processes_along(dbench: Path, ram: Path) -> None:
+def test_early_end_kills_all_processes(dbench: Path, ram: Path) -> None:
     mark = f"SEEKMETER_TEST_MARK={ram}"
     process = subprocess.Popen(
         [dbench, "-D", ram, "-t", "3", "-T", "60"],
@@ -168,13 +168,13 @@ def test_ended_early_it_takes_its_processes_along(dbench: Path, ram: Path) -> No
         (["-T"], "-T needs a value"),
     ],
 )
-def test_wrong_words(dbench: Path, tmp_path: Path, words: list[str], message: str) -> None:
+def test_wrong_value_names_a_remedy(dbench: Path, tmp_path: Path, words: list[str], message: str) -> None:
     done = run(dbench, "-D", tmp_path, *words)
     assert done.returncode == 2
     assert done.stderr.startswith("seekmeter: ") and message in done.stderr
 
 
-def test_a_load_file_that_is_not_there(dbench: Path, ram: Path) -> None:
+def test_missing_load_file_is_reported(dbench: Path, ram: Path) -> None:
     done = run(dbench, "-D", ram, "-T", 1, "-c", "/nowhere")
     assert done.returncode == 1
     assert done.stderr.startswith("seekmeter: dbench failed: dbench: error opening '/nowhere'")

@@ -33,7 +33,7 @@ def sysfs(name: str, setting: str) -> str:
 
 @needs_root
 @pytest.mark.parametrize("kind", ["file", "ram"])
-def test_a_loop_device_and_no_trace_of_it(kind: str, scratch: Path, janitor: Janitor) -> None:
+def test_loop_device_is_removed_after_use(kind: str, scratch: Path, janitor: Janitor) -> None:
     decided = plan(False, words=WORKLOAD, FS="ext4", DISK=kind)
     with open_disk(decided, janitor) as disk:
         name = disk.path.removeprefix("/dev/")
@@ -57,7 +57,7 @@ def test_a_loop_device_and_no_trace_of_it(kind: str, scratch: Path, janitor: Jan
 
 
 @needs_root
-def test_closed_after_an_error_too(scratch: Path, janitor: Janitor) -> None:
+def test_disk_is_closed_after_an_error(scratch: Path, janitor: Janitor) -> None:
     decided = plan(False, words=WORKLOAD, FS="ext4")
     with pytest.raises(ZeroDivisionError), open_disk(decided, janitor) as disk:
         raise ZeroDivisionError
@@ -65,7 +65,7 @@ def test_closed_after_an_error_too(scratch: Path, janitor: Janitor) -> None:
 
 
 @needs_root
-def test_a_disk_file_that_cannot_do_direct_io_is_refused(
+def test_disk_file_without_direct_io_is_refused(
     scratch: Path, janitor: Janitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file on an old tmpfs cannot; here the flag is left out, so that the kernel says it is off."""
@@ -79,7 +79,7 @@ def test_a_disk_file_that_cannot_do_direct_io_is_refused(
 
 
 @needs_root
-def test_the_scheduler_is_set_and_put_back(loop: LoopDevice, janitor: Janitor) -> None:
+def test_scheduler_is_set_and_restored(loop: LoopDevice, janitor: Janitor) -> None:
     offered = sorted(queue.offered(loop.name))
     before = Path(f"/sys/block/{loop.name}/queue/scheduler").read_text()
     other = next(name for name in offered if f"[{name}]" not in before)
@@ -92,7 +92,7 @@ def test_the_scheduler_is_set_and_put_back(loop: LoopDevice, janitor: Janitor) -
 
 
 @needs_root
-def test_a_scheduler_changed_by_somebody_else_is_left(loop: LoopDevice, janitor: Janitor) -> None:
+def test_scheduler_changed_by_another_is_left_alone(loop: LoopDevice, janitor: Janitor) -> None:
     file = Path(f"/sys/block/{loop.name}/queue/scheduler")
     if len(queue.offered(loop.name)) < 3:
         pytest.skip("this kernel has fewer than three schedulers: load bfq and kyber")
@@ -106,12 +106,12 @@ def test_a_scheduler_changed_by_somebody_else_is_left(loop: LoopDevice, janitor:
 
 
 @needs_root
-def test_the_scheduler_of_no_kernel(loop: LoopDevice, janitor: Janitor) -> None:
+def test_unknown_scheduler_is_refused(loop: LoopDevice, janitor: Janitor) -> None:
     with pytest.raises(OptionError, match="SCHED=cfq is not offered"):
         queue.set_scheduler(loop.name, "cfq", janitor)
 
 
-def test_the_disks_of_a_virtual_machine_are_found_by_serial(tmp_path: Path) -> None:
+def test_virtio_disks_are_found_by_serial(tmp_path: Path) -> None:
     """Wherever the kernel put them: the serial that QEMU was given is what says which is which."""
     for name, serial in (("vda", "journal"), ("vdb", "disk1"), ("vdc", "disk0")):
         (tmp_path / name).mkdir()
@@ -137,7 +137,7 @@ def test_the_disks_of_a_virtual_machine_are_found_by_serial(tmp_path: Path) -> N
         ({"FS": "ext4", "JOURNAL": "file", "MKFS": "-b 1024"}, True),
     ],
 )
-def test_a_virtual_machine_tries_what_the_host_could_not(
+def test_guest_tries_options_the_host_could_not(
     words: dict[str, str], tried: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each mkfs and mount takes seconds where CPUs are emulated."""
@@ -154,7 +154,7 @@ def test_a_virtual_machine_tries_what_the_host_could_not(
 
 
 @needs_root
-def test_no_room_on_the_scratch_file_system(ram: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_larger_than_scratch_is_refused(ram: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that nobody else fills or empties meanwhile."""
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(ram / "not made yet"))
     (ram / "taken").write_bytes(bytes(1 << 20))
@@ -164,7 +164,7 @@ def test_no_room_on_the_scratch_file_system(ram: Path, monkeypatch: pytest.Monke
         disks.check_space("file", status.f_bavail * status.f_frsize + 1)
 
 
-def test_no_room_in_memory() -> None:
+def test_ram_disk_larger_than_memory_is_refused() -> None:
     lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     available = int(lines["MemAvailable"].split()[0]) * 1024
     disks.check_space("ram", available // 2)
@@ -173,7 +173,7 @@ def test_no_room_in_memory() -> None:
 
 
 @needs_root
-def test_scratch_others_can_write_is_refused(
+def test_scratch_writable_by_others_is_refused(
     tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(private, "HOME", tmp_path)
@@ -188,9 +188,7 @@ def test_scratch_others_can_write_is_refused(
         pytest.fail("made a file where others can write")
 
 
-def test_a_disk_that_is_being_taken_away_offers_no_scheduler(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_being_removed_offers_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking at all disks, as every plan does, meets one: its file is there and cannot be read any more."""
     monkeypatch.setattr(queue, "directory", lambda name: tmp_path)
     assert queue.offered("gone") == set()

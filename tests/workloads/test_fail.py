@@ -96,7 +96,7 @@ def writes_of(program: Path) -> list[bytes]:
         return writes
 
 
-def test_of_many_processes_one_speaks_after_the_progress(many: Path) -> None:
+def test_one_process_reports_the_failure(many: Path) -> None:
     for _ in range(REPETITIONS):
         progress, words, *others = writes_of(many)
         assert progress == b"progress\n"
@@ -106,7 +106,7 @@ def test_of_many_processes_one_speaks_after_the_progress(many: Path) -> None:
         assert words.decode() == f"seekmeter: task {number}: failed, as {PROCESSES - 1} others did\n"
 
 
-def test_one_that_is_killed_as_it_speaks_leaves_it_to_another(many: Path, tmp_path: Path) -> None:
+def test_killed_reporter_leaves_the_message_to_another(many: Path, tmp_path: Path) -> None:
     lies = lying_library(
         tmp_path,
         """
@@ -132,14 +132,14 @@ def test_one_that_is_killed_as_it_speaks_leaves_it_to_another(many: Path, tmp_pa
     assert {path.name for path in tmp_path.iterdir()} >= {"0", "1", "2"}
 
 
-def test_a_long_line_is_cut_and_ends(tmp_path: Path) -> None:
+def test_long_message_is_cut(tmp_path: Path) -> None:
     code = '#include "common/session/fail.h"\n'
     code += 'int main(int n, char **word) { (void)n; fail(1, "%s", word[1]); }\n'
     said = clear_error(run(compiled(code, tmp_path / "long"), "x" * 10000))
     assert said == "seekmeter: " + "x" * (4096 - 12) + "\n"
 
 
-def test_tasks_of_aim7_that_fail_at_once_say_it_once(tmp_path: Path) -> None:
+def test_aim7_tasks_report_one_failure_once(tmp_path: Path) -> None:
     """By writes in pieces, 43 of 50 such runs went wrong on two CPUs."""
     aim7 = compile_generator("aim7", tmp_path)
     lies = lying_library(tmp_path, FAIL_TOGETHER)

@@ -38,7 +38,7 @@ def shrink(job: Job, but_bytes: int) -> None:
 
 @needs_root
 @pytest.mark.parametrize(("workload", "fs", "args"), ON_A_FAILING_DISK)
-def test_a_disk_that_fails_in_the_middle(tmp_path: Path, workload: str, fs: str, args: str) -> None:
+def test_failing_disk_ends_the_run_cleanly(tmp_path: Path, workload: str, fs: str, args: str) -> None:
     """The memory that its file may take is cut: writes to new places of the disk fail from then on."""
     if not filesystems.kernel_has(fs):
         pytest.skip(f"the kernel has no {fs}: use one that has")
@@ -60,9 +60,7 @@ def test_a_disk_that_fails_in_the_middle(tmp_path: Path, workload: str, fs: str,
 
 
 @needs_root
-def test_a_workload_ends_before_its_disk_takes_the_room_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workload_ends_before_the_host_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tmpfs(tmp_path / "small", "512M") as small:
         monkeypatch.setenv("SEEKMETER_SCRATCH", str(small))
         command = "sleep 1; while :; do head -c 4M /dev/urandom >>f; sync f; sleep 0.05; done"
@@ -87,7 +85,7 @@ def test_a_workload_ends_before_its_disk_takes_the_room_of_others(
         ("createdelete", ["-n", 10]),
     ],
 )
-def test_a_read_only_file_system(generator: str, words: list[str | int], ram: Path) -> None:
+def test_read_only_file_system_is_reported(generator: str, words: list[str | int], ram: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", ram], check=True)
     result = run(TREE / "build/generators" / generator, "-D", ram, *words)
     assert result.returncode == 1

@@ -147,7 +147,7 @@ def test_its_own_share_of_the_cpus(filemark: Path, ram: Path, tmp_path: Path) ->
 
 @needs_root
 @pytest.mark.parametrize("fs", each_filesystem())
-def test_every_filesystem(filemark: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
+def test_workload_runs_on_every_filesystem(filemark: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """On a disk of its own; its fsck agrees afterwards."""
     decided = plan(FS=fs, SIZE="512M", words={"WL": "filemark", "SCALE": "quick"})
     with open_disk(decided, janitor) as disk:
@@ -183,9 +183,7 @@ def test_no_races_and_no_memory_errors(ram: Path, tmp_path: Path, sanitizer: str
          "{ if (fd > 2) return n; return syscall(SYS_write, fd, b, n); }", "bytes of"),
     ],
 )  # fmt: skip
-def test_its_check_finds_what_is_wrong(
-    filemark: Path, ram: Path, tmp_path: Path, function: str, says: str
-) -> None:
+def test_verify_finds_damage(filemark: Path, ram: Path, tmp_path: Path, function: str, says: str) -> None:
     library = lying_library(tmp_path, function)
     result = run(filemark, "-D", ram, "-n", 200, "-o", 200, "-p", 1, "-P", 1, LD_PRELOAD=library)
     assert result.returncode == 1
@@ -203,9 +201,7 @@ def test_its_check_finds_what_is_wrong(
     ],
 )
 @pytest.mark.root
-def test_a_full_or_read_only_disk_is_one_clear_error(
-    filemark: Path, tmp_path: Path, options: str, says: str
-) -> None:
+def test_full_or_read_only_disk_is_one_error(filemark: Path, tmp_path: Path, options: str, says: str) -> None:
     with tmpfs(tmp_path / "full", options) as place:
         result = run(filemark, "-D", place, "-t", 16, "-n", 20000)
     assert result.returncode == 1
@@ -229,7 +225,7 @@ def test_a_full_or_read_only_disk_is_one_clear_error(
          "cannot delete: input/output error"),
     ],
 )  # fmt: skip
-def test_an_error_in_the_middle_is_one_clear_error(
+def test_error_in_the_middle_is_one_error(
     filemark: Path, ram: Path, tmp_path: Path, function: str, says: str
 ) -> None:
     """Of four threads, one says it: the thousandth call of this kind, and all after it, fail."""
@@ -256,7 +252,7 @@ def test_an_error_in_the_middle_is_one_clear_error(
         ([], "no directory"),
     ],
 )
-def test_wrong_words(filemark: Path, words: list[str], message: str) -> None:
+def test_wrong_value_names_a_remedy(filemark: Path, words: list[str], message: str) -> None:
     result = run(filemark, *words)
     assert result.returncode == 2
     assert result.stderr.startswith("seekmeter: ") and message in result.stderr

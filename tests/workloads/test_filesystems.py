@@ -37,7 +37,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_root
 @pytest.mark.parametrize("fs", SETS)
-def test_every_filesystem_and_option_set(fs: str, janitor: Janitor, tmp_path: Path) -> None:
+def test_filesystem_formats_mounts_and_checks(fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """Plan with a trial, format, mount, write, unmount, check."""
     # Sixteen allocation groups, each with room for a log of 256 MiB.
     decided = plan(FS=fs, words=WORKLOAD, SIZE="6G" if fs == "xfs:gus2011" else "1G")
@@ -86,7 +86,7 @@ def test_fsck_finds_damage(janitor: Janitor) -> None:
         ({"FS": "xfs", "SIZE": "64M"}, "SIZE=64M is too small for xfs: at least 300M"),
     ],
 )
-def test_what_is_no_longer_known_is_told_before_formatting(
+def test_unknown_option_is_refused_before_formatting(
     given: dict[str, str], says: str, loop: LoopDevice
 ) -> None:
     run("mkfs.ext2", "-q", "-L", "precious", loop.path)
@@ -102,7 +102,7 @@ def test_what_is_no_longer_known_is_told_before_formatting(
 
 
 @needs_root
-def test_what_the_kernel_says_of_another_mount_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_log_of_another_mount_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an ignored option its log names no device: at the same moment it may be anybody's."""
     said = ["EXT4-fs: Ignoring removed nobh option"]
     monkeypatch.setattr(trial._KernelLog, "about", lambda log, device, filesystem: said)
@@ -136,7 +136,7 @@ def formatted(tmp_path: Path, *mkfs: str, size: str = "6G") -> str:
         ("mkfs.ext4", "-q", "-F", "-b", "2048", "-J", "size=200"),
     ],
 )
-def test_the_journal_of_ext_is_where_debugfs_dumps_it(mkfs: tuple[str, ...], tmp_path: Path) -> None:
+def test_ext_journal_matches_debugfs(mkfs: tuple[str, ...], tmp_path: Path) -> None:
     """Against bmap: the physical block of each of the journal's blocks."""
     image = formatted(tmp_path, *mkfs, size="2G")
     extents = layout.read_journal("ext4", image)
@@ -160,7 +160,7 @@ def test_the_journal_of_ext_is_where_debugfs_dumps_it(mkfs: tuple[str, ...], tmp
 
 
 @pytest.mark.parametrize("mkfs", [("mkfs.ext2", "-q", "-F"), ("mkfs.ext4", "-q", "-F", "-O", "^has_journal")])
-def test_no_journal(mkfs: tuple[str, ...], tmp_path: Path) -> None:
+def test_ext_without_journal_has_no_extents(mkfs: tuple[str, ...], tmp_path: Path) -> None:
     assert layout.read_journal("ext4", formatted(tmp_path, *mkfs, size="64M")) == []
 
 
@@ -168,7 +168,7 @@ def test_no_journal(mkfs: tuple[str, ...], tmp_path: Path) -> None:
     "options",
     [(), ("-b", "size=1024"), ("-d", "agcount=7", "-l", "size=200m,agnum=5")],
 )
-def test_the_log_of_xfs_is_where_xfs_db_says(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_xfs_log_matches_xfs_db(options: tuple[str, ...], tmp_path: Path) -> None:
     image = formatted(tmp_path, "mkfs.xfs", "-q", "-f", *options)
     [(start, end)] = layout.read_journal("xfs", image)
     said = run("xfs_db", "-r", "-f", "-c", "sb 0", "-c", "print logstart logblocks blocksize", image)
@@ -178,7 +178,7 @@ def test_the_log_of_xfs_is_where_xfs_db_says(options: tuple[str, ...], tmp_path:
     assert start == int(re.findall(r"\((\d+)\)", daddr)[0])
 
 
-def test_a_kernel_without_the_filesystem() -> None:
+def test_kernel_has_registered_file_systems() -> None:
     assert filesystems.kernel_has("ext4")
     assert not filesystems.kernel_has("reiserfs4")
     listed = Path("/proc/filesystems").read_text().split()
@@ -186,7 +186,7 @@ def test_a_kernel_without_the_filesystem() -> None:
 
 
 @needs_root
-def test_interrupted_it_waits_for_what_it_started(tmp_path: Path) -> None:
+def test_interrupt_waits_for_started_processes(tmp_path: Path) -> None:
     """A child that waits for a frozen file system can be killed, but is there until that is thawed."""
     groups: list[int] = []
     with loop_disk(tmp_path / "image", 64 << 20) as disk, ExitStack() as stack:

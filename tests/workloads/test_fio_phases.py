@@ -175,7 +175,7 @@ def test_jobs_beside_each_other_and_one_after_the_other(fake: Path) -> None:
     assert not any(name.startswith("fio_read") for row in figures for name in row)  # of several: in no sum
 
 
-def test_what_is_laid_out_is_a_phase(fake: Path) -> None:
+def test_layout_is_a_phase(fake: Path) -> None:
     said = {"jobs": [{"jobname": "x", "groupid": 0, "read": direction(3, 100)}]}
     for bytes_there in (100_000, 100_000):  # the second time all is there
         assert faked(fake, json.dumps(said), lays_out=str(bytes_there)).returncode == 0
@@ -185,7 +185,7 @@ def test_what_is_laid_out_is_a_phase(fake: Path) -> None:
     assert layout["end_ns"] - layout["start_ns"] >= 200_000_000
 
 
-def test_a_fio_that_fails_is_told_with_its_own_words(fake: Path) -> None:
+def test_failing_fio_is_reported_with_its_message(fake: Path) -> None:
     why = "fio: io_u error on file /x/randread.0.0: No space left on device: write offset=4096, buflen=4096"
     done = faked(fake, "{}", fails=why)
     assert done.returncode == 1
@@ -197,7 +197,7 @@ def test_a_fio_that_fails_is_told_with_its_own_words(fake: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", '{"jobs": []}', '{"jobs": {}}', "[" * 1000, '{"jobs": 7}'])
-def test_json_without_a_job_is_an_error(fake: Path, text: str) -> None:
+def test_json_without_a_job_is_refused(fake: Path, text: str) -> None:
     done = faked(fake, text)
     assert done.returncode == 1
     assert "out.json: has no jobs; give fio a job" in done.stderr
@@ -207,13 +207,13 @@ NO_JSON = ("{", "noise {" + "[" * 9999, '{"jobs": [{"read"', '{"jobs": [NaN]}', 
 
 
 @pytest.mark.parametrize("text", NO_JSON)
-def test_what_is_no_json_is_an_error(fake: Path, text: str) -> None:
+def test_invalid_json_is_refused(fake: Path, text: str) -> None:
     done = faked(fake, text)
     assert done.returncode == 1
     assert "out.json: is no JSON (" in done.stderr
 
 
-def test_without_an_output_it_says_what_it_wants() -> None:
+def test_missing_output_option_is_reported() -> None:
     done = run(FIO_PHASES, "--name=x")
     assert done.returncode == 2
     assert done.stderr.startswith("seekmeter: fio_phases: say fio_phases --output=FILE and fio's words")

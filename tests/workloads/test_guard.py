@@ -46,7 +46,7 @@ def cgroup_of(folder: Path, *pids: int) -> Path:
     return folder
 
 
-def test_all_of_it_ends_and_nobody_else(tmp_path: Path, sleepers: list["subprocess.Popen[bytes]"]) -> None:
+def test_guard_kills_the_cgroup_alone(tmp_path: Path, sleepers: list["subprocess.Popen[bytes]"]) -> None:
     inside, other = sleepers[:2], sleepers[2]
     directory = opened(cgroup_of(tmp_path / "cg", *(one.pid for one in inside)))
     began = time.monotonic()
@@ -58,7 +58,7 @@ def test_all_of_it_ends_and_nobody_else(tmp_path: Path, sleepers: list["subproce
     os.close(directory)
 
 
-def test_a_pid_that_is_another_process_by_now_is_left_alone(
+def test_guard_leaves_a_reused_pid_alone(
     tmp_path: Path, sleepers: list["subprocess.Popen[bytes]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was in the cgroup when it was read; when its process is held it is not any more."""
@@ -72,7 +72,7 @@ def test_a_pid_that_is_another_process_by_now_is_left_alone(
     os.close(directory)
 
 
-def test_by_cgroup_kill_where_there_is_one(tmp_path: Path, sleepers: list["subprocess.Popen[bytes]"]) -> None:
+def test_guard_uses_cgroup_kill(tmp_path: Path, sleepers: list["subprocess.Popen[bytes]"]) -> None:
     folder = cgroup_of(tmp_path / "cg", *(one.pid for one in sleepers))
     (folder / "cgroup.kill").touch()
     directory = opened(folder)
@@ -82,7 +82,7 @@ def test_by_cgroup_kill_where_there_is_one(tmp_path: Path, sleepers: list["subpr
     os.close(directory)
 
 
-def test_a_cgroup_that_is_gone_or_empty_has_nobody(tmp_path: Path) -> None:
+def test_removed_or_empty_cgroup_has_no_processes(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     (empty / "cgroup.procs").touch()
@@ -111,7 +111,7 @@ with cgroup.guarded():
 
 
 @pytest.mark.parametrize("how", ["killed", "in order"])
-def test_it_waits_for_the_sessions_end_however_that_comes(
+def test_guard_waits_for_any_end_of_the_session(
     tmp_path: Path, sleepers: list["subprocess.Popen[bytes]"], how: str
 ) -> None:
     folder = cgroup_of(tmp_path / "cg", *(one.pid for one in sleepers[:2]))
@@ -166,7 +166,7 @@ def guards_of(session: int) -> list[int]:
     return found
 
 
-def test_it_is_the_sessions_directory_whatever_is_there_later(tmp_path: Path) -> None:
+def test_guard_ignores_a_later_cgroup_of_the_name(tmp_path: Path) -> None:
     """guarded() opens the directory when it begins: nothing is opened by its name at the end."""
     folder = tmp_path / "cg"
     folder.mkdir()

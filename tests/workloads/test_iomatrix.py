@@ -38,7 +38,7 @@ def iomatrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_generator("iomatrix", tmp_path_factory.mktemp("program"))
 
 
-def test_every_cell_is_done_and_the_metrics_are_their_means(iomatrix: Path, ram: Path) -> None:
+def test_matrix_is_complete_and_metrics_are_means(iomatrix: Path, ram: Path) -> None:
     files = {"SEEKMETER_PHASES": ram / "phases", "SEEKMETER_FIGURES": ram / "figures"}
     done = run(iomatrix, "-D", ram, *WORDS, "-m", 1, **files)
     assert (done.returncode, done.stderr) == (0, "")
@@ -84,7 +84,7 @@ def test_every_cell_is_done_and_the_metrics_are_their_means(iomatrix: Path, ram:
 
 @needs_root
 @needs_btf
-def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
+def test_calls_and_requests_match_the_results(tmp_path: Path) -> None:
     """Once each (-m 0), with fsync: what it wrote reached the disk in the cell's time, reads were cached."""
     job = finished(
         tmp_path / "run", FS="ext4", WL="iomatrix:flush", SCALE="quick", SIZE="256M", COLLECT="block calls",
@@ -120,7 +120,7 @@ def test_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("fs", each_filesystem())
-def test_every_filesystem(iomatrix: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
+def test_workload_runs_on_every_filesystem(iomatrix: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="512M", words={"WL": "iomatrix", "SCALE": "quick"})
     with open_disk(decided, janitor) as disk:
         filesystems.format(filesystem_of(decided), disk, janitor)
@@ -154,7 +154,7 @@ def test_no_memory_errors(ram: Path, tmp_path: Path) -> None:
         "bad[0] ^= fd > 2; return syscall(SYS_write, fd, bad, n); }",
     ],
 )
-def test_its_check_finds_what_is_wrong(iomatrix: Path, ram: Path, tmp_path: Path, function: str) -> None:
+def test_verify_finds_damage(iomatrix: Path, ram: Path, tmp_path: Path, function: str) -> None:
     done = run(iomatrix, "-D", ram, *WORDS, "-m", 0, LD_PRELOAD=lying_library(tmp_path, function))
     assert done.returncode == 1
     assert done.stderr.startswith("seekmeter: iomatrix/file: is not what was written; look in dmesg")
@@ -162,7 +162,7 @@ def test_its_check_finds_what_is_wrong(iomatrix: Path, ram: Path, tmp_path: Path
 
 
 @pytest.mark.root
-def test_an_io_error_and_a_read_only_disk(iomatrix: Path, tmp_path: Path) -> None:
+def test_io_error_and_read_only_disk_are_reported(iomatrix: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "bad", "16m") as place:
         lies = lying_library(tmp_path, FAILING_WRITES)
         done = run(iomatrix, "-D", place, *WORDS, "-m", 0, LD_PRELOAD=lies)
@@ -173,7 +173,7 @@ def test_an_io_error_and_a_read_only_disk(iomatrix: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.root
-def test_a_full_disk_is_one_clear_error(iomatrix: Path, tmp_path: Path) -> None:
+def test_full_disk_is_one_error(iomatrix: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "1m") as place:
         done = run(iomatrix, "-D", place, "-F", 4096, "-r", 64, "-m", 0)
     assert done.returncode == 1
@@ -193,7 +193,7 @@ def test_a_full_disk_is_one_clear_error(iomatrix: Path, tmp_path: Path) -> None:
         (["--fast"], "unknown option --fast"),
     ],
 )
-def test_wrong_words(iomatrix: Path, tmp_path: Path, words: list[str], message: str) -> None:
+def test_wrong_value_names_a_remedy(iomatrix: Path, tmp_path: Path, words: list[str], message: str) -> None:
     done = run(iomatrix, "-D", tmp_path, *words)
     assert done.returncode == 2
     assert done.stderr.startswith("seekmeter: ") and message in done.stderr

@@ -84,7 +84,7 @@ def start(state: Path, stage: str, scratch: Path, kind: str) -> tuple["subproces
         *((stage, kind) for stage in ("disk", "format", "workload") for kind in SESSIONS if kind != "file"),
     ],
 )
-def test_kill_9_in_every_stage(stage: str, kind: str, tmp_path: Path) -> None:
+def test_kill_9_at_any_stage_leaves_nothing(stage: str, kind: str, tmp_path: Path) -> None:
     state, scratch = tmp_path / "state", tmp_path / "scratch"
     session, pids = start(state, stage, scratch, kind)
     mark = f"seekmeter-{session.pid}-"
@@ -104,7 +104,7 @@ def test_kill_9_in_every_stage(stage: str, kind: str, tmp_path: Path) -> None:
     assert Janitor.sweep(state) == []
 
 
-def test_a_torn_last_line(tmp_path: Path, loop: LoopDevice) -> None:
+def test_torn_last_line_is_ignored(tmp_path: Path, loop: LoopDevice) -> None:
     """Killed in the middle of writing: the thing of a torn line was never made, the lines before count."""
     state = tmp_path / "state"
     kept = tmp_path / "kept"
@@ -123,7 +123,7 @@ def test_a_torn_last_line(tmp_path: Path, loop: LoopDevice) -> None:
     assert not session.exists()
 
 
-def test_after_a_reboot_only_files_are_left_to_undo(tmp_path: Path, loop: LoopDevice) -> None:
+def test_reboot_leaves_only_files_to_undo(tmp_path: Path, loop: LoopDevice) -> None:
     """The same names belong to others then: a loop number, a cgroup, a pid."""
     state = tmp_path / "state"
     session = state / "1-1"
@@ -148,7 +148,7 @@ def test_after_a_reboot_only_files_are_left_to_undo(tmp_path: Path, loop: LoopDe
     sleeper.wait()
 
 
-def test_what_is_not_ours_any_more_is_left(tmp_path: Path, loop: LoopDevice) -> None:
+def test_undo_leaves_things_of_others_alone(tmp_path: Path, loop: LoopDevice) -> None:
     """The number is another file's, the mount another source's, the pid another process's by now."""
     keeper = Janitor(tmp_path / "state")
     target = tmp_path / "m"
@@ -178,7 +178,7 @@ def test_what_is_not_ours_any_more_is_left(tmp_path: Path, loop: LoopDevice) -> 
         sleeper.wait()
 
 
-def test_a_busy_mount_is_told_and_tried_again(
+def test_busy_mount_is_reported_and_retried(
     tmp_path: Path, loop: LoopDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shell of the user's in the mount: never ended, never unmounted lazily; the next start goes on."""
@@ -200,7 +200,7 @@ def test_a_busy_mount_is_told_and_tried_again(
     assert mounts.at(target) is None
 
 
-def test_undone_in_reverse_and_each_once(tmp_path: Path) -> None:
+def test_undo_runs_in_reverse_and_once(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with Janitor(state) as keeper:
         outer, inner = tmp_path / "outer", tmp_path / "outer/inner"
@@ -219,9 +219,7 @@ def test_undone_in_reverse_and_each_once(tmp_path: Path) -> None:
     assert keeper.undo() == []
 
 
-def test_a_directory_with_a_foreign_mount_is_not_deleted_through(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_directory_with_a_foreign_mount_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state, ours = tmp_path / "state", tmp_path / "ours"
     keeper = Janitor(state)
     keeper.add_dir(ours)
@@ -235,7 +233,7 @@ def test_a_directory_with_a_foreign_mount_is_not_deleted_through(
     assert not ours.exists()
 
 
-def test_what_is_there_already_is_never_listed(tmp_path: Path) -> None:
+def test_existing_things_are_never_listed(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.write_text("x")
     with Janitor(tmp_path / "state") as keeper:
@@ -245,7 +243,7 @@ def test_what_is_there_already_is_never_listed(tmp_path: Path) -> None:
     assert theirs.read_text() == "x"
 
 
-def test_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
+def test_process_ignoring_sigterm_is_killed(tmp_path: Path) -> None:
     stubborn = subprocess.Popen(
         ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], stdout=subprocess.PIPE
     )
@@ -258,7 +256,7 @@ def test_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["mode", "symlink"])
-def test_a_state_directory_others_can_write_is_refused(kind: str, tmp_path: Path) -> None:
+def test_state_directory_writable_by_others_is_refused(kind: str, tmp_path: Path) -> None:
     """What it lists is deleted by root: nobody else may write in it."""
     state = tmp_path / "state"
     if kind == "mode":
@@ -273,7 +271,7 @@ def test_a_state_directory_others_can_write_is_refused(kind: str, tmp_path: Path
         Janitor.sweep(state)
 
 
-def test_a_forked_child_does_not_clean_up(tmp_path: Path) -> None:
+def test_forked_child_does_not_undo(tmp_path: Path) -> None:
     with Janitor(tmp_path / "state") as keeper:
         keeper.add_file(tmp_path / "x")
         (tmp_path / "x").write_text("x")

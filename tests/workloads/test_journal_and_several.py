@@ -53,7 +53,7 @@ def write_synced(directory: Path, files: int, size_bytes: int) -> None:
 @needs_root
 @pytest.mark.parametrize("kind", ["file", "ram"])
 @pytest.mark.parametrize("fs", ["ext3", "ext4", "xfs", "ext3:gus2011", "ext4:gus2011", "xfs:gus2011"])
-def test_a_journal_on_a_disk_of_its_own(fs: str, kind: str, janitor: Janitor, tmp_path: Path) -> None:
+def test_external_journal_works(fs: str, kind: str, janitor: Janitor, tmp_path: Path) -> None:
     """Plan with a trial, format, mount, write, unmount, check; the commits go to the journal's disk."""
     size = "6G" if fs == "xfs:gus2011" else "512M"
     decided = plan(FS=fs, words=WORKLOAD, SIZE=size, JOURNAL=kind)
@@ -92,7 +92,7 @@ def test_a_journal_on_a_disk_of_its_own(fs: str, kind: str, janitor: Janitor, tm
 
 @needs_root
 @pytest.mark.parametrize(("fs", "profile"), [("btrfs", None), ("btrfs:gus2011", "RAID0")])
-def test_btrfs_over_two_disks(fs: str, profile: str | None, janitor: Janitor, tmp_path: Path) -> None:
+def test_btrfs_spans_two_disks(fs: str, profile: str | None, janitor: Janitor, tmp_path: Path) -> None:
     words = {**WORKLOAD, "DISK": "file file"}
     decided = plan(FS=fs, words=words, SIZE="512M")
     assert [disk.size_bytes for disk in decided.disks] == [512 * MIB, 512 * MIB]
@@ -120,14 +120,14 @@ def test_btrfs_over_two_disks(fs: str, profile: str | None, janitor: Janitor, tm
         assert clean, said
 
 
-def test_what_a_study_had_on_a_second_disk_is_said_without_one() -> None:
+def test_plan_lists_what_a_second_disk_would_add() -> None:
     alone = plan(trial=False, job="plan", FS="xfs:gus2011", SIZE="6G", words=WORKLOAD)
     assert "JOURNAL=file" in alone.left_out["journal on a second disk"]
     one = plan(trial=False, job="plan", FS="btrfs:gus2011", words=WORKLOAD)
     assert "DISK='file file'" in one.left_out["-d raid0 -m raid0 over several disks"]
 
 
-def test_the_plan_shows_every_disk_and_command() -> None:
+def test_plan_shows_every_disk_and_command() -> None:
     decided = plan(trial=False, job="plan", FS="ext3", SIZE="1G", words=WORKLOAD, JOURNAL="ram")
     lines = [line.split(maxsplit=1) for line in format_plan(decided)]
     formats = [text for label, text in lines if label == "format"]
@@ -148,7 +148,7 @@ def attached(plan: Plan) -> list[tuple[str, int]]:
     return [(disk.serial, disk.size_bytes) for disk in plan.virtual_disks]
 
 
-def test_the_disks_of_a_virtual_machine() -> None:
+def test_virtual_machine_gets_its_file_disks() -> None:
     one = plan(trial=False, job="plan", FS="xfs", SIZE="1G", words=WORKLOAD, JOURNAL="file")
     assert attached(one) == [("disk0", 1024 * MIB), ("journal", 256 * MIB)]
     two = plan(trial=False, job="plan", FS="btrfs", SIZE="1G", words=WORKLOAD, DISK="file file file")
@@ -158,7 +158,7 @@ def test_the_disks_of_a_virtual_machine() -> None:
 
 
 @needs_root
-def test_two_real_devices(loop: LoopDevice, second: LoopDevice, janitor: Janitor) -> None:
+def test_two_real_devices_are_used(loop: LoopDevice, second: LoopDevice, janitor: Janitor) -> None:
     """A journal on a real device takes all of it, and both are told to be erased."""
     both = f"{loop.path} {second.path}"
     decided = plan(FS="ext4", words=WORKLOAD, DISK=loop.path, JOURNAL=second.path, ERASE=both)
@@ -172,7 +172,7 @@ def test_two_real_devices(loop: LoopDevice, second: LoopDevice, janitor: Janitor
 
 @needs_root
 @pytest.mark.parametrize("used", ["disk", "journal"])
-def test_a_journal_device_in_use_is_refused(
+def test_journal_device_in_use_is_refused(
     used: str, loop: LoopDevice, second: LoopDevice, tmp_path: Path, janitor: Janitor
 ) -> None:
     """When planned, and when it was mounted since: the data on both must survive."""
@@ -197,7 +197,7 @@ def test_a_journal_device_in_use_is_refused(
 
 
 @needs_root
-def test_the_same_device_under_two_names(loop: LoopDevice, tmp_path: Path) -> None:
+def test_one_device_under_two_names_is_refused(loop: LoopDevice, tmp_path: Path) -> None:
     link = tmp_path / "by-id"
     link.symlink_to(loop.path)
     words = {**WORKLOAD, "FS": "ext4", "DISK": loop.path, "JOURNAL": str(link)}
@@ -209,14 +209,14 @@ def test_the_same_device_under_two_names(loop: LoopDevice, tmp_path: Path) -> No
 
 
 @needs_root
-def test_a_wrong_option_with_a_journal_is_told_before_formatting() -> None:
+def test_wrong_option_with_journal_is_refused_early() -> None:
     with pytest.raises(OptionError, match=r"MKFS: mkfs\.ext4 does not accept"):
         plan(FS="ext4", words=WORKLOAD, SIZE="512M", JOURNAL="file", MKFS="-b 1024")
     with pytest.raises(OptionError, match="mount option nosuch"):
         plan(FS="xfs", words=WORKLOAD, SIZE="512M", JOURNAL="file", MOUNT="noatime,nosuch")
 
 
-def test_without_root_the_journal_is_said_to_be_untried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_without_root_says_journal_is_untried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     decided = plan(FS="ext4", words=WORKLOAD, SIZE="512M", JOURNAL="file")
     assert any("mkfs options" in text and "needs root" in text for text in decided.unchecked)

@@ -88,7 +88,7 @@ def test_any_number_of_any_size(manyfiles: Path, ram: Path, count: int, size: in
     assert "not measured: " + ("too few files" if count < 2 else "") in said
 
 
-def test_correlations_are_scipys(tmp_path: Path) -> None:
+def test_correlations_match_scipy(tmp_path: Path) -> None:
     source = tmp_path / "rank.c"
     source.write_text(
         '#include <stdio.h>\n#include <inttypes.h>\n#include "common/stats/rank.h"\n'
@@ -216,7 +216,7 @@ def test_under_trace_all_is_counted_and_cold(tmp_path: Path, fs: str) -> None:
 
 
 @needs_root
-def test_in_a_directory_of_the_users_it_says_so(tmp_path: Path, ram: Path) -> None:
+def test_remount_is_refused_in_a_users_directory(tmp_path: Path, ram: Path) -> None:
     run = finished(tmp_path / "run", DIR=str(ram), CMD=f"{BUILT} -n 500", COLLECT="none").run
     assert f"caches are not cold: {ram} is not a disk of the run's own" in run.output
     assert [phase["name"] for phase in run.phases] == [*PHASES, "sync"]
@@ -246,9 +246,7 @@ def test_no_races_and_no_memory_errors(ram: Path, tmp_path: Path, sanitizer: str
         ("int rmdir(const char *n) { (void)n; return 0; }", "is there after it was deleted"),
     ],
 )  # fmt: skip
-def test_its_check_finds_what_is_wrong(
-    manyfiles: Path, ram: Path, tmp_path: Path, function: str, says: str
-) -> None:
+def test_verify_finds_damage(manyfiles: Path, ram: Path, tmp_path: Path, function: str, says: str) -> None:
     library = lying_library(tmp_path, function)
     result = run_generator(manyfiles, "-D", ram, "-n", 200, LD_PRELOAD=library)
     assert result.returncode == 1
@@ -277,13 +275,13 @@ def test_a_program_that_does_not_do_it(
     assert says in result.stderr
 
 
-def test_a_program_that_is_missing(manyfiles: Path, ram: Path) -> None:
+def test_missing_program_is_reported(manyfiles: Path, ram: Path) -> None:
     result = run_generator(manyfiles, "-D", ram, "-n", 2, PATH="/nowhere")
     assert (result.returncode, result.stderr) == (1, "seekmeter: find: cannot be run; install it\n")
 
 
 @pytest.mark.root
-def test_a_full_disk_is_one_clear_error(manyfiles: Path, tmp_path: Path) -> None:
+def test_full_disk_is_one_error(manyfiles: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "2m") as place:
         result = run_generator(manyfiles, "-D", place, "-n", 20000)
     assert result.returncode == 1
@@ -291,7 +289,7 @@ def test_a_full_disk_is_one_clear_error(manyfiles: Path, tmp_path: Path) -> None
     assert re.fullmatch(said, result.stderr), result.stderr
 
 
-def test_what_is_there_is_left_alone(manyfiles: Path, ram: Path) -> None:
+def test_existing_files_are_left_alone(manyfiles: Path, ram: Path) -> None:
     (ram / "manyfiles").mkdir()
     (ram / "manyfiles" / "mine").write_text("keep")
     result = run_generator(manyfiles, "-D", ram)
@@ -311,7 +309,7 @@ def test_what_is_there_is_left_alone(manyfiles: Path, ram: Path) -> None:
         ([], "no directory"),
     ],
 )
-def test_wrong_words(manyfiles: Path, words: list[str], message: str) -> None:
+def test_wrong_value_names_a_remedy(manyfiles: Path, words: list[str], message: str) -> None:
     result = run_generator(manyfiles, *words)
     assert result.returncode == 2
     assert result.stderr.startswith("seekmeter: ") and message in result.stderr
@@ -365,7 +363,7 @@ def test_acp_reads_in_the_order_of_inodes(manyfiles: Path, ram: Path, tmp_path: 
     assert text.startswith("open ahead open ahead open ahead open ahead close")
 
 
-def test_acp_says_what_it_cannot_read(manyfiles: Path, tmp_path: Path) -> None:
+def test_acp_reports_unreadable_files(manyfiles: Path, tmp_path: Path) -> None:
     acp = manyfiles.parent / "acp"
     result = run_generator(acp, tmp_path / "nowhere")
     assert (result.returncode, result.stderr) == (

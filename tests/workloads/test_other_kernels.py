@@ -43,7 +43,7 @@ def plan_elsewhere(trial: bool = False, kernel: Kernel = ANY_KERNEL, **words: st
 
 @needs_root
 @pytest.mark.parametrize("fs", OTHERS)
-def test_mkfs_and_fsck(fs: str, janitor: Janitor) -> None:
+def test_mkfs_and_fsck_work(fs: str, janitor: Janitor) -> None:
     """At the smallest size that the file promises; a sound file system is clean, and fsck changes nothing."""
     filesystem = filesystems.load(fs)
     decided = plan_elsewhere(FS=fs, SIZE=str(filesystem.min_bytes))
@@ -94,7 +94,7 @@ def test_fsck_finds_damage_and_leaves_it(fs: str, offset: int, length: int, jani
 
 @needs_root
 @pytest.mark.parametrize("fs", ["reiserfs", "jfs"])
-def test_a_journal_on_a_disk_of_its_own(fs: str, janitor: Janitor) -> None:
+def test_external_journal_works(fs: str, janitor: Janitor) -> None:
     decided = plan_elsewhere(FS=fs, SIZE="128M", JOURNAL="file")
     with open_disk(decided, janitor) as disk:
         assert disk.journal is not None
@@ -111,9 +111,7 @@ def test_a_journal_on_a_disk_of_its_own(fs: str, janitor: Janitor) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("-s", "2000"), ("-s", "1000", "-b", "1024")])
-def test_the_journal_of_reiserfs_is_where_debugreiserfs_says(
-    options: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_reiserfs_journal_matches_debugreiserfs(options: tuple[str, ...], tmp_path: Path) -> None:
     image = tmp_path / "image"
     run("truncate", "-s", "300M", str(image))
     run("mkfs.reiserfs", "-q", "-f", "-f", *options, str(image))
@@ -124,9 +122,7 @@ def test_the_journal_of_reiserfs_is_where_debugreiserfs_says(
 
 
 @pytest.mark.parametrize(("size", "options"), [("64M", ()), ("600M", ("-s", "20"))])
-def test_the_log_of_jfs_is_where_jfs_debugfs_says(
-    size: str, options: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_jfs_log_matches_jfs_debugfs(size: str, options: tuple[str, ...], tmp_path: Path) -> None:
     image = tmp_path / "image"
     run("truncate", "-s", size, str(image))
     run("mkfs.jfs", "-q", *options, str(image))
@@ -137,7 +133,7 @@ def test_the_log_of_jfs_is_where_jfs_debugfs_says(
 
 
 @pytest.mark.parametrize("kind", ["reiserfs", "jfs", "xfs"])
-def test_no_superblock_of_it(kind: str, tmp_path: Path) -> None:
+def test_missing_superblock_is_refused(kind: str, tmp_path: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(bytes(1 << 20))
     with pytest.raises(Exception, match=f"has no {kind} superblock"):
@@ -162,7 +158,7 @@ def modules(tmp_path: Path) -> Path:
     return folder
 
 
-def test_which_file_systems_another_kernel_has(modules: Path) -> None:
+def test_modules_list_file_systems_of_a_kernel(modules: Path) -> None:
     has = {name for name in filesystems.names() if filesystems.modules_have(modules, name)}
     assert has == {"jfs", "ext2", "xfs", "ext3"}
     assert not filesystems.modules_have(modules.parent / "no such kernel", "jfs")
@@ -172,7 +168,7 @@ def test_which_file_systems_another_kernel_has(modules: Path) -> None:
     ("list_of", "line"),
     [("modules.dep", "kernel/fs/ext2/ext2.ko.zst:\n"), ("modules.builtin", "kernel/fs/ext2/ext2.ko\n")],
 )
-def test_ext2_by_its_own_driver(modules: Path, list_of: str, line: str) -> None:
+def test_ext2_driver_needs_its_module(modules: Path, list_of: str, line: str) -> None:
     """ext4 serving ext2 is not it, as here; the driver as a module or built in is."""
     assert not filesystems.modules_have(modules, "ext2-driver")
     with (modules / list_of).open("a") as file:
@@ -180,7 +176,7 @@ def test_ext2_by_its_own_driver(modules: Path, list_of: str, line: str) -> None:
     assert filesystems.modules_have(modules, "ext2-driver")
 
 
-def test_a_plan_for_a_kernel_without_the_file_system(modules: Path) -> None:
+def test_plan_refuses_a_kernel_without_the_file_system(modules: Path) -> None:
     kernel = Kernel("6.1.0-test", Path("/boot/vmlinuz"), modules, None)
     decided = plan_elsewhere(kernel=kernel, FS="jfs", SIZE="64M")
     assert filesystem_of(decided).filesystem is filesystems.load("jfs")
@@ -190,7 +186,7 @@ def test_a_plan_for_a_kernel_without_the_file_system(modules: Path) -> None:
         plan_elsewhere(kernel=kernel, FS="ext2-driver")
 
 
-def test_ext2_by_its_own_driver_is_mounted_as_ext2() -> None:
+def test_ext2_driver_is_mounted_as_ext2() -> None:
     decided = plan_elsewhere(FS="ext2-driver", SIZE="64M")
     command = filesystem_of(decided).mount_command(disks.Devices("/dev/vda"), "/mnt")
     assert command == ["mount", "-t", "ext2", "-o", "nosuid,nodev", "/dev/vda", "/mnt"]
@@ -236,7 +232,7 @@ def zpool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @needs_root
-def test_a_pool_is_put_away_before_its_disk(zpool: Path, janitor: Janitor) -> None:
+def test_pool_is_exported_before_its_disk(zpool: Path, janitor: Janitor) -> None:
     decided = plan_elsewhere(FS="zfs", SIZE="128M", MKFS="-o ashift=12")
     with open_disk(decided, janitor) as disk:
         filesystems.format(filesystem_of(decided), disk, janitor)
@@ -251,7 +247,7 @@ def test_a_pool_is_put_away_before_its_disk(zpool: Path, janitor: Janitor) -> No
 
 
 @needs_root
-def test_a_pool_of_a_killed_session_is_put_away(zpool: Path, tmp_path: Path) -> None:
+def test_pool_of_a_killed_session_is_exported(zpool: Path, tmp_path: Path) -> None:
     """Also one whose mkfs was killed; and one that is busy is told, and tried again."""
     state = tmp_path / "other state"
     script = (

@@ -79,7 +79,7 @@ def log_samples(path: Path, seconds: int, whole: int) -> list[int]:
     return [*before, sum(last)] if len(last) == whole else before
 
 
-def test_the_table_is_the_studys() -> None:
+def test_table_matches_the_study() -> None:
     """Every test's rows are all of its requests; the mixes' means are what the study's figures come to."""
     names = {line.split()[0] for line in MIXES.read_text().splitlines() if not line.startswith("#")}
     for name in names:
@@ -170,7 +170,7 @@ def test_a_sequential_test_asks_for_every_place_in_turn(pgmeter: Path, ram: Path
 
 @needs_root
 @needs_btf
-def test_bytes_are_those_that_the_kernel_counts_and_caches_are_cold(tmp_path: Path) -> None:
+def test_bytes_match_the_kernel_and_caches_are_cold(tmp_path: Path) -> None:
     words = "-x seqread64,oltp -q 4 -m 32 -w 0 -l 1"
     refaulted = -refaulted_bytes()
     job = finished(
@@ -228,7 +228,7 @@ def test_the_catalogs_tests_are_in_the_table() -> None:
 
 @needs_root
 @pytest.mark.parametrize("fs", each_filesystem())
-def test_every_filesystem(pgmeter: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
+def test_workload_runs_on_every_filesystem(pgmeter: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     """On a disk of its own; its fsck agrees afterwards."""
     decided = plan(FS=fs, SIZE="512M", words={"WL": "pgmeter", "SCALE": "quick"})
     with open_disk(decided, janitor) as disk:
@@ -252,7 +252,7 @@ def test_no_memory_errors_and_no_races(ram: Path, tmp_path: Path, sanitizer: str
 
 
 @pytest.mark.root
-def test_a_full_disk_an_io_error_and_a_read_only_disk(pgmeter: Path, tmp_path: Path) -> None:
+def test_full_failing_or_read_only_disk_is_reported(pgmeter: Path, tmp_path: Path) -> None:
     def trouble(place: Path, *words: str | int, **more: str | Path) -> str:
         always = ("-M", MIXES, "-J", tmp_path, "-w", 0, "-l", 1, "-a", 1, "-q", 2)
         return clear_error(run(pgmeter, "-D", place, *always, *words, MARK=str(tmp_path), **more))
@@ -274,7 +274,7 @@ def test_a_full_disk_an_io_error_and_a_read_only_disk(pgmeter: Path, tmp_path: P
     assert marked(f"MARK={tmp_path}") == 0
 
 
-def test_killed_it_takes_fio_along(pgmeter: Path, ram: Path, tmp_path: Path) -> None:
+def test_kill_ends_fio(pgmeter: Path, ram: Path, tmp_path: Path) -> None:
     words = ("-M", MIXES, "-J", tmp_path, "-m", "8", "-w", "0", "-l", "60", "-x", "oltp", "-q", "2")
     environment = {**os.environ, "MARK": str(ram)}
     process = subprocess.Popen([pgmeter, "-D", ram, *words], stdout=subprocess.DEVNULL, env=environment)
@@ -294,7 +294,7 @@ def test_killed_it_takes_fio_along(pgmeter: Path, ram: Path, tmp_path: Path) -> 
         (["extra"], "unknown word extra"),
     ],
 )
-def test_wrong_words(pgmeter: Path, tmp_path: Path, words: list[str], message: str) -> None:
+def test_wrong_value_names_a_remedy(pgmeter: Path, tmp_path: Path, words: list[str], message: str) -> None:
     result = run(pgmeter, "-D", tmp_path, "-M", MIXES, "-J", tmp_path, *words)
     assert result.returncode == 2
     assert result.stderr.startswith("seekmeter: ") and message in result.stderr
@@ -304,7 +304,7 @@ def test_wrong_words(pgmeter: Path, tmp_path: Path, words: list[str], message: s
 @pytest.mark.parametrize(
     "table", ["web 512 50 100 100\n", "web 10 100 100 100\n", "web 512\n", "\0\0\n", "web 512 100 50 0\n"]
 )
-def test_a_broken_table(pgmeter: Path, tmp_path: Path, table: str) -> None:
+def test_broken_table_is_reported(pgmeter: Path, tmp_path: Path, table: str) -> None:
     mixes = tmp_path / "mixes"
     mixes.write_text(table)
     result = run(pgmeter, "-D", tmp_path, "-M", mixes, "-J", tmp_path, "-x", "web")

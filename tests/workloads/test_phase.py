@@ -27,7 +27,7 @@ def test_the_command_runs_and_its_time_is_a_phase(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -TERM $$", 128 + 15)])
-def test_a_command_that_fails_is_marked_too(tmp_path: Path, command: str, status: int) -> None:
+def test_failing_command_is_a_phase_too(tmp_path: Path, command: str, status: int) -> None:
     file = tmp_path / "phases"
     assert run(PHASE, "fails", "sh", "-c", command, SEEKMETER_PHASES=file).returncode == status
     assert [one["name"] for one in lines(file)] == ["fails"]
@@ -52,7 +52,7 @@ def test_without_a_session_the_command_just_runs() -> None:
         (["name", "/etc/passwd"], 1, "cannot be run: permission denied"),
     ],
 )
-def test_what_cannot_be_run_is_refused_and_no_phase(
+def test_unusable_command_is_refused_without_a_phase(
     tmp_path: Path, words: list[str], status: int, message: str
 ) -> None:
     file = tmp_path / "phases"
@@ -63,7 +63,7 @@ def test_what_cannot_be_run_is_refused_and_no_phase(
     assert not file.exists() or file.read_bytes() == b""
 
 
-def test_a_phase_that_cannot_be_written_fails_the_run() -> None:
+def test_unwritable_phase_fails_the_run() -> None:
     done = run(PHASE, "name", "true", SEEKMETER_PHASES="/dev/full")
     assert done.returncode == 1
     assert "cannot write the phase: no space left" in done.stderr

@@ -34,7 +34,7 @@ SMALL: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_each_phase_is_told_when_it_begins(name: str, tmp_path: Path) -> None:
+def test_begin_of_each_phase_is_reported(name: str, tmp_path: Path) -> None:
     work, raw = tmp_path / "work", tmp_path / "raw"
     work.mkdir()
     raw.mkdir()
@@ -57,12 +57,12 @@ def test_each_phase_is_told_when_it_begins(name: str, tmp_path: Path) -> None:
         assert starts and before_ns < min(starts) <= phase["end_ns"]
 
 
-def test_a_full_disk_ends_no_workload(tmp_path: Path) -> None:
+def test_full_disk_ends_no_workload(tmp_path: Path) -> None:
     done = run(GENERATORS / "phase", "x", "echo", "ran", SEEKMETER_PHASES_BEGUN="/dev/full")
     assert (done.returncode, done.stdout) == (0, "ran\n")
 
 
-def test_a_file_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
+def test_unopenable_file_is_reported(tmp_path: Path) -> None:
     done = run(GENERATORS / "phase", "x", "true", SEEKMETER_PHASES_BEGUN=tmp_path / "no/such")
     assert done.returncode == 1
     assert "cannot open the file of begun phases ($SEEKMETER_PHASES_BEGUN): no such file" in done.stderr

@@ -21,7 +21,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
 
 
-def test_all_lines() -> None:
+def test_plan_prints_every_step() -> None:
     decided = plan(
         job="plan", FS="xfs:btrfs2007", WL="fio-randread", SIZE="2G", SCALE="quick", MEM="64M", CPUS="1",
         SCHED="none",
@@ -59,14 +59,14 @@ def test_all_lines() -> None:
         assert label in labels
 
 
-def test_what_a_study_asked_for_and_is_not_applied_is_said() -> None:
+def test_plan_lists_left_out_options_of_a_study() -> None:
     decided = plan(job="plan", FS="ext3:gus2011", WL="fio-seqwrite", SCALE="quick")
     assert "nobh" in decided.left_out
     assert any(line.startswith("left out") and "nobh" in line for line in format_plan(decided))
     assert "nobh" not in ",".join(filesystem_of(decided).mount_options)
 
 
-def test_the_users_own_command_is_one_argument() -> None:
+def test_cmd_is_one_argument_of_the_shell() -> None:
     command = "echo 'a  b' | tee \"$HOME/x\"; exit 3"
     decided = plan(job="plan", FS="ext4", CMD=command, SIZE="64M")
     assert decided.command_in(Path("/x"), Path("/y")) == ["/bin/sh", "-c", command]
@@ -76,17 +76,17 @@ def test_the_users_own_command_is_one_argument() -> None:
     assert plan(job="plan", DIR="/", CMD=braces).command_in(Path("/x"), Path("/y"))[2] == braces
 
 
-def test_a_run_with_a_name_is_called_so() -> None:
+def test_name_variable_names_the_run() -> None:
     assert plan(job="plan", FS="ext4", CMD="true", SIZE="64M", NAME="nightly 8k").name == "nightly 8k"
 
 
-def test_a_directory_is_never_formatted() -> None:
+def test_dir_is_never_formatted() -> None:
     decided = plan(job="plan", DIR="/", CMD="true")
     assert (decided.filesystem, decided.disks) == (None, ())
     assert not any(line.startswith(("format", "mount ")) for line in format_plan(decided))
 
 
-def test_the_places_are_filled_in() -> None:
+def test_placeholders_are_filled_in() -> None:
     decided = plan(job="plan", FS="ext4", WL="fio-seqwrite", SCALE="quick")
     argv = decided.command_in(Path("/mnt/a b"), Path("/runs/raw"))
     assert "--directory=/mnt/a b" in argv
@@ -124,7 +124,7 @@ def test_planning_changes_nothing(loop: LoopDevice) -> None:
 
 
 @needs_root
-def test_a_real_device_is_named_with_what_it_is(loop: LoopDevice, tmp_path: Path) -> None:
+def test_plan_names_the_real_device(loop: LoopDevice, tmp_path: Path) -> None:
     link = tmp_path / "by id"
     link.symlink_to(loop.path)
     text = "\n".join(
@@ -142,12 +142,12 @@ def test_a_real_device_is_named_with_what_it_is(loop: LoopDevice, tmp_path: Path
         ({"WL": "fio-seqwrite", "SIZE": "20M", "FS": "btrfs"}, "SIZE=20M is too small for btrfs"),
     ],
 )
-def test_words_that_do_not_fit_the_workload(given: dict[str, str], says: str) -> None:
+def test_options_unfit_for_the_workload_are_refused(given: dict[str, str], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         plan(words={"FS": "ext4", **given})
 
 
-def test_a_missing_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_is_listed_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan says what trace would install first; a trace that finds it missing after all stops."""
     monkeypatch.setattr(command, "find_program", lambda program: None)
     decided = plan(job="plan", FS="xfs", WL="fio-seqwrite", SCALE="quick")
@@ -157,7 +157,7 @@ def test_a_missing_program(monkeypatch: pytest.MonkeyPatch) -> None:
         plan(FS="xfs", WL="fio-seqwrite", SCALE="quick")
 
 
-def test_packages_for_setup() -> None:
+def test_setup_lists_missing_packages() -> None:
     """Asked as setup asks: by the system's python3 without any package, isolated from the environment."""
     python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 

@@ -47,7 +47,7 @@ def counts_of(figures: Path) -> dict[str, int]:
     return {row["operation"]: row["count"] for row in lines(figures) if row["table"] == "postmark operations"}
 
 
-def test_its_figures_are_what_postmark_said(postmark: Path, ram: Path) -> None:
+def test_results_match_postmarks_output(postmark: Path, ram: Path) -> None:
     files = {"SEEKMETER_PHASES": ram / "phases", "SEEKMETER_FIGURES": ram / "figures"}
     words = ("-n", 2000, "-o", 50000, "-d", 7, "-b", 4096)
     done = run(postmark, "-D", ram, *words, **files)
@@ -116,7 +116,7 @@ def traced(out: Path, workload: str) -> Counted:
 
 @needs_root
 @needs_btf
-def test_filemarks_transaction_is_postmarks(tmp_path: Path) -> None:
+def test_filemark_transaction_matches_postmark(tmp_path: Path) -> None:
     """One thread, the same words: by PostMark's report, by filemark's figures, and by the kernel's counts."""
     theirs = traced(tmp_path / "postmark", "postmark")
     ours = traced(tmp_path / "filemark", "filemark")
@@ -163,7 +163,7 @@ def test_filemarks_transaction_is_postmarks(tmp_path: Path) -> None:
 
 @needs_root
 @needs_btf
-def test_filemarks_calls_and_requests_are_what_it_promises(tmp_path: Path) -> None:
+def test_filemark_calls_match_the_results(tmp_path: Path) -> None:
     """Files of one block, read and created only: to the byte, on the way in and on the disk."""
     files, transactions, size = 1000, 600, 4096
     words = f"-n {files} -o {transactions} -l {size} -u {size} -b {size} -r 100 -c 100 -p 1 -P 1"
@@ -195,7 +195,7 @@ def test_filemarks_calls_and_requests_are_what_it_promises(tmp_path: Path) -> No
 
 @needs_root
 @pytest.mark.parametrize("fs", each_filesystem())
-def test_every_filesystem(postmark: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
+def test_workload_runs_on_every_filesystem(postmark: Path, fs: str, janitor: Janitor, tmp_path: Path) -> None:
     decided = plan(FS=fs, SIZE="512M", words={"WL": "postmark", "SCALE": "quick"})
     with open_disk(decided, janitor) as disk:
         filesystems.format(filesystem_of(decided), disk, janitor)
@@ -225,9 +225,7 @@ def test_no_memory_errors(ram: Path, tmp_path: Path) -> None:
      ("100m,ro", "postmark: cannot make the directory: read-only file system; look in dmesg")],
 )  # fmt: skip
 @pytest.mark.root
-def test_a_full_or_read_only_disk_is_one_clear_error(
-    postmark: Path, tmp_path: Path, limit: str, says: str
-) -> None:
+def test_full_or_read_only_disk_is_one_error(postmark: Path, tmp_path: Path, limit: str, says: str) -> None:
     with tmpfs(tmp_path / "full", limit) as place:
         done = run(postmark, "-D", place, "-n", 1000, "-o", 1000)
     assert done.returncode == 1
@@ -236,7 +234,7 @@ def test_a_full_or_read_only_disk_is_one_clear_error(
 
 
 @pytest.mark.root
-def test_a_disk_that_is_full_for_a_moment_is_seen_to_be(postmark: Path, tmp_path: Path) -> None:
+def test_momentarily_full_disk_is_detected(postmark: Path, tmp_path: Path) -> None:
     """PostMark goes on, and deletes files: who asks late for the room, on a busy machine, is waited for."""
     slowly = (
         "int statvfs(const char *p, struct statvfs *s) { usleep(500000); int f = open(p, O_RDONLY);"
@@ -268,7 +266,7 @@ AFTER = "static int n; if (fd > 2 && fd < 10 && ++n > 3000)"  # writes to files,
          " return syscall(SYS_unlink, p); }", "postmark: Cannot delete 'postmark/"),
     ],
 )  # fmt: skip
-def test_an_error_in_the_middle_is_one_clear_error(
+def test_error_in_the_middle_is_one_error(
     postmark: Path, ram: Path, tmp_path: Path, function: str, says: str
 ) -> None:
     """PostMark itself goes on, and ends well."""
@@ -292,7 +290,7 @@ def test_an_error_in_the_middle_is_one_clear_error(
         (("-n", 20, "-o", 3000, "-c", 90), "had twice as many files as at the beginning, and makes no more"),
     ],
 )
-def test_what_postmarks_table_cannot_hold(
+def test_sizes_beyond_postmarks_table_are_refused(
     postmark: Path, ram: Path, words: tuple[str | int, ...], says: str
 ) -> None:
     done = run(postmark, "-D", ram, *words)
@@ -301,7 +299,7 @@ def test_what_postmarks_table_cannot_hold(
     assert done.stderr.count("\n") == 1
 
 
-def test_what_is_there_is_left_alone(postmark: Path, ram: Path) -> None:
+def test_existing_files_are_left_alone(postmark: Path, ram: Path) -> None:
     (ram / "postmark").mkdir()
     (ram / "postmark/mine").write_text("keep")
     done = run(postmark, "-D", ram)
@@ -321,7 +319,7 @@ def test_what_is_there_is_left_alone(postmark: Path, ram: Path) -> None:
         ([], "no directory"),
     ],
 )
-def test_wrong_words(postmark: Path, words: list[str], message: str) -> None:
+def test_wrong_value_names_a_remedy(postmark: Path, words: list[str], message: str) -> None:
     done = run(postmark, *words)
     assert done.returncode == 2
     assert done.stderr.startswith("seekmeter: ") and message in done.stderr

@@ -40,7 +40,7 @@ def lchown_to_other(link: Path) -> None:
     os.chown(link, OTHER, OTHER, follow_symlinks=False)
 
 
-def test_places_where_only_root_can_change_a_name(tmp_path: Path, theirs: Path) -> None:
+def test_resolve_classifies_directories(tmp_path: Path, theirs: Path) -> None:
     assert private.is_private(Path("/"))
     assert private.is_private(tmp_path)
     assert not private.is_private(theirs)
@@ -61,7 +61,7 @@ def test_places_where_only_root_can_change_a_name(tmp_path: Path, theirs: Path) 
     assert not private.is_private(tmp_path / "file")
 
 
-def test_links_of_roots_are_gone_by_and_links_of_others_are_not(tmp_path: Path) -> None:
+def test_resolve_follows_only_links_of_root(tmp_path: Path) -> None:
     (tmp_path / "target/below").mkdir(parents=True)
     for name, target in (
         ("absolute", tmp_path / "target"),
@@ -86,7 +86,7 @@ def test_links_of_roots_are_gone_by_and_links_of_others_are_not(tmp_path: Path) 
     assert private.resolve(sticky / "new/er") == ResolvedPath(Kind.STICKY, sticky, ("new", "er"))
 
 
-def test_a_scratch_directory_that_others_can_change_is_refused(
+def test_scratch_changeable_by_others_is_refused(
     tmp_path: Path, theirs: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (theirs / "below").mkdir()
@@ -101,7 +101,7 @@ def test_a_scratch_directory_that_others_can_change_is_refused(
     assert sorted(theirs.rglob("*")) == there and list((tmp_path / "roots").iterdir()) == []
 
 
-def test_a_scratch_directory_that_is_not_there_is_made(
+def test_missing_scratch_directory_is_made(
     tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "new/er"))
@@ -110,9 +110,7 @@ def test_a_scratch_directory_that_is_not_there_is_made(
         assert stat.S_IMODE(made.stat().st_mode) == 0o700
 
 
-def test_in_a_place_like_tmp_a_directory_of_its_own_is_made(
-    janitor: Janitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sticky_scratch_gets_a_private_directory(janitor: Janitor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEEKMETER_SCRATCH", "/tmp")
     place = loop.private_scratch(janitor)
     assert place.parent == Path("/tmp") and janitor.name in place.name
@@ -121,7 +119,7 @@ def test_in_a_place_like_tmp_a_directory_of_its_own_is_made(
     assert not place.exists()
 
 
-def test_an_image_is_roots_alone_and_attached_by_the_descriptor_that_made_it(
+def test_image_is_private_and_attached_by_descriptor(
     tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever has its name by the time that it is attached."""

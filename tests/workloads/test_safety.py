@@ -45,33 +45,33 @@ def mounted(device: str, target: Path, *options: str) -> Iterator[None]:
         run("umount", str(target))
 
 
-def test_a_free_device_is_taken(loop: LoopDevice) -> None:
+def test_free_device_is_accepted(loop: LoopDevice) -> None:
     target = safety.check_device(loop.path, (loop.path,))
     assert f"{target.dev[0]}:{target.dev[1]}" == Path(f"/sys/block/{loop.name}/dev").read_text().strip()
     assert target.size_bytes == int(run("blockdev", "--getsize64", loop.path))
 
 
 @pytest.mark.parametrize("erase", [(), ("",), ("loop",), ("/dev/loop", "/dev/null")])
-def test_erase_must_be_the_same_name(loop: LoopDevice, erase: tuple[str, ...]) -> None:
+def test_erase_must_repeat_the_name(loop: LoopDevice, erase: tuple[str, ...]) -> None:
     with pytest.raises(OptionError, match=f"ERASE={loop.path}"):
         safety.check_device(loop.path, erase)
 
 
-def test_mounted(loop: LoopDevice, tmp_path: Path) -> None:
+def test_mounted_device_is_refused(loop: LoopDevice, tmp_path: Path) -> None:
     run("mkfs.ext2", "-q", loop.path)
     with mounted(loop.path, tmp_path / "m"):
         assert f"is mounted on {tmp_path}/m" in refused(loop.path)
     safety.check_device(loop.path, (loop.path,))
 
 
-def test_mounted_btrfs_whose_number_is_not_the_disks(tmp_path: Path) -> None:
+def test_device_of_mounted_btrfs_is_refused(tmp_path: Path) -> None:
     with LoopDevice(tmp_path / "b.img", "200M") as loop:
         run("mkfs.btrfs", "-q", loop.path)
         with mounted(loop.path, tmp_path / "m"):
             assert "is mounted on" in refused(loop.path)
 
 
-def test_mounted_in_another_namespace(loop: LoopDevice, tmp_path: Path) -> None:
+def test_device_mounted_in_another_namespace_is_refused(loop: LoopDevice, tmp_path: Path) -> None:
     run("mkfs.ext2", "-q", loop.path)
     script = f"mount {loop.path} {tmp_path} && echo ready && exec sleep 60"
     other = subprocess.Popen(
@@ -88,7 +88,7 @@ def test_mounted_in_another_namespace(loop: LoopDevice, tmp_path: Path) -> None:
         other.communicate()
 
 
-def test_mounted_where_we_stand_in_a_namespace_of_our_own(loop: LoopDevice, tmp_path: Path) -> None:
+def test_device_mounted_outside_our_namespace_is_refused(loop: LoopDevice, tmp_path: Path) -> None:
     """As in a container: the mount is not pid 1's, but its name is the one we know."""
     run("mkfs.ext2", "-q", loop.path)
     check = f"from workloads.disks.safety import check_device; check_device({loop.path!r}, ({loop.path!r},))"
@@ -100,7 +100,7 @@ def test_mounted_where_we_stand_in_a_namespace_of_our_own(loop: LoopDevice, tmp_
     assert f"{loop.path} is mounted on {tmp_path}: unmount it" in done.stderr, done.stderr
 
 
-def test_mounted_by_a_process_that_has_another_root(loop: LoopDevice, tmp_path: Path) -> None:
+def test_device_mounted_below_another_root_is_refused(loop: LoopDevice, tmp_path: Path) -> None:
     """The first process of that namespace does not see the mount: it lies outside its root."""
     run("mkfs.ext2", "-q", loop.path)
     for name in ("root", "m"):
@@ -124,7 +124,7 @@ def test_mounted_by_a_process_that_has_another_root(loop: LoopDevice, tmp_path: 
         first.communicate()
 
 
-def test_the_path_of_a_mount_is_our_own(loop: LoopDevice, tmp_path: Path) -> None:
+def test_message_has_our_path_of_the_mount(loop: LoopDevice, tmp_path: Path) -> None:
     """Others see the mount under a longer path: what is said can be typed in the root of who asks."""
     run("mkfs.ext2", "-q", loop.path)
     for name in ("root", "m"):
@@ -144,7 +144,7 @@ def test_the_path_of_a_mount_is_our_own(loop: LoopDevice, tmp_path: Path) -> Non
     assert f"is mounted on {tmp_path}/m: unmount it" in done
 
 
-def test_swap(loop: LoopDevice) -> None:
+def test_swap_device_is_refused(loop: LoopDevice) -> None:
     run("mkswap", loop.path)
     run("swapon", loop.path)
     try:
@@ -153,7 +153,7 @@ def test_swap(loop: LoopDevice) -> None:
         run("swapoff", loop.path)
 
 
-def test_a_loop_device_on_a_swap_file(tmp_path: Path) -> None:
+def test_loop_device_on_a_swap_file_is_refused(tmp_path: Path) -> None:
     run("dd", "if=/dev/zero", f"of={tmp_path}/swap", "bs=1M", "count=16")
     os.chmod(tmp_path / "swap", 0o600)
     run("mkswap", f"{tmp_path}/swap")
@@ -177,7 +177,7 @@ def partitioned(tmp_path: Path) -> Iterator[LoopDevice]:
         yield device
 
 
-def test_a_partition_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
+def test_disk_with_a_partition_in_use_is_refused(partitioned: LoopDevice, tmp_path: Path) -> None:
     first, second = f"{partitioned.path}p1", f"{partitioned.path}p2"
     run("mkfs.ext2", "-q", first)
     with mounted(first, tmp_path / "m"):
@@ -187,7 +187,7 @@ def test_a_partition_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
     assert safety.check_device(partitioned.path, (partitioned.path,)).name == partitioned.name
 
 
-def test_disks_of_one_run_must_be_apart(partitioned: LoopDevice) -> None:
+def test_disks_of_one_run_must_be_distinct(partitioned: LoopDevice) -> None:
     names = (partitioned.path, f"{partitioned.path}p1", f"{partitioned.path}p2")
     whole, first, second = (safety.check_device(name, names) for name in names)
     safety.check_apart([first, second])
@@ -196,7 +196,7 @@ def test_disks_of_one_run_must_be_apart(partitioned: LoopDevice) -> None:
             safety.check_apart(together)
 
 
-def test_a_partition_of_a_disk_in_use(partitioned: LoopDevice, tmp_path: Path) -> None:
+def test_partition_of_a_disk_in_use_is_refused(partitioned: LoopDevice, tmp_path: Path) -> None:
     """The whole disk mounted (a file system that leaves the partition table alone), a partition asked for."""
     first = f"{partitioned.path}p1"
     holder = os.open(partitioned.path, os.O_RDWR)
@@ -206,7 +206,7 @@ def test_a_partition_of_a_disk_in_use(partitioned: LoopDevice, tmp_path: Path) -
         os.close(holder)
 
 
-def test_a_partition_used_as_swap(partitioned: LoopDevice) -> None:
+def test_partition_used_as_swap_is_refused(partitioned: LoopDevice) -> None:
     run("mkswap", f"{partitioned.path}p2")
     run("swapon", f"{partitioned.path}p2")
     try:
@@ -215,7 +215,7 @@ def test_a_partition_used_as_swap(partitioned: LoopDevice) -> None:
         run("swapoff", f"{partitioned.path}p2")
 
 
-def test_a_loop_file_in_use_by_another_loop(loop: LoopDevice) -> None:
+def test_loop_file_shared_with_another_loop_is_refused(loop: LoopDevice) -> None:
     other = run("losetup", "--find", "--show", str(loop.image)).strip()
     try:
         assert f"shares its file with the loop device {other}" in refused(loop.path)
@@ -223,7 +223,7 @@ def test_a_loop_file_in_use_by_another_loop(loop: LoopDevice) -> None:
         run("losetup", "-d", other)
 
 
-def test_a_device_with_a_loop_on_it_and_what_is_below(loop: LoopDevice, tmp_path: Path) -> None:
+def test_device_below_or_above_a_loop_is_refused(loop: LoopDevice, tmp_path: Path) -> None:
     """Holder: a loop device standing on a block device.
 
     Both ways: the lower one, and the upper one of a mounted lower one.
@@ -242,7 +242,7 @@ def test_a_device_with_a_loop_on_it_and_what_is_below(loop: LoopDevice, tmp_path
             run("losetup", "-d", upper)
 
 
-def test_the_second_device_of_a_mounted_btrfs(tmp_path: Path) -> None:
+def test_second_device_of_mounted_btrfs_is_refused(tmp_path: Path) -> None:
     """Its source in mountinfo is the first device only; sysfs and O_EXCL know better."""
     pair = [LoopDevice(tmp_path / f"{number}.img", "200M") for number in (1, 2)]
     try:
@@ -256,7 +256,7 @@ def test_the_second_device_of_a_mounted_btrfs(tmp_path: Path) -> None:
             device.close()
 
 
-def test_the_external_log_of_a_mounted_xfs(tmp_path: Path) -> None:
+def test_external_log_of_mounted_xfs_is_refused(tmp_path: Path) -> None:
     """Named in no column of mountinfo but the options; the kernel's own claim (O_EXCL) tells."""
     data, log = LoopDevice(tmp_path / "data.img", "400M"), LoopDevice(tmp_path / "log.img", "100M")
     try:
@@ -268,9 +268,7 @@ def test_the_external_log_of_a_mounted_xfs(tmp_path: Path) -> None:
         log.close()
 
 
-def test_holders_are_listed_by_sysfs(
-    loop: LoopDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_held_device_is_refused(loop: LoopDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """dm and md show as names in holders/.
 
     Without both in this kernel, a copy of sysfs's few files stands in.
@@ -284,7 +282,7 @@ def test_holders_are_listed_by_sysfs(
         safety._check_unused("sdx", "/dev/sdx")
 
 
-def test_open_in_a_virtual_machine_or_another_program(loop: LoopDevice) -> None:
+def test_device_open_for_writing_is_refused(loop: LoopDevice) -> None:
     script = f"exec 3<>{loop.path}; echo ready; exec sleep 60"
     other = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
     try:
@@ -295,7 +293,7 @@ def test_open_in_a_virtual_machine_or_another_program(loop: LoopDevice) -> None:
         other.communicate()
 
 
-def test_symlink_by_id_is_resolved_and_named(loop: LoopDevice, tmp_path: Path) -> None:
+def test_symlink_is_resolved_and_named(loop: LoopDevice, tmp_path: Path) -> None:
     link = tmp_path / "usb-Some_Disk-0:0"
     link.symlink_to(loop.path)
     assert safety.check_device(str(link), (str(link),)).path == loop.path
@@ -306,7 +304,7 @@ def test_symlink_by_id_is_resolved_and_named(loop: LoopDevice, tmp_path: Path) -
         assert f"{link} (that is {loop.path}) is mounted" in refused(str(link))
 
 
-def test_a_name_with_spaces(loop: LoopDevice, tmp_path: Path) -> None:
+def test_device_name_with_blanks_is_accepted(loop: LoopDevice, tmp_path: Path) -> None:
     link = tmp_path / "my old disk"
     link.symlink_to(loop.path)
     assert safety.check_device(str(link), (str(link),)).path == loop.path
@@ -327,16 +325,16 @@ def test_a_name_with_spaces(loop: LoopDevice, tmp_path: Path) -> None:
         ("/dev/vdz/", "cannot be found"),
     ],
 )
-def test_no_block_device(name: str, says: str) -> None:
+def test_other_file_types_are_refused(name: str, says: str) -> None:
     assert says in refused(name)
 
 
-def test_an_empty_loop_device() -> None:
+def test_empty_loop_device_is_refused() -> None:
     free = run("losetup", "--find").strip()
     assert "has no medium" in refused(free)
 
 
-def test_a_read_only_device(tmp_path: Path) -> None:
+def test_read_only_device_is_refused(tmp_path: Path) -> None:
     loop = LoopDevice(tmp_path / "ro.img", "64M", "--read-only")
     try:
         assert "is read-only" in refused(loop.path)
@@ -344,7 +342,7 @@ def test_a_read_only_device(tmp_path: Path) -> None:
         loop.close()
 
 
-def test_the_disk_of_the_root_directory() -> None:
+def test_disk_of_the_root_directory_is_refused() -> None:
     """The disk this machine runs from, and the disk that is a partition of, whatever they are called here."""
     number = os.stat("/").st_dev
     device = Path(f"/dev/{Path(f'/sys/dev/block/{os.major(number)}:{os.minor(number)}').resolve().name}")
@@ -365,7 +363,9 @@ def test_recheck_notices_another_disk_under_the_name(loop: LoopDevice, tmp_path:
         safety.recheck(target)
 
 
-def test_mounted_after_the_check_and_before_mkfs(loop: LoopDevice, tmp_path: Path, janitor: Janitor) -> None:
+def test_format_refuses_a_device_mounted_meanwhile(
+    loop: LoopDevice, tmp_path: Path, janitor: Janitor
+) -> None:
     """format() checks again: what was free when the plan was made may be in use now.
 
     The data must survive.

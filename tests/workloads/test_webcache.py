@@ -77,7 +77,7 @@ def below(size: np.ndarray) -> np.ndarray:
     return np.asarray(0.93 * np.minimum(body.cdf(size + 1) / body.cdf(CUT), 1) + 0.07 * tail.cdf(size + 1))
 
 
-def test_the_population_is_the_published_one(webcache: Path, ram: Path) -> None:
+def test_population_matches_the_publication(webcache: Path, ram: Path) -> None:
     """As Python reads the archive: sizes by their distribution, median and tail, directories evenly."""
     said = good(run(webcache, ram, "-m", 400, "-l", 16))
     (archive,) = archives(ram)
@@ -259,7 +259,7 @@ def test_no_races_and_no_memory_errors(ram: Path, tmp_path: Path, sanitizer: str
          "postmark: Unable to write; look in dmesg"),
     ],
 )  # fmt: skip
-def test_its_check_finds_what_is_wrong(webcache: Path, ram: Path, program: str, text: str, says: str) -> None:
+def test_verify_finds_damage(webcache: Path, ram: Path, program: str, text: str, says: str) -> None:
     tools = ram / "tools"
     tools.mkdir()
     (tools / program).write_text(f"#!/bin/sh\n{text}\n")
@@ -288,7 +288,7 @@ def test_full_disks_are_clear_errors(webcache: Path, ram: Path, tmp_path: Path) 
         assert "has room for" in result.stderr and "--stream" in result.stderr
 
 
-def test_who_else_could_write_archives(webcache: Path, ram: Path) -> None:
+def test_archives_writable_by_others_are_refused(webcache: Path, ram: Path) -> None:
     (ram / "scratch/webcache").mkdir(parents=True)
     (ram / "scratch/webcache").chmod(0o777)
     result = run(webcache, ram, "-m", 3)
@@ -296,7 +296,7 @@ def test_who_else_could_write_archives(webcache: Path, ram: Path) -> None:
     assert "can be written by others; remove it" in result.stderr
 
 
-def test_what_is_there_is_left_alone(webcache: Path, ram: Path) -> None:
+def test_existing_files_are_left_alone(webcache: Path, ram: Path) -> None:
     for name, words in (("webcache", ("-m", 3)), ("postmark", ("-m", 0, "-f", 10))):
         (ram / "work" / name).mkdir()
         result = run(webcache, ram, *words)
@@ -316,14 +316,14 @@ def test_what_is_there_is_left_alone(webcache: Path, ram: Path) -> None:
         ([], "no directory"),
     ],
 )
-def test_wrong_words(webcache: Path, words: list[str], message: str) -> None:
+def test_wrong_value_names_a_remedy(webcache: Path, words: list[str], message: str) -> None:
     result = run_generator(webcache, *words)
     assert result.returncode == 2
     assert result.stderr.startswith("seekmeter: ") and message in result.stderr
     assert result.stderr.count("\n") == 1
 
 
-def test_a_reader_that_dies_ends_the_writer(webcache: Path, ram: Path, tmp_path: Path) -> None:
+def test_dead_reader_ends_the_writer(webcache: Path, ram: Path, tmp_path: Path) -> None:
     """Streamed, and the disk's kernel says no: tar's complaint, and ours, and no process is left."""
     says_no = (
         "int mkdirat(int d, const char *n, mode_t m) { (void)d; (void)n; (void)m; errno = EIO; return -1; }"

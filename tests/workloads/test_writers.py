@@ -35,7 +35,7 @@ def attached(image: Path) -> Iterator[str]:
     subprocess.run(["losetup", "--detach", name], check=True)
 
 
-def test_the_file_below_a_loop_device_counts(image: Path, attached: str) -> None:
+def test_writers_include_those_of_the_loop_file(image: Path, attached: str) -> None:
     assert writers.other_writers(attached) == ""
     daemon = pwd.getpwnam("daemon")
     os.chown(image, daemon.pw_uid, daemon.pw_gid)
@@ -49,7 +49,7 @@ def test_the_file_below_a_loop_device_counts(image: Path, attached: str) -> None
     image.parent.chmod(0o700)
 
 
-def test_the_node_counts(attached: str) -> None:
+def test_writers_include_those_of_the_node(attached: str) -> None:
     status = os.stat(attached)
     try:
         os.chmod(attached, 0o666)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every variable, right and wrong: what is refused, how it is said, and that nothing wrong slips through."""
+"""Every variable, right and wrong: what is refused, with what text, and that nothing wrong passes."""
 
 import grp
 import os
@@ -21,7 +21,7 @@ def parse(job: str = "trace", **given: str) -> options.Options:
     return parser.parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job, choices())
 
 
-def test_the_main_job() -> None:
+def test_trace_options_are_parsed() -> None:
     parsed = parse(FS="ext3:btrfs2007", WL="fio-seqwrite", SIZE="10G", MEM="1.5G", SCALE="quick", SEED="7")
     assert (parsed.fs, parsed.fs_options, parsed.wl, parsed.wl_variant) == (
         "ext3",
@@ -37,7 +37,7 @@ def test_the_main_job() -> None:
     )
 
 
-def test_disks() -> None:
+def test_disk_variables_are_parsed() -> None:
     assert parse(**TRACE).disk == "file" and parse(**TRACE).journal is None
     two = parse(FS="btrfs", WL="fio-seqwrite", DISK="ram  ram")
     assert (two.disk, two.more_disks) == ("ram", ("ram",))
@@ -46,7 +46,7 @@ def test_disks() -> None:
     assert parse(**TRACE, JOURNAL="/dev/sdb", ERASE="/dev/sdb", SIZE="1G").size_bytes == 1 << 30
 
 
-def test_quoting_survives() -> None:
+def test_quotes_protect_blanks() -> None:
     command = """echo "a  b" 'c$d' > x; true"""
     parsed = parse(FS="ext4", CMD=command)
     assert parsed.cmd == command
@@ -55,7 +55,7 @@ def test_quoting_survives() -> None:
 
 
 @pytest.mark.parametrize("text", ["noatime,commit=30", "-o noatime,commit=30", "noatime commit=30"])
-def test_mount_options(text: str) -> None:
+def test_mount_options_are_split(text: str) -> None:
     assert parse(**TRACE, MOUNT=text).mount == ("noatime", "commit=30")
 
 
@@ -70,21 +70,21 @@ def test_mount_options(text: str) -> None:
         ("none", ()),
     ],
 )
-def test_collect(text: str, collectors: tuple[str, ...]) -> None:
+def test_collect_names_collectors(text: str, collectors: tuple[str, ...]) -> None:
     assert parse(**TRACE, COLLECT=text).collect == collectors
 
 
-def test_runs_with_blanks_in_their_names() -> None:
+def test_runs_accepts_names_with_blanks() -> None:
     assert parse("compare", RUNS="'my runs/a b' runs/c*").runs == ("my runs/a b", "runs/c*")
 
 
-def test_a_name() -> None:
+def test_name_is_stripped_and_limited() -> None:
     assert parse(**TRACE, NAME=" größe 8k, try 2 ").name == "größe 8k, try 2"
     assert parse("watch", DEV=os.listdir("/sys/class/block")[0], NAME="x").name == "x"
     assert parse(**TRACE).name is None
 
 
-def test_cpus() -> None:
+def test_cpus_takes_a_count_or_a_list() -> None:
     allowed = sorted(os.sched_getaffinity(0))
     assert parse(**TRACE, CPUS=str(len(allowed))).cpus == tuple(allowed)
     assert parse(**TRACE, CPUS="1").cpus == (allowed[0],)
@@ -180,7 +180,7 @@ def test_cpus() -> None:
         ({"REPS": "3"}, "REPS is not a variable of Seekmeter: "),
     ],
 )
-def test_wrong_words(given: dict[str, str], says: str) -> None:
+def test_wrong_value_names_a_remedy(given: dict[str, str], says: str) -> None:
     with pytest.raises(OptionError) as raised:
         parse(**{**TRACE, **given})
     assert says in raised.value.message
@@ -216,24 +216,24 @@ def test_wrong_words(given: dict[str, str], says: str) -> None:
         ("trce", {}, "did you mean trace"),
     ],
 )
-def test_missing_and_unfit(job: str, given: dict[str, str], says: str) -> None:
+def test_missing_or_unfit_variable_is_refused(job: str, given: dict[str, str], says: str) -> None:
     with pytest.raises(OptionError) as raised:
         parse(job, **given)
     assert says in raised.value.message
 
 
-def test_a_directory_of_the_users(tmp_path: Path) -> None:
+def test_dir_excludes_variables_of_a_file_system(tmp_path: Path) -> None:
     parsed = parse(DIR=str(tmp_path), CMD="true", MEM="64M")
     assert (parsed.dir, parsed.cmd, parsed.mem_bytes) == (str(tmp_path), "true", 64 << 20)
 
 
-def test_watch_takes_what_sysfs_names() -> None:
+def test_watch_takes_names_of_sysfs() -> None:
     name = sorted(path.name for path in Path("/sys/class/block").iterdir())[0]
     assert parse("watch", DEV=name).dev == name
     assert parse("watch", DEV=f"/dev/{name}", SECS="2.5").secs == 2.5
 
 
-def test_room_and_addresses() -> None:
+def test_room_and_addresses_are_parsed() -> None:
     for job, given in (("trace", TRACE), ("watch", {"DEV": sorted(os.listdir("/sys/class/block"))[0]})):
         assert (parse(job, **given).room_bytes, parse(job, **given).addresses) == (16 << 30, False)
         parsed = parse(job, **given, ROOM="1.5G", ADDRESSES="1")
@@ -250,13 +250,13 @@ def test_room_and_addresses() -> None:
         ({"GROUP": "no-such-group"}, "GROUP=no-such-group: there is no such group"),
     ],
 )
-def test_wrong_room_addresses_group(given: dict[str, str], says: str) -> None:
+def test_wrong_room_addresses_or_group_is_refused(given: dict[str, str], says: str) -> None:
     with pytest.raises(OptionError) as raised:
         parse(**TRACE, **given)
     assert says in raised.value.message
 
 
-def test_a_group_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_must_be_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Root's may be any; a user's, also through sudo, one that the user is in."""
     groups = {entry.gr_gid: entry.gr_name for entry in grp.getgrall()}
     user = pwd.getpwnam("nobody")
