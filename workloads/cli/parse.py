@@ -10,7 +10,7 @@ import grp
 import os
 import pwd
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from workloads import catalog, filesystems
@@ -57,7 +57,7 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
     values: dict[str, object] = {"vm": vm, "vm_why": vm_why}
     if "COLLECT" in JOB_VARIABLES[job]:
         values["collect"] = tuple(name for name, is_default in collectors.items() if is_default)
-    parsers = _PARSERS | {"COLLECT": _collect(tuple(collectors))}
+    parsers = _PARSERS | {"COLLECT": lambda text: {"collect": _collect(text, collectors)}}
     parsers |= (_MACHINE_PARSERS if vm else {}) | (_GUEST_PARSERS if GUEST in env else {})
     for name, text in given.items():
         values |= parsers[name](text)
@@ -294,19 +294,17 @@ def _cpus(text: str) -> dict[str, object]:
     return {"cpus": chosen}
 
 
-def _collect(collectors: Sequence[str]) -> Callable[[str], dict[str, object]]:
-    def parse_one(text: str) -> dict[str, object]:
-        chosen = text.replace(",", " ").split()
-        if chosen == ["none"]:
-            return {"collect": ()}
-        for name in chosen:
-            if name not in collectors:
-                raise OptionError(
-                    f"COLLECT={text}: no collector {name!r}: {nearest(name, (*collectors, 'none'))}"
-                )
-        return {"collect": tuple(name for name in collectors if name in chosen)}
-
-    return parse_one
+def _collect(text: str, collectors: Collection[str]) -> tuple[str, ...]:
+    """Return the collectors that COLLECT= names, in the order of collectors."""
+    chosen = text.replace(",", " ").split()
+    if chosen == ["none"]:
+        return ()
+    for name in chosen:
+        if name not in collectors:
+            raise OptionError(
+                f"COLLECT={text}: no collector {name!r}: {nearest(name, (*collectors, 'none'))}"
+            )
+    return tuple(name for name in collectors if name in chosen)
 
 
 def _dev(text: str) -> dict[str, object]:
