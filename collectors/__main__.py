@@ -65,9 +65,9 @@ def _record(job: str, options: Options) -> int:
     become_root(job)
     try:
         if job == "trace":
-            from collectors.trace.flow import trace
+            from collectors.trace.flow import run_trace
 
-            path = trace(options, _hand_on)
+            path = run_trace(options, _hand_on)
         else:
             from collectors.trace.watch import watch
 

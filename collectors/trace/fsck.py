@@ -22,7 +22,7 @@ _TELL_SECONDS = 10.0
 _LINE_CHARACTERS = 200
 
 
-def look_at_space(context: RunContext, directory: Path, when: str) -> None:
+def note_space(context: RunContext, directory: Path, when: str) -> None:
     """Write down how much room the mounted file system has. when: after_mkfs, after_run."""
     if mounts.at(directory) is None:  # somebody unmounted it
         return

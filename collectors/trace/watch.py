@@ -82,7 +82,7 @@ def _watch(context: RunContext, recording: Recording, options: Options, disk: st
     run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
     recording.stop(None)
     run.note_own_files(blockdev.filesystem_number(run.path))
-    with context.step("geometry", f"looking what lies where on {disk}", "geometry_s"):
+    with context.step("geometry", f"reading the layout of the file systems on {disk}", "geometry_s"):
         found, warnings = mounted_layout.of_disk(disk)
     for text in warnings:
         context.warn(text)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the workload itself says: its phases, its figures, its tools' files (fio's JSON).
+"""What the workload itself writes: its phases, its results, its tools' files (fio's JSON), copied into raw/.
 
-It writes them into a directory of its own, a small file system in memory, where it cannot make a link to a
-file that lies anywhere else. Root opens what is to be appended to before the workload can touch it, reads the
-rest only as regular files, and copies so much of both into raw/ as is bearable.
+It writes them into a small tmpfs of its own, where it cannot make a link to a file that lies elsewhere. Root
+creates and opens the files of lines before the workload starts, reads the others only as regular files, and
+copies both up to a limit.
 """
 
 import errno
@@ -21,46 +21,46 @@ from workloads.system.errors import MachineError
 
 PHASES, PHASES_BEGUN, FIGURES = "phases.jsonl", "phases_begun.jsonl", "figures.jsonl"
 _LINES = (PHASES, PHASES_BEGUN, FIGURES)
-# What a session itself makes in raw/ later on.
-_TAKEN = ("fsck.out", "paths.jsonl", "perf", "perf.data", "with")
-# All that it can write; a run of 100,000 phases has 8 MB of them.
-_ROOM_BYTES, _ROOM_FILES = 64 << 20, 1000
+# Names in raw/ that the session itself uses later.
+_RESERVED = ("fsck.out", "paths.jsonl", "perf", "perf.data", "with")
+# Size of the tmpfs; a run of 100,000 phases has 8 MB of them.
+_SIZE_BYTES, _FILES_MOST = 64 << 20, 1000
 _READ_BYTES = 1 << 20
 _LINE_BYTES_MOST = 64 << 10
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}")
 
 
-class Said:
-    """The directory that the workload may write beside the one it works in: .place."""
+class WorkloadResults:
+    """The directory for the workload's results (.directory), and the copying of its files into raw/."""
 
     def __init__(self, user: Owner, raw: Path, janitor: Janitor, warn: Callable[[str], None]) -> None:
-        """Make it for this user. raw: the run's folder, which gets what is said. Raises MachineError."""
-        self.place = janitor.session_dir / "said"
-        self.lines = dict.fromkeys(_LINES, 0)  # taken until now
+        """Mount the tmpfs for this user. raw: the run's directory raw/. Raises MachineError."""
+        self.directory = janitor.session_dir / "said"
+        self.lines = dict.fromkeys(_LINES, 0)  # copied until now
         self._raw = raw
         self._warn = warn
         self._at = dict.fromkeys(_LINES, 0)
         self._over: set[str] = set()
-        self.place.mkdir(mode=0o700)
+        self.directory.mkdir(mode=0o700)
         source = f"{janitor.name}-said"
-        self._listed = janitor.add_mount(self.place, source)
+        self._listed = janitor.add_mount(self.directory, source)
         self._janitor = janitor
-        options = f"size={_ROOM_BYTES},nr_inodes={_ROOM_FILES},mode=700,nosuid,nodev,noexec"
-        result = run_command(["mount", "-t", "tmpfs", "-o", options, source, str(self.place)])
+        options = f"size={_SIZE_BYTES},nr_inodes={_FILES_MOST},mode=700,nosuid,nodev,noexec"
+        result = run_command(["mount", "-t", "tmpfs", "-o", options, source, str(self.directory)])
         if result.returncode != 0:
-            raise MachineError(f"a tmpfs cannot be mounted on {self.place}: {stderr_tail(result)}")
-        self._directory = os.open(self.place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            raise MachineError(f"a tmpfs cannot be mounted on {self.directory}: {stderr_tail(result)}")
+        self._fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._files = {name: self._make(name, user) for name in _LINES}
-        os.fchown(self._directory, user.uid, user.gid)
+        os.fchown(self._fd, user.uid, user.gid)
 
     def _make(self, name: str, user: Owner) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(name, flags, 0o600, dir_fd=self._directory)
+        file = os.open(name, flags, 0o600, dir_fd=self._fd)
         os.fchown(file, user.uid, user.gid)
         return file
 
     def take(self, last: bool = False) -> None:
-        """Take in the lines that came since the last time. last: and one without its end."""
+        """Copy the new complete lines. last: copy a last line without a newline too."""
         for name in _LINES:
             if name not in self._over:
                 self._take(name, last)
@@ -72,8 +72,8 @@ class Said:
             why_not = ""
             if not newline and len(text) > _LINE_BYTES_MOST:
                 why_not = f"has a line of more than {_LINE_BYTES_MOST >> 10} KiB"
-            elif self._at[name] + len(text) > _ROOM_BYTES:  # more than there can be: it has holes
-                why_not = f"is larger than {_ROOM_BYTES >> 20} MiB"
+            elif self._at[name] + len(text) > _SIZE_BYTES:  # more than the tmpfs holds: the file has holes
+                why_not = f"is larger than {_SIZE_BYTES >> 20} MiB"
             if last and is_end and rest:
                 whole, newline = text, b"\n"
             if newline and not why_not and not _append(self._raw / name, whole + b"\n"):
@@ -91,10 +91,10 @@ class Said:
                 return
 
     def end(self) -> None:
-        """Take in what is left, lines and files, once nothing of the workload runs; and let go of it."""
+        """Copy the rest, lines and files, once no process of the workload runs; then unmount the tmpfs."""
         self.take(last=True)
-        left, room_bytes = [], _ROOM_BYTES
-        with os.scandir(self._directory) as entries:
+        left, room_bytes = [], _SIZE_BYTES
+        with os.scandir(self._fd) as entries:
             names = sorted(entry.name for entry in entries if entry.name not in _LINES)
         for name in names:
             copied_bytes = self._copy(name, room_bytes)
@@ -106,31 +106,28 @@ class Said:
             shown = ", ".join(map(ascii, left[:3]))
             self._warn(
                 f"the workload left {len(left)} things beside its figures that are no plain files of at most "
-                f"{_ROOM_BYTES >> 20} MiB in all, or have a name that is taken ({shown}): they are not kept"
+                f"{_SIZE_BYTES >> 20} MiB in all, or have a name that is taken ({shown}): they are not kept"
             )
         self.close()
         try:
             self._janitor.undo_one(self._listed)
-        except MachineError:  # a process of the user's that is not of the workload sits in there: tried again
+        except MachineError:  # still used by a process outside of the workload: the janitor tries again
             pass
 
     def close(self) -> None:
-        """Let go of it, or it could not be unmounted."""
-        files, self._files = [*self._files.values(), self._directory], {}
-        for file in files if self._directory >= 0 else ():
+        """Close all files in the tmpfs, which could not be unmounted otherwise."""
+        files, self._files = [*self._files.values(), self._fd], {}
+        for file in files if self._fd >= 0 else ():
             os.close(file)
-        self._directory = -1
+        self._fd = -1
 
     def _copy(self, name: str, room_bytes: int) -> int | None:
-        """Copy a file into raw/. Returns its size; None if it is none of ours to keep.
-
-        Holes cost it nothing where it is, but would here: they count.
-        """
-        if not _PLAIN_NAME.fullmatch(name) or name in _TAKEN:
+        """Copy a file into raw/. Returns its size, holes included; None if the file is not kept."""
+        if not _PLAIN_NAME.fullmatch(name) or name in _RESERVED:
             return None
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with os.fdopen(os.open(name, flags, dir_fd=self._directory), "rb") as file:
+            with os.fdopen(os.open(name, flags, dir_fd=self._fd), "rb") as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode) or status.st_size > room_bytes:
                     return None
@@ -157,7 +154,7 @@ def _copy_whole(file: BinaryIO, target: Path, most_bytes: int) -> int:
 
 
 def _append(target: Path, lines: bytes) -> bool:
-    """Append to a file in a directory of root's own."""
+    """Append to a file in a directory of root's own. Returns whether that succeeded."""
     try:
         with target.open("ab") as file:
             file.write(lines)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""raw/paths.jsonl: paths of the inodes recorded by number, resolved while the file system is mounted."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from collectors.host import blockdev
+from collectors.privilege.ownership import as_user
+from collectors.privilege.sudo import owner
+from collectors.trace import inode_paths
+from collectors.trace.context import RunContext
+from collectors.trace.inode_paths import Found
+
+
+def on_own_filesystem(context: RunContext, directory: Path, numbers: Sequence[str]) -> None:
+    """Resolve the inodes of locks and requests below the mount point.
+
+    numbers: "major:minor" of each of its mounts. Every request of the run's own disks is of this file system.
+    """
+    requests = inode_paths.inodes_of_requests(context.run.recordings / "block.rec")
+    wanted = requests | _inodes_of_locks(context, numbers)
+    if not wanted:
+        return
+    with _step(context, wanted):
+        below = inode_paths.find(directory, wanted)
+        _write(context, numbers, [below])
+    _keep_counts(context, wanted, below, None)
+
+
+def in_user_directory(context: RunContext, directory: Path, numbers: Sequence[str]) -> None:
+    """Resolve the inodes below DIR=, and of the others on its file system.
+
+    Whether a written-back file is the workload's or another's is told by its path: every inode is resolved.
+    """
+    run = context.run
+    requests = inode_paths.inodes_of_requests(run.recordings / "block.rec", numbers, inode_paths.INODES)
+    run.note_own_files(blockdev.filesystem_number(run.path))
+    wanted = requests | _inodes_of_locks(context, numbers)
+    if not wanted:
+        return
+    outside = Found()
+    with _step(context, wanted):
+        with as_user(owner()):  # names that the user may not list are not written
+            below = inode_paths.find(directory, wanted)
+            if missing := wanted - below.paths.keys():
+                outside = inode_paths.find_outside(blockdev.mount_point(directory), directory, missing)
+        _write(context, numbers, [below, outside])
+    _keep_counts(context, wanted, below, outside)
+
+
+def _inodes_of_locks(context: RunContext, numbers: Sequence[str]) -> set[int]:
+    return inode_paths.inodes_of_locks(context.run.recordings / "lock.jsonl", numbers)
+
+
+def _step(context: RunContext, wanted: set[int]) -> AbstractContextManager[None]:
+    return context.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s")
+
+
+def _write(context: RunContext, numbers: Sequence[str], walks: Sequence[Found]) -> None:
+    run = context.run
+    try:
+        inode_paths.write(run.raw / "paths.jsonl", numbers, walks, run.facts["clock"]["realtime_offset_ns"])
+    except OSError as error:
+        context.warn(f"{run.raw}/paths.jsonl cannot be written: {(error.strerror or '').lower()}")
+
+
+def _keep_counts(context: RunContext, wanted: set[int], below: Found, outside: Found | None) -> None:
+    """Write run.json's "paths", and warn of inodes without a path."""
+    paths: dict[str, object] = {
+        "wanted": len(wanted),
+        "found": len(below.paths),
+        "looked_at": below.looked_at,
+        "whole": below.whole,
+    }
+    resolved = len(below.paths)
+    if outside is not None:
+        paths |= {"outside": len(outside.paths), "outside_whole": outside.whole}
+        resolved += len(outside.paths)
+    context.run.add(paths=paths)
+    if not below.whole:
+        context.run.warn(
+            f"{len(wanted) - resolved} of {len(wanted)} inodes have no path: the search ended after "
+            f"{below.looked_at:,} names (at most {inode_paths.SECONDS:g} s)"
+        )
