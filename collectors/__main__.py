@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""python -m collectors JOB: the jobs trace, watch and plan, their words in the environment (see Makefile).
+"""python -m collectors JOB: the jobs trace, watch and plan, with their options in the environment (Makefile).
 
-A recording job prints the run directory on stdout, alone, also when the run failed but can be reported. All
-else goes to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong words, 3 this machine can't.
+A recording job prints only the run directory on stdout, also when the run failed but can be reported; all
+other output goes to stderr. Exit codes: 0 done, 1 the run failed, 2 wrong options, 3 this machine cannot
+run the job.
 """
 
 import os
@@ -23,29 +24,27 @@ from workloads.system.visible import visible
 
 
 def main(job: str) -> int:
-    """Run one job; every error the user can do something about ends as one line and an exit code."""
+    """Run one job. An error that the user can do something about ends as one line and an exit code."""
     signals.catch()
     try:
         settle_as_root()
-        words = parse(os.environ, job, choices())
-        reach.check(words)
+        options = parse(os.environ, job, choices())
+        reach.check(options)
         if job == "plan":
             from collectors.privilege.sudo import become_user
             from workloads.machines import kernels
             from workloads.plan.format import format_plan
             from workloads.plan.planner import make_plan
 
-            if words.vm:
-                become_user()  # whose cache has the lists of kernels
+            if options.vm:
+                become_user()  # the lists of kernels are in the user's cache
 
-            kernel = (
-                kernels.identify(words.kernel, lambda text: tell(f"seekmeter: {text}")) if words.vm else None
-            )
-            plan = make_plan(words, kernel=kernel)
-            plan = replace(plan, warnings=(*plan.warnings, *reach.warnings(words)))
+            kernel = kernels.identify(options.kernel, _tell) if options.vm else None
+            plan = make_plan(options, kernel=kernel)
+            plan = replace(plan, warnings=(*plan.warnings, *reach.warnings(options)))
             print(visible("\n".join(format_plan(plan))))
             return 0
-        return _record(job, words)
+        return _record(job, options)
     except UserError as error:
         tell(f"seekmeter: {error.message}")
         return error.exit_code
@@ -56,56 +55,57 @@ def main(job: str) -> int:
         return 1
 
 
+def _tell(text: str) -> None:
+    tell(f"seekmeter: {text}")
+
+
 def _record(job: str, options: Options) -> int:
     from collectors.privilege.sudo import become_root
     from collectors.trace.context import RunFailed
 
     if options.vm and GUEST not in os.environ:
-        return _record_inside(options)
+        return _record_in_vm(options)
     become_root(job)
     try:
         if job == "trace":
             from collectors.trace.flow import run_trace
 
-            path = run_trace(options, _hand_on)
+            path = run_trace(options, _print_once)
         else:
             from collectors.trace.watch import watch
 
             path = watch(options)
     except RunFailed as error:
-        _hand_on(error.path)
+        _print_once(error.path)
         raise
-    _hand_on(path)
+    _print_once(path)
     return 0
 
 
-def _record_inside(options: Options) -> int:
-    """Run the job in a virtual machine, as whoever we are."""
+def _record_in_vm(options: Options) -> int:
+    """Run the job in a virtual machine, with the rights of the user who asked for it."""
     from collectors.privilege.sudo import become_user
     from collectors.trace.context import RunFailed
     from collectors.vm.run_in_vm import trace
 
     become_user()
     try:
-        path, code = trace(options, _hand_on)
+        path, code = trace(options, _print_once)
     except RunFailed as error:
-        _hand_on(error.path)
+        _print_once(error.path)
         raise
-    _hand_on(path)
+    _print_once(path)
     return code
 
 
-_handed_on: list[Path] = []
+_printed: list[Path] = []
 
 
-def _hand_on(path: Path) -> None:
-    """Print the run directory, once, to whoever reports it.
-
-    If make's shell is gone, nobody reports it now; that ends nothing.
-    """
-    if _handed_on or GUEST in os.environ:
+def _print_once(path: Path) -> None:
+    """Print the run directory for the report, once. A closed pipe (make's shell is gone) is no error."""
+    if _printed or GUEST in os.environ:
         return
-    _handed_on.append(path)
+    _printed.append(path)
     try:
         print(path, flush=True)
     except OSError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make doctor: what this machine and its kernel can be asked: yes or no, why, and the remedy.
+"""make doctor: what this machine and its kernel can record: yes or no, why, and the remedy.
 
-Standard library only, needs no setup and no root; what only root may look at is said to be so. As root and
-with the recorder built, the collectors' answers are tried (recorder --probe) instead of concluded.
+Standard library only, needs no setup and no root; a fact that only root may read is marked "?". As root and
+with the recorder built, its collectors are loaded and attached (recorder --probe) instead of concluded.
 Exit code 0 if the main job (make trace) can run here, 3 if not.
 """
 
@@ -41,7 +41,7 @@ def _on_path(program: str) -> bool:
 
 
 def kernel_checks() -> Iterator[Check]:
-    """What everything else rests on."""
+    """Facts of the kernel that all collectors depend on."""
     if kernel.has_btf():
         yield Check("type info", YES, "/sys/kernel/btf/vmlinux is there", needed=True)
     else:
@@ -113,19 +113,19 @@ def collector_checks() -> Iterator[Check]:
 
 
 def lock_checks() -> Iterator[Check]:
-    """Which waits the kernel's contention tracepoints show (kernel/locking/*.c, Linux 6.1 to 6.12)."""
+    """Lock waits that the kernel's contention tracepoints show (kernel/locking/*.c, Linux 6.1 to 6.12)."""
     if not kernel.has_tracepoint("contention_begin"):
         yield Check("all kinds", NO, "no tracepoint contention_begin", "Linux 5.19 or newer")
         return
     mode = kernel.spinlock_mode()
     if mode == "virt":
-        why = "a guest's test-and-set spinlocks wait before the tracepoint: no wait is seen"
+        why = "a guest's test-and-set spinlocks wait before the tracepoint: no wait is recorded"
         yield Check("spinlock", NO, why, "a host with PV spinlocks, or bare metal")
     elif mode == "unknown":
         why = "a guest whose boot messages, which name its kind of spinlock, are gone or for root: maybe none"
         yield Check("spinlock", UNKNOWN, why, "make doctor as root soon after boot, or bare metal")
     else:
-        yield Check("spinlock", PART, f"{mode}: all but the first waiter (pending bit) are seen")
+        yield Check("spinlock", PART, f"{mode}: all but the first waiter (pending bit) are recorded")
     yield Check("rwlock", PART, "all but readers in interrupts")
     yield Check("mutex", YES, "spinning and sleeping told apart")
     yield Check("rwsem", PART, "sleeps are; a writer that wins by spinning is not")
@@ -141,7 +141,7 @@ def lock_checks() -> Iterator[Check]:
 
 
 def filesystem_checks() -> Iterator[Check]:
-    """Each file system: known to the kernel, and its programs there (make trace installs those)."""
+    """Each file system: whether the kernel has it, and its programs are installed (setup does that)."""
     for name in filesystems.names():
         filesystem = filesystems.load(name)
         missing = filesystems.missing_programs(filesystem)
@@ -155,14 +155,14 @@ def filesystem_checks() -> Iterator[Check]:
 
 
 def _other_kernel(name: str) -> str:
-    """Return how to find a kernel that has a file system; make trace then takes it by itself."""
+    """Return where a kernel with the file system is found."""
     if guest.inside():
         return "another KERNEL="
     return "a virtual machine: see make doctor VM=1"
 
 
 def disk_checks() -> Iterator[Check]:
-    """What can be formatted, and which schedulers it can have."""
+    """Disks that can be formatted, and their I/O schedulers."""
     if guest.inside():
         yield Check("virtio", YES, "DISK=file and JOURNAL=file: files of the host, attached for a run")
     if Path("/dev/loop-control").exists():
@@ -193,7 +193,7 @@ def _free_space() -> Check:
 
 
 def cgroup_checks() -> Iterator[Check]:
-    """The workload's cgroup (which calls are the workload's), MEM= and CPUS=."""
+    """The workload's cgroup, by which its calls are counted, and the controllers for MEM= and CPUS=."""
     layout = cgroup.find_layout()
     kind = "hybrid" if layout.v2 and layout.v1 else "v2" if layout.v2 else "v1"
     if layout.v2 is not None:
@@ -215,7 +215,7 @@ def cgroup_checks() -> Iterator[Check]:
 
 
 def tool_checks() -> Iterator[Check]:
-    """What builds and runs Seekmeter, and the tools of others that its tests compare with."""
+    """Programs that build and run Seekmeter, and other tools that its tests compare with."""
     setup = [program for program in ("clang", "bpftool", "gcc") if not _on_path(program)]
     if not (_TREE / ".venv" / "seekmeter-setup").exists():
         setup.append(".venv")
@@ -240,7 +240,7 @@ def tool_checks() -> Iterator[Check]:
 
 
 def script_checks() -> Iterator[Check]:
-    """bpftrace, and each script of ours: are its tracepoints here?"""
+    """bpftrace, and whether the kernel has the tracepoints of each script of Seekmeter."""
     if not _on_path("bpftrace"):
         remedy = "make trace WITH=bpftrace:NAME installs it"
         yield Check("bpftrace", NO, "not installed", remedy)
@@ -253,11 +253,11 @@ def script_checks() -> Iterator[Check]:
         script = SCRIPTS / f"{name}.bt"
         place = kernel.tracefs()
         if place is None or not os.access(place / "events", os.R_OK | os.X_OK):
-            yield Check(name, UNKNOWN, "only root may look at tracefs, mounted", "make doctor as root")
+            yield Check(name, UNKNOWN, "only root may read tracefs, mounted", "make doctor as root")
         elif missing := bpftrace.lacking(script):
             yield Check(name, NO, *bpftrace.why_lacking(missing))
         else:
-            yield Check(name, YES, "its tracepoints are there")
+            yield Check(name, YES, "its tracepoints exist")
 
 
 def _bcc() -> Check:
@@ -275,8 +275,8 @@ def _bcc() -> Check:
 TABLE = {
     "kernel": kernel_checks,
     "collectors": collector_checks,
-    "lock waits that are seen": lock_checks,
-    "bpftrace and our scripts for it": script_checks,
+    "lock waits that are recorded": lock_checks,
+    "bpftrace and its scripts": script_checks,
     "file systems": filesystem_checks,
     "disks": disk_checks,
     "cgroups": cgroup_checks,
@@ -310,8 +310,8 @@ def main() -> int:
     except UserError as error:
         tell(f"seekmeter: {error.message}")
         return error.exit_code
-    who = "root" if _is_root() else "an ordinary user: what only root may see is marked ?"
-    print(f"Linux {kernel.release()} {os.uname().machine}, {os.cpu_count()} CPUs\nasked as {who}")
+    user = "root" if _is_root() else "an ordinary user: facts that only root may read are marked ?"
+    print(f"Linux {kernel.release()} {os.uname().machine}, {os.cpu_count()} CPUs\nchecked as {user}")
     stopping: list[Check] = []
     for title, section in TABLE.items():
         print(f"\n{title}")

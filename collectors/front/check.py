@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""python3 -m collectors.front.check JOB: are the words on make's command line right for this job?
+"""python3 -m collectors.front.check JOB: check the options on make's command line for this job.
 
-For setup, which must not install or build anything for a mistyped word, a user who cannot become root, or a
-disk that there is no room for; and for words that are no job. Standard library only. Exits 2 or 3, with one
-line on stderr, if something is wrong; prints "vm" if the job will run in a virtual machine, which takes more
-packages.
+setup must not install or build anything for a mistyped option, a user who cannot become root, or a disk that
+there is no room for. make also calls it for a name that is no job. Standard library only. Exits 2 or 3, with
+one line on stderr, if something is wrong; prints "vm" if the job will run in a virtual machine.
 """
 
 import os
@@ -20,16 +19,16 @@ from workloads.system.errors import UserError
 
 
 def main(job: str) -> int:
-    """Check the environment's words for the job. Returns the exit code."""
+    """Check the options in the environment. Returns the exit code."""
     try:
-        given = parse(os.environ, job, choices())
-        if given.vm:
+        options = parse(os.environ, job, choices())
+        if options.vm:
             print("vm")
         else:
             check_root(job)
         if job == "trace":
-            reach.check(given)
-            planner.check_room(given)
+            reach.check(options)
+            planner.check_room(options)
     except UserError as error:
         tell(f"seekmeter: {error.message}")
         return error.exit_code

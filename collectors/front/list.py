@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make list: the file systems, workloads, disks and scripts there are, as they are typed.
+"""make list: the file systems, workloads, disks and scripts, as they are typed on the command line.
 
-Read from the TOML files, so what is added there is listed here. What this machine lacks for one is said with
-it. Standard library only, no root.
+The entries are read from the TOML files and scripts. Each names what this machine lacks for it. Standard
+library only, no root.
 """
 
 import os
@@ -19,7 +19,7 @@ _WIDTH = 80
 
 
 def _show(name: str, text: str, lacking: str = "") -> None:
-    """Print one entry: its name as typed, what it is, and what is missing for it here."""
+    """Print one entry: its name as typed, what it is, and what this machine lacks for it."""
     head = f"  {name:<24} "
     if len(head) > 27:
         print(head.rstrip())
@@ -33,7 +33,7 @@ def _show(name: str, text: str, lacking: str = "") -> None:
 
 
 def _lacking(name: str) -> str:
-    """Return why a file system cannot be used here, "" if it can once setup has run."""
+    """Return what this machine lacks for a file system, "" if nothing is missing after setup."""
     if not filesystems.kernel_has(name):
         release = os.uname().release
         return f"(not in this kernel, {release}: trace takes a virtual machine, see make doctor VM=1)"
@@ -43,10 +43,9 @@ def _lacking(name: str) -> str:
 
 def main() -> int:
     """Print everything that FS=, WL= and DISK= can be. Returns the exit code."""
-    wrong = check.main("list")
-    if wrong:
-        return wrong
-    broken = 0
+    exit_code = check.main("list")
+    if exit_code:
+        return exit_code
     print("file systems: FS=NAME or FS=NAME:OPTIONS")
     for name in filesystems.names():
         try:
@@ -56,7 +55,7 @@ def main() -> int:
             for options in filesystem.option_sets.values():
                 _show(f"{name}:{options.name}", options.source)
         except UserError as error:
-            broken = error.exit_code
+            exit_code = error.exit_code
             _show(name, f"broken: {error.message}")
     print("\nworkloads: WL=NAME or WL=NAME:VARIANT")
     for name in catalog.names():
@@ -71,16 +70,16 @@ def main() -> int:
             for variant, summary in workload.variants.items():
                 _show(f"{name}:{variant}", summary)
         except UserError as error:
-            broken = error.exit_code
+            exit_code = error.exit_code
             _show(name, f"broken: {error.message}")
     print("\ndisks: DISK=...")
     _show("file", "default: a loop device, direct I/O, on a sparse file in $SEEKMETER_SCRATCH")
     _show("ram", "a loop device in memory")
     _show("/dev/NAME", "a real device; also needs ERASE=/dev/NAME, the same name again")
-    print("\nscripts of ours for bpftrace: WITH=bpftrace:NAME")
+    print("\nbpftrace scripts of Seekmeter: WITH=bpftrace:NAME")
     for name in our_scripts():
         _show(name, script_summary(name))
-    return broken
+    return exit_code
 
 
 if __name__ == "__main__":

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Root for what needs it, and what root must not do to files that others may write."""
+"""Becoming root through sudo, and root's care with files that other users may write."""

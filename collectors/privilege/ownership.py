@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Root's hands off what others may write: do it as them, or by a descriptor of what is checked and held."""
+"""Root's work in directories that others may write: with the user's rights, or by a checked descriptor."""
 
 import os
 import stat
@@ -17,17 +17,16 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextmanager
 def as_user(user: Owner) -> Iterator[None]:
-    """Do what follows with this user's rights (effective ids and groups), if we are root.
+    """Run the block with this user's rights (effective ids and groups), if the process is root's.
 
-    A name that the user, or who can write the user's directories, turns into something else meanwhile leads
-    to nothing that the user could not reach anyway.
+    A name that is replaced by a link meanwhile then leads only to what the user can reach anyway.
     """
     with as_ids(user.uid, user.gid, groups_of(user)):
         yield
 
 
 def may(user: Owner, path: Path, how: int) -> bool:
-    """Return whether this user may do that (os.X_OK, …) with a file or directory: asked of the kernel."""
+    """Return whether the kernel lets this user access a file or directory so (os.X_OK, …)."""
     with as_user(user):
         return os.access(path, how, effective_ids=True)
 
@@ -39,7 +38,7 @@ def groups_of(user: Owner) -> Sequence[int]:
 
 @contextmanager
 def as_ids(uid: int, gid: int, groups: Sequence[int] = ()) -> Iterator[None]:
-    """Do what follows with these ids, if we are root. The real ids stay root's: the user cannot signal us."""
+    """Run the block with these effective ids, if root. Real ids stay: the user cannot signal this process."""
     if os.geteuid() != 0 or uid == 0:
         yield
         return
@@ -56,12 +55,12 @@ def as_ids(uid: int, gid: int, groups: Sequence[int] = ()) -> Iterator[None]:
 
 
 def open_directory(path: Path | str, parent: int | None = None) -> int:
-    """Open a directory; its last component is no link. Raises OSError."""
+    """Open a directory whose last component is no link. Returns the descriptor. Raises OSError."""
     return os.open(path, _OPEN, dir_fd=parent)
 
 
 def take_over(directory: int, uid: int) -> None:
-    """Make an open, empty directory of this user's our own, 0700: nobody else can write there from now on.
+    """Make an open, empty directory of this user root's own, 0700, so that nobody else can write there.
 
     Raises OSError if it cannot be given to root; MachineError if it is not the user's, or not empty.
     """
@@ -73,7 +72,7 @@ def take_over(directory: int, uid: int) -> None:
     if status.st_uid != os.geteuid():
         os.fchown(directory, os.geteuid(), os.getegid())
     os.fchmod(directory, 0o700)
-    if os.listdir(directory):  # asked now: until a moment ago its owner could fill it
+    if os.listdir(directory):  # only now: until a moment ago its owner could fill it
         if status.st_uid != os.geteuid():
             os.fchown(directory, status.st_uid, status.st_gid)
         os.fchmod(directory, stat.S_IMODE(status.st_mode))
@@ -81,7 +80,7 @@ def take_over(directory: int, uid: int) -> None:
 
 
 def _is_in_user_space(number: int) -> bool:
-    """Return whether a user's program decides what root reads there."""
+    """Return whether a file system is FUSE's, where a user's program decides what root reads."""
     dev = f"{os.major(number)}:{os.minor(number)}"
     if os.geteuid() != 0:
         return False
@@ -89,15 +88,15 @@ def _is_in_user_space(number: int) -> bool:
 
 
 def hand_over(directory: int, uid: int, gid: int, group: int | None) -> None:
-    """Give an open directory of ours, and all in it, to its user: what is deepest first, itself last.
+    """Give an open directory and everything in it to its user: the deepest entries first, the directory last.
 
-    Files become 0600, directories 0700; with a group, which may read, 0640 and 0750 and the group's. Only
-    regular files and directories are given: we made nothing else. Raises OSError.
+    Files get mode 0600, directories 0700; with a group that may read, 0640 and 0750. Only regular files and
+    directories are given, as a run makes nothing else. Raises OSError.
     """
     with os.scandir(directory) as entries:
         names = [entry.name for entry in entries]
     for name in names:
-        # Not opened for reading, from which a lease of who was lent a file (the output) could keep us.
+        # O_PATH: opening to read could block on a lease that the workload took on its output.
         entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
         try:
             mode = os.fstat(entry).st_mode
@@ -115,10 +114,10 @@ def hand_over(directory: int, uid: int, gid: int, group: int | None) -> None:
 
 
 def _give(file: int, uid: int, gid: int, group: int | None, mode: int) -> None:
-    """The mode first, as long as it is ours: its new owner could lend it away between the two."""
+    """Set mode and owner. The mode comes first: the new owner could open the file between the two."""
     wanted = (uid, gid if group is None else group)
     status, itself = os.fstat(file), f"/proc/self/fd/{file}"
-    # Files inherit these, from runs/ say; a group's bits would let in whom they name.
+    # Files inherit access lists, from runs/ for example; the group's bits would let their users in.
     for rules in _ACCESS_LISTS:
         with suppress(OSError):
             os.removexattr(itself, rules)

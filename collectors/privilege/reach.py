@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does the user behind sudo get at what of this tree their run needs? In root's home (0700) they do not.
+"""Whether the user behind sudo can use the files of this tree that their run needs.
 
-Asked as that user, before anything is installed, built or formatted, and again when all is built: a workload
-of ours runs as the user, not as root. Standard library only.
+In root's home (0700) they cannot. Checked with that user's rights, before anything is installed, built or
+formatted, and again after the build: the workload runs as the user, not as root. Standard library only.
 """
 
 import os
@@ -18,18 +18,18 @@ from workloads.system.guest import GUEST
 
 _READ, _RUN = os.R_OK, os.X_OK
 _ENTER = os.R_OK | os.X_OK
-# What a command of the user's own finds in its PATH.
+# Programs that a command of the user (CMD=) finds in its PATH.
 _HELPERS = ("phase", "remount")
 
 
 def check(options: Options) -> None:
-    """Raise MachineError if the workload would fail for want of a program or a file of ours."""
+    """Raise MachineError if the user cannot use a program or file of the tree that the workload needs."""
     user = _user()
     if user is None:
         return
     needed: list[tuple[Path, int]] = []
     what = "VM=1" if options.vm else f"WL={options.wl}"
-    if options.vm:  # which needs no root, and so is all the user's
+    if options.vm:  # runs without root: everything is read as the user
         needed += [(TREE / name, _ENTER) for name in ("collectors", "workloads", "analysis", "build")]
     if options.wl is not None and catalog.load(options.wl, options.wl_variant).generator is not None:
         needed += _of_workloads()
@@ -42,7 +42,7 @@ def check(options: Options) -> None:
 
 
 def warnings(options: Options) -> list[str]:
-    """Return what a run that is recorded all the same will miss: a command of the user's own, or a watch."""
+    """Return warnings of what will not work in a run of CMD= or a watch, which is recorded all the same."""
     user = _user()
     if user is None or options.vm:
         return []
@@ -54,14 +54,14 @@ def warnings(options: Options) -> list[str]:
     bar = next((bar for bar in bars.values() if bar is not None), None)
     if bar is None:
         return []
-    missed = " and ".join(text for text, one in bars.items() if one is not None)
+    missed = " and ".join(text for text, path in bars.items() if path is not None)
     return [
-        f"{_refused(bar, user)}, whose this run will be: it is recorded, but {missed}; {_remedy(bar, user)}"
+        f"{_refused(bar, user)}, who will own this run: it is recorded, but {missed}; {_remedy(bar, user)}"
     ]
 
 
 def _user() -> Owner | None:
-    """Return the user, if it is another than we; None in a virtual machine, as the host has asked."""
+    """Return the user, if not the process's own; None in a virtual machine, as the host has checked."""
     if os.geteuid() != 0 or GUEST in os.environ:
         return None
     user = owner()
@@ -69,20 +69,20 @@ def _user() -> Owner | None:
 
 
 def _of_workloads() -> list[tuple[Path, int]]:
-    """Return what the workloads are made of: any program may start another one, and read a data set."""
+    """Return every generator and data set: any generator may start another one, and read any data set."""
     sources = (TREE / "workloads/generators").glob("*.c")
     programs = [(TREE / "build/generators" / path.stem, _RUN) for path in sources]
     return [*programs, *((path, _READ) for path in (TREE / "workloads/datasets").iterdir())]
 
 
 def _bar(user: Owner, needed: Iterable[tuple[Path, int]]) -> Path | None:
-    """Return the first directory or file in the user's way; what is not built yet is in nobody's."""
+    """Return the first path that the user cannot use; files that are not built yet are skipped."""
     for path, how in needed:
         there = path
         while not there.exists():
             there, how = there.parent, _RUN
         if not may(user, there, how):
-            above = (one for one in reversed(there.parents) if not may(user, one, _RUN))
+            above = (parent for parent in reversed(there.parents) if not may(user, parent, _RUN))
             return next(above, there)
     return None
 
@@ -94,5 +94,5 @@ def _refused(bar: Path, user: Owner) -> str:
 def _remedy(bar: Path, user: Owner) -> str:
     if bar in TREE.parents:
         return f"move the tree ({TREE}) to where {user.name} may enter it, such as /srv"
-    # not all of it: what is in runs/ is not everybody's
+    # without runs/, which is not for everybody
     return f"run chmod a+rx {TREE}, and in it chmod -R a+rX analysis build collectors workloads"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Root for what needs it: an ordinary user's command starts itself again through sudo, saying why."""
+"""Becoming root: an ordinary user's command starts itself again through sudo, and prints why."""
 
 import functools
 import os
@@ -17,9 +17,9 @@ from workloads.system.guest import GUEST, GUEST_OWNER
 _HANDED = "SEEKMETER_ENVIRONMENT"
 _PATH = "SEEKMETER_ROOT_PATH"
 _WORD = re.compile(rb"SEEKMETER_[A-Z_]+")
-# Not for the caller to say: where root finds programs; that this is a virtual machine's inside, and whose.
+# Not taken from the caller: root's PATH, and whether and for whom this runs inside a virtual machine.
 _ROOTS_OWN = {os.fsencode(name) for name in (_PATH, _HANDED, GUEST, GUEST_OWNER)}
-_UID_MOST = 2**32 - 2  # the next one means "as it is" to setuid(2)
+_UID_MOST = 2**32 - 2  # 2**32 - 1 means "unchanged" to setuid(2)
 ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 WHY = {"trace": "formatting, mounting and tracing", "watch": "tracing"}
 TREE = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ TREE = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Owner:
-    """Who the files of a run belong to, and who a command of the user's own runs as."""
+    """The user who owns the files of a run, and as whom the workload runs."""
 
     uid: int
     gid: int
@@ -36,13 +36,13 @@ class Owner:
 
 
 def owner() -> Owner:
-    """Return the user behind sudo, or ourselves; in a virtual machine, who started it on the host.
+    """Return the user behind sudo, or the process's own; in a virtual machine, the host's user.
 
-    Raises MachineError for a user behind sudo whom the system does not know: which groups theirs are is not
-    known either, and a guess would run their command as group root.
+    Raises MachineError for a user behind sudo whom the system does not know: neither are their groups known,
+    and a guess would run their command as group root.
     """
     if GUEST in os.environ:
-        uid, gid = map(int, os.environ[GUEST_OWNER].split(":"))  # the machine need not know the host's users
+        uid, gid = map(int, os.environ[GUEST_OWNER].split(":"))  # unknown inside the machine
     else:
         uid, gid = _own_uid(), os.getgid()
     try:
@@ -61,13 +61,13 @@ def _own_uid() -> int:
         return os.getuid()
     text = os.environ["SUDO_UID"]
     if not re.fullmatch(r"\d{1,10}", text, re.ASCII) or int(text) > _UID_MOST:
-        raise MachineError(f"SUDO_UID={text} is no user's number: start this by sudo, or as root")
+        raise MachineError(f"SUDO_UID={text} is no user's number: start this through sudo, or as root")
     return int(text)
 
 
 @functools.cache
 def caller_environment() -> dict[bytes, bytes]:
-    """Return the environment of who started us, from before sudo. For what runs as that user only."""
+    """Return the caller's environment from before sudo, for programs that run as that user only."""
     if _HANDED not in os.environ:
         return dict(os.environb)
     pairs = (pair.partition(b"=") for pair in sys.stdin.buffer.read().split(b"\0"))
@@ -75,26 +75,26 @@ def caller_environment() -> dict[bytes, bytes]:
 
 
 def settle_as_root() -> None:
-    """As root: take over the words that were handed through sudo, and find programs where only root puts any.
+    """As root: take over the options handed through sudo, and set a PATH that only root can write to.
 
-    The caller's own PATH is kept for the caller's command. Without sudo, root may name another in
-    SEEKMETER_ROOT_PATH, where programs lie elsewhere.
+    The caller's own PATH is kept for the caller's command. Without sudo, root may name another PATH in
+    SEEKMETER_ROOT_PATH.
     """
     if os.geteuid() != 0:
         return
-    theirs = caller_environment()
+    caller = caller_environment()
     if _HANDED in os.environ:
-        for name, text in theirs.items():
+        for name, text in caller.items():
             if _WORD.fullmatch(name) and name not in _ROOTS_OWN:
                 os.environb[name] = text
     by_sudo = "SUDO_UID" in os.environ
-    if by_sudo:  # a machine's inside has no sudo's variables
+    if by_sudo:  # inside a virtual machine there is no SUDO_UID
         os.environ.pop(GUEST, None)
     os.environ["PATH"] = ROOT_PATH if by_sudo else os.environ.get(_PATH) or ROOT_PATH
 
 
 def enter_as(user: Owner, directory: Path) -> None:
-    """Become this user for good, and go into a directory with that user's rights. For a new process.
+    """Become this user for good, and enter a directory with that user's rights. For a new process.
 
     The user's command may use sudo or ping: no_new_privs is left as it is.
     """
@@ -105,7 +105,7 @@ def enter_as(user: Owner, directory: Path) -> None:
     os.chdir(directory)
 
 
-def _or_in_a_machine(job: str) -> str:
+def _or_in_vm(job: str) -> str:
     return (
         ", or with VM=1 in a virtual machine" if job == "trace" and "SEEKMETER_DIR" not in os.environ else ""
     )
@@ -116,35 +116,35 @@ def _sudo(job: str) -> str:
     sudo = shutil.which("sudo")
     if sudo is None:
         raise MachineError(
-            f"{job}: {WHY[job]} needs root, and sudo is not installed: run it as root{_or_in_a_machine(job)}"
+            f"{job}: {WHY[job]} needs root, and sudo is not installed: run it as root{_or_in_vm(job)}"
         )
-    # Asked first: after execv a refusal would have the exit code of a failed run.
+    # Checked first: a refusal after execv would have the exit code of a failed run.
     if subprocess.run([sudo, "--", "true"], check=False).returncode != 0:
         raise MachineError(
             f"{job}: {WHY[job]} needs root, and sudo does not let this user become root: "
-            f"run it as root{_or_in_a_machine(job)}"
+            f"run it as root{_or_in_vm(job)}"
         )
     return sudo
 
 
 def check_root(job: str) -> None:
-    """Find out whether this user can become root, before anything is built for the job. Raises MachineError.
+    """Check that this user can become root, before anything is built for the job. Raises MachineError.
 
-    Says something only where sudo asks for a password.
+    Prints a line only where sudo asks for a password.
     """
     if os.geteuid() == 0 or job not in WHY:
         return
     sudo = shutil.which("sudo")
     if sudo is not None:
-        asked = subprocess.run([sudo, "-n", "--", "true"], check=False, stderr=subprocess.DEVNULL)
-        if asked.returncode == 0:
+        done = subprocess.run([sudo, "-n", "--", "true"], check=False, stderr=subprocess.DEVNULL)
+        if done.returncode == 0:
             return
         print(f"seekmeter: {WHY[job]} needs root: sudo asks for it first", file=sys.stderr, flush=True)
     _sudo(job)
 
 
 def become_user() -> None:
-    """As root behind sudo: become that user for good, for what needs no root. Raises MachineError."""
+    """As root behind sudo: become that user for good, for jobs that need no root. Raises MachineError."""
     user = owner()
     if os.geteuid() != 0 or user.uid == 0:
         return
@@ -156,11 +156,11 @@ def become_user() -> None:
 
 
 def become_root(job: str) -> None:
-    """Return if we are root; else start the job again through sudo, which does not return.
+    """Return if the process is root's; else start the job again through sudo, which does not return.
 
-    sudo clears the environment, and its command line is in its log and in everybody's ps: the environment,
-    with the words in it, is handed over in a nameless file that is the standard input. Raises MachineError
-    where there is no sudo, or it does not let this user become root.
+    sudo clears the environment, and anyone can read its command line (log, ps). So the environment, with the
+    options in it, is handed over in a nameless file as standard input. Raises MachineError where sudo is
+    missing, or does not let this user become root.
     """
     if os.geteuid() == 0:
         return
@@ -172,6 +172,6 @@ def become_root(job: str) -> None:
     os.lseek(file, 0, os.SEEK_SET)
     os.dup2(file, 0)
     # -- ends sudo's own options; env(1) sets the variable whatever sudo's policy on the environment is.
-    # -B: root's compiled files would lie in the user's tree.
+    # -B: no compiled files of root's in the user's tree.
     handed = ["/usr/bin/env", f"{_HANDED}=standard input"]
     os.execv(sudo, [sudo, "--", *handed, sys.executable, "-B", "-m", "collectors", job])

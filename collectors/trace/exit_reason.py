@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a workload ended, in words: its exit status or signal, and the line of its output that says why.
+"""Why a workload failed: its exit status or signal, and the line of its output that names the error.
 
-That is seldom the last one: dd says its error, then what it copied until then.
+That line is seldom the last one: dd prints its error first, and then what it has copied.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ _ERROR = re.compile(
 
 
 def reason(lines: list[str]) -> str:
-    """The last line that names an error; without one the last line; an empty string of nothing."""
+    """Return the last line that names an error; else the last line; "" if there are no lines."""
     named = [line for line in lines if _ERROR.search(line)]
     return next(iter(reversed(named or lines)), "").strip()[:_SHOWN_CHARACTERS]
 
 
 def why(status: int, output: list[str]) -> str:
-    """exit status 1: dd: error writing 'x': No space left on device. output: the lines at its end."""
+    """Return, for example, "exit status 1: dd: error writing 'x': No space left on device".
+
+    output: the last lines of the output.
+    """
     ending = f"signal {-status}" if status < 0 else f"exit status {status}"
-    said = reason(output)
-    return f"{ending}: {said}" if said else ending
+    line = reason(output)
+    return f"{ending}: {line}" if line else ending

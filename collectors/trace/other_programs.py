@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What others on the machine did while the workload ran: CPU time by program, from /proc before and after.
+"""CPU time of other programs on the machine while the workload ran, from /proc before and after.
 
-The CPU time of processes that came and went in between is in that of who waited for them, or of process 1.
+The CPU time of a process that started and ended in between is counted with the process that waited for it, or
+with process 1.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ _PROC = Path("/proc")
 _PF_KTHREAD = 0x00200000  # linux/sched.h
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PROGRAMS_SHOWN = 5
-# Fields of /proc/PID/stat behind the name, proc_pid_stat(5) counts the first of them as 3.
+# Indices of fields of /proc/PID/stat after the name; index 0 is field 3 in proc_pid_stat(5).
 _FLAGS, _UTIME, _STIME, _CUTIME, _CSTIME, _START = 6, 11, 12, 13, 14, 19
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process, and the CPU time it has used until now."""
+    """A process, and the CPU time that it has used so far."""
 
     comm: str
     is_kernel: bool
@@ -33,7 +34,7 @@ class Process:
 
     @property
     def ticks(self) -> int:
-        """Its own, and what its ended children left to it."""
+        """The process's own ticks and those of its ended children."""
         return self.own_ticks + self.waited_for_ticks
 
 
@@ -41,7 +42,7 @@ Snapshot = dict[tuple[int, int], Process]  # by pid and start time: a pid may be
 
 
 def parse(stat: str) -> tuple[int, Process] | None:
-    """Return start time and process of the text of /proc/PID/stat; None if it is not understood."""
+    """Return start time and process from the text of /proc/PID/stat; None if it has another form."""
     head, _, tail = stat.rpartition(")")
     fields = tail.split()
     try:
@@ -54,20 +55,20 @@ def parse(stat: str) -> tuple[int, Process] | None:
 
 
 def snapshot(proc: Path = _PROC) -> Snapshot:
-    """Return all processes there are."""
-    found: Snapshot = {}
+    """Return every process."""
+    processes: Snapshot = {}
     for name in os.listdir(proc):
         if not name.isdigit():
             continue
         stat = read(proc / name / "stat")
-        one = parse(stat) if stat is not None else None
-        if one is not None:
-            found[int(name), one[0]] = one[1]
-    return found
+        parsed = parse(stat) if stat is not None else None
+        if parsed is not None:
+            processes[int(name), parsed[0]] = parsed[1]
+    return processes
 
 
 def _since(before: Snapshot, key: tuple[int, int], now: Process) -> tuple[int, int]:
-    """Ticks since then: its own, and with its ended children's."""
+    """Return the ticks since the first snapshot: own, and with the ended children's."""
     then = before.get(key)
     return (
         (now.own_ticks, now.ticks)
@@ -77,10 +78,11 @@ def _since(before: Snapshot, key: tuple[int, int], now: Process) -> tuple[int, i
 
 
 def compare(before: Snapshot, after: Snapshot, workload_ns: int, own_pids: Collection[int]) -> dict[str, Any]:
-    """Return run.json's "others": what was done between two snapshots by whom.
+    """Return run.json's "others": CPU time between two snapshots, by kind of process.
 
-    workload_ns: CPU time of the workload's cgroup, whose processes were started and waited for in between.
-    own_pids: ours. A process that is gone has left its CPU time, that from before too, to who waited for it.
+    workload_ns: CPU time of the workload's cgroup, whose processes started and ended in between. own_pids:
+    the session and its collectors. An ended process has left its CPU time, also from before the first
+    snapshot, to the process that waited for it.
     """
     user = kernel = tracing = 0
     programs: dict[str, int] = {}
@@ -106,7 +108,7 @@ def compare(before: Snapshot, after: Snapshot, workload_ns: int, own_pids: Colle
 
 
 def cgroup_cpu_ns(directory: Path) -> int | None:
-    """Return the CPU time of a cgroup2 directory, with processes that have ended; None if it does not say."""
+    """Return the CPU time of a cgroup2 directory, ended processes included; None if it is not counted."""
     for line in (read(directory / "cpu.stat") or "").splitlines():
         name, _, value = line.partition(" ")
         if name == "usage_usec" and value.isdigit():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The last lines of what a workload printed, for reports: of an open file, however long it is."""
+"""The last lines of the workload's output, for reports, from an open file of any size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHOWN_LINES, _SHOWN_CHARACTERS = 20, 200
 
 
 def tail(file: BinaryIO) -> list[str]:
-    """The lines with text at its end. Of a line that is written anew (\\r) each state is a line."""
+    """Return the non-empty lines at the end of a file. Each state of a line rewritten by \\r is a line."""
     try:
         size = file.seek(0, os.SEEK_END)
         at = file.seek(max(size - _TAIL_BYTES, 0))
@@ -19,12 +19,12 @@ def tail(file: BinaryIO) -> list[str]:
     except OSError:  # a failing disk below the run directory ends no session
         return []
     if at > 0 and len(lines) > 1:
-        del lines[0]  # the half of one
+        del lines[0]  # cut in its middle
     return [line.rstrip() for line in lines if line.strip()]
 
 
 def shown(file: BinaryIO) -> dict[str, Any]:
-    """What run.json keeps of it: its size, and the last lines, cut to a bearable length."""
+    """Return what run.json keeps of the output: its size, and its last lines, each cut to 200 characters."""
     lines = tail(file)
     return {
         "bytes": os.fstat(file.fileno()).st_size,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How long the same workload took the last time, phase by phase: runs/ tells it, for this one's estimate.
+"""Duration of an earlier run of the same workload, phase by phase, from runs/: for the progress estimate.
 
-Only the numbers are used, and whatever cannot be read or understood is no past.
+Only its numbers are used. A run that cannot be read or parsed is skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FILE_BYTES_MOST = 4 << 20
 
 @dataclass(frozen=True)
 class Past:
-    """A run of the same workload that came to its end."""
+    """A complete run of the same workload."""
 
     name: str  # of its directory
     seconds: float
@@ -28,22 +28,22 @@ class Past:
 
 
 def find(runs: Path, facts: Mapping[str, Any]) -> Past | None:
-    """Return the newest run in a directory that is like the one of these facts (run.json's), if any is.
+    """Return the newest run in a directory with the same workload as in these facts (of run.json), if any.
 
-    On the same file system and kind of disk if there is one, else on any.
+    A run on the same file system and kind of disk is preferred to one on another.
     """
     try:
         names = sorted(entry.name for entry in os.scandir(runs) if entry.is_dir(follow_symlinks=False))
     except OSError:
         return None
-    wanted, like = _key(facts), _place(facts)
+    workload, target = _workload_key(facts), _target_key(facts)
     other: Past | None = None
     for name in reversed(names[-_RUNS_MOST:]):
-        there = _load(runs / name / "run.json")
-        if there is None or _key(there) != wanted:
+        past_facts = _load(runs / name / "run.json")
+        if past_facts is None or _workload_key(past_facts) != workload:
             continue
-        past = _past(name, there, runs / name / "raw/phases.jsonl")
-        if past is not None and _place(there) == like:
+        past = _past(name, past_facts, runs / name / "raw/phases.jsonl")
+        if past is not None and _target_key(past_facts) == target:
             return past
         other = other or past
     return other
@@ -56,15 +56,15 @@ def _part(facts: Mapping[str, Any], *keys: str) -> Any:
     return value
 
 
-def _key(facts: Mapping[str, Any]) -> list[Any]:
-    """What decides how long a workload takes, besides its disk: emulated CPUs are tens of times slower."""
+def _workload_key(facts: Mapping[str, Any]) -> list[Any]:
+    """Return the options that decide the duration. Emulated CPUs are tens of times slower."""
     workload = [_part(facts, "workload", key) for key in ("name", "variant", "scale", "threads")]
-    words = [_part(facts, "words", key) for key in ("ARGS", "CMD", "MEM", "CPUS")]
-    return [*workload, *words, _part(facts, "machine", "vm", "accel")]
+    options = [_part(facts, "words", key) for key in ("ARGS", "CMD", "MEM", "CPUS")]
+    return [*workload, *options, _part(facts, "machine", "vm", "accel")]
 
 
-def _place(facts: Mapping[str, Any]) -> list[Any]:
-    """What it runs on."""
+def _target_key(facts: Mapping[str, Any]) -> list[Any]:
+    """Return what the workload ran on: file system and kind of disk."""
     return [_part(facts, "filesystem", "name"), _part(facts, "device", "kind")]
 
 
@@ -74,16 +74,16 @@ def _past(name: str, facts: Mapping[str, Any], phases: Path) -> Past | None:
         return None
     if not isinstance(start, int) or not isinstance(end, int) or not 0 < end - start < 1 << 60:
         return None
-    found = []
+    durations = []
     for line in (_read(phases) or b"").splitlines():
         try:
             phase = json.loads(line)
-            begun, over = phase["start_ns"], phase["end_ns"]
-            if start <= begun <= over <= end:  # the session's own phases lie outside
-                found.append((str(phase["name"]), (over - begun) / 1e9))
+            begin, finish = phase["start_ns"], phase["end_ns"]
+            if start <= begin <= finish <= end:  # the session's own phases lie outside
+                durations.append((str(phase["name"]), (finish - begin) / 1e9))
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-    return Past(name, (end - start) / 1e9, tuple(found))
+    return Past(name, (end - start) / 1e9, tuple(durations))
 
 
 def _load(path: Path) -> dict[str, Any] | None:
@@ -95,7 +95,7 @@ def _load(path: Path) -> dict[str, Any] | None:
 
 
 def _read(path: Path) -> bytes | None:
-    """A regular file of bearable size: runs/ is the user's."""
+    """Return the content of a regular file of limited size: the user may put anything into runs/."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the user sees while the workload runs: the phase that runs now, for how long it has, what remains."""
+"""The progress line while the workload runs: elapsed time, current phase, phases done, estimated rest."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typing import Any
 from collectors.host.console import show, tell
 from collectors.trace.past import Past
 
-_READ_BYTES = 1 << 20  # of a file, at a look
+_READ_BYTES = 1 << 20  # of a file, per call
 _NAME_LETTERS = 40
 _LINE_LETTERS = 110
-# By how much a run is thought to be slower or faster than the one before, and after how long that is known.
+# Bound of the speed ratio to the earlier run, and the phases' duration from which on the ratio is used.
 _RATIO_MOST = 10.0
 _RATIO_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is expected of the workload before it runs: of the catalog, or of the run before."""
+    """The expected duration: the catalog's, or that of an earlier run."""
 
     seconds: float | None  # the catalog's
     past: Past | None = None
@@ -34,11 +34,11 @@ class Estimate:
     def remaining_s(
         self, elapsed_s: float, done: Sequence[tuple[str, float]], now: tuple[str, float] | None
     ) -> float | None:
-        """Seconds that it will take; 0 or less: it takes longer than was expected; None: nobody knows.
+        """Return the remaining seconds; 0 or less: longer than expected; None: unknown.
 
-        done: the phases that are over, and the seconds each took; now: the one that runs, and for how long.
-        Where there is a run before, it is what that one's other phases took, times how much slower or faster
-        the phases until now were.
+        done: the ended phases and their seconds. now: the running phase and its seconds so far. With an
+        earlier run, the rest is the duration of its other phases, times how much slower the phases so far
+        were.
         """
         if self.past is None:
             return None if self.seconds is None else self.seconds - elapsed_s
@@ -57,20 +57,20 @@ class Estimate:
             left_s = max(times[now[0]].pop(0) * ratio - now[1], 0.0)
         to_come_s = sum(seconds for of_name in times.values() for seconds in of_name)
         whole_s = sum(seconds for _, seconds in self.past.phases)
-        if whole_s <= 0:  # it marks no phases
+        if whole_s <= 0:  # a workload without phases
             return self.past.seconds - elapsed_s
         between_s = max(self.past.seconds - whole_s, 0.0) * to_come_s / whole_s
         return left_s + (to_come_s + between_s) * ratio
 
     @property
     def expected_s(self) -> float | None:
-        """How long all of it was expected to take."""
+        """The expected duration of the whole workload."""
         return self.seconds if self.past is None else self.past.seconds
 
 
 @dataclass
 class _Lines:
-    """A growing file of JSON objects, one a line. Kept open: its folder is the user's, who may replace it."""
+    """A growing file of JSON objects, one per line; kept open, as the user may replace the path."""
 
     path: Path
     at: int = 0
@@ -78,28 +78,28 @@ class _Lines:
 
     def __post_init__(self) -> None:
         self.file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        self.at = os.fstat(self.file).st_size  # what is there is not of the workload
+        self.at = os.fstat(self.file).st_size  # lines from before the workload
 
     def new(self) -> list[dict[str, Any]]:
-        """Those that came since the last time, whole ones only; what is none of it is left out."""
+        """Return the complete new lines that are phases; other lines are skipped."""
         text = os.pread(self.file, _READ_BYTES, self.at)
         whole, newline, _ = text.rpartition(b"\n")
-        if not newline and len(text) == _READ_BYTES:  # no line of ours: get over it
+        if not newline and len(text) == _READ_BYTES:  # longer than any phase: skip it
             whole = text
         self.at += len(whole) + len(newline)
-        found = []
+        phases = []
         for line in whole.splitlines():
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError):
                 continue
             if isinstance(value, dict) and isinstance(value.get("name"), str):
-                found.append(value)
-        return found
+                phases.append(value)
+        return phases
 
 
 class Phases:
-    """The phases of the workload as far as they are known: those that are over, and the one that runs now."""
+    """The workload's phases: the ended ones, and those that have begun."""
 
     def __init__(self, ended: Path, begun: Path) -> None:
         self._ended, self._begun = _Lines(ended), _Lines(begun)
@@ -107,7 +107,7 @@ class Phases:
         self.done: list[tuple[str, float]] = []  # name and seconds
 
     def look(self) -> None:
-        """Take in what was written since the last time."""
+        """Read the lines written since the last call."""
         over: Counter[str] = Counter()
         for line in self._ended.new():
             name, start, end = _shown(line["name"]), line.get("start_ns"), line.get("end_ns")
@@ -123,7 +123,7 @@ class Phases:
                 del self._open[at]
 
     def now(self, now_ns: int) -> tuple[str, float] | None:
-        """The phase that began last and is not over, and for how many seconds it has run."""
+        """Return the running phase that began last, and its seconds so far; None: no phase is running."""
         for name, start_ns in reversed(self._open):
             if start_ns <= now_ns:
                 return name, (now_ns - start_ns) / 1e9
@@ -135,7 +135,7 @@ def _shown(name: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """134 s, 5 min 10 s, 2 h 5 min: rounded for people."""
+    """Return a duration in words: 134 s, 5 min 10 s, 2 h 5 min."""
     whole = round(seconds)
     if whole < 300:
         return f"{whole} s"
@@ -145,21 +145,21 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    """One line, up to date on a terminal, sparse in a log."""
+    """The progress line: rewritten each second on a terminal, printed every 10 s elsewhere."""
 
     def __init__(self, phases: Phases, estimate: Estimate, log: Callable[[str], None]) -> None:
         self._phases = phases
         self._estimate = estimate
         self._log = log
         self._tty = sys.stderr.isatty()
-        self._said_seconds = 0.0
+        self._shown_seconds = 0.0
 
     def __call__(self, seconds: float) -> None:
-        """Show that the workload has run for so many seconds."""
+        """Show the line, if it is due. seconds: the elapsed time of the workload."""
         every = 1.0 if self._tty else 10.0
-        if seconds - self._said_seconds < every:
+        if seconds - self._shown_seconds < every:
             return
-        self._said_seconds = seconds
+        self._shown_seconds = seconds
         line = self.line(seconds, time.monotonic_ns())
         if self._tty:
             show(line)
@@ -168,7 +168,7 @@ class Progress:
         self._log(line)
 
     def line(self, seconds: float, now_ns: int) -> str:
-        """The line, which says what runs now first, and what remains."""
+        """Return the line for an elapsed time and a moment (CLOCK_MONOTONIC)."""
         self._phases.look()
         now, done = self._phases.now(now_ns), self._phases.done
         remains = ""
@@ -184,6 +184,6 @@ class Progress:
         return f"  {'workload':<9} {duration(seconds)}{running}{over}{remains}"[:_LINE_LETTERS]
 
     def end(self) -> None:
-        """Leave the line."""
-        if self._tty and self._said_seconds:
+        """Clear the line on a terminal."""
+        if self._tty and self._shown_seconds:
             show("")
