@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """perf.data, the file of perf record, as records in order of time (perf.data-file-format.txt, perf_event.h).
 
-Read here and not by perf script: as root that opens by name what it finds in the file, programs of other
-users and /tmp/perf-PID.map among them, and enters their mount namespaces. Here only the file is opened.
+perf script is not used for it: as root it opens, by the names in the file, programs of other users and
+/tmp/perf-PID.map, and enters their mount namespaces. This module opens only perf.data.
 """
 
 import struct
@@ -17,7 +17,7 @@ _IP, _TID, _TIME, _ADDR, _READ, _CALLCHAIN, _ID, _CPU, _PERIOD, _STREAM, _IDENTI
     1 << bit for bit in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16)
 )
 _NEEDED = _IP | _TID | _TIME | _CPU | _CALLCHAIN
-_TRAILER = (_TID, _TIME, _ID, _STREAM, _CPU, _IDENTIFIER)  # in this order at the end of what is no sample
+_TRAILER = (_TID, _TIME, _ID, _STREAM, _CPU, _IDENTIFIER)  # the last fields of a record that is no sample
 _BEFORE_CHAIN = (_IDENTIFIER, _IP, _TID, _TIME, _ADDR, _ID, _STREAM, _CPU, _PERIOD)
 _HEAD = struct.Struct("<IHH")
 _ATTR = struct.Struct("<IIQQQQQ")  # type, size, config, period, sample_type, read_format, flags
@@ -27,11 +27,11 @@ _NO_TIME = 2**64 - 1
 
 
 class Damaged(Exception):
-    """This is no perf.data as we asked perf record for it."""
+    """The file is damaged, or not what perf record was told to write."""
 
 
 class Record(NamedTuple):
-    """One record of the kernel's or perf record's: the content without the head."""
+    """One record, of the kernel or of perf record: its content without the header."""
 
     time_ns: int
     kind: int
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
     pid: int
     tid: int
     cpu: int
-    chain: bytes  # u64 each, innermost first, with the marks between kernel and user
+    chain: bytes  # u64 each, innermost first, with marks between kernel and user part
 
 
 @dataclass
@@ -66,7 +66,7 @@ class PerfData:
             raise Damaged("it has no PERFILE2 header")
         _, attr_bytes, attrs_at, attrs_bytes, self._at, size, *_ = struct.unpack_from("<8Q", head, 8)
         file.seek(0, 2)
-        # Of a perf record that was killed the size is 0: what is there counts.
+        # perf record that was killed leaves a size of 0: the data go to the end of the file.
         self._end = min(self._at + size, file.tell()) if size else file.tell()
         if attr_bytes < _ATTR.size + 16 or attrs_bytes > 1 << 20:
             raise Damaged("its attributes have no size")
@@ -113,10 +113,10 @@ class PerfData:
             self._by_id[number] = attr
 
     def records(self) -> Iterator[Record]:
-        """All records in order of time, as perf sorts them.
+        """Yield all records in order of time, as perf sorts them.
 
-        perf record writes CPU after CPU, and marks when it has been round: what is older than the newest
-        of the round before comes in no later round.
+        perf record writes one CPU's records after another's, and marks the end of each round. No later round
+        has a record that is older than the newest one of the round before.
         """
         waiting: list[tuple[int, int, Record]] = []
         newest = settled = number = 0
@@ -129,7 +129,7 @@ class PerfData:
                     kept += 1
                 del waiting[:kept]
                 settled = newest
-            elif record.time_ns in (0, _NO_TIME):  # of perf's own: what was there before it began
+            elif record.time_ns in (0, _NO_TIME):  # written by perf: the state before it began
                 yield record
             else:
                 number += 1
@@ -147,7 +147,7 @@ class PerfData:
             if size < _HEAD.size or kind in _COMPRESSED:
                 raise Damaged("a record has no size, or is compressed")
             if left < 0:
-                return  # the last one of a perf record that was killed
+                return  # the last record, which a killed perf record did not complete
             content = self._exactly(size - _HEAD.size)
             if kind >= _USER_TYPES:
                 if kind == _FINISHED_ROUND:
@@ -167,24 +167,24 @@ class PerfData:
         return not self._has_id or self._by_id.get(self._u64(content, self._sample_id_at)) is self._clock
 
     def sample(self, record: Record) -> Sample:
-        """What a sample says."""
+        """Return the fields of a sample. Raises Damaged."""
         content = record.content
-        many = self._u64(content, self._chain_at)
-        chain = content[self._chain_at + 8 : self._chain_at + 8 + 8 * many]
-        if len(chain) != 8 * many:
+        length = self._u64(content, self._chain_at)
+        chain = content[self._chain_at + 8 : self._chain_at + 8 + 8 * length]
+        if len(chain) != 8 * length:
             raise Damaged("a call path is cut")
         pid, tid = struct.unpack_from("<ii", content, self._sample_tid_at)
         return Sample(pid, tid, self._u64(content, self._sample_cpu_at) & 0xFFFFFFFF, chain)
 
     def lost_samples(self, record: Record) -> tuple[int, bool]:
-        """How many of an event were lost, and whether it is the timer."""
+        """Return how many samples of an event were lost, and whether the event is the timer."""
         content, is_clock = record.content, True
         if self._has_id:
             is_clock = self._by_id.get(self._u64(content, len(content) - self._id_from_end)) is self._clock
         return self._u64(content, 0), is_clock
 
     def text(self, record: Record, at: int) -> str:
-        """The name that begins there, before the fields that all records end in."""
+        """Return the name at an offset of a record, before the trailing fields."""
         name = record.content[at : len(record.content) - self._trailer_bytes]
         return name.split(b"\0", 1)[0].decode(errors="replace")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the addresses of samples are called: the kernel's by /proc/kallsyms, a program's by user_names."""
+"""Symbols of sampled addresses: the kernel's from /proc/kallsyms, a program's from user_names.py."""
 
 import json
 import os
@@ -15,34 +15,34 @@ from collectors.privilege.sudo import TREE
 _ANSWER_SECONDS = 20.0
 _ANSWER_BYTES = 64 << 10
 _MOST_LETTERS = 1000
-_LAST_BYTES = 1 << 20  # what the last symbol of all may be long
+_LAST_BYTES = 1 << 20  # the most that the last symbol may cover
 
 
 class KernelNames:
     """The functions of the kernel, its modules and its BPF programs."""
 
     def __init__(self, text: str | None = None) -> None:
-        """Read them. text: what to read instead of /proc/kallsyms."""
+        """Read /proc/kallsyms. text: its content, for tests."""
         if text is None:
             text = Path("/proc/kallsyms").read_text(errors="replace")
-        found = []
+        functions = []
         for line in text.splitlines():
             address, kind, name = line.split()[:3]
             if kind in "tTwW":
-                # Of several names the one perf takes: no weak one, a global one, not one that begins in _.
+                # Of several names at an address, perf prefers: not weak, global, no leading underscores.
                 under = len(name) - len(name.lstrip("_"))
-                found.append((int(address, 16), kind not in "wW", kind == "T", -under, len(name), name))
-        found.sort()
-        best = {address: name for address, *_, name in found if address}  # 0: kptr_restrict hides them
+                functions.append((int(address, 16), kind not in "wW", kind == "T", -under, len(name), name))
+        functions.sort()
+        best = {address: name for address, *_, name in functions if address}  # 0: kptr_restrict hides them
         self._starts, self._names = list(best), list(best.values())
-        self._programs: dict[int, tuple[int, str]] = {}  # of BPF: loaded while we recorded
+        self._programs: dict[int, tuple[int, str]] = {}  # BPF programs loaded while perf recorded
 
     def add(self, start: int, size: int, name: str) -> None:
-        """Take in a BPF program's function, which may be gone from /proc/kallsyms."""
+        """Add a BPF program's function, which may be gone from /proc/kallsyms by now."""
         self._programs[start] = (start + size, name)
 
     def name(self, address: int) -> str | None:
-        """Return the function that an address is in."""
+        """Return the name of the function at an address; None: not known."""
         for start, (end, name) in self._programs.items():
             if start <= address < end:
                 return name
@@ -53,7 +53,7 @@ class KernelNames:
 
 
 class UserNames:
-    """Asks a process with the user's rights, which is given up when it does not answer in time."""
+    """The client of user_names.py, a process with the user's rights; ended if it does not answer in time."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int], str | None] = {}
@@ -68,7 +68,7 @@ class UserNames:
         )
 
     def name(self, path: str, inode: int, offset: int) -> str | None:
-        """Return the function at a place in a file; None: not known."""
+        """Return the name of the function at an offset of a file; None: not known."""
         key = (path, inode, offset)
         if key not in self._known:
             self._known[key] = self._ask(key)
@@ -93,13 +93,13 @@ class UserNames:
             self.close()
             self.not_answered += 1
             return None
-        # A name is whatever its file says: not the kernel's, and no more than a line.
+        # The file may hold any name: refuse one that looks like the kernel's, or is more than a line.
         if not isinstance(answer, str) or not answer.isprintable() or answer.endswith("_[k]"):
             return None
         return answer[:_MOST_LETTERS]
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""perf.data as a table: raw/perf/cpu_sample.rec, one row a sample, and cpu_stack.jsonl, one line a call path.
+"""perf.data as a table: raw/perf/cpu_sample.rec, a row per sample, and cpu_stack.jsonl, a line per call path.
 
-Made right after the run, where the programs and the kernel that the addresses belong to still are. Nothing is
-kept in memory but the call paths, and what living processes have mapped.
+Made right after the run, while the programs and the kernel that the addresses belong to are still there. Only
+the call paths and the mappings of living processes are kept in memory.
 """
 
 import json
@@ -23,22 +23,22 @@ from workloads.system.errors import RunError
 from workloads.system.guest import GUEST
 
 _MOST_STACKS = 200_000
-_MOST_SECONDS = 600.0  # it takes 30,000 samples a second: a perf.data of many hours is for perf itself
+_MOST_SECONDS = 600.0  # at 30,000 samples/s: enough for some hours of perf.data
 NO_STACK, NOT_KEPT = -1, -2
 _ROW = struct.Struct("<QIIiHBB16sI")
 _MODES = {"user": 0, "kernel": 1, "idle": 2}
 _INTERRUPT = re.compile(r"irq|interrupt|apic|sysvec|softirq|ipi|exc_nmi")
-_CONTEXTS = 2**64 - 4095  # what is above is no address, but says whose the next ones are
+_CONTEXTS = 2**64 - 4095  # larger values are marks: whose the next addresses are
 _OF_KERNEL = {2**64 - 128, 2**64 - 2048}  # PERF_CONTEXT_KERNEL, PERF_CONTEXT_GUEST_KERNEL
 _COMM_EXEC = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
-_FORK_EXEC = 1 << 13  # PERF_RECORD_MISC_FORK_EXEC: perf made the note
-_HAS_BUILD_ID = 1 << 14  # PERF_RECORD_MISC_MMAP_BUILD_ID: in the inode's place
+_FORK_EXEC = 1 << 13  # PERF_RECORD_MISC_FORK_EXEC: perf wrote the record
+_HAS_BUILD_ID = 1 << 14  # PERF_RECORD_MISC_MMAP_BUILD_ID: instead of the inode
 _EXECUTABLE = 4  # PROT_EXEC
 
 
 @dataclass
 class Counts:
-    """What was found in perf.data."""
+    """Counts of a perf.data, for losses.json."""
 
     samples: int = 0
     idle: int = 0
@@ -46,23 +46,23 @@ class Counts:
     no_stack: int = 0
     stacks_full: int = 0
     lost: int = 0
-    lost_notes: int = 0  # notes of tasks and of what they map: samples after them may be misnamed
+    lost_notes: int = 0  # lost records of tasks and mappings: later samples may be misnamed
     throttled: int = 0
-    not_read: int = 0  # samples that are in perf.data, and came too late for the time limit
-    not_named: int = 0  # places in programs that nobody named in time
+    not_read: int = 0  # samples in perf.data beyond the time limit
+    not_named: int = 0  # addresses in programs without an answer of user_names.py
 
 
 class Names(Protocol):
-    """Says what a place in a file is called."""
+    """Resolves file offsets of programs to function names."""
 
     def name(self, path: str, inode: int, offset: int) -> str | None: ...
 
 
 def convert(data: Path, out: Path, period_ns: int, workload: int | None) -> Counts:
-    """Write both files.
+    """Write both files from perf.data. Raises RunError.
 
-    period_ns: the CPU time that a sample stands for. workload: its first process, whose children are it too;
-    None: everything is. Raises RunError.
+    period_ns: the CPU time that a sample stands for. workload: its first process, whose descendants belong to
+    it; None: every process is the workload.
     """
     out.mkdir(exist_ok=True)
     try:
@@ -90,17 +90,17 @@ def convert(data: Path, out: Path, period_ns: int, workload: int | None) -> Coun
 
 
 def _check_ours(data: Path, file: IO[bytes]) -> None:
-    """Raise RunError unless perf.data is the one that we made.
+    """Raise RunError unless perf.data belongs to this process's user.
 
-    In a virtual machine what root makes in the host's directory may look like the host's user's.
+    In a virtual machine, a file of root's in the host's directory may have the host's user as its owner.
     """
-    whose = os.fstat(file.fileno()).st_uid
-    if whose != os.geteuid() and GUEST not in os.environ:
-        raise RunError(f"{data} belongs to uid {whose}, not to us; its samples are not in the report")
+    uid = os.fstat(file.fileno()).st_uid
+    if uid != os.geteuid() and GUEST not in os.environ:
+        raise RunError(f"{data} belongs to uid {uid}, not to us; its samples are not in the report")
 
 
 def _header() -> bytes:
-    """The head of a recording (see collectors/README.md)."""
+    """Return the header of a .rec file (collectors/README.md has the format)."""
     fields = [
         {"name": "t_ns", "offset": 0, "bytes": 8, "type": "u64"},
         {"name": "pid", "offset": 8, "bytes": 4, "type": "u32"},
@@ -110,7 +110,7 @@ def _header() -> bytes:
         {"name": "mode", "offset": 22, "bytes": 1, "type": "u8", "enum": "cpu_mode"},
         {"name": "in_workload", "offset": 23, "bytes": 1, "type": "u8"},
         {"name": "comm", "offset": 24, "bytes": 16, "type": "char"},
-        {"name": "period_ns", "offset": 40, "bytes": 4, "type": "u32"},  # what a sample stands for
+        {"name": "period_ns", "offset": 40, "bytes": 4, "type": "u32"},  # the CPU time of a sample
     ]
     header = {
         "table": "cpu_sample",
@@ -127,7 +127,7 @@ def _header() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """What a process has mapped to run it."""
+    """An executable mapping of a process."""
 
     start: int
     end: int
@@ -137,7 +137,7 @@ class _Map:
 
 
 class _Reader:
-    """Takes in the records."""
+    """Reads the records, tracks processes and mappings, and writes the rows."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _Reader:
         self._counts = Counts()
 
     def read(self, until: float) -> Counts:
-        """Take in all; what comes after a time (of time.monotonic) is counted as not read."""
+        """Read all records. Samples after a deadline (time.monotonic()) are only counted."""
         is_late, counts = False, self._counts
         for number, record in enumerate(self._data.records()):
             if number % 4096 == 0:
@@ -174,8 +174,8 @@ class _Reader:
                     self._sample(record)
             else:
                 self._note(record)
-        # The kernel counts lost records by event since 6.0 (119a784c8127): PERF_RECORD_LOST counts the lost
-        # records of a ring, samples and notes alike.
+        # Since 6.0 (119a784c8127) the kernel counts lost records per event. Before, PERF_RECORD_LOST counts
+        # all lost records of a ring, samples and others alike.
         if not counts.lost and not counts.lost_notes:
             counts.lost = self._lost_records
         return counts
@@ -205,18 +205,18 @@ class _Reader:
             self._counts.throttled += 1
         elif kind == perf_data.KSYMBOL:
             start, size, _, flags = struct.unpack_from("<QIHH", content)
-            if not flags & 1:  # not: is gone
+            if not flags & 1:  # flag 1: the symbol was unregistered
                 self._kernel.add(start, size, self._data.text(record, 16))
 
     def _fork(self, child: int, parent: int, tid: int, parent_tid: int, is_old: bool) -> None:
         self._comms[tid] = self._comms.get(parent_tid, f":{parent_tid}")
         if child == parent:
             return
-        # What ran before perf did says itself what it has mapped: it may have begun another program since.
+        # A process older than perf gets records of its own mappings, which may be another program's by now.
         self._maps[child] = [] if is_old else list(self._maps.get(parent, ()))
         if child == self._root or parent in self._inside:
             self._inside.add(child)
-        else:  # another process got the number of one of ours
+        else:  # another process has the number of one of the workload's
             self._inside.discard(child)
 
     def _map(self, record: Record) -> None:
@@ -228,21 +228,21 @@ class _Reader:
             name_at = 64
             if not protection & _EXECUTABLE:
                 return
-        if pid == -1 or not length:  # the kernel's own
+        if pid == -1 or not length:  # a mapping of the kernel
             return
         new = _Map(start, start + length, offset, self._data.text(record, name_at), inode)
         kept = self._maps.get(pid, [])
-        maps = [one for one in kept if one.end <= start or one.start >= new.end]
-        for one in kept:
-            if one.start < start < one.end:
-                maps.append(_Map(one.start, start, one.offset, one.path, one.inode))
-            if one.start < new.end < one.end:
-                rest = one.offset + new.end - one.start
-                maps.append(_Map(new.end, one.end, rest, one.path, one.inode))
-        self._maps[pid] = sorted([*maps, new], key=lambda one: one.start)
+        maps = [old for old in kept if old.end <= start or old.start >= new.end]
+        for old in kept:
+            if old.start < start < old.end:
+                maps.append(_Map(old.start, start, old.offset, old.path, old.inode))
+            if old.start < new.end < old.end:
+                rest = old.offset + new.end - old.start
+                maps.append(_Map(new.end, old.end, rest, old.path, old.inode))
+        self._maps[pid] = sorted([*maps, new], key=lambda mapping: mapping.start)
 
     def _sample(self, record: Record) -> None:
-        """Write its row."""
+        """Write a sample's row."""
         sample, counts = self._data.sample(record), self._counts
         frames, mode = self._frames(sample.pid, sample.chain)
         if sample.pid == 0 and not any(_INTERRUPT.search(name) for name in frames):
@@ -257,7 +257,7 @@ class _Reader:
         self._rows.write(_ROW.pack(*numbers, *where, comm.encode()[:15], self._period_ns))
 
     def _frames(self, pid: int, chain: bytes) -> tuple[tuple[str, ...], str]:
-        """The names of a call path, innermost first, the kernel's end in _[k]; and whose the first is."""
+        """Return a call path's names, innermost first (the kernel's end in _[k]), and its innermost mode."""
         frames: list[str] = []
         mode, in_kernel = "", False
         for address in array("Q", chain):
@@ -266,40 +266,40 @@ class _Reader:
                 continue
             mode = mode or ("kernel" if in_kernel else "user")
             frames.append(self._kernel_name(address) if in_kernel else self._user_name(pid, address))
-        while frames and frames[-1] == "[unknown]":  # where the frame pointers lead nowhere
+        while frames and frames[-1] == "[unknown]":  # a program without frame pointers
             frames.pop()
         return tuple(frames), mode if frames else "user"
 
     def _kernel_name(self, address: int) -> str:
-        found = self._kernel_known.get(address)
-        if found is None:
-            found = self._kernel_known[address] = f"{self._kernel.name(address) or '[kernel]'}_[k]"
-        return found
+        name = self._kernel_known.get(address)
+        if name is None:
+            name = self._kernel_known[address] = f"{self._kernel.name(address) or '[kernel]'}_[k]"
+        return name
 
     def _user_name(self, pid: int, address: int) -> str:
         maps = self._maps.get(pid, ())
-        at = bisect_right(maps, address, key=lambda one: one.start) - 1
+        at = bisect_right(maps, address, key=lambda mapping: mapping.start) - 1
         if at < 0 or address >= maps[at].end:
             return "[unknown]"
-        one = maps[at]
-        name = None
-        if one.path == "[vdso]" or (one.path.startswith("/") and one.inode and not one.path.startswith("//")):
-            name = self._users.name(one.path, one.inode, address - one.start + one.offset)
+        inside = maps[at]
+        path, name = inside.path, None
+        if path == "[vdso]" or (path.startswith("/") and inside.inode and not path.startswith("//")):
+            name = self._users.name(path, inside.inode, address - inside.start + inside.offset)
         if name is not None:
             return name
-        if one.path.startswith("//anon"):
+        if path.startswith("//anon"):
             return "[anon]"
-        return one.path if one.path.startswith("[") else f"[{os.path.basename(one.path)}]"
+        return path if path.startswith("[") else f"[{os.path.basename(path)}]"
 
     def _stack_id(self, frames: tuple[str, ...]) -> int:
         if not frames:
             self._counts.no_stack += 1
             return NO_STACK
-        found = self._ids.get(frames)
-        if found is None:
+        stack_id = self._ids.get(frames)
+        if stack_id is None:
             if len(self._ids) >= _MOST_STACKS:
                 self._counts.stacks_full += 1
                 return NOT_KEPT
-            found = self._ids[frames] = len(self._ids)
-            self._stacks.write(json.dumps({"stack_id": found, "frames": frames}) + "\n")
-        return found
+            stack_id = self._ids[frames] = len(self._ids)
+            self._stacks.write(json.dumps({"stack_id": stack_id, "frames": frames}) + "\n")
+        return stack_id

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What functions of programs are called: a process of its own with the rights of the run's user.
+"""Symbols of user programs, read from their ELF files by a process with the rights of the run's user.
 
-It is asked line by line: [path, inode, offset in the file], and answers with the name or null. A program that
-somebody else can change, or that is not the one that ran, is not opened: only what lies in directories of
-root's and the user's, all the way, and is a plain file then. Root itself so never opens another's file.
+Protocol: a line [path, inode, file offset] on stdin, a line with the function's name or null on stdout. A
+file is opened only if it is a plain file, still has the inode that ran, and lies in directories that only
+root and the user can write. So root never opens another user's file.
 """
 
 import ctypes
@@ -22,9 +22,9 @@ from functools import cache
 
 from collectors.privilege.sudo import become_user, owner
 
-_MOST_BYTES = 256 << 20  # of a table of symbols or of their names
-_MOST_FILES = 256  # kept
-_MOST_MEMORY = 2 << 30  # a file says itself how many functions it has
+_MOST_BYTES = 256 << 20  # of a symbol table or its string table
+_MOST_FILES = 256  # whose symbols are kept
+_MOST_MEMORY = 2 << 30  # a hostile file may claim any number of functions
 _FUNCTION, _INDIRECT, _NO_TYPE = 2, 10, 0
 _WEAK = 2
 _SYMTAB, _NOTE, _DYNSYM = 2, 7, 11
@@ -43,14 +43,14 @@ class Symbols:
     """The functions of one ELF file."""
 
     def __init__(self, read: _Read) -> None:
-        """Read them. read(size, offset), as pread. Raises struct.error and others for what is no ELF file."""
+        """Read the symbols. read(size, offset): as pread. Raises one of _BAD if this is no ELF file."""
         head = read(64, 0)
         if head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] != 1:
             raise _Unreadable
         wide = head[4] == 2
         layout = "<32xQQ6xHHHH" if wide else "<28xII6xHHHH"
         programs_at, sections_at, program_size, programs, size, many = struct.unpack_from(layout, head)
-        self._loaded: list[tuple[int, int, int]] = []  # where in the file, how long, at which address
+        self._loaded: list[tuple[int, int, int]] = []  # file offset, length, address
         for at in range(programs):
             entry = read(56 if wide else 32, programs_at + at * program_size)
             if wide:
@@ -84,12 +84,12 @@ class Symbols:
         return ""
 
     def take_names_of(self, other: "Symbols") -> None:
-        """Take over the functions of the file that the debugging symbols were put into."""
+        """Take over the functions of the separate file with the debugging symbols."""
         self._starts, self._ends = other._starts, other._ends
 
     def _take(self, functions: list[tuple[int, bool, bool, bool, int, int, int, str]]) -> None:
         functions.sort()
-        # The last of those that begin alike is the best name.
+        # Of functions with the same address, the best name sorts last.
         best = {start: (end, name) for start, *_, end, name in functions}
         self._starts = list(best)
         self._ends = list(best.values())
@@ -98,7 +98,7 @@ class Symbols:
     def _functions(
         read: _Read, wide: bool, entries: list[tuple[int, ...]], wanted: int
     ) -> list[tuple[int, bool, bool, bool, int, int, int, str]]:
-        """Those of one table: address, what makes a name better than another, end, name."""
+        """Return the functions of one symbol table: address, sort keys (the best name last), end, name."""
         table = next((entry for entry in entries if entry[1] == wanted), None)
         if table is None or table[6] >= len(entries):
             return []
@@ -108,7 +108,7 @@ class Symbols:
         names = read(strings[5], strings[4])
         layout = struct.Struct("<IBBHQQ" if wide else "<IIIBBH")
         content = read(table[5], table[4])
-        found = []
+        functions = []
         for fields in layout.iter_unpack(content[: len(content) // layout.size * layout.size]):
             if wide:
                 name_at, info, _, section, start, size = fields
@@ -123,13 +123,13 @@ class Symbols:
             bind = info >> 4
             kind = info & 15 != _NO_TYPE
             under = len(name) - len(name.lstrip("_"))
-            found.append(
+            functions.append(
                 (start, size > 0, kind, bind not in (0, _WEAK), -under, len(name), start + size, name)
             )
-        return found
+        return functions
 
     def name(self, offset: int) -> str | None:
-        """Return the function that a place in the file belongs to."""
+        """Return the name of the function at a file offset; None: not known."""
         for at, length, address in self._loaded:
             if at <= offset < at + length:
                 where = offset - at + address
@@ -142,17 +142,17 @@ class Symbols:
 
 
 def is_settled(path: str, uid: int, gid: int) -> bool:
-    """Return whether only root and this user can change what a path leads to, and it is a plain file."""
+    """Return whether a path leads to a plain file that only root and this user can change or replace."""
     if not path.startswith("/") or "/../" in path:
         return False
     parts = path.split("/")[1:]
-    place = "/"
+    prefix = "/"
     for part in ["", *parts]:
-        place = os.path.join(place, part) if part else place
-        status = os.lstat(place)
+        prefix = os.path.join(prefix, part) if part else prefix
+        status = os.lstat(prefix)
         if status.st_uid not in (0, uid):
             return False
-        is_last = part == parts[-1] and place == path
+        is_last = part == parts[-1] and prefix == path
         if not (stat.S_ISREG if is_last else stat.S_ISDIR)(status.st_mode):
             return False
         others = stat.S_IWOTH if status.st_gid in (0, gid) else stat.S_IWOTH | stat.S_IWGRP
@@ -162,7 +162,7 @@ def is_settled(path: str, uid: int, gid: int) -> bool:
 
 
 class Files:
-    """The files that were asked for, while they are."""
+    """The symbols of the files that were asked for last."""
 
     def __init__(self, uid: int, gid: int) -> None:
         self._uid, self._gid = uid, gid
@@ -182,10 +182,10 @@ class Files:
         return _demangled(name) if name is not None else None
 
     def _open(self, path: str, inode: int | None) -> Symbols:
-        """Read a file. inode: which it must be still."""
+        """Read a file's symbols. inode: that of the file that ran; None: any. Raises one of _BAD."""
         if not is_settled(path, self._uid, self._gid):
             raise _Unreadable
-        # It can become something else meanwhile by root's and the user's doing only, and is not waited for.
+        # Only root and the user could replace it since; O_NONBLOCK: a FIFO does not block.
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
             status = os.fstat(file)
@@ -195,14 +195,14 @@ class Files:
         finally:
             os.close(file)
         if inode is not None and symbols.is_stripped and symbols.build_id:
-            with suppress(*_BAD):  # most machines have none
+            with suppress(*_BAD):  # most machines have no debugging symbols
                 debug = f"{_DEBUG}/{symbols.build_id[:2]}/{symbols.build_id[2:]}.debug"
                 symbols.take_names_of(self._open(debug, None))
         return symbols
 
     @staticmethod
     def _vdso() -> Symbols:
-        """The kernel's code in every process: ours is theirs."""
+        """Return the symbols of the vDSO, the kernel's code in every process: the same in all."""
         with open("/proc/self/maps") as maps:
             line = next(line for line in maps if line.rstrip().endswith("[vdso]"))
         start, end = (int(word, 16) for word in line.split()[0].split("-"))
@@ -240,9 +240,9 @@ def _demangled(name: str) -> str:
 
 
 def main() -> None:
-    """Give up root's rights before anything is read, then answer until nobody asks any more."""
+    """Give up root's rights, then answer requests until the end of stdin."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a ^C at the terminal; it ends with who asks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C at the terminal: this ends at the end of stdin
     user = owner()
     become_user()
     files = Files(user.uid, user.gid)
