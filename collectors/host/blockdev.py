@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which disk a directory or a device name means."""
+"""The disk, block device and mount below a directory, and the whole disk of a device name."""
 
 import ctypes
 import os
@@ -15,22 +15,22 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a directory lies on."""
+class Backing:
+    """The mount that a directory is in, and the disk below it."""
 
-    disk: str | None  # the whole disk, as in /sys/block; None: no block device
+    disk: str | None  # the whole disk, as in /sys/block; None: not on a block device
     device: str | None  # the block device itself, a partition perhaps, as in /sys/class/block
     dev: str  # "major:minor" of the file system (for btrfs a number of its own)
     kind: str  # ext4
     source: str  # /dev/vda1
-    line: str  # what the kernel says of the mount
+    line: str  # as in /proc/mounts
     mount_point: str
-    upper: str = ""  # of an overlay: its upper directory, whose disk this is
-    below_dev: str = ""  # and the number of the file system that it lies on
+    upper: str = ""  # of an overlay: its upper directory, which lies on this disk
+    below_dev: str = ""  # of an overlay: "major:minor" of the file system with the upper directory
 
 
 def whole_disk(name: str) -> str:
-    """Return the disk in /sys/block that a device name, perhaps a partition's, belongs to."""
+    """Return the disk in /sys/block of a device or partition. Raises MachineError."""
     sysfs = Path("/sys/class/block") / name
     if not sysfs.exists():
         raise MachineError(f"{name} is not a block device here: see /sys/block")
@@ -41,31 +41,31 @@ def whole_disk(name: str) -> str:
 def below_loop(name: str) -> dict[str, str] | None:
     """Return run.json's "below" of a loop device: the file system its file lies on, {"dev": …, "name": …}.
 
-    dev: the file system's number; name: its block device's, if it has one. None: no loop device, or no file.
+    dev: the file system's number; name: its block device, if it has one. None: not a loop device on a file.
     """
     path = loopdev.backing_path(int(name[4:])) if re.fullmatch(r"loop\d+", name) else None
     if path is None:
         return None
-    place = under(Path(path).parent)
-    return {"dev": place.dev, **({"name": place.device} if place.device else {})}
+    backing = under(Path(path).parent)
+    return {"dev": backing.dev, **({"name": backing.device} if backing.device else {})}
 
 
 def filesystem_number(directory: Path) -> str:
-    """Return "major:minor" of the file system (its super block's, which btrfs's stat(2) does not give)."""
+    """Return "major:minor" of the super block; stat(2) of btrfs gives a subvolume's number instead."""
     return _mount_of(directory).dev
 
 
-def under(directory: Path) -> Place:
-    """Return what a directory lies on; of an overlay, what its upper directory lies on."""
+def under(directory: Path) -> Backing:
+    """Return the mount and disk below a directory; of an overlay, the disk of its upper directory."""
     mount = _mount_of(directory)
     below = overlay.below(mount, mounts.here())
     device = device_of(below or mount)
     disk = whole_disk(device) if device is not None else None
     line = f"{mount.source} {mount.target} {mount.kind} {mount.options},{mount.super_options}"
-    place = Place(disk, device, mount.dev, mount.kind, mount.source, line, mount.target)
+    backing = Backing(disk, device, mount.dev, mount.kind, mount.source, line, mount.target)
     if below is None or disk is None:
-        return place
-    return replace(place, upper=overlay.upper_directory(mount), below_dev=below.dev)
+        return backing
+    return replace(backing, upper=overlay.upper_directory(mount), below_dev=below.dev)
 
 
 def device_of(mount: mounts.Mount) -> str | None:
@@ -79,26 +79,26 @@ def device_of(mount: mounts.Mount) -> str | None:
     return None
 
 
-def served_by(place: Place) -> dict[str, object]:
-    """Return what tells a file system's own kernel threads, for run.json's "filesystem".
+def served_by(backing: Backing) -> dict[str, object]:
+    """Return the keys of run.json's "filesystem" that identify a file system's own kernel threads.
 
-    numbers: of its super block; block_device: the one it is mounted from; bdi: what its writeback threads are
-    called after (flush-7:9, flush-btrfs-1); others_of_kind: how many others of its kind are mounted, whose
+    numbers: of its super block; block_device: the mounted device; bdi: the name in its writeback threads
+    (flush-7:9, flush-btrfs-1); others_of_kind: how many other file systems of the kind are mounted, whose
     threads may have the same names.
     """
-    of_kind = {mount.dev for _, mount in mounts.everywhere() if mount.kind == place.kind}
+    of_kind = {mount.dev for _, mount in mounts.everywhere() if mount.kind == backing.kind}
     return {
-        "numbers": [place.dev, *([place.below_dev] if place.below_dev else [])],
-        "block_device": place.device,
-        "bdi": _bdi_of_btrfs(place) if place.kind == "btrfs" else place.below_dev or place.dev,
-        "others_of_kind": len(of_kind - {place.dev}),
+        "numbers": [backing.dev, *([backing.below_dev] if backing.below_dev else [])],
+        "block_device": backing.device,
+        "bdi": _bdi_of_btrfs(backing) if backing.kind == "btrfs" else backing.below_dev or backing.dev,
+        "others_of_kind": len(of_kind - {backing.dev}),
     }
 
 
 def part(name: str) -> dict[str, object]:
-    """Return where a partition lies on its disk, for run.json's "parts" of a disk that is shared.
+    """Return a partition's extent on its disk, for run.json's "parts" of a shared disk.
 
-    {"name", "dev", "first_sector", "sectors"}, in sectors of 512 bytes; of a whole disk all of it.
+    {"name", "dev", "first_sector", "sectors"}, in sectors of 512 bytes; of a whole disk its size.
     """
     sysfs = Path("/sys/class/block") / name
     start = sysfs / "start"
@@ -110,32 +110,32 @@ def part(name: str) -> dict[str, object]:
     }
 
 
-def parts(place: Place) -> list[dict[str, object]]:
-    """Return the partitions or disks of a file system: of btrfs all that it lies on."""
-    names = [place.device] if place.device is not None else []
-    if place.kind == "btrfs" and place.device is not None:
+def parts(backing: Backing) -> list[dict[str, object]]:
+    """Return the partitions or disks of a file system; btrfs may have several."""
+    names = [backing.device] if backing.device is not None else []
+    if backing.kind == "btrfs" and backing.device is not None:
         for devices in Path("/sys/fs/btrfs").glob("*/devices"):
-            if (devices / place.device).exists():
+            if (devices / backing.device).exists():
                 names = sorted(os.listdir(devices))
     return [part(name) for name in names]
 
 
 def mount_point(directory: Path) -> Path:
-    """Return where the file system that a directory lies on is mounted."""
+    """Return the mount point of a directory's file system."""
     return Path(_mount_of(directory).target)
 
 
-def _bdi_of_btrfs(place: Place) -> str | None:
-    """Its name is of the file system's own making; /sys/fs/btrfs leads from its devices to it."""
+def _bdi_of_btrfs(backing: Backing) -> str | None:
+    """Return the name of btrfs's own backing device info, by its devices in /sys/fs/btrfs."""
     for devices in Path("/sys/fs/btrfs").glob("*/devices"):
         bdi = devices.parent / "bdi"
-        if place.device is not None and (devices / place.device).exists() and bdi.exists():
+        if backing.device is not None and (devices / backing.device).exists() and bdi.exists():
             return bdi.resolve().name
     return None
 
 
 def _mount_of(directory: Path) -> mounts.Mount:
-    """Return the mount a directory is in: the last one whose target is its nearest ancestor."""
+    """Return the mount of a directory: the last one on its nearest ancestor. Raises MachineError."""
     real = Path(os.path.realpath(directory))
     best: mounts.Mount | None = None
     for mount in mounts.here():
@@ -153,7 +153,7 @@ def _mount_of(directory: Path) -> mounts.Mount:
 
 
 def sync(directory: Path) -> None:
-    """Write back one file system (syncfs(2))."""
+    """Write back one file system (syncfs(2)). Raises RunError."""
     file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if _libc.syncfs(file) != 0:

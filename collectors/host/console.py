@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is said on stderr: never an error itself, as a closed terminal or pipe must not stop a cleanup.
+"""Lines on stderr. A closed terminal or pipe raises nothing, as it must not stop a cleanup.
 
-Much of it is others' words (of the workload, a guest, the names of files and of other users' processes): no
-character of theirs commands the terminal.
+Lines may contain text of others (the workload, a guest, file and process names): control characters are made
+visible, so that none commands the terminal.
 """
 
 import os
@@ -10,16 +10,16 @@ import sys
 
 from workloads.system.visible import visible
 
-_NEW_LINE = "\r\x1b[K"  # to the line's begin, and empty it
+_NEW_LINE = "\r\x1b[K"  # go to the beginning of the line and clear it
 
 
 def tell(text: str) -> None:
-    """Say it, if anybody can still hear it."""
+    """Print a line on stderr."""
     _write(visible(text) + "\n")
 
 
 def show(line: str) -> None:
-    """On a terminal: put it in place of the line that was shown before."""
+    """On a terminal: replace the line that was shown before."""
     _write(_NEW_LINE + visible(line))
 
 
@@ -27,7 +27,7 @@ def _write(text: str) -> None:
     try:
         print(text, end="", file=sys.stderr, flush=True)
     except OSError:
-        # What could not be written is still in the buffer, and Python would end with 120 for it.
+        # The text stays in the buffer, and Python would exit with 120 if it cannot write it at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-    except RuntimeError:  # said by a signal's handler in the middle of another
+    except RuntimeError:  # a signal handler prints while a line is being printed
         pass

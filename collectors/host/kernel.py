@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the running kernel says about itself: release, configuration, what can be hooked, what is locked down.
+"""Facts of the running kernel: release, configuration, tracepoints, lockdown, spinlock mode.
 
-Standard library only and no root needed, so that `make doctor` works before any setup. What this user may not
-look at is None, never a guess.
+Standard library only and no root needed, so that `make doctor` works before any setup. A fact that this user
+may not read is None, never a guess.
 """
 
 import functools
@@ -22,7 +22,7 @@ _CAP_BPF = 39
 
 
 def read(path: str | Path) -> str | None:
-    """Return the stripped text of a small file, or None if it is not there or not for us."""
+    """Return the stripped text of a small file; None if it does not exist or may not be read."""
     try:
         return Path(path).read_text(errors="replace").strip()
     except OSError:
@@ -35,10 +35,10 @@ def release() -> str:
 
 
 def build_id() -> str | None:
-    """Return the linker's id of the kernel image, in hex, as `file vmlinux` shows it; None if it has none.
+    """Return the build id of the kernel image in hex, as `file vmlinux` shows it; None if it has none.
 
     From the ELF notes (elf(5)): three 32-bit words (name's bytes, content's bytes, type), name, content, each
-    padded to four bytes. Ours is GNU's note of type 3.
+    padded to four bytes. The build id is GNU's note of type 3.
     """
     try:
         notes = Path("/sys/kernel/notes").read_bytes()
@@ -60,10 +60,10 @@ def config() -> dict[str, str] | None:
     try:
         text = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
     except OSError:
-        found = read(f"/boot/config-{release()}") or read(f"/lib/modules/{release()}/config")
-        if found is None:
+        published = read(f"/boot/config-{release()}") or read(f"/lib/modules/{release()}/config")
+        if published is None:
             return None
-        text = found
+        text = published
     return dict(
         line.split("=", 1) for line in text.splitlines() if line.startswith("CONFIG_") and "=" in line
     )
@@ -88,7 +88,7 @@ def _btf() -> bytes | None:
 
 
 def has_btf() -> bool:
-    """Return whether the kernel publishes its type information, which every BPF program of ours needs."""
+    """Return whether the kernel publishes its type information, which every BPF program here needs."""
     return _btf() is not None
 
 
@@ -99,7 +99,7 @@ def has_tracepoint(name: str) -> bool:
 
 
 def tracefs() -> Path | None:
-    """Return where tracefs is mounted, or None. Its content is for root."""
+    """Return the mount point of tracefs, whose content only root may read; None: not mounted."""
     mounts = read("/proc/mounts") or ""
     return next((path for path in _TRACEFS if f" {path} tracefs " in mounts), None)
 
@@ -116,15 +116,16 @@ def may_trace() -> bool:
 
 
 def is_guest() -> bool:
-    """Return whether the CPUs say that they are a hypervisor's."""
+    """Return whether the CPUs have the flag of a hypervisor."""
     return bool(re.search(r"^flags\s*:.*\bhypervisor\b", read("/proc/cpuinfo") or "", re.MULTILINE))
 
 
 def spinlock_mode() -> str:
     """Return how spinlocks wait: native (queued), pv (queued, in a guest), virt (test-and-set), unknown.
 
-    In virt mode no spinlock wait can be seen: virt_spin_lock() spins before the traced slow path. Which one a
-    guest uses is only in the boot messages (arch/x86/kernel/kvm.c, kvm_spinlock_init), while they last.
+    In virt mode no spinlock wait is traced: virt_spin_lock() spins before the traced slow path. Only the
+    boot messages tell which mode a guest uses (arch/x86/kernel/kvm.c, kvm_spinlock_init), as long as they
+    are kept.
     """
     settings = config()
     if settings is not None and settings.get("CONFIG_QUEUED_SPINLOCKS") != "y":
@@ -139,13 +140,13 @@ def spinlock_mode() -> str:
     if "PV spinlocks disabled, no host support" in messages:
         return "virt"
     if "PV spinlocks disabled" in messages:
-        return "native"  # dedicated CPUs, one CPU or nopvspin: these turn the test-and-set lock off too
-    # Each hypervisor that the kernel has such locks for says so either way; others get the plain one.
+        return "native"  # dedicated CPUs, one CPU or nopvspin: no test-and-set lock either
+    # A hypervisor with PV spinlocks prints one of these messages; other guests use the test-and-set lock.
     return "virt" if "Linux version" in messages else "unknown"
 
 
 def _boot_messages() -> str:
-    """Return what is left of the kernel's messages, "" if not for us."""
+    """Return the kernel's messages, as far as they are kept; "" if they may not be read."""
     try:
         kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -156,7 +157,7 @@ def _boot_messages() -> str:
             try:
                 parts.append(os.read(kmsg, 8192))
             except BrokenPipeError:
-                continue  # overwritten while we read: go on with what is left
+                continue  # overwritten meanwhile: go on with the rest
             except OSError:
                 break  # the end (EAGAIN)
     finally:

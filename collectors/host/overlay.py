@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which file system an overlay writes to: the one of its upper directory. Every container's root is one.
+"""The file system that an overlay (a container's root, for example) writes to: that of its upper directory.
 
-The upper directory's path is the host's. A container does not see it, but has files mounted from beside it
-(/etc/resolv.conf, /etc/hosts), and the kernel says from which file system, and from where in it.
+The upper directory's path is the host's, and not visible in a container. But a container has files mounted
+from the same store (/etc/resolv.conf, /etc/hosts), and the kernel tells their file system and their path in
+it.
 """
 
 import os
@@ -14,7 +15,7 @@ from workloads.system import mounts
 from workloads.system.mounts import Mount
 
 _DEEPEST = 4  # overlays on overlays
-# Where container engines keep upper directories in their store, and what they keep beside those.
+# Upper directories in the stores of container engines, and where in the same store the mounted files lie.
 _STORES = (
     (re.compile(r"(?P<store>.*)/overlay2/[^/]+/diff"), "/containers/"),  # Docker
     (re.compile(r"(?P<store>.*)/overlay/[^/]+/diff"), "/overlay-containers/"),  # Podman
@@ -23,27 +24,27 @@ _STORES = (
 
 
 def upper_directory(mount: Mount) -> str:
-    """Return the upper directory of an overlay, on the host; empty if it has none, or is no overlay."""
-    found = re.search(r"(?:^|,)upperdir=([^,]*)", mount.super_options)
-    return mounts.unescape(found[1]) if mount.kind == "overlay" and found else ""
+    """Return the path of an overlay's upper directory on the host; "" if it has none, or is no overlay."""
+    option = re.search(r"(?:^|,)upperdir=([^,]*)", mount.super_options)
+    return mounts.unescape(option[1]) if mount.kind == "overlay" and option else ""
 
 
 def below(mount: Mount, every: Sequence[Mount], deepest: int = _DEEPEST) -> Mount | None:
-    """Return the mount of the file system that an overlay writes to; None if it is none, or cannot be found.
+    """Return the mount of the file system that an overlay writes to; None: no overlay, or not visible.
 
-    every: all mounts that can be seen here.
+    every: all mounts of this namespace.
     """
     upper = upper_directory(mount)
     if not upper or deepest == 0:
         return None
-    found = _visible(upper, every) or _beside(upper, every)
-    if found is not None and found.kind == "overlay":
-        return below(found, every, deepest - 1)
-    return found
+    mount_below = _mount_of(upper, every) or _mount_of_neighbour(upper, every)
+    if mount_below is not None and mount_below.kind == "overlay":
+        return below(mount_below, every, deepest - 1)
+    return mount_below
 
 
-def _visible(upper: str, every: Sequence[Mount]) -> Mount | None:
-    """The mount that a directory is in, if it can be seen here."""
+def _mount_of(upper: str, every: Sequence[Mount]) -> Mount | None:
+    """Return the mount that the upper directory is in, if the path is visible here."""
     if not os.path.isdir(upper):
         return None
     real = Path(os.path.realpath(upper))
@@ -51,10 +52,11 @@ def _visible(upper: str, every: Sequence[Mount]) -> Mount | None:
     return max(around, key=lambda mount: len(Path(mount.target).parts), default=None)
 
 
-def _beside(upper: str, every: Sequence[Mount]) -> Mount | None:
-    """The mount of something that a container engine keeps beside the upper directory.
+def _mount_of_neighbour(upper: str, every: Sequence[Mount]) -> Mount | None:
+    """Return the mount of a file that the container engine keeps in the same store, if it is the only one.
 
-    The store may be a file system's root, or lie anywhere in one: then its path there ends as it does here.
+    The store may be the root of a file system, or a directory in one: then its path there ends as it does
+    here.
     """
     for pattern, neighbour in _STORES:
         match = pattern.fullmatch(upper)

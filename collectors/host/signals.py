@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""^C, SIGTERM and SIGHUP end a session in order, and only once: what comes later is answered, no more.
+"""^C, SIGTERM and SIGHUP: the first signal ends a session in order; later ones only print a line.
 
-The first signal raises KeyboardInterrupt in the main thread, or, while held, as soon as it is released.
-Signals ignored by whoever started us (nohup, a job in the background of a script) stay ignored.
+The first signal raises KeyboardInterrupt in the main thread, or, while signals are held, on their release.
+Signals that the parent process ignores (nohup, a background job of a script) stay ignored.
 """
 
 import os
@@ -25,19 +25,19 @@ class _State:
 
 
 def catch() -> None:
-    """Begin."""
+    """Install the handlers."""
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _caught)
 
 
 def hold() -> None:
-    """Let nothing interrupt what follows: it is short, and must be whole."""
+    """Hold signals: the code that follows is short and must complete."""
     _State.held = True
 
 
 def release() -> None:
-    """Raise KeyboardInterrupt for a signal that came while held; from here on at once."""
+    """Release signals: raise KeyboardInterrupt for one that came while held, or for the next at once."""
     _State.held = False
     if _State.waiting and not _State.raised:
         _State.raised = True
@@ -46,7 +46,7 @@ def release() -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold what is inside."""
+    """Hold signals during the block."""
     before = _State.held
     hold()
     try:
@@ -58,16 +58,16 @@ def held() -> Iterator[None]:
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Ask Popen, without interrupting it: raised inside poll(), KeyboardInterrupt leaves its lock locked.
+    """Return whether a process has ended, by Popen.poll() with signals held.
 
-    Then it would never again notice the end of the process.
+    A KeyboardInterrupt inside poll() would leave its lock locked, and the end would never be noticed.
     """
     with held():
         return process.poll() is not None
 
 
 def wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait so long at most until it ends; returns whether it has. What interrupts is heard while waiting."""
+    """Wait for a process, at most so long. Returns whether it has ended. Signals may interrupt the wait."""
     if has_ended(process):
         return True
     pidfd = os.pidfd_open(process.pid)
@@ -79,7 +79,7 @@ def wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def ignore() -> None:
-    """End: all is done, and Python's own end, where no handler works any more, changes nothing about it."""
+    """Ignore signals from here on: everything is done, and Python's own exit runs without handlers."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The geometry of file systems that stay mounted (DIR=, watch): their devices are read beside the kernel.
+"""The layout of file systems that stay mounted (DIR=, watch), read from their devices.
 
-That is safe, as nothing is written, and right: what is looked at (places of groups, tables and the log) was
-set by mkfs and stays, but for the chunks of btrfs, which are read past the page cache after a sync.
+Nothing is written. What is read (groups, tables, the log) is set by mkfs and does not change, except the
+chunks of btrfs, which are read past the page cache after a sync.
 """
 
 import os
@@ -18,56 +18,56 @@ _SYS = Path("/sys/class/block")
 _BTRFS = Path("/sys/fs/btrfs")
 
 
-def of_place(place: blockdev.Place) -> tuple[dict[str, Any], list[str]]:
-    """Return the geometry of the file system of a directory, and what to warn of."""
-    device = _device(place.source, place.dev)
-    if place.disk is None or device is None:
-        return {"journal": [], "why_not": f"{place.source} is no disk"}, []
-    found, warnings = layout.read_layout(place.kind, _all_devices(place.kind, device))
-    return {"journal": journal_of(found), **found}, warnings
+def of_directory(backing: blockdev.Backing) -> tuple[dict[str, Any], list[str]]:
+    """Return the layout of the file system below a directory, and warnings."""
+    device = _device(backing.source, backing.dev)
+    if backing.disk is None or device is None:
+        return {"journal": [], "why_not": f"{backing.source} is no disk"}, []
+    geometry, warnings = layout.read_layout(backing.kind, _all_devices(backing.kind, device))
+    return {"journal": journal_of(geometry), **geometry}, warnings
 
 
 def of_disk(disk: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the geometry of all file systems of a disk that are mounted, with their kinds, and warnings."""
+    """Return the layout of all mounted file systems of a disk in one, and warnings."""
     kinds: dict[str, str] = {}
     for mount in mounts.here():
         device = _device(mount.source, mount.dev)
         try:
             if device is not None and blockdev.whole_disk(os.path.basename(device)) == disk:
                 kinds[device] = mount.kind
-        except UserError:  # gone meanwhile
+        except UserError:  # the device is gone by now
             continue
     if not kinds:
         return {"journal": [], "why_not": f"nothing of {disk} is mounted here"}, []
     whole: dict[str, Any] = {}
     warnings: list[str] = []
     for device, kind in kinds.items():
-        found, said = layout.read_layout(kind, _all_devices(kind, device))
-        warnings += said
-        if "why_not" in found:
-            whole.setdefault("why_not", found["why_not"])
+        part, more = layout.read_layout(kind, _all_devices(kind, device))
+        warnings += more
+        if "why_not" in part:
+            whole.setdefault("why_not", part["why_not"])
         for key in ("areas", "spans", "chunks"):
-            whole.setdefault(key, []).extend(found.get(key, []))
+            whole.setdefault(key, []).extend(part.get(key, []))
     return {"journal": journal_of(whole), **{key: value for key, value in whole.items() if value}}, warnings
 
 
-def journal_of(found: dict[str, Any]) -> list[list[int]]:
-    """Return the journals' extents, for requests to be classed by them."""
-    areas = [area for area in found.get("areas", []) if area["kind"] == "journal"]
+def journal_of(geometry: dict[str, Any]) -> list[list[int]]:
+    """Return the journals' extents in a layout, by which requests are classed."""
+    areas = [area for area in geometry.get("areas", []) if area["kind"] == "journal"]
     return sorted([start, end] for area in areas for start, end in area["extents"])
 
 
 def _device(source: str, number: str) -> str | None:
-    """Return the path of what is mounted, also if it is called /dev/root; None if it is no block device."""
+    """Return the path of a mounted block device, also for /dev/root; None: not a block device."""
     name = os.path.basename(os.path.realpath(source)) if source.startswith("/dev/") else ""
     if not (name and (_SYS / name).exists()):
-        place = Path("/sys/dev/block") / number
-        name = place.resolve().name if place.exists() else ""
+        sysfs = Path("/sys/dev/block") / number
+        name = sysfs.resolve().name if sysfs.exists() else ""
     return f"/dev/{name}" if name and os.path.exists(f"/dev/{name}") else None
 
 
 def _all_devices(kind: str, device: str) -> list[str]:
-    """Return the other devices of a btrfs too."""
+    """Return a file system's devices: btrfs may have several."""
     if kind != "btrfs":
         return [device]
     for names in _BTRFS.glob("*/devices"):

@@ -184,7 +184,7 @@ class UserDirectory:
             if backing.upper or (backing.disk != device["name"] and "chosen_by" in device):
                 geometry, warnings = mounted_layout.of_disk(device["name"])
             else:
-                geometry, warnings = mounted_layout.of_place(backing)
+                geometry, warnings = mounted_layout.of_directory(backing)
         _keep_layout(self._context, geometry, warnings)
 
 

@@ -402,7 +402,7 @@ def test_of_a_partition_that_stays_mounted(tmp_path: Path) -> None:
         subprocess.run(["mkfs.ext3", "-q", "-F", second], check=True)
         alone, _ = layout.read_layout("ext4", [first])
         with mounted(first, tmp_path / "one") as one, mounted(second, tmp_path / "two"):
-            got, warnings = of_mounted.of_place(blockdev.under(one))
+            got, warnings = of_mounted.of_directory(blockdev.under(one))
             both, _ = of_mounted.of_disk(Path(path).name)
         text = said("debugfs", "-R", "blocks <8>", first)
         header = said("dumpe2fs", "-h", first)
