@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The blktrace program, where the kernel lets it read its files in debugfs."""
+"""The blktrace program, which reads debugfs; lockdown forbids that."""
 
 import json
 import mmap
@@ -24,36 +24,40 @@ from workloads.system.errors import RunError
 
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 60.0
-# It says nothing when it begins. Just before, its files are there, and then its threads, one a CPU, poll.
-_LOOK_SECONDS = 0.1
-_BLIND_SECONDS = 3.0
-_BUFFER_KIB, _BUFFERS = 1024, 8  # of each CPU
+# blktrace prints nothing when it begins. It has made its files by then, and its threads, one per CPU, poll.
+_POLL_SECONDS = 0.1
+_NO_WCHAN_SECONDS = 3.0
+_BUFFER_KIB, _BUFFERS = 1024, 8  # per CPU
 
 
 class Program:
-    """One running blktrace, of all disks."""
+    """One blktrace process, which traces all disks."""
 
     def __init__(self, raw: Path, disks: Sequence[str], debugfs: Path, janitor: Janitor) -> None:
-        """Start it and wait until it traces. Raises RunError, with nothing left of it, if it cannot."""
-        found = find_program("blktrace")
-        if found is None:
+        """Start blktrace and wait until it traces. Raises RunError, with nothing left of it, if it cannot."""
+        path = find_program("blktrace")
+        if path is None:
             raise RunError("the blktrace program is not installed")
         if not _can_be_mapped(raw):
             raise RunError(f"the blktrace program maps its files, and {raw} is on a file system without that")
-        self.version = _version(str(found))
+        self.version = _version(str(path))
         self._raw = raw
         self._disks = disks
-        # Whoever switched the tracing on, this switches it off, if the program can do so no more.
+        # The janitor switches the tracing off if the program cannot any more.
         numbers = [janitor.add_sysfs(tracefs.enable_file(disk), "1") for disk in disks]
-        argv = [str(found), "-r", str(debugfs), "-D", str(raw), "-b", str(_BUFFER_KIB), "-n", str(_BUFFERS)]
+        argv = [str(path), "-r", str(debugfs), "-D", str(raw), "-b", str(_BUFFER_KIB), "-n", str(_BUFFERS)]
         for disk in disks:
             argv += ["-d", f"/dev/{disk}"]
         setpriv = shutil.which("setpriv")
-        if setpriv is not None:  # it shall end in order when we are killed
+        if setpriv is not None:  # blktrace ends in order when we are killed
             argv = [setpriv, "--pdeathsig", "TERM", *argv]
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (it is open as long as the program)
+        self._output_file = tempfile.TemporaryFile()  # noqa: SIM115 (it is open as long as the program)
         self._process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said, start_new_session=True
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output_file,
+            stderr=self._output_file,
+            start_new_session=True,
         )
         janitor.add_process(self._process.pid)
         try:
@@ -68,11 +72,11 @@ class Program:
         self._janitor, self._numbers = janitor, numbers
 
     def alive(self) -> bool:
-        """Return whether it still runs."""
+        """Return whether blktrace still runs."""
         return self._process.poll() is None
 
     def stop(self) -> dict[str, Any]:
-        """End it in order. Returns what it counted, for losses.json."""
+        """End blktrace in order. Returns its counts for losses.json. Raises RunError."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         if self.alive():
             self._process.send_signal(signal.SIGTERM)
@@ -96,7 +100,7 @@ class Program:
         }
 
     def kill(self) -> None:
-        """End it; in order if it can, so that its buffers in the kernel are freed."""
+        """End blktrace, with SIGTERM first, so that its buffers in the kernel are freed."""
         if self.alive():
             self._process.terminate()
             try:
@@ -108,22 +112,22 @@ class Program:
     def _wait_until_ready(self) -> None:
         start = time.monotonic()
         while time.monotonic() < start + _READY_SECONDS:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
             if not self.alive():
                 raise RunError(self._why())
             if len(self._files()) < len(self._disks) * len(os.sched_getaffinity(0)):
                 continue
             waits = self._waits()
-            if waits and all("poll" in place for place in waits):
+            if waits and all("poll" in function for function in waits):
                 break
-            if "0" in waits and time.monotonic() > start + _BLIND_SECONDS:
-                break  # the kernel does not say where threads wait
+            if "0" in waits and time.monotonic() > start + _NO_WCHAN_SECONDS:
+                break  # the kernel does not show where threads wait (wchan)
         else:
             raise RunError(f"the blktrace program did not begin in {_READY_SECONDS:.0f} s")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
     def _waits(self) -> list[str]:
-        """Where in the kernel its threads but the main one wait."""
+        """Return the kernel functions in which the threads wait, without the main thread."""
         pid = self._process.pid
         threads = [task for task in Path(f"/proc/{pid}/task").glob("*") if task.name != str(pid)]
         return [kernel.read(task / "wchan") or "" for task in threads]
@@ -132,20 +136,23 @@ class Program:
         return sorted(file for disk in self._disks for file in self._raw.glob(f"{disk}.blktrace.*"))
 
     def _output(self) -> str:
-        self._said.seek(0)
-        return self._said.read().decode(errors="replace")
+        self._output_file.seek(0)
+        return self._output_file.read().decode(errors="replace")
 
     def _why(self) -> str:
-        """Say why it ended. Its exit status is 0 then, too."""
+        """Return why blktrace ended, by its output: its exit status is 0 then, too."""
         text = self._output()
         if "not permitted" in text:
             return "the kernel does not let the blktrace program read its files (lockdown)"
         lines = text.strip().splitlines()
-        return f"the blktrace program ended ({lines[-1][:120] if lines else 'without a word'})"
+        return f"the blktrace program ended ({lines[-1][:120] if lines else 'without a message'})"
 
 
 def count_events(files: Sequence[Path]) -> dict[str, int]:
-    """Return events, process names and missing events (by their numbers) of files of blktrace."""
+    """Return events, process names and missing events (by their numbers) in files of blktrace.
+
+    Raises RunError.
+    """
     counted = subprocess.run(
         [TREE / "build/blk-tracer", "--count", *files], capture_output=True, text=True, check=False
     )
@@ -156,7 +163,7 @@ def count_events(files: Sequence[Path]) -> dict[str, int]:
 
 
 def _can_be_mapped(folder: Path) -> bool:
-    """Return whether files there can be written through a mapping (those of 9p cannot)."""
+    """Return whether files in a directory can be written through a mapping (those of 9p cannot)."""
     with tempfile.TemporaryFile(dir=folder) as file:
         file.truncate(mmap.PAGESIZE)
         try:

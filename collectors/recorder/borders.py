@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ask the recorder to cut its time bins where a phase begins or ends (the protocol: recorder/borders.c)."""
+"""Have the recorder cut its time bins where a phase begins or ends (protocol: recorder/borders.c)."""
 
 import os
 import socket
@@ -7,24 +7,24 @@ import struct
 import time
 from pathlib import Path
 
-_PATIENCE_SECONDS = 1.0
+_TIMEOUT_SECONDS = 1.0
 _MESSAGE = struct.Struct("=q")
 
 
 def cut(path: Path | None) -> int | None:
-    """Cut now. Returns when, CLOCK_MONOTONIC in ns, a moment that has come; None: the bins are not cut.
+    """Cut the bins now. Returns the time of the cut, CLOCK_MONOTONIC in ns, in the past; None: not cut.
 
-    path: the recorder's socket; None: nobody records.
+    path: the recorder's socket; None: there is no recorder.
     """
     if path is None:
         return None
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asker:
-            asker.settimeout(_PATIENCE_SECONDS)
-            asker.connect(os.fspath(path))
-            asker.send(_MESSAGE.pack(0))
-            answer = asker.recv(_MESSAGE.size)
-    except OSError:  # no recorder, or one that is too busy: the figures by phase are shared out
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.settimeout(_TIMEOUT_SECONDS)
+            client.connect(os.fspath(path))
+            client.send(_MESSAGE.pack(0))
+            answer = client.recv(_MESSAGE.size)
+    except OSError:  # no recorder, or too busy: bins are then divided between phases by time
         return None
     if len(answer) != _MESSAGE.size:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Start and stop the C recorder (collectors/recorder/)."""
+"""The recorder process (build/recorder): start, commands and stop."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _STOP_SECONDS = 60.0
 
 
 class Recorder:
-    """One running recorder. It ends by itself when we do: its standard input is our pipe."""
+    """One recorder process. It ends when this process does, as its standard input is a pipe from here."""
 
     def __init__(
         self,
@@ -38,15 +38,15 @@ class Recorder:
         room_bytes: int = ROOM_BYTES,
         addresses: bool = False,
     ) -> None:
-        """Start it and wait until every source is attached, or has said why not.
+        """Start the recorder and wait until every collector is attached, or off with a reason.
 
-        Args: out, for the tables; disks, names as in /sys/block; cgroup, the workload's cgroup2 directory
-        (None: everything is the workload); target_devs, "major:minor" of the file systems under test;
-        target_path, where it will be mounted, if it is not yet: retarget() then says its number;
-        borders, the socket where it is asked to cut its time bins, and the user who may ask beside root;
-        memory_cgroup, the directory that the workload's memory is charged to, if written-back pages shall
-        be told by it; room_bytes, the largest size of what it writes (it also leaves a floor of free
-        space, see recorder/room.h); addresses, whether it may write kernel addresses.
+        out: directory for the tables. disks: names as in /sys/block. cgroup: the workload's cgroup2 directory
+        (None: every process is the workload). target_devs: "major:minor" of the file systems under test.
+        target_path: where it will be mounted later; retarget() then sets its number. borders: the socket for
+        cuts of the time bins, and the user who may use it besides root. memory_cgroup: the directory that the
+        workload's memory is charged to, if written-back pages are told apart by it. room_bytes: the largest
+        size of its files (recorder/room.h has the floor of free space, too). addresses: whether kernel
+        addresses may be written. Raises MachineError or RunError.
         """
         if not BINARY.exists():
             raise MachineError(f"{BINARY} is not built: run make build")
@@ -67,14 +67,17 @@ class Recorder:
         if borders is not None:
             argv += ["--borders", str(borders[0]), "--owner", str(borders[1])]
         if os.environ.get("SEEKMETER_EMULATED_CPUS"):
-            argv += ["--bin-ms", _EMULATED_BIN_MS]  # late is lost: more time, where a second is soon over
+            argv += [
+                "--bin-ms",
+                _EMULATED_BIN_MS,
+            ]  # a bin taken in late is lost: more time for slow CPUs
         self._lines = b""
         self.end_ns: int | None = None
         started = False
         try:
-            # Held: one that has begun and whom nobody knows yet would outlive us by a moment.
+            # Held: an interrupt before Popen returns would leave a recorder that nobody ends.
             with signals.held():
-                # A session of its own: ^C on the terminal is for us, who then stop it in order.
+                # A session of its own: ^C on the terminal must not end it, stop() does.
                 self._process = subprocess.Popen(
                     argv,
                     stdin=subprocess.PIPE,
@@ -85,7 +88,7 @@ class Recorder:
                 started = True
             ready = self._read_line("ready", _READY_SECONDS)
             self.sources: dict[str, dict[str, str]] = ready["collectors"]
-            self.ready_ns = int(ready["monotonic_ns"])  # everything is recorded from then on
+            self.ready_ns = int(ready["monotonic_ns"])  # everything is recorded from this time on
         except BaseException:
             if started:
                 self.kill()
@@ -93,22 +96,22 @@ class Recorder:
 
     @property
     def records(self) -> bool:
-        """Return whether any source is on; a recorder without one ends at once, which is no death."""
+        """Return whether any collector is on. A recorder without one ends at once, which is no failure."""
         return any(source["state"] == "on" for source in self.sources.values())
 
     @property
     def pid(self) -> int:
-        """The recorder's process."""
+        """The recorder's process id."""
         return self._process.pid
 
     def alive(self) -> bool:
-        """Return whether it still runs; a recorder that died is the run's loudest loss."""
+        """Return whether the process still runs."""
         return self._process.poll() is None
 
     def retarget(self, dev: str) -> None:
-        """Tell it that the file system under test has another number, "major:minor".
+        """Set another number of the file system under test, "major:minor".
 
-        Returns when it counts by that. Raises RunError if it takes too long.
+        Returns when the recorder counts by it. Raises RunError if that takes too long.
         """
         if not self.records:
             return
@@ -117,13 +120,13 @@ class Recorder:
             self._process.stdin.write(f"target {dev}\n".encode())
             self._process.stdin.flush()
             self._read_line("retargeted", _READY_SECONDS)
-        except (OSError, MachineError):  # it is gone, which alive() says
+        except (OSError, MachineError):  # it has ended, which alive() tells
             pass
 
     def stop(self) -> None:
-        """Let it take in what is still buffered and end. Raises RunError if it does not end well.
+        """Let the recorder take in what is buffered, and end. Raises RunError if it does not end well.
 
-        .end_ns is then until when everything is recorded.
+        Sets .end_ns: everything until then is recorded.
         """
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -134,16 +137,16 @@ class Recorder:
             raise RunError(
                 f"recorder: did not stop in {_STOP_SECONDS:.0f} s and was ended; its tables end early"
             ) from None
-        if code not in (0, 1):  # 1: no source could be attached, which losses.json says better
+        if code not in (0, 1):  # 1: no collector could be attached; losses.json has the reasons
             raise RunError(self.how_it_ended())
         self.end_ns = self._read_end()
 
     def how_it_ended(self) -> str:
-        """Say how a recorder ended that was not told to."""
+        """Return how a recorder ended that was not stopped."""
         return f"recorder: ended early ({_reason(self._process.wait())}); its tables end there"
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -157,19 +160,19 @@ class Recorder:
                 raise RunError(f"recorder: not {key} after {seconds:.0f} s; make doctor says what is wrong")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
-                raise MachineError(f"recorder: {self._complaint()}")
+                raise MachineError(f"recorder: {self._error()}")
             self._lines += data
         line, _, self._lines = self._lines.partition(b"\n")
         try:
             answer = json.loads(line)
         except ValueError:
-            text = f"recorder: said {line[:80]!r}, which is not understood; rebuild: make clean"
+            text = f"recorder: printed {line[:80]!r}, which is no JSON; rebuild: make clean"
             raise RunError(text) from None
         assert isinstance(answer, dict)
         return answer
 
     def _read_end(self) -> int | None:
-        """Return what its last line says, after its end."""
+        """Return the time in the recorder's last line, after its end."""
         assert self._process.stdout is not None
         try:
             answer = json.loads(self._lines + self._process.stdout.read())
@@ -177,7 +180,7 @@ class Recorder:
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def _complaint(self) -> str:
+    def _error(self) -> str:
         assert self._process.stderr is not None
         text = self._process.stderr.read().decode(errors="replace").strip().splitlines()
         code = self._process.wait()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""WITH=: scripts of bpftrace and tools of bcc that run beside the workload."""
+"""WITH=: bpftrace scripts and bcc tools that run as long as the workload."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""WITH=bcc:…: how a tool of bcc is run, and when it is ready."""
+"""WITH=bcc:TOOL: the command line of a bcc tool, its kernel headers, and when it is ready."""
 
 import os
 import re
@@ -20,7 +20,7 @@ def _headers_of_distribution() -> Path:
 
 
 def _has_own_headers() -> bool:
-    """Return whether bcc finds the headers of the kernel that runs by itself."""
+    """Return whether bcc finds the running kernel's headers by itself."""
     return os.path.isdir(f"/lib/modules/{kernel.release()}/build") or os.path.exists(
         "/sys/kernel/kheaders.tar.xz"
     )
@@ -44,43 +44,43 @@ def missing_headers() -> list[str]:
 
 
 def why_not() -> tuple[str, str]:
-    """Return why no tool of bcc runs here, and the remedy; "" if nothing is known against it."""
+    """Return why no bcc tool runs here, and the remedy; "" if no reason is known."""
     if not _has_own_headers() and not _headers_of_distribution().is_dir():
         release = kernel.release()
         return (
-            f"there are no headers of the kernel that runs ({release})",
+            f"no headers of the running kernel ({release}) are installed",
             f"apt-get install linux-headers-{release}",
         )
     return "", ""
 
 
-def _merged_headers(place: Path) -> Path:
-    """Make one tree of links of Debian's two packages of headers, the generated and the common ones.
+def _merged_headers(target: Path) -> Path:
+    """Link Debian's two packages of headers, the generated and the common ones, into one tree.
 
-    bcc does that by itself only where /lib/modules leads to both, which a virtual machine's does not.
+    bcc does the same where /lib/modules leads to both, which it does not in a virtual machine.
     """
     generated = _headers_of_distribution()
     common = re.search(r"/usr/src/linux-headers-\S+-common", (generated / "Makefile").read_text())
-    if not place.exists():
-        _merge(place, [generated, *([Path(common[0])] if common else [])])
-    return place
+    if not target.exists():
+        _merge(target, [generated, *([Path(common[0])] if common else [])])
+    return target
 
 
-def _merge(place: Path, trees: list[Path]) -> None:
-    place.mkdir()
+def _merge(target: Path, trees: list[Path]) -> None:
+    target.mkdir()
     for name in sorted({name for tree in trees for name in os.listdir(tree)}):
-        found = [tree / name for tree in trees if (tree / name).exists()]
-        if len(found) > 1 and all(one.is_dir() for one in found):
-            _merge(place / name, found)
-        elif found:
-            (place / name).symlink_to(found[0])
+        paths = [tree / name for tree in trees if (tree / name).exists()]
+        if len(paths) > 1 and all(path.is_dir() for path in paths):
+            _merge(target / name, paths)
+        elif paths:
+            (target / name).symlink_to(paths[0])
 
 
 def command(chosen: With, janitor: Janitor) -> tuple[list[str], dict[str, str]]:
-    """Return the command and its environment. Raises MachineError (why: the remedy) if it cannot run here."""
+    """Return the command and its environment. Raises MachineError ("why: remedy") if it cannot run here."""
     program = find_bcc_tool(chosen.name)
     if program is None:
-        raise MachineError(f"no tool {chosen.name} of bcc is installed: apt-get install bpfcc-tools")
+        raise MachineError(f"bcc tool {chosen.name} is not installed: apt-get install bpfcc-tools")
     environment = {"PYTHONUNBUFFERED": "1"}
     if (
         not _has_own_headers() and _headers_of_distribution().is_dir()
@@ -90,10 +90,10 @@ def command(chosen: With, janitor: Janitor) -> tuple[list[str], dict[str, str]]:
 
 
 def is_ready(pid: int, out: Path, seen: dict[str, float], now: float) -> bool:
-    """Return whether it has loaded its programs and attached them.
+    """Return whether the tool has loaded and attached its programs.
 
-    It says its first line then; one that says nothing before the end sleeps, and has for a while.
-    seen: what was found at the last look.
+    A tool prints its first line then. One that prints only at its end is ready when it has BPF programs and
+    has slept for two seconds. seen: CPU time and its last change, from the call before.
     """
     try:
         links = [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
@@ -111,10 +111,10 @@ def is_ready(pid: int, out: Path, seen: dict[str, float], now: float) -> bool:
 
 
 def remedy() -> str:
-    """Return what may help a tool that did not start."""
-    why, what = why_not()
+    """Return a remedy for a tool that did not start."""
+    why, installs = why_not()
     if why:
-        return f"{why}: {what}"
+        return f"{why}: {installs}"
     if kernel.lockdown() in ("integrity", "confidentiality"):
         return "lockdown closes kprobes, which most tools of bcc need: VM=1"
     return "run it by hand to see why"
