@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Is the file system whole after the run, how long does it take to find that out, and how much room is left?
+"""fsck after the run: whether the file system is undamaged, and how long the check takes; the space used.
 
-fsck reads the unmounted disk and changes nothing on it; nothing of the disk is in memory before. All that it
-says is in raw/fsck.out. run.json's "filesystem" has "fsck" (command; clean: true, false, or null for no
-verdict; why there is none; seconds; said: its last lines) and "space" (after_mkfs, after_run).
+fsck reads the unmounted disk, with cold caches, and changes nothing. Its output is raw/fsck.out. run.json's
+"filesystem" has "fsck" (command; clean: true, false, or null for no verdict; why; seconds; said: its last
+lines) and "space" (after_mkfs, after_run).
 """
 
 import time
@@ -17,19 +17,19 @@ from workloads.disks import Disk, cold
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.system import mounts
 
-_RELEASE_SECONDS = 5.0  # for the kernel to let go of the disks
-_TELL_SECONDS = 10.0
+_RELEASE_SECONDS = 5.0  # for the kernel to release the disks
+_REPORT_SECONDS = 10.0
 _LINE_CHARACTERS = 200
 
 
 def note_space(context: RunContext, directory: Path, when: str) -> None:
-    """Write down how much room the mounted file system has. when: after_mkfs, after_run."""
-    if mounts.at(directory) is None:  # somebody unmounted it
+    """Write the used and free space of the mounted file system into run.json. when: after_mkfs, after_run."""
+    if mounts.at(directory) is None:  # unmounted by another program
         return
     try:
         space = filesystems.space(directory)
     except OSError as error:
-        context.warn(f"the space used cannot be asked for: {(error.strerror or '').lower()}")
+        context.warn(f"the used space cannot be read: {(error.strerror or '').lower()}")
         return
     context.run.facts["filesystem"].setdefault("space", {})[when] = space
 
@@ -40,42 +40,42 @@ def check(
     plan: FilesystemPlan,
     disk: Disk,
     recorded: bool,
-    why_not: str | None,
+    unchecked: str | None,
 ) -> str | None:
-    """Check the unmounted disks, unless there is a reason not to. Returns what is wrong, if anything is.
+    """Check the unmounted disks, unless there is a reason not to. Returns the damage, if there is any.
 
-    Interrupts are held before and after. ^C ends it; the run is whole without.
+    recorded: as a phase of the run (WITH=fsck). Signals are held before and after; ^C ends fsck alone.
     """
     run = context.run
     command = " ".join(plan.fsck_command(disk.devices))
-    found: dict[str, object] = {"command": command or None, "clean": None}
-    run.facts["filesystem"]["fsck"] = found
+    facts: dict[str, object] = {"command": command or None, "clean": None}
+    run.facts["filesystem"]["fsck"] = facts
     if not command:
-        why_not = f"none exists for {plan.name}"
-    if why_not is not None:
-        found["why"] = why_not
-        context.say("fsck", f"not run: {why_not}")
+        unchecked = f"none exists for {plan.name}"
+    if unchecked is not None:
+        facts["why"] = unchecked
+        context.say("fsck", f"not run: {unchecked}")
         return None
     try:
         signals.release()
-        clean, said = _run(context, recording, plan, disk, recorded, found)
+        clean, output = _run(context, recording, plan, disk, recorded, facts)
     except KeyboardInterrupt:
-        clean, said = None, "it was interrupted"
+        clean, output = None, "it was interrupted"
     finally:
         signals.hold()
-    found["clean"] = clean
-    lines = [line[:_LINE_CHARACTERS] for line in said.splitlines()]
+    facts["clean"] = clean
+    lines = [line[:_LINE_CHARACTERS] for line in output.splitlines()]
     if clean is None:
-        found["why"] = said
-        context.warn(f"nobody knows whether the file system is whole after the run: fsck: {said}")
+        facts["why"] = output
+        context.warn(f"the file system is not checked after the run: fsck: {output}")
     else:
-        found["said"] = lines
+        facts["said"] = lines
     run.write()
     if clean is not False:
         return None
-    wrong = f"the file system is damaged after the run ({command}: {'; '.join(lines[-3:])})"
-    context.warn(wrong)
-    return wrong
+    damage = f"the file system is damaged after the run ({command}: {'; '.join(lines[-3:])})"
+    context.warn(damage)
+    return damage
 
 
 def _run(
@@ -84,32 +84,32 @@ def _run(
     plan: FilesystemPlan,
     disk: Disk,
     recorded: bool,
-    found: dict[str, object],
+    facts: dict[str, object],
 ) -> tuple[bool | None, str]:
     claimed = cold.drop_caches(disk, _RELEASE_SECONDS)
     if claimed is not None:
         return None, f"{claimed} stays in use after the unmount, perhaps by another mount namespace"
-    output = context.run.raw / "fsck.out"
+    path = context.run.raw / "fsck.out"
 
-    def heard(said: bytes) -> None:
+    def keep(output: bytes) -> None:
         try:
-            with output.open("ab") as file:
-                file.write(said)
+            with path.open("ab") as file:
+                file.write(output)
         except OSError:  # a full disk ends no session
             pass
 
-    tell_s = _TELL_SECONDS
+    report_s = _REPORT_SECONDS
 
-    def look(seconds: float) -> None:
-        nonlocal tell_s
+    def watch(seconds: float) -> None:
+        nonlocal report_s
         if recorded:
             recording.look()
-        if seconds >= tell_s:
-            tell_s += _TELL_SECONDS
-            context.say("fsck", f"{seconds:.0f} s (^C ends it; the run is whole without)")
+        if seconds >= report_s:
+            report_s += _REPORT_SECONDS
+            context.say("fsck", f"{seconds:.0f} s (^C ends it; the run is complete without)")
 
     start = time.monotonic()
-    with context.step("fsck", str(found["command"]), "fsck_s"), context.phase("fsck", recorded):
-        result = filesystems.fsck(plan, disk, heard, look)
-    found["seconds"] = round(time.monotonic() - start, 3)
+    with context.step("fsck", str(facts["command"]), "fsck_s"), context.phase("fsck", recorded):
+        result = filesystems.fsck(plan, disk, keep, watch)
+    facts["seconds"] = round(time.monotonic() - start, 3)
     return result

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which path has an inode that was recorded by its number? Asked at the end, while it can still be found.
+"""Paths of inodes that were recorded by number, from a walk of the tree at the end of the run.
 
-One walk of the tree, shallow directories first, for a few seconds at most: what it misses has no path. Where
-others use the file system too, a second walk of what lies outside of DIR finds whose the rest is.
+The walk goes breadth first and takes a few seconds at most; an inode that it does not reach has no path.
+Where others use the file system too, a second walk outside of DIR= resolves the remaining inodes.
 """
 
 import json
@@ -20,26 +20,26 @@ from collectors.host import statx
 SECONDS = 3.0
 ENTRIES = 1_000_000
 MOST = 2000  # inodes of requests, by requests and again by bytes
-INODES = 300_000  # that are counted at most, before these are chosen
+INODES = 300_000  # counted at most, before the most frequent are chosen
 
 
 @dataclass
-class Found:
-    """What a walk found. whole: it has been everywhere, or found all."""
+class Walk:
+    """The result of a walk. whole: it went everywhere, or resolved every inode."""
 
     paths: dict[int, str] = field(default_factory=dict)
-    born_ns: dict[int, int] = field(default_factory=dict)  # when these files were made, CLOCK_REALTIME
+    born_ns: dict[int, int] = field(default_factory=dict)  # birth time (btime), CLOCK_REALTIME
     looked_at: int = 0
     whole: bool = True
 
 
-def find_outside(mount_point: Path, directory: Path, wanted: Iterable[int]) -> Found:
-    """Find inodes of a file system that are not below this directory of it. Paths are absolute."""
+def find_outside(mount_point: Path, directory: Path, wanted: Iterable[int]) -> Walk:
+    """Resolve inodes of a file system that are not below this directory. Paths are absolute."""
     if os.path.samefile(mount_point, directory):
-        return Found()
-    found = find(mount_point, wanted, but=directory)
-    found.paths = {inode: os.path.join(mount_point, path) for inode, path in found.paths.items()}
-    return found
+        return Walk()
+    walk = find(mount_point, wanted, skipped=directory)
+    walk.paths = {inode: os.path.join(mount_point, path) for inode, path in walk.paths.items()}
+    return walk
 
 
 def find(
@@ -47,49 +47,49 @@ def find(
     wanted: Iterable[int],
     seconds: float = SECONDS,
     entries: int = ENTRIES,
-    but: Path | None = None,
-) -> Found:
-    """Find the inodes below root, not leaving its file system. Paths are relative to root, itself ".".
+    skipped: Path | None = None,
+) -> Walk:
+    """Resolve inodes below root, on its file system. Paths are relative to root; root itself is ".".
 
-    but: a directory that is left out.
+    skipped: a directory whose tree is left out.
     """
     missing = set(wanted)
-    left_out = os.stat(but).st_ino if but is not None else None
-    found = Found()
+    skipped_inode = os.stat(skipped).st_ino if skipped is not None else None
+    walk = Walk()
     try:
         top = os.stat(root)
     except OSError:
-        return Found(whole=not missing)
-    _take(found, missing, top.st_ino, root, "", ".")
+        return Walk(whole=not missing)
+    _take(walk, missing, top.st_ino, root, "", ".")
     deadline = time.monotonic() + seconds
     waiting = deque([""])
     while waiting and missing:
         folder = waiting.popleft()
         for opened, entry in _entries(root, folder):
             path = os.path.join(folder, entry.name)
-            found.looked_at += 1
-            if entry.inode() == left_out and entry.is_dir(follow_symlinks=False):
+            walk.looked_at += 1
+            if entry.inode() == skipped_inode and entry.is_dir(follow_symlinks=False):
                 continue
             try:
-                _take(found, missing, entry.inode(), Path(f"/proc/self/fd/{opened}"), entry.name, path)
+                _take(walk, missing, entry.inode(), Path(f"/proc/self/fd/{opened}"), entry.name, path)
                 if (
                     entry.is_dir(follow_symlinks=False)
                     and entry.stat(follow_symlinks=False).st_dev == top.st_dev
                 ):
                     waiting.append(path)
-            except OSError:  # just removed
+            except OSError:  # removed meanwhile
                 continue
-            if time.monotonic() > deadline or found.looked_at >= entries or not missing:
-                found.whole = not missing
-                return found
-    return found
+            if time.monotonic() > deadline or walk.looked_at >= entries or not missing:
+                walk.whole = not missing
+                return walk
+    return walk
 
 
 def _entries(root: Path, folder: str) -> Iterator[tuple[int, "os.DirEntry[str]"]]:
-    """List a directory; one that is gone, or that nobody may read, is empty. Yields its descriptor, too.
+    """Yield a directory's descriptor and each of its entries; none if it is gone or may not be read.
 
-    It is opened name by name below root, and no link is followed: who may write there could put one in the
-    place of a directory while we look, and have names told that are nobody's business.
+    Each component is opened below root without following links: a user who may write there could replace a
+    directory by a link meanwhile, and so have names listed that the user may not read.
     """
     opened = -1
     try:
@@ -108,13 +108,13 @@ def _entries(root: Path, folder: str) -> Iterator[tuple[int, "os.DirEntry[str]"]
             os.close(opened)
 
 
-def _take(found: Found, missing: set[int], inode: int, folder: Path, name: str, path: str) -> None:
+def _take(walk: Walk, missing: set[int], inode: int, folder: Path, name: str, path: str) -> None:
     if inode in missing:
         missing.remove(inode)
-        found.paths[inode] = os.fsencode(path).decode(errors="replace")
+        walk.paths[inode] = os.fsencode(path).decode(errors="replace")
         born_ns = statx.btime_ns(os.path.join(folder, name))
         if born_ns is not None:
-            found.born_ns[inode] = born_ns
+            walk.born_ns[inode] = born_ns
 
 
 def inodes_of_locks(lines: Path, numbers: Sequence[str]) -> set[int]:
@@ -131,15 +131,15 @@ def inodes_of_locks(lines: Path, numbers: Sequence[str]) -> set[int]:
                     continue
                 if lock.get("dev") in numbers and lock.get("ino"):
                     inodes.add(int(lock["ino"]))
-    except OSError:  # locks were not recorded
+    except OSError:  # locks are not recorded
         pass
     return inodes
 
 
 def inodes_of_requests(recording: Path, numbers: Sequence[str] | None = None, most: int = MOST) -> set[int]:
-    """Return the inodes that block.rec has most requests and most bytes of, at most so many by each.
+    """Return the inodes with the most requests and those with the most bytes in block.rec, so many of each.
 
-    numbers: the "major:minor" of the file system whose requests these are; None: of all.
+    numbers: "major:minor" of the file system that the requests belong to; None: of any.
     """
     requests: Counter[int] = Counter()
     size: Counter[int] = Counter()
@@ -159,11 +159,11 @@ def _number(dev: str) -> int:
 def _count_inodes(
     file: BinaryIO, numbers: Sequence[str] | None, requests: Counter[int], size: Counter[int]
 ) -> None:
-    """The file describes its records itself: magic, length of the description, the description, records."""
+    """Count requests and bytes per inode. Raises ValueError and others if the header is damaged."""
     head = file.read(16)
     length = int.from_bytes(head[8:12], "little")
     if head[:8] != b"SKMREC01" or length > 1 << 20:
-        raise ValueError("no recording")
+        raise ValueError("not a .rec file")
     about = json.loads(file.read(length))
     layout, order = _layout(about)
     wanted = None if numbers is None else {_number(dev) for dev in numbers}
@@ -181,7 +181,7 @@ def _count_inodes(
 
 
 def _layout(about: dict[str, Any]) -> tuple[struct.Struct, tuple[int, int, int]]:
-    """How to unpack these three fields of a record, and where ino, sb_dev and bytes are among them."""
+    """Return the struct of ino, sb_dev and bytes in a record, and their indices in an unpacked row."""
     offsets = {field["name"]: field["offset"] for field in about["fields"]}
     names = sorted(("ino", "sb_dev", "bytes"), key=lambda name: offsets[name])
     form, at = "<", 0
@@ -192,19 +192,18 @@ def _layout(about: dict[str, Any]) -> tuple[struct.Struct, tuple[int, int, int]]
     return struct.Struct(form), (names.index("ino"), names.index("sb_dev"), names.index("bytes"))
 
 
-def write(target: Path, numbers: Sequence[str], walks: Sequence[Found], realtime_offset_ns: int) -> None:
-    """Write a line an inode that was found, for each number of its file system. Raises OSError.
+def write(target: Path, numbers: Sequence[str], walks: Sequence[Walk], realtime_offset_ns: int) -> None:
+    """Write a line per resolved inode, for each number of its file system. Raises OSError.
 
-    A path that begins with / is outside of DIR, any other is relative to it (or to the mount point).
-
-    When it was made is there because inode numbers are used again; on the line CLOCK_MONOTONIC, from which
-    CLOCK_REALTIME differs by realtime_offset_ns.
+    A path that begins with / is outside of DIR=; any other is relative to DIR= or the mount point. born_ns,
+    the birth time, tells a reused inode number; it is written as CLOCK_MONOTONIC, which is CLOCK_REALTIME
+    minus realtime_offset_ns.
     """
     with target.open("w") as file:
         for dev in dict.fromkeys(numbers):
-            for found in walks:
-                for inode, path in found.paths.items():
+            for walk in walks:
+                for inode, path in walk.paths.items():
                     line: dict[str, str | int] = {"dev": dev, "ino": inode, "path": path}
-                    if inode in found.born_ns:
-                        line["born_ns"] = found.born_ns[inode] - realtime_offset_ns
+                    if inode in walk.born_ns:
+                        line["born_ns"] = walk.born_ns[inode] - realtime_offset_ns
                     file.write(json.dumps(line) + "\n")

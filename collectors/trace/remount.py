@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Unmount and mount the file system under test between two phases, when the workload asks: cold caches.
+"""Cold caches between two phases: the workload has its file system unmounted and mounted again.
 
-The workload connects to the Unix socket that SEEKMETER_REMOUNT names, sends "remount" and a newline and waits
-for one line: "ok", "no WHY" (it is not ours to unmount: nothing was done but a sync) or "error WHY". Only
-processes of the workload are heard. Whoever asks has left the directory and closed all files in it.
+The workload connects to the Unix socket in SEEKMETER_REMOUNT, sends "remount" and a newline, and waits for
+one line: "ok", "no WHY" (the file system is not the run's own, and only synced) or "error WHY". Only
+processes of the workload are served. The caller must have left the directory and closed all files in it.
 """
 
 import os
@@ -24,17 +24,17 @@ from workloads.system import mounts
 from workloads.system.errors import MachineError, RunError, UserError
 
 _BUSY_SECONDS = 5.0
-_TALK_SECONDS = 1.0
+_REQUEST_SECONDS = 1.0
 _REQUEST = b"remount\n"
 
 
 class Target:
-    """The mounted file system of a run, ours to unmount and mount again."""
+    """A file system of the run's own, which can be unmounted and mounted again."""
 
     def __init__(
         self, plan: FilesystemPlan, disk: Disk, directory: Path, line: str, janitor: Janitor
     ) -> None:
-        """line: what /proc/mounts says of it, and must say again."""
+        """line: the mount's line in /proc/mounts, which must be the same after a remount."""
         self.directory = directory
         self.pool = plan.filesystem.pool is not None
         self.line = line
@@ -43,9 +43,9 @@ class Target:
         self._janitor = janitor
 
     def unmount(self) -> None:
-        """Unmount it for good measure: its super block is gone, and nothing of it is cached.
+        """Unmount until the super block is gone, so that nothing stays cached.
 
-        Raises MachineError, and it is mounted as before; RunError, and it is not.
+        Raises MachineError: the file system is mounted as before. Raises RunError: it is not mounted.
         """
         deadline = time.monotonic() + _BUSY_SECONDS
         users = ""
@@ -57,7 +57,7 @@ class Target:
                     f"{self.directory} is still {who}: leave it (chdir) and close its files before asking"
                 )
             time.sleep(0.05)
-        self._janitor.undo_mount(self.directory)  # nothing is mounted there any more: off the list
+        self._janitor.undo_mount(self.directory)  # nothing is mounted there: off the janitor's list
         claimed = cold.drop_caches(self._disk, deadline - time.monotonic())
         if claimed is not None:
             self.mount()
@@ -67,7 +67,7 @@ class Target:
             )
 
     def mount(self) -> None:
-        """Mount it as before. Raises RunError."""
+        """Mount the file system as before. Raises RunError."""
         left = os.listdir(self.directory)
         if left:
             raise RunError(
@@ -78,7 +78,7 @@ class Target:
 
 
 class Server:
-    """Hears the workload's wish for cold caches; serve() is called a few times a second."""
+    """The socket for remount requests; serve() is called a few times a second."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Server:
         cgroup: WorkloadCgroup,
         moved: Callable[[str], None],
     ) -> None:
-        """Listen at path. target: None if directory is the user's. moved: told a new number of it."""
+        """Listen at path. target: None if directory is the user's. moved: called with a new "major:minor"."""
         self.path = path
         self.served = 0
         self._context = context
@@ -101,39 +101,36 @@ class Server:
         self._warned = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.bind(os.fspath(path))
-        os.chmod(path, 0o666)  # who may ask is found out by asking the kernel who asks
+        os.chmod(path, 0o666)  # SO_PEERCRED tells which process asks
         self._socket.listen(4)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the socket."""
         self._socket.close()
 
     def serve(self) -> None:
-        """Answer one who has asked; others wait for the next call, as between two the run is looked after.
-
-        Raises RunError if the file system could not be mounted again.
-        """
+        """Serve one waiting request; others wait for the next call. Raises RunError if the mount failed."""
         try:
-            asker, _ = self._socket.accept()
-        except OSError:  # nobody, or it hung up before it was heard
+            client, _ = self._socket.accept()
+        except OSError:  # no request, or its client has gone
             return
-        with asker:
+        with client:
             try:
-                answer = self._answer(asker)
+                answer = self._answer(client)
             except RunError:
-                self._cgroup.kill()  # or what goes on writing would write below the mount point
+                self._cgroup.kill()  # a process that goes on writing would write below the mount point
                 raise
             try:
-                asker.settimeout(_TALK_SECONDS)
-                asker.sendall(answer.replace("\n", " ").encode(errors="replace") + b"\n")
-            except OSError:  # gone meanwhile: its own affair
+                client.settimeout(_REQUEST_SECONDS)
+                client.sendall(answer.replace("\n", " ").encode(errors="replace") + b"\n")
+            except OSError:  # the client has gone
                 pass
 
-    def _answer(self, asker: socket.socket) -> str:
-        peer = asker.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    def _answer(self, client: socket.socket) -> str:
+        peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         if struct.unpack("3i", peer)[0] not in self._cgroup.pids():
             return "error only the workload itself may ask for it"
-        request = _request(asker)
+        request = _request(client)
         if request != _REQUEST:
             return f"error {request[:40]!r} is not understood: send 'remount' and a newline"
         return self._remount()
@@ -168,27 +165,27 @@ class Server:
             end_ns, until_ns = time.monotonic_ns(), self._context.cut_bins()
             self._context.run.phase("remount", start_ns, end_ns, from_ns, until_ns)
             self.served += 1
-            self._look_again(line)
+            self._compare_mount(line)
         return "ok"
 
-    def _look_again(self, line: str) -> None:
-        """A new mount may differ: its options, if a mount changed the disk; btrfs's own number."""
+    def _compare_mount(self, line: str) -> None:
+        """Warn of changed mount options, and report a new number, which btrfs has for each mount."""
         assert self._target is not None
         if self._target.line != line:
-            self._context.warn(f"mounted again, it says {self._target.line}, and said {line}")
+            self._context.warn(f"the mount line changed at a remount from {line} to {self._target.line}")
         dev = blockdev.filesystem_number(self._directory)
         if dev != self._dev:
             self._dev = dev
             self._moved(dev)
 
 
-def _request(asker: socket.socket) -> bytes:
-    """Hear a request to its newline, for so long as is bearable in all, however slowly it comes."""
-    request, deadline = b"", time.monotonic() + _TALK_SECONDS
+def _request(client: socket.socket) -> bytes:
+    """Return a request up to its newline, as far as it arrives within a second."""
+    request, deadline = b"", time.monotonic() + _REQUEST_SECONDS
     try:
         while not request.endswith(b"\n") and len(request) <= len(_REQUEST):
-            asker.settimeout(max(deadline - time.monotonic(), 0.001))
-            part = asker.recv(64)
+            client.settimeout(max(deadline - time.monotonic(), 0.001))
+            part = client.recv(64)
             if not part:
                 break
             request += part
@@ -198,7 +195,7 @@ def _request(asker: socket.socket) -> bytes:
 
 
 def _unmount(directory: Path) -> str | None:
-    """Try it once. Returns what the kernel said against it."""
+    """Try to unmount once. Returns the kernel's error, if there is one."""
     try:
         mounts.unmount(directory)
     except OSError as error:

@@ -10,7 +10,7 @@ from collectors.privilege.ownership import as_user
 from collectors.privilege.sudo import owner
 from collectors.trace import inode_paths
 from collectors.trace.context import RunContext
-from collectors.trace.inode_paths import Found
+from collectors.trace.inode_paths import Walk
 
 
 def on_own_filesystem(context: RunContext, directory: Path, numbers: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ def in_user_directory(context: RunContext, directory: Path, numbers: Sequence[st
     wanted = requests | _inodes_of_locks(context, numbers)
     if not wanted:
         return
-    outside = Found()
+    outside = Walk()
     with _step(context, wanted):
         with as_user(owner()):  # names that the user may not list are not written
             below = inode_paths.find(directory, wanted)
@@ -57,7 +57,7 @@ def _step(context: RunContext, wanted: set[int]) -> AbstractContextManager[None]
     return context.step("paths", f"looking for {len(wanted)} inodes of locks and of requests", "paths_s")
 
 
-def _write(context: RunContext, numbers: Sequence[str], walks: Sequence[Found]) -> None:
+def _write(context: RunContext, numbers: Sequence[str], walks: Sequence[Walk]) -> None:
     run = context.run
     try:
         inode_paths.write(run.raw / "paths.jsonl", numbers, walks, run.facts["clock"]["realtime_offset_ns"])
@@ -65,7 +65,7 @@ def _write(context: RunContext, numbers: Sequence[str], walks: Sequence[Found]) 
         context.warn(f"{run.raw}/paths.jsonl cannot be written: {(error.strerror or '').lower()}")
 
 
-def _keep_counts(context: RunContext, wanted: set[int], below: Found, outside: Found | None) -> None:
+def _keep_counts(context: RunContext, wanted: set[int], below: Walk, outside: Walk | None) -> None:
     """Write run.json's "paths", and warn of inodes without a path."""
     paths: dict[str, object] = {
         "wanted": len(wanted),

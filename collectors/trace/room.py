@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Is there room for what a run records? Not beyond ROOM=, nor below a floor of free space for all others.
+"""Room for a run's files: at most ROOM=, and a floor of free space stays for other programs.
 
-The recorder asks for itself (recorder/room.c); this is for whatever else writes into the run directory.
+The recorder checks its own files (recorder/room.c); this module checks the run directory for all others.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from workloads.system.units import show_size
 
 FLOOR_BYTES = 1 << 30
 _FLOOR_SHARE = 20
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 
 def floor_bytes_of(directory: int | Path) -> int:
-    """Return what is kept free of a directory's file system: 1 GiB, or a twentieth of it if that is less."""
+    """Return the floor of free space on a directory's file system: 1 GiB, or a twentieth if that is less."""
     return _floor_bytes(os.statvfs(directory))
 
 
@@ -32,19 +32,19 @@ def _floor_bytes(space: os.statvfs_result) -> int:
 
 
 def nearly_full(directory: int | Path) -> str | None:
-    """Return that a file system has less than half of its floor left, in words; None: it has more.
+    """Return a sentence's end if less than half of the floor is free on a file system; else None.
 
-    Recording ends at the floor; at half of it ends whatever else a run writes there.
+    Recording ends at the floor; everything else that a run writes there ends at half of it.
     """
     space = os.statvfs(directory)
     free_bytes = space.f_bavail * space.f_frsize
     if free_bytes >= _floor_bytes(space) // 2:
         return None
-    return f"has only {show_size(free_bytes)} left, which are for all others"
+    return f"has only {show_size(free_bytes)} left, which are kept free for others"
 
 
 def limit_met_by_recorder(losses: Mapping[str, Any]) -> str | None:
-    """Return, from what its losses.json says, which limit ended its recording; None: none did."""
+    """Return which limit ended the recorder's writing, by its losses.json; None: none did."""
     recorder = losses.get("recorder")
     room = recorder.get("room") if isinstance(recorder, Mapping) else None
     if not isinstance(room, Mapping):
@@ -62,14 +62,14 @@ def _too_large(most_bytes: int) -> str:
 
 
 class Room:
-    """The room in and around one directory."""
+    """The size of a directory, and the free space of its file system."""
 
     def __init__(
         self, directory: int | Path, most_bytes: int = ROOM_BYTES, floor_bytes: int | None = None
     ) -> None:
-        """Watch a directory, given by its descriptor (which stays the caller's) or path; close() ends it.
+        """Open a directory, given by a descriptor (duplicated) or a path.
 
-        floor_bytes: None is floor_bytes_of() it.
+        floor_bytes: None: floor_bytes_of() the directory.
         """
         if isinstance(directory, int):
             self._fd = os.dup(directory)
@@ -78,24 +78,24 @@ class Room:
         self.most_bytes = most_bytes
         self.floor_bytes = floor_bytes_of(self._fd) if floor_bytes is None else floor_bytes
         self._limit: str | None = None
-        self._next_look = 0.0
+        self._next_check = 0.0
 
     def limit_met(self) -> str | None:
-        """Return which limit is met, in words that go on after "because"; None: there is room.
+        """Return which limit is met, as the end of a sentence; None: there is room.
 
-        Looks at most once a second. What was met once stays so, whatever is deleted then.
+        Checks at most once a second. A limit that was met once stays met, whatever is deleted.
         """
         now = time.monotonic()
-        if self._limit is None and now >= self._next_look:
-            self._limit = self._look()
-            self._next_look = now + _LOOK_SECONDS
+        if self._limit is None and now >= self._next_check:
+            self._limit = self._check()
+            self._next_check = now + _CHECK_SECONDS
         return self._limit
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the directory."""
         os.close(self._fd)
 
-    def _look(self) -> str | None:
+    def _check(self) -> str | None:
         space = os.fstatvfs(self._fd)
         free_bytes = space.f_bavail * space.f_frsize
         if free_bytes < self.floor_bytes:
@@ -104,11 +104,11 @@ class Room:
         return _too_large(self.most_bytes) if self._size_bytes() >= self.most_bytes else None
 
     def _size_bytes(self) -> int:
-        """Return the size of all regular files below, no link followed."""
+        """Return the size of all regular files below, without following links."""
         size_bytes = 0
         for _, _, names, fd in os.fwalk(".", dir_fd=self._fd, follow_symlinks=False):
             for name in names:
-                with suppress(OSError):  # gone meanwhile
+                with suppress(OSError):  # removed meanwhile
                     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                     size_bytes += status.st_size if stat.S_ISREG(status.st_mode) else 0
         return size_bytes

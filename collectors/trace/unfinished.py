@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs whose session has not ended: a note of each on the disk, which kill -9 and a power cut leave there.
+"""Notes of unfinished runs on the disk, which outlive kill -9 and a power cut.
 
-As long as a session runs its run directory is root's. The next start finds the notes of sessions that are no
-more, marks their runs, and hands them over.
+A run directory is root's as long as its session runs. The next start reads the notes of dead sessions, marks
+their runs as interrupted, and hands them to their users.
 """
 
 import json
@@ -19,11 +19,12 @@ _NOTE_BYTES_MOST = 64 << 10
 
 
 def note(run: RunDirectory, session: Path) -> Path:
-    """Note a run; session: the session's directory, which is there as long as it runs. Raises OSError.
+    """Write the note of a run, synced to the disk. Returns its path, to be removed at the end.
 
-    The note is whole on the disk before anything is recorded. Returns its path, to be removed at the end.
+    Raises OSError.
+    session: the session's directory, which exists as long as the session.
     """
-    path = _place(session.parent) / f"{boot_id()}.{session.name}.json"
+    path = _directory(session.parent) / f"{boot_id()}.{session.name}.json"
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
         json.dump(run.identity(), file)
         file.flush()
@@ -32,15 +33,15 @@ def note(run: RunDirectory, session: Path) -> Path:
 
 
 def finish(state: Path) -> Iterator[str]:
-    """Mark and hand over the runs whose session is no more; yields the path of each that still ran."""
+    """Mark and hand over the runs of dead sessions. Yields the path of each run that was still running."""
     try:
-        notes = sorted(_place(state).glob("*.json"))
+        notes = sorted(_directory(state).glob("*.json"))
     except OSError:
         return
     for path in notes:
         boot, _, session = path.name.removesuffix(".json").partition(".")
         if boot == boot_id() and (state / session).exists():
-            continue  # it lives, or could not be undone yet
+            continue  # the session lives, or could not be undone yet
         try:
             run = json.loads(path.read_bytes()[:_NOTE_BYTES_MOST])
             if run_dir.mark_killed(run):
@@ -50,10 +51,10 @@ def finish(state: Path) -> Iterator[str]:
         path.unlink(missing_ok=True)
 
 
-def _place(state: Path) -> Path:
-    """Where the notes of these sessions are: root's, or beside the user's own list of sessions."""
+def _directory(state: Path) -> Path:
+    """Return the directory of the notes: root's, or next to the user's own list of sessions."""
     if state == STATE:
         return private.home("unfinished")
-    place = state.with_name("unfinished")
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return place
+    directory = state.with_name("unfinished")
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory

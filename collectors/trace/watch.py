@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Observe a live system: a device and all that reaches it. Runs nothing, writes nothing to it."""
+"""make watch: record a device of a live system for SECS seconds. Runs and writes nothing on it."""
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from collectors.collector import Scope
@@ -12,102 +13,138 @@ from collectors.privilege.sudo import owner
 from collectors.trace import mounted_layout, sysinfo
 from collectors.trace.context import RunContext, ended_in_order, first_facts, new_run, sweep
 from collectors.trace.recording import Recording
+from collectors.trace.run_dir import RunDirectory
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.options import Options
 from workloads.disks import queue
 
 
 def watch(options: Options) -> Path:
-    """Watch for SECS seconds; ^C ends it early, and well. Returns the run directory.
+    """Record for SECS seconds; ^C ends that early, which is no failure. Returns the run directory.
 
     Raises UserError; RunFailed, with the run directory, if there is one to report all the same.
     """
     sweep()
     assert options.dev is not None
     disk = blockdev.whole_disk(options.dev)
-    signals.hold()  # until ended_in_order() sees to the run directory
-    run = new_run(options.name or f"watch-{disk}", options)
-    context = RunContext(run)
-    recording = Recording(context)
-    with Janitor() as janitor, ended_in_order(context, janitor):
+    signals.hold()  # until ended_in_order() takes over
+    context = RunContext(new_run(options.name or f"watch-{disk}", options))
+    with Janitor() as janitor, ended_in_order(context, janitor), ExitStack() as stack:
         try:
-            _watch(context, recording, options, disk, janitor)
+            _watch(context, options, options.dev, disk, janitor, stack)
         finally:
-            signals.hold()
-            recording.kill()
-    return run.path
+            signals.hold()  # what follows puts everything back
+    return context.run.path
 
 
-def _watch(context: RunContext, recording: Recording, options: Options, disk: str, janitor: Janitor) -> None:
-    run = context.run
-    assert options.dev is not None
-    context.say("run", str(run.path))
-    first_facts(run, options)
+def _watch(
+    context: RunContext, options: Options, dev: str, disk: str, janitor: Janitor, stack: ExitStack
+) -> None:
+    _announce(context, options)
+    _describe(context.run, dev, disk)
+    filesystems = _find_filesystems(context, dev)
+    recording = Recording(context)
+    stack.callback(recording.kill)
+    recording.start(options.collect, _scope(context.run, options, disk, filesystems, janitor))
+    _wait(context, recording, disk, options.secs)
+    recording.stop(None)
+    context.run.note_own_files(blockdev.filesystem_number(context.run.path))
+    _read_layout(context, disk)
+    _conclude(context.run, recording)
+
+
+def _announce(context: RunContext, options: Options) -> None:
+    """Print the run's path, write its first facts, and warn now, before anything is done."""
+    context.say("run", str(context.run.path))
+    first_facts(context.run, options)
     for text in reach.warnings(options):
-        context.warn(text)  # told before anything is done
+        context.warn(text)
+
+
+def _describe(run: RunDirectory, dev: str, disk: str) -> None:
+    """Write run.json's "device" and "workload"."""
     run.add(
         device={
             **sysinfo.disk_info(disk),
             "kind": "watch",
-            "parts": [blockdev.part(options.dev)],
+            "parts": [blockdev.part(dev)],
             **queue.facts(disk),
         },
         workload={"name": "watch", "argv": [], "source": "the live system"},
     )
-    if disk != options.dev:
-        run.warn(f"{options.dev} is a part of {disk}: the whole of {disk} is shown")
-    on_it = _look_at_filesystems(context, options.dev)
-    scope = Scope(
+    if disk != dev:
+        run.warn(f"{dev} is a part of {disk}: the whole of {disk} is shown")
+
+
+def _find_filesystems(context: RunContext, device: str) -> list[Mounted]:
+    """Return the file systems mounted from the device: calls on their files are the application's."""
+    mounted = mounted_from.find(device)
+    if len(mounted) > mounted_from.MOST:
+        context.warn(
+            f"{len(mounted)} file systems are mounted from {device}: calls on {mounted_from.MOST} are counted"
+        )
+    mounted = mounted[: mounted_from.MOST]
+    context.run.add(
+        filesystem={
+            "numbers": [filesystem.dev for filesystem in mounted],
+            "mounts": [
+                {
+                    "name": filesystem.name,
+                    "mount_point": filesystem.mount_point,
+                    "dev": filesystem.dev,
+                    "device": filesystem.device,
+                }
+                for filesystem in mounted
+            ],
+        }
+    )
+    return mounted
+
+
+def _scope(
+    run: RunDirectory, options: Options, disk: str, filesystems: list[Mounted], janitor: Janitor
+) -> Scope:
+    return Scope(
         run.raw,
         [disk],
         janitor,
         options.room_bytes,
         programs=options.with_programs,
-        target=[mounted.dev for mounted in on_it],
+        target=[filesystem.dev for filesystem in filesystems],
         owner_uid=owner().uid,
         addresses=options.addresses,
     )
-    recording.start(options.collect, scope)
+
+
+def _wait(context: RunContext, recording: Recording, disk: str, seconds: float) -> None:
+    """Wait for so many seconds, until ^C, or until the recording fails: the run's only phase."""
+    run = context.run
     from_ns = context.cut_bins()
     start_ns = time.monotonic_ns()
-    context.say("watch", f"{disk} for {options.secs:g} s (^C ends it early)")
+    context.say("watch", f"{disk} for {seconds:g} s (^C ends it early)")
     try:
-        while (left := options.secs - (time.monotonic_ns() - start_ns) / 1e9) > 0 and recording.look():
-            time.sleep(min(left, 0.5))
+        while (left_s := seconds - (time.monotonic_ns() - start_ns) / 1e9) > 0 and recording.look():
+            time.sleep(min(left_s, 0.5))
     except KeyboardInterrupt:
         run.warn(f"ended early by the user, after {(time.monotonic_ns() - start_ns) / 1e9:.1f} s")
     signals.hold()
     end_ns = time.monotonic_ns()
     run.phase("watch", start_ns, end_ns, from_ns, context.cut_bins())
     run.facts["clock"].update(workload_start_ns=start_ns, workload_end_ns=end_ns)
-    recording.stop(None)
-    run.note_own_files(blockdev.filesystem_number(run.path))
+
+
+def _read_layout(context: RunContext, disk: str) -> None:
+    """Read from the devices where the mounted file systems keep their metadata, for run.json."""
     with context.step("geometry", f"reading the layout of the file systems on {disk}", "geometry_s"):
-        found, warnings = mounted_layout.of_disk(disk)
+        geometry, warnings = mounted_layout.of_disk(disk)
     for text in warnings:
         context.warn(text)
-    run.facts["filesystem"]["geometry"] = found
+    context.run.facts["filesystem"]["geometry"] = geometry
+
+
+def _conclude(run: RunDirectory, recording: Recording) -> None:
+    """Write how the run ended. Raises RunError if a collector did not last."""
     run.facts["state"] = "complete"
     run.facts["exit_status"] = 1
     recording.check()
     run.facts["exit_status"] = 0
-
-
-def _look_at_filesystems(context: RunContext, device: str) -> list[Mounted]:
-    """Find the file systems that are mounted from the device: calls on files there are the application's."""
-    found = mounted_from.find(device)
-    if len(found) > mounted_from.MOST:
-        context.warn(
-            f"{len(found)} file systems are mounted from {device}: calls on {mounted_from.MOST} are counted"
-        )
-    found = found[: mounted_from.MOST]
-    context.run.add(
-        filesystem={
-            "numbers": [one.dev for one in found],
-            "mounts": [
-                {"name": one.name, "mount_point": one.mount_point, "dev": one.dev, "device": one.device}
-                for one in found
-            ],
-        }
-    )
-    return found

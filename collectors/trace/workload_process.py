@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run the workload: in its cgroup, in its directory, its output in a file."""
+"""The workload's process: started in its cgroup and directory as its user, its output in a file."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from collectors.trace import output_tail
 from workloads.cgroup import WorkloadCgroup
 from workloads.system.errors import MachineError
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 _GRACE_SECONDS = 3.0
 
 
@@ -28,9 +28,9 @@ class Ended:
     end_ns: int
     status: int  # exit status, or minus the signal
     interrupted: bool
-    pid: int  # of its first process
-    last_lines: list[str]  # of its output, as far as they lie near the end
-    output: Mapping[str, Any]  # what run.json keeps of its output
+    pid: int  # of the first process
+    last_lines: list[str]  # of the output
+    output: Mapping[str, Any]  # of run.json's "workload"
 
 
 def run(
@@ -44,10 +44,9 @@ def run(
 ) -> Ended:
     """Run the workload to its end; ^C or SIGTERM ends it early, with everything in its cgroup.
 
-    environment: all of it. run_as: the user it runs as. watch is called a few times a second with the
-    seconds gone.
-    Interrupts are held before: one that comes while the workload is being started ends it.
-    Raises MachineError if it cannot be started.
+    environment: the whole one. watch: called a few times a second with the elapsed seconds. Signals are held
+    before the call; one that comes while the workload is started ends it. Raises MachineError if it cannot be
+    started.
     """
 
     def enter() -> None:
@@ -57,7 +56,7 @@ def run(
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND
     with os.fdopen(os.open(output, flags, 0o600), "r+b") as file:
         if run_as.uid != os.geteuid():
-            os.fchown(file.fileno(), run_as.uid, run_as.gid)  # so that it can open /dev/stdout
+            os.fchown(file.fileno(), run_as.uid, run_as.gid)  # so that the workload can open /dev/stdout
         start_ns = time.monotonic_ns()
         try:
             process = subprocess.Popen(
@@ -66,7 +65,7 @@ def run(
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # ^C is for us, who end the whole cgroup
+                start_new_session=True,  # ^C must not reach it: the whole cgroup is ended
                 preexec_fn=enter,  # noqa: PLW1509 (no threads here)
             )
         except (OSError, subprocess.SubprocessError) as error:
@@ -74,19 +73,19 @@ def run(
         interrupted = False
         try:
             signals.release()
-            while not signals.wait_for(process, _LOOK_SECONDS):
+            while not signals.wait_for(process, _POLL_SECONDS):
                 watch((time.monotonic_ns() - start_ns) / 1e9)
         except KeyboardInterrupt:
             interrupted = True
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)  # a shell alone would leave the command it waits for
+            os.killpg(process.pid, signal.SIGTERM)  # to the group: a shell would leave its command running
             try:
                 process.wait(_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
         end_ns = time.monotonic_ns()
-        cgroup.kill()  # what it left running in the background would go on writing
+        cgroup.kill()  # background processes of the workload would go on writing
         return Ended(
             start_ns,
             end_ns,
