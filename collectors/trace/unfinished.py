@@ -21,8 +21,7 @@ _NOTE_BYTES_MOST = 64 << 10
 def note(run: RunDirectory, session: Path) -> Path:
     """Write the note of a run, synced to the disk. Returns its path, to be removed at the end.
 
-    Raises OSError.
-    session: the session's directory, which exists as long as the session.
+    session: the session's directory, which exists as long as the session. Raises OSError.
     """
     path = _directory(session.parent) / f"{boot_id()}.{session.name}.json"
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:

@@ -130,7 +130,7 @@ def test_mkfs_and_fsck_are_phases(fs: str, tmp_path: Path) -> None:
         assert sum(counts) == np.count_nonzero(mine["op"] == op[name]), name
     for step in ("mkfs", "fsck"):
         begin, end = phases[step]["start_ns"], phases[step]["end_ns"]
-        completed = np.count_nonzero((rows["complete_ns"] >= begin) & (rows["complete_ns"] < end))
+        completed = np.count_nonzero((ended >= begin) & (ended < end))
         row = next(
             line.split() for line in report.splitlines() if re.match(rf"  {step} +[\d.]+ +[\d,]+ ", line)
         )

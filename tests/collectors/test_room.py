@@ -212,7 +212,7 @@ class TestRoom:
     """Of the session."""
 
     def test_size(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(room, "_LOOK_SECONDS", 0)
+        monkeypatch.setattr(room, "_CHECK_SECONDS", 0)
         big = tmp_path / "big"
         big.write_bytes(b"x" * (2 << 20))
         folder = tmp_path / "run"
