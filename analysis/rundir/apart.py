@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Another user's work, in a process that shares nothing with root's: neither a terminal nor an open file.
+"""Run a job as another user in a process that shares neither a terminal nor an open file with root's.
 
-Who works as a user may run programs as that user, whose other processes can trace them: with root's terminal
-they could type into root's shell (TIOCSTI). So the work has a session of its own, and its words come through
-pipes to this process, which shows them and takes no other part.
+Other processes of that user can trace the job. With root's terminal they could type into root's shell
+(TIOCSTI). The job therefore has a session of its own, and writes to pipes; this process copies them to its
+own stdout and stderr and does nothing else.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _CHUNK_BYTES = 1 << 16
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE_S = 10.0  # from a signal that was passed on to the end of all of it
-_LEFT_S = 1.0  # for what still holds the pipes when the work has ended
-_LOOK_S = 0.5
-_SIGNALLED = 128  # and the signal's number: an exit code, as shells have it
+PATIENCE_S = 10.0  # from a signal that was passed on to SIGKILL
+_LEFT_S = 1.0  # for other processes that hold the pipes open when the job has ended
+_POLL_S = 0.5
+_SIGNALLED = 128  # plus the signal's number: the exit code that shells use
 
 
 class _Late(Exception):
-    """The time that was given is over."""
+    """PATIENCE_S or _LEFT_S is over."""
 
 
 def run_apart(work: Callable[[], int]) -> int:
-    """Do the work in a process of its own, without our terminal; returns its exit code.
+    """Run the job in a process of its own, without this terminal; returns its exit code.
 
-    The work becomes its user, then calls stay_with(). ^C, SIGTERM and SIGHUP are passed on to its process
-    group, of which nothing is left when this returns. ReportError: a signal ended it. MachineError: there
-    can be no process.
+    The job changes its user, then calls stay_with(). SIGINT, SIGTERM and SIGHUP are passed on to its process
+    group; no process of the group is left when this returns. Raises ReportError if a signal ended the job,
+    and MachineError if no process can be started.
     """
     _fill_standard()
     _flush(sys.stdout, sys.stderr)
@@ -57,7 +57,7 @@ def run_apart(work: Callable[[], int]) -> int:
                 f"no process can be started ({error.strerror}); end some, or run this as the owner"
             ) from None
         if pid == 0:
-            _work_apart(work, writers, before)
+            _run_child(work, writers, before)
         for writer in writers:
             os.close(writer)
         copies = [
@@ -66,38 +66,37 @@ def run_apart(work: Callable[[], int]) -> int:
         ]
         with _passed_on(pid) as passed:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            code = _attend(pid, copies)
+            code = _wait_for(pid, copies)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if code < 0 or code > _SIGNALLED:
-        _say_what_ended_it(-code if code < 0 else code - _SIGNALLED, passed)
+        _raise_for_signal(-code if code < 0 else code - _SIGNALLED, passed)
     for copy in copies:
         if code == 0 and copy.failed is not None:
-            raise ReportError(f"what is to be said can't be written ({copy.failed}); free some space")
+            raise ReportError(f"the output can't be written ({copy.failed}); free some space")
     return code
 
 
-def _say_what_ended_it(number: int, passed: list[signal.Signals]) -> NoReturn:
+def _raise_for_signal(number: int, passed: list[signal.Signals]) -> NoReturn:
     if signal.SIGINT in passed:
         raise KeyboardInterrupt
-    for ours in passed:  # we end as we would have without another process
+    for ours in passed:  # end as a single process would have ended
         signal.signal(ours, signal.SIG_DFL)
         os.kill(os.getpid(), ours)
     raise ReportError(
-        f"the process that worked on it was ended by {signal.Signals(number).name}; run it again, on a"
-        " machine with more memory if that was short"
+        f"the report's process was ended by {signal.Signals(number).name}; run it again, on a machine with"
+        " more memory if that was short"
     )
 
 
 def stay_with(parent: int) -> None:
-    """Keep nothing open but the standard streams, and end when the parent does, also by kill -9.
+    """Close all but the standard streams, and die with the parent, also if that is killed by SIGKILL.
 
-    To be called when the user has changed, as that takes back the wish to end, and as what looks users up may
-    have left something open.
+    Call it after the change of user: that clears PR_SET_PDEATHSIG, and looking users up may leave files open.
     """
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
-            with suppress(OSError):  # the listing's own is closed
+            with suppress(OSError):  # the descriptor of the listing itself is closed already
                 os.close(int(name))
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -105,7 +104,7 @@ def stay_with(parent: int) -> None:
 
 
 def _fill_standard() -> None:
-    """Have all standard streams open: else a pipe would take the number of one."""
+    """Open the standard streams that are closed, so that no pipe gets the number of one."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(fd)
@@ -115,8 +114,8 @@ def _encoding(stream: TextIO | None) -> str:
     return (stream and stream.encoding) or "utf-8"
 
 
-def _say_to(fd: int, stream: TextIO | None) -> TextIO:
-    """A stream for what a descriptor is now: the one of before still takes it for a file, if it was one."""
+def _text_stream(fd: int, stream: TextIO | None) -> TextIO:
+    """A text stream for a descriptor that was replaced: the old stream keeps the old file's buffering."""
     return open(fd, "w", 1, _encoding(stream), "backslashreplace", closefd=False)
 
 
@@ -128,18 +127,18 @@ def _flush(*streams: TextIO | None) -> None:
 
 
 def _end_by(number: int, _frame: FrameType | None) -> None:
-    """End by a signal, leaving no half-made file."""
+    """Signal handler: exit through the finally blocks, which remove unfinished files."""
     raise SystemExit(_SIGNALLED + number)
 
 
-def _work_apart(work: Callable[[], int], outputs: Iterable[int], mask: Iterable[int]) -> NoReturn:
+def _run_child(work: Callable[[], int], outputs: Iterable[int], mask: Iterable[int]) -> NoReturn:
     code = 1
     try:
-        atexit._clear()  # what is to be done at our parent's end is the parent's to do
+        atexit._clear()  # the parent's exit handlers are the parent's to run
         os.setsid()
         for number, fd in enumerate([os.open(os.devnull, os.O_RDONLY), *outputs]):
             os.dup2(fd, number)
-        sys.stdout, sys.stderr = _say_to(1, sys.stdout), _say_to(2, sys.stderr)
+        sys.stdout, sys.stderr = _text_stream(1, sys.stdout), _text_stream(2, sys.stderr)
         for ours in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(ours) == signal.SIG_DFL:
                 signal.signal(ours, _end_by)
@@ -150,7 +149,7 @@ def _work_apart(work: Callable[[], int], outputs: Iterable[int], mask: Iterable[
             code = int(error.code or 0)
         finally:
             atexit._run_exitfuncs()
-    except BaseException:  # our parent's callers must not see this process return
+    except BaseException:  # the parent's callers must not see this process return
         traceback.print_exc()
     finally:
         _flush(sys.stdout, sys.stderr)
@@ -158,7 +157,7 @@ def _work_apart(work: Callable[[], int], outputs: Iterable[int], mask: Iterable[
 
 
 class _Copy:
-    """What comes through a pipe, shown on one of our outputs; no character of it commands a terminal."""
+    """Copies a pipe to one of our outputs, with control characters escaped."""
 
     def __init__(self, source: int, target: int, encoding: str) -> None:
         self.source = source
@@ -168,21 +167,21 @@ class _Copy:
         self._decode = codecs.getincrementaldecoder(encoding)("backslashreplace").decode
 
     def some(self) -> bool:
-        """Show what is there; False: that was all."""
+        """Copy what the pipe holds. Returns False at the end of the pipe."""
         data = os.read(self.source, _CHUNK_BYTES)
         text = visible(self._decode(data, not data))
         left = memoryview(text.encode(self._encoding, "backslashreplace"))
         while left and self._target is not None:
             try:
                 left = left[os.write(self._target, left) :]
-            except OSError as error:  # the work goes on
+            except OSError as error:  # the job goes on
                 self._target = None
                 self.failed = None if isinstance(error, BrokenPipeError) else error.strerror
         return bool(data)
 
 
-def _attend(pid: int, copies: list[_Copy]) -> int:
-    """Show what it says until it has ended; returns its exit code, or minus the signal that ended it."""
+def _wait_for(pid: int, copies: list[_Copy]) -> int:
+    """Copy the job's output until it has ended; returns its exit code, or minus the signal that ended it."""
     try:
         try:
             _copy_all(pid, copies)
@@ -192,7 +191,7 @@ def _attend(pid: int, copies: list[_Copy]) -> int:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _Late:
         pass
-    # As long as it is not waited for, its number is nobody else's.
+    # A process that was not waited for keeps its number: no other process can have it.
     _send(pid, signal.SIGKILL)
     for copy in copies:
         os.close(copy.source)
@@ -202,17 +201,17 @@ def _attend(pid: int, copies: list[_Copy]) -> int:
 def _copy_all(pid: int, copies: list[_Copy]) -> None:
     left, ended = {copy.source: copy for copy in copies}, False
     while left:
-        for source in select.select(list(left), [], [], _LOOK_S)[0]:
+        for source in select.select(list(left), [], [], _POLL_S)[0]:
             if not left[source].some():
                 del left[source]
         if not ended and left and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             ended = True
-            _send(pid, signal.SIGKILL)  # what it left behind
+            _send(pid, signal.SIGKILL)  # processes that the job left behind
             signal.setitimer(signal.ITIMER_REAL, _LEFT_S)
 
 
 def _send(pid: int, number: int) -> None:
-    """Signal all of its group; or it alone, as long as it has none."""
+    """Signal the process group, or the process alone while it has no group of its own."""
     with suppress(OSError):
         try:
             os.killpg(pid, number)
@@ -222,7 +221,7 @@ def _send(pid: int, number: int) -> None:
 
 @contextmanager
 def _passed_on(pid: int) -> Iterator[list[signal.Signals]]:
-    """Pass signals on, which are told. _Late is raised when they did not end it in time."""
+    """Pass signals on; yields the list of them. Raises _Late if the job outlives a signal by PATIENCE_S."""
     passed: list[signal.Signals] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:

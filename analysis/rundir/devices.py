@@ -16,7 +16,7 @@ from analysis.tables.block import Block
 
 @dataclass(frozen=True)
 class Device:
-    """One device. role: disk, disk 2, ..., journal; empty for one that run.json does not name."""
+    """One device. role: disk, disk 2, ..., journal; empty for a device that run.json does not name."""
 
     number: int  # -1 where run.json does not give it
     name: str
@@ -25,12 +25,12 @@ class Device:
 
     @property
     def size_bytes(self) -> int | None:
-        """Its size, None if not known."""
+        """Size of the device, None if not known."""
         return as_int(self.facts.get("size_bytes"))
 
     @property
     def label(self) -> str:
-        """Name and role, for a table or a picture: "loop9 (journal)"."""
+        """Name and role, as reports show them: "loop9 (journal)"."""
         return f"{self.name} ({self.role})" if self.role else self.name
 
 
@@ -44,7 +44,7 @@ def _device(facts: Any, role: str) -> Device | None:
 
 
 def stated(run: Run) -> list[Device]:
-    """The devices of run.json: the disk, its companions (a file system over several), the journal's."""
+    """The devices of run.json: the disk, further disks of the file system, the journal's disk."""
     more = dig(run.facts, "more_devices")
     found = [_device(dig(run.facts, "device"), "disk")]
     found += [
@@ -55,7 +55,7 @@ def stated(run: Run) -> list[Device]:
 
 
 def with_requests(run: Run, block: Block) -> list[Device]:
-    """The devices in the block table, in run.json's order, then those it does not name by number."""
+    """The devices in the block table: in run.json's order, then by number those that it does not name."""
     if not block.rows:
         return []
     one = bool((block.dev == block.dev[0]).all())
@@ -63,11 +63,11 @@ def with_requests(run: Run, block: Block) -> list[Device]:
 
 
 def of_numbers(run: Run, numbers: list[int]) -> list[Device]:
-    """The devices of these numbers, at least one, in the same order."""
+    """The devices of these numbers (at least one), in the order of with_requests()."""
     one = len(numbers) == 1
     known = stated(run)
     if one and len(known) <= 1:
-        # the only disk there was, also where run.json says nothing of it, no number, or a partition's
+        # the run's only disk, even if run.json has no number of it, or a partition's
         first = known[0] if known else Device(-1, device_text(numbers[0]), "disk", {})
         return [replace(first, number=numbers[0])]
     named = [device for device in known if device.number in numbers]
@@ -80,9 +80,9 @@ def of_numbers(run: Run, numbers: list[int]) -> list[Device]:
 
 
 def counted(run: Run, found: list[Device]) -> int | None:
-    """The number of the device whose own counters the counter table holds: the run's first disk.
+    """Number of the device that the disk.* counters are of: the run's first disk.
 
-    None if there are several devices with requests and run.json does not say which is the first.
+    None if several devices had requests and run.json does not state which is the first.
     """
     for device in (*found, *stated(run)):
         if device.role == "disk" and device.number >= 0:

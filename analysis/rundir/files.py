@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Files of a run directory somebody else may have made: only regular files are read, never through a link
-in the last place, never without a limit; results are written beside and renamed, so a link is replaced,
-not followed, and a reader never sees half a file. Who may write in the directory may give a name to another
-file at any moment: what is written goes through the descriptor that made it.
+"""Read and write files of a run directory that a stranger may have made.
+
+Only regular files are read, up to a limit, and never through a symbolic link as the last component. A result
+is written to a new file that is then renamed: a link is replaced, not followed; no reader sees half a file.
+Others who can write to the directory can rename files at any moment: writes go through the descriptor that
+created the file.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ JSON_LIMIT_BYTES = 16 * 1024 * 1024
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open for reading. TableError unless it is a regular file (O_NONBLOCK: a FIFO must not hang)."""
+    """Open for reading. Raises TableError unless it is a regular file (O_NONBLOCK: a FIFO must not block)."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -36,7 +38,7 @@ def open_regular(path: Path) -> IO[bytes]:
 
 
 def read_limited(path: Path, limit_bytes: int) -> bytes:
-    """The file's bytes; TableError if there are more than limit_bytes."""
+    """The file's bytes. Raises TableError if there are more than limit_bytes."""
     try:
         with open_regular(path) as file:
             data = file.read(limit_bytes + 1)
@@ -47,12 +49,12 @@ def read_limited(path: Path, limit_bytes: int) -> bytes:
     return data
 
 
-def _not_json(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
+def _not_json(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def parse_json(data: bytes, what: str) -> Any:
-    """Strict JSON (no NaN, no Infinity); TableError otherwise, also for nesting that exhausts the stack."""
+    """Parse strict JSON (no NaN, no Infinity). Raises TableError, also if nesting exhausts the stack."""
     try:
         return json.loads(data, parse_constant=_not_json)
     except RecursionError:
@@ -62,20 +64,20 @@ def parse_json(data: bytes, what: str) -> Any:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file."""
+    """The JSON object in a file. Raises TableError."""
     value = parse_json(read_limited(path, JSON_LIMIT_BYTES), path.name)
     if not isinstance(value, dict):
         raise TableError(f"{path.name} does not hold a JSON object")
     return value
 
 
-def told(path: Path) -> Path:
-    """The name that people know of a file in an open folder (folder.py)."""
+def shown_path(path: Path) -> Path:
+    """The path to show for a file in an open folder (folder.py), which goes by /proc/self/fd/N."""
     return path.parent.resolve() / path.name if path.is_relative_to("/proc/self/fd") else path
 
 
 def _new_file(folder: int, name: str) -> tuple[int, str]:
-    """A new file in a folder, its owner's alone; also its group's, where the folder is."""
+    """Create a file of mode 0600, or 0640 with the folder's group if the folder lets its group in."""
     while True:
         temporary = f".{name}.{secrets.token_hex(8)}"
         try:
@@ -91,25 +93,25 @@ def _new_file(folder: int, name: str) -> tuple[int, str]:
 
 
 def share(folder: int, fd: int, mode: int) -> None:
-    """Let the folder's group read what is new in it, if the folder lets it in."""
+    """Give a new file the folder's group and this mode, if the folder lets its group in."""
     about = os.fstat(folder)
     if about.st_mode & 0o050 == 0o050:
-        with suppress(OSError):  # a group that we are not in: it stays ours alone
+        with suppress(OSError):  # a group that we are not in: the file stays 0600
             os.fchown(fd, -1, about.st_gid)
             os.fchmod(fd, mode)
 
 
 def open_folder(path: Path) -> int:
-    """A descriptor of a directory, which is no link but that of an open one (folder.py)."""
+    """Open a directory, not through a symbolic link, except /proc/self/fd/N of an open one (folder.py)."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     return os.open(path, flags if path.parent == Path("/proc/self/fd") else flags | os.O_NOFOLLOW)
 
 
 @contextmanager
 def rewritten(path: Path) -> Iterator[IO[bytes]]:
-    """A file to be written. It takes the name at the end, and goes if that is not reached.
+    """Yield a new file that replaces `path` at the end of the block, and is removed if the block raises.
 
-    Raises ReportError if the file can't be made or named; the writer's own errors go through.
+    Raises ReportError if the file can't be created or renamed; errors of the block go through.
     """
     try:
         folder = open_folder(path.parent)
@@ -126,8 +128,8 @@ def rewritten(path: Path) -> Iterator[IO[bytes]]:
             try:
                 os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
             except OSError as error:
-                why = f"{told(path)} can't be written: {error.strerror}"
-                raise ReportError(f"{why}; move what is in its place") from None
+                why = f"{shown_path(path)} can't be written: {error.strerror}"
+                raise ReportError(f"{why}; move what has that name") from None
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
@@ -137,20 +139,20 @@ def rewritten(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _not_writable(path: Path, error: OSError) -> ReportError:
-    why = f"{told(path).parent} can't be written ({error.strerror})"
-    return ReportError(f"{why}; copy the run directory to a place of your own")
+    why = f"{shown_path(path).parent} can't be written ({error.strerror})"
+    return ReportError(f"{why}; copy the run to a directory of your own")
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a whole result file."""
+    """Write a result file, whole or not at all. Raises ReportError."""
     try:
         with rewritten(path) as file:
             file.write(data)
     except OSError as error:
-        raise ReportError(f"{told(path)} can't be written: {error.strerror}; free some space") from None
+        raise ReportError(f"{shown_path(path)} can't be written: {error.strerror}; free some space") from None
 
 
 def remove(path: Path) -> None:
-    """Remove a result file of before, if there is one; a directory in its place is left alone."""
+    """Remove the result file of an earlier report, if there is one; a directory of that name stays."""
     with suppress(OSError):
         path.unlink(missing_ok=True)

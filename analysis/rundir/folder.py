@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The directory of a run or of a comparison, opened once: whatever becomes of its name, what is read and
-written lies in this one. Root goes on only in a directory that is root's, and that nobody else can replace.
+"""The directory of a run or a comparison, opened once: its files are found even if it is renamed.
+
+Root works only in a directory that is root's, and that no other user can replace by another.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from analysis.visible import clean
 
 TREE = Path(__file__).resolve().parents[2]
 _WRITABLE_BY_OTHERS = 0o022
-_MOST_ABOVE = 4096  # directories: as many as a path has letters
-_MOVE_IT = "copy it to a directory of root's, or chown it to the user whose it is"
+_MOST_ABOVE = 4096  # directories above: PATH_MAX bounds them
+_MOVE_IT = "copy it to a directory of root's, or chown it to its user"
 _NAME_ANOTHER = "give a directory with OUT= that only root can write"
 _ABOVE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Folder:
-    """An open directory; `place` is the name to go by as long as this object is there."""
+    """An open directory; `place` is its path as long as this object lives."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -35,7 +36,7 @@ class Folder:
 
 
 def name_of(uid: int) -> str:
-    """The user's name, or number."""
+    """The user's name, or \"the user NUMBER\"."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -43,9 +44,9 @@ def name_of(uid: int) -> str:
 
 
 def open_run_folder(path: Path) -> Folder:
-    """Open a run directory. OptionError: it is none; MachineError: it is not for us."""
+    """Open a run directory. Raises OptionError if it is none, MachineError if this user may not use it."""
     try:
-        # The name may end in a link (runs/latest); what it leads to may not be one.
+        # The path may end in a link (runs/latest); its target may not be one.
         folder = Folder(open_folder(path.resolve()))
     except PermissionError:
         raise MachineError(f"{clean(path)} can't be entered by {_us()}{_remedy(path)}") from None
@@ -66,21 +67,21 @@ def _remedy(path: Path) -> str:
     try:
         return f": it belongs to {name_of(path.stat().st_uid)}; run this as that user, or as root"
     except (OSError, ValueError):
-        return ", nor what it lies in; run this as its owner, or as root"
+        return ", nor can the directory that it is in; run this as its owner, or as root"
 
 
 def check_roots(fd: int, path: Path) -> None:
-    """Raise MachineError unless an open directory is root's, and nobody else can put another in its place.
+    """Raise MachineError unless an open directory is root's, and no other user can replace it.
 
-    Not asked is who can replace the tree this program lies in: they can replace the program as well.
+    The directories of this program's own tree are not checked: who can replace them can replace the program.
     """
     about = os.fstat(fd)
     if about.st_uid != 0:
         raise MachineError(f"{clean(path)} belongs to {name_of(about.st_uid)}; run this as that user")
     if about.st_mode & _WRITABLE_BY_OTHERS:
         raise MachineError(
-            f"{clean(path)} is root's, and others may write in it; run chmod go-w on it if what it holds can"
-            " be trusted, or chown it to the user whose it is"
+            f"{clean(path)} is root's, and others may write in it; run chmod go-w on it if its content can be"
+            " trusted, or chown it to its user"
         )
     above = os.open("..", _ABOVE, dir_fd=fd)
     try:
@@ -90,16 +91,16 @@ def check_roots(fd: int, path: Path) -> None:
 
 
 def _check_above(fd: int, path: Path, remedy: str) -> None:
-    """Raise MachineError unless what root has in this open directory keeps its name, and so on up."""
+    """Raise MachineError if another user can rename root's entries here, or in a directory above."""
     known = {(one.st_dev, one.st_ino) for one in _stats(TREE, TREE / "runs")}
     above, below = os.dup(fd), (-1, -1)
     try:
         for _ in range(_MOST_ABOVE):
-            found = os.fstat(above)
-            here = (found.st_dev, found.st_ino)
+            status = os.fstat(above)
+            here = (status.st_dev, status.st_ino)
             if here in known or here == below:
                 return
-            _check_keeps(found, os.readlink(f"/proc/self/fd/{above}"), path, remedy)
+            _check_names_stay(status, os.readlink(f"/proc/self/fd/{above}"), path, remedy)
             next_above = os.open("..", _ABOVE, dir_fd=above)
             os.close(above)
             above, below = next_above, here
@@ -107,21 +108,19 @@ def _check_above(fd: int, path: Path, remedy: str) -> None:
         os.close(above)
 
 
-def _check_way(path: Path) -> None:
-    """Raise MachineError unless each name on the way to a path is root's: no link of others leads it."""
+def _check_path(path: Path) -> None:
+    """Raise MachineError unless each directory or link on the path is root's."""
     ways_to_tree = {TREE, *TREE.parents, TREE / "runs"}
     for above in reversed(Path(os.path.abspath(path)).parents):
         if above not in ways_to_tree and os.path.lexists(above):
-            _check_keeps(above.lstat(), above, path, _NAME_ANOTHER)
+            _check_names_stay(above.lstat(), above, path, _NAME_ANOTHER)
 
 
-def _check_keeps(found: os.stat_result, where: str | Path, path: Path, remedy: str) -> None:
-    """Raise MachineError unless names of root's in this directory stay, or it is a link of root's."""
-    may_write = found.st_mode & _WRITABLE_BY_OTHERS and not found.st_mode & stat.S_ISVTX
-    if found.st_uid != 0 or (may_write and not stat.S_ISLNK(found.st_mode)):
-        raise MachineError(
-            f"{clean(path)} is root's, but in {clean(where)} others can put another in its place; {remedy}"
-        )
+def _check_names_stay(status: os.stat_result, where: str | Path, path: Path, remedy: str) -> None:
+    """Raise MachineError unless only root can rename root's entries here, or it is a link of root's."""
+    may_write = status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX
+    if status.st_uid != 0 or (may_write and not stat.S_ISLNK(status.st_mode)):
+        raise MachineError(f"{clean(path)} is root's, but in {clean(where)} others can replace it; {remedy}")
 
 
 def _stats(*paths: Path) -> list[os.stat_result]:
@@ -129,10 +128,10 @@ def _stats(*paths: Path) -> list[os.stat_result]:
 
 
 def new_folder(path: Path) -> Folder:
-    """Make a directory, and those above it that are missing.
+    """Make a directory, and missing ones above it.
 
-    FileExistsError: the name is taken; OptionError: it is another's; MachineError: root would make it where
-    others can change its name; OSError: no way.
+    Raises FileExistsError if the name is taken, OptionError if another user took it meanwhile, MachineError
+    if root would make it where others can rename it, and OSError.
     """
     missing = [path.name]
     above = path.parent
@@ -140,7 +139,7 @@ def new_folder(path: Path) -> Folder:
         missing.append(above.name)
         above = above.parent
     if os.geteuid() == 0:
-        _check_way(path)
+        _check_path(path)
     fd = os.open(above, _ABOVE)
     try:
         if os.geteuid() == 0:
@@ -159,7 +158,7 @@ def new_folder(path: Path) -> Folder:
 
 
 def new_or_empty_folder(path: Path) -> Folder:
-    """Make a directory, or take an empty one of ours alone. OptionError: it is another; OSError: no way."""
+    """Make a directory, or take an empty one of ours alone. Raises OptionError, MachineError, OSError."""
     check_free(path)
     try:
         return new_folder(path)
@@ -168,7 +167,7 @@ def new_or_empty_folder(path: Path) -> Folder:
 
 
 def _checked_empty(folder: Folder, path: Path) -> Folder:
-    """Return a directory that was made, or looked at, by its name: it may have been another by then."""
+    """Check a directory opened by its name, which others may have given to another directory meanwhile."""
     about = os.fstat(folder.fd)
     if about.st_uid != os.geteuid() or about.st_mode & _WRITABLE_BY_OTHERS or os.listdir(folder.fd):
         raise _taken(path)
@@ -178,11 +177,11 @@ def _checked_empty(folder: Folder, path: Path) -> Folder:
 
 
 def check_free(path: Path) -> None:
-    """Raise OptionError if a name for a new directory is another's, or of something else."""
+    """Raise OptionError if the name for a new directory is taken, but for an empty directory of ours."""
     try:
         about = path.lstat()
     except (OSError, ValueError):
-        return  # who makes it says why it can't be made
+        return  # making the directory will raise the reason
     try:
         taken = not stat.S_ISDIR(about.st_mode) or any(path.iterdir())
     except OSError:
@@ -198,9 +197,9 @@ def _taken(path: Path) -> OptionError:
 
 
 def make_inside(folder: Path, name: str) -> None:
-    """A directory in an open one, its owner's alone; also its group's, where that one is.
+    """Make a directory of mode 0700, or 0750 with the folder's group if the folder lets its group in.
 
-    OSError: it can't be made, or is a link, or another's.
+    An existing directory is kept. Raises OSError if it is a link, or, for root, another user's.
     """
     above = open_folder(folder)
     try:

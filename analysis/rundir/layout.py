@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the file system keeps where on its devices: run.json's filesystem.geometry, checked.
+"""The file system's layout on its devices: run.json's filesystem.geometry, checked.
 
-workloads/filesystems/layout/README.md has its words. Whatever is broken there is left out, and a gap says so.
-A run that only says where the journal is has that one area.
+workloads/filesystems/layout/README.md defines its keys. Broken entries are left out, and run.missing says so.
+A run that only states the journal's extents has one area.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Piece = tuple[int, int, int]  # first sector, end, area
 
 @dataclass(frozen=True)
 class Area:
-    """What has this name, on whichever device."""
+    """Sectors of one purpose (inode tables, log, ...), on any device."""
 
     name: str
     kind: str
@@ -37,7 +37,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Groups:
-    """Equal pieces of a device, the first one from `first` on: allocation groups, block groups."""
+    """Allocation groups or block groups: equal parts of a device, the first one at sector `first`."""
 
     name: str
     first: int
@@ -47,14 +47,14 @@ class Groups:
 
 @dataclass
 class DeviceMap:
-    """One device: piece i has the sectors [edges[i], edges[i + 1]) and belongs to area areas[i]."""
+    """One device: sectors [edges[i], edges[i + 1]) belong to area areas[i]."""
 
     edges: I64
     areas: I64
     groups: list[Groups] = field(default_factory=list)
 
     def pieces(self) -> list[Piece]:
-        """All that the file system has, in order."""
+        """The pieces that belong to the file system, in the order of sectors."""
         ends = self.edges[1:]
         return [
             (int(a), int(b), int(area))
@@ -65,9 +65,9 @@ class DeviceMap:
 
 @dataclass
 class Geometry:
-    """areas[0] is what lies outside the file system, or in a place that nothing is known of.
+    """The layout. areas[0]: sectors outside the file system, or of unknown purpose.
 
-    why_not: nothing is known, for this reason.
+    why_not: the reason why the layout is not known; empty if it is.
     """
 
     areas: list[Area] = field(default_factory=lambda: [Area(OUTSIDE, "unused")])
@@ -76,14 +76,12 @@ class Geometry:
 
 
 def read_geometry(run: Run) -> Geometry:
-    """Read it, adding what is amiss to the run's gaps."""
+    """Read the layout of a run. Broken entries add a sentence to run.missing."""
     found = dig(run.facts, "filesystem", "geometry")
     geometry = Geometry()
     if not isinstance(found, Mapping):
         geometry.why_not = (
-            "another tool's trace has no file system beside it"
-            if run.imported
-            else "run.json does not say it"
+            "an imported trace does not state it" if run.imported else "run.json does not state it"
         )
         return geometry
     geometry.why_not = clean(found["why_not"], 300) if isinstance(found.get("why_not"), str) else ""
@@ -102,12 +100,12 @@ def read_geometry(run: Run) -> Geometry:
             f"file-system geometry: {reader.broken:,} of its areas are broken or overlap, and are left out"
         )
     if not geometry.devices and not geometry.why_not:
-        geometry.why_not = "run.json does not say it"
+        geometry.why_not = "run.json does not state it"
     return geometry
 
 
 def _journal_alone(run: Run, found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """An older run: its journal is all that is known of it."""
+    """The journal as the one area of an older run."""
     dev, extents = dig(run.facts, "device", "dev"), found.get("journal")
     if not extents or not isinstance(dev, str):
         return []
@@ -122,7 +120,7 @@ def _list(reader: _Reader, value: object) -> list[Any]:
 
 
 class _Reader:
-    """Collects pieces and spans by device, counting what is broken."""
+    """Collects pieces and spans by device, and counts broken entries."""
 
     def __init__(self, geometry: Geometry) -> None:
         self.geometry = geometry
@@ -132,7 +130,7 @@ class _Reader:
         self._left = MOST_EXTENTS
 
     def _code(self, name: object, kind: object) -> int | None:
-        """The number of the area of this name and kind, None if they are no such thing."""
+        """Number of the area of this name and kind, None if these are invalid."""
         if not isinstance(name, str) or not name or kind not in KINDS:
             return None
         area = Area(clean(name, NAME_LETTERS), str(kind))
@@ -143,7 +141,7 @@ class _Reader:
         return self.geometry.areas.index(area)
 
     def area(self, found: object) -> None:
-        """Take in one of "areas"."""
+        """Read one entry of "areas"."""
         dev = device_number(found.get("dev")) if isinstance(found, Mapping) else None
         code = self._code(found.get("name"), found.get("kind")) if isinstance(found, Mapping) else None
         extents = found.get("extents") if isinstance(found, Mapping) else None
@@ -159,7 +157,7 @@ class _Reader:
                 self._pieces.setdefault(dev, []).append((*pair, code))
 
     def span(self, found: object) -> None:
-        """Take in one of "spans"."""
+        """Read one entry of "spans"."""
         if not isinstance(found, Mapping):
             self.broken += 1
             return
@@ -175,19 +173,19 @@ class _Reader:
         self._spans.setdefault(dev, []).append(((*pair, code), groups))
 
     def finish(self) -> None:
-        """Make a map of each device: its areas, and what is between them by the spans."""
+        """Make the map of each device: its areas, and between these what its spans state."""
         for dev in {**self._pieces, **self._spans}:
             pieces = self._disjoint(self._pieces.get(dev, []))
             spans = sorted(self._spans.get(dev, []), key=lambda span: span[0])
             whole = self._disjoint([span for span, _ in spans])
             edges, areas = _partition(pieces, whole)
-            groups = [one for _, one in spans if one is not None]
+            groups = [group for _, group in spans if group is not None]
             self.geometry.devices[dev] = DeviceMap(
                 np.array(edges, dtype=np.int64), np.array(areas, dtype=np.int64), groups
             )
 
     def _disjoint(self, pieces: list[Piece]) -> list[Piece]:
-        """In order, without those that begin in another."""
+        """The pieces in order, without those that begin inside another."""
         kept: list[Piece] = []
         for piece in sorted(pieces):
             if kept and piece[0] < kept[-1][1]:
@@ -205,7 +203,7 @@ def _pair(start: object, end: object) -> tuple[int, int] | None:
 
 
 def _partition(pieces: list[Piece], spans: list[Piece]) -> tuple[list[int], list[int]]:
-    """Where a device's pieces begin, from 0 on, and the area of each."""
+    """Start sectors of a device's pieces, from 0 on, and the area of each piece."""
     cuts = sorted({0, *(p[0] for p in (*pieces, *spans)), *(p[1] for p in (*pieces, *spans))})
     piece_starts, span_starts = [p[0] for p in pieces], [s[0] for s in spans]
     edges: list[int] = []

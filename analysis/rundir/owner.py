@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who works on finished runs: their owner, never root, as what lies in a run directory is its owner's making.
+"""The user who works on a finished run: its owner, never root, because the owner made the files it reads.
 
-Root has a process of that user's do it, apart from root's session (apart.py); behind sudo, where something
-new is made, the user is the one who called it. What is root's own is root's to work on, as long as nobody
-else can replace it (folder.py).
+Started by root, the job runs in a process of that user (apart.py). A new directory (import, compare) is made
+by the user who called sudo. Root works on runs of its own, if no other user can replace them (folder.py).
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from analysis.rundir.folder import TREE, name_of
 from analysis.visible import clean
 
 _NOBODYS_GROUP = 65534
-# Where libraries look for settings and caches: what is behind these was chosen for another user.
-_CHOSEN = ("MPLCONFIGDIR", "MATPLOTLIBRC", "TMPDIR", "TEMP", "TMP")
-# What another user may know of root's environment, and programs need.
-_TOLD = ("PATH", "LANG", "LANGUAGE", "TZ")
+# Where libraries find settings and caches: chosen for the calling user, not for the worker.
+_CALLERS = ("MPLCONFIGDIR", "MATPLOTLIBRC", "TMPDIR", "TEMP", "TMP")
+# What the worker gets of root's environment: programs need it, and it tells nothing.
+_PASSED = ("PATH", "LANG", "LANGUAGE", "TZ")
 
 
 @dataclass(frozen=True)
 class Worker:
-    """The user whose work it is."""
+    """The user that a job runs as. why: for error messages."""
 
     uid: int
-    gid: int  # for a user that the machine does not know
+    gid: int  # used if the machine does not know the user
     why: str
 
 
 def owner_of(paths: Sequence[Path]) -> Worker | None:
-    """If we are root, the owner of these runs. MachineError: there are several."""
+    """The owner of these runs if we are root, else None. Raises MachineError if there are several owners."""
     if os.geteuid() != 0:
         return None
     owners: dict[int, tuple[Path, int]] = {}
@@ -49,15 +48,15 @@ def owner_of(paths: Sequence[Path]) -> Worker | None:
         try:
             fd = open_folder(path.resolve())
         except (OSError, ValueError, RuntimeError):
-            continue  # the one who reads it says why
+            continue  # reading it will raise the reason
         about = os.fstat(fd)
         os.close(fd)
         owners.setdefault(about.st_uid, (path, about.st_gid))
     if len(owners) > 1:
         whose = ", ".join(f"{clean(path)} is {name_of(uid)}'s" for uid, (path, _) in owners.items())
         raise MachineError(
-            f"these runs have several owners ({whose}), and root reads none of them for another; run this as"
-            " a user who can read them all, or make copies of one owner"
+            f"these runs have several owners ({whose}), and root reads no user's run for another; run this as"
+            " a user who can read them all, or copy them for one owner"
         )
     for uid, (path, gid) in owners.items():
         return Worker(uid, gid, f"{clean(path)} belongs to {name_of(uid)}")
@@ -65,23 +64,24 @@ def owner_of(paths: Sequence[Path]) -> Worker | None:
 
 
 def caller() -> Worker | None:
-    """If we are root, the user who called it through sudo, or root. MachineError: there is no such user."""
+    """The user behind sudo, or root, if we are root, else None. Raises MachineError for an unknown user."""
     if os.geteuid() != 0:
         return None
-    said = os.environ.get("SUDO_UID", "0")
+    uid = os.environ.get("SUDO_UID", "0")
     try:
-        entry = pwd.getpwuid(int(said))
+        entry = pwd.getpwuid(int(uid))
     except (KeyError, ValueError, OverflowError):
         raise MachineError(
-            f"SUDO_UID={clean(said)} is no user of this machine; run this without sudo"
+            f"SUDO_UID={clean(uid)} is no user of this machine; run this without sudo"
         ) from None
     return Worker(entry.pw_uid, entry.pw_gid, f"{entry.pw_name} called this through sudo")
 
 
 def work_as(worker: Worker | None, do: Callable[[Callable[[], None]], int]) -> int:
-    """Do work as its user; returns the exit code. None: as who we are.
+    """Run a job as its user; returns the exit code. worker None: as the current user.
 
-    do: calls what it is given first, which may raise MachineError; returns the exit code, whatever happens.
+    `do` must call its argument first, which changes the user and may raise MachineError, and return an exit
+    code in every case.
     """
     if worker is None:
         return do(lambda: None)
@@ -97,7 +97,7 @@ def work_as(worker: Worker | None, do: Callable[[Callable[[], None]], int]) -> i
 
 
 def _become(worker: Worker) -> None:
-    """Be this user, for good. MachineError: there is no way."""
+    """Change to this user for good. Raises MachineError."""
     uid, gid, why = worker.uid, worker.gid, worker.why
     try:
         try:
@@ -105,13 +105,13 @@ def _become(worker: Worker) -> None:
             gid = entry.pw_gid
             os.initgroups(entry.pw_name, gid)
         except KeyError:
-            gid = gid or _NOBODYS_GROUP  # root's group is not for those who are not known
+            gid = gid or _NOBODYS_GROUP  # an unknown user does not get root's group
             os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
     except OSError as error:
         raise MachineError(
-            f"{why}, whom this root can't become ({error.strerror}); run this as that user"
+            f"{why}, and this root can't change to that user ({error.strerror}); run this as that user"
         ) from None
     _set_home(uid)
     if importlib.util.find_spec("pyarrow") is None or not os.access(TREE / "analysis", os.R_OK):
@@ -120,18 +120,16 @@ def _become(worker: Worker) -> None:
             " copy of the run to root"
         )
     try:
-        os.chdir(os.getcwd())  # one that only root can reach would be open to this user
+        os.chdir(os.getcwd())  # a directory that only root can enter would stay open to this user
     except OSError:
-        raise MachineError(
-            f"{why}, who can't enter the directory that this was started in; start it in another"
-        ) from None
+        raise MachineError(f"{why}, who can't enter the working directory; start this in another") from None
 
 
 def _set_home(uid: int) -> None:
-    """Have libraries keep their files where this user's are, or, of another than root, in a new place."""
+    """Set up the environment for this user; Matplotlib gets a new cache directory unless it is root's own."""
     for name in list(os.environ):
-        chosen = name in _CHOSEN or name.startswith("XDG_")
-        if chosen or (uid != 0 and name not in _TOLD and not name.startswith("LC_")):
+        chosen = name in _CALLERS or name.startswith("XDG_")
+        if chosen or (uid != 0 and name not in _PASSED and not name.startswith("LC_")):
             del os.environ[name]
     try:
         entry = pwd.getpwuid(uid)
@@ -141,7 +139,7 @@ def _set_home(uid: int) -> None:
         for name in ("USER", "LOGNAME"):
             os.environ.pop(name, None)
     if uid != 0:
-        # Matplotlib's own fonts will do: no program is asked for others, and no list without them is left.
+        # Matplotlib's own fonts are enough: it runs no fc-list, and leaves no font list without them.
         os.environ["MPL_IGNORE_SYSTEM_FONTS"] = "1"
     if uid != 0 or not _is_roots(os.environ["HOME"]):
         os.environ["MPLCONFIGDIR"] = tempfile.mkdtemp(prefix="seekmeter-")
@@ -149,7 +147,7 @@ def _set_home(uid: int) -> None:
 
 
 def _is_roots(home: str) -> bool:
-    """Is a home root's, and nobody else may write in it?"""
+    """Whether the home is root's, and no other user may write in it."""
     try:
         about = os.stat(home)
     except OSError:

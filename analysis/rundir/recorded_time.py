@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The recorded time, by what run.json and losses.json say; what the tables hold is not looked at."""
+"""The recorded time as run.json and losses.json state it, without a look at the tables."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ LONGEST_RUN_NS = 400 * 24 * 3600 * 10**9
 
 @dataclass(frozen=True)
 class Recorded:
-    """CLOCK_MONOTONIC ns; None: nobody said it, or what was said cannot be."""
+    """Start and end in CLOCK_MONOTONIC ns; None: not stated, or impossible."""
 
-    start_ns: int | None  # from then on everything is recorded; older runs do not say it
-    end_ns: int | None  # until then; None also of a recorder that died, which nobody saw
+    start_ns: int | None  # everything is recorded from here on; older runs do not state it
+    end_ns: int | None  # None also if the recorder died: nobody knows when
 
 
 def recorded_time(run: Run) -> Recorded:
-    """When recording began, by the session, and when it ended: by the session, or by the recorder itself.
+    """Start of the recording as the session states it; end as the session or the recorder states it.
 
-    A session that was killed has written no end. Its recorder ends in order, and says when. Of a recorder
-    that died the session's end is not the recording's.
+    A session that was killed states no end, but its recorder ends in order and does (recorder.until_ns). If
+    the recorder died, the session's end is not the recording's.
     """
     start = run.int_("clock", "record_start_ns")
     if start is None or start <= 0:

@@ -229,7 +229,7 @@ def make_folder(run: Run) -> None:
                 f"{clean(path)} is a symbolic link; replace it by a directory of the run's own"
             ) from None
         raise ReportError(
-            f"{clean(path)} can't be made ({error.strerror}); copy the run directory to a place of your own"
+            f"{clean(path)} can't be made ({error.strerror}); copy the run to a directory of your own"
         ) from None
 
 

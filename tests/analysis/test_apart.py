@@ -251,7 +251,7 @@ said = "done\\n"
 def test_a_signal_that_ends_it_is_said(run: Path) -> None:
     done = report("os.kill(os.getpid(), signal.SIGSEGV)", run)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("seekmeter: the process that worked on it was ended by SIGSEGV; run it")
+    assert done.stderr.startswith("seekmeter: the report's process was ended by SIGSEGV; run it")
 
 
 def test_nobody_needs_to_hear_it(run: Path) -> None:
@@ -268,7 +268,7 @@ def test_nobody_needs_to_hear_it(run: Path) -> None:
         )
     assert done.returncode == 1
     assert done.stderr == (
-        b"seekmeter: what is to be said can't be written (No space left on device); free some space\n"
+        b"seekmeter: the output can't be written (No space left on device); free some space\n"
     )
 
 
@@ -293,4 +293,4 @@ def test_it_is_started_where_its_user_may_be(run: Path, tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (3, "")
-    assert "who can't enter the directory that this was started in; start it in another" in done.stderr
+    assert "who can't enter the working directory; start this in another" in done.stderr

@@ -101,7 +101,7 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
         file.write(b"half")
         raise ValueError("full")
     (tmp_path / "directory").mkdir()
-    with pytest.raises(ReportError, match="move what is in its place"):
+    with pytest.raises(ReportError, match="move what has that name"):
         write_atomic(tmp_path / "directory", b"")
     assert (tmp_path / "report.txt").read_bytes() == b"before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["directory", "report.txt"]

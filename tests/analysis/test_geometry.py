@@ -192,7 +192,7 @@ def test_an_older_run_has_its_journal(tmp_path: Path) -> None:
     got, gaps = read(tmp_path / "run", {"journal": [], "why_not": "it is on tape"})
     assert (got.devices, got.why_not, gaps) == ({}, "it is on tape", [])
     got, _ = read(tmp_path / "run", None)
-    assert "run.json does not say it" in got.why_not
+    assert "run.json does not state it" in got.why_not
 
 
 JSON = st.recursive(

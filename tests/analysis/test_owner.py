@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Root works on a finished run as its owner; on root's own where nobody else can put another in its place."""
+"""Root works on a finished run as its owner, and on its own runs where no other user can replace them."""
 
 from __future__ import annotations
 
@@ -170,8 +170,8 @@ def tables_of_anothers(place: Path, run: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "code", "says"),
     [
-        (replaceable_parent, 3, "others can put another in its place; copy it"),
-        (shared_parent, 3, "others can put another in its place; copy it"),
+        (replaceable_parent, 3, "others can replace it; copy it"),
+        (shared_parent, 3, "others can replace it; copy it"),
         (open_run_directory, 3, "others may write in it; run chmod go-w on it"),
         (tables_of_anothers, 1, "tables can't be made (it is the user 61234's)"),
     ],
@@ -293,7 +293,7 @@ def test_root_makes_nothing_where_others_can_change_its_name(place: Path) -> Non
     for out in (theirs / "new", theirs / "new/er", link / "new"):
         done = analysis("import", f"--out={out}", trace(place))
         assert (done.returncode, done.stdout) == (3, "")
-        assert f"but in {theirs} others can put another in its place" in done.stderr
+        assert f"but in {theirs} others can replace it" in done.stderr
     assert list(theirs.iterdir()) == [link] and list((place / "roots").iterdir()) == []
     done = analysis("import", f"--out={place / 'new/er'}", trace(place))
     assert done.returncode == 0, done.stderr
