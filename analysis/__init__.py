@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reads finished runs only: raw recordings -> tables -> measures -> figures -> reports."""
+"""Analysis of finished runs: raw recordings -> tables -> measures -> figures -> reports."""

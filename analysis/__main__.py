@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reports of finished runs.
 
-    python -m analysis report [--locks=all] RUN        all reports of a run; all: of everybody's locks
+    python -m analysis report [--locks=all] RUN        all reports of a run; all: lock waits of all processes
     python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
                                                        (or --runs="RUN 'with blanks'", quoted)
     python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
 
-As root, all of it is done as the run's owner, in a process apart from root's session (owner.py, apart.py).
+Started by root, a job runs as the run's owner in a process of its own (rundir/owner.py, rundir/apart.py).
 
-Exit codes: 0 done, 1 the report failed, 2 wrong words, 3 this machine lacks something, or the run
-is another's.
+Exit codes: 0 done, 1 the report failed, 2 a wrong option, 3 the machine lacks something, or this user may not
+use the run.
 """
 
 from __future__ import annotations
@@ -38,36 +38,36 @@ def _complain(message: str) -> None:
 
 
 def _names(text: str) -> list[str]:
-    """Names separated by blanks; quotes keep those in a name."""
+    """Split names at blanks; quotes protect blanks in a name."""
     try:
         return shlex.split(text)
     except ValueError as error:
         raise OptionError(f"RUNS={text} cannot be split into names: {str(error).lower()}") from None
 
 
-def _job(words: list[str]) -> tuple[Worker | None, Callable[[], str]]:
-    """Whose work it is and the work, which returns what to print. Heavy imports only when it is done."""
-    if words[:1] == ["report"] and (len(words) == 2 or words[1:-1] == ["--locks=all"]):
-        return owner_of([Path(words[-1])]), lambda: _report(Path(words[-1]), len(words) == 3)
-    if len(words) == 2 and words[0] == "movie":
-        return owner_of([Path(words[1])]), lambda: _movie(Path(words[1]))
-    if words[:1] == ["compare"]:
-        out = words[1].removeprefix("--out=") if words[1:] and words[1].startswith("--out=") else ""
-        chosen = words[2 if out else 1 :]
+def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], str]]:
+    """The user that the job runs as, and the job, which returns what to print and imports what it needs."""
+    if argv[:1] == ["report"] and (len(argv) == 2 or argv[1:-1] == ["--locks=all"]):
+        return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), len(argv) == 3)
+    if len(argv) == 2 and argv[0] == "movie":
+        return owner_of([Path(argv[1])]), lambda: _movie(Path(argv[1]))
+    if argv[:1] == ["compare"]:
+        out = argv[1].removeprefix("--out=") if argv[1:] and argv[1].startswith("--out=") else ""
+        chosen = argv[2 if out else 1 :]
         if len(chosen) == 1 and chosen[0].startswith("--runs="):
             chosen = _names(chosen[0].removeprefix("--runs="))
-        runs = [Path(word) for word in chosen]
+        runs = [Path(name) for name in chosen]
         return owner_of(runs), lambda: _compare(runs, Path(out) if out else None)
-    if words[:1] == ["import"] and len(words) in (2, 3):
-        if not words[-1]:
+    if argv[:1] == ["import"] and len(argv) in (2, 3):
+        if not argv[-1]:
             raise OptionError(
                 "nothing to import: add TRACE=FILE, a block trace of blktrace (path/sda), perf, trace-cmd,"
                 " ftrace or biosnoop"
             )
-        out = words[1].removeprefix("--out=") if len(words) == 3 else ""
-        if (len(words) == 3) == (words[1].startswith("--out=") and out != ""):
-            return caller(), lambda: _import(Path(words[-1]), Path(out) if out else None)
-    raise OptionError(f"the words {' '.join(words)!r} are not understood; {USAGE}")
+        out = argv[1].removeprefix("--out=") if len(argv) == 3 else ""
+        if (len(argv) == 3) == (argv[1].startswith("--out=") and out != ""):
+            return caller(), lambda: _import(Path(argv[-1]), Path(out) if out else None)
+    raise OptionError(f"the arguments {' '.join(argv)!r} are not understood; {USAGE}")
 
 
 def _report(run: Path, everyones_locks: bool) -> str:
@@ -97,16 +97,16 @@ def _import(trace: Path, out: Path | None) -> str:
 
 def _do(begin: Callable[[], None], work: Callable[[], str]) -> int:
     begin()
-    said = work()
+    output = work()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.stdout.write(said)
+    sys.stdout.write(output)
     sys.stdout.flush()
     return 0
 
 
 def _ended(work: Callable[[], int]) -> int:
-    """The work's exit code; all errors end as one line on stderr and an exit code."""
+    """Run the job; an error becomes one line on stderr and an exit code."""
     try:
         return work()
     except ReportError as error:
@@ -116,7 +116,7 @@ def _ended(work: Callable[[], int]) -> int:
         _complain("the report was interrupted; what was there before is unchanged")
         return 1
     except BrokenPipeError:
-        # the reader of our output went away; the files are written
+        # the reader of our output has ended; the files are written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:
@@ -126,14 +126,14 @@ def _ended(work: Callable[[], int]) -> int:
         return 1
 
 
-def main(words: list[str]) -> int:
-    """Run one command; returns its exit code."""
-    if words in (["-h"], ["--help"], ["help"]):
+def main(argv: list[str]) -> int:
+    """Run one job; returns its exit code."""
+    if argv in (["-h"], ["--help"], ["help"]):
         print(USAGE)
         return 0
 
     def start() -> int:
-        worker, work = _job(words)
+        worker, work = _job(argv)
         return work_as(worker, lambda begin: _ended(lambda: _do(begin, work)))
 
     return _ended(start)

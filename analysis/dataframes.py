@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A run's tables as pandas DataFrames, for notebooks and for seaborn.
+"""A run's tables as pandas DataFrames, for notebooks.
 
     from analysis.dataframes import load
-    block = load("runs/latest", "block")        # one row is one request; times int64 ns, sizes bytes
+    block = load("runs/latest", "block")        # one row per request; times int64 ns, sizes bytes
 
-Columns are those of the Parquet files; frame.attrs["units"] says each one's unit.
+Columns are those of the Parquet files (docs/TABLES.md); frame.attrs["units"] has their units.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from analysis.tables.store import METADATA_KEY
 
 
 def load(run: str | Path, table: str) -> pd.DataFrame:
-    """Return one table (phase, block, lock_wait, lock, stack, call, counter).
+    """Return one table by its name, see docs/TABLES.md.
 
-    It is converted from the recording first if that is not done yet. Raises ReportError, and OptionError for
-    a table that there is none of.
+    The recording is converted first if the Parquet file is missing. Raises ReportError, and OptionError for
+    an unknown table, or one that the run has not.
     """
     if table not in TABLES:
         raise OptionError(f"{table} is no table; choose from {', '.join(TABLES)}")

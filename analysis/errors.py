@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Errors a user may see: lower case, subject first, then the remedy.
+"""Errors that a user may see. Messages are lower case: subject, fact, remedy.
 
-Exit codes: 1 failed, 2 wrong words, 3 this machine lacks something.
+Exit codes: 1 the job failed, 2 a wrong option, 3 the machine lacks something.
 """
 
 from __future__ import annotations
 
 
 class ReportError(Exception):
-    """The report can't be made; the message says why and what to do."""
+    """The report can't be made."""
 
     exit_code = 1
 
 
 class OptionError(ReportError):
-    """The command's words are wrong."""
+    """An option or argument is wrong."""
 
     exit_code = 2
 
 
 class MachineError(ReportError):
-    """This machine lacks something."""
+    """The machine, or this user, lacks something the job needs."""
 
     exit_code = 3
 
 
 class TableError(Exception):
-    """One source of the run is missing or unreadable; the report goes on and states the gap."""
+    """A file of the run is missing or unreadable; the report goes on, and Run.missing states it."""

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Work done in a process of its own, beside this one: it starts as a copy (fork), so nothing is handed over.
+"""Run a function in a forked process while this one goes on: the copy has all its inputs.
 
-Its memory is given back when it ends. With one CPU, or where no process can be made, the work is done at the
-moment its result is asked for.
+Its memory is freed when it ends. With one CPU, or if fork() fails, result() runs the function instead.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ Made = TypeVar("Made")
 def _work(make: Callable[[], object], results: Connection) -> None:
     try:
         results.send((make(), None))
-    except BaseException as error:  # all of them are the asker's to handle
+    except BaseException as error:  # result() raises it in the parent
         results.send((None, error))
 
 
 class ForkedTask(Generic[Made]):
-    """`make` is at work from now on; what it returns must be small, as it is sent through a pipe."""
+    """Starts `make` at once. Its result is sent through a pipe: keep it small."""
 
     def __init__(self, make: Callable[[], Made]) -> None:
         self._make = make
@@ -43,7 +42,7 @@ class ForkedTask(Generic[Made]):
         sender.close()
 
     def result(self) -> Made:
-        """What `make` returned, or what it raised. MemoryError: the process was killed."""
+        """What `make` returned, or raises what it raised; MemoryError if the process was killed."""
         if self._results is None:
             return self._make()
         try:

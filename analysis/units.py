@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Numbers as words with their units: decimal prefixes (1 MB = 10**6 bytes), three significant figures."""
+"""Format numbers with units: decimal prefixes (1 MB = 10**6 bytes), three significant digits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from analysis.measures.common.statistics import Mean
 
 
 def figures(value: float, digits: int = 3) -> str:
-    """About `digits` significant figures, thousands with commas, never an exponent."""
+    """About `digits` significant digits, thousands with commas, never an exponent."""
     if not math.isfinite(value):
         return "-"
     if value == 0:
@@ -21,7 +21,7 @@ def figures(value: float, digits: int = 3) -> str:
 
 
 def bytes_(value: float | None, digits: int = 3) -> str:
-    """4.10 GB."""
+    """Bytes with a decimal prefix: 4.10 GB."""
     if value is None:
         return "-"
     size = abs(value)
@@ -32,7 +32,7 @@ def bytes_(value: float | None, digits: int = 3) -> str:
 
 
 def ns(value: float | None) -> str:
-    """Nanoseconds as ns, us, ms or s."""
+    """Nanoseconds as ns, us, ms or s: 12.3 ms."""
     if value is None:
         return "-"
     if abs(value) >= 1e15:
@@ -44,7 +44,7 @@ def ns(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """A number per second without the unit; from a million on with a prefix, so columns stay narrow."""
+    """A rate without its unit; from a million on with a prefix, so that columns stay narrow."""
     if value is None:
         return "-"
     for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
@@ -54,19 +54,19 @@ def rate(value: float | None) -> str:
 
 
 def count(value: int | None) -> str:
-    """A whole number in full, unless it is too big to be true."""
+    """An integer in full; from 10**12 on, which no run counts, with a prefix."""
     if value is None:
         return "-"
     return f"{value:,}" if abs(value) < 10**12 else rate(float(value))
 
 
 def seconds(value: float) -> str:
-    """Seconds, without the unit."""
+    """Seconds without the unit."""
     return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def percent(value: float | None) -> str:
-    """A share (0..1) in percent; below 0.1 % but not zero is said so."""
+    """A share (0..1) in percent; <0.1 for smaller ones above zero."""
     if value is None:
         return "-"
     if 0 < value < 0.001:
@@ -75,7 +75,7 @@ def percent(value: float | None) -> str:
 
 
 def mean(value: Mean | None) -> str:
-    """12.3 +-0.4 (n=20), or 12.3 (single)."""
+    """A mean with its 95 % confidence interval, 12.3 +-0.4, or 12.3 (single)."""
     if value is None:
         return "-"
     if value.half_width is None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Words of others, made safe to print: some characters command a terminal, others hide or turn text."""
+"""Make foreign text safe to print: escape control characters (terminal commands) and invisible ones."""
 
 from __future__ import annotations
 
 
 def clean(value: object, limit: int = 2000) -> str:
-    """Words from the run, safe to print: control and invisible characters become \\x.., length bounded."""
+    """A line of foreign text, safe to print: unprintable characters become \\x.., `limit` letters stay."""
     text = str(value)
     if len(text) > limit:
         text = text[:limit] + "..."
@@ -13,7 +13,7 @@ def clean(value: object, limit: int = 2000) -> str:
 
 
 def visible(text: str) -> str:
-    """Text of several lines, safe to print."""
+    """Foreign text of several lines, safe to print: line feeds and tabs stay."""
     return _shown(text, "\n\t")
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Files for other people's tools: one file, one format."""
+"""Export results for other tools: one module per format."""

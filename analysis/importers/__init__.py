@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Traces of other tools as run directories: one file a format, and what all of them need."""
+"""Convert block traces of other tools to run directories."""

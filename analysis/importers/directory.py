@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The run directory an import makes: like a recorded one, with what the trace does not know left out."""
+"""The run directory of an import: like a recorded one, without the facts that a trace lacks."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from analysis.rundir.run import SCHEMA, clean
 
 
 class ImportedRun:
-    """A run directory while it is being filled. Facts are written at once, as a killed import must show."""
+    """A run directory during an import. run.json is written at once: a killed import must leave one."""
 
-    def __init__(self, name: str, out: Path | None, command: str, words: Mapping[str, str]) -> None:
-        """Make the directory. OptionError if OUT is taken, ReportError if it can't be made."""
+    def __init__(self, name: str, out: Path | None, command: str, variables: Mapping[str, str]) -> None:
+        """Make the directory. Raises OptionError if OUT is taken, ReportError if it can't be made."""
         if out is not None:
             check_free(out)
         self.facts: dict[str, Any] = {
@@ -30,7 +30,7 @@ class ImportedRun:
             "state": "running",
             "exit_status": None,
             "command": command,
-            "words": dict(words),
+            "words": dict(variables),
             "warnings": [],
         }
         self._runs: Path | None = None
@@ -43,7 +43,7 @@ class ImportedRun:
         except OSError as error:
             where = clean(error.filename or out or "runs")
             why = f"the run directory can't be made ({where}: {error.strerror})"
-            raise ReportError(f"{why}; give another place with OUT=DIRECTORY") from None
+            raise ReportError(f"{why}; name another with OUT=DIRECTORY") from None
         self._write()
 
     def _make(self, name: str, out: Path | None) -> tuple[Path, Folder]:
@@ -65,9 +65,9 @@ class ImportedRun:
         write_atomic(self.folder.place / "run.json", text.encode("utf-8", "backslashreplace"))
 
     def finish(self, facts: Mapping[str, Any], losses: Mapping[str, Any]) -> None:
-        """The import is done: facts for run.json, what was lost, and runs/latest."""
+        """Complete the run: write run.json and losses.json, and point runs/latest to it."""
         write_atomic(self.folder.place / "losses.json", (json.dumps(losses, indent=1) + "\n").encode())
-        # No workload marked phases: an empty table, which is not a missing one.
+        # There are no phases: an empty table, not a missing one.
         write_atomic(self.raw / "phases.jsonl", b"")
         self.facts |= facts
         self.facts["state"] = "complete"
@@ -80,16 +80,16 @@ class ImportedRun:
             newest.symlink_to(self.path.name)
             newest.replace(self._runs / "latest")
         except OSError:
-            newest.unlink(missing_ok=True)  # a convenience; the run itself is there
+            newest.unlink(missing_ok=True)  # runs/latest is a convenience; the run itself is complete
 
     def interrupt(self, why: str) -> None:
-        """The import ended early: what is there stays, and says so."""
+        """Mark the run interrupted, with a warning; its recording stays."""
         self.facts["state"] = "interrupted"
         self.facts["warnings"].append(why)
         self._write()
 
     def discard(self) -> None:
-        """The trace was none: leave nothing behind. A directory the user had made stays."""
+        """Remove the run, because the trace was none. A directory that the user had made stays."""
         shutil.rmtree(self.raw, ignore_errors=True)
         (self.folder.place / "run.json").unlink(missing_ok=True)
         try:

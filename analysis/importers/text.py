@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Block traces in text, and files that another program prints as text: perf.data, trace-cmd's trace.dat.
+"""Import block traces in text, and files that another program prints as text: perf.data, trace.dat.
 
-build/text-to-blktrace (text_reader/) makes of the text a stream as blktrace writes it, so that one program
-pairs events to requests, whatever their source. The stream is a file in raw/ for as long as it is read.
+build/text-to-blktrace (text_reader/) converts the text to a stream of blktrace, so that one program pairs
+events to requests for all formats. The stream is a file in raw/ that is removed after the import.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from analysis.rundir.folder import name_of
 from analysis.rundir.run import clean
 
 TRANSLATOR = Path(__file__).resolve().parents[2] / "build" / "text-to-blktrace"
-_SAID_BYTES = 4096  # of a program's complaints
+_STDERR_BYTES = 4096  # read of a program's error messages
 _NANOSECONDS, _MILLISECONDS_2 = 9, 2  # digits
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program that prints a file of its own as text."""
+    """A program that prints its own file format as text."""
 
     name: str
     format: str  # what it reads
     package: str
     arguments: tuple[str, ...]  # before the file's name
-    owned: bool = False  # it reads only what is ours, or root's
+    owned: bool = False  # its files must be ours or root's: the program trusts them
 
     def check(self, file: IO[bytes], trace: Path) -> None:
-        """MachineError if it is not installed, OptionError if the file is not for it."""
+        """Raises MachineError if the program is not installed, OptionError if it must not read this file."""
         if shutil.which(self.name) is None:
             raise MachineError(
                 f"TRACE={clean(trace)} is read by {self.name}, which is not installed; install it (Debian:"
-                f" {self.package}), or import what it prints: {self.name} {' '.join(self.arguments)} FILE"
+                f" {self.package}), or import its output: {self.name} {' '.join(self.arguments)} FILE"
             )
         uid = os.fstat(file.fileno()).st_uid
         if self.owned and uid not in (0, os.geteuid()):
             raise OptionError(
-                f"TRACE={clean(trace)} belongs to {name_of(uid)}, and {self.name} trusts what it reads;"
+                f"TRACE={clean(trace)} belongs to {name_of(uid)}, and {self.name} trusts the files it reads;"
                 " import it as that user, or a copy of your own"
             )
 
     def command(self, file: IO[bytes]) -> list[str]:
-        """What to run, with the file's descriptor handed on: another file may have the name by now."""
+        """The command, with the file's descriptor: another file may have its name by now."""
         return [self.name, *self.arguments, f"/proc/self/fd/{file.fileno()}"]
 
 
 PROGRAMS = {
-    # Only what is needed, of tracepoints only, in nanoseconds.
+    # -F trace: only tracepoints, and only the fields that the reader needs; --ns: nanoseconds.
     "perf": Program(
         "perf", "perf.data", "linux-perf",
         ("script", "--ns", "--show-lost-events", "-F", "trace:comm,tid,cpu,time,event,trace", "-i"),
@@ -69,15 +69,15 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-def _last_line(said: bytes) -> str:
-    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
-    return clean(lines[-1], 200) if lines else "it does not say why"
+def _last_line(output: bytes) -> str:
+    lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
+    return clean(lines[-1], 200) if lines else "it printed no reason"
 
 
 def _translate(
     run: ImportedRun, file: IO[bytes], trace: Path, program: Program | None, stream: Path
 ) -> Mapping[str, Any]:
-    """Write the stream; returns what the translator says."""
+    """Write the stream; returns the facts that text-to-blktrace prints."""
     with tempfile.TemporaryFile() as complaints:
         printing = None
         if program is not None:
@@ -93,12 +93,12 @@ def _translate(
                 )  # fmt: skip
             finally:
                 if printing is not None and printing.stdout is not None:
-                    printing.stdout.close()  # then it ends, if it has not
+                    printing.stdout.close()  # SIGPIPE ends it, if it still runs
                     printing.wait()
             refusal.seek(0)
-            why = _last_line(refusal.read(_SAID_BYTES)).removeprefix("seekmeter: the trace: ")
+            why = _last_line(refusal.read(_STDERR_BYTES)).removeprefix("seekmeter: the trace: ")
         complaints.seek(0)
-        complaint = complaints.read(_SAID_BYTES)
+        complaint = complaints.read(_STDERR_BYTES)
     if printing is not None and program is not None and printing.returncode and done.returncode != 1:
         run.discard()
         raise OptionError(
@@ -112,37 +112,37 @@ def _translate(
         run.discard()
         raise ReportError(f"TRACE={clean(trace)} was not imported: {why}")
     try:
-        said = parse_json(done.stdout, "what build/text-to-blktrace says")
+        facts = parse_json(done.stdout, "the output of build/text-to-blktrace")
     except TableError as error:
         raise ReportError(f"{error}; rebuild with make clean, then make build") from None
-    return dict(said)
+    return dict(facts)
 
 
-def _warnings(said: Mapping[str, Any], program: Program | None, offset_ns: int | None) -> list[str]:
-    """What a reader of the reports must know of times in this text."""
-    if said["format"] == "biosnoop":
-        unit = "microseconds" if said["latency_digits"] > _MILLISECONDS_2 else "hundredths of a millisecond"
+def _warnings(facts: Mapping[str, Any], program: Program | None, offset_ns: int | None) -> list[str]:
+    """Warnings for the report's reader: what this text lacks, above all of its times."""
+    if facts["format"] == "biosnoop":
+        unit = "microseconds" if facts["latency_digits"] > _MILLISECONDS_2 else "hundredths of a millisecond"
         return [
-            f"times count from biosnoop's first row, to which 1000 s were added; latencies are whole {unit}",
-            "biosnoop does not tell merges, requeues and flags, nor the sector of a request whose thread it"
-            " missed; disks have names only: their numbers (0:1, 0:2, ...) are the import's own",
+            f"times count from biosnoop's first row, plus 1000 s; latencies are whole {unit}",
+            "biosnoop has no merges, requeues and flags, nor the sector of a request whose thread it"
+            " missed; it has names of disks, no numbers: 0:1, 0:2, ... are the import's own",
         ]
-    found = []
-    if said["time_digits"] < _NANOSECONDS:
+    warnings = []
+    if facts["time_digits"] < _NANOSECONDS:
         finer = "" if program else "; more digits: perf script --ns, trace-cmd report -t"
-        found.append(
-            f"times have {said['time_digits']} digits behind the second: shorter stages are 0 s long{finer}"
+        warnings.append(
+            f"times have {facts['time_digits']} decimals of a second: shorter stages are 0 s long{finer}"
         )
     if offset_ns is None:
-        found.append("the origin of the trace's clock is not known")
-    return found
+        warnings.append("the origin of the trace's clock is not known")
+    return warnings
 
 
 def _perf_offset_ns(file: IO[bytes]) -> int | None:
-    """What perf.data says of its clock: wall clock minus monotonic, if it was recorded with -k."""
-    words = ["perf", "script", "--header-only", "-i", f"/proc/self/fd/{file.fileno()}"]
+    """Wall clock minus the trace's clock from the header of perf.data, None if recorded without -k."""
+    command = ["perf", "script", "--header-only", "-i", f"/proc/self/fd/{file.fileno()}"]
     try:
-        done = subprocess.run(words, capture_output=True, timeout=60, check=False, pass_fds=[file.fileno()])
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False, pass_fds=[file.fileno()])
     except (OSError, subprocess.TimeoutExpired):
         return None
     matched = re.search(
@@ -156,27 +156,27 @@ def _perf_offset_ns(file: IO[bytes]) -> int | None:
 
 
 def _source(
-    file: IO[bytes], trace: Path, stream: Path, program: Program | None, said: Mapping[str, Any]
+    file: IO[bytes], trace: Path, stream: Path, program: Program | None, facts: Mapping[str, Any]
 ) -> Source:
     offset_ns = _perf_offset_ns(file) if program is PROGRAMS["perf"] else None
     return Source(
         trace=trace,
         files=[stream],
         named=[trace],
-        format=program.format if program else said["format"],
-        names={about["dev"]: clean(about["name"], 40) for about in said["disks"]},
-        warnings=_warnings(said, program, offset_ns),
+        format=program.format if program else facts["format"],
+        names={about["dev"]: clean(about["name"], 40) for about in facts["disks"]},
+        warnings=_warnings(facts, program, offset_ns),
         lost={
-            "events that can't be read": said["unreadable"],
-            "events cut off by the end of a file": said["cut"],
-            "events without a time in seconds": said["untimed"],
+            "events that can't be read": facts["unreadable"],
+            "events cut off by the end of a file": facts["cut"],
+            "events without a time in seconds": facts["untimed"],
         },
         notes={
-            "events of no request": said["other_events"],
-            "lines that are no events": said["strange"],
-            "plugs of an unknown device": said["no_device"],
+            "events of no request": facts["other_events"],
+            "lines that are no events": facts["strange"],
+            "plugs of an unknown device": facts["no_device"],
         },
-        facts={"bytes": said["bytes"], "lines": said["lines"]},
+        facts={"bytes": facts["bytes"], "lines": facts["lines"]},
         realtime_offset_ns=offset_ns,
     )
 
@@ -184,13 +184,13 @@ def _source(
 def translate(
     run: ImportedRun, file: IO[bytes], trace: Path, program: Program | None, stream: Path
 ) -> Source:
-    """Make of the trace a stream of blktrace's, in a file that the caller removes. Errors discard the run."""
+    """Convert the trace to a stream in a file, which the caller removes. Errors discard the run."""
     try:
         return _source(file, trace, stream, program, _translate(run, file, trace, program, stream))
     except FileNotFoundError as error:
         run.discard()
         raise ReportError(
-            f"{clean(error.filename or trace)} is not there (any more); run make build"
+            f"{clean(error.filename or trace)} does not exist (any more); run make build"
         ) from None
     except OSError as error:
         run.discard()

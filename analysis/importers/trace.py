@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make import: what a trace is, by its content, and the run directory it becomes."""
+"""make import: detect the format of a trace by its content, and convert it to a run directory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PACKED = {
 
 
 def open_trace(path: Path) -> IO[bytes]:
-    """Open a file of a trace. OptionError: it can't be read, or not by us: root reads no other user's."""
+    """Open a file of a trace. Raises OptionError if it can't be read; root reads no other user's file."""
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
     except PermissionError:
@@ -42,14 +42,14 @@ def open_trace(path: Path) -> IO[bytes]:
     if os.geteuid() == 0 and uid != 0:
         file.close()
         raise OptionError(
-            f"TRACE={clean(path)} belongs to {name_of(uid)}, and root reads no trace of others; import it as"
-            " that user, or chown it to root"
+            f"TRACE={clean(path)} belongs to {name_of(uid)}, and root reads no other user's trace; import it"
+            " as that user, or chown it to root"
         )
     return file
 
 
 def kind_of(file: IO[bytes], path: Path) -> str:
-    """blktrace, text, or the name of the program that turns the file into text. Raises OptionError."""
+    """blktrace, text, or the name of the program that prints the file as text. Raises OptionError."""
     try:
         first = os.pread(file.fileno(), _FIRST_BYTES, 0)
     except OSError as error:
@@ -64,16 +64,16 @@ def kind_of(file: IO[bytes], path: Path) -> str:
         if first.startswith(magic):
             raise OptionError(f"TRACE={clean(path)} is compressed; unpack it first ({remedy})")
     if not first:
-        raise OptionError(f"TRACE={clean(path)} is empty: it holds no event of a disk; name another trace")
-    if first.startswith(b"CPU:") and b"\x07tae" in first:  # marks of loss come before the first event
+        raise OptionError(f"TRACE={clean(path)} is empty; name another trace")
+    if first.startswith(b"CPU:") and b"\x07tae" in first:  # lost-event marks before the first event
         return "blktrace"
     if b"\0" in first:
-        raise OptionError(f"TRACE={clean(path)} is no block trace in any format known; see make help")
+        raise OptionError(f"TRACE={clean(path)} is no block trace of a known format; see make help")
     return "text"
 
 
 def import_trace(trace: Path, out: Path | None) -> Path:
-    """Make a run directory of a block trace; returns it."""
+    """Convert a block trace to a run directory; returns its path. Raises OptionError, ReportError."""
     name, files = find_files(trace)
     if files != [trace]:
         for path in files:
@@ -99,6 +99,6 @@ def import_trace(trace: Path, out: Path | None) -> Path:
 
 
 def _new_run(name: str, trace: Path, out: Path | None) -> ImportedRun:
-    words = {"TRACE": clean(trace), **({"OUT": clean(out)} if out else {})}
-    command = " ".join(["make import", *(f"{key}={shlex.quote(text)}" for key, text in words.items())])
-    return ImportedRun(name, out, command, words)
+    variables = {"TRACE": clean(trace), **({"OUT": clean(out)} if out else {})}
+    command = " ".join(["make import", *(f"{key}={shlex.quote(text)}" for key, text in variables.items())])
+    return ImportedRun(name, out, command, variables)

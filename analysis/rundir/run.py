@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Open a run directory: run.json and losses.json, whoever made them.
+"""Open a run directory: read run.json and losses.json, which a stranger may have made.
 
-Broken, foreign and interrupted runs are normal: every fact may be missing or of a wrong kind, and what
-could not be read is kept as a gap the report states.
+Broken, foreign and interrupted runs are normal: every fact may be missing or of a wrong type. What could not
+be read becomes a sentence in Run.missing, which the report prints. docs/SCHEMA.md lists the keys.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 from analysis.errors import ReportError, TableError
 from analysis.rundir.files import read_json_object
 from analysis.rundir.folder import Folder, open_run_folder
-from analysis.visible import clean as clean  # for those who read runs
+from analysis.visible import clean as clean  # re-exported: every text of a run passes it
 
 SCHEMA = 1
-# what COLLECT was by default in the versions that did not write down what was asked for
+# the default of COLLECT in versions that did not write run.json's "collect"
 OLD_DEFAULT = ("block", "locks", "calls", "counters")
-# From this share of what was seen on, a loss is marked where its figures stand. A smaller one is less than
-# the three figures that are printed show; the losses section has it. A maximum may be among it: nobody knows.
+# A loss of at least this share of the events seen marks the collector's results with "*". A smaller loss is
+# below the three digits that are printed; the section on losses states it. A maximum may be among the lost.
 LEAST_MARKED_SHARE = 0.001
-MOST_ASKED = 64  # names taken from a run.json that may be anybody's
+MOST_ASKED = 64  # collector names that are read from run.json
 
 
 def as_int(value: object) -> int | None:
-    """A whole number that fits 63 bits, or None."""
+    """The value as an integer of at most 63 bits, None if it is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if isinstance(value, float) and not math.isfinite(value):
@@ -38,7 +38,7 @@ def as_int(value: object) -> int | None:
 
 
 def as_float(value: object) -> float | None:
-    """A finite number, or None."""
+    """The value as a finite number, None if it is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -49,7 +49,7 @@ def as_float(value: object) -> float | None:
 
 
 def dig(tree: Mapping[str, Any], *keys: str) -> Any:
-    """tree[k1][k2]…, or None where a level is missing or not an object."""
+    """tree[k1][k2]..., or None where a level is missing or no object."""
     value: Any = tree
     for key in keys:
         if not isinstance(value, Mapping):
@@ -60,9 +60,9 @@ def dig(tree: Mapping[str, Any], *keys: str) -> Any:
 
 @dataclass(frozen=True)
 class BpfSums:
-    """What the kernel counted of BPF programs in the sampled windows: sums, for a mean and its interval.
+    """Run count and run time of BPF programs in the sampled windows: sums, for a mean and its interval.
 
-    None: older recorders did not write the squares (of ns), nor the products with the windows' lengths.
+    None: older recorders wrote neither squares (ns^2) nor products with the windows' lengths.
     """
 
     runs: int
@@ -73,7 +73,7 @@ class BpfSums:
 
 @dataclass(frozen=True)
 class BpfWindows:
-    """The windows in which the kernel timed the recorder's BPF programs, and all of these together."""
+    """The windows in which the kernel timed BPF programs, and the sums over all of these programs."""
 
     count: int
     wall_ns: int
@@ -83,7 +83,7 @@ class BpfWindows:
 
 @dataclass(frozen=True)
 class CollectorLoss:
-    """What one collector saw, kept and lost; None = not said."""
+    """One collector's entry in losses.json; None: not stated."""
 
     name: str
     state: str
@@ -95,64 +95,62 @@ class CollectorLoss:
     notes: dict[str, int]
     ended_early: bool | None
     cpu_ns: int | None
-    bpf_programs: (
-        int | None
-    )  # None: it is not the recorder's, and what it costs in the kernel nobody measures
+    bpf_programs: int | None  # None: not the recorder's; its cost in the kernel is not measured
     bpf: BpfSums | None
 
     @property
     def lost_total(self) -> int:
-        """Events lost, for whatever reason."""
+        """Events lost, all reasons together."""
         return sum(self.lost.values())
 
     @property
     def is_marked(self) -> bool:
-        """Is so much lost that its figures are marked? Yes, if it is not known of how much."""
+        """Whether the loss marks the collector's results; also if the number of events seen is not known."""
         whole = max(self.seen or 0, (self.recorded or 0) + self.lost_total)
         known = self.seen is not None or self.recorded is not None
         return self.lost_total > 0 and (not known or self.lost_total >= LEAST_MARKED_SHARE * whole)
 
     @property
     def is_on(self) -> bool:
-        """Did it run at all?"""
+        """Whether the collector ran."""
         return self.state == "on"
 
 
 @dataclass
 class Run:
-    """One run directory. `missing` are sentences about what is missing or broken; the report prints them."""
+    """One run directory. missing: sentences on what is missing or broken, for the report."""
 
     path: Path
     facts: dict[str, Any]
     losses: dict[str, CollectorLoss]
     recorder_cpu_ns: int | None
     recording_complete: bool | None
-    recorder_until_ns: int | None = None  # its last sign; if it ended in order, when it did
-    recorder_start_cpu_ns: int | None = None  # of recorder_cpu_ns, before it began to record
+    recorder_until_ns: int | None = None  # its end, or its last sign of life
+    recorder_start_cpu_ns: int | None = None  # part of recorder_cpu_ns, before recording began
     bpf_windows: BpfWindows | None = None  # None: an older recorder
     missing: list[str] = field(default_factory=list)
     folder: Folder | None = None
 
     @property
     def place(self) -> Path:
-        """Where its files are read and written; `path` is its name for people."""
+        """The path that its files are opened by; `path` is the one to show."""
         return self.folder.place if self.folder else self.path
 
     def text(self, *keys: str) -> str:
-        """A fact as words, empty if it is missing."""
+        """A fact as text, empty if it is missing."""
         value = dig(self.facts, *keys)
         return "" if value is None or isinstance(value, (dict, list)) else clean(value)
 
     def int_(self, *keys: str) -> int | None:
-        """A fact as a whole number, None if it is missing or no such thing."""
+        """A fact as an integer, None if it is missing or none."""
         return as_int(dig(self.facts, *keys))
 
     def float_(self, *keys: str) -> float | None:
-        """A fact as a finite number, None if it is missing or no such thing."""
+        """A fact as a finite number, None if it is missing or none."""
         return as_float(dig(self.facts, *keys))
 
     def str_list(self, *keys: str) -> list[str]:
-        """A list of words (argv, warnings), empty if it is missing."""
+        """A list of strings (argv, warnings), empty if it is missing."""
         value = dig(self.facts, *keys)
         return [clean(item) for item in value] if isinstance(value, list) else []
 
@@ -169,17 +167,17 @@ class Run:
 
     @property
     def imported(self) -> bool:
-        """Was it made of another tool's trace?"""
+        """Whether the run is an imported trace of another tool."""
         return bool(self.text("imported", "format"))
 
     @property
     def emulated(self) -> bool:
-        """Were the CPUs emulated? Then every time and every rate is the emulator's."""
+        """Whether the CPUs were emulated: times and rates are then the emulator's."""
         accel = self.text("machine", "vm", "accel").lower()
         if accel:
             return accel == "tcg"
         virtualization = self.text("machine", "virtualization").lower()
-        return any(word in virtualization for word in ("qemu", "tcg", "emulat"))
+        return any(name in virtualization for name in ("qemu", "tcg", "emulat"))
 
     @property
     def name(self) -> str:
@@ -188,10 +186,10 @@ class Run:
 
     @property
     def asked(self) -> list[str]:
-        """Names of the collectors that were asked for, and of the programs of WITH=.
+        """Names of the collectors that were asked for, and labels of the WITH= programs.
 
-        run.json says which ("collect"). An older one has the word COLLECT, if it was given. Whatever
-        losses.json names was asked for, on or off. An imported trace has requests, as block has.
+        run.json has them in "collect"; an older one only has the variable COLLECT, if it was given. All names
+        in losses.json were asked for, on or off. An imported trace counts as one of the collector block.
         """
         if self.imported:
             return ["block"]
@@ -202,21 +200,21 @@ class Run:
             stated = [name for name in given.replace(",", " ").split() if name != "none"]
         else:
             stated = [] if self.losses else list(OLD_DEFAULT)
-        beside = dig(self.facts, "with")
-        for program in beside if isinstance(beside, list) else []:
+        with_programs = dig(self.facts, "with")
+        for program in with_programs if isinstance(with_programs, list) else []:
             if label := dig(program, "label"):
                 stated.append(clean(label))
         return list(dict.fromkeys([*(clean(name, 40) for name in stated[:MOST_ASKED]), *self.losses]))
 
     def ended_early(self, collector: str) -> bool:
-        """Did this collector die while it recorded? Older runs say it of all collectors together."""
+        """Whether the collector died while it recorded. Older runs state it for all collectors together."""
         loss = self.losses.get(collector)
         if loss is None or not loss.is_on:
             return False
         return self.recording_complete is False if loss.ended_early is None else loss.ended_early
 
     def lost(self, collector: str) -> str:
-        """What this collector lost, in words; an empty string when nothing, or when it was not asked for."""
+        """The collector's loss as text; empty without one, or if the collector was not asked for."""
         loss = self.losses.get(collector)
         if loss is None:
             return f"{collector}: what was lost is not recorded" if collector in self.asked else ""
@@ -224,17 +222,17 @@ class Run:
         return f"{collector}: {loss.lost_total:,} lost{of}" if loss.lost_total else ""
 
     def marked_loss(self, collector: str) -> str:
-        """What it lost, in words, if that is marked or nobody knows; an empty string if not."""
+        """The collector's loss as text, if it is marked or not known; else empty."""
         loss = self.losses.get(collector)
         return self.lost(collector) if loss is None or loss.is_marked else ""
 
     def lossy(self, collector: str) -> str:
-        """Why figures from this collector are marked, or an empty string when they are not."""
+        """Why the collector's results are marked; empty if they are not."""
         early = f"{collector}: it ended early" if self.ended_early(collector) else ""
         return self.marked_loss(collector) or early
 
     def off(self, collector: str) -> str:
-        """Why this collector is off, with the remedy; an empty string if it was on or nobody said."""
+        """Why the collector is off, with the remedy; empty if it was on, or if that is not stated."""
         loss = self.losses.get(collector)
         if loss is None or loss.is_on:
             return ""
@@ -242,9 +240,9 @@ class Run:
         return f"{loss.why or 'losses.json does not say why'}{remedy}"
 
     def absent(self, collector: str) -> str:
-        """Why there is nothing of this collector, where its figures would stand."""
-        if words := self.off(collector):
-            return words
+        """Why the collector has no results, to be printed in their place."""
+        if off_reason := self.off(collector):
+            return off_reason
         if collector not in self.asked:
             return f"{collector} was not asked for (name it in COLLECT)"
         return f"the {collector} collector left nothing (see warnings and gaps)"
@@ -253,8 +251,8 @@ class Run:
 def _counts(value: object) -> dict[str, int]:
     if not isinstance(value, Mapping):
         return {}
-    found = {clean(key, 60): as_int(number) for key, number in value.items()}
-    return {key: number for key, number in found.items() if number is not None and number >= 0}
+    counts = {clean(key, 60): as_int(number) for key, number in value.items()}
+    return {key: number for key, number in counts.items() if number is not None and number >= 0}
 
 
 def _collector(name: str, entry: Mapping[str, Any]) -> CollectorLoss:
@@ -296,8 +294,8 @@ def _bpf_windows(entry: object) -> BpfWindows | None:
 
 
 def open_run(path: Path) -> Run:
-    """Open RUN. OptionError if it is not a directory, ReportError if it is not a run directory at all, or not
-    for us."""
+    """Open a run directory. Raises OptionError if it is no directory, ReportError if it is no run directory,
+    and MachineError if this user may not use it."""
     folder = open_run_folder(path)
     place = folder.place
     missing: list[str] = []
@@ -320,7 +318,7 @@ def open_run(path: Path) -> Run:
         )
     tree: dict[str, Any] = {}
     unread = ""
-    # the recorder's own file serves when the session died before it merged it
+    # the recorder's own file, if the session died before it copied that
     for candidate in (place / "losses.json", place / "raw" / "recorder" / "losses.json"):
         try:
             tree = read_json_object(candidate)

@@ -136,7 +136,7 @@ def test_several_devices_are_named_by_their_files(tmp_path: Path) -> None:
     devices = [facts["device"], *facts["more_devices"]]
     assert {device["dev"]: device["name"] for device in devices} == {"253:0": "dm-0", "8:0": "sda"}
     words = " ".join(report.split())
-    assert "253:0 lies on 8:0 and both were traced" in words
+    assert "253:0 is on 8:0, and both were traced" in words
     assert "253:0 takes bios, not requests" in words
 
 
@@ -151,13 +151,13 @@ def test_what_was_lost_is_marked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("trace", "says"),
     [
-        ("nothing", "is not there, nor is nothing.blktrace.0"),
+        ("nothing", "neither it nor nothing.blktrace.0 is a file"),
         ("empty", "has no files NAME.blktrace.CPU"),
         ("text", "holds no event of a disk in any format known"),
-        ("zero", "holds no event"),
-        ("fifo", "is not there"),
+        ("zero", "is empty"),
+        ("fifo", "is a file"),
         ("packed", "is compressed; unpack it first (gzip -d)"),
-        ("bytes", "is no block trace in any format known"),
+        ("bytes", "is no block trace of a known format"),
         ("perf.data", "can't be read by perf ("),
         ("trace.dat", "holds no event of a disk in any format known"),
         ("untimed", "its events have no times in seconds"),
@@ -221,7 +221,7 @@ def test_text_without_queueing_becomes_a_run(tmp_path: Path) -> None:
     figures = report[: report.index("[Q2D: queue to issue")]
     assert "Q2D" not in figures
     words = " ".join(report.split())
-    assert "when requests were queued is not known: there is no Q2D, and Q2C is D2C" in words
+    assert "queue times are not known: there is no Q2D, and Q2C is D2C" in words
     assert "times count from biosnoop's first row" in words and "imported from biosnoop" in words
 
 
