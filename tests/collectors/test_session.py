@@ -18,7 +18,7 @@ import pytest
 
 from collectors.host import blockdev
 from tests.collectors.loop_disk import attached
-from tests.collectors.recording import read_table
+from tests.collectors.recording import enum_value, read_table
 from tests.collectors.sessions import Job, Run, finished, make, needs_root
 
 pytestmark = needs_root
@@ -113,6 +113,19 @@ def test_application_throughput_is_what_the_workload_wrote(name: str, tmp_path: 
     assert copied == [77 * 50000, 77 * 50000]
     assert job.run.has_counted(job.run.called("read", "bytes"), copied[1], most=50000)
     assert job.run.has_counted(job.run.called("write", "bytes"), 6 + sum(copied), most=50000)
+
+
+def test_each_of_five_disks_is_recorded(tmp_path: Path) -> None:
+    """A plan may have eight disks: the recorder takes as many, and each one's superblock is written."""
+    command = "dd if=/dev/zero of=f bs=1M count=300 conv=fsync"
+    disks = " ".join(["ram"] * 5)
+    job = finished(tmp_path / "run", FS="btrfs", DISK=disks, SIZE="256M", COLLECT="block", CMD=command)
+    recorded = job.run.path / "raw/recorder/block.rec"
+    table = read_table(recorded)[1]
+    written = table[table["op"] == enum_value(recorded, "block_op", "write")]
+    assert len(set(written["dev"].tolist())) == 5
+    assert written["bytes"].sum() >= 300 << 20
+    assert sum(job.run.losses["collectors"]["block"]["lost"].values()) == 0
 
 
 def test_a_failing_workload_is_reported_and_exits_1(tmp_path: Path) -> None:
