@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests of disks, file systems, cgroups and the janitor share."""
+"""Helpers and fixtures for the tests of disks, file systems, cgroups and the janitor."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from workloads.plan.planner import make_plan
 
 needs_root = pytest.mark.root
 
-_PROVING = ("ext3", "xfs")  # what the others' paths have in common shows in these
+_PROVING = ("ext3", "xfs")  # between them they cover the code that all file systems share
 
 
 def each_filesystem() -> list[object]:
-    """Every file system of this kernel as a parameter; those that prove little new are long."""
+    """Every file system of this kernel as a parameter; all but ext3 and xfs are marked long."""
     return [
         pytest.param(name, marks=() if name in _PROVING else pytest.mark.long)
         for name in filesystems.names()
@@ -35,19 +35,19 @@ def each_filesystem() -> list[object]:
 
 
 def run(*argv: str, **options: str) -> str:
-    """Run a command that must work; return what it prints."""
+    """Run a command that must succeed; return its output."""
     return subprocess.run(argv, check=True, capture_output=True, text=True, **options).stdout  # type: ignore[call-overload,no-any-return]
 
 
 def plan(trial: bool = True, job: str = "trace", words: Mapping[str, str] | None = None, **more: str) -> Plan:
-    """Return the plan for these words."""
+    """Return the plan for these variables."""
     given = {**(words or {}), **more}
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
     return make_plan(parse({**env, "SEEKMETER_WORDS": " ".join(given)}, job, choices()), trial)
 
 
 def filesystem_of(plan: Plan) -> FilesystemPlan:
-    """Return the plan of the file system, which a plan with FS= has."""
+    """Return the file system's part of a plan that has FS=."""
     assert plan.filesystem is not None
     return plan.filesystem
 
@@ -58,7 +58,7 @@ def open_disk(plan: Plan, janitor: Janitor) -> AbstractContextManager[Disk]:
 
 
 def is_attached(loop: str, janitor: Janitor) -> bool:
-    """Whether a loop device has a file of this janitor's; another session may have its number by now."""
+    """Return whether a loop device has a file of this janitor's; its number may be another session's now."""
     file = Path("/sys/block") / Path(loop).name / "loop/backing_file"
     try:
         return janitor.name in file.read_text()
@@ -68,7 +68,7 @@ def is_attached(loop: str, janitor: Janitor) -> bool:
 
 @pytest.fixture
 def janitor(tmp_path: Path) -> Iterator[Janitor]:
-    """A janitor of its own, undone at the end; everything must be undone then."""
+    """A janitor with its own state directory; at the end everything must be undone."""
     keeper = Janitor(tmp_path / "state")
     yield keeper
     assert keeper.undo() == []
@@ -82,7 +82,7 @@ def ram(tmp_path: Path) -> Iterator[Path]:
 
 
 class LoopDevice:
-    """A loop device made with losetup on a sparse file, to be broken into."""
+    """A loop device made with losetup on a sparse file."""
 
     def __init__(self, image: Path, size: str = "64M", *options: str) -> None:
         self.image = image

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A session to be killed: sets up everything a run sets up, prints each stage, and stays.
+"""A session to be killed: makes everything that a run makes, prints each stage, and waits in the last one.
 
 Started by test_janitor.py.
 Arguments: state directory, the stage to stay in. All things are made as a real session makes them.
@@ -33,7 +33,7 @@ def main(state: Path, last: str) -> None:
     decided = make_plan(parse(env, "trace", choices()), trial=False)
     janitor = Janitor(state)
     stage("empty")
-    # Listed and never made: what a kill between the two leaves.
+    # Listed and never made, as after a kill between the two.
     janitor.add_cgroup(Path("/sys/fs/cgroup/memory") / f"{janitor.name}-never")
     janitor.add_file(state / "never")
     janitor.add_mount(janitor.session_dir / "never", "/dev/never")

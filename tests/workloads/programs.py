@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests of generators share: compiling one, running it without a session, a C library that lies."""
+"""Helpers for the tests of generators: compile one, run it without a session, preload a lying C library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLAGS = ("-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"
 
 @functools.cache
 def common_library(*flags: str) -> Path:
-    """What generators have in common, compiled once for all tests that want these flags."""
+    """Compile the generators' common code, once for all tests with the same flags."""
     folder = tempfile.TemporaryDirectory(prefix="seekmeter-tests-")
     atexit.register(folder.cleanup)
     library = Path(folder.name) / "common.a"
@@ -36,7 +36,7 @@ def common_library(*flags: str) -> Path:
 
 
 def compile_generator(name: str, folder: Path, *flags: str) -> Path:
-    """As the Makefile does it, with more flags."""
+    """Compile a generator as the Makefile does, with further flags."""
     program = folder / name
     sources = [GENERATORS / f"{name}.c", *sorted((GENERATORS / name).glob("*.c"))]
     words = ["gcc", *FLAGS, *flags, *map(str, sources), str(common_library(*flags)), "-o", str(program)]
@@ -47,7 +47,7 @@ def compile_generator(name: str, folder: Path, *flags: str) -> Path:
 def run(
     program: Path, *words: str | int | Path, **environment: str | Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run it without the session's variables unless given."""
+    """Run a program without the session's variables, except those given."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("SEEKMETER_")}
     return subprocess.run(
         [program, *map(str, words)],
@@ -57,12 +57,12 @@ def run(
         capture_output=True,
         text=True,
         errors="replace",  # PostMark prints bytes that it never set
-        timeout=600,  # of one that hangs: machines that do much else are ten times slower
+        timeout=600,  # for a program that hangs; busy machines are ten times slower
     )
 
 
 def lying_library(folder: Path, function: str) -> Path:
-    """For LD_PRELOAD: a kernel that says it did it and did not."""
+    """Compile a library for LD_PRELOAD whose system calls report success without doing the work."""
     library = folder / "lies.so"
     names = ("errno.h", "fcntl.h", "stdio.h", "string.h", "unistd.h", "sys/syscall.h")
     includes = "\n".join(f"#include <{name}>" for name in names)
@@ -72,11 +72,11 @@ def lying_library(folder: Path, function: str) -> Path:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file of phases or figures."""
+    """Return the JSON objects of a file of phases or results."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-# A disk that fails after twenty writes: through the page cache a real one says so late, or never.
+# A disk that fails after twenty writes. Through the page cache a real disk reports that late, or never.
 FAILING_WRITES = """
     static _Atomic int written;
     ssize_t pwrite(int fd, const void *b, size_t n, off_t at) {
@@ -87,14 +87,14 @@ FAILING_WRITES = """
 
 
 def clear_error(done: subprocess.CompletedProcess[str]) -> str:
-    """What a program said that failed as it should: one line."""
+    """Return the message of a program that failed with one line."""
     assert done.returncode == 1
     assert done.stderr.startswith("seekmeter: ") and done.stderr.count("\n") == 1, done.stderr
     return done.stderr
 
 
 def marked(mark: str) -> int:
-    """How many processes have this in their environment: NAME=VALUE."""
+    """Return the number of processes with NAME=VALUE in their environment."""
     count = 0
     for environ in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -105,12 +105,12 @@ def marked(mark: str) -> int:
 
 
 def read_only(place: Path) -> None:
-    """From now on the file system that is mounted there is."""
+    """Make the file system that is mounted there read-only."""
     subprocess.run(["mount", "-o", "remount,ro", place], check=True)
 
 
 def report_text(path: Path) -> str:
-    """The text of a run's report, its tables made, and no pictures; one space between words."""
+    """Return the text of a run's report, without pictures, with single blanks between words."""
     run = open_run(path)
     tables = load_tables(run)
     return " ".join(text.render(make_document(run, tables, measure(run, tables))).split())

@@ -129,7 +129,7 @@ def test_undecodable_file_is_named(tmp_path: Path) -> None:
 
 
 def test_packages_include_programs_of_generators(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Asked for by make setup and make plan; a run without it says which package has it."""
+    """make setup and make plan list the package; a run without the program names it."""
     assert packages.needed(None, "webcache:tar") == ["coreutils", "postmark", "tar"]
     assert packages.needed(None, "createdelete") == []
     (tmp_path / "tar").write_text("#!/bin/sh\n")

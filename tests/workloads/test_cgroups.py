@@ -73,18 +73,18 @@ def test_missing_controller_in_v2_is_refused(tmp_path: Path) -> None:
 
 @needs_root
 def test_v2_layout_gets_limits_one_level_down(tmp_path: Path, janitor: Janitor) -> None:
-    """This kernel has its controllers in v1, so a plain directory stands in for v2."""
+    """A plain directory stands in for v2, as this kernel may have its controllers in v1."""
     layout = fake_v2(tmp_path / "cg", "cpuset cpu io memory pids", "memory")
     cgroup = WorkloadCgroup("job", 1 << 30, (0, 2, 3), janitor, layout)
     assert cgroup.v2_path == tmp_path / "cg/job/workload"
     assert (cgroup.v2_path / "memory.max").read_text() == str(1 << 30)
     assert (cgroup.v2_path / "cpuset.cpus").read_text() == "0,2,3"
-    # Enabled level by level, and never io: what the loop device does for the workload is charged above it.
+    # Enabled level by level, and never io: a loop device's work for the workload is charged above it.
     assert (tmp_path / "cg/cgroup.subtree_control").read_text() == "+cpuset"
     assert (tmp_path / "cg/job/cgroup.subtree_control").read_text() in ("+cpuset", "+memory")
     for file in (tmp_path / "cg/job").rglob("*.*"):
         if file.is_file():
-            file.unlink()  # in a real cgroup they go with the directory
+            file.unlink()  # in a real cgroup the files go with the directory
     (tmp_path / "cg/cgroup.subtree_control").write_text("memory cpuset")
     assert janitor.undo() == []
     assert not (tmp_path / "cg/job").exists()
@@ -184,7 +184,7 @@ def test_kill_ends_a_fork_bomb(janitor: Janitor) -> None:
 
 @needs_root
 def test_host_without_cgroup2_gets_a_private_mount(janitor: Janitor) -> None:
-    """The v1 layout, for real: in a mount namespace of its own with cgroup2 unmounted."""
+    """The real v1 layout, in a mount namespace without cgroup2."""
     layout = find_layout()
     if "memory" not in layout.v1:
         pytest.skip("this machine has no cgroup v1: boot with systemd.unified_cgroup_hierarchy=0")
@@ -199,7 +199,7 @@ def test_host_without_cgroup2_gets_a_private_mount(janitor: Janitor) -> None:
 
 @needs_root
 def test_v1_only_namespace_gets_limits(tmp_path: Path) -> None:
-    """All of it in a namespace whose cgroup2 is unmounted, as on a v1 host: entered, limited, cleaned up."""
+    """In a namespace without cgroup2, as on a v1 host, the workload enters, is limited and cleaned up."""
     if find_layout().v2 is None or "memory" not in find_layout().v1:
         pytest.skip("this machine is not hybrid, so its cgroup2 cannot be taken away: nothing to do about it")
     program = """
@@ -226,11 +226,11 @@ assert not [mount for mount in mounts.here() if mount.kind == "cgroup2"]
 
 @needs_root
 def test_kill_between_fork_and_enter_leaves_nothing(janitor: Janitor) -> None:
-    """A starter that is gone before its child has entered: the child ends by itself."""
+    """A child whose starter dies before the child has entered ends by itself."""
     cgroup = WorkloadCgroup(janitor.name, None, None, janitor)
     starter = os.fork()
     if starter == 0:
-        child = os.fork()  # its parent is not the process that made the cgroup: as after reparenting
+        child = os.fork()  # its parent did not make the cgroup, as after reparenting
         if child == 0:
             cgroup.enter()
             os._exit(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Disks: what the kernel says of them while they are open, and that nothing is left when they are closed."""
+"""Disks: the kernel's view while they are open, and that nothing is left when they are closed."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ WORKLOAD = {"WL": "fio-seqwrite", "SCALE": "quick", "SIZE": "512M"}
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Disk files go to a directory of the test's own."""
+    """Put disk files into a directory of the test."""
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
     return tmp_path / "scratch"
 
@@ -68,7 +68,7 @@ def test_disk_is_closed_after_an_error(scratch: Path, janitor: Janitor) -> None:
 def test_disk_file_without_direct_io_is_refused(
     scratch: Path, janitor: Janitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file on an old tmpfs cannot; here the flag is left out, so that the kernel says it is off."""
+    """An old tmpfs has no direct I/O; here the flag is dropped, so that the kernel reports it off."""
     attach = loopdev.attach
     monkeypatch.setattr(loopdev, "attach", lambda number, file, direct: attach(number, file, direct=False))
     decided = plan(False, words=WORKLOAD, FS="ext4")
@@ -112,11 +112,11 @@ def test_unknown_scheduler_is_refused(loop: LoopDevice, janitor: Janitor) -> Non
 
 
 def test_virtio_disks_are_found_by_serial(tmp_path: Path) -> None:
-    """Wherever the kernel put them: the serial that QEMU was given is what says which is which."""
+    """The kernel's names have no fixed order: QEMU's serials identify the disks."""
     for name, serial in (("vda", "journal"), ("vdb", "disk1"), ("vdc", "disk0")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "serial").write_text(serial)
-    (tmp_path / "vdd").mkdir()  # of a machine's own, without a serial
+    (tmp_path / "vdd").mkdir()  # another disk of the machine, without a serial
     assert [virtio.find(serial, tmp_path) for serial in ("disk0", "disk1", "journal")] == [
         "vdc",
         "vdb",
@@ -140,7 +140,7 @@ def test_virtio_disks_are_found_by_serial(tmp_path: Path) -> None:
 def test_guest_tries_options_the_host_could_not(
     words: dict[str, str], tried: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each mkfs and mount takes seconds where CPUs are emulated."""
+    """Only what the host could not try is tried: mkfs and mount take seconds on emulated CPUs."""
     monkeypatch.setenv("SEEKMETER_GUEST", str(tmp_path))
     trials: list[object] = []
 
@@ -155,7 +155,7 @@ def test_guest_tries_options_the_host_could_not(
 
 @needs_root
 def test_disk_larger_than_scratch_is_refused(ram: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that nobody else fills or empties meanwhile."""
+    """On a tmpfs of the test, which nobody else fills."""
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(ram / "not made yet"))
     (ram / "taken").write_bytes(bytes(1 << 20))
     status = os.statvfs(ram)
@@ -189,7 +189,7 @@ def test_scratch_writable_by_others_is_refused(
 
 
 def test_disk_being_removed_offers_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking at all disks, as every plan does, meets one: its file is there and cannot be read any more."""
+    """A plan reads the schedulers of all disks; a disk being removed has a file that cannot be read."""
     monkeypatch.setattr(queue, "directory", lambda name: tmp_path)
     assert queue.offered("gone") == set()
     (tmp_path / "scheduler").mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One user gets through the session's directory to the mount point, another does not."""
+"""One user may pass through the session's directory to the mount point, another may not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USER, OTHER = 61001, 61002
 
 @pytest.fixture
 def session() -> Iterator[Path]:
-    """A directory as the janitor makes it, in the place where it makes it."""
+    """A directory made as the janitor makes it, at the same path."""
     place = Path(f"/run/seekmeter-test-{os.getpid()}")
     (place / "session/mnt").mkdir(parents=True)
     place.chmod(0o700)
@@ -33,7 +33,7 @@ def session() -> Iterator[Path]:
 
 
 def enters(directory: Path, uid: int, gid: int) -> bool:
-    """Whether a user can sit down in it."""
+    """Return whether a user can make a directory the working directory."""
     words = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "sh", "-c", 'cd "$0"']
     return subprocess.run([*words, str(directory)], check=False, capture_output=True).returncode == 0
 

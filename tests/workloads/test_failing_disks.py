@@ -28,7 +28,7 @@ ON_A_FAILING_DISK = [
 
 
 def shrink(job: Job, but_bytes: int) -> None:
-    """Leave a RAM disk's tmpfs, which is in the session's own mount namespace, so much to grow."""
+    """Limit the growth of a RAM disk's tmpfs, which is in the session's mount namespace."""
     place = next(line.split()[4] for line in job.mountinfo().splitlines() if "/ram-disk0 " in line)
     room = os.statvfs(job.inside(place))
     size_bytes = (room.f_blocks - room.f_bfree) * room.f_frsize + but_bytes
@@ -39,7 +39,7 @@ def shrink(job: Job, but_bytes: int) -> None:
 @needs_root
 @pytest.mark.parametrize(("workload", "fs", "args"), ON_A_FAILING_DISK)
 def test_failing_disk_ends_the_run_cleanly(tmp_path: Path, workload: str, fs: str, args: str) -> None:
-    """The memory that its file may take is cut: writes to new places of the disk fail from then on."""
+    """The memory of its file is limited: from then on writes to new offsets of the disk fail."""
     if not filesystems.kernel_has(fs):
         pytest.skip(f"the kernel has no {fs}: use one that has")
     job = Job(

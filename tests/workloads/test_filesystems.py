@@ -24,7 +24,7 @@ from workloads.plan.format import format_plan
 from workloads.system.command import run_long
 from workloads.system.errors import OptionError, UserError
 
-# Those of kernels that this one is not are tried in a virtual machine (tests/machines).
+# File systems of other kernels are tried in virtual machines (tests/machines).
 HERE = [name for name in filesystems.names() if filesystems.kernel_has(name)]
 SETS = HERE + [f"{name}:{options}" for name in HERE for options in filesystems.load(name).option_sets]
 WORKLOAD = {"WL": "fio-seqwrite", "SCALE": "quick"}
@@ -103,7 +103,7 @@ def test_unknown_option_is_refused_before_formatting(
 
 @needs_root
 def test_kernel_log_of_another_mount_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an ignored option its log names no device: at the same moment it may be anybody's."""
+    """The kernel's line on an ignored option names no device, so it may be another mount's."""
     said = ["EXT4-fs: Ignoring removed nobh option"]
     monkeypatch.setattr(trial._KernelLog, "about", lambda log, device, filesystem: said)
     plan(FS="ext4", MOUNT="noatime", words=WORKLOAD)
@@ -137,7 +137,7 @@ def formatted(tmp_path: Path, *mkfs: str, size: str = "6G") -> str:
     ],
 )
 def test_ext_journal_matches_debugfs(mkfs: tuple[str, ...], tmp_path: Path) -> None:
-    """Against bmap: the physical block of each of the journal's blocks."""
+    """Against bmap of debugfs: the physical block of a journal's block."""
     image = formatted(tmp_path, *mkfs, size="2G")
     extents = layout.read_journal("ext4", image)
     header = run("dumpe2fs", "-h", image)
@@ -187,7 +187,7 @@ def test_kernel_has_registered_file_systems() -> None:
 
 @needs_root
 def test_interrupt_waits_for_started_processes(tmp_path: Path) -> None:
-    """A child that waits for a frozen file system can be killed, but is there until that is thawed."""
+    """A child that waits for a frozen file system dies only when that is thawed."""
     groups: list[int] = []
     with loop_disk(tmp_path / "image", 64 << 20) as disk, ExitStack() as stack:
         run("mkfs.ext4", "-q", str(disk.path))
@@ -210,12 +210,12 @@ def test_interrupt_waits_for_started_processes(tmp_path: Path) -> None:
 
 
 def states_of(group: int) -> set[str]:
-    """The states of the processes of a group."""
+    """Return the states of the processes of a group."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, of = path.read_text(errors="replace").rpartition(")")[2].split()[:3]
-        except OSError:  # another's, gone meanwhile
+        except OSError:  # another process, which has ended
             continue
         if int(of) == group:
             found.add(state)

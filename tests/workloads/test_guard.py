@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who ends the workload when its session is killed: all of the cgroup, nothing else, at once.
+"""The guard kills the workload when its session is killed: the whole cgroup, nothing else, at once.
 
 A plain directory with the kernel's files stands in for a cgroup of a kernel without cgroup.kill (before
 5.14), so no root is needed; the kernel's own are in test_cgroups.py and collectors/test_session_kill.py.
@@ -24,7 +24,7 @@ SOON_S = 2.0
 
 @pytest.fixture
 def sleepers() -> Iterator[list["subprocess.Popen[bytes]"]]:
-    """Three processes; none is left."""
+    """Three processes, killed at the end."""
     started = [subprocess.Popen(["sleep", "600"]) for _ in range(3)]
     try:
         yield started
@@ -39,7 +39,7 @@ def opened(folder: Path) -> int:
 
 
 def cgroup_of(folder: Path, *pids: int) -> Path:
-    """A directory that lists these processes, the last one a level below."""
+    """A directory that lists these processes, the last process a level below."""
     (folder / "below").mkdir(parents=True)
     (folder / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids[:-1]))
     (folder / "below/cgroup.procs").write_text(f"{pids[-1]}\n")
@@ -50,7 +50,7 @@ def test_guard_kills_the_cgroup_alone(tmp_path: Path, sleepers: list["subprocess
     inside, other = sleepers[:2], sleepers[2]
     directory = opened(cgroup_of(tmp_path / "cg", *(one.pid for one in inside)))
     began = time.monotonic()
-    # the stand-in goes on listing them: in a cgroup the dead are not in cgroup.procs
+    # the stand-in still lists them; a real cgroup.procs has no dead processes
     assert guard.kill_all(directory, 0.1) is False
     assert [one.wait(SOON_S) for one in inside] == [-signal.SIGKILL] * 2
     assert time.monotonic() - began < SOON_S
@@ -61,7 +61,7 @@ def test_guard_kills_the_cgroup_alone(tmp_path: Path, sleepers: list["subprocess
 def test_guard_leaves_a_reused_pid_alone(
     tmp_path: Path, sleepers: list["subprocess.Popen[bytes]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was in the cgroup when it was read; when its process is held it is not any more."""
+    """The pid was in the cgroup at the first read, and is not once its pidfd is open."""
     seen = [[one.pid for one in sleepers], [sleepers[0].pid]]
     monkeypatch.setattr(guard, "pids", lambda cgroup: seen.pop(0))
     directory = opened(cgroup_of(tmp_path / "cg", 1))
@@ -78,7 +78,7 @@ def test_guard_uses_cgroup_kill(tmp_path: Path, sleepers: list["subprocess.Popen
     directory = opened(folder)
     assert guard.kill_all(directory, 0.1) is False
     assert set((folder / "cgroup.kill").read_text()) == {"1"}
-    assert [one.poll() for one in sleepers] == [None] * 3  # that would be the kernel's part
+    assert [sleeper.poll() for sleeper in sleepers] == [None] * 3  # killing is left to the kernel
     os.close(directory)
 
 
@@ -90,7 +90,7 @@ def test_removed_or_empty_cgroup_has_no_processes(tmp_path: Path) -> None:
     assert guard.kill_all(directory, 0)
     (empty / "cgroup.procs").unlink()
     empty.rmdir()
-    empty.mkdir()  # another one of its name: not the one that was opened
+    empty.mkdir()  # another cgroup of the same name, not the opened one
     (empty / "cgroup.procs").write_text(f"{os.getpid()}\n")
     assert guard.kill_all(directory, 0)
     os.close(directory)
@@ -128,7 +128,7 @@ def test_guard_waits_for_any_end_of_the_session(
         guards = guards_of(session.pid)
         assert len(guards) == 1
         time.sleep(0.2)
-        assert [one.poll() for one in sleepers] == [None] * 3
+        assert [sleeper.poll() for sleeper in sleepers] == [None] * 3
         if how == "killed":
             # ^C of a terminal is for the session alone
             assert os.getsid(guards[0]) != os.getsid(session.pid)
@@ -143,7 +143,7 @@ def test_guard_waits_for_any_end_of_the_session(
             session.stdin.close()
             assert session.wait(30) == 0
             assert guards_of(session.pid) == []
-            assert [one.poll() for one in sleepers] == [None] * 3
+            assert [sleeper.poll() for sleeper in sleepers] == [None] * 3
         assert sleepers[2].poll() is None
         assert Path(f"/proc/{child}").exists()
     finally:
@@ -154,7 +154,7 @@ def test_guard_waits_for_any_end_of_the_session(
 
 
 def guards_of(session: int) -> list[int]:
-    """Its children that are guards."""
+    """Return the guards among a process's children."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

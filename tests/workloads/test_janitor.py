@@ -24,7 +24,7 @@ pytestmark = needs_root
 
 
 def world(mark: str) -> dict[str, list[str]]:
-    """Everything here that carries the mark of a session: asked of the kernel, not of the janitor."""
+    """Return everything with the mark of a session, from the kernel and not from the janitor."""
     loops = run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")
     return {
         "mounts": [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if mark in line],
@@ -38,14 +38,14 @@ NOTHING: dict[str, list[str]] = {"mounts": [], "loops": [], "cgroups": []}
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs (a zombie waits for its parent only)."""
+    """Return whether a process runs and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
 
-# The words of sessions to be killed: one disk, one in memory, two of one file system, and a journal's own.
+# Options of the sessions to be killed: a disk file, a RAM disk, two disks, and an external journal.
 ONE = {"FS": "ext4", "SIZE": "64M"}
 SESSIONS = {
     "file": ONE,
@@ -91,7 +91,7 @@ def test_kill_9_at_any_stage_leaves_nothing(stage: str, kind: str, tmp_path: Pat
     made = world(mark)
     assert (made != NOTHING) == (stage not in ("empty", "listed"))
     assert all(is_alive(pid) for pid in pids)
-    assert Janitor.sweep(state) == []  # alive: hands off
+    assert Janitor.sweep(state) == []  # the session is alive
     assert world(mark) == made
     session.send_signal(signal.SIGKILL)
     session.wait()
@@ -105,7 +105,7 @@ def test_kill_9_at_any_stage_leaves_nothing(stage: str, kind: str, tmp_path: Pat
 
 
 def test_torn_last_line_is_ignored(tmp_path: Path, loop: LoopDevice) -> None:
-    """Killed in the middle of writing: the thing of a torn line was never made, the lines before count."""
+    """A session killed while it wrote a line has not made that line's thing; the lines before count."""
     state = tmp_path / "state"
     kept = tmp_path / "kept"
     session = state / "1-1"
@@ -124,7 +124,7 @@ def test_torn_last_line_is_ignored(tmp_path: Path, loop: LoopDevice) -> None:
 
 
 def test_reboot_leaves_only_files_to_undo(tmp_path: Path, loop: LoopDevice) -> None:
-    """The same names belong to others then: a loop number, a cgroup, a pid."""
+    """After a reboot the same names belong to others: a loop number, a cgroup, a pid."""
     state = tmp_path / "state"
     session = state / "1-1"
     session.mkdir(parents=True)
@@ -149,20 +149,20 @@ def test_reboot_leaves_only_files_to_undo(tmp_path: Path, loop: LoopDevice) -> N
 
 
 def test_undo_leaves_things_of_others_alone(tmp_path: Path, loop: LoopDevice) -> None:
-    """The number is another file's, the mount another source's, the pid another process's by now."""
+    """A loop number has another file, a mount another source, a pid another process."""
     keeper = Janitor(tmp_path / "state")
     target = tmp_path / "m"
     target.mkdir()
     keeper.add_mount(target, "/dev/loop99")
     keeper.add_loop(int(loop.name[4:]), tmp_path / "another.img")
-    setting = Path(f"/sys/block/{loop.name}/queue/read_ahead_kb")  # takes any number, whatever the scheduler
+    setting = Path(f"/sys/block/{loop.name}/queue/read_ahead_kb")  # accepts any number, with any scheduler
     before = setting.read_text()
     ours, theirs = str(int(before) + 64), str(int(before) + 128)
     keeper.add_sysfs(setting, ours)
     setting.write_text(theirs)
     sleeper = subprocess.Popen(["sleep", "60"])
     keeper.add_process(sleeper.pid)
-    keeper._entries[-1]["start_time"] += 1  # as if the pid had been given to a younger process
+    keeper._entries[-1]["start_time"] += 1  # as if the pid were a younger process's
     run("mkfs.ext2", "-q", loop.path)
     run("mount", loop.path, str(target))
     try:
@@ -181,7 +181,7 @@ def test_undo_leaves_things_of_others_alone(tmp_path: Path, loop: LoopDevice) ->
 def test_busy_mount_is_reported_and_retried(
     tmp_path: Path, loop: LoopDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shell of the user's in the mount: never ended, never unmounted lazily; the next start goes on."""
+    """A user's shell in the mount is not killed, the mount not lazily unmounted; the next start retries."""
     monkeypatch.setattr(undo, "BUSY_SECONDS", 0.2)
     state, target = tmp_path / "state", tmp_path / "m"
     keeper = Janitor(state)
@@ -257,7 +257,7 @@ def test_process_ignoring_sigterm_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["mode", "symlink"])
 def test_state_directory_writable_by_others_is_refused(kind: str, tmp_path: Path) -> None:
-    """What it lists is deleted by root: nobody else may write in it."""
+    """Root deletes what the directory lists, so nobody else may write in it."""
     state = tmp_path / "state"
     if kind == "mode":
         state.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A journal on a disk of its own, and file systems over several disks.
+"""External journals, and file systems over several disks.
 
 Against the kernel's own counters of each disk, dumpe2fs, xfs_info and btrfs filesystem show.
 """
@@ -37,12 +37,12 @@ def second(tmp_path: Path) -> Iterator[LoopDevice]:
 
 
 def bytes_written(disk: Disk) -> int:
-    """What the kernel says was written to a disk since it was made (Documentation/block/stat.rst)."""
+    """Return the bytes written to a disk since it was made (Documentation/block/stat.rst)."""
     return int(Path(f"/sys/block/{Path(disk.path).name}/stat").read_text().split()[6]) * 512
 
 
 def write_synced(directory: Path, files: int, size_bytes: int) -> None:
-    """Make files and bring each to the disk: each is a commit in the journal."""
+    """Make files with fsync: each is a commit in the journal."""
     for number in range(files):
         file = os.open(directory / f"file{number}", os.O_WRONLY | os.O_CREAT)
         os.write(file, os.urandom(size_bytes))
@@ -71,7 +71,7 @@ def test_external_journal_works(fs: str, kind: str, janitor: Janitor, tmp_path: 
         before = bytes_written(disk), bytes_written(disk.journal)
         write_synced(target, 64, 4096)
         journal = bytes_written(disk.journal) - before[1]
-        # Every commit is a descriptor or header, and something logged: over 512 bytes for each fsync.
+        # Every commit has a descriptor or header and logged blocks: more than 512 bytes per fsync.
         assert journal >= 64 * 1024
         assert bytes_written(disk) - before[0] >= 64 * 4096
         if fs.startswith("xfs"):
@@ -144,7 +144,7 @@ def test_plan_shows_every_disk_and_command() -> None:
 
 
 def attached(plan: Plan) -> list[tuple[str, int]]:
-    """Serial and size of the disks that the host attaches to a virtual machine."""
+    """Return serial and size of the disks that the host attaches to a virtual machine."""
     return [(disk.serial, disk.size_bytes) for disk in plan.virtual_disks]
 
 
@@ -159,7 +159,7 @@ def test_virtual_machine_gets_its_file_disks() -> None:
 
 @needs_root
 def test_two_real_devices_are_used(loop: LoopDevice, second: LoopDevice, janitor: Janitor) -> None:
-    """A journal on a real device takes all of it, and both are told to be erased."""
+    """A journal takes the whole real device, and the plan says that both devices are erased."""
     both = f"{loop.path} {second.path}"
     decided = plan(FS="ext4", words=WORKLOAD, DISK=loop.path, JOURNAL=second.path, ERASE=both)
     assert [disk.size_bytes for disk in decided.disks] == [64 * MIB, 320 * MIB]
@@ -175,7 +175,7 @@ def test_two_real_devices_are_used(loop: LoopDevice, second: LoopDevice, janitor
 def test_journal_device_in_use_is_refused(
     used: str, loop: LoopDevice, second: LoopDevice, tmp_path: Path, janitor: Janitor
 ) -> None:
-    """When planned, and when it was mounted since: the data on both must survive."""
+    """Refused in the plan, and if mounted after the plan: the data on both devices must survive."""
     for device in (loop, second):
         run("mkfs.ext2", "-q", "-L", "precious", device.path)
     words = {**WORKLOAD, "FS": "ext4", "DISK": loop.path, "JOURNAL": second.path}

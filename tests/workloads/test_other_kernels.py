@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""File systems that this kernel may lack: which kernel has them, mkfs, where the journal is, fsck.
+"""File systems that this kernel may lack: kernels that have them, mkfs, location of the journal, fsck.
 
 Mounting them is tried in a virtual machine (tests/machines). Against blkid, debugreiserfs, jfs_debugfs.
 """
@@ -24,7 +24,7 @@ from workloads.plan.planner import make_plan
 from workloads.system.errors import MachineError, OptionError
 
 MIB = 1 << 20
-# A kernel of which nothing is known: that of an image without its modules.
+# A kernel without known modules: an image alone.
 ANY_KERNEL = Kernel("any", Path("/nowhere/bzImage"), None, None)
 OTHERS = ["reiserfs", "jfs", "f2fs", "nilfs2"]
 
@@ -35,7 +35,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_elsewhere(trial: bool = False, kernel: Kernel = ANY_KERNEL, **words: str) -> Plan:
-    """The plan for a run in a virtual machine with this kernel."""
+    """Return the plan of a run in a virtual machine with this kernel."""
     given = {"CMD": "true", "VM": "1", **words}
     env = {f"SEEKMETER_{name}": text for name, text in given.items()}
     return make_plan(parse(env, "trace", choices()), trial, kernel)
@@ -44,7 +44,7 @@ def plan_elsewhere(trial: bool = False, kernel: Kernel = ANY_KERNEL, **words: st
 @needs_root
 @pytest.mark.parametrize("fs", OTHERS)
 def test_mkfs_and_fsck_work(fs: str, janitor: Janitor) -> None:
-    """At the smallest size that the file promises; a sound file system is clean, and fsck changes nothing."""
+    """At the TOML file's smallest size: a new file system is clean, and fsck changes nothing."""
     filesystem = filesystems.load(fs)
     decided = plan_elsewhere(FS=fs, SIZE=str(filesystem.min_bytes))
     with open_disk(decided, janitor) as disk:
@@ -169,7 +169,7 @@ def test_modules_list_file_systems_of_a_kernel(modules: Path) -> None:
     [("modules.dep", "kernel/fs/ext2/ext2.ko.zst:\n"), ("modules.builtin", "kernel/fs/ext2/ext2.ko\n")],
 )
 def test_ext2_driver_needs_its_module(modules: Path, list_of: str, line: str) -> None:
-    """ext4 serving ext2 is not it, as here; the driver as a module or built in is."""
+    """ext4 serving ext2 does not count; the ext2 driver does, as a module or built in."""
     assert not filesystems.modules_have(modules, "ext2-driver")
     with (modules / list_of).open("a") as file:
         file.write(line)
@@ -221,7 +221,7 @@ esac
 
 @pytest.fixture
 def zpool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program in the place of zpool, for the order in which it is called."""
+    """A program in place of zpool that records the order of its calls."""
     folder = tmp_path / "zpool"
     folder.mkdir()
     program = folder / "zpool"
@@ -248,7 +248,7 @@ def test_pool_is_exported_before_its_disk(zpool: Path, janitor: Janitor) -> None
 
 @needs_root
 def test_pool_of_a_killed_session_is_exported(zpool: Path, tmp_path: Path) -> None:
-    """Also one whose mkfs was killed; and one that is busy is told, and tried again."""
+    """Also after a killed mkfs; a busy pool is reported, and tried again."""
     state = tmp_path / "other state"
     script = (
         "import os, sys; from pathlib import Path; from workloads.cleanup.janitor import Janitor\n"

@@ -257,7 +257,7 @@ def test_wrong_room_addresses_or_group_is_refused(given: dict[str, str], says: s
 
 
 def test_group_must_be_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root's may be any; a user's, also through sudo, one that the user is in."""
+    """Root may name any group; a user, also behind sudo, only a group of the user's."""
     groups = {entry.gr_gid: entry.gr_name for entry in grp.getgrall()}
     user = pwd.getpwnam("nobody")
     mine, other = groups[user.pw_gid], groups[next(gid for gid in groups if gid not in (0, user.pw_gid))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The plan: all its lines, what it checks, and that it changes nothing."""
+"""The plan: its lines, its checks, and that it changes nothing."""
 
 import os
 import subprocess
@@ -117,7 +117,7 @@ def test_planning_changes_nothing(loop: LoopDevice) -> None:
         CPUS="1",
     )
     assert Path(loop.image).read_bytes() == before
-    mark = f"seekmeter-{os.getpid()}-"  # other sessions may come and go meanwhile
+    mark = f"seekmeter-{os.getpid()}-"  # other sessions may start and end meanwhile
     assert mark not in Path("/proc/mounts").read_text() + run("losetup", "--list", "--output", "BACK-FILE")
     assert not list(Path("/sys/fs/cgroup").glob(f"*/{mark}*"))
     assert not list(Path("/run/seekmeter").glob(f"{os.getpid()}-*"))
@@ -148,7 +148,7 @@ def test_options_unfit_for_the_workload_are_refused(given: dict[str, str], says:
 
 
 def test_missing_program_is_listed_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan says what trace would install first; a trace that finds it missing after all stops."""
+    """A plan lists the packages that trace would install first; a trace without them stops."""
     monkeypatch.setattr(command, "find_program", lambda program: None)
     decided = plan(job="plan", FS="xfs", WL="fio-seqwrite", SCALE="quick")
     assert decided.to_install == ("fio", "xfsprogs")
@@ -158,7 +158,7 @@ def test_missing_program_is_listed_or_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_setup_lists_missing_packages() -> None:
-    """Asked as setup asks: by the system's python3 without any package, isolated from the environment."""
+    """As setup runs it: by the system's python3 without packages, isolated from the environment."""
     python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 
     def ask(*words: str) -> "subprocess.CompletedProcess[str]":

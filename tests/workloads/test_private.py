@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Places where nobody but root can change a name, and scratch files that only root can."""
+"""Directories in which only root can change a name, and scratch files in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER = 61001
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
-    """A directory of somebody else's."""
+    """A directory of another user."""
     place = tmp_path / "theirs"
     place.mkdir()
     os.chown(place, OTHER, OTHER)
@@ -31,7 +31,7 @@ def theirs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def janitor(tmp_path: Path) -> Iterator[Janitor]:
-    """A session of its own."""
+    """A janitor with its own state directory."""
     with Janitor(tmp_path / "state") as one:
         yield one
 
@@ -122,7 +122,7 @@ def test_sticky_scratch_gets_a_private_directory(janitor: Janitor, monkeypatch: 
 def test_image_is_private_and_attached_by_descriptor(
     tmp_path: Path, janitor: Janitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever has its name by the time that it is attached."""
+    """The image is attached by descriptor, whatever file has its name then."""
     precious = tmp_path / "precious"
     precious.write_bytes(b"p" * 4096)
     seen = []

@@ -89,7 +89,7 @@ def test_device_mounted_in_another_namespace_is_refused(loop: LoopDevice, tmp_pa
 
 
 def test_device_mounted_outside_our_namespace_is_refused(loop: LoopDevice, tmp_path: Path) -> None:
-    """As in a container: the mount is not pid 1's, but its name is the one we know."""
+    """As in a container: pid 1 does not have the mount, but its path is ours."""
     run("mkfs.ext2", "-q", loop.path)
     check = f"from workloads.disks.safety import check_device; check_device({loop.path!r}, ({loop.path!r},))"
     script = f'mount {loop.path} {tmp_path} && exec "$0" -c "$1"'
@@ -101,7 +101,7 @@ def test_device_mounted_outside_our_namespace_is_refused(loop: LoopDevice, tmp_p
 
 
 def test_device_mounted_below_another_root_is_refused(loop: LoopDevice, tmp_path: Path) -> None:
-    """The first process of that namespace does not see the mount: it lies outside its root."""
+    """The first process of that namespace does not see the mount, which is outside its root."""
     run("mkfs.ext2", "-q", loop.path)
     for name in ("root", "m"):
         (tmp_path / name).mkdir()
@@ -116,7 +116,7 @@ def test_device_mounted_below_another_root_is_refused(loop: LoopDevice, tmp_path
         assert first.stdout is not None
         second = int(first.stdout.readline())
         root = Path(f"/proc/{first.pid}/root")
-        wait_for(lambda: os.readlink(root).endswith(f"{tmp_path}/root"))  # from the outermost root
+        wait_for(lambda: os.readlink(root).endswith(f"{tmp_path}/root"))  # as seen from the outermost root
         assert first.pid < second
         assert f"is mounted on {tmp_path}/m (seen by pid {second})" in refused(loop.path)
     finally:
@@ -125,7 +125,7 @@ def test_device_mounted_below_another_root_is_refused(loop: LoopDevice, tmp_path
 
 
 def test_message_has_our_path_of_the_mount(loop: LoopDevice, tmp_path: Path) -> None:
-    """Others see the mount under a longer path: what is said can be typed in the root of who asks."""
+    """Other processes see the mount at a longer path; the message has the path in the caller's root."""
     run("mkfs.ext2", "-q", loop.path)
     for name in ("root", "m"):
         (tmp_path / name).mkdir()
@@ -197,7 +197,7 @@ def test_disks_of_one_run_must_be_distinct(partitioned: LoopDevice) -> None:
 
 
 def test_partition_of_a_disk_in_use_is_refused(partitioned: LoopDevice, tmp_path: Path) -> None:
-    """The whole disk mounted (a file system that leaves the partition table alone), a partition asked for."""
+    """The whole disk is mounted (a file system that keeps the partition table), and a partition is named."""
     first = f"{partitioned.path}p1"
     holder = os.open(partitioned.path, os.O_RDWR)
     try:
@@ -243,7 +243,7 @@ def test_device_below_or_above_a_loop_is_refused(loop: LoopDevice, tmp_path: Pat
 
 
 def test_second_device_of_mounted_btrfs_is_refused(tmp_path: Path) -> None:
-    """Its source in mountinfo is the first device only; sysfs and O_EXCL know better."""
+    """mountinfo has the first device alone; sysfs and O_EXCL show the second."""
     pair = [LoopDevice(tmp_path / f"{number}.img", "200M") for number in (1, 2)]
     try:
         run("mkfs.btrfs", "-q", "-d", "single", pair[0].path, pair[1].path)
@@ -257,7 +257,7 @@ def test_second_device_of_mounted_btrfs_is_refused(tmp_path: Path) -> None:
 
 
 def test_external_log_of_mounted_xfs_is_refused(tmp_path: Path) -> None:
-    """Named in no column of mountinfo but the options; the kernel's own claim (O_EXCL) tells."""
+    """mountinfo names the log in the options alone; the kernel's claim (O_EXCL) shows it."""
     data, log = LoopDevice(tmp_path / "data.img", "400M"), LoopDevice(tmp_path / "log.img", "100M")
     try:
         run("mkfs.xfs", "-q", "-l", f"logdev={log.path}", data.path)
@@ -298,7 +298,7 @@ def test_symlink_is_resolved_and_named(loop: LoopDevice, tmp_path: Path) -> None
     link.symlink_to(loop.path)
     assert safety.check_device(str(link), (str(link),)).path == loop.path
     with pytest.raises(OptionError):
-        safety.check_device(str(link), (loop.path,))  # not the same name again
+        safety.check_device(str(link), (loop.path,))  # another name in ERASE=
     run("mkfs.ext2", "-q", loop.path)
     with mounted(loop.path, tmp_path / "m"):
         assert f"{link} (that is {loop.path}) is mounted" in refused(str(link))
@@ -343,7 +343,7 @@ def test_read_only_device_is_refused(tmp_path: Path) -> None:
 
 
 def test_disk_of_the_root_directory_is_refused() -> None:
-    """The disk this machine runs from, and the disk that is a partition of, whatever they are called here."""
+    """The root file system's device and its whole disk, whatever their names are here."""
     number = os.stat("/").st_dev
     device = Path(f"/dev/{Path(f'/sys/dev/block/{os.major(number)}:{os.minor(number)}').resolve().name}")
     if not device.exists():
@@ -366,7 +366,7 @@ def test_recheck_notices_another_disk_under_the_name(loop: LoopDevice, tmp_path:
 def test_format_refuses_a_device_mounted_meanwhile(
     loop: LoopDevice, tmp_path: Path, janitor: Janitor
 ) -> None:
-    """format() checks again: what was free when the plan was made may be in use now.
+    """format() checks again: a device that was free when the plan was made may be in use now.
 
     The data must survive.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who may write a disk: its node, and the file below a loop device."""
+"""Users who may write a disk: by its node, and by the file below a loop device."""
 
 from __future__ import annotations
 
