@@ -43,7 +43,8 @@ trace watch: build
 	$(Q)$(RECORD) $@
 
 report: | setup
-	$(Q)$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} "$${SEEKMETER_RUN:-runs/latest}"
+	$(Q)$(PYTHON) -m analysis report $${SEEKMETER_LOCKS:+--locks="$$SEEKMETER_LOCKS"} \
+		$${SEEKMETER_MODEL:+--model="$$SEEKMETER_MODEL"} "$${SEEKMETER_RUN:-runs/latest}"
 
 movie: | setup
 	$(Q)$(PYTHON) -m analysis movie "$${SEEKMETER_RUN:-runs/latest}"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reports of finished runs.
 
-    python -m analysis report [--locks=all] RUN        all reports of a run; all: lock waits of all processes
+    python -m analysis report [--locks=all] [--model=hdd] RUN
+                                                       all reports of a run; all: lock waits of all processes;
+                                                       hdd: with the model of a spinning disk
     python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
                                                        (or --runs="RUN 'with blanks'", quoted)
@@ -27,9 +29,11 @@ from analysis.rundir.limits import limit_memory, memory_most
 from analysis.rundir.owner import Worker, caller, owner_of, work_as
 from analysis.visible import clean
 
+ALL_LOCKS, DISK_MODEL = "--locks=all", "--model=hdd"
+REPORT_OPTIONS: tuple[list[str], ...] = ([], [ALL_LOCKS], [DISK_MODEL], [ALL_LOCKS, DISK_MODEL])
 USAGE = (
-    "usage: python -m analysis report [--locks=all] RUN | movie RUN | compare [--out=DIR] RUN RUN..."
-    " | import [--out=DIR] TRACE"
+    "usage: python -m analysis report [--locks=all] [--model=hdd] RUN | movie RUN"
+    " | compare [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
 )
 
 
@@ -47,8 +51,8 @@ def _names(text: str) -> list[str]:
 
 def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], str]]:
     """The user that the job runs as, and the job, which returns what to print and imports what it needs."""
-    if argv[:1] == ["report"] and (len(argv) == 2 or argv[1:-1] == ["--locks=all"]):
-        return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), len(argv) == 3)
+    if argv[:1] == ["report"] and len(argv) > 1 and argv[1:-1] in REPORT_OPTIONS:
+        return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), argv[1:-1])
     if len(argv) == 2 and argv[0] == "movie":
         return owner_of([Path(argv[1])]), lambda: _movie(Path(argv[1]))
     if argv[:1] == ["compare"]:
@@ -70,10 +74,10 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], str]]:
     raise OptionError(f"the arguments {' '.join(argv)!r} are not understood; {USAGE}")
 
 
-def _report(run: Path, everyones_locks: bool) -> str:
+def _report(run: Path, options: list[str]) -> str:
     from analysis.report import make_report
 
-    return make_report(run, everyones_locks=everyones_locks)
+    return make_report(run, everyones_locks=ALL_LOCKS in options, disk_model=DISK_MODEL in options)
 
 
 def _movie(run: Path) -> str:

@@ -20,22 +20,11 @@ from analysis.render.output import CompareSource, Made, Output, make_all, write_
 from analysis.rundir.folder import Folder, check_free, new_folder, new_or_empty_folder
 from analysis.rundir.run import clean
 from analysis.sections.compare.brief import FULL, brief
-from analysis.sections.compare.content import make_document
 from analysis.sections.compare.differences import as_csv
+from analysis.sections.compare.document import make_document
 from analysis.sections.compare.facts import tags
 
 SCHEMA = 1
-# sections that the terminal shows; the rest is in the file
-ESSENCE = (
-    "What is compared",
-    "What differs most",
-    "Differences",
-    "Where the time went",
-    "Throughput",
-    "Spin share by lock",
-    "Which lock next",
-    "Warnings and gaps",
-)
 
 
 def make_compare(paths: Sequence[Path], out: Path | None) -> str:
@@ -50,7 +39,7 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     files = _files(runs, full, document, made, now)
     directory, folder = _make_directory(out, now)
     write_files(folder.place, files)
-    return text.essence(document, ESSENCE, [directory / name for name in files])
+    return text.essence(document, [directory / name for name in files])
 
 
 def _check(paths: Sequence[Path], out: Path | None) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Find the parts of a report by folder: every module of a package states one constant, such as PANEL.
+"""Find the parts of a report by folder: modules of a package state a constant, such as PANEL or SECTIONS.
 
 To add a part is to add a module; no list names the modules.
 """
@@ -36,4 +36,16 @@ def find_parts(package: ModuleType, constant: str, kind: type[Part]) -> list[Par
         if not isinstance(part, kind):
             raise TypeError(f"{module.__name__} states no {constant} of type {kind.__name__}")
         parts.append(part)
+    return sorted(parts, key=lambda part: part.order)
+
+
+def find_listed(package: ModuleType, constant: str, kind: type[Part]) -> list[Part]:
+    """The items of the constant of each module that states it, sorted by order. TypeError: another type."""
+    parts: list[Part] = []
+    for found in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{found.name}")
+        for part in getattr(module, constant, ()):
+            if not isinstance(part, kind):
+                raise TypeError(f"{module.__name__}: {constant} holds something that is no {kind.__name__}")
+            parts.append(part)
     return sorted(parts, key=lambda part: part.order)

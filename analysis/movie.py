@@ -16,7 +16,8 @@ from analysis.rundir.files import write_atomic
 from analysis.rundir.layout import read_geometry
 from analysis.rundir.recorded_time import LONGEST_RUN_NS, recorded_time
 from analysis.rundir.run import Run, clean, open_run
-from analysis.sections import about
+from analysis.sections.banners import make_banners
+from analysis.sections.marks import mark
 from analysis.tables import block, phase
 from analysis.tables.block_parts import parts
 from analysis.tables.load import load_table, open_table
@@ -61,7 +62,7 @@ def _subtitle(run: Run, frames: Frames) -> str:
 
 def _banners(run: Run) -> list[str]:
     """What must be said before anything else; what other collectors lost does not matter here."""
-    said = about.banners(run, {}, ("block",))
+    said = make_banners(run, {}, ("block",))
     if run.text("device", "kind") == "directory":
         said.insert(0, "everybody's requests on this disk are shown; report.txt says whose they are")
     return [words if len(words) < 125 else words[:122] + "..." for words in said[:3]]
@@ -96,7 +97,7 @@ def _make(run: Run) -> str:
         banners=_banners(run),
         devices=[device.label for device in of],
         time="seconds since the workload started" if stated else "seconds since the first request",
-        mark=about.mark(run, "block"),
+        mark=mark(run, "block"),
         phases=_phases(run, zero, start, end),
         numbers=[device.number for device in of],
         geometry=read_geometry(run),

@@ -14,44 +14,33 @@ from analysis.render import html, text, titles
 from analysis.render.document import Document
 from analysis.render.output import Made, Output, RunSource, make_all, write_files
 from analysis.rundir.run import Run, open_run
-from analysis.sections import request_owners
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables.load import Tables, load_tables
 
-# what the terminal shows of the text; the rest is in the file
-ESSENCE = (
-    "Where the time went",
-    request_owners.TITLE,
-    "Throughput",
-    "Seeks",
-    "Request latency",
-    "Lock waits",
-    "Where the CPU went",
-    "Warnings and gaps",
-)
 NAMED = ("report.txt", "report.html", "iograph.png", "iograph.svg")  # files that the terminal names
 CONSOLE = "raw/console.log"  # what the guest of a run in a virtual machine printed
 
 
-def make_report(path: Path, everyones_locks: bool = False) -> str:
+def make_report(path: Path, everyones_locks: bool = False, disk_model: bool = False) -> str:
     """Write the report's files into the run directory; returns what the terminal shows.
 
     everyones_locks: show the lock waits of all tasks, not only the workload's and its file system's.
+    disk_model: model a spinning disk, even if the run's disk is none.
     """
     run = open_run(path)
-    source, document = _measure(run, everyones_locks)
+    source, document = _measure(run, everyones_locks, disk_model)
     outputs = _outputs()
     made = make_all(outputs, source)
     _write(run, document, outputs, made, source.tables)
     named = [*NAMED, *_recorded_logs(run)]
-    return text.essence(document, ESSENCE, [run.path / name for name in named])
+    return text.essence(document, [run.path / name for name in named])
 
 
-def _measure(run: Run, everyones_locks: bool) -> tuple[RunSource, Document]:
+def _measure(run: Run, everyones_locks: bool, disk_model: bool) -> tuple[RunSource, Document]:
     """Load and measure the run; clip both to the workload's time where mkfs or fsck were recorded too."""
     recorded = load_tables(run)
-    recorded_results = measure(run, recorded, everyones_locks=everyones_locks)
-    tables, results = measure_clipped(run, recorded, recorded_results, everyones_locks)
+    recorded_results = measure(run, recorded, everyones_locks=everyones_locks, disk_model=disk_model)
+    tables, results = measure_clipped(run, recorded, recorded_results, everyones_locks, disk_model)
     document = make_document(run, tables, results)
     title = f"{titles.run_title(run)} · {units.seconds(results.window.work_s)} s"
     source = RunSource(run, tables, results, recorded, recorded_results, title, document.banners)

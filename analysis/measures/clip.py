@@ -22,14 +22,15 @@ T = TypeVar("T")
 
 
 def measure_clipped(
-    run: Run, tables: Tables, whole: Results, everyones_locks: bool = False
+    run: Run, tables: Tables, whole: Results, everyones_locks: bool = False, disk_model: bool = False
 ) -> tuple[Tables, Results]:
     """Tables and results of the workload's time. whole: the results of the whole recording."""
     window = clip_window(run, whole.window)
     if window is None:
         return tables, whole
     inside = clip_tables(tables, window)
-    clipped = measure(replace(run, missing=[]), inside, window, everyones_locks)  # `whole` stated the gaps
+    # `whole` stated the gaps of run.json already
+    clipped = measure(replace(run, missing=[]), inside, window, everyones_locks, disk_model)
     steps = []
     if tables.phases is not None:
         distances = whole.block.seeks.distances if whole.block is not None else None

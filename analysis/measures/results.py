@@ -23,6 +23,7 @@ from analysis.measures.cpu.profile import CpuProfile, measure_profile
 from analysis.measures.device.results import DeviceResults, measure_counters, measure_devices
 from analysis.measures.locks.lock_waiters import shown, tested
 from analysis.measures.locks.results import LockResults, measure_locks, measure_waiters
+from analysis.rundir.devices import is_spinning
 from analysis.rundir.layout import Geometry, read_geometry
 from analysis.rundir.run import Run
 from analysis.tables.load import Tables
@@ -54,6 +55,11 @@ class Results:
         return self.block.owners if self.block is not None else None
 
     @property
+    def shared_owners(self) -> Owners | None:
+        """The owners, where others may use the disk too; None where all requests are the workload's."""
+        return self.owners if self.owners is not None and self.owners.is_shared else None
+
+    @property
     def device_totals(self) -> list[OpClass]:
         """Requests and bytes by operation and class; empty if no requests were recorded."""
         return self.block.throughput.totals if self.block is not None else []
@@ -67,10 +73,17 @@ class Results:
         )
 
 
-def measure(run: Run, tables: Tables, window: Window | None = None, everyones_locks: bool = False) -> Results:
+def measure(
+    run: Run,
+    tables: Tables,
+    window: Window | None = None,
+    everyones_locks: bool = False,
+    disk_model: bool = False,
+) -> Results:
     """Measure all that the reports show. window: of these tables, None: taken from run.json.
 
     everyones_locks: show the lock waits of all tasks, not only the workload's and its file system's.
+    disk_model: model a spinning disk, even if the run's disk is none.
     """
     window = window or find_window(run, tables)
     waiters = measure_waiters(tables, tested(run))
@@ -79,10 +92,10 @@ def measure(run: Run, tables: Tables, window: Window | None = None, everyones_lo
     width = nice_width_ns(window.end_ns - window.start_ns, PICTURE_BINS, QUANTUM_NS)
     timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
     geometry = read_geometry(run)
-    block, device = _measure_requests(run, tables, geometry, timeline, window)
+    block, device = _measure_requests(run, tables, geometry, timeline, window, disk_model or is_spinning(run))
     distances = block.seeks.distances if block is not None else None
     app = measure_app(run, tables.call, tables.figures, tables.block, timeline)
-    owners = block.shared_owners if block is not None else None
+    owners = block.owners if block is not None else None
     return Results(
         window=window,
         recorded_s=window.elapsed_s,
@@ -97,7 +110,7 @@ def measure(run: Run, tables: Tables, window: Window | None = None, everyones_lo
             distances,
             None if app.absent else tables.call,
             tables.lock_wait,
-            owners.own_rows() if owners is not None else None,
+            owners.own_rows() if owners is not None and owners.is_shared else None,
         )
         if tables.phases and tables.phases.name
         else None,
@@ -131,7 +144,7 @@ def measure(run: Run, tables: Tables, window: Window | None = None, everyones_lo
 
 
 def _measure_requests(
-    run: Run, tables: Tables, geometry: Geometry, timeline: Timeline, window: Window
+    run: Run, tables: Tables, geometry: Geometry, timeline: Timeline, window: Window, with_disk_model: bool
 ) -> tuple[BlockResults | None, DeviceResults]:
     """The requests' times in a thread, their sectors in this one meanwhile."""
     table = tables.block
@@ -152,6 +165,7 @@ def _measure_requests(
             geometry,
             timeline,
             times.result,
+            with_disk_model,
         )
     device = measure_devices(run, table, distances, counters, times.result(), timeline, window)
     return block, device

@@ -25,16 +25,17 @@ class Table:
 
 @dataclass
 class Section:
-    """One question of the report. `mark` is "*" when its source lost something (see the losses section)."""
+    """One heading of a report. mark: "*" if a collector behind its numbers lost rows."""
 
-    title: str
+    title: str = ""  # empty: the title of the section's spec
     mark: str = ""
     facts: list[tuple[str, str]] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     definition: str = ""
     absent: str = ""  # why there is nothing to show
-    essential: bool = False  # shown on the terminal too, whatever its title is
+    essential: bool = False  # shown on the terminal too
+    key: str = ""  # of the section's spec: stays the same when the title changes
 
 
 @dataclass

@@ -167,9 +167,9 @@ def render(document: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
-def essence(document: Document, titles: Sequence[str], files: Sequence[Path]) -> str:
-    """What the terminal shows: these and essential sections without definitions, and where the files are."""
-    sections = [replace(s, definition="") for s in document.sections if s.title in titles or s.essential]
+def essence(document: Document, files: Sequence[Path]) -> str:
+    """What the terminal shows: essential sections without definitions, and the paths of the files."""
+    sections = [replace(s, definition="") for s in document.sections if s.essential]
     where = "".join(f"  {clean(path)}\n" for path in files)
     shown = render(replace(document, sections=sections))
     return f"{shown}\nall figures, their definitions, and the pictures:\n{where}"

@@ -43,6 +43,27 @@ def _device(facts: Any, role: str) -> Device | None:
     return Device(number, clean(name, 40) if isinstance(name, str) and name else "disk", role, facts)
 
 
+# Disks without a spindle whose driver states rotational all the same.
+VIRTUAL_NAMES = ("loop", "ram", "zram", "nbd", "vd", "xvd", "dm-", "md", "nullb")
+VIRTUAL_MODELS = ("qemu", "vbox", "vmware", "virtual")
+
+
+def is_spinning(run: Run) -> bool:
+    """Whether run.json states that the disk is a real one that rotates.
+
+    "rotational" alone does not tell: loop and virtio devices claim it, too.
+    """
+    kind, name, model = (run.text("device", key) for key in ("kind", "name", "model"))
+    return (
+        kind in ("device", "directory", "watch")
+        and run.int_("device", "rotational") == 1
+        and dig(run.facts, "device", "virtual") is not True
+        and not name.removeprefix("/dev/").startswith(VIRTUAL_NAMES)
+        and bool(model)
+        and not any(word in model.lower() for word in VIRTUAL_MODELS)
+    )
+
+
 def stated(run: Run) -> list[Device]:
     """The devices of run.json: the disk, further disks of the file system, the journal's disk."""
     more = dig(run.facts, "more_devices")

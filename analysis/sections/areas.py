@@ -8,15 +8,16 @@ from analysis.measures.block import areas
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections import about
+from analysis.sections.spec import SectionSpec
 from analysis.tables.block import CLASSES
+from analysis.tables.load import Tables
 
 MOST_CONFLICTS = 6
 
 
-def areas_section(run: Run, results: Results) -> Section:
+def _areas(results: Results) -> Section:
     """Requests by area, and the class that was recorded against it."""
-    section = Section("Where on the disk", mark=about.mark(run, "block"))
+    section = Section()
     found = results.block.areas if results.block is not None else None
     if found is None:
         section.absent = results.geometry.why_not or "no request was on a device that is known"
@@ -78,7 +79,7 @@ def _disagreements(found: areas.Places) -> list[str]:
     return notes
 
 
-def groups_sections(run: Run, results: Results) -> list[Section]:
+def _groups(results: Results) -> list[Section]:
     """One a device that is divided into equal groups."""
     sections = []
     found = results.block.areas if results.block is not None else None
@@ -86,7 +87,7 @@ def groups_sections(run: Run, results: Results) -> list[Section]:
     for table in found.groups if found is not None else ():
         label = results.device.labels.get(table.dev, "")
         title = f"{table.name.capitalize()}s" + (f" of {label}" if several else "")
-        section = Section(title, mark=about.mark(run, "block"))
+        section = Section(title)
         requests, size, seeks = (
             sum(values) for values in zip(*((r.requests, r.bytes, r.seeks) for r in table.rows), strict=True)
         )
@@ -105,8 +106,15 @@ def groups_sections(run: Run, results: Results) -> list[Section]:
     return sections
 
 
-def sections(run: Run, results: Results) -> list[Section]:
-    """All of them; none where there are no reads or writes."""
+def build_areas(run: Run, tables: Tables, results: Results) -> list[Section]:
+    """None where there are no reads or writes."""
     if results.block is None or not results.block.seeks.distances.rows.size:
         return []
-    return [areas_section(run, results), *groups_sections(run, results)]
+    return [_areas(results), *_groups(results)]
+
+
+SECTIONS = (
+    SectionSpec(
+        "areas", "Where on the disk", 1300, build_areas, collectors=("block",), counts_everybody=True
+    ),
+)

@@ -10,9 +10,9 @@ from analysis.measures.locks.lock_samples import Estimate
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections import about
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
 
-TITLE = "Where the CPU went"
 TOP = 12
 TOP_OF_PHASE = 5
 MOST_PHASES = 16
@@ -28,12 +28,12 @@ def _interval(found: Estimate, of_ns: float) -> str:
     return f"({units.percent(found.low_ns / of_ns)}-{units.percent(min(found.high_ns / of_ns, 1.0))})"
 
 
-def sections(run: Run, results: Results) -> list[Section]:
+def build_cpu_profile(run: Run, tables: Tables, results: Results) -> list[Section]:
     """None for a run that did not sample the CPUs and was not asked to."""
     found = results.cpu
     if found is None and "perf" not in run.asked:
         return []
-    section = Section(TITLE, mark=about.mark(run, "perf"))
+    section = Section()
     if found is None:
         section.absent = run.absent("perf")
         return [section]
@@ -111,3 +111,6 @@ def _functions_by_phase(found: list[profile.PhaseCpu]) -> list[Table]:
             name = ""
     heads = ("<phase", "<functions: the workload's", "self %", "&95 %", "total %")
     return [Table(heads, rows, least_left=16)] if rows else []
+
+
+SECTIONS = (SectionSpec("cpu", "CPU profile", 2700, build_cpu_profile, essential=True, collectors=("perf",)),)

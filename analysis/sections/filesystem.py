@@ -10,31 +10,14 @@ from analysis import units
 from analysis.measures.app.space import WHEN, space, taken_bytes
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
-from analysis.rundir.run import Run, clean, dig
+from analysis.rundir.run import Run, clean
+from analysis.sections.outcome import verdict
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
 
 BLOCKS = (("total", "total_bytes"), ("used", "used_bytes"), ("available", "available_bytes"))
 INODES = (("inodes", "inodes"), ("inodes used", "inodes_used"))
 NOT_KNOWN = [None, None]
-
-
-def verdict(run: Run) -> str:
-    """What fsck found, in a word or two; empty where nobody wrote down whether it ran."""
-    found = dig(run.facts, "filesystem", "fsck")
-    if not isinstance(found, dict):
-        return ""
-    if found.get("clean") is True:
-        return "clean"
-    if found.get("clean") is False:
-        return "DAMAGED"
-    return f"no verdict: {run.text('filesystem', 'fsck', 'why') or 'nobody said why'}"
-
-
-def damage(run: Run) -> str:
-    """What must be said before any figure, empty if fsck found nothing wrong."""
-    if dig(run.facts, "filesystem", "fsck", "clean") is not False:
-        return ""
-    said = "; ".join(run.str_list("filesystem", "fsck", "said")[-3:])
-    return f"the file system is damaged after the run, says fsck: {said[:200]}"
 
 
 def _space_table(run: Run) -> Table | None:
@@ -71,9 +54,9 @@ def _steps_table(results: Results) -> Table:
     return Table(("<step", "s", "requests", "read", "written", "erased", "seeks"), rows)
 
 
-def sections(run: Run, results: Results) -> list[Section]:
+def build_filesystem(run: Run, tables: Tables, results: Results) -> list[Section]:
     """The section; none for a run without a file system of its own."""
-    section = Section("mkfs, fsck and space")
+    section = Section()
     mkfs_s = _took_s(results, "mkfs", run.float_("timing", "mkfs_s"))
     fsck_s = _took_s(results, "fsck", run.float_("filesystem", "fsck", "seconds"))
     if mkfs_s is not None and run.text("filesystem", "mkfs"):
@@ -108,3 +91,6 @@ def sections(run: Run, results: Results) -> list[Section]:
         section.definition += " fsck: of the unmounted disk, nothing of which is in memory; changes nothing."
     section.definition = section.definition.strip()
     return [section] if section.facts or section.tables else []
+
+
+SECTIONS = (SectionSpec("filesystem", "mkfs, fsck and space", 500, build_filesystem),)

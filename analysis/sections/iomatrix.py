@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The section on the matrix of iomatrix: a table an operation, file sizes down, record sizes across."""
+"""iomatrix's matrix in Workload results: a table an operation, file sizes down, record sizes across."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from analysis import units
 from analysis.measures.app import iomatrix
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections import about
+from analysis.sections.marks import mark
 
 FILES_SHOWN = 24
 RECORDS_SHOWN = 12
@@ -21,9 +21,9 @@ def size(kib: int) -> str:
     return f"{kib:,} KiB"
 
 
-def sections(run: Run, matrix: iomatrix.Matrix) -> list[Section]:
-    """One section."""
-    section = Section("Record size against file size", mark=about.mark(run, "block"))
+def add_matrix(section: Section, run: Run, matrix: iomatrix.Matrix) -> None:
+    """Add the tables to the section; marked where block lost rows, which tell the disk's part."""
+    lossy = mark(run, "block")
     operations = list(dict.fromkeys(cell.operation for cell in matrix.cells))
     reached = []
     for operation in operations[:8]:
@@ -37,7 +37,7 @@ def sections(run: Run, matrix: iomatrix.Matrix) -> list[Section]:
             rows.append(
                 [size(file), *(f"{units.rate(c.kib_per_s)}{c.mark or ' '}" if c else "" for c in found)]
             )
-        heads = [f"<{operation}", *(f"{size(record)} " for record in records)]
+        heads = [f"<{operation} {lossy}".rstrip(), *(f"{size(record)} " for record in records)]
         section.tables.append(Table(heads, rows))
         disk = sum(c.mark == iomatrix.DISK for c in cells.values())
         some = sum(c.mark == iomatrix.SOME for c in cells.values())
@@ -52,5 +52,4 @@ def sections(run: Run, matrix: iomatrix.Matrix) -> list[Section]:
         section.notes.append(f"cells by the disk + in part / all: {', '.join(reached)}")
     else:
         section.notes.append("no block table: cells of the cache and of the disk are not told apart")
-    section.definition = iomatrix.DEFINITION
-    return [section]
+    section.definition += f" Record size against file size: {iomatrix.DEFINITION}"

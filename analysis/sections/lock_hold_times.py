@@ -8,13 +8,9 @@ from analysis.measures.locks import holds
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections import about
 from analysis.sections.lock_labels import TOP
+from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
-
-NOT_ASKED = (
-    "acquisitions were not recorded; ask with COLLECT='block locks calls counters holds' (fentry needed)"
-)
 
 
 def _percent(value: float | None) -> str:
@@ -25,13 +21,12 @@ def _mean_max(mean: float | None, longest: int | None) -> str:
     return "-" if mean is None else f"{units.ns(mean)} ({units.ns(longest)})"
 
 
-def section(run: Run, tables: Tables, results: Results) -> Section:
-    """UTIL CON HOLD WAIT TOTAL NOWAIT SPIN REJECT by class of locks."""
-    found = Section("Holds and acquisitions (Lockmeter)", mark=about.mark(run, "locks", "holds"))
+def build_hold_times(run: Run, tables: Tables, results: Results) -> list[Section]:
+    """UTIL CON HOLD WAIT TOTAL NOWAIT SPIN REJECT by class of locks; none if holds were not asked for."""
     if tables.hold is None:
-        found.mark = ""
-        found.absent = run.absent("holds") if "holds" in run.asked else NOT_ASKED
-        return found
+        is_missing = "holds" in run.asked and results.locks.rows is not None
+        return [Section(absent=run.absent("holds"))] if is_missing else []
+    section = Section()
     elapsed_ns = results.window.end_ns - results.window.start_ns
     rows = holds.lockmeter_rows(tables.hold, tables.lock_wait, tables.lock_names, elapsed_ns)
     taken = [row for row in rows if row.acquired is not None]
@@ -54,17 +49,22 @@ def section(run: Run, tables: Tables, results: Results) -> Section:
         for row in taken[:TOP]
     ]
     if body:
-        found.tables.append(Table(heads, body))
+        section.tables.append(Table(heads, body))
     else:
-        found.notes.append("no lock of the kinds that can be traced was taken")
+        section.notes.append("no lock of the kinds that can be traced was taken")
     if len(taken) > TOP:
-        found.notes.append(f"{len(taken) - TOP:,} more classes were taken, held for less time")
+        section.notes.append(f"{len(taken) - TOP:,} more classes were taken, held for less time")
     why: dict[str, list[str]] = {}
     for row in rows:
         if row.acquired is None:
             why.setdefault(row.why, []).append(row.type)
     for words, types in why.items():
         kinds = ", ".join(dict.fromkeys(types))
-        found.notes.append(f"not here but waited for: {len(types):,} classes of {kinds}: {words}")
-    found.definition = holds.DEFINITION
-    return found
+        section.notes.append(f"not here but waited for: {len(types):,} classes of {kinds}: {words}")
+    section.definition = holds.DEFINITION
+    return [section]
+
+
+SECTIONS = (
+    SectionSpec("lock_hold_times", "Lock hold times", 2500, build_hold_times, collectors=("locks", "holds")),
+)

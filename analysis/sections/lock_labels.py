@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from analysis import units
+from analysis.measures.locks import lock_holders
+from analysis.measures.locks.lock_holders import Edge
 from analysis.measures.locks.lock_samples import Estimate
 from analysis.measures.locks.lock_waits import LockRow
 from analysis.measures.results import Results
+from analysis.rundir.run import clean
 
 TOP = 12
 BY_PATH = " ?"  # behind a name that the call path told
@@ -33,3 +36,16 @@ def sampled_share(results: Results) -> float:
         return 1.0
     total = float(results.locks.waits.paths.total_ns.sum())
     return min(float(results.locks.waits.paths.seen_ns.sum()) / total, 1.0) if total else 1.0
+
+
+def comm_text(comm: str) -> str:
+    """A task's name, as it is shown."""
+    return clean(comm, 30) or "a task"
+
+
+def holder_words(edge: Edge) -> str:
+    """Who held the lock, and what it was doing."""
+    if edge.state == "readers":
+        return "readers"
+    doing = f"waiting for {edge.wants}" if edge.wants else lock_holders.STATE_WORDS[edge.state]
+    return f"{comm_text(edge.comm)} ({doing})"

@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 from analysis import units
-from analysis.measures.locks import lock_samples, lock_waiters, lock_waits
-from analysis.measures.locks.lock_samples import Estimate
+from analysis.measures.locks import lock_waiters, lock_waits
 from analysis.measures.locks.lock_waits import LockRow
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
-from analysis.rundir.device_number import device_number
-from analysis.rundir.devices import stated
 from analysis.rundir.run import Run, clean
-from analysis.sections import about, lock_hold_times
-from analysis.sections.lock_labels import BY_PATH, ESTIMATED, TOP, approx, interval, name, sampled_share
-from analysis.sections.lock_waits_by_stack import blocking_section, holders_section, paths_section
+from analysis.sections.lock_labels import BY_PATH, ESTIMATED, TOP, approx, name, sampled_share
+from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
 
 TOP_NAMES = 3
@@ -58,13 +54,13 @@ def percpu_writers(run: Run, rows: list[LockRow]) -> list[str]:
     return []
 
 
-def waits_section(run: Run, results: Results) -> Section:
+def build_lock_waits(run: Run, tables: Tables, results: Results) -> list[Section]:
     """The locks waited on longest."""
-    section = Section("Lock waits", mark=about.mark(run, "locks"))
+    section = Section()
     rows = results.locks.rows
     if rows is None:
         section.absent = run.absent("locks")
-        return section
+        return [section]
     section.definition = lock_waits.DEFINITION
     if results.locks.waiters is not None and results.locks.waiters.is_known and not results.locks.shows_all:
         section.definition += f" {lock_waiters.DEFINITION}"
@@ -72,7 +68,7 @@ def waits_section(run: Run, results: Results) -> Section:
         whose = "" if results.locks.shows_all else " by the workload's tasks or the file system's own threads"
         section.notes += [f"no lock was waited on{whose}, as far as this kernel can show", *_whose(results)]
         section.notes += invisible(run) + percpu_writers(run, rows)
-        return section
+        return [section]
     total, spin = sum(r.total_ns for r in rows), sum(r.spin_ns for r in rows)
     elapsed = results.window.elapsed_s
     section.tables.append(
@@ -124,7 +120,7 @@ def waits_section(run: Run, results: Results) -> Section:
     if failed:
         section.notes.append(f"{failed:,} waits were given up (signal); they are counted")
     section.notes += invisible(run) + percpu_writers(run, rows)
-    return section
+    return [section]
 
 
 def _whose(results: Results) -> list[str]:
@@ -178,145 +174,6 @@ def _naming_notes(results: Results, rows: list[LockRow]) -> list[str]:
     return notes
 
 
-def spin_section(run: Run, results: Results) -> Section:
-    """Spinning as a share of the CPUs: traced, and what only samples show."""
-    section = Section("Spinning on locks", mark=about.mark(run, "locks"))
-    rows, samples = results.locks.rows, results.locks.samples
-    if rows is None:
-        section.absent = run.absent("locks")
-        return section
-    all_ns = results.window.elapsed_s * 1e9 * run.cpus if run.cpus else None
-
-    def of_cpus(ns: float) -> str:
-        return units.percent(ns / all_ns) if all_ns else "-"
-
-    unseen = {s.key: s.seen for s in samples.spins if s.key} if samples else {}
-    shown: list[tuple[float, tuple[str, ...]]] = []
-    for r in rows:
-        guess = unseen.get(r.key)
-        if r.spin_ns or guess:
-            shown.append(
-                (
-                    max(r.spin_ns, guess.ns if guess else 0),
-                    (
-                        r.type,
-                        name(r),
-                        approx(units.ns(r.spin_ns), r),
-                        of_cpus(r.spin_ns),
-                        of_cpus(r.workload_spin_ns),
-                        ESTIMATED + units.ns(guess.ns) if guess else "",
-                        interval(guess) if guess else "",
-                    ),
-                )
-            )
-    for s in samples.spins if samples else []:
-        if not s.key:
-            shown.append(
-                (s.seen.ns, (s.type, s.name, "", "", "", ESTIMATED + units.ns(s.seen.ns), interval(s.seen)))
-            )
-    shown.sort(key=lambda item: -item[0])
-    if shown:
-        heads = ("<type", "<lock, or first caller", "spin", "CPU %", "own %", "unseen >=", "samples' 95 %")
-        body = [row for _, row in shown[:TOP]]
-        columns = 7 if samples and samples.spins else 5
-        section.tables.append(Table(heads[:columns], [row[:columns] for row in body]))
-        if len(shown) > TOP:
-            section.notes.append(f"{len(shown) - TOP} more, each with less")
-    else:
-        section.notes.append("no spinning on locks was seen")
-    if samples is None:
-        section.notes.append(
-            "spinning that no tracepoint shows: not sampled"
-            + (f": {why}" if (why := run.off("locks")) else "")
-        )
-    else:
-        traced = sum(r.spin_ns for r in rows)
-        section.notes.append(
-            f"unseen by tracepoints, at least: {units.ns(samples.unseen.ns)} of CPU"
-            f" ({interval(samples.unseen)}, {samples.unseen.samples:,} samples of"
-            f" {units.ns(samples.period_ns)}), {of_cpus(samples.unseen.ns)} % of the CPUs;"
-            f" {samples.unseen_workload.samples:,} samples in the workload's tasks"
-        )
-        section.notes.append(_check(samples.also_traced, traced))
-    section.definition = (
-        "CPU %: time spinning / (CPUs x elapsed), all tasks and interrupts; own: the workload's tasks. "
-        + lock_samples.DEFINITION
-    )
-    return section
-
-
-def _check(sampled: Estimate, traced_ns: int) -> str:
-    """How well the samples do where the tracepoints know better."""
-    said = (
-        f"as a check, traced spinning by samples: {units.ns(sampled.ns)} ({interval(sampled)}); by the"
-        f" tracepoints {units.ns(traced_ns)}"
-    )
-    if sampled.high_ns < traced_ns:
-        said += f": samples missed {units.percent(1 - sampled.ns / traced_ns)} % of it, and so of the unseen"
-    return said
-
-
-def _where(run: Run, tables: Tables, found: lock_waits.Instance) -> str:
-    """An inode's path, or why there is none."""
-    if found.path:
-        return found.path
-    if found.device:
-        name = next((d.name for d in stated(run) if d.number == device_number(found.device)), found.device)
-        return f"(the page cache of the disk {name} itself)"
-    if found.dev and found.dev != run.text("device", "dev"):
-        return f"(another file system, {found.dev})"
-    return "(gone)" if tables.paths is not None else "(not looked for)"
-
-
-def inodes_section(run: Run, tables: Tables, results: Results) -> Section | None:
-    """The inodes whose locks were waited on longest; None if no such lock was."""
-    if results.locks.waits is None or not results.locks.waits.instances:
-        return None
-    section = Section("Inode locks", mark=about.mark(run, "locks"))
-    rows = []
-    several = False
-    shown = [
-        i
-        for i in results.locks.waits.instances
-        if (i.spin_ns + i.sleep_ns) * 1000 >= results.locks.waits.total_ns
-    ]
-    for i in shown[:TOP]:
-        several |= i.inodes > 1
-        rows.append(
-            (
-                f"{i.type} {i.name}",
-                f"{i.ino}{'+' if i.inodes > 1 else ''}",
-                units.count(i.waits),
-                units.ns(i.spin_ns),
-                units.ns(i.sleep_ns),
-                _where(run, tables, i),
-            )
-        )
-    if rows:
-        section.tables.append(Table(("<lock", "inode", "waits", "spin", "sleep", "<path"), rows))
-    left = len(results.locks.waits.instances) - len(rows)
-    if left > 0:
-        section.notes.append(f"{left:,} more inode locks with less wait")
-    if several:
-        section.notes.append("+: several inodes used this place in memory in turn; the first is named")
-    section.definition = (
-        "one lock each, that lies in an inode; path: from the mount point on, when the workload had ended."
-    )
-    return section
-
-
-def sections(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """All sections on locks."""
-    found = [waits_section(run, results)]
-    if results.locks.rows:
-        made = [
-            spin_section(run, results),
-            inodes_section(run, tables, results),
-            paths_section(run, tables, results),
-            holders_section(run, tables, results),
-            blocking_section(run, results),
-        ]
-        found += [section for section in made if section is not None]
-    if results.locks.rows is not None or tables.hold is not None:
-        found.append(lock_hold_times.section(run, tables, results))
-    return found
+SECTIONS = (
+    SectionSpec("lock_waits", "Lock waits", 1900, build_lock_waits, essential=True, collectors=("locks",)),
+)

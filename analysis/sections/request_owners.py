@@ -1,75 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whose requests the figures are of: the first lines, the section, what stands beside everybody's figures."""
+"""Whose requests: requests, bytes and seeks by owner, where others use the disk too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from analysis import units
 from analysis.measures.block import request_owners
-from analysis.measures.block.request_owners import OWNERS, Owned, Owners
-from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, WORKLOAD
+from analysis.measures.block.request_owners import OWNERS, Owners
+from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, WORKLOAD
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
-from analysis.rundir.run import Run, clean
-from analysis.sections import about
-
-TITLE = "Whose requests"
-WORDS = {
-    WORKLOAD: "the workload's",
-    FILESYSTEM: "the file system's own",
-    RECORDER: "Seekmeter's",
-    OTHERS: "others'",
-}
-EVERYBODYS = "of everybody's requests on the disk"
-MOST_NAMES = 4
-WHAT = ("requests", "bytes", "seeks")
+from analysis.rundir.run import Run
+from analysis.sections.owner_labels import TITLE, WORDS, submitters
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
 
 
-def shared(results: Results) -> Owners | None:
-    """Whose the requests are, if that is known and others may use the disk too."""
-    return results.owners if results.owners is not None and results.owners.is_shared else None
-
-
-def _names(owned: Owned) -> str:
-    """Who submitted most of them."""
-    shown = [f"{clean(name, 30)} {n:,}" for name, n in owned.names[:MOST_NAMES]]
-    left = len(owned.names) - MOST_NAMES
-    return f"{', '.join(shown)}{f', {left:,} more names' if left > 0 else ''}"
-
-
-def _shares(owners: Owners, owner: str) -> str:
-    """This owner's shares of all: "8.1 % of its requests, 12.3 % of its bytes, 9 % of its seeks"."""
-    return ", ".join(f"{units.percent(owners.share(owner, what))} % of its {what}" for what in WHAT)
-
-
-def disk_share(owners: Owners) -> str:
-    """How much of the disk was others', for a line of what they did."""
-    return f"{units.percent(owners.share(OTHERS, 'bytes'))} % of this disk's bytes are others'"
-
-
-def banners(results: Results) -> list[str]:
-    """What must be said first: how much of the disk was others', from LEAST_TOLD on."""
-    owners, said = results.owners, []
-    if owners is None:
-        return []
-    if owners.is_told_first(OTHERS):
-        names = f"requests by {_names(owners.of(OTHERS))}"
-        meaning = "; 'own' is the workload's, all other figures are everybody's" if owners.is_shared else ""
-        said.append(f"others use this disk: {_shares(owners, OTHERS)} are theirs ({names}){meaning}")
-    if owners.is_told_first(RECORDER):
-        said.append(
-            f"the recording itself lies on this disk: {_shares(owners, RECORDER)}; OUT= puts it elsewhere"
-        )
-    return said
-
-
-def sections(run: Run, results: Results) -> list[Section]:
+def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
     """A row an owner; no section where the disk was the run's alone, or nobody knows."""
     owners = results.owners
     if owners is None or not (owners.is_shared or owners.is_told_first(OTHERS)):
         return []
-    section = Section(TITLE, mark=about.mark(run, "block"))
+    section = Section()
     rows = []
     for owner in OWNERS:
         one = owners.of(owner)
@@ -98,7 +49,7 @@ def sections(run: Run, results: Results) -> list[Section]:
     if said:
         section.notes.append(f"the file system's own: {'; '.join(said)}")
     if (one := owners.of(OTHERS)).requests:
-        section.notes.append(f"others' requests, by who submitted them: {_names(one)}")
+        section.notes.append(f"others' requests, by who submitted them: {submitters(one)}")
     section.notes += _untold(owners)
     section.definition = (
         request_owners.OF_PART
@@ -124,26 +75,4 @@ def _untold(owners: Owners) -> list[str]:
     ]
 
 
-def private_notes(results: Results) -> list[str]:
-    """What others asked a disk for that is the run's own."""
-    if results.owners is None or results.owners.is_shared or not (one := results.owners.of(OTHERS)).requests:
-        return []
-    return [f"of these others': {one.requests:,} requests, {units.bytes_(one.bytes)} ({_names(one)})"]
-
-
-def of_everybody(results: Results, sections: Sequence[Section]) -> list[Section]:
-    """The same sections, which say that they are of others' requests too, where that is so."""
-    if (owners := shared(results)) is not None and owners.of(OTHERS).requests:
-        for one in sections:
-            if not one.absent:
-                one.notes.insert(0, EVERYBODYS)
-    return list(sections)
-
-
-def totals(results: Results, requests: int, moved: int) -> str:
-    """All requests and bytes, for a picture's second line; where others use the disk too, how much is own."""
-    owners = shared(results)
-    own = [
-        "" if owners is None else f" ({units.percent(owners.share(WORKLOAD, what))} % own)" for what in WHAT
-    ]
-    return f"{requests:,} requests{own[0]}, {units.bytes_(moved)}{own[1]}"
+SECTIONS = (SectionSpec("owners", TITLE, 300, build_owners, essential=True, collectors=("block",)),)

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 from analysis import units
-from analysis.measures.block import plugs
 from analysis.measures.block import stages as request_life
 from analysis.measures.block.stage_percentiles import PERCENTS, Stage
-from analysis.measures.device import utilization
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
-from analysis.rundir.device_number import device_text
 from analysis.rundir.run import Run
-from analysis.sections import about
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
 
 HEADS = tuple(f"p{p:g}" if p < 100 else "max" for p in PERCENTS)
 IN_LATENCY = ("Q2D", "D2C", "Q2C")  # stages whose percentiles by direction are in another section
@@ -109,11 +107,11 @@ def _why_missing(run: Run) -> str:
     return f"{request_life.NOT_RECORDED}; {request_life.TO_TRACE}"
 
 
-def life_section(run: Run, results: Results) -> Section:
+def build_stages(run: Run, tables: Tables, results: Results) -> list[Section]:
     """Stages by direction, class, process and size; merges and requeues."""
-    section = Section("Request life", mark=about.mark(run, "block"))
-    if results.block is None:
-        return section
+    if results.block is None or not results.device.utilization:
+        return []
+    section = Section()
     life = results.block.stages
     section.tables += [table for table in (_means(life), _percentiles(life)) if table]
     section.tables += _merges(life)
@@ -126,75 +124,11 @@ def life_section(run: Run, results: Results) -> Section:
         + " merged: requests of more than one bio; merges: bios beyond each request's first; requeued: given"
         " back by the driver, once or more."
     )
-    return section
+    return [section]
 
 
-def plugs_section(run: Run, results: Results) -> Section:
-    """Requests that threads held back."""
-    section = Section("Plugs", mark=about.mark(run, "block"))
-    if results.block is None or results.block.plugs is None:
-        return section
-    rows = []
-    for r in results.block.plugs:
-        rows.append(
-            (
-                results.device.labels.get(r.dev, device_text(r.dev)),
-                units.count(r.unplugs),
-                units.percent(1 - r.by_schedule / r.unplugs),
-                units.figures(r.mean_depth),
-                *(units.count(v) for v in r.depth_at),
-                units.ns(r.held_mean_ns),
-                *([units.ns(v) for v in r.held_at_ns[1:]] if r.held_at_ns else ("-", "-")),
-            )
-        )
-    if rows:
-        depth = ("depth mean", "p50", "p99", "max")
-        section.tables.append(
-            Table(("<device", "unplugs", "expl. %", *depth, "held mean", "p99", "max"), rows)
-        )
-    else:
-        section.notes.append("no unplug was traced")
-    section.definition = plugs.DEFINITION
-    return section
-
-
-def busy_section(run: Run, results: Results) -> Section:
-    """Active and idle periods, and the time at each depth, by device."""
-    section = Section("Active, idle and depth", mark=about.mark(run, "block"))
-    periods, depths = [], []
-    utilizations = results.device.utilization
-    shown = max(
-        (i for one in utilizations.values() for i, share in enumerate(one.shares) if share), default=0
-    )
-    for number, one in utilizations.items():
-        label = results.device.labels[number]
-        for i, (name, p) in enumerate((("active", one.active), ("idle", one.idle))):
-            periods.append(
-                (
-                    label if i == 0 else "",
-                    name,
-                    units.percent(p.total_ns / one.span_ns),
-                    units.count(p.count),
-                    units.ns(p.total_ns / p.count if p.count else None),
-                    *(units.ns(v) for v in (p.p50_ns, p.p99_ns, p.longest_ns)),
-                )
-            )
-        shares = [units.percent(share) for share in one.shares[: shown + 1]]
-        depths.append((label, units.figures(one.mean_depth), *shares))
-    heads = ("<device", "<", "% of time", "periods", "mean", "p50", "p99", "longest")
-    section.tables.append(Table(heads, periods))
-    names = []
-    for low, high in zip(utilization.DEPTHS, (*utilization.DEPTHS[1:], None), strict=True):
-        names.append(f"{low}+" if high is None else str(low) if high == low + 1 else f"{low}-{high - 1}")
-    section.tables.append(Table(("<% of time at depth", "mean", *names[: shown + 1]), depths))
-    section.notes += about.bounded_ends(results)
-    section.definition = utilization.DEFINITION
-    return section
-
-
-def sections(run: Run, results: Results) -> list[Section]:
-    """All; none without requests, which the sections before say."""
-    if results.block is None or not results.device.utilization:
-        return []
-    found = [life_section(run, results), busy_section(run, results)]
-    return found if results.block.plugs is None else [found[0], plugs_section(run, results), found[1]]
+SECTIONS = (
+    SectionSpec(
+        "stages", "Request stages (Q2C)", 1600, build_stages, collectors=("block",), counts_everybody=True
+    ),
+)

@@ -14,6 +14,8 @@ from analysis import units
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, as_int, clean, dig
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
 
 MOST = 16
 LINES = 20
@@ -37,7 +39,7 @@ def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
 
 
 def _one(entry: Mapping[str, Any], results: Results) -> Section:
-    section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}", essential=True)
+    section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}")
     if entry.get("state") != "on":
         why, remedy = clean(entry.get("why") or "nobody said why", 400), clean(entry.get("remedy") or "", 400)
         section.absent = f"{why} (remedy: {remedy})" if remedy else why
@@ -66,8 +68,11 @@ def _one(entry: Mapping[str, Any], results: Results) -> Section:
     return section
 
 
-def sections(run: Run, results: Results) -> list[Section]:
+def build_with_programs(run: Run, tables: Tables, results: Results) -> list[Section]:
     """One for each; none for a run without."""
     found = dig(run.facts, "with")
     entries = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
     return [_one(entry, results) for entry in entries[:MOST]]
+
+
+SECTIONS = (SectionSpec("with", "With a program", 2800, build_with_programs, essential=True),)

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis import units
+from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run, as_int, clean, dig
-from analysis.sections.about import how_it_ended
+from analysis.sections.outcome import how_it_ended
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
 
 LINES = 20
 WIDTH = 160
 
 
-def sections(run: Run) -> list[Section]:
+def build_output(run: Run, tables: Tables, results: Results) -> list[Section]:
     """The section; none if there is nothing to show, and of runs that did not keep it."""
     output = dig(run.facts, "workload", "output")
     is_own = run.text("workload", "name") == "command"
@@ -27,7 +30,10 @@ def sections(run: Run) -> list[Section]:
     lines = [clean(line, WIDTH) for line in last[-LINES:]] if isinstance(last, list) else []
     if not size or not lines:
         return []
-    section = Section(f"What the {'command' if is_own else 'workload'} printed", essential=True)
+    section = Section(f"What the {'command' if is_own else 'workload'} printed")
     section.facts.append(("output", f"{clean(output.get('file') or '', 200)}, {units.bytes_(size)}"))
     section.tables.append(Table(("<its last lines",), [(line,) for line in lines]))
     return [section]
+
+
+SECTIONS = (SectionSpec("output", "What the command printed", 400, build_output, essential=True),)

@@ -198,14 +198,14 @@ class Recomputed:
         exact = [float(mean), int(depth.max())]
         assert_same(figures_behind(section(self.text, "QUEUE DEPTH"), "at the device mean"), exact, "depth")
         active_ns = np.diff(moments[order])[depth[:-1] > 0].sum()
-        lines = section(self.text, "ACTIVE, IDLE AND DEPTH")
+        lines = section(self.text, "DEVICE UTILIZATION")
         line = next(line for line in lines if " active " in line)
         printed = figures_behind([f"  {line[line.index('active') :]}"], "active")
         assert_same(printed, [Percent(100 * active_ns / 1e9 / self.elapsed_s)], "active")
 
     def check_phases(self) -> None:
         """Time, operations, the device's bytes and seeks of each phase's name."""
-        b, lines = self.block, section(self.text, "WHERE THE TIME WENT")
+        b, lines = self.block, section(self.text, "TIME BY PHASE")
         for name in dict.fromkeys(self.phase["name"]):
             mine = np.flatnonzero(self.phase["name"] == name)
             spans = [(int(self.phase["start_ns"][i]), int(self.phase["end_ns"][i])) for i in mine]
@@ -241,7 +241,7 @@ class Recomputed:
 
     def check_losses(self) -> None:
         """What was recorded is in the table, or left out; what was seen is that and what was lost."""
-        lines = section(self.text, "LOSSES AND TRACING COST")
+        lines = section(self.text, "LOST EVENTS AND OVERHEAD")
         assert self.losses["block"]["recorded"] == self.block["issue_ns"].size + self.left_out
         ended = self.block["complete_ns"][self.seen]
         assert ((ended >= self.start_ns) & (ended <= self.end_ns)).all()

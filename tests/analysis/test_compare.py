@@ -30,7 +30,7 @@ from analysis.render import text
 from analysis.render.document import Section, Table
 from analysis.rundir.run import open_run
 from analysis.sections.compare.brief import FULL
-from analysis.sections.compare.content import make_document
+from analysis.sections.compare.document import make_document
 from analysis.sections.compare.facts import plain, same_and_different, tags
 from analysis.sections.compare.table import show_ratio, without_repeats
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, collector, decaying_ext3, request, run_json
@@ -82,7 +82,7 @@ def simple(name: str, seconds: float = 10.0, **facts: Any) -> Spec:
 
 def section(found: str, title: str) -> str:
     """One section of the text."""
-    parts = re.split(r"^([A-Z][A-Z ]+?)(?: \*)? -{5,}$", found, flags=re.MULTILINE)
+    parts = re.split(r"^([A-Z][A-Z0-9() ]+?)(?: \*)? -{5,}$", found, flags=re.MULTILINE)
     return parts[parts.index(title) + 1]
 
 
@@ -136,10 +136,10 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_ratios_by_hand(two: tuple[Path, str]) -> None:
-    times = section(two[1], "WHERE THE TIME WENT")
+    times = section(two[1], "TIME BY PHASE")
     assert row(times, "create", "s") == ["4.00", "4.00", "1.00"]
     # 100, 101, 102, 103 MB a second: s = 1.29, and t(0.975, 3) = 3.182, so +-2.1; xfs twice that
-    assert row(times, "own MB/s, mean") == ["102", "+-2.1", "203", "+-4.1", "2.00!"]
+    assert row(times, "workload MB/s, mean") == ["102", "+-2.1", "203", "+-4.1", "2.00!"]
     assert row(times, "app MB/s") == ["10.0", "20.0", "2.00"]
     assert row(times, "dev MB/s") == ["0.102", "0.205", "2.00"]
     assert row(times, "seeks/s") == ["24.8", "0", "0"]  # 99 in 4 s, and none
@@ -165,7 +165,7 @@ def test_ratios_by_hand(two: tuple[Path, str]) -> None:
         "2.00",
     ]
     assert row(locks, "spin share, %") == ["1.0", "2.0"]  # 0.2 s spun of 10 s on 2 CPUs
-    assert row(section(two[1], "LOSSES AND TRACING COST"), "block", "recorded") == ["101", "201"]
+    assert row(section(two[1], "LOST EVENTS AND OVERHEAD"), "block", "recorded") == ["101", "201"]
 
 
 def test_what_is_the_same_and_what_differs(two: tuple[Path, str]) -> None:
@@ -180,8 +180,9 @@ def test_what_is_the_same_and_what_differs(two: tuple[Path, str]) -> None:
         ("A", "ext3", True),
         ("B", "xfs", True),
     ]
-    assert "create: own MB/s 102 +-2.1 in A (n=4), 203 +-4.1 in B (n=4), ratio 2.00: they differ" in folded(
-        found
+    assert (
+        "create: workload MB/s 102 +-2.1 in A (n=4), 203 +-4.1 in B (n=4), ratio 2.00: they differ"
+        in folded(found)
     )
     assert "single observations" in folded(found)
 
@@ -255,7 +256,7 @@ def test_emulated_cpus_are_said_and_marked_and_not_judged(tmp_path: Path) -> Non
     assert len(marked) >= 4 and len(heads) - len(marked) >= 3
     assert "in B (n=3), ratio 0.20: not judged, CPUs were emulated" in folded(found)
     assert "in C (n=3), ratio 0.20: they differ" in folded(found)
-    own = row(section(found, "WHERE THE TIME WENT"), "own MB/s, mean")
+    own = row(section(found, "TIME BY PHASE"), "workload MB/s, mean")
     assert own.count("0.20!") == 1 and own.count("0.20") == 1
 
 
@@ -288,7 +289,7 @@ def test_a_lossy_run_is_marked_in_its_column(tmp_path: Path) -> None:
     assert "B: block: 2 lost of 9 seen" in folded(found)
     assert "SEEKS * -" in found and "LOCK WAITS -" in found
     assert re.search(r"^ +of +A a +B b\* +B/A$", found, re.MULTILINE)
-    assert row(section(found, "LOSSES AND TRACING COST"), "lost") == ["0", "2"]
+    assert row(section(found, "LOST EVENTS AND OVERHEAD"), "lost") == ["0", "2"]
 
 
 @pytest.mark.usefixtures("words_only")
@@ -437,7 +438,7 @@ def test_eight_runs_fit_and_each_has_its_letter(tmp_path: Path) -> None:
         spec.run["filesystem"]["name"] = f"filesystem{i}"
         paths.append(spec.write(tmp_path / f"r{i}"))
     found = good_compare(tmp_path / "out", *paths)
-    latency = found.split("REQUEST LATENCY")[1].split("REQUEST LIFE")[0]
+    latency = found.split("REQUEST LATENCY")[1].split("REQUEST STAGES (Q2C)")[0]
     heads = [line.split() for line in latency.splitlines() if line.split()[:3] == ["op", "stage", "at"]]
     assert len(heads) > 1  # too wide for one table
     # each run once, its ratio beside it, and every part with the names again

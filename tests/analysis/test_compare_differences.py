@@ -19,8 +19,10 @@ from scipy import stats
 from analysis.measures.common.statistics import Mean, difference_interval, mean_ci, ratio_interval
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
 from analysis.measures.compare.differences import sides
+from analysis.render.document import Section
 from analysis.sections.compare.brief import FULL
-from analysis.sections.compare.differences import CSV_COLUMNS, SHOW, _value, as_csv, table_section
+from analysis.sections.compare.differences import CSV_COLUMNS, SHOW, _value, as_csv, build_differences
+from analysis.sections.compare.spec import Tags
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, request, run_json
 from tests.analysis.test_compare import compare, good_compare, section
 
@@ -166,6 +168,12 @@ def test_what_is_apart_by_the_rule_comes_first_and_then_the_farthest(tmp_path: P
     assert all(row["lost_events"] == "0" for row in rows)
 
 
+def differences(runs: list[Compared]) -> Section:
+    no_tags = [""] * len(runs)
+    (section,) = build_differences(runs, Tags(no_tags, no_tags, no_tags))
+    return section
+
+
 @pytest.mark.usefixtures("words_only")
 def test_the_table_in_the_text(tmp_path: Path) -> None:
     paths = []
@@ -177,7 +185,7 @@ def test_the_table_in_the_text(tmp_path: Path) -> None:
         ("e", run_of("btrfs", 500)),
     ):
         paths.append(spec.write(tmp_path / name))
-    found = section(good_compare(tmp_path / "out", *paths), "WHAT DIFFERS MOST")
+    found = section(good_compare(tmp_path / "out", *paths), "DIFFERENCES")
     lines = [" ".join(line.split()) for line in found.splitlines()]
     at = lines.index("to be explained A+B n=2 C+D n=2")
     assert lines[at + 1] == "ext3 xfs change ratio"
@@ -191,7 +199,7 @@ def test_the_table_in_the_text(tmp_path: Path) -> None:
     assert tuple(table[0]) == CSV_COLUMNS and {len(row) for row in table} == {len(CSV_COLUMNS)}
     assert {row[3] for row in table[1:]} == {"A+B", "C+D", "E"}
     page = (tmp_path / "out" / "compare.html").read_text()
-    assert "What differs most" in page and "-750 +-0" in page
+    assert "Differences" in page and "-750 +-0" in page
 
 
 @pytest.mark.usefixtures("words_only")
@@ -199,7 +207,7 @@ def test_emulated_times_are_not_judged_and_counts_are(tmp_path: Path) -> None:
     specs = [run_of("ext3", 1000 + i) for i in range(2)]
     specs += [run_of("xfs", 500 + i, machine={"vm": TCG}) for i in range(2)]
     runs = loaded(tmp_path, specs)
-    ratios = {row[0]: row[-1] for table in table_section(runs, [""] * 4).tables for row in table.rows}
+    ratios = {row[0]: row[-1] for table in differences(runs).tables for row in table.rows}
     assert ratios["disk write: requests"] == "0.50!" and ratios["disk write: requests, per second"] == "0.50~"
     rows = rows_of(runs)
     assert rows["disk write: requests", "", "C+D"]["verdict"] == "they differ"
@@ -220,7 +228,7 @@ def test_what_explains_nothing_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("words_only")
 def test_repetitions_alone_have_nothing_to_differ_from(tmp_path: Path) -> None:
     runs = loaded(tmp_path, [run_of("ext3", 10), run_of("ext3", 11)])
-    assert "repetitions of the same words: A+B" in table_section(runs, ["", ""]).absent
+    assert "repetitions of the same words: A+B" in differences(runs).absent
     assert {row["side"] for row in rows_of(runs).values()} == {"A+B"}
 
 
@@ -248,7 +256,7 @@ def test_a_lossy_source_is_marked(tmp_path: Path) -> None:
     assert rows["disk write: requests", "", "B"]["lost_events"] == "1"
     assert rows["disk write: requests", "", "A"]["lost_events"] == "0"
     assert rows["workload", "s", "B"]["lost_events"] == "0"
-    cells = [row[0] for table in table_section(runs, ["", ""]).tables for row in table.rows]
+    cells = [row[0] for table in differences(runs).tables for row in table.rows]
     assert "disk write: requests *" in cells and "workload" in cells
 
 

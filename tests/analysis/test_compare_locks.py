@@ -30,7 +30,7 @@ from analysis.measures.compare.compared_run import LETTERS, Compared, load_compa
 from analysis.measures.locks.lock_holders import STATES, Chain, Holders
 from analysis.render import text
 from analysis.render.document import Section, Table
-from analysis.sections.compare.content import make_document
+from analysis.sections.compare.document import make_document
 from analysis.sections.compare.facts import stacked, tags
 from tests.analysis.synthetic import BIN_NS, MAGIC, START_NS, Spec, collector, run_json
 from tests.analysis.test_compare import compare, cut

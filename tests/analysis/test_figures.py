@@ -59,7 +59,7 @@ def test_figures_come_back_and_are_shown(tmp_path: Path) -> None:
     make_report(path)
     text = (path / "report.txt").read_text()
     assert "peak jobs per min  73,088" in text
-    assert "MEASURED BY THE WORKLOAD: STEPS" in text
+    assert "WORKLOAD RESULTS: STEPS" in text
     shutil.rmtree(path / "raw")
     make_report(path)
     assert (path / "report.txt").read_text() == text
@@ -89,7 +89,7 @@ def test_nonsense_is_left_out_or_safe(tmp_path: Path, line: str) -> None:
     path = with_figures(tmp_path / "run", [line, '{"table":"good","a":1}'])
     make_report(path)
     text = (path / "report.txt").read_text()
-    assert "MEASURED BY THE WORKLOAD: GOOD" in text
+    assert "WORKLOAD RESULTS: GOOD" in text
     assert all(ch.isprintable() or ch == "\n" for ch in text)
     assert max(map(len, text.splitlines())) <= 80
     assert "<script>" not in (path / "report.html").read_text().replace("<script>'", "")

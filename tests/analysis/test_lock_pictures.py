@@ -200,8 +200,8 @@ def test_the_report_says_what_was_sampled_named_and_not_shown(tmp_path: Path) ->
     assert f"were told by the call path: {100 * guessed / total:.1f} % of the wait" in waits
     assert "thing.lock_1 ?" in waits and "no tracepoint shows: " in waits and "~" in waits
     assert "CONFIG_DEBUG_LOCK_ALLOC: this kernel reports every mutex taken" in waits
-    assert "not sampled" in section(text, "SPINNING ON LOCKS")
-    for title in ("INODE LOCKS", "WHO WAITS: CALL PATHS", "WHO WAITS FOR WHOM"):
+    assert "not sampled" in section(text, "LOCK SPINNING (SAMPLED)")
+    for title in ("INODE LOCKS", "LOCK WAITS BY STACK", "WHO WAITS FOR WHOM"):
         assert section(text, title)
     assert "(not looked for)" in section(text, "INODE LOCKS")
 
@@ -236,11 +236,11 @@ def test_unseen_spinning_has_a_root_of_its_own(tmp_path: Path) -> None:
     seen = {stack: us for stack, us in found.items() if not stack.startswith("[unseen")}
     assert seen == {"g;f;mutex:f()+0x1": 7}
     assert sum(us for stack, us in found.items() if stack not in seen) == 4_000
-    assert "~4.00 ms" in section((path / "report.txt").read_text(), "SPINNING ON LOCKS")
+    assert "~4.00 ms" in section((path / "report.txt").read_text(), "LOCK SPINNING (SAMPLED)")
 
 
 @pytest.mark.usefixtures("words_only")
-def test_lockmeters_columns_or_why_there_are_none(tmp_path: Path) -> None:
+def test_lockmeters_columns_where_holds_were_asked_for(tmp_path: Path) -> None:
     wait = {"bin_ns": START_NS, "kind": "mutex", "sleep_ns": 6_000_000, "count": 2, "max_ns": 5_000_000}
     hold = {"bin_ns": START_NS, "kind": "mutex", "lock_id": 1, "in_workload": 1}
     spec = Spec(
@@ -260,7 +260,7 @@ def test_lockmeters_columns_or_why_there_are_none(tmp_path: Path) -> None:
     )
     path = spec.write(tmp_path / "r")
     make_report(path)
-    found = section((path / "report.txt").read_text(), "HOLDS AND ACQUISITIONS (LOCKMETER)")
+    found = section((path / "report.txt").read_text(), "LOCK HOLD TIMES")
     cells = " ".join(found.split("[")[0].split())
     for cell in ("8.0", "25.0", "100 ms (400 ms)", "3.00 ms (5.00 ms)", "10", "60.0", "20.0"):
         assert f" {cell} " in f" {cells} ", (cell, cells)
@@ -268,8 +268,11 @@ def test_lockmeters_columns_or_why_there_are_none(tmp_path: Path) -> None:
     spec.hold = None
     again = spec.write(tmp_path / "s")
     make_report(again)
-    found = section((again / "report.txt").read_text(), "HOLDS AND ACQUISITIONS (LOCKMETER)")
-    assert "not available: acquisitions were not recorded" in found and "COLLECT=" in found
+    assert "LOCK HOLD TIMES" not in (again / "report.txt").read_text()  # holds were not asked for
+    spec.run["collect"] = ["locks", "holds"]
+    asked = spec.write(tmp_path / "t")
+    make_report(asked)
+    assert "not available: " in section((asked / "report.txt").read_text(), "LOCK HOLD TIMES")
 
 
 def test_a_locks_colour_does_not_depend_on_what_it_costs() -> None:

@@ -13,7 +13,7 @@ from analysis.measures.locks import lock_waiters
 from analysis.measures.results import measure
 from analysis.render import text
 from analysis.rundir.run import open_run
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, run_json
 

@@ -11,15 +11,17 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.figures.run import iograph
-from analysis.measures.compare.compared_run import load_compared
+from analysis.measures.compare.compared_run import Compared, load_compared
 from analysis.measures.results import measure
 from analysis.render.document import Document, Section
 from analysis.render.text import render
 from analysis.rundir.run import open_run
-from analysis.sections.about import banners as make_banners
-from analysis.sections.compare.about import banners, warnings
-from analysis.sections.compare.content import make_document as compared_document
-from analysis.sections.content import make_document
+from analysis.sections.banners import make_banners
+from analysis.sections.compare.banners import make_banners as compare_banners
+from analysis.sections.compare.document import make_document as compared_document
+from analysis.sections.compare.spec import Tags
+from analysis.sections.compare.warnings import build_warnings
+from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, collector, decaying_ext3, request, run_json
 from tests.analysis.test_report import folded
@@ -66,6 +68,11 @@ def run_of(
     return path
 
 
+def compared_warnings(runs: list[Compared]) -> Section:
+    (section,) = build_warnings(runs, Tags([], [], []))
+    return section
+
+
 def document(path: Path) -> Document:
     run = open_run(path)
     tables = load_tables(run)
@@ -92,7 +99,7 @@ def test_a_collector_that_is_off_is_said_first_and_is_the_gap(tmp_path: Path, na
     assert found.banners == [words]
     assert gaps(found) == [words]
     # and no other place calls for it
-    assert not any(f"{name} is off" in note for note in section(found, "Losses and tracing cost").notes)
+    assert not any(f"{name} is off" in note for note in section(found, "Lost events and overhead").notes)
 
 
 def test_the_terminal_the_text_and_the_page_begin_with_it(
@@ -122,11 +129,11 @@ def test_what_was_not_asked_for_is_no_gap(tmp_path: Path) -> None:
         assert place.absent == f"{name} was not asked for (name it in COLLECT)"
         assert place.mark == ""  # nothing was lost that nobody asked for
     assert section(found, "Throughput").mark == ""
-    assert not any(one.title == "Where the CPU went" for one in found.sections)
+    assert not any(one.title == "CPU profile" for one in found.sections)
 
 
 def test_a_series_that_was_not_asked_for_is_no_gap_of_the_correlation(tmp_path: Path) -> None:
-    title = "What goes with application throughput"
+    title = "Correlation with application throughput"
 
     def named(found: Document) -> str:
         return " ".join(section(found, title).notes)
@@ -174,9 +181,7 @@ def test_a_table_that_should_be_there_is_a_gap(tmp_path: Path) -> None:
         "no cpu_stack table",
         "no hold table",
     ]
-    assert section(found, "Where the CPU went").absent == (
-        "the perf collector left nothing (see warnings and gaps)"
-    )
+    assert section(found, "CPU profile").absent == ("the perf collector left nothing (see warnings and gaps)")
 
 
 def test_the_recorder_died(tmp_path: Path) -> None:
@@ -190,7 +195,7 @@ def test_the_recorder_died(tmp_path: Path) -> None:
     assert gaps(found)[0] == words
     assert "perf" not in " ".join(found.banners)
     assert [section(found, t).mark for t in ("Seeks", "Lock waits", "File-system calls")] == ["*"] * 3
-    assert section(found, "Where the CPU went").mark == ""
+    assert section(found, "CPU profile").mark == ""
 
 
 @pytest.mark.parametrize("name", ["perf", "blktrace", "bpftrace:journal_commits"])
@@ -321,12 +326,12 @@ def test_a_loss_is_marked_from_a_thousandth_on(
     assert (found.banners, gaps(found)) == ((words, words) if is_marked else ([], ["none"]))
     assert {one.mark for one in found.sections} == ({"", "*"} if is_marked else {""})
     assert any(title.endswith(" *") for title in panel_titles(path)) == is_marked
-    told = section(found, "Losses and tracing cost")
+    told = section(found, "Lost events and overhead")
     assert f"locks lost {lost}: ring full" in told.notes
     assert "Figures are marked *, here and in the pictures, from 0.1 % lost on" in told.definition
     compared = [load_compared("A", path), load_compared("B", path)]
-    assert ("none" in warnings(compared).notes) != is_marked
-    assert bool(banners(compared)) == is_marked
+    assert ("none" in compared_warnings(compared).notes) != is_marked
+    assert bool(compare_banners(compared)) == is_marked
 
 
 def test_no_warning_never_stands_below_marks(tmp_path: Path) -> None:
@@ -344,7 +349,7 @@ def test_an_imported_trace_says_what_it_cannot_have_in_its_place_only(tmp_path: 
     found = document(path)
     assert (found.banners, gaps(found)) == ([], ["none"])
     assert section(found, "Lock waits").absent == "a block trace has no locks"
-    assert "calls is off: a block trace has no calls" in section(found, "Losses and tracing cost").notes
+    assert "calls is off: a block trace has no calls" in section(found, "Lost events and overhead").notes
 
 
 def test_a_comparison_says_whose_collector_it_is(tmp_path: Path) -> None:
@@ -352,8 +357,8 @@ def test_a_comparison_says_whose_collector_it_is(tmp_path: Path) -> None:
     less = run_of(tmp_path / "b", ["block", "locks"], {**on("block"), "locks": OFF})
     runs = [load_compared("A", whole), load_compared("B", less)]
     words = f"B: locks is off (no lock waits): {WHY} (remedy: {REMEDY})"
-    assert banners(runs) == [words]
-    assert warnings(runs).notes == [words]
+    assert compare_banners(runs) == [words]
+    assert compared_warnings(runs).notes == [words]
     assert render(compared_document(runs)).count("locks is off") == 2  # first, and among the gaps
 
 

@@ -12,7 +12,7 @@ from analysis.measures.results import measure
 from analysis.render import text
 from analysis.render.document import Document, Section
 from analysis.rundir.run import open_run
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 
@@ -48,24 +48,24 @@ def spec_of(**facts: Any) -> Spec:
 
 def test_what_others_did_is_one_line(tmp_path: Path) -> None:
     found = document(spec_of(others=OTHERS), tmp_path / "r")
-    (line,) = [note for note in section(found, "Where the time went").notes if "others meanwhile" in note]
+    (line,) = [note for note in section(found, "Time by phase").notes if "others meanwhile" in note]
     # 9.02 of 2 CPUs x 9.9 s; 2 of the 10 requests
     assert line == (
         "others meanwhile: other programs 9.02 s of CPU (45.6 % of all CPUs), qemu 8.90 s; kernel threads,"
-        " whoever they worked for, 3.10 s; 20.0 % of this disk's bytes are others'"
+        " for any program, 3.10 s; 20.0 % of this disk's bytes are others'"
     )
 
 
 def test_the_disks_share_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
     spec = spec_of(others=OTHERS)
     spec.block = [row | {"submitter": "unknown"} for row in spec.block]
-    (line,) = section(document(spec, tmp_path / "r"), "Where the time went").notes
-    assert line.endswith("whoever they worked for, 3.10 s")
+    (line,) = section(document(spec, tmp_path / "r"), "Time by phase").notes
+    assert line.endswith("for any program, 3.10 s")
 
 
 @pytest.mark.parametrize("facts", [{}, {"others": 5}, {"others": {"cpu_ns": "x"}}])
 def test_an_older_run_says_nothing_of_others(tmp_path: Path, facts: dict[str, Any]) -> None:
-    assert section(document(spec_of(**facts), tmp_path / "r"), "Where the time went").notes == []
+    assert section(document(spec_of(**facts), tmp_path / "r"), "Time by phase").notes == []
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_our_own_requests_have_a_name_of_their_own(
 ) -> None:
     spec = spec_of()
     spec.block[-3:] = [row | {"submitter": by} for row, by in zip(spec.block[-3:], submitters, strict=True)]
-    found = section(document(spec, tmp_path / "r"), "Who moves the head")
+    found = section(document(spec, tmp_path / "r"), "Seeks by process and file")
     rows = {row[0]: row[1] for row in found.tables[0].rows if row[0].startswith("python")}
     assert rows == names
     assert any("when it writes back what" in note for note in found.notes) == any("(S" in n for n in names)
@@ -95,8 +95,8 @@ def test_a_commands_last_words_are_shown(tmp_path: Path) -> None:
     shown = section(found, "What the command printed")
     assert shown.facts == [("output", "raw/workload.out, 1.23 kB")]
     assert shown.tables[0].rows == [("tps = 512",), ("\\x1b[31mdone",)]
-    on_terminal = text.essence(found, ["Seeks"], [])
-    assert "tps = 512" in on_terminal and "SEEKS" in on_terminal and "THROUGHPUT" not in on_terminal
+    on_terminal = text.essence(found, [])
+    assert "tps = 512" in on_terminal and "SEEKS" in on_terminal and "QUEUE DEPTH" not in on_terminal
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_the_report_is_of_the_recorded_time_and_says_what_it_leaves_out(tmp_path
         assert mb_s == pytest.approx(size / 1e6 / SECONDS, rel=0.005)
         assert increase[op] < size
         assert f"the device's own counter, {op}: {increase[op]:,} B; as traced" in folded(lines)
-    losses = folded(section(text, "LOSSES AND TRACING COST"))
+    losses = folded(section(text, "LOST EVENTS AND OVERHEAD"))
     early = sum(row["complete_ns"] < START_NS for row in spec.block)
     late = sum(row["complete_ns"] > END_NS for row in spec.block)
     words = "block: {:,} rows of table block left out (not lost): completed {}"
@@ -174,7 +174,7 @@ def test_the_report_is_of_the_recorded_time_and_says_what_it_leaves_out(tmp_path
     assert f"calls, locks, holds: {whole}" in losses
     assert "the table holds" not in losses  # what was left out explains the difference
     assert "block lost" not in losses
-    assert "*" not in text.split("LOSSES AND TRACING COST")[0]  # nothing is marked: nothing was lost
+    assert "*" not in text.split("LOST EVENTS AND OVERHEAD")[0]  # nothing is marked: nothing was lost
     # and a copy without raw/ says the same
     shutil.rmtree(path / "raw")
     make_report(path)
@@ -306,7 +306,7 @@ def test_figures_end_where_the_recording_ends(
     assert words in folded(section(text, "WARNINGS AND GAPS"))
     assert re.search(rf"recorded +{seconds:.2f} s", text)
     # of a phase that went on, what was recorded is by the time that was; what it says of itself by all of it
-    lines = section(text, "WHERE THE TIME WENT")
+    lines = section(text, "TIME BY PHASE")
     inside_s = seconds - 0.3
     n, length_s, ops_s, own, app, dev, *_ = figures_behind(lines, "long")
     assert n == 1

@@ -32,8 +32,9 @@ from analysis.measures.results import measure
 from analysis.render.text import render
 from analysis.render.titles import run_title
 from analysis.rundir.run import open_run
-from analysis.sections.about import banners, how_it_ended
-from analysis.sections.content import make_document
+from analysis.sections.banners import make_banners
+from analysis.sections.document import make_document
+from analysis.sections.outcome import how_it_ended
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, collector, decaying_ext3, request, run_json
 
@@ -141,7 +142,7 @@ def test_as_a_command_of_its_own_and_from_elsewhere(whole_run: Path, tmp_path: P
 
 def test_stdout_has_the_essence_and_the_places(whole_run: Path) -> None:
     done = report(whole_run)
-    assert "WHERE THE TIME WENT" in done.stdout and "THROUGHPUT" in done.stdout
+    assert "TIME BY PHASE" in done.stdout and "THROUGHPUT" in done.stdout
     for name in FILES:
         assert str(whole_run / name) in done.stdout
     assert len(done.stdout.splitlines()) <= 96
@@ -230,7 +231,7 @@ def test_how_a_workload_ended(tmp_path: Path, state: str, workload: dict[str, An
     (tmp_path / "run.json").write_text(json.dumps(facts))
     run = open_run(tmp_path)
     assert how_it_ended(run) == words
-    said = [line for line in banners(run, {}) if line.startswith("the workload")]
+    said = [line for line in make_banners(run, {}) if line.startswith("the workload")]
     if words in ("", "exit status 0"):
         assert said == []
     elif words == "interrupted":
@@ -335,7 +336,7 @@ def test_losses_mark_every_figure_of_their_source(tmp_path: Path) -> None:
     }
     text = good_report(spec.write(tmp_path / "r"))
     assert "block: 12 lost of 300 seen" in text
-    for title in ("WHERE THE TIME WENT *", "THROUGHPUT *", "SEEKS *", "REQUEST LATENCY *", "QUEUE DEPTH *"):
+    for title in ("TIME BY PHASE *", "THROUGHPUT *", "SEEKS *", "REQUEST LATENCY *", "QUEUE DEPTH *"):
         assert title in text
     assert "LOCK WAITS -" in text
     assert "block lost 12: ring full" in text

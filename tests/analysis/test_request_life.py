@@ -21,7 +21,7 @@ from analysis.measures.device import depth_steps, utilization
 from analysis.measures.results import Results, measure
 from analysis.render import text
 from analysis.rundir.run import Run, open_run
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables.load import Tables, load_tables
 from tests.analysis.measured import block_results
 from tests.analysis.synthetic import START_NS, Spec, collector, request, run_json
@@ -187,8 +187,8 @@ def test_merged_bios_and_plugs(tmp_path: Path) -> None:
     document = make_document(run, tables, m)
     sections = {section.title: section for section in document.sections}
     assert [row[:3] for row in sections["Plugs"].tables[0].rows] == [("loop3 (disk)", "3", "66.7")]
-    assert not any("not recorded" in note for note in sections["Request life"].notes)
-    heads = [table.heads for table in sections["Request life"].tables]
+    assert not any("not recorded" in note for note in sections["Request stages (Q2C)"].notes)
+    heads = [table.heads for table in sections["Request stages (Q2C)"].tables]
     assert ("<merged bios", "merges", "Q2M mean", "M2D mean") in heads
     assert max(map(len, text.render(document).splitlines())) <= 80
 
@@ -276,7 +276,7 @@ def test_top_files(tmp_path: Path) -> None:
     assert rows[70].d2c_ns is None is rows[70].q2c_ns  # complete before they are issued
     assert rows[50].seeks.sequential == 1.0 and rows[70].seeks.sequential == 0.0
     report = text.render(make_document(run, tables, m))
-    section = report[report.index("\nFILES ---") : report.index("\nREQUEST LATENCY")]
+    section = report[report.index("\nSEEKS BY PROCESS AND FILE ---") : report.index("\nREQUEST LATENCY")]
     assert "mail/inbox" in section and "15 more inode numbers" in section
     assert re.search(r"^  - +70 ", section, re.MULTILINE)
     assert max(map(len, report.splitlines())) <= 80
@@ -300,9 +300,11 @@ def test_requests_of_an_earlier_file_with_the_same_inode_are_told(tmp_path: Path
     paths[0] |= {"born_ns": START_NS + 150_000_000}
     run, tables, m = load(Spec(block=rows, paths=paths), tmp_path / "r")
     assert {row.path: row.earlier for row in block_results(m).files.rows} == {"p50": 2, "p51": 0}
-    (files_section,) = [one for one in make_document(run, tables, m).sections if one.title == "Files"]
+    (files_section,) = [one for one in make_document(run, tables, m).sections if one.key == "seeks_by"]
     (note,) = [note for note in files_section.notes if "older" in note]
-    assert note.startswith("of the requests of inode 50, 2 are older than p50: another file's")
+    assert note.startswith(
+        "of the requests of inode 50, 2 are older than p50: they belong to an earlier file"
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -316,13 +318,14 @@ def test_sections_say_what_the_table_cannot_tell(tmp_path: Path) -> None:
     spec = Spec(block=[request(START_NS + 60_000_000 + i * 1_000_000, i * 80_000) for i in range(50)])
     run, tables, m = load(spec, tmp_path / "r")
     sections = {section.title: section for section in make_document(run, tables, m).sections}
-    life = sections["Request life"]
+    life = sections["Request stages (Q2C)"]
     (note,) = [note for note in life.notes if "not recorded" in note]
     assert note.startswith("Q2G, G2I, plug sizes: ") and 'COLLECT="block blktrace"' in note
     assert any("no Q2I and no I2D" in note for note in life.notes)
     assert "Q2I" not in life.tables[0].heads
-    assert "MODEL" in sections["Queue order, issue order and a spinning disk (model)"].definition
-    assert sections["Files"].absent
+    assert "merged" in sections["Reordering between Q and D"].definition
+    by_process = sections["Seeks by process and file"]
+    assert len(by_process.tables) == 1 and "no table of files: no read or write" in by_process.notes[-1]
     assert "256" in sections["Streams"].definition
 
 
@@ -340,7 +343,7 @@ def test_a_run_is_not_told_to_do_what_it_did(tmp_path: Path, asked: list[str], s
     losses = {"block": collector(50), **({"blktrace": collector(9, state=state)} if state else {})}
     spec.losses = {"collectors": losses, "complete": True}
     run, tables, m = load(spec, tmp_path / "r")
-    life = next(one for one in make_document(run, tables, m).sections if one.title == "Request life")
+    life = next(one for one in make_document(run, tables, m).sections if one.title == "Request stages (Q2C)")
     (note,) = [note for note in life.notes if "not recorded" in note]
     assert ("raw/" in note) == bool(says)
     assert says in note
@@ -350,4 +353,4 @@ def test_a_run_is_not_told_to_do_what_it_did(tmp_path: Path, asked: list[str], s
 def test_without_requests_nothing_is_made_up(tmp_path: Path) -> None:
     run, tables, m = load(Spec(), tmp_path / "r")
     titles = {section.title for section in make_document(run, tables, m).sections}
-    assert not titles & {"Streams", "Files", "Request life", "Active, idle and depth"}
+    assert not titles & {"Streams", "Seeks by process and file", "Request stages (Q2C)", "Device utilization"}

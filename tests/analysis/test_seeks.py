@@ -15,7 +15,7 @@ from analysis.measures.block import seeks
 from analysis.measures.common.window import find_window
 from analysis.measures.results import measure
 from analysis.rundir.run import open_run
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables.block import Block
 from analysis.tables.load import load_tables
 from tests.analysis.measured import block_results

@@ -143,11 +143,12 @@ def test_what_a_known_permutation_saved(tmp_path: Path) -> None:
     expected = sum(b != a + 1 for a, b in pairwise(queued))
     (row,) = seek_cost.by_order(block, seeks.in_turn(block), seeks.in_turn(block, in_queue_order=True), {})
     assert (row.issued.seeks, row.queued.seeks, row.saved_seeks) == (0, expected, expected)
-    assert row.issued.position_s == 0
-    assert row.issued.transfer_s == pytest.approx(row.queued.transfer_s)
+    assert row.issued.model is not None and row.queued.model is not None
+    assert row.issued.model.position_s == 0
+    assert row.issued.model.transfer_s == pytest.approx(row.queued.model.transfer_s)
     # 512 MB, all within the first 0.2 % of the disk: 74 MB/s
-    assert row.issued.transfer_s == pytest.approx(1000 * 1024 * 512 / 74e6, rel=2e-3)
-    assert row.saved_s == pytest.approx(naive_position_s([i * 1024 for i in queued], 1024), rel=1e-9)
+    assert row.issued.model.transfer_s == pytest.approx(1000 * 1024 * 512 / 74e6, rel=2e-3)
+    assert row.saved_model_s == pytest.approx(naive_position_s([i * 1024 for i in queued], 1024), rel=1e-9)
 
 
 def naive_position_s(starts: list[int], length: int) -> float:
@@ -173,7 +174,8 @@ def test_the_model_against_one_at_a_time(tmp_path_factory: pytest.TempPathFactor
     block = load_block(rows, tmp_path_factory.mktemp("run") / "r")
     found = seeks.measure_distances(block)
     (row,) = seek_cost.by_order(block, found.rows, found.rows, {DEV: 10**9})
-    assert row.issued.position_s == pytest.approx(naive_position_s(starts, 8), rel=1e-9)
+    assert row.issued.model is not None
+    assert row.issued.model.position_s == pytest.approx(naive_position_s(starts, 8), rel=1e-9)
 
 
 def test_the_model_disk_is_the_stated_one() -> None:
@@ -194,6 +196,7 @@ def test_a_larger_disk_has_longer_ways_for_the_same_share(tmp_path: Path) -> Non
     block = load_block(rows, tmp_path / "r")
     found = seeks.measure_distances(block)
     (row,) = seek_cost.by_order(block, found.rows, found.rows, {DEV: 2 * 10**12})
-    assert row.issued.position_s * 1e3 == pytest.approx(18 + seek_cost.REVOLUTION_MS / 2, rel=1e-6)
+    assert row.issued.model is not None
+    assert row.issued.model.position_s * 1e3 == pytest.approx(18 + seek_cost.REVOLUTION_MS / 2, rel=1e-6)
     # the second at the inner edge: 40 MB/s
-    assert row.issued.transfer_s == pytest.approx(4096 / 74e6 + 4096 / 40e6, rel=1e-6)
+    assert row.issued.model.transfer_s == pytest.approx(4096 / 74e6 + 4096 / 40e6, rel=1e-6)

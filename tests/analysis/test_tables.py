@@ -16,7 +16,7 @@ from analysis.measures.results import measure
 from analysis.render.text import render
 from analysis.report import make_report
 from analysis.rundir.run import open_run
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables import store
 from analysis.tables.load import load_tables
 from analysis.tables.rec import open_recording

@@ -17,7 +17,8 @@ from analysis.measures.common.tracing_cost import bpf_share, measure_cost
 from analysis.measures.compare.compared_run import load_compared
 from analysis.report import make_report
 from analysis.rundir.run import BpfSums, BpfWindows, Run, open_run
-from analysis.sections.compare.about import losses_section
+from analysis.sections.compare.losses import build_losses
+from analysis.sections.compare.spec import Tags
 from tests.analysis.recomputed import section
 from tests.analysis.synthetic import START_NS, Spec, bpf_sums, bpf_windows, collector, request, run_json
 
@@ -101,7 +102,7 @@ def expensive(**more: Any) -> Spec:
 
 def cost_rows(path: Path) -> dict[str, list[str]]:
     """The rows of the table of CPU time: their words behind the name."""
-    lines = section((path / "report.txt").read_text(), "LOSSES AND TRACING COST")
+    lines = section((path / "report.txt").read_text(), "LOST EVENTS AND OVERHEAD")
     at = next(i for i, line in enumerate(lines) if line.split()[:3] == ["CPU", "time", "of"])
     rows = {}
     for line in lines[at + 1 :]:
@@ -144,7 +145,7 @@ def test_the_report_shows_bpf_time_with_its_interval_and_user_space_apart(tmp_pa
     # what it used before it recorded is no part of the recording's cost
     assert user_percent == f"{100 * 1.5e9 / all_ns:.1f}"
     assert float(total_percent) == pytest.approx(100 * (total + 1.5e9 / all_ns), abs=0.3)
-    said = " ".join(" ".join(section((path / "report.txt").read_text(), "LOSSES AND TRACING COST")).split())
+    said = " ".join(" ".join(section((path / "report.txt").read_text(), "LOST EVENTS AND OVERHEAD")).split())
     assert "BPF programs were timed in 143 windows, 2.93 s together" in said
     assert "before it recorded, the recorder used 400 ms of CPU" in said
     assert "BPF runs" not in said
@@ -161,7 +162,7 @@ def changed(path: Path, recorder: dict[str, Any] | None, **collectors: dict[str,
 
 def told(path: Path) -> str:
     make_report(path)
-    return " ".join(" ".join(section((path / "report.txt").read_text(), "LOSSES AND TRACING COST")).split())
+    return " ".join(" ".join(section((path / "report.txt").read_text(), "LOST EVENTS AND OVERHEAD")).split())
 
 
 @pytest.mark.usefixtures("words_only")
@@ -215,7 +216,7 @@ def test_nonsense_breaks_nothing(tmp_path: Path, bpf: Any) -> None:
 
 def test_compare_has_it_in_rows(tmp_path: Path) -> None:
     runs = [load_compared(letter, expensive().write(tmp_path / letter)) for letter in "AB"]
-    (table,) = losses_section(runs, "AB").tables
+    (table,) = build_losses(runs, Tags("AB", "AB", "AB"))[0].tables
     values = {(row[0], row[1]): row[2:] for row in table.cells}  # type: ignore[attr-defined]
     cost = {row.name: row for row in measure_cost(open_run(tmp_path / "A"), SECONDS).rows}
     assert cost["block"].bpf is not None

@@ -15,9 +15,9 @@ from analysis.measures.compare.compared_run import load_compared
 from analysis.measures.results import Results, measure
 from analysis.render import text
 from analysis.rundir.run import open_run
-from analysis.sections.compare.content import make_document as compared_document
 from analysis.sections.compare.differences import as_csv
-from analysis.sections.content import make_document
+from analysis.sections.compare.document import make_document as compared_document
+from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import BIN_NS, START_NS, Spec, collector, request
 
@@ -130,7 +130,7 @@ def test_the_phases_rates_are_bounds_too(tmp_path: Path) -> None:
     run = open_run(made.write(tmp_path / "r"))
     tables = load_tables(run)
     m = measure(run, tables)
-    section = next(s for s in make_document(run, tables, m).sections if s.title == "Where the time went")
+    section = next(s for s in make_document(run, tables, m).sections if s.title == "Time by phase")
     (table,) = section.tables
     column = table.heads.index("app MB/s")
     assert {row[0]: row[column] for row in table.rows}["work"] == ">=2.00"

@@ -11,7 +11,7 @@ import pytest
 from analysis.measures.results import Results, measure
 from analysis.render.document import Document
 from analysis.rundir.run import open_run
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.synthetic import START_NS, Spec, request, run_json
 

@@ -144,7 +144,7 @@ def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
             assert thirty == 0
 
     report = run.report()
-    told = report[report.index("WHERE THE CPU WENT") :]
+    told = report[report.index("CPU PROFILE") :]
     found = re.search(r"by /proc/stat\s+(\S+) (m?s); by samples of the same time\s+(\S+) (m?s)", told)
     assert found, told
     counted, sampled = float(found[1]), float(found[3])

@@ -15,7 +15,7 @@ from typing import Any
 from analysis.measures.results import measure
 from analysis.render import text
 from analysis.rundir.run import open_run
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 
 GENERATORS = Path(__file__).resolve().parents[2] / "workloads" / "generators"

@@ -157,7 +157,7 @@ def test_under_trace_all_is_counted(tmp_path: Path, fs: str, dataset: Path) -> N
     if fs != "ext4":
         return  # one report is enough
     report = " ".join(job.run.report().split())
-    assert "MEASURED BY THE WORKLOAD: MB/S BY OPERATION" in report.upper()
+    assert "WORKLOAD RESULTS: MB/S BY OPERATION" in report.upper()
     assert "own user cpu pct" in report
 
 

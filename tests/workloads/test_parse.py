@@ -286,3 +286,10 @@ def test_every_variable_has_a_parser_and_a_job() -> None:
                 next(job for job, variables in options.JOB_VARIABLES.items() if name in variables),
                 **{name: ""},
             )
+
+
+def test_model_of_a_report_is_hdd_alone() -> None:
+    assert parse("report", MODEL="hdd").model == "hdd"
+    assert parse("report").model is None
+    with pytest.raises(OptionError, match="MODEL='ssd' is not hdd: leave it out, or say MODEL=hdd"):
+        parse("report", MODEL="ssd")

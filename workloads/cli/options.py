@@ -42,6 +42,7 @@ VARIABLES = {
     "SEED": "seed of the workload's random numbers",
     "RUN": "run directory to report or show (default runs/latest)",
     "LOCKS": "all: report lock waits of all tasks, not only those of the workload and its file system",
+    "MODEL": "hdd: report with the model of a 7200 rpm disk (default: where the disk is a spinning one)",
     "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
     "RUNS": "run directories to compare, 2 to 16, separated by blanks; quotes around a name with blanks",
 }
@@ -59,7 +60,7 @@ JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
     "plan": _TRACE,
     "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES"),
-    "report": ("RUN", "LOCKS"),
+    "report": ("RUN", "LOCKS", "MODEL"),
     "movie": ("RUN",),
     "compare": ("RUNS", "OUT"),
     "import": ("TRACE", "OUT"),
@@ -119,6 +120,7 @@ class Options:
     seed: int = SEED
     run: str | None = None
     locks: str | None = None
+    model: str | None = None
     vm: bool = False
     vm_why: str = ""  # reason for a virtual machine that VM=1 did not ask for
     kernel: str | None = None

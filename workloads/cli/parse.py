@@ -359,6 +359,12 @@ def _locks(text: str) -> dict[str, object]:
     return {"locks": text}
 
 
+def _model(text: str) -> dict[str, object]:
+    if text != "hdd":
+        raise OptionError(f"MODEL={text!r} is not hdd: leave it out, or say MODEL=hdd")
+    return {"model": text}
+
+
 def _groups() -> set[int]:
     """Return the group ids of the user, also of a user behind sudo."""
     if os.geteuid() == 0 and "SUDO_UID" in os.environ:
@@ -415,6 +421,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "RUNS": _runs,
     "TRACE": lambda text: {"trace": text},
     "LOCKS": _locks,
+    "MODEL": _model,
     "ROOM": lambda text: {"room_bytes": _size("ROOM", text, _MIN_ROOM_BYTES)},
     "GROUP": _group,
     "ADDRESSES": _addresses,

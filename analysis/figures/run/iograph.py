@@ -23,7 +23,7 @@ from analysis.measures.results import Results
 from analysis.render.output import Drawing, Made, Output, RunSource
 from analysis.rundir import devices
 from analysis.rundir.run import Run
-from analysis.sections import request_owners
+from analysis.sections.owner_labels import totals
 from analysis.tables.load import Tables
 
 # inches
@@ -209,7 +209,7 @@ def make_subtitle(run: Run, results: Results) -> str:
         f"scheduler {scheduler}" if scheduler else "",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{run.cpus} CPUs" if run.cpus else "",
-        request_owners.totals(results, requests, moved) if results.block is not None else "",
+        totals(results, requests, moved) if results.block is not None else "",
         run.text("start_realtime")[:10],
     ]
     line = " · ".join(part for part in parts if part)

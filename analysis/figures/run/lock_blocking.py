@@ -23,8 +23,7 @@ from analysis.figures import save, style
 from analysis.measures.locks.lock_holders import Edge, Holders
 from analysis.measures.locks.lock_waits import LockWaits
 from analysis.render.output import Drawing, Made, Output, RunSource
-from analysis.sections.lock_labels import name
-from analysis.sections.lock_waits_by_stack import holder_words
+from analysis.sections.lock_labels import holder_words, name
 
 CAPTION = "Who waits for whom: call paths, locks, and their holders"
 TOP_LOCKS = 4

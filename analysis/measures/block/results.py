@@ -51,11 +51,6 @@ class BlockResults:
     areas: areas.Places | None  # None: the file system's layout is not known
     owners: request_owners.Owners | None  # None: who submitted the requests is not known
 
-    @property
-    def shared_owners(self) -> request_owners.Owners | None:
-        """The owners, where others may use the disk too."""
-        return self.owners if self.owners is not None and self.owners.is_shared else None
-
     def without_rows(self) -> BlockResults:
         """The results without what grows with the number of requests."""
         owners = self.owners.without_rows() if self.owners is not None else None
@@ -72,6 +67,7 @@ def measure_block(
     geometry: Geometry,
     timeline: Timeline,
     times: Callable[[], BlockTimes],
+    with_disk_model: bool,
 ) -> BlockResults:
     """times: waits for what the requests' times tell, which another thread measures meanwhile."""
     classes = block.class_.present()
@@ -86,7 +82,7 @@ def measure_block(
     by_process, more = seeks_by.by_process(block, distances, flows.continues, whose)
     queued = seeks.in_turn(block, in_queue_order=True)
     sizes = {device.number: device.size_bytes or 0 for device in with_requests(run, block)}
-    orders = seek_cost.by_order(block, distances.rows, queued, sizes)
+    orders = seek_cost.by_order(block, distances.rows, queued, sizes, with_disk_model)
     del queued
     top = files.measure_files(run, block, distances, flows.continues, paths, whose)
     timed = times()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What would these requests cost on a spinning disk, and what did their order save?
+"""Seeks in queue order against issue order; on request the same on a model of a spinning disk.
 
-A model, not a measurement: one request at a time, in the order given, on a disk without cache, read-ahead or
+The model is no measurement: one request at a time, in the order given, on a disk without cache, read-ahead or
 reordering of its own. The disk: 7200 rpm; moving over the share d of it takes 0.8 + 9.833 sqrt(d) + 7.367 d
 ms, which is 0.8 ms track to track, 8.5 ms as the mean between two random places and 18 ms from edge to edge;
 74 MB/s at its beginning, falling evenly to 40 MB/s at its end. 250 GB, or the device's size if that is
@@ -36,12 +36,19 @@ DEFINITION = (
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Seeks in one order of the requests, and the model's seconds."""
+class ModelTime:
+    """Seconds that the model of a disk takes for the requests of a device, in one order."""
+
+    position_s: float  # moving the head and waiting for the right angle
+    transfer_s: float
+
+
+@dataclass(frozen=True)
+class Order:
+    """The requests of a device in one order."""
 
     seeks: int
-    position_s: float  # moving and waiting for the right angle
-    transfer_s: float
+    model: ModelTime | None  # None: not asked for
 
 
 @dataclass(frozen=True)
@@ -50,8 +57,8 @@ class OrderRow:
 
     dev: int
     requests: int
-    issued: Cost
-    queued: Cost
+    issued: Order
+    queued: Order
 
     @property
     def saved_seeks(self) -> int:
@@ -59,9 +66,11 @@ class OrderRow:
         return self.queued.seeks - self.issued.seeks
 
     @property
-    def saved_s(self) -> float:
-        """The same in the model's time."""
-        return self.queued.position_s - self.issued.position_s
+    def saved_model_s(self) -> float:
+        """Positioning time in the model that issuing in another order avoided; 0 without the model."""
+        if self.queued.model is None or self.issued.model is None:
+            return 0.0
+        return self.queued.model.position_s - self.issued.model.position_s
 
 
 def seek_ms(share: F64) -> F64:
@@ -79,20 +88,26 @@ def position_ms(distance_sectors: F64, disk_bytes: int) -> F64:
     return times
 
 
-def movement(block: Block, rows: Ints, first: int, last: int, disk_bytes: int) -> tuple[int, float]:
-    """Seeks and seconds of rows[first:last], all of one device. The first is free: nothing was before."""
+def movement(
+    block: Block, rows: Ints, first: int, last: int, disk_bytes: int, with_model: bool = True
+) -> tuple[int, float]:
+    """Seeks and the model's seconds of rows[first:last], all of one device; the first request costs nothing.
+
+    The seconds are 0 without the model.
+    """
     position = 0.0
     seeks = 0
     for part, distance in iter_distances(block, rows, first, last):
         if part.start == first:
             distance[0] = 0
         seeks += int((np.abs(distance) > NEAR_SECTORS).sum())
-        position += float(position_ms(distance.astype(np.float64), disk_bytes).sum())
+        if with_model:
+            position += float(position_ms(distance.astype(np.float64), disk_bytes).sum())
     return seeks, position / 1e3
 
 
 def transfer_s(block: Block, rows: Ints, disk_bytes: int) -> float:
-    """Of these rows, whatever their order."""
+    """The model's seconds for the transfer of these rows, in any order."""
     total = 0.0
     for part in parts(rows.size):
         here = rows[part]
@@ -101,15 +116,20 @@ def transfer_s(block: Block, rows: Ints, disk_bytes: int) -> float:
     return total
 
 
-def by_order(block: Block, issued: Ints, queued: Ints, sizes: dict[int, int]) -> list[OrderRow]:
-    """One row per device (rows in turn are in order of devices); sizes: of devices where known."""
+def by_order(
+    block: Block, issued: Ints, queued: Ints, sizes: dict[int, int], with_model: bool = True
+) -> list[OrderRow]:
+    """One row per device. issued, queued: rows sorted by device; sizes: bytes of the devices, where known."""
     dev = block.dev[issued]
     edges = [0, *(int(i) + 1 for i in np.flatnonzero(dev[1:] != dev[:-1])), int(dev.size)] if dev.size else []
-    found = []
+    order_rows = []
     for first, last in pairwise(edges):
         number = int(dev[first])
         disk_bytes = max(sizes.get(number, 0), LEAST_BYTES)
-        transfer = transfer_s(block, issued[first:last], disk_bytes)
-        costs = [Cost(*movement(block, rows, first, last, disk_bytes), transfer) for rows in (issued, queued)]
-        found.append(OrderRow(number, last - first, *costs))
-    return found
+        transfer = transfer_s(block, issued[first:last], disk_bytes) if with_model else 0.0
+        orders = []
+        for rows in (issued, queued):
+            seeks, position_s = movement(block, rows, first, last, disk_bytes, with_model)
+            orders.append(Order(seeks, ModelTime(position_s, transfer) if with_model else None))
+        order_rows.append(OrderRow(number, last - first, *orders))
+    return order_rows

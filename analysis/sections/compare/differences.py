@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from analysis import units
 from analysis.measures.app.unseen import DEFINITION as AT_LEAST_MEANS
 from analysis.measures.app.unseen import at_least
-from analysis.measures.common.statistics import DIFFERENCE, Interval, Mean
+from analysis.measures.common.statistics import DIFFERENCE, Interval, Mean, differ
 from analysis.measures.compare.compared_measures import Measure, causes, outcomes
-from analysis.measures.compare.compared_run import Compared
+from analysis.measures.compare.compared_run import Compared, meaningless
 from analysis.measures.compare.differences import (
     ALIKE,
     THEY_DIFFER,
@@ -24,7 +24,7 @@ from analysis.measures.compare.differences import (
     sides,
 )
 from analysis.render.document import Section, Table
-from analysis.sections import about
+from analysis.sections.compare.spec import CompareSpec, Runs, Tags
 from analysis.sections.compare.table import (
     DIFFERS,
     LITTLE,
@@ -32,8 +32,10 @@ from analysis.sections.compare.table import (
     integer,
     letters,
     show_ratio,
+    union,
     with_half,
 )
+from analysis.sections.marks import mark
 
 MOST_ROWS = 30
 LEAST_NAME = 20  # characters of a measure's name in a line, before the table is continued below
@@ -90,14 +92,14 @@ def _heads(runs: Sequence[Compared], tags: Sequence[str], found: Sequence[Side])
 
 def _row(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> list[str]:
     show = SHOW[measure.unit]
-    lossy = any(about.mark(runs[i].run, *measure.collectors) for side in found for i in side)
+    lossy = any(mark(runs[i].run, *measure.collectors) for side in found for i in side)
     cells = [_name(measure) + (" *" if measure.collectors and lossy else "")]
     for k, side in enumerate(found):
         cells.append(at_least(_value(mean_of(measure, side), show), measure.is_bound(side)))
         if k:
             d = difference(measure, runs, found[0], side)
-            mark = DIFFERS if d.verdict == THEY_DIFFER else "" if d.is_judged else LITTLE
-            ratio = "-" if d.is_bound else show_ratio(d.first, d.other, False) + mark
+            sign = DIFFERS if d.verdict == THEY_DIFFER else "" if d.is_judged else LITTLE
+            ratio = "-" if d.is_bound else show_ratio(d.first, d.other, False) + sign
             cells += [_change(d.value, d.interval, show), ratio]
     return cells
 
@@ -154,14 +156,14 @@ def judged(runs: Sequence[Compared]) -> list[str]:
     return said or [f"all runs are repetitions of the same words: {letters(found[0], runs)}"]
 
 
-def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
-    """The table, as far as there is room, and how it is to be read."""
-    section = Section("What differs most")
+def build_differences(runs: Runs, tags: Tags) -> list[Section]:
+    """What differs most, as far as there is room, and which differences the rule confirms."""
+    section = Section()
     found = sides(runs)
     if len(found) == 1:
         section.absent = f"all runs are repetitions of the same words: {letters(found[0], runs)}"
-        return section
-    heads = _heads(runs, named, found)
+        return [section]
+    heads = _heads(runs, tags.short, found)
     first = [_row(measure, runs, found) for measure in outcomes(runs)]
     measures = by_weight(causes(runs), runs, found)
     is_alike = [_is_alike(measure, runs, found) for measure in measures]
@@ -178,6 +180,8 @@ def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
     if len(measures) > MOST_ROWS:
         section.notes.append(f"{len(measures) - MOST_ROWS} more, less far apart, in compare.csv")
     section.notes.append(_repetitions(runs, found))
+    has_repetitions = any(len(side) > 1 for side in found)
+    section.notes += judged(runs) if has_repetitions else _judged_phases(runs)
     section.definition = (
         "change and ratio: against the first column. Sorted by how many times the larger is of the smaller;"
         " first what differs by the"
@@ -185,11 +189,39 @@ def table_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
         " makes up less than 1 % of requests, bytes or time in every run is left out. A large ratio is no"
         " proof of a cause; among many figures a few differ by chance."
     )
+    if not has_repetitions:
+        section.definition += " n: phases of one name within one run: the interval is of its phases."
     if any(one.results.app.uncounted for one in runs):
         section.definition += f" {AT_LEAST_MEANS}"
     if any(one.emulated for one in runs):
         section.definition += f" {LITTLE}: times and rates of emulated CPUs, not judged."
-    return section
+    return [section]
+
+
+def _judged_phases(runs: Runs) -> list[str]:
+    """Of single runs: which means over phases of one name differ by the rule."""
+    notes = []
+    first = runs[0]
+    for name in union([[row.name for row in one.results.phases or []] for one in runs]):
+        a = _workload_mb_s(first, name)
+        for one in runs[1:]:
+            b = _workload_mb_s(one, name)
+            if a is None or b is None or (verdict := differ(a, b)) is None:
+                continue
+            text = (
+                f"{name}: workload MB/s {units.mean(a)} in {first.letter} (n={a.n}), {units.mean(b)}"
+                f" in {one.letter} (n={b.n}), ratio {show_ratio(a, b, False)}: "
+            )
+            if meaningless(first, one):
+                notes.append(text + "not judged, CPUs were emulated")
+            else:
+                notes.append(text + ("they differ" if verdict else "no difference by the rule"))
+    return notes or ["no phase has several observations in two runs: nothing is called a difference"]
+
+
+def _workload_mb_s(one: Compared, name: str) -> Mean | None:
+    rows = one.results.phases or []
+    return next((row.own_mb_s for row in rows if row.name == name), None)
 
 
 def _number(value: float | None) -> str:
@@ -208,7 +240,7 @@ def as_csv(runs: Sequence[Compared]) -> str:
             d = difference(measure, runs, found[0], side)
             mean, is_first = d.other, side is found[0]
             apart, ratio = (None, None) if is_first else (d.interval, d.ratio_interval)
-            lossy = any(about.mark(runs[i].run, *measure.collectors) for i in side) and measure.collectors
+            lossy = any(mark(runs[i].run, *measure.collectors) for i in side) and measure.collectors
             writer.writerow(
                 [
                     measure.name,
@@ -232,3 +264,6 @@ def as_csv(runs: Sequence[Compared]) -> str:
                 ]
             )
     return out.getvalue()
+
+
+SECTIONS = (CompareSpec("differences", "Differences", 200, build_differences, essential=True),)

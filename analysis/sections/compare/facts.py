@@ -11,8 +11,8 @@ from analysis import units
 from analysis.measures.compare.compared_run import Compared
 from analysis.rundir.devices import stated
 from analysis.rundir.run import Run, clean, dig
-from analysis.sections.about import device_words, how_it_ended, join, vm_words
-from analysis.sections.filesystem import verdict
+from analysis.sections.outcome import how_it_ended, verdict
+from analysis.sections.run_facts import device_words, join, vm_words
 
 NOT_KNOWN = "not known"
 TAG = 16  # characters of a tag, at most

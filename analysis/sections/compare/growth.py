@@ -32,9 +32,9 @@ from analysis.sections.compare.locks import (
     shown_name,
     without_locks,
 )
-from analysis.sections.compare.table import LITTLE, marks
+from analysis.sections.compare.spec import CompareSpec, Runs, Tags
+from analysis.sections.compare.table import LITTLE
 
-Runs = Sequence[Compared]
 TOP = 3  # locks of each run that have lines of their own
 LEAST_OF_ALL = 0.01  # and make up so much of the waiting of the run with most of it
 # what must be the same for runs to be points of one line
@@ -126,16 +126,16 @@ def _table(some: Runs) -> Table:
     return Table(["<lock", "<", *heads, "x2", "&exponent", "&n"], rows, LEAST_NAME)
 
 
-def growth_section(runs: Runs) -> Section:
+def build_growth(runs: Runs, tags: Tags) -> list[Section]:
     """Per file system and workload: each lock's figures by number of threads, and how they grow."""
-    section = Section("Growth with threads", mark=marks(runs, "locks", "calls"))
+    section = Section()
     if not recorded(runs):
         section.absent = NO_LOCKS
-        return section
+        return [section]
     groups = lines([one for one, _ in recorded(runs)])
     if not groups:
         section.absent = "no two runs with lock data differ in the number of threads alone"
-        return section
+        return [section]
     for some in groups:
         section.tables.append(_table(some))
         who = ", ".join(one.letter for one in some)
@@ -162,4 +162,7 @@ def growth_section(runs: Runs) -> Section:
         " exponent: figure ~ threads^exponent, least squares in logarithms over n values above 0, +- its 95 %"
         " interval (x2 is 2^exponent). Two points are no trend. Throughput that scales has x2 = 2."
     )
-    return section
+    return [section]
+
+
+SECTIONS = (CompareSpec("growth", "Growth with threads", 1100, build_growth, collectors=("locks", "calls")),)

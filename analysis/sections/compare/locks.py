@@ -25,10 +25,10 @@ from analysis.measures.compare.compared_locks import (
 )
 from analysis.measures.compare.compared_run import Compared
 from analysis.render.document import Section
-from analysis.sections.compare.table import Row, Value, make_table, marks
+from analysis.sections.compare.spec import CompareSpec, Runs, Tags
+from analysis.sections.compare.table import Row, Value, make_table
 from analysis.sections.lock_labels import BY_PATH, ESTIMATED
 
-Runs = Sequence[Compared]
 Every = Sequence[Locks | None]
 Measure = Callable[[Sums, Compared], float | None]
 TOP = 5  # locks of each run that have a line of their own
@@ -163,18 +163,20 @@ def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
     return [Row(("", "unseen, by samples: at least"), unseen, units.percent, ratio=False)], notes
 
 
-def spin_section(runs: Runs, named: Sequence[str]) -> Section:
+def build_spin_share(runs: Runs, tags: Tags) -> list[Section]:
     """The paper's table: share of all CPU time spent spinning, a row a lock, a column a run."""
-    section = Section("Spin share by lock", mark=marks(runs, "locks"))
+    section = Section()
     if not recorded(runs):
         section.absent = NO_LOCKS
-        return section
+        return [section]
     rows = lock_rows(runs, [by_class(one) for one in runs], _spin, units.percent, LEAST_SPIN)
     own = _over(runs, [of_workload(one) if has_workload(one) else None for one in runs], _spin)
     rows.append(Row(("", "of it by the workload's tasks"), own, units.percent, ratio=False))
     unseen, notes = _unseen(runs)
     heads = ("kind", "lock, % of CPU time")
-    section.tables.append(make_table(heads, runs, named, [*rows, *unseen], True, ("locks",), LEAST_NAME))
+    section.tables.append(
+        make_table(heads, runs, tags.stacked, [*rows, *unseen], True, ("locks",), LEAST_NAME)
+    )
     section.notes += without_locks(runs)
     without = [one.letter for one, _ in recorded(runs) if not one.run.cpus]
     if without:
@@ -191,7 +193,7 @@ def spin_section(runs: Runs, named: Sequence[str]) -> Section:
         " run. Estimated: CPU samples in spinning functions outside of such waits x the time between"
         " samples; in no other row."
     )
-    return section
+    return [section]
 
 
 def operations_note(done: Operations, some: Runs) -> str:
@@ -199,13 +201,13 @@ def operations_note(done: Operations, some: Runs) -> str:
     return f"{', '.join(one.letter for one in some)}: per {done.unit}"
 
 
-def sleep_section(runs: Runs, named: Sequence[str]) -> Section:
+def build_sleeping(runs: Runs, tags: Tags) -> list[Section]:
     """Its modern sister: microseconds asleep on a lock per operation."""
-    section = Section("Sleeping per operation by lock", mark=marks(runs, "locks", "calls"))
+    section = Section()
     if not recorded(runs):
         section.absent = NO_LOCKS
-        return section
-    known = {one.letter: tag for one, tag in zip(runs, named, strict=True)}
+        return [section]
+    known = {one.letter: tag for one, tag in zip(runs, tags.short, strict=True)}
     groups = alike(runs)
     for done, some in groups:
         every = [of_workload(one) for one in some]
@@ -215,10 +217,10 @@ def sleep_section(runs: Runs, named: Sequence[str]) -> Section:
             left = all_locks(by_class(one) or {}).sleep_ns - all_locks(mine or {}).sleep_ns
             others.append(per_operation_us(left, one))
         rows.append(Row(("", "other tasks, all locks"), others, microseconds, ratio=False))
-        tags = [known[one.letter] for one in some]
+        named = [known[one.letter] for one in some]
         collectors = ("locks", "calls") if done.by_calls else ("locks",)
         heads = ("kind", "lock, us/operation")
-        section.tables.append(make_table(heads, some, tags, rows, True, collectors, LEAST_NAME))
+        section.tables.append(make_table(heads, some, named, rows, True, collectors, LEAST_NAME))
         section.notes.append(operations_note(done, some))
     if len(groups) > 1:
         section.notes.append("operations of different kinds are not alike: compare within one table only")
@@ -233,4 +235,14 @@ def sleep_section(runs: Runs, named: Sequence[str]) -> Section:
         f"time asleep on locks of the class / operations, over the whole recording. {OWN} other tasks: the"
         " kernel's threads and other programs, over the same operations."
     )
-    return section
+    return [section]
+
+
+SECTIONS = (
+    CompareSpec(
+        "spin_share", "Spin share by lock", 900, build_spin_share, essential=True, collectors=("locks",)
+    ),
+    CompareSpec(
+        "sleeping", "Sleeping per operation by lock", 1000, build_sleeping, collectors=("locks", "calls")
+    ),
+)

@@ -12,7 +12,8 @@ from analysis.measures.compare.compared_run import Compared
 from analysis.measures.compare.differences import sides
 from analysis.render.document import Section, Table
 from analysis.sections.compare.locks import NO_LOCKS, OWN, marked_names, recorded, shown_name, without_locks
-from analysis.sections.compare.table import LITTLE, letters, marks
+from analysis.sections.compare.spec import CompareSpec, Runs, Tags
+from analysis.sections.compare.table import LITTLE, letters
 
 
 def _holders(one: Compared, lock: Lock) -> str:
@@ -43,15 +44,15 @@ def _together(some: Sequence[Compared]) -> Locks | None:
     return {lock: add(locks[lock] for locks in every if lock in locks) for lock in names}
 
 
-def next_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
+def build_next_lock(runs: Runs, tags: Tags) -> list[Section]:
     """Per column: the lock with most waiting, and the one that would have most if it were gone."""
-    section = Section("Which lock next", mark=marks(runs, "locks"))
+    section = Section()
     if not recorded(runs):
         section.absent = NO_LOCKS
-        return section
+        return [section]
     rows = []
     for side in sides(runs):
-        some, who, tag = [runs[i] for i in side], letters(side, runs), named[side[0]]
+        some, who, tag = [runs[i] for i in side], letters(side, runs), tags.full[side[0]]
         locks = _together(some)
         if locks is None:
             continue
@@ -81,4 +82,9 @@ def next_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
         " second lock (run queue); spinning on the first (big kernel lock) went from 30 to 70 % of all CPU"
         " time and ext2 got 30 % slower. Cure the first lock first, then measure again."
     )
-    return section
+    return [section]
+
+
+SECTIONS = (
+    CompareSpec("next_lock", "Which lock next", 1200, build_next_lock, essential=True, collectors=("locks",)),
+)

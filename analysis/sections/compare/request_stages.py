@@ -10,11 +10,11 @@ from analysis.measures.block import plugs
 from analysis.measures.block import stages as request_life
 from analysis.measures.block.results import BlockResults
 from analysis.measures.block.stage_percentiles import PERCENTS
-from analysis.measures.compare.compared_run import Compared
 from analysis.measures.device import utilization
 from analysis.measures.device.results import DeviceResults
 from analysis.render.document import Section
-from analysis.sections.compare.table import Row, Value, integer, make_table, marks, union
+from analysis.sections.compare.spec import CompareSpec, Runs, Tags
+from analysis.sections.compare.table import Row, Value, integer, make_table, union
 
 SHOWN = (50.0, 99.0, 100.0)
 BEFORE_ISSUE = ("Q2G", "G2I", "Q2I", "I2D")  # the others are in the section on request latency
@@ -91,23 +91,28 @@ def _active(devices: Sequence[DeviceResults]) -> list[Row]:
     return rows
 
 
-def life_section(runs: Sequence[Compared], named: Sequence[str]) -> Section:
+def build_stages(runs: Runs, tags: Tags) -> list[Section]:
     """What happens to requests before they are issued, and how busy that keeps the devices."""
-    section = Section("Request life", mark=marks(runs, "block"))
+    section = Section()
     lives = [one.results.block for one in runs]
     if all(life is None for life in lives):
         section.absent = "no run recorded a request"
-        return section
+        return [section]
     counted, merged = _merges(lives)
     plug_counts, plug_sizes = _plugs(lives)
     stages = [*_stages(lives), *merged]
     if stages:
-        section.tables.append(make_table(("op", "stage", "at"), runs, named, stages, True, ("block",)))
+        section.tables.append(make_table(("op", "stage", "at"), runs, tags.short, stages, True, ("block",)))
     counted += [*plug_counts, *plug_sizes]
     if counted:
-        section.tables.append(make_table(("op", ""), runs, named, counted, False, ("block",)))
+        section.tables.append(make_table(("op", ""), runs, tags.short, counted, False, ("block",)))
     section.tables.append(
-        make_table(("", ""), runs, named, _active([one.results.device for one in runs]), True, ("block",))
+        make_table(
+            ("", ""), runs, tags.short, _active([one.results.device for one in runs]), True, ("block",)
+        )
     )
     section.definition = " ".join((request_life.DEFINITION, plugs.DEFINITION, utilization.DEFINITION))
-    return section
+    return [section]
+
+
+SECTIONS = (CompareSpec("stages", "Request stages (Q2C)", 700, build_stages, collectors=("block",)),)

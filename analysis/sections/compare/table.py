@@ -13,7 +13,7 @@ from analysis.measures.common.statistics import Mean, differ, mean_ci
 from analysis.measures.compare.compared_run import Compared
 from analysis.measures.compare.differences import Side, sides
 from analysis.render.document import Table
-from analysis.sections import about
+from analysis.sections.marks import MARK, mark
 
 # of the units and prefixes that the figures are shown with
 FACTORS = {
@@ -62,7 +62,7 @@ class ComparedTable(Table):
 
 def marks(runs: Sequence[Compared], *collectors: str) -> str:
     """ "*" if one of these collectors lost something in one of the runs."""
-    return about.MARK if any(about.mark(one.run, *collectors) for one in runs) else ""
+    return MARK if any(mark(one.run, *collectors) for one in runs) else ""
 
 
 def integer(value: float) -> str:
@@ -73,6 +73,14 @@ def integer(value: float) -> str:
 def union(names: Sequence[Sequence[str]]) -> list[str]:
     """All names, in the order of the first run that has them."""
     return list(dict.fromkeys(name for some in names for name in some))
+
+
+def rates(runs: Sequence[Compared], amounts: Sequence[float | None], unit: float) -> list[Value]:
+    """Amounts in units of `unit`, per second of each run's recorded time."""
+    per_s: list[Value] = []
+    for one, amount in zip(runs, amounts, strict=True):
+        per_s.append(None if amount is None else amount / unit / one.results.window.elapsed_s)
+    return per_s
 
 
 def show_value(value: Value, show: Callable[[float], str]) -> str:

@@ -15,7 +15,7 @@ from analysis.measures.block import seeks
 from analysis.measures.results import measure
 from analysis.render import text
 from analysis.rundir.run import open_run
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.importers.blktrace_files import Imported, run_reader
 from tests.analysis.importers.naive_pairing import PAIRED, pair
@@ -182,7 +182,7 @@ def test_without_a_scheduler_nothing_waits_in_one(
     run = open_run(import_trace(folder / "disk", tmp_path / "run"))
     tables = load_tables(run)
     document = text.render(make_document(run, tables, measure(run, tables)))
-    life = document[document.index("REQUEST LIFE") : document.index("ACTIVE, IDLE")]
+    life = document[document.index("REQUEST STAGES (Q2C)") : document.index("ACTIVE, IDLE")]
     assert ("I2D" in life.split("[Q2G")[0].replace("no I2D", "")) == inserted
     assert ("no Q2I and no I2D" in " ".join(life.split())) == (not inserted)
     span = tracer.events[-1].t_ns - tracer.events[0].t_ns

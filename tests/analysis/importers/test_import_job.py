@@ -23,7 +23,7 @@ from analysis.importers.trace import import_trace
 from analysis.measures.results import measure
 from analysis.render import text
 from analysis.rundir.run import open_run
-from analysis.sections.content import make_document
+from analysis.sections.document import make_document
 from analysis.tables.load import load_tables
 from tests.analysis.importers.blktrace_files import (
     AHEAD,

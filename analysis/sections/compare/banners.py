@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Banners of a comparison: what is stated before any number, a letter for each run."""
+
+from __future__ import annotations
+
+from analysis.sections import banners
+from analysis.sections.compare.spec import Runs
+from analysis.sections.compare.table import LITTLE
+from analysis.sections.owner_labels import owner_banners
+
+
+def make_banners(runs: Runs) -> list[str]:
+    """What must be said before any figure."""
+    said = []
+    emulated = [one.letter for one in runs if one.emulated]
+    if emulated:
+        said.append(
+            f"{', '.join(emulated)} ran on emulated CPUs (QEMU TCG): their times and rates, and ratios of"
+            f" them, mean little (columns marked {LITTLE}); counts, bytes, seeks and shares of these may be"
+            " compared"
+        )
+    for one in runs:
+        own = [*owner_banners(one.results), *banners.make_banners(one.run, one.truncated_bytes)]
+        # what the sentence above says for all of them is not said again for each
+        said += [f"{one.letter}: {words}" for words in own if not words.startswith(banners.EMULATED)]
+    return said

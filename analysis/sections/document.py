@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The content of a report: the sections of all modules of this folder, in order."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from analysis import sections as folder
+from analysis.discovery import find_listed
+from analysis.measures.results import Results
+from analysis.render import titles
+from analysis.render.document import Document, Section
+from analysis.rundir.run import Run
+from analysis.sections.banners import make_banners
+from analysis.sections.marks import mark
+from analysis.sections.owner_labels import everybodys_note, owner_banners
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
+
+
+@cache
+def find_sections() -> tuple[SectionSpec, ...]:
+    """The specs of all modules of this folder, in the report's order."""
+    return tuple(find_listed(folder, "SECTIONS", SectionSpec))
+
+
+def make_document(run: Run, tables: Tables, results: Results) -> Document:
+    """Title, banners and sections of one run's report."""
+    return Document(
+        title=titles.headline(run, results.window.work_s),
+        banners=[*owner_banners(results), *make_banners(run, tables.truncated_bytes)],
+        sections=[
+            _finished(spec, section, run, results)
+            for spec in find_sections()
+            for section in spec.build(run, tables, results)
+        ],
+    )
+
+
+def _finished(spec: SectionSpec, section: Section, run: Run, results: Results) -> Section:
+    """The section with what its spec states: key, title, mark, and whose requests it counts."""
+    section.key = spec.key
+    section.title = section.title or spec.title
+    section.essential = section.essential or spec.essential
+    if not section.absent:
+        section.mark = mark(run, *spec.collectors)
+        if spec.counts_everybody:
+            section.notes[:0] = everybodys_note(results)
+    return section

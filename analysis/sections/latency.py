@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Request latency: percentiles of Q2D, D2C and Q2C by operation, and of Q2C by class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import units
+from analysis.measures.block import latency
+from analysis.measures.results import Results
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
+
+
+def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
+    """Percentiles of Q2D, D2C and Q2C by op, and of Q2C by class."""
+    section = Section()
+    if results.block is None:
+        section.absent = run.absent("block")
+        return [section]
+    owners = results.shared_owners
+    groups: list[tuple[str, Sequence[latency.LatencyRow]]] = []
+    for (op, class_), found in results.block.latency.rows.items():
+        if owners is None or class_:
+            groups.append((f"  {class_}" if class_ else op, found))
+        else:
+            groups += [(f"{op}, own", owners.latency.get(op, ())), (f"{op}, everybody's", found)]
+    rows = []
+    for name, stages in groups:
+        for i, row in enumerate(stages):
+            first = i == 0
+            label = name if first else ""
+            rows.append(
+                (label, row.stage, units.count(row.count) if first else "", *(units.ns(v) for v in row.at_ns))
+            )
+    if rows:
+        heads = ("<op", "<stage", "count", *(f"p{p:g}" if p < 100 else "max" for p in latency.PERCENTS))
+        section.tables.append(Table(heads, rows))
+    else:
+        section.notes.append("no request completed")
+    if results.block.latency.untimed:
+        section.notes.append(
+            f"{results.block.latency.untimed:,} requests are in no percentile, as their end was not seen or"
+            " their times are not in order: tails may be short"
+        )
+    section.definition = latency.DEFINITION
+    return [section]
+
+
+SECTIONS = (
+    SectionSpec("latency", "Request latency", 1400, build_latency, essential=True, collectors=("block",)),
+)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who waits for whom: edges of the blocking graph, from a waiting call path to a holding one."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.results import Results
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections.lock_labels import ESTIMATED, holder_words, name
+from analysis.sections.spec import SectionSpec
+from analysis.tables.load import Tables
+
+TOP_EDGES = 6
+
+
+def build_blocking(run: Run, tables: Tables, results: Results) -> list[Section]:
+    """Who waits for whom."""
+    if not results.locks.rows:
+        return []
+    section = Section()
+    found, holders = results.locks.waits, results.locks.holders
+    if found is None or holders is None or not holders.edges:
+        section.absent = run.absent("locks") if found is None else "no holder was seen"
+        return [section]
+    total = found.total_ns
+    body = []
+    for e in holders.edges[:TOP_EDGES]:
+        row = found.rows[e.row]
+        mark = ESTIMATED if row.sampled_share < 1 else ""
+        body.append((mark + units.ns(e.ns), units.percent(e.ns / total), f"{row.type} {name(row)}"))
+        body.append(("", "", f"  wanted by  {e.waiter}"))
+        who = holder_words(e)
+        body.append(("", "", f"  held by    {who}{': ' + e.holder if e.holder else ''}"))
+    section.tables.append(Table(("waited", "share %", "<lock, who wanted it, who held it"), body))
+    shown = sum(e.ns for e in holders.edges[:TOP_EDGES])
+    known = sum(e.ns for e in holders.edges)
+    section.notes.append(
+        f"shown: {units.percent(shown / total)} % of all waiting; holders were seen for"
+        f" {units.percent(known / total)} %"
+    )
+    section.definition = (
+        "an edge of the blocking graph: waits of one call path on one class of locks, held by a task in one"
+        " call path when the wait began, weighed by the time waited. Spinlocks, rwlocks and semaphores don't"
+        " remember who holds them. Drawn: lock_blocking.svg."
+    )
+    return [section]
+
+
+SECTIONS = (SectionSpec("lock_blocking", "Who waits for whom", 2400, build_blocking, collectors=("locks",)),)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The mark "*" beside numbers whose collector lost rows, and the sentences that explain the mark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from analysis import units
+from analysis.rundir.run import LEAST_MARKED_SHARE, Run
+
+MARK = "*"
+FROM = f"from {units.percent(LEAST_MARKED_SHARE)} % lost on"  # what stands beside a mark
+MARKING = (
+    f"Figures are marked {MARK}, here and in the pictures, {FROM}, if nobody knows how much, and where a"
+    " collector ended early. A smaller loss is told in this section only; a maximum may be among it."
+)
+
+
+def mark(run: Run, *collectors: str) -> str:
+    """ "*" if one of these collectors lost enough to be marked, or nobody knows whether it did."""
+    return MARK if any(run.lossy(c) for c in collectors) else ""
+
+
+def marked_losses(run: Run, collectors: Collection[str] | None = None) -> list[str]:
+    """Why figures are marked, a sentence for each collector that lost that much."""
+    if run.asked and not run.losses:
+        return [f"losses.json says nothing: what was lost is not known, all figures are marked {MARK}"]
+    names = [name for name in run.losses if collectors is None or name in collectors]
+    reasons = [reason for name in names if (reason := run.marked_loss(name))]
+    return [f"{reason}: figures marked {MARK} ({FROM}) may be short" for reason in reasons]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Labels and sentences on whose requests the numbers count, where others use the disk too."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.measures.block.request_owners import Owned, Owners
+from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, WORKLOAD
+from analysis.measures.results import Results
+from analysis.rundir.run import clean
+
+TITLE = "Whose requests"
+WORDS = {
+    WORKLOAD: "the workload's",
+    FILESYSTEM: "the file system's own",
+    RECORDER: "Seekmeter's",
+    OTHERS: "others'",
+}
+EVERYBODYS = "of everybody's requests on the disk"
+MOST_NAMES = 4
+WHAT = ("requests", "bytes", "seeks")
+
+
+def submitters(owned: Owned) -> str:
+    """Who submitted most of them."""
+    shown = [f"{clean(name, 30)} {n:,}" for name, n in owned.names[:MOST_NAMES]]
+    left = len(owned.names) - MOST_NAMES
+    return f"{', '.join(shown)}{f', {left:,} more names' if left > 0 else ''}"
+
+
+def _shares(owners: Owners, owner: str) -> str:
+    """This owner's shares of all: "8.1 % of its requests, 12.3 % of its bytes, 9 % of its seeks"."""
+    return ", ".join(f"{units.percent(owners.share(owner, what))} % of its {what}" for what in WHAT)
+
+
+def disk_share(owners: Owners) -> str:
+    """How much of the disk was others', for a line of what they did."""
+    return f"{units.percent(owners.share(OTHERS, 'bytes'))} % of this disk's bytes are others'"
+
+
+def owner_banners(results: Results) -> list[str]:
+    """What must be said first: how much of the disk was others', from LEAST_TOLD on."""
+    owners, said = results.owners, []
+    if owners is None:
+        return []
+    if owners.is_told_first(OTHERS):
+        names = f"requests by {submitters(owners.of(OTHERS))}"
+        meaning = "; 'own' is the workload's, all other figures are everybody's" if owners.is_shared else ""
+        said.append(f"others use this disk: {_shares(owners, OTHERS)} are theirs ({names}){meaning}")
+    if owners.is_told_first(RECORDER):
+        said.append(
+            f"the recording itself lies on this disk: {_shares(owners, RECORDER)}; OUT= puts it elsewhere"
+        )
+    return said
+
+
+def private_notes(results: Results) -> list[str]:
+    """What others asked a disk for that is the run's own."""
+    if results.owners is None or results.owners.is_shared or not (one := results.owners.of(OTHERS)).requests:
+        return []
+    return [f"of these others': {one.requests:,} requests, {units.bytes_(one.bytes)} ({submitters(one)})"]
+
+
+def everybodys_note(results: Results) -> list[str]:
+    """A sentence for sections that count all requests; empty where all requests are the workload's."""
+    owners = results.shared_owners
+    return [EVERYBODYS] if owners is not None and owners.of(OTHERS).requests else []
+
+
+def totals(results: Results, requests: int, moved: int) -> str:
+    """All requests and bytes, for a picture's second line; where others use the disk too, how much is own."""
+    owners = results.shared_owners
+    own = [
+        "" if owners is None else f" ({units.percent(owners.share(WORKLOAD, what))} % own)" for what in WHAT
+    ]
+    return f"{requests:,} requests{own[0]}, {units.bytes_(moved)}{own[1]}"

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a module of this folder declares: SECTIONS, the sections that it builds, found by the folder.
+
+A new section is one module with SECTIONS and a test; no list names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from analysis.measures.results import Results
+from analysis.render.document import Section
+from analysis.rundir.run import Run
+from analysis.tables.load import Tables
+
+
+@dataclass(frozen=True)
+class SectionSpec:
+    """One heading of the report. build returns no section where there is nothing to say.
+
+    A section without a title of its own gets the spec's. Sections that have something to show are marked if
+    one of the collectors lost rows.
+    """
+
+    key: str  # stays the same when the title changes
+    title: str
+    order: int  # ascending down the report
+    build: Callable[[Run, Tables, Results], Sequence[Section]]
+    essential: bool = False  # shown on the terminal too
+    collectors: tuple[str, ...] = ()  # where the section's numbers come from
+    counts_everybody: bool = False  # counts all requests, and says so where others use the disk too

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Throughput of application and device: bytes, requests and rates, by operation and class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import units
+from analysis.measures.app import throughput as app_throughput
+from analysis.measures.app import unseen
+from analysis.measures.block import throughput, zeroes
+from analysis.measures.block.request_owners import Owners
+from analysis.measures.results import Results
+from analysis.render.document import Section, Table
+from analysis.rundir.run import Run
+from analysis.sections import owner_labels
+from analysis.sections.spec import SectionSpec
+from analysis.tables.block import CLASSES
+from analysis.tables.load import Tables
+
+
+def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section]:
+    """Bytes and requests of application and device, by op and class."""
+    section = Section()
+    elapsed = results.window.elapsed_s
+    if results.app.bytes is not None:
+        for op in throughput.OPS:
+            moved = results.app.bytes[op]
+            size = unseen.at_least(units.bytes_(moved), bool(results.app.uncounted))
+            rate = unseen.at_least(units.rate(moved / 1e6 / elapsed), bool(results.app.uncounted))
+            section.facts.append((f"application {op}", f"{size}, {rate} MB/s"))
+        section.notes += unseen.sentence(results.app.uncounted)
+    else:
+        section.facts.append(("application", f"not available: {results.app.absent}"))
+    if not results.device_totals:
+        words = f"not available: {run.absent('block')}" if results.block is None else "no requests: none came"
+        section.facts.append(("device", words))
+        section.definition = throughput_definition(results)
+        return [section]
+    owners = results.shared_owners
+    section.tables.append(_by_class(run, results) if owners is None else _own_and_all(results, owners))
+    sums = {
+        c: sum(r.bytes for r in results.device_totals if r.class_ == c and r.op in throughput.OPS)
+        for c in CLASSES
+    }
+    share = throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
+    device = sum(r.bytes for r in results.device_totals if r.op in throughput.OPS)
+    everybodys = "" if owners is None else ", everybody's"
+    section.notes.append(f"metadata share{everybodys}: {units.percent(share)} %")
+    if (
+        results.app.bytes is not None
+        and not results.app.uncounted
+        and (app := sum(results.app.bytes.values()))
+    ):
+        if owners is None:
+            section.notes.append(f"device bytes / application bytes: {units.figures(device / app)}")
+        else:
+            own = sum(owners.own(op)[1] for op in throughput.OPS)
+            section.notes.append(f"own device bytes / application bytes: {units.figures(own / app)}")
+    for op in throughput.OPS:
+        told = results.device.counters.increase.get(f"{op}_bytes")
+        if told is not None and results.device.counters.traced_bytes is not None:
+            seen = results.device.counters.traced_bytes[op]
+            how = "as traced" if told == seen else f"traced {seen:,} B, difference {seen - told:+,} B"
+            whose = "the first disk's" if results.device.rows else "the device's"
+            section.notes.append(f"{whose} own counter, {op}: {told:,} B; {how}")
+    section.notes += owner_labels.private_notes(results)
+    section.definition = throughput_definition(results) + (
+        " own: submitted from the workload's cgroup."
+        if owners is None
+        else f" own: the workload's, see {owner_labels.TITLE.lower()}; all: everybody's."
+    )
+    if (block := tables.block) is not None and (found := zeroes.zeroers(block)):
+        section.notes.append(_zeroes_words(found))
+        section.definition += f" {zeroes.DEFINITION}."
+    return [section]
+
+
+def _by_class(run: Run, results: Results) -> Table:
+    """Of a disk of the run's own."""
+    elapsed = results.window.elapsed_s
+    rows = []
+    for row in results.device_totals:
+        rows.append(
+            (
+                row.op,
+                row.class_ if row.bytes else "-",
+                units.count(row.requests),
+                units.bytes_(row.bytes),
+                units.rate(row.bytes / 1e6 / elapsed),
+                units.rate(row.requests / elapsed),
+                units.bytes_(row.bytes / row.requests),
+                # whose requests they are, another tool's trace does not say
+                units.percent(None if run.imported else row.in_workload / row.requests),
+                units.count(row.errors),
+            )
+        )
+    heads = ("<op", "<class", "requests", "bytes", "MB/s", "IOPS", "mean size", "own %", "errors")
+    return Table(heads, rows)
+
+
+def _own_and_all(results: Results, owners: Owners) -> Table:
+    """Of a disk that others use too: the workload's beside everybody's."""
+    elapsed = results.window.elapsed_s
+    rows = []
+    for row in results.device_totals:
+        requests, size, _ = owners.own(row.op, row.class_)
+        rows.append(
+            (
+                row.op,
+                row.class_ if row.bytes else "-",
+                units.count(requests),
+                units.count(row.requests),
+                units.bytes_(size),
+                units.bytes_(row.bytes),
+                units.rate(size / 1e6 / elapsed),
+                units.rate(row.bytes / 1e6 / elapsed),
+                units.rate(requests / elapsed),
+                units.rate(row.requests / elapsed),
+                units.bytes_(size / requests if requests else None),
+                units.count(row.errors),
+            )
+        )
+    heads = ("<op", "<class", "requests,\nown", "&\nall", "bytes,\nown", "&\nall", "MB/s,\nown", "&\nall")
+    return Table((*heads, "IOPS,\nown", "&\nall", "mean size,\nown", "&errors,\nall"), rows)
+
+
+def throughput_definition(results: Results) -> str:
+    """What the figures are, and what their mark means if they are marked."""
+    return app_throughput.DEFINITION + (f" {unseen.DEFINITION}" if results.app.uncounted else "")
+
+
+def _zeroes_words(found: Sequence[zeroes.Zeroer]) -> str:
+    """Who zeroed how much, and what for where that is known."""
+    said = [
+        f"{one.comm} {units.bytes_(one.bytes)} in {one.requests:,} requests"
+        + (f" ({one.purpose})" if one.purpose else "")
+        for one in found[: zeroes.TOP]
+    ]
+    more = [f"{len(found) - zeroes.TOP:,} more names"] if len(found) > zeroes.TOP else []
+    return f"write_zeroes by {'; '.join([*said, *more])}"
+
+
+SECTIONS = (
+    SectionSpec(
+        "throughput", "Throughput", 700, build_throughput, essential=True, collectors=("block", "calls")
+    ),
+)
