@@ -41,6 +41,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("analysis.measures", "analysis.units"),
         # render/document.py is the data of a document, which sections fill.
         ("analysis.render", "analysis.exporters"),
+        ("analysis.findings",),
         ("analysis.figures", "analysis.sections"),
         ("analysis.report", "analysis.movie", "analysis.compare"),
         ("analysis.__main__",),
