@@ -133,7 +133,7 @@ def traced(
     return job
 
 
-def test_what_was_not_asked_for_is_no_gap_in_the_report(traced: Job) -> None:
+def test_unrequested_collectors_are_not_missing_in_the_report(traced: Job) -> None:
     """Of locks, calls and counters there are no tables, and nobody asked for any."""
     report = traced.run.report()
     assert report.endswith(f"WARNINGS AND GAPS {'-' * 62}\n  - none\n"), report[-1000:]
@@ -147,7 +147,7 @@ def surely_recorded(run: Run) -> tuple[int, int]:
     return start_ns, run.phases[-1]["end_ns"]
 
 
-def test_its_tools_read_it_and_all_agree(traced: Job, tmp_path: Path) -> None:
+def test_blkparse_and_btt_read_the_files_and_agree(traced: Job, tmp_path: Path) -> None:
     run, disk = traced.run, str(traced.run.facts["device"]["name"])
     raw = run.path / "raw"
     text = parse(raw, disk)
@@ -208,7 +208,7 @@ def test_its_tools_read_it_and_all_agree(traced: Job, tmp_path: Path) -> None:
     assert re.search(rf"^\s*blktrace +on +{source['seen']:,}", report, re.MULTILINE), report
 
 
-def test_imported_it_is_the_table_request_by_request(traced: Job, tmp_path: Path) -> None:
+def test_import_equals_the_block_table_request_by_request(traced: Job, tmp_path: Path) -> None:
     """What make import makes of the files is what our block source recorded at the same moments, and more."""
     run, disk = traced.run, str(traced.run.facts["device"]["name"])
     files = sorted((run.path / "raw").glob(f"{disk}.blktrace.*"))
@@ -251,7 +251,7 @@ def test_imported_it_is_the_table_request_by_request(traced: Job, tmp_path: Path
     assert sum(row["q2m_ns"] > 0 for row in allocated) == sum(row["merges"] > 0 for row in allocated)
 
 
-def test_order_names_and_time(traced: Job) -> None:
+def test_files_have_order_names_and_times_of_the_kernel(traced: Job) -> None:
     raw, disk = traced.run.path / "raw", str(traced.run.facts["device"]["name"])
     files = sorted(raw.glob(f"{disk}.blktrace.*"))
     assert [file.name for file in files] == [f"{disk}.blktrace.{cpu}" for cpu in range(len(files))]
@@ -293,7 +293,7 @@ def gone(run: Run) -> int:
     return notes.get("processes gone before their name was known", 0)
 
 
-def test_programs_of_a_millisecond_have_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_lived_programs_have_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is gone long before its events are read."""
     monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
     dd = "dd if=/dev/zero of=f bs=4k count=1 oflag=direct conv=notrunc status=none"
@@ -324,9 +324,7 @@ for turn in range(50):
 """
 
 
-def test_children_of_a_program_from_before_have_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_children_of_an_older_program_have_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a fork is told of them; their parent's name is from before."""
     monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
     with (
@@ -348,7 +346,9 @@ def test_children_of_a_program_from_before_have_its_name(
     assert gone(job.run) == 0
 
 
-def test_a_busy_disk_beside_it_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_two_disks_hold_no_requests_of_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two disks of one file system have their own files, both without the other's requests."""
     if shutil.which("mkfs.btrfs") is None:
         pytest.skip("mkfs.btrfs is not installed: make trace FS=btrfs installs it")
@@ -370,7 +370,7 @@ def test_a_busy_disk_beside_it_is_not_in_it(tmp_path: Path, monkeypatch: pytest.
     assert len(disks) == 2
 
 
-def test_killed_outright_and_put_back_at_the_next_start(
+def test_killed_session_is_restored_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
@@ -407,7 +407,7 @@ def test_killed_outright_and_put_back_at_the_next_start(
     job.process.communicate()
 
 
-def test_ended_by_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_blktrace_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
     job = Job("trace", tmp_path / "run", None, FS="ext3", SIZE="128M", COLLECT="blktrace", CMD="sleep 30")
     job.until("workload")
@@ -425,7 +425,7 @@ def refused(out: Path) -> str:
     return job.said
 
 
-def test_somebody_elses_tracer_and_events_are_left_alone(
+def test_foreign_tracer_and_events_are_left_alone(
     tmp_path: Path, alone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
@@ -455,7 +455,7 @@ def test_somebody_elses_tracer_and_events_are_left_alone(
         (alone / "trace").write_text("")
 
 
-def test_watch_and_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_records_requests_with_blktrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
     with loop_disk(tmp_path / "image", 64 * MIB, "--direct-io=on") as disk:
         job = Job("watch", tmp_path / "run", None, DEV=disk.name, SECS="300", COLLECT="block blktrace")
@@ -486,7 +486,7 @@ def test_watch_and_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert f"- {said}" in report[report.index("WARNINGS AND GAPS") :]
 
 
-def test_a_full_ring_is_counted_and_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_ring_buffer_is_a_counted_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader is held while requests come in: what found no room is counted, the rest is read well."""
     monkeypatch.setenv("SEEKMETER_BLKTRACE", "tracefs")
     fio = (

@@ -217,7 +217,7 @@ def check_direct_file(mixed: Mixed) -> None:
 @pytest.mark.parametrize(
     "fs", [fs if fs in QUICK else pytest.param(fs, marks=pytest.mark.long) for fs in HERE]
 )
-def test_a_mixed_workload(tmp_path: Path, fs: str) -> None:
+def test_mixed_workload_matches_the_kernels_disk_statistics(tmp_path: Path, fs: str) -> None:
     with loop_disk(tmp_path / "image", 512 * MIB, "--direct-io=on") as disk:
         mixed = Mixed(tmp_path, fs, disk)
     check_counts(mixed)
@@ -234,7 +234,7 @@ def test_a_mixed_workload(tmp_path: Path, fs: str) -> None:
     check_direct_file(mixed)
 
 
-def test_a_mixed_workload_in_memory(tmp_path: Path) -> None:
+def test_mixed_workload_in_memory_matches_disk_statistics(tmp_path: Path) -> None:
     with tmpfs(tmp_path / "ram", "600M") as ram, loop_disk(ram / "image", 512 * MIB) as disk:
         mixed = Mixed(tmp_path, "ext4", disk)
         check_counts(mixed)

@@ -107,7 +107,7 @@ def compare(run: Recording, tracer: BlkTracer, inserted: bool) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline", pytest.param("bfq", marks=pytest.mark.long)])
-def test_same_as_blkparse(tmp_path: Path, scheduler: str) -> None:
+def test_requests_equal_blkparse(tmp_path: Path, scheduler: str) -> None:
     with loop_disk(tmp_path / "image", 256 * MIB, "--direct-io=on") as disk:
         if scheduler not in disk.schedulers():
             pytest.skip(f"the kernel has no scheduler {scheduler}: load its module")

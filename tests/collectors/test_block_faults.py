@@ -54,7 +54,7 @@ def load(disk: LoopDisk, *words: str) -> None:
     subprocess.run([*FIO, f"--filename={disk.path}", *words], check=True, capture_output=True)
 
 
-def test_errors_are_what_the_program_got(tmp_path: Path) -> None:
+def test_errors_match_those_the_program_got(tmp_path: Path) -> None:
     # 64 MiB promised, memory for 8.
     with tmpfs(tmp_path / "ram", "8M") as ram, loop_disk(ram / "image", 64 * MIB) as disk:
         with recording(tmp_path / "out", "--collect", "block", "--disk", disk.name) as run:
@@ -77,7 +77,7 @@ def test_errors_are_what_the_program_got(tmp_path: Path) -> None:
         pytest.param("none", 20480, marks=pytest.mark.long),
     ],
 )
-def test_a_request_of_which_only_a_part_is_there(tmp_path: Path, scheduler: str, there_bytes: int) -> None:
+def test_partial_completion_has_its_bytes_and_error(tmp_path: Path, scheduler: str, there_bytes: int) -> None:
     """The loop driver completes what it could read, asks again for the rest, and fails."""
     with loop_disk(tmp_path / "image", 16 * MIB, "--direct-io=on") as disk:
         disk.backing.write_bytes(bytes(16 * MIB))
@@ -204,7 +204,7 @@ def test_every_way_to_stop_leaves_a_whole_table(tmp_path: Path, how: str) -> Non
         assert_equals_diskstats(run, before, after)
 
 
-def test_a_full_disk_is_a_counted_loss(tmp_path: Path) -> None:
+def test_full_disk_is_a_counted_loss_of_requests(tmp_path: Path) -> None:
     with (
         loop_disk(tmp_path / "image", 64 * MIB) as disk,
         tmpfs(tmp_path / "small", "256k") as small,

@@ -88,7 +88,7 @@ def record_pattern(tmp_path: Path, disk: LoopDisk, programs: list[bool]) -> tupl
 
 
 @pytest.mark.parametrize("limit_kb", [512, 64])
-def test_request_by_request(tmp_path: Path, limit_kb: int) -> None:
+def test_known_pattern_is_recorded_request_by_request(tmp_path: Path, limit_kb: int) -> None:
     with loop_disk(tmp_path / "image", 16 * GIB, "--direct-io=on") as disk:
         # Smaller than the bios: they are cut, and each part is still who and when the whole was.
         (disk.sysfs / "queue" / "max_sectors_kb").write_text(str(limit_kb))
@@ -150,7 +150,7 @@ def count_bios(run: Recording, op: str, bio_bytes: int) -> Any:
         pytest.param("bfq", "write:-8k", marks=pytest.mark.long),
     ],
 )
-def test_merges(tmp_path: Path, scheduler: str, step: str) -> None:
+def test_merged_requests_have_all_their_bytes(tmp_path: Path, scheduler: str, step: str) -> None:
     with loop_disk(tmp_path / "image", GIB, "--direct-io=on") as disk:
         if scheduler not in disk.schedulers():
             pytest.skip(f"the kernel has no scheduler {scheduler}: load its module")
@@ -264,7 +264,7 @@ def record_waiting(
 
 @pytest.mark.parametrize("scheduler", ["mq-deadline", pytest.param("bfq", marks=pytest.mark.long)])
 @pytest.mark.parametrize("orders", [GAP_FILLED, ORDERS], ids=["a gap is filled", "in any order"])
-def test_a_merged_request_is_as_old_as_its_oldest_bio(
+def test_merged_request_has_queue_time_of_its_oldest_bio(
     tmp_path: Path, scheduler: str, orders: list[str]
 ) -> None:
     run, blocks = record_waiting(tmp_path, scheduler, orders)

@@ -51,7 +51,7 @@ def test_short_phases_have_their_own_bytes_and_no_others(tmp_path: Path) -> None
     assert found["b"].app_rate() == pytest.approx(100 * MIB / found["b"].elapsed_s)
 
 
-def test_the_measured_part_of_fio_has_fios_own_bytes(tmp_path: Path) -> None:
+def test_measured_phase_of_fio_has_fios_own_bytes(tmp_path: Path) -> None:
     """Its start is known only when it is over; but nothing else is moved since it was begun."""
     words = {"FS": "ext4", "SIZE": "1G", "WL": "fio-randread", "SCALE": "quick", "ARGS": "--runtime=1"}
     done = finished(tmp_path / "run", COLLECT="calls", **words)
@@ -84,7 +84,7 @@ print(json.dumps(ends))
 """
 
 
-def test_no_bin_reaches_over_a_cut_and_all_calls_are_counted(tmp_path: Path) -> None:
+def test_no_bin_crosses_a_cut_and_all_calls_are_counted(tmp_path: Path) -> None:
     """A program writes at moments it notes; each write is counted between the same cuts."""
     place, stop = tmp_path / "borders", tmp_path / "stop"
     words = ("--collect", "calls", "--bin-ms", str(BIN_MS), "--borders", str(place))
@@ -126,7 +126,7 @@ def test_no_bin_reaches_over_a_cut_and_all_calls_are_counted(tmp_path: Path) -> 
     assert int(writes["count"].sum()) >= len(ends)
 
 
-def test_a_stranger_may_not_cut(tmp_path: Path) -> None:
+def test_foreign_user_cannot_cut_bins(tmp_path: Path) -> None:
     place = tmp_path / "borders"
     tmp_path.chmod(0o755)
     for parent in tmp_path.parents:

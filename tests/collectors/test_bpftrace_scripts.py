@@ -286,7 +286,7 @@ def test_readahead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", our_scripts())
-def test_each_is_one_of_the_house(name: str) -> None:
+def test_each_script_has_licence_needs_and_description(name: str) -> None:
     script = SCRIPTS / f"{name}.bt"
     text = script.read_text()
     assert "SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)" in text

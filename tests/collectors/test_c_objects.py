@@ -65,7 +65,7 @@ def test_program_has_no_circle_of_objects(program: str) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_a_circle_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_circle_of_two_objects_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two objects that call each other fail the search above."""
     monkeypatch.setattr("tests.collectors.test_c_objects.OBJECTS", tmp_path)
     for name, other in (("a", "b"), ("b", "a")):

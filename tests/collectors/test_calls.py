@@ -153,7 +153,7 @@ def test_latency_percentiles_match_the_callers_clock(known: tuple[Recording, dic
     assert lower_edge(bucket) <= longest < lower_edge(bucket + 1)
 
 
-def test_a_call_of_known_length_and_its_bin(tmp_path: Path) -> None:
+def test_call_of_known_length_is_in_its_bin(tmp_path: Path) -> None:
     program = compile_program("slow_read", tmp_path)
     with (
         file_system(tmp_path / "fs") as (folder, device),
@@ -178,13 +178,13 @@ def test_a_call_of_known_length_and_its_bin(tmp_path: Path) -> None:
     assert facts["given_ns"] < slow["bin_ns"][0] + bin_ns
 
 
-def test_others_are_not_the_workload(tmp_path: Path) -> None:
+def test_calls_of_other_processes_are_left_out(tmp_path: Path) -> None:
     run, _ = run_known(tmp_path, inside=False)
     assert run.source("calls")["seen"] == 0
     assert len(run.table("call")) == 0
 
 
-def test_watching_everything_leaves_the_recorder_out(tmp_path: Path) -> None:
+def test_watch_leaves_out_calls_of_the_recorder(tmp_path: Path) -> None:
     program = compile_program("known_calls", tmp_path)
     with file_system(tmp_path / "fs") as (folder, device):
         # The recorder's own tables are on the file system it watches.
@@ -207,7 +207,7 @@ def test_watching_everything_leaves_the_recorder_out(tmp_path: Path) -> None:
         assert_balanced(run)
 
 
-def test_calls_open_at_the_start_and_at_the_end(tmp_path: Path) -> None:
+def test_open_calls_at_start_and_end_are_counted(tmp_path: Path) -> None:
     program = compile_program("slow_read", tmp_path)
     with file_system(tmp_path / "fs") as (folder, device), cgroup() as group:
         (folder / "file").write_bytes(bytes(1000))
@@ -229,7 +229,7 @@ def test_calls_open_at_the_start_and_at_the_end(tmp_path: Path) -> None:
     assert len(reads_on_target(run)) == 0, "a call that was open at an edge has been counted"
 
 
-def test_a_recorder_that_is_late_counts_what_it_lost(tmp_path: Path) -> None:
+def test_late_recorder_counts_lost_calls(tmp_path: Path) -> None:
     program = compile_program("known_calls", tmp_path)
     with (
         file_system(tmp_path / "fs") as (folder, device),
@@ -270,7 +270,7 @@ def test_32_bit_calls_are_left_out_and_counted(tmp_path: Path) -> None:
     assert all(call != "write" for call, _ in totals(run))
 
 
-def test_a_full_disk_leaves_whole_records_and_lines(tmp_path: Path) -> None:
+def test_full_disk_leaves_whole_records_and_lines(tmp_path: Path) -> None:
     program = compile_program("known_calls", tmp_path)
     with file_system(tmp_path / "fs") as (folder, device), file_system(tmp_path / "small") as (small, _):
         subprocess.run(["mount", "-o", "remount,size=192k", small], check=True)

@@ -107,7 +107,7 @@ def test_every_request_byte_and_error_is_exact(tmp_path: Path, what: str) -> Non
     assert notes["aio: open at the start, or of no file"] == (2 if what == "aio" else 0)
 
 
-def test_requests_of_others_are_not_the_workloads(tmp_path: Path) -> None:
+def test_queued_requests_of_others_are_left_out(tmp_path: Path) -> None:
     for what in ("uring", "aio"):
         (tmp_path / what).mkdir()
         run, _ = run_known(tmp_path / what, what, inside=False)
@@ -115,7 +115,7 @@ def test_requests_of_others_are_not_the_workloads(tmp_path: Path) -> None:
         assert len(run.table("call")) == 0
 
 
-def test_what_the_completion_ring_has_no_room_for_is_counted_or_said(tmp_path: Path) -> None:
+def test_completion_ring_overflow_is_counted_or_reported(tmp_path: Path) -> None:
     run, facts = run_known(tmp_path, "overflow")
     if says_they_are_not_shown(run):
         return
@@ -128,7 +128,7 @@ def test_what_the_completion_ring_has_no_room_for_is_counted_or_said(tmp_path: P
     assert_balanced(run)
 
 
-def test_requests_without_a_completion_are_lost_and_said(tmp_path: Path) -> None:
+def test_requests_without_a_completion_are_counted_lost(tmp_path: Path) -> None:
     run, facts = run_known(tmp_path, "quiet")
     if says_they_are_not_shown(run):
         return
@@ -138,7 +138,7 @@ def test_requests_without_a_completion_are_lost_and_said(tmp_path: Path) -> None
     assert_balanced(run)
 
 
-def test_more_than_is_looked_at_is_lost_and_said(tmp_path: Path) -> None:
+def test_requests_beyond_the_limit_are_counted_lost(tmp_path: Path) -> None:
     run, facts = run_known(tmp_path, "many")
     mine = queued(run)["aio_write"]
     assert mine == {"count": 1024, "bytes": 10240, "errors": 0}
@@ -147,7 +147,7 @@ def test_more_than_is_looked_at_is_lost_and_said(tmp_path: Path) -> None:
     assert_balanced(run)
 
 
-def test_completions_taken_in_user_space_are_lost_and_said(tmp_path: Path) -> None:
+def test_completions_taken_in_user_space_are_counted_lost(tmp_path: Path) -> None:
     run, _ = run_known(tmp_path, "reaped")
     assert not queued(run)
     state = run.source("calls")
@@ -205,7 +205,7 @@ def run_fio(
 
 @pytest.mark.parametrize("direct", [0, 1])
 @pytest.mark.parametrize("engine", [name for name in FIO_ENGINES if name != "libaio-reap"])
-def test_bytes_are_fios_own(tmp_path: Path, engine: str, direct: int) -> None:
+def test_queued_bytes_equal_fios_own(tmp_path: Path, engine: str, direct: int) -> None:
     run, job = run_fio(tmp_path, engine, direct, "randrw")
     family = "aio" if engine == "libaio" else "uring"
     if family == "uring" and says_they_are_not_shown(run):
@@ -218,7 +218,7 @@ def test_bytes_are_fios_own(tmp_path: Path, engine: str, direct: int) -> None:
     assert_nothing_missing(run)
 
 
-def test_what_fio_reaps_itself_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_completions_that_fio_reaps_are_reported_missing(tmp_path: Path) -> None:
     run, job = run_fio(tmp_path, "libaio-reap", 1, "randwrite", "--iodepth_batch_complete_min=0")
     state = run.source("calls")
     missing = state["lost"]["aio: completion taken without a call"] + state["notes"]["aio: open at the end"]

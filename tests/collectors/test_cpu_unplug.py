@@ -36,7 +36,7 @@ def second_cpu() -> Iterator[Path]:
         ONLINE.write_text("1")
 
 
-def test_a_cpu_goes_and_comes_back(tmp_path: Path, second_cpu: Path) -> None:
+def test_unplugged_cpu_is_recorded_again_when_it_returns(tmp_path: Path, second_cpu: Path) -> None:
     renames, pipe = (compile_program(name, tmp_path) for name in ("rename_storm", "pipe_storm"))
     (tmp_path / "files").mkdir()
     with recording(tmp_path / "out", "--collect", "locks,counters") as run:

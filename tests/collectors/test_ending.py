@@ -17,7 +17,7 @@ def lines_of(output: Path) -> list[str]:
         return output_tail.tail(file)
 
 
-def test_dds_own_error_is_the_reason(tmp_path: Path) -> None:
+def test_dd_error_line_is_the_reason(tmp_path: Path) -> None:
     output = tmp_path / "workload.out"
     with output.open("wb") as file:
         done = subprocess.run(
@@ -40,12 +40,12 @@ def test_dds_own_error_is_the_reason(tmp_path: Path) -> None:
         ("error " + "x" * 500, 1, "exit status 1: error " + "x" * 194),
     ],
 )
-def test_the_line_that_names_an_error(tmp_path: Path, output: str, status: int, said: str) -> None:
+def test_reason_is_the_line_that_names_an_error(tmp_path: Path, output: str, status: int, said: str) -> None:
     (tmp_path / "o").write_text(output)
     assert exit_reason.why(status, lines_of(tmp_path / "o")) == said
 
 
-def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
+def test_reason_is_read_from_the_end_of_a_long_output(tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"\xff\xfe line\n" * (1 << 20) + b"it failed\nbye\n")
     assert exit_reason.why(1, lines_of(tmp_path / "o")) == "exit status 1: it failed"
 
@@ -63,7 +63,9 @@ def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
         (b"\xff\xfe\n", ["\ufffd\ufffd"]),
     ],
 )
-def test_what_a_report_shows_of_it(tmp_path: Path, output: bytes, last_lines: list[str]) -> None:
+def test_shown_output_is_its_size_and_last_lines(
+    tmp_path: Path, output: bytes, last_lines: list[str]
+) -> None:
     (tmp_path / "o").write_bytes(output)
     with (tmp_path / "o").open("rb") as file:
         assert output_tail.shown(file) == {"bytes": len(output), "last_lines": last_lines}

@@ -87,7 +87,7 @@ def record(tmp_path: Path, op: str) -> tuple[Recording, dict[int, int], dict[int
 
 
 @pytest.mark.parametrize("op", ["read", "write"])
-def test_latencies_are_fios(tmp_path: Path, op: str) -> None:
+def test_latencies_equal_those_of_fio(tmp_path: Path, op: str) -> None:
     run, q2c, clat = record(tmp_path, op)
     assert q2c.keys() == clat.keys()
     assert [at for at in clat if q2c[at] >= clat[at]] == []

@@ -155,7 +155,7 @@ def program(place: Path, name: str, script: str) -> None:
     (place / name).chmod(stat.S_IRWXU)
 
 
-def test_damage_is_loud(tmp_path: Path, programs: Path) -> None:
+def test_fsck_damage_fails_the_run_and_heads_the_report(tmp_path: Path, programs: Path) -> None:
     """A counter of the superblock and a file's inode are broken on the unmounted disk, then fsck looks."""
     real = command.find_program("fsck.ext3")
     broken = (
@@ -179,7 +179,7 @@ def test_damage_is_loud(tmp_path: Path, programs: Path) -> None:
     assert "DAMAGED" in report
 
 
-def test_an_interrupt_ends_fsck_and_not_the_run(tmp_path: Path, programs: Path) -> None:
+def test_interrupt_ends_fsck_and_not_the_run(tmp_path: Path, programs: Path) -> None:
     program(programs, "fsck.ext3", "echo looking; sleep 77 & sleep 78")
     words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "WITH": "fsck", "CMD": "echo x >f"}
     job = Job("trace", tmp_path / "run", programs, **words)
@@ -196,7 +196,7 @@ def test_an_interrupt_ends_fsck_and_not_the_run(tmp_path: Path, programs: Path) 
 
 
 @pytest.mark.parametrize("too", ["fsck", ""])
-def test_after_a_failed_workload_the_file_system_is_checked(tmp_path: Path, too: str) -> None:
+def test_failed_workload_is_followed_by_fsck(tmp_path: Path, too: str) -> None:
     words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "CMD": "echo x >f; exit 7"}
     job = Job("trace", tmp_path / "run", None, **words, **({"WITH": too} if too else {}))
     assert job.end() == 1
@@ -206,7 +206,7 @@ def test_after_a_failed_workload_the_file_system_is_checked(tmp_path: Path, too:
     assert [phase["name"] for phase in job.run.phases] == ["command", "sync", *recorded]
 
 
-def test_damage_is_told_of_a_failed_workload_too(tmp_path: Path, programs: Path) -> None:
+def test_damage_is_reported_for_a_failed_workload_too(tmp_path: Path, programs: Path) -> None:
     real = command.find_program("fsck.ext3")
     broken = 'for disk; do :; done; debugfs -w -R "clri f" "$disk" 2>/dev/null'
     program(programs, "fsck.ext3", f'{broken}\nexec {real} "$@"')
@@ -218,7 +218,7 @@ def test_damage_is_told_of_a_failed_workload_too(tmp_path: Path, programs: Path)
     assert "!! the file system is damaged after the run" in job.run.report()
 
 
-def test_an_interrupted_workload_is_not_checked(tmp_path: Path) -> None:
+def test_interrupted_workload_is_not_followed_by_fsck(tmp_path: Path) -> None:
     """Who has just asked for the end does not wait for fsck."""
     words = {"FS": "ext3", "SIZE": "64M", "COLLECT": "counters", "WITH": "fsck", "CMD": "sleep 100"}
     job = Job("trace", tmp_path / "run", None, **words)

@@ -129,7 +129,7 @@ _EXT = ["mkfs.ext4", "-q", "-F"]
     ],
     ids=lambda words: " ".join(words[3:]) or words[0],
 )
-def test_ext_against_dumpe2fs(mkfs: list[str], tmp_path: Path) -> None:
+def test_ext_layout_equals_dumpe2fs(mkfs: list[str], tmp_path: Path) -> None:
     with formatted(tmp_path, mkfs) as device:
         got = found("ext4", device)
         text = said("dumpe2fs", device)
@@ -164,7 +164,7 @@ def test_ext_against_dumpe2fs(mkfs: list[str], tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("options", [[], ["-d", "agcount=7"], ["-s", "size=4096"], ["-b", "size=1024"]])
-def test_xfs_against_xfs_db_and_the_kernel(options: list[str], tmp_path: Path) -> None:
+def test_xfs_layout_equals_xfs_db_and_the_kernel(options: list[str], tmp_path: Path) -> None:
     if not filesystems.kernel_has("xfs"):
         pytest.skip("this kernel has no xfs: use one with CONFIG_XFS_FS")
     with formatted(tmp_path, ["mkfs.xfs", "-q", "-f", *options]) as device:
@@ -210,7 +210,7 @@ def test_xfs_against_xfs_db_and_the_kernel(options: list[str], tmp_path: Path) -
     ],
     ids=str,
 )
-def test_btrfs_against_its_device_trees(disks: int, options: list[str], tmp_path: Path) -> None:
+def test_btrfs_layout_equals_its_device_trees(disks: int, options: list[str], tmp_path: Path) -> None:
     """The device tree says from each device's side what the chunk tree says from the chunks'."""
     images = [tmp_path / f"image{number}" for number in range(disks)]
     with ExitStack() as stack:
@@ -313,7 +313,7 @@ CHECKS: dict[str, Callable[[str, dict[str, Any]], None]] = {
 
 @needs_root
 @pytest.mark.parametrize("kind", OTHERS)
-def test_others_against_their_tools(kind: str, tmp_path: Path) -> None:
+def test_other_layouts_equal_their_tools(kind: str, tmp_path: Path) -> None:
     with formatted(tmp_path, OTHERS[kind]) as device:
         CHECKS[kind](device, found(kind, device))
 
@@ -326,7 +326,7 @@ def cpu_seconds() -> float:
 
 @needs_root
 @pytest.mark.parametrize("kind", ALL)
-def test_a_broken_one_is_a_warning(kind: str, tmp_path: Path) -> None:
+def test_damaged_superblock_is_a_warning(kind: str, tmp_path: Path) -> None:
     """Bytes of its superblock and of what comes behind are changed at random, again and again."""
     image = tmp_path / "image"
     with image.open("wb") as file:
@@ -359,7 +359,7 @@ def test_a_broken_one_is_a_warning(kind: str, tmp_path: Path) -> None:
 
 
 @needs_root
-def test_no_device_and_no_known_kind(tmp_path: Path) -> None:
+def test_missing_device_or_unknown_kind_has_no_layout(tmp_path: Path) -> None:
     got, warnings = layout.read_layout("ext4", ["/dev/nosuch"])
     assert "/dev/nosuch" in got["why_not"]
     assert len(warnings) == 1
@@ -368,7 +368,7 @@ def test_no_device_and_no_known_kind(tmp_path: Path) -> None:
     assert warnings == []
 
 
-def test_too_many_areas_are_cut_and_said() -> None:
+def test_too_many_areas_are_cut_with_a_note() -> None:
     part = Part("/dev/x", "7:1", start_sector=2048)
     tables = [(number * 100 * SECTOR, (number * 100 + 10) * SECTOR) for number in range(50_000)]
     log = Area("log", "journal", part, [(150 * SECTOR, 3_000_005 * SECTOR)])
@@ -389,7 +389,7 @@ def test_too_many_areas_are_cut_and_said() -> None:
 
 
 @needs_root
-def test_of_a_partition_that_stays_mounted(tmp_path: Path) -> None:
+def test_layout_of_a_mounted_partition_is_read(tmp_path: Path) -> None:
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(200 * MIB)

@@ -187,7 +187,7 @@ def check_others(traced: Traced) -> None:
 @pytest.mark.parametrize(
     "fs", [fs if fs in QUICK else pytest.param(fs, marks=pytest.mark.long) for fs in HERE]
 )
-def test_requests_go_where_the_geometry_says(fs: str, tmp_path: Path) -> None:
+def test_requests_lie_in_the_areas_of_the_layout(fs: str, tmp_path: Path) -> None:
     traced = Traced(tmp_path, fs)
     assert traced.warnings == []
     {"xfs": check_xfs, "btrfs": check_btrfs}.get(fs, check_ext if fs.startswith("ext") else check_others)(

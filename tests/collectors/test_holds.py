@@ -87,7 +87,7 @@ def by_lock(rows: npt.NDArray[np.void], column: str) -> Counter[int]:
     return sums
 
 
-def test_a_kernel_that_cannot_says_why(tmp_path: Path) -> None:
+def test_holds_without_kernel_support_is_off_with_a_reason(tmp_path: Path) -> None:
     state = probed()
     with recording(tmp_path / "out", "--collect", "holds,counters") as run:
         pass
@@ -105,7 +105,7 @@ def test_a_kernel_that_cannot_says_why(tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
-def test_the_default_is_without_it(tmp_path: Path) -> None:
+def test_holds_is_off_by_default(tmp_path: Path) -> None:
     with recording(tmp_path / "out") as run:
         pass
     assert "holds" not in json.loads((run.out / "losses.json").read_text())["collectors"]
@@ -153,7 +153,7 @@ def test_every_acquisition_is_counted_lock_by_lock(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("fentry")
-def test_a_hold_of_known_length_and_trylocks_that_fail(tmp_path: Path) -> None:
+def test_hold_of_known_length_and_failed_trylocks_are_exact(tmp_path: Path) -> None:
     program = compile_program("known_holds", tmp_path)
     (tmp_path / "files").mkdir()
     with (
@@ -209,7 +209,7 @@ def test_holds_open_at_the_start_and_at_the_end_are_counted(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("fentry")
-def test_a_full_map_is_a_counted_loss(tmp_path: Path) -> None:
+def test_full_hold_map_is_a_counted_loss(tmp_path: Path) -> None:
     program = compile_program("known_holds", tmp_path)
     (tmp_path / "files").mkdir()
     with recording(tmp_path / "out", "--collect", "holds", env={"SEEKMETER_HOLD_ENTRIES": "4"}) as run:
@@ -220,7 +220,7 @@ def test_a_full_map_is_a_counted_loss(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("fentry")
-def test_semaphores_of_xfs_buffers(tmp_path: Path) -> None:
+def test_holds_of_xfs_buffer_semaphores_are_recorded(tmp_path: Path) -> None:
     """They are taken by one task and released by another: the flusher, the end of the I/O."""
     subprocess.run(["modprobe", "-q", "xfs"], check=False)
     if "\txfs\n" not in Path("/proc/filesystems").read_text():

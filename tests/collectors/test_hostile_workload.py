@@ -15,7 +15,7 @@ from tests.collectors.sessions import Job, needs_root
 pytestmark = needs_root
 
 
-def test_all_that_a_workload_leaves_beside_its_figures_is_bounded(home: Path) -> None:
+def test_files_left_beside_the_results_are_bounded(home: Path) -> None:
     """Holes cost nothing in its tmpfs: each file is small enough, a thousand of them fill the disk."""
     command = 'cd "$(dirname "$SEEKMETER_PHASES")"; for i in 1 2 3 4 5; do truncate -s 60M holes-$i; done'
     job = Job("trace", home / "run", DIR=str(home), CMD=command, COLLECT="none", ROOM="1M")
@@ -46,7 +46,7 @@ while time.time() < end:
 """
 
 
-def test_who_keeps_us_talking_is_watched_all_the_same(home: Path) -> None:
+def test_slow_remount_client_does_not_stop_the_room_check(home: Path) -> None:
     """Room, the recorder's end: nothing of it was looked at while a slow asker was listened to."""
     (home / "hold.py").write_text(HOLDING)
     command = f"python3 {home}/hold.py"
@@ -56,7 +56,7 @@ def test_who_keeps_us_talking_is_watched_all_the_same(home: Path) -> None:
     assert (home / "run/raw/workload.out").stat().st_size < 50 << 20
 
 
-def test_what_it_leaves_under_our_names_is_in_nobodys_way(home: Path) -> None:
+def test_taken_names_in_raw_are_a_warning(home: Path) -> None:
     names = "perf perf.data paths.jsonl fsck.out"
     command = f'cd "$(dirname "$SEEKMETER_PHASES")"; touch {names}; mkdir with; echo 1 >mine'
     job = Job("trace", home / "run", DIR=str(home), CMD=command, COLLECT="perf")
@@ -65,7 +65,7 @@ def test_what_it_leaves_under_our_names_is_in_nobodys_way(home: Path) -> None:
     assert any("a name that is taken" in text for text in job.run.facts["warnings"])
 
 
-def test_a_directory_that_became_a_link_is_not_listed(home: Path, open_place: Path) -> None:
+def test_directory_replaced_by_a_link_is_not_listed(home: Path, open_place: Path) -> None:
     """DIR= is looked up once: names in a directory that its user cannot list stay there."""
     private = open_place / "private"
     private.mkdir(mode=0o700)
@@ -84,7 +84,7 @@ def test_a_directory_that_became_a_link_is_not_listed(home: Path, open_place: Pa
     assert [line for line in lines if '"path": "private-name"' in line] == []
 
 
-def test_a_run_is_handed_over_whatever_became_of_its_output(home: Path) -> None:
+def test_run_is_handed_over_whatever_became_of_its_output(home: Path) -> None:
     """The file is the user's while the workload runs: it can be given a name elsewhere, and a lease."""
     link = home / "linked"
     program = (

@@ -41,7 +41,7 @@ def interrupt_often() -> int:
     return missed
 
 
-def test_an_interrupted_wait_still_notices_the_end() -> None:
+def test_interrupted_wait_still_notices_the_end() -> None:
     code = "from tests.collectors.test_interrupts import interrupt_often as often; print(often())"
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=TREE, capture_output=True, text=True, timeout=600, check=False
@@ -49,7 +49,7 @@ def test_an_interrupted_wait_still_notices_the_end() -> None:
     assert result.stdout.split() == ["0"], result.stderr
 
 
-def test_a_wait_ends_with_the_program() -> None:
+def test_wait_ends_with_the_program() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert not signals.wait_for(process, 0.01)
@@ -79,7 +79,7 @@ def interrupt_a_start(program: Path) -> str:
     return "never interrupted"
 
 
-def test_a_recorder_that_is_interrupted_as_it_starts_is_ended(tmp_path: Path) -> None:
+def test_recorder_interrupted_at_start_is_ended(tmp_path: Path) -> None:
     program = tmp_path / "recorder"
     program.write_text("#!/bin/sh\nread -r line\n")
     program.chmod(0o755)

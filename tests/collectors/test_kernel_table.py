@@ -26,7 +26,7 @@ NEW = [
 ]
 
 
-def test_a_row_for_each_collector_and_a_column_for_each_kernel() -> None:
+def test_table_has_a_row_per_collector_and_a_column_per_kernel() -> None:
     assert kernel_table.table_of({"5.10.0-32-amd64": OLD, "7.2.13+deb14-amd64": NEW}) == [
         "| collector | Linux 5.10.0-32-amd64 | Linux 7.2.13+deb14-amd64 |",
         "| --- | --- | --- |",
@@ -36,7 +36,7 @@ def test_a_row_for_each_collector_and_a_column_for_each_kernel() -> None:
     ]
 
 
-def test_only_what_is_between_the_two_lines_is_written() -> None:
+def test_only_the_text_between_the_markers_is_replaced() -> None:
     old = f"# head\n\n{BEGIN}\n| old |\n{END}\n\ntail\n"
     new = kernel_table.rewrite(old, ["| new |", "| --- |"])
     assert new == f"# head\n\n{BEGIN}\n| new |\n| --- |\n{END}\n\ntail\n"
@@ -46,13 +46,13 @@ def test_only_what_is_between_the_two_lines_is_written() -> None:
             kernel_table.rewrite(broken, ["| new |"])
 
 
-def test_what_a_machine_says_is_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_survive_the_way_through_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "collector_checks", lambda: iter(OLD))
     line = json.dumps(kernel_table.checks())
     assert kernel_table.read(line) == (os.uname().release, OLD)
 
 
-def test_the_table_has_every_collector_and_kernel() -> None:
+def test_kernels_page_has_every_collector_and_kernel() -> None:
     table = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").replace("\\|", "").split("|")] for line in table]
     assert all(head.startswith(f"Linux {word}.") for head, word in zip(rows[0][1:], KERNELS, strict=True))

@@ -40,7 +40,7 @@ FIGHT = "for i in 1 2 3 4; do (for j in $(seq 300); do mv a$i b$i; mv b$i a$i; d
         "0xFFFF888100000001",
     ],
 )
-def test_the_test_knows_an_address(text: str) -> None:
+def test_kernel_address_search_finds_a_planted_address(text: str) -> None:
     assert list(in_text(f"[{text}, 7]"))
     assert not list(
         in_text("0x1234 -1 4294967295 1732212345678901234 ffff 0x0000888100000001 18446744073709551615")
@@ -82,7 +82,7 @@ def numbers(run: Recording) -> set[int]:
     return found - {0}
 
 
-def test_nothing_recorded_is_a_kernel_address(tmp_path: Path) -> None:
+def test_recordings_hold_no_kernel_address(tmp_path: Path) -> None:
     run = fight(tmp_path)
     assert kernel_addresses(run.out) == []
     locks = {lock["lock_id"] for lock in run.lines("lock")}
@@ -95,7 +95,7 @@ def test_nothing_recorded_is_a_kernel_address(tmp_path: Path) -> None:
     assert max(stacks) < 2 * len(stacks) + 100, "hashes of addresses are no numbers of our own"
 
 
-def test_addresses_are_there_if_asked_for(tmp_path: Path) -> None:
+def test_addresses_option_records_addresses(tmp_path: Path) -> None:
     run = fight(tmp_path, "--addresses")
     assert kernel_addresses(run.out)
     lines = run.lines("lock")
@@ -113,7 +113,7 @@ def busiest(rows: Any, column: str) -> int:
     return sums.most_common(1)[0][0]
 
 
-def test_a_lock_has_the_same_id_in_every_table(tmp_path: Path) -> None:
+def test_lock_has_the_same_id_in_every_table(tmp_path: Path) -> None:
     """The pipe's mutex: taken most, waited for most, and held by whom CPUs are found with."""
     run = fight(tmp_path)
     kind = enum_value(run.out / "lock_wait.rec", "lock_kind", "mutex")
@@ -163,7 +163,7 @@ def test_frames_without_a_name_have_no_address(tmp_path: Path) -> None:
     assert kernel_addresses(run.out) == []
 
 
-def test_no_run_directory_has_a_kernel_address(tmp_path: Path) -> None:
+def test_run_directory_holds_no_kernel_address(tmp_path: Path) -> None:
     run = finished(tmp_path / "run", FS="ext4", SIZE="256M", CMD=f"touch a1 a2 a3 a4; {FIGHT}; sync").run
     run.report()
     assert (run.path / "tables/lock_wait.parquet").exists()

@@ -86,7 +86,7 @@ def storm(
     return run
 
 
-def test_the_mutex_of_a_pipe(tmp_path: Path) -> None:
+def test_pipe_mutex_is_named(tmp_path: Path) -> None:
     program = compile_program("pipe_storm", tmp_path)
 
     def of_pipes(run: Recording) -> Counter[str]:
@@ -110,7 +110,7 @@ def test_the_mutex_of_a_pipe(tmp_path: Path) -> None:
     assert all(lock["slab"].startswith("kmalloc-") and lock["ino"] is None for lock in named)
 
 
-def test_the_lock_of_an_address_space(tmp_path: Path) -> None:
+def test_mmap_lock_is_named(tmp_path: Path) -> None:
     program = compile_program("mmap_storm", tmp_path)
     with (
         recording(tmp_path / "out", "--collect", "locks") as run,
@@ -130,7 +130,7 @@ def rows_of_spinlocks(run: Recording) -> int:
     return sum(lock["kind"] == "spinlock" for lock in last_lines(run).values())
 
 
-def test_run_queues_are_per_cpu(tmp_path: Path) -> None:
+def test_run_queue_locks_are_named_as_per_cpu(tmp_path: Path) -> None:
     program = compile_program("pipe_storm", tmp_path)
 
     def queues(run: Recording) -> list[dict[str, Any]]:
@@ -193,7 +193,7 @@ def inode_locks(tmp_path: Path, mount: Path, kind: str, program: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_a_file_systems_own_locks(tmp_path: Path, name: str) -> None:
+def test_file_system_locks_are_named(tmp_path: Path, name: str) -> None:
     program = compile_program("create_storm", tmp_path)
     command, size_bytes = MAKE[name]
     with loop_disk(tmp_path / "image", size_bytes) as disk:
@@ -236,7 +236,7 @@ def on_cpu(number: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def test_a_place_that_several_inodes_had_in_turn(tmp_path: Path) -> None:
+def test_lock_memory_of_several_inodes_counts_them(tmp_path: Path) -> None:
     program = compile_program("create_storm", tmp_path)
     end = time.monotonic() + MEET_S
     for attempt in count():
@@ -275,7 +275,7 @@ def inodes_in_turn(folder: Path, program: Path) -> tuple[list[int], list[dict[st
     return inodes, [lock for lock in locks if lock["name"] == "inode.i_rwsem" and lock["dev"] == dev]
 
 
-def test_no_line_claims_more_than_it_knows(tmp_path: Path) -> None:
+def test_lock_names_come_with_their_source(tmp_path: Path) -> None:
     program = compile_program("rename_storm", tmp_path)
     (tmp_path / "files").mkdir()
     words: list[str | Path] = [program, tmp_path / "files", "6", "400" if INSIDE else "1000"]

@@ -175,7 +175,7 @@ def assert_same_time(samples: int, spin_ns: int, off_ns: int) -> None:
     assert sampled_ns >= (1 - INTERRUPTED) * spin_ns - off_ns - chance_ns, (sampled_ns, spin_ns, off_ns)
 
 
-def test_rwsem_spinning_that_no_tracepoint_shows(tmp_path: Path) -> None:
+def test_rwsem_spinning_is_sampled(tmp_path: Path) -> None:
     taken = take(tmp_path, "file", RWSEM_SPIN)
     seconds = (taken.end_ns - taken.begin_ns) / 1e9
     mine, perfs = taken.innermost(taken.doing("spin_unseen")), Counter(taken.perf)
@@ -204,7 +204,7 @@ def pipe(tmp_path_factory: pytest.TempPathFactory) -> Samples:
     return take(tmp_path_factory.mktemp("pipe"), "pipe", MUTEX_SPIN)
 
 
-def test_mutex_spinning_is_seen_for_as_long_as_the_tracepoints_say(pipe: Samples) -> None:
+def test_sampled_mutex_spinning_equals_the_tracepoints_time(pipe: Samples) -> None:
     taken = pipe
     seconds = (taken.end_ns - taken.begin_ns) / 1e9
     seen, unseen = taken.doing("spin_seen"), taken.doing("spin_unseen")
@@ -224,7 +224,7 @@ def test_mutex_spinning_is_seen_for_as_long_as_the_tracepoints_say(pipe: Samples
     assert_same_time(count, spin_ns, taken.off_ns)
 
 
-def test_a_running_holder_is_found_with_its_stack(pipe: Samples) -> None:
+def test_running_holder_is_sampled_with_its_stack(pipe: Samples) -> None:
     taken = pipe
     waits = pipe_waits(taken)
     lock = np.unique(waits["lock_id"][waits["count"] == waits["count"].max()])
@@ -272,7 +272,7 @@ def busy_cpus() -> Iterator[None]:
         yield
 
 
-def test_every_cpu_is_sampled_at_the_rate(tmp_path: Path) -> None:
+def test_every_cpu_is_sampled_at_the_stated_rate(tmp_path: Path) -> None:
     begin_ns = time.monotonic_ns()
     with busy_cpus(), recording(tmp_path / "out", "--collect", "locks", *BINS) as run:
         stolen = -stolen_ns()
@@ -297,7 +297,7 @@ def test_every_cpu_is_sampled_at_the_rate(tmp_path: Path) -> None:
     assert int(table["count"].sum()) == kept
 
 
-def test_without_perf_events_the_waits_are_recorded_all_the_same(tmp_path: Path) -> None:
+def test_waits_are_recorded_without_perf_events(tmp_path: Path) -> None:
     wrapper = compile_program("no_perf_events", tmp_path)
     holder = compile_program("pipe_holder", tmp_path)
     out = tmp_path / "out"
@@ -333,7 +333,7 @@ def wait_for_timers(run: Recording, count: int) -> None:
 
 
 @pytest.mark.skipif(not INSIDE, reason="takes a CPU offline: done inside a machine of its own")
-def test_a_cpu_that_goes_and_comes_back_is_sampled_again(tmp_path: Path) -> None:
+def test_unplugged_cpu_is_sampled_again_when_it_returns(tmp_path: Path) -> None:
     switch = Path("/sys/devices/system/cpu/cpu1/online")
     cpus = os.cpu_count() or 1
     with recording(tmp_path / "out", "--collect", "locks") as run:

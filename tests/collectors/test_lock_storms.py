@@ -20,7 +20,7 @@ pytestmark = [needs_root, needs_btf]
 KINDS = ("mutex", "rwsem", "spinlock", "rwlock", "semaphore", "percpu_rwsem")
 
 
-def test_the_waits_of_appenders_are_all_of_their_time_but_their_turn(tmp_path: Path) -> None:
+def test_appenders_wait_all_the_time_but_their_turn(tmp_path: Path) -> None:
     """One of six appends at a time, asleep for the disk, so nobody spins unseen: the other five wait."""
     with disk_of("ext4", tmp_path) as disk:
         result = storm(tmp_path, "append_storm", [disk / "file", "6", "60" if INSIDE else "200"])
@@ -93,7 +93,7 @@ def nested_waits(events: list[Event]) -> int:
     return nested
 
 
-def test_waits_in_interrupts_inside_waits(tmp_path: Path) -> None:
+def test_waits_in_interrupts_inside_waits_are_counted(tmp_path: Path) -> None:
     """Timers' interrupts that wait for a lock hit tasks that wait for another: each is that lock's wait."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU: use a machine with two")

@@ -141,7 +141,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "files"
 
 
-def test_a_pipe_held_by_a_sleeper(tmp_path: Path, folder: Path) -> None:
+def test_sleeping_holder_of_a_pipe_is_found(tmp_path: Path, folder: Path) -> None:
     run, facts = run_known(tmp_path, "pipe", folder)
     wait = wait_from(run, "pipe_write", "mutex", "excl")
     assert_length(wait, facts["waiter"], HOLD_MS * 1_000_000)
@@ -150,7 +150,7 @@ def test_a_pipe_held_by_a_sleeper(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("fs", FILESYSTEMS)
-def test_a_file_held_by_a_sleeper(tmp_path: Path, fs: str) -> None:
+def test_sleeping_holder_of_a_file_is_found(tmp_path: Path, fs: str) -> None:
     with disk_of(fs, tmp_path) as disk:
         run, facts = run_known(tmp_path, "file", disk)
     wait = wait_from(run, "vfs_write", "rwsem", "write")
@@ -173,7 +173,7 @@ def hogs_unthrottled() -> Iterator[None]:
         setting.write_text(before)
 
 
-def test_a_holder_that_is_kept_from_running(tmp_path: Path, folder: Path) -> None:
+def test_runnable_holder_is_shown_waiting_for_a_cpu(tmp_path: Path, folder: Path) -> None:
     """As a throttled one is, but that newer kernels throttle nobody who is inside the kernel with a lock."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU: use a machine with two")
@@ -184,7 +184,7 @@ def test_a_holder_that_is_kept_from_running(tmp_path: Path, folder: Path) -> Non
     assert_holder(wait, "holder", "runnable", "vfs_write")
 
 
-def test_a_holder_that_waits_for_another_lock(tmp_path: Path, folder: Path) -> None:
+def test_holder_waiting_for_a_second_lock_is_shown(tmp_path: Path, folder: Path) -> None:
     run, facts = run_known(tmp_path, "chain", folder)
     first = wait_from(run, "vfs_unlink", "rwsem", "write")
     assert_length(first, facts["middle"], HOLD_MS * 1_000_000)
@@ -200,7 +200,7 @@ def test_a_holder_that_waits_for_another_lock(tmp_path: Path, folder: Path) -> N
     assert_frames(second.root_frames, "handle_userfault", "vfs_write")
 
 
-def test_a_chain_of_three_locks(tmp_path: Path, folder: Path) -> None:
+def test_chain_of_three_locks_is_followed(tmp_path: Path, folder: Path) -> None:
     run, facts = run_known(tmp_path, "chain3", folder)
     file = wait_from(run, "vfs_unlink", "rwsem", "write")
     renames = [wait for wait in long_waits(run) if "rename" in " ".join(wait.frames)]
@@ -221,7 +221,7 @@ def test_a_chain_of_three_locks(tmp_path: Path, folder: Path) -> None:
     assert_frames(mutex.holder_frames, "rename")
 
 
-def test_a_waiter_that_is_killed(tmp_path: Path, folder: Path) -> None:
+def test_killed_waiter_for_readers_is_a_failed_wait(tmp_path: Path, folder: Path) -> None:
     run, facts = run_known(tmp_path, "killed", folder)
     wait = wait_from(run, "iterate_dir", "rwsem", "read")
     assert_length(wait, facts["waiter"], HOLD_MS * 1_000_000)
@@ -235,7 +235,7 @@ def test_a_waiter_that_is_killed(tmp_path: Path, folder: Path) -> None:
     assert other.row["holder_state"] == "readers"
 
 
-def test_a_file_system_that_is_frozen(tmp_path: Path) -> None:
+def test_frozen_file_system_is_a_wait_of_known_length(tmp_path: Path) -> None:
     program = compile_program("known_freeze", tmp_path)
     with (
         disk_of("ext4", tmp_path) as disk,
@@ -251,7 +251,7 @@ def test_a_file_system_that_is_frozen(tmp_path: Path) -> None:
     assert wait.row["holder_state"] == "unknown"
 
 
-def test_a_holder_that_waits_for_the_disk(tmp_path: Path) -> None:
+def test_holder_waiting_for_the_disk_is_shown(tmp_path: Path) -> None:
     """The disk is a file of a file system that is frozen."""
     program = compile_program("known_freeze", tmp_path)
     with (
@@ -284,7 +284,7 @@ def run_frozen(group: Path, words: list[str | Path], frozen: Path) -> dict[str, 
     return facts
 
 
-def test_the_holders_of_a_fight_are_those_who_fight(tmp_path: Path) -> None:
+def test_holders_of_a_contended_lock_are_its_contenders(tmp_path: Path) -> None:
     run = storm(tmp_path, "pipe_storm", ["2", "2", "0", "20000"], enough=300).run
     assert_balanced(run)
     mutexes = rows_of(run, "mutex")

@@ -64,7 +64,7 @@ def counted(run: Recording, rows: npt.NDArray[np.void], kinds: tuple[str, ...]) 
     )
 
 
-def test_each_wait_is_its_threads(tmp_path: Path) -> None:
+def test_each_wait_has_the_group_of_its_thread(tmp_path: Path) -> None:
     """ext4 on a loop device: programs in the cgroup and outside, the journal's thread, the disk's worker."""
     program = compile_program("fsync_storm", tmp_path)
     with (

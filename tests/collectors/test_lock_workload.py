@@ -80,7 +80,7 @@ def all_is_counted(run: Run) -> None:
 
 
 @pytest.mark.parametrize("fs", FILESYSTEMS)
-def test_threads_in_one_directory_wait_for_it(tmp_path: Path, fs: str) -> None:
+def test_threads_in_one_directory_wait_for_its_lock(tmp_path: Path, fs: str) -> None:
     if not filesystems.kernel_has(fs):
         pytest.skip(f"the kernel has no {fs}: use one that has")
     for attempt in range(TRIES):  # threads that a busy machine runs in turns may not meet

@@ -76,7 +76,7 @@ def test_pipe_storm_counts_every_wait_and_splits_it(tmp_path: Path) -> None:
     assert {int(lock["address"], 16): lock["kind"] for lock in run.lines("lock")}[pipe] == "mutex"
 
 
-def test_rename_storm_sleeping_locks(tmp_path: Path) -> None:
+def test_rename_storm_sleeps_on_rename_locks(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     result = storm(tmp_path, "rename_storm", [tmp_path / "files", "6", "600"], enough=50, wanted=ASLEEP)
     run, truth = result.run, result.truth
@@ -93,7 +93,7 @@ def test_rename_storm_sleeping_locks(tmp_path: Path) -> None:
     assert mine["sleep_ns"].sum() > 0
 
 
-def test_a_killed_waiter_is_a_failed_wait(tmp_path: Path) -> None:
+def test_killed_waiter_is_a_failed_wait(tmp_path: Path) -> None:
     program = compile_program("mmap_storm", tmp_path)
     with recording_between(tmp_path) as (run, stream):
         for _ in range(5):  # those that wait to read cannot be killed
@@ -117,7 +117,7 @@ def waits_in_pipe_write(run: Recording) -> npt.NDArray[np.void]:
     return mine
 
 
-def test_a_wait_of_known_length(tmp_path: Path) -> None:
+def test_wait_of_known_length_is_recorded(tmp_path: Path) -> None:
     program = compile_program("pipe_holder", tmp_path)
     with cgroup() as group, recording(tmp_path / "out", *BINS, "--cgroup", str(group)) as run:
         child = run_inside(group, [program, "1", str(HOLD_NS // 1_000_000)], stderr=subprocess.DEVNULL)
@@ -192,7 +192,7 @@ def hold_pipes(program: Path, count: int) -> None:
             stack.enter_context(holding(child))
 
 
-def test_a_full_map_is_a_counted_loss(tmp_path: Path) -> None:
+def test_full_wait_map_is_a_counted_loss(tmp_path: Path) -> None:
     """Each bin has room for one lock; four are waited for in one bin, or in two."""
     program = compile_program("pipe_holder", tmp_path)
     with recording(tmp_path / "out", *BINS, env={"SEEKMETER_LOCK_ENTRIES": "1"}) as run:
@@ -203,7 +203,7 @@ def test_a_full_map_is_a_counted_loss(tmp_path: Path) -> None:
     assert_balanced(run)
 
 
-def test_a_recorder_that_is_late_counts_what_it_lost(tmp_path: Path) -> None:
+def test_late_recorder_counts_lost_waits(tmp_path: Path) -> None:
     program = compile_program("pipe_holder", tmp_path)
     with recording(tmp_path / "out", "--collect", "locks", "--bin-ms", "10") as run:
         run.process.send_signal(signal.SIGSTOP)

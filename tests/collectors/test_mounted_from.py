@@ -34,7 +34,7 @@ def chosen(watched: str, *views: tuple[int | None, Mount]) -> list[tuple[str, st
     return [(one.dev, one.name, one.mount_point) for one in found]
 
 
-def test_each_file_system_once_by_its_best_known_place() -> None:
+def test_each_file_system_is_listed_once_by_its_main_mount() -> None:
     views = [
         (77, mount("8:2", "/elsewhere", "sda2", "xfs")),
         (None, mount("0:21", "/proc", None, "proc")),
@@ -59,7 +59,7 @@ def test_each_file_system_once_by_its_best_known_place() -> None:
     assert chosen("sda3", *views) == [("253:0", "ext4", "/srv")]
 
 
-def test_here() -> None:
+def test_file_system_of_this_test_is_listed() -> None:
     """Against what the kernel says of the file system that this test lies on."""
     place = blockdev.under(Path(__file__).parent)
     if place.disk is None:

@@ -103,7 +103,7 @@ class AsUser:
 
 
 @pytest.mark.usefixtures("through_sudo")
-def test_links_that_a_command_plants_lead_nowhere(home: Path, secret: Path) -> None:
+def test_links_that_a_command_plants_are_not_followed(home: Path, secret: Path) -> None:
     run = home / "run"
     names = [".run.json.new", "run.json", "losses.json", ".losses.json.new"]
     names += ["raw/workload.out", "raw/paths.jsonl", "raw/session.log", "raw/recorder/losses.json"]
@@ -121,7 +121,7 @@ def test_links_that_a_command_plants_lead_nowhere(home: Path, secret: Path) -> N
 
 
 @pytest.mark.usefixtures("through_sudo")
-def test_a_command_cannot_look_into_the_run_directory(home: Path) -> None:
+def test_command_cannot_read_the_run_directory(home: Path) -> None:
     run = home / "run"
     job = Job("trace", run, DIR=str(home), CMD=f"ls {run}; cat {run}/run.json; true", COLLECT="counters")
     assert job.end() == 0, job.said
@@ -130,7 +130,7 @@ def test_a_command_cannot_look_into_the_run_directory(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("through_sudo")
-def test_what_a_command_says_of_its_phases_is_read_with_limits(home: Path, secret: Path) -> None:
+def test_phases_of_a_command_are_read_with_limits(home: Path, secret: Path) -> None:
     run = home / "run"
     command = f"""
     echo '{{"name":"first","start_ns":1,"end_ns":2}}' >>"$SEEKMETER_PHASES"
@@ -154,7 +154,7 @@ def test_what_a_command_says_of_its_phases_is_read_with_limits(home: Path, secre
 
 
 @pytest.mark.usefixtures("through_sudo")
-def test_directories_that_are_swapped_all_the_time(home: Path, secret: Path) -> None:
+def test_constantly_swapped_directories_do_no_harm(home: Path, secret: Path) -> None:
     run, decoy = home / "run", home / "decoy"
     (decoy / "raw/recorder").mkdir(parents=True)
     for path in (decoy, decoy / "raw", decoy / "raw/recorder"):
@@ -202,7 +202,7 @@ def next_start(place: Path) -> str:
 
 
 @pytest.mark.usefixtures("through_sudo")
-def test_a_killed_run_is_handed_over_at_the_next_start(home: Path) -> None:
+def test_killed_run_is_handed_over_at_the_next_start(home: Path) -> None:
     job = a_killed_run(home)
     assert f"its run {home}/run is marked interrupted" in next_start(home / "next")
     assert strangers_files(home / "run") == []
@@ -211,7 +211,7 @@ def test_a_killed_run_is_handed_over_at_the_next_start(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("through_sudo")
-def test_what_took_the_place_of_a_killed_run_is_not_touched(home: Path, secret: Path) -> None:
+def test_directory_in_place_of_a_killed_run_is_not_touched(home: Path, secret: Path) -> None:
     a_killed_run(home)
     run = home / "run"
     run.rename(home / "away")
@@ -224,7 +224,7 @@ def test_what_took_the_place_of_a_killed_run_is_not_touched(home: Path, secret: 
     assert json.loads((run / "run.json").read_text())["state"] == "running"
 
 
-def test_out_of_somebody_else_is_refused(home: Path, tmp_path: Path) -> None:
+def test_out_directory_of_another_user_is_refused(home: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     theirs.chmod(0o777)
@@ -242,7 +242,7 @@ def test_out_of_somebody_else_is_refused(home: Path, tmp_path: Path) -> None:
     assert (theirs.stat().st_uid, stat.S_IMODE(theirs.stat().st_mode)) == (USER.pw_uid, 0o755)
 
 
-def test_root_itself_records_only_where_nobody_else_can_rename(home: Path, tmp_path: Path) -> None:
+def test_root_records_only_where_nobody_else_can_rename(home: Path, tmp_path: Path) -> None:
     root = Owner(0, 0, "root", "/root")
     with pytest.raises(MachineError, match="lies where somebody else than root may rename it"):
         RunDirectory("one", str(home / "run"), root)
@@ -271,7 +271,7 @@ def test_root_makes_no_run_directory_behind_a_link_of_others(home: Path, tmp_pat
     assert list(roots.iterdir()) == []
 
 
-def test_a_directory_where_the_user_cannot_write_is_made_by_root(tmp_path: Path) -> None:
+def test_root_makes_the_directory_where_the_user_cannot_write(tmp_path: Path) -> None:
     run = RunDirectory("one", str(tmp_path / "run"), ME)
     run.finish()
     assert strangers_files(tmp_path / "run") == []
@@ -287,7 +287,7 @@ def shared_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 
 @pytest.mark.parametrize("owner", [0, OTHER.pw_uid])
-def test_the_runs_of_a_shared_tree_belong_to_whom_the_tree_belongs(shared_tree: Path, owner: int) -> None:
+def test_runs_folder_belongs_to_the_owner_of_the_tree(shared_tree: Path, owner: int) -> None:
     os.chown(shared_tree, owner, owner)
     runs = shared_tree / "runs"
     first = RunDirectory("one", None, ME)
@@ -302,7 +302,7 @@ def test_the_runs_of_a_shared_tree_belong_to_whom_the_tree_belongs(shared_tree: 
 
 
 @pytest.mark.parametrize(("owner", "mode"), [(OTHER.pw_uid, 0o755), (0, 0o777), (0, 0o1777), (0, 0o775)])
-def test_runs_where_others_can_rename_is_refused(shared_tree: Path, owner: int, mode: int) -> None:
+def test_runs_folder_where_others_can_rename_is_refused(shared_tree: Path, owner: int, mode: int) -> None:
     runs = shared_tree / "runs"
     runs.mkdir()
     os.chown(runs, owner, owner)
@@ -312,7 +312,7 @@ def test_runs_where_others_can_rename_is_refused(shared_tree: Path, owner: int, 
     assert list(runs.iterdir()) == []
 
 
-def test_what_a_directory_hands_down_lets_nobody_in(tmp_path: Path) -> None:
+def test_inherited_access_lists_are_removed(tmp_path: Path) -> None:
     """A default list of runs/ is of each file in it; the group's bits of a file bound what it allows."""
     entries = ((1, 7, -1), (2, 7, OTHER.pw_uid), (4, 5, -1), (16, 7, -1), (32, 0, -1))
     rules = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
@@ -325,7 +325,7 @@ def test_what_a_directory_hands_down_lets_nobody_in(tmp_path: Path) -> None:
         assert os.listxattr(path) == [], path
 
 
-def test_a_group_may_read_if_it_is_named(tmp_path: Path) -> None:
+def test_named_group_may_read_the_run(tmp_path: Path) -> None:
     run = RunDirectory("one", str(tmp_path / "run"), ME, OTHER.pw_gid)
     (run.raw / "file").write_text("x")
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o700  # as long as it is recorded
@@ -336,7 +336,7 @@ def test_a_group_may_read_if_it_is_named(tmp_path: Path) -> None:
         assert stat.S_IMODE(status.st_mode) == mode, path
 
 
-def test_a_run_is_written_as_its_owner_once_it_is_theirs(home: Path, secret: Path) -> None:
+def test_handed_over_run_is_written_with_the_owners_rights(home: Path, secret: Path) -> None:
     run = RunDirectory("one", str(home / "run"), ME)
     run.hand_over()
     for name in (".run.json.new", ".losses.json.new"):
@@ -350,7 +350,7 @@ def test_a_run_is_written_as_its_owner_once_it_is_theirs(home: Path, secret: Pat
     assert (run.path / "run.json").stat().st_uid == USER.pw_uid
 
 
-def test_as_the_user_root_has_the_users_rights_and_then_its_own_again(tmp_path: Path, secret: Path) -> None:
+def test_as_user_switches_rights_and_back(tmp_path: Path, secret: Path) -> None:
     before = (os.getresuid(), os.getresgid(), os.getgroups())
     with ownership.as_user(ME):
         assert os.getresuid() == (0, USER.pw_uid, 0)

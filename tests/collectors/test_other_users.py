@@ -83,7 +83,7 @@ def copied() -> Iterator[Callable[[], None]]:
 
 
 @pytest.mark.usefixtures("tree_of_all")
-def test_a_copy_of_all_mounts_keeps_no_disk_in_use(home: Path, copied: Callable[[], None]) -> None:
+def test_copied_mount_namespace_keeps_no_disk_in_use(home: Path, copied: Callable[[], None]) -> None:
     """Neither the unmount between two phases nor the end of the run waits for it."""
     go = home / "go"
     command = f"echo x >f; until [ -e {go} ]; do sleep 0.1; done; cd / && remount"
@@ -97,7 +97,7 @@ def test_a_copy_of_all_mounts_keeps_no_disk_in_use(home: Path, copied: Callable[
     assert "remount" in [phase["name"] for phase in job.run.phases]
 
 
-def test_a_copy_of_all_mounts_keeps_no_killed_run(home: Path, copied: Callable[[], None]) -> None:
+def test_copied_mount_namespace_keeps_no_killed_run(home: Path, copied: Callable[[], None]) -> None:
     job = Job("trace", home / "run", FS="ext4", SIZE="64M", CMD="sleep 60", COLLECT="none")
     job.until("workload")
     copied()
@@ -112,7 +112,7 @@ def test_a_copy_of_all_mounts_keeps_no_killed_run(home: Path, copied: Callable[[
 
 
 @pytest.mark.usefixtures("tree_of_all")
-def test_the_file_system_under_test_has_no_set_user_id_and_no_devices(home: Path) -> None:
+def test_file_system_under_test_is_mounted_nosuid_nodev(home: Path) -> None:
     """Also after it was mounted again. Who can write the disk below could make both."""
     command = 'mount | grep " $SEEKMETER_DIR "; cd / && remount && mount | grep " $SEEKMETER_DIR "'
     job = Job("trace", home / "run", FS="ext4", SIZE="64M", CMD=command, COLLECT="none")
@@ -125,7 +125,7 @@ def test_the_file_system_under_test_has_no_set_user_id_and_no_devices(home: Path
 
 
 @pytest.mark.usefixtures("tree_of_all")
-def test_a_set_user_id_file_put_below_the_mount_is_none(home: Path) -> None:
+def test_planted_set_user_id_file_gains_no_rights(home: Path) -> None:
     """The disk's file is theirs: they make root's program of theirs in it, and have it mounted again."""
     image = home / "disk.img"
     edit = f'debugfs -w -R "set_inode_field id %s" {image}'
@@ -144,7 +144,7 @@ def test_a_set_user_id_file_put_below_the_mount_is_none(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("tree_of_all")
-def test_a_workload_of_ours_runs_as_them(home: Path) -> None:
+def test_generator_runs_as_the_user_behind_sudo(home: Path) -> None:
     """In a file system of their own, too: who can write the disk below may put links there."""
     job = Job("trace", home / "run", FS="ext4", WL="manyfiles", SCALE="quick", COLLECT="calls", DISK="ram")
     job.until("workload")
@@ -162,7 +162,7 @@ def test_a_workload_of_ours_runs_as_them(home: Path) -> None:
     assert seen == {USER.pw_uid}
 
 
-def test_a_directory_that_they_cannot_enter_is_refused(home: Path, open_place: Path) -> None:
+def test_directory_that_the_user_cannot_enter_is_refused(home: Path, open_place: Path) -> None:
     place = open_place / "roots"
     place.mkdir(mode=0o700)
     job = Job("trace", home / "run", DIR=str(place), COLLECT="calls", CMD="true")

@@ -23,14 +23,14 @@ def burn(seconds: float) -> list[str]:
     return [sys.executable, "-c", BURN, str(seconds)]
 
 
-def test_a_line_of_proc() -> None:
+def test_proc_stat_line_is_parsed() -> None:
     stat = "7 (a) b (c) S 1 7 7 0 -1 2097152 0 0 0 0 11 12 13 14 20 0 1 0 4711 0 0"
     assert other_programs.parse(stat) == (4711, Process("a) b (c", True, 23, 27))
     assert other_programs.parse("7 (x) S 1") is None
     assert other_programs.parse("") is None
 
 
-def test_all_processes_are_seen() -> None:
+def test_every_process_is_read() -> None:
     found = other_programs.snapshot()
     mine = next(process for (pid, _), process in found.items() if pid == os.getpid())
     assert mine.comm == Path("/proc/self/comm").read_text().strip()
@@ -39,7 +39,7 @@ def test_all_processes_are_seen() -> None:
     assert abs(mine.own_ticks * TICK_NS - used) < 50_000_000
 
 
-def test_programs_that_come_and_go_count() -> None:
+def test_programs_that_start_and_end_meanwhile_count() -> None:
     """Two burn CPU: one is there at both ends, one comes and goes, and this process waits for it."""
     with subprocess.Popen(burn(60)) as long:
         try:
@@ -64,7 +64,7 @@ def test_programs_that_come_and_go_count() -> None:
     assert said["cpu_ns"] - ours["cpu_ns"] == ours["tracing_cpu_ns"] == round(long_s * 1e9)
 
 
-def test_the_arithmetic() -> None:
+def test_cpu_time_of_others_is_the_difference() -> None:
     def process(own: int, waited_for: int = 0, comm: str = "p", kernel: bool = False) -> Process:
         return Process(comm, kernel, own, waited_for)
 
@@ -95,7 +95,7 @@ def test_the_arithmetic() -> None:
     assert names == [("fio", 60), ("new", 2), ("init", 1)]
 
 
-def test_a_cgroups_cpu_time(tmp_path: Path) -> None:
+def test_cgroup_cpu_time_is_read(tmp_path: Path) -> None:
     assert other_programs.cgroup_cpu_ns(tmp_path) is None
     (tmp_path / "cpu.stat").write_text("usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n")
     assert other_programs.cgroup_cpu_ns(tmp_path) == 1_234_000

@@ -36,7 +36,7 @@ def inside(upper: str, store: str, text: str = DOCKER) -> list[mounts.Mount]:
         "",  # /var/lib/docker is
     ],
 )
-def test_in_a_container_of_docker(store: str) -> None:
+def test_docker_overlay_lies_on_the_disk_of_its_store(store: str) -> None:
     every = inside(f"/var/lib/docker/overlay2/{HASH}/diff", store)
     found = overlay.below(every[0], every)
     assert found is not None and (found.dev, found.kind, found.source) == ("254:1", "ext4", "/dev/vda1")
@@ -55,7 +55,7 @@ def test_in_a_container_of_docker(store: str) -> None:
         ),
     ],
 )
-def test_in_a_container_of_other_engines(upper: str, root: str) -> None:
+def test_other_overlays_lie_on_the_disk_of_their_store(upper: str, root: str) -> None:
     of_root = f"1 0 0:50 / / rw - overlay overlay rw,upperdir={upper},workdir=/w\n"
     every = mounts.parse(f"{of_root}2 1 8:2 {root} /etc/x rw - xfs /dev/sda2 rw\n")
     found = overlay.below(every[0], every)
@@ -70,19 +70,19 @@ def test_in_a_container_of_other_engines(upper: str, root: str) -> None:
         ("", "/var/lib/docker"),
     ],
 )
-def test_what_is_not_known_is_not_guessed(upper: str, store: str) -> None:
+def test_unknown_overlay_gives_no_disk(upper: str, store: str) -> None:
     every = inside(upper, store)
     assert overlay.below(every[0], every) is None
     assert overlay.below(every[1], every) is None  # no overlay
 
 
-def test_neighbours_on_two_file_systems_tell_nothing() -> None:
+def test_ambiguous_overlay_gives_no_disk() -> None:
     every = inside(f"/var/lib/docker/overlay2/{HASH}/diff", "/var/lib/docker")
     other = mounts.parse(f"9 1 8:3 /containers/{HASH}/x /etc/y rw - ext4 /dev/sda3 rw\n")
     assert overlay.below(every[0], [*every, *other]) is None
 
 
-def test_an_upper_directory_that_can_be_seen(tmp_path: Path) -> None:
+def test_visible_upper_directory_is_used(tmp_path: Path) -> None:
     """A comma and a blank in its name are octal in the text of the kernel; the innermost mount counts."""
     upper = tmp_path / "a, b" / "upper"
     upper.mkdir(parents=True)
@@ -120,7 +120,7 @@ def merged(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.root
-def test_a_real_overlay_lies_on_its_upper_directorys_disk(merged: Path) -> None:
+def test_real_overlay_lies_on_its_upper_directorys_disk(merged: Path) -> None:
     on, below = blockdev.under(merged), blockdev.under(merged.parent / "upper")
     assert (on.kind, on.mount_point, on.upper) == ("overlay", str(merged), str(merged.parent / "upper"))
     assert (on.disk, on.device, on.below_dev) == (below.disk, below.device, below.dev if below.disk else "")

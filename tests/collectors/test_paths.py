@@ -83,7 +83,7 @@ def recorded(rows: list[tuple[int, int, int]]) -> bytes:
     return head + b"".join(struct.pack("<8xQII8x", ino, size, dev) for ino, dev, size in rows)
 
 
-def test_inodes_of_requests(tmp_path: Path) -> None:
+def test_inodes_of_requests_are_collected(tmp_path: Path) -> None:
     file = tmp_path / "block.rec"
     rows = [(i % 50 + 1, 7 << 20 | 3, 512) for i in range(9000)]  # several pieces of the file
     rows += [(0, 7 << 20 | 3, 4096), (900, 7 << 20 | 3, 1 << 20), (901, 8 << 20, 1 << 30)]
@@ -101,7 +101,7 @@ def test_inodes_of_requests(tmp_path: Path) -> None:
     assert inode_paths.inodes_of_requests(tmp_path / "gone") == set()
 
 
-def test_when_files_were_made_against_stat(tmp_path: Path) -> None:
+def test_birth_times_equal_stat(tmp_path: Path) -> None:
     with tmpfs(tmp_path / "tree", "8M") as root:
         (root / "file").write_text("")
         (root / "link").symlink_to("nowhere")
@@ -133,7 +133,7 @@ WAIT = (
 
 
 @pytest.mark.parametrize("where", ["disk", "directory"])
-def test_a_session_leaves_the_paths(tmp_path: Path, where: str) -> None:
+def test_session_writes_the_paths(tmp_path: Path, where: str) -> None:
     program = compile_program("known_holds", tmp_path)
     folder = tmp_path / "elsewhere"
     (folder / "work").mkdir(parents=True)
@@ -166,7 +166,7 @@ def test_files_of_requests_have_their_paths(tmp_path: Path, file_system: str) ->
     assert short not in found
 
 
-def test_a_file_that_has_another_ones_inode_is_told_from_it(tmp_path: Path) -> None:
+def test_reused_inode_number_is_told_apart(tmp_path: Path) -> None:
     """ext4 gives the next file the number of one that is gone."""
     command = "phase one dd if=/dev/zero of=a bs=1M count=4 conv=fsync status=none; ls -i a; rm a; "
     command += "sleep 0.2; phase two dd if=/dev/zero of=b bs=1M count=8 conv=fsync status=none; ls -i b"

@@ -84,7 +84,7 @@ def statistics(run: Run) -> int:
 
 
 @needs_root
-def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
+def test_known_split_by_phase_and_workload_is_sampled(tmp_path: Path) -> None:
     program = compile_program("seventy_thirty", tmp_path)
     command = f"(nice {program} 1 >other; true); exec {program} {PHASE_MS}"
     # Another one beside it, started by nobody of the workload's.
@@ -163,7 +163,7 @@ def test_known_split_by_phase_and_whose(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_kernel_functions_and_the_file_system(tmp_path: Path) -> None:
+def test_kernel_functions_of_the_file_system_are_named(tmp_path: Path) -> None:
     command = "dd if=/dev/zero of=f bs=64k count=2000 conv=fsync status=none"
     run = run_job(tmp_path / "run", FS="ext4", SIZE="1G", COLLECT="block perf", CMD=command)
     table, stacks = samples_of(run)
@@ -176,7 +176,7 @@ def test_kernel_functions_and_the_file_system(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_it_cannot_sample(tmp_path: Path) -> None:
+def test_perf_that_cannot_sample_is_off_with_a_reason(tmp_path: Path) -> None:
     """The run goes on, and says why there are no samples, and what to do."""
     place = tmp_path / "bin"
     place.mkdir()
@@ -199,7 +199,7 @@ def test_it_cannot_sample(tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("who", ["perf", "session"])
-def test_killed(who: str, tmp_path: Path) -> None:
+def test_killed_perf_or_session_is_reported(who: str, tmp_path: Path) -> None:
     job = Job("trace", tmp_path / "run", None, DIR=str(tmp_path), COLLECT="perf", CMD="sleep 600")
     job.until("workload")
 
@@ -270,7 +270,7 @@ def test_samples_that_are_lost_are_counted(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_a_file_of_anothers_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_another_user_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "perf.data"
     argv = ["perf", "record", "-a", "-g", "-e", "cpu-clock", "-N", "-o", str(data), "--", "true"]
     subprocess.run(argv, capture_output=True, check=True)
@@ -344,7 +344,7 @@ def taken_in(
     return counts, list(samples._ROW.iter_unpack(rows.getvalue())), found
 
 
-def test_odd_names_and_frames() -> None:
+def test_odd_names_and_frames_are_harmless() -> None:
     fork = struct.pack("<iiiiQ", 12, 7, 12, 7, 0)
     thread = struct.pack("<iiiiQ", 12, 12, 13, 12, 0)
     counts, rows, found = taken_in(
@@ -379,7 +379,7 @@ def test_odd_names_and_frames() -> None:
     assert [row[0] for row in rows] == [5, 6, 7, 8]
 
 
-def test_a_program_that_begins_anew_has_none_of_the_old_ones_files() -> None:
+def test_exec_forgets_the_old_programs_files() -> None:
     exec_ = struct.pack("<ii", 12, 12)
     _, _, found = taken_in(
         perf_data_of(
@@ -393,7 +393,7 @@ def test_a_program_that_begins_anew_has_none_of_the_old_ones_files() -> None:
     assert found == [["std::map<int, (x)>::f(int)"], ["[other]", "[unknown]", "[other]"]]
 
 
-def test_lost_samples_are_told_from_lost_notes() -> None:
+def test_lost_samples_and_other_lost_records_are_apart() -> None:
     lost = struct.pack("<Q", 3), struct.pack("<Q", 4)
     counts, *_ = taken_in(
         perf_data_of(
@@ -405,7 +405,7 @@ def test_lost_samples_are_told_from_lost_notes() -> None:
     assert (counts.lost, counts.lost_notes) == (3, 4)
 
 
-def test_functions_of_the_kernel() -> None:
+def test_kernel_functions_are_named_by_kallsyms() -> None:
     names = perf_names.KernelNames("1000 t __alias\n1000 T real\n2000 D data\n3000 t last [ext4]\n")
     assert [names.name(at) for at in (0xFFF, 0x1000, 0x2FFF, 0x3001)] == [None, "real", "real", "last"]
     assert names.name(0x3000 + (2 << 20)) is None
@@ -415,7 +415,7 @@ def test_functions_of_the_kernel() -> None:
     assert hidden.name(0x1000) is None
 
 
-def test_what_comes_after_the_time_limit_is_counted() -> None:
+def test_samples_after_the_time_limit_are_counted() -> None:
     many = [sample_record(12, 12, at, IN_USER, 0x1123) for at in range(1, 6)]
     counts, rows, _ = taken_in(perf_data_of(*many), until=0)
     assert (counts.samples, counts.not_read, rows) == (0, 5, [])
@@ -428,13 +428,13 @@ def test_damaged_data_is_refused(cut: int) -> None:
         taken_in(content[:cut])
 
 
-def test_the_last_record_of_a_killed_perf_is_left_out() -> None:
+def test_last_record_of_a_killed_perf_is_left_out() -> None:
     content = perf_data_of(*(sample_record(12, 12, at, IN_USER, 0x1123) for at in (5, 6)))
     counts, *_ = taken_in(content[:-5])
     assert counts.samples == 1
 
 
-def test_functions_of_a_program_are_those_of_nm(tmp_path: Path) -> None:
+def test_program_functions_equal_nm(tmp_path: Path) -> None:
     """With its symbols, stripped to the dynamic ones, and one that is not the one that ran."""
     source = tmp_path / "p.c"
     source.write_text("int outer(int n) { return n + 1; }\nint main(void) { return outer(1); }\n")
@@ -451,7 +451,7 @@ def test_functions_of_a_program_are_those_of_nm(tmp_path: Path) -> None:
     assert files.name("[vdso]", 0, 10**9) is None
 
 
-def test_only_what_root_and_the_user_can_change_is_settled(tmp_path: Path) -> None:
+def test_only_files_of_root_and_user_are_named(tmp_path: Path) -> None:
     mine = os.geteuid(), os.getegid()
     program = tmp_path / "p"
     program.touch()
@@ -472,7 +472,7 @@ def test_only_what_root_and_the_user_can_change_is_settled(tmp_path: Path) -> No
 
 @needs_root
 @pytest.mark.parametrize("kind", ["fifo", "link"])
-def test_what_others_put_in_their_programs_place_is_not_opened(kind: str) -> None:
+def test_file_swapped_for_a_sampled_program_is_not_opened(kind: str) -> None:
     """Their program is busy, and its path becomes a FIFO, or a link to one of root's, before the run ends."""
     other, watched = pwd.getpwnam("bin"), "open,openat,openat2"
     with passable(0o711) as place:
@@ -528,7 +528,7 @@ def test_what_others_put_in_their_programs_place_is_not_opened(kind: str) -> Non
 
 
 @needs_root
-def test_functions_of_the_users_own_program_are_named_with_their_rights(
+def test_functions_of_a_users_program_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What the user may not read, root does not read for them."""
@@ -562,5 +562,5 @@ def test_functions_of_the_users_own_program_are_named_with_their_rights(
         assert "[seventy_thirty]" in theirs and "spend_seventy" not in theirs
 
 
-def test_the_program_is_there() -> None:
+def test_perf_is_installed() -> None:
     assert shutil.which("perf"), "make test installs linux-perf"

@@ -109,7 +109,7 @@ def not_theirs(user: User, place: Path) -> list[str]:
     return [str(path) for path in found if path.lstat().st_uid != user.uid and path.name != ".venv"]
 
 
-def test_their_command_runs_as_them_and_all_files_are_theirs(user: User) -> None:
+def test_command_runs_as_the_user_who_owns_all_files(user: User) -> None:
     work = user.home / "work dir"
     work.mkdir()
     os.chown(work, user.uid, user.gid)
@@ -134,7 +134,7 @@ def test_their_command_runs_as_them_and_all_files_are_theirs(user: User) -> None
     assert not_theirs(user, user.tree) == []
 
 
-def test_on_a_fresh_file_system_nobody_learns_of_other_sessions_and_a_failure_is_theirs_too(
+def test_user_on_fresh_file_system_sees_only_their_session(
     user: User,
 ) -> None:
     command = (
@@ -165,7 +165,7 @@ def without_sudo(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def test_without_sudo_it_is_said(user: User, without_sudo: str) -> None:
+def test_missing_sudo_is_reported(user: User, without_sudo: str) -> None:
     before = sorted((user.tree / "runs").iterdir()) if (user.tree / "runs").exists() else []
     done = user.make("trace", "FS=ext3", "SIZE=64M", "CMD=true", path=without_sudo)
     assert "Error 3" in done.stderr, done.stderr
@@ -177,7 +177,7 @@ def test_without_sudo_it_is_said(user: User, without_sudo: str) -> None:
 
 @pytest.mark.vm
 @pytest.mark.long
-def test_without_root_or_sudo_a_virtual_machine_will_do(user: User, without_sudo: str) -> None:
+def test_virtual_machine_needs_neither_root_nor_sudo(user: User, without_sudo: str) -> None:
     """From nothing: the kernel is fetched into their own cache, and all that is made is theirs."""
     command = "id -u >who; uname -r"
     words = ["trace", "VM=1", "FS=jfs", "SIZE=64M", f"CMD={command}"]
@@ -193,7 +193,7 @@ def test_without_root_or_sudo_a_virtual_machine_will_do(user: User, without_sudo
     assert not_theirs(user, user.home / ".cache") == []
 
 
-def test_a_refusal_of_sudo_is_said(user: User) -> None:
+def test_refusal_of_sudo_is_reported(user: User) -> None:
     rule = SUDOERS / user.name
     kept = rule.read_text()
     rule.write_text("")
@@ -205,7 +205,7 @@ def test_a_refusal_of_sudo_is_said(user: User) -> None:
     assert "needs root, and sudo does not let this user become root: run it as root" in done.stderr
 
 
-def test_the_tree_of_a_user_is_not_written_to_by_git(user: User) -> None:
+def test_git_writes_nothing_into_the_users_tree(user: User) -> None:
     """A file with a new time makes git want to write its index, which would then be root's."""
     git = ["git", "-c", f"safe.directory={user.tree}", "-C", str(user.tree)]
     subprocess.run([*git, "init", "-q"], check=True)
@@ -227,7 +227,7 @@ def test_the_tree_of_a_user_is_not_written_to_by_git(user: User) -> None:
         shutil.rmtree(user.tree / ".git")
 
 
-def test_a_second_start_comes_to_work_at_once(user: User) -> None:
+def test_second_start_behind_sudo_installs_nothing(user: User) -> None:
     """Nothing is installed or asked again; also when others may pass through the state directory."""
     Path("/run/seekmeter").chmod(0o711)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -270,7 +270,7 @@ def test_root_runs_no_program_of_the_callers_path(user: User) -> None:
     assert [line for line in ran if line.endswith(" 0")] == []
 
 
-def test_words_are_not_on_sudos_command_line(user: User) -> None:
+def test_variables_are_not_on_sudos_command_line(user: User) -> None:
     """It is in sudo's log, and in everybody's ps."""
     place = user.home / "watching"
     place.mkdir()
@@ -289,7 +289,7 @@ def test_words_are_not_on_sudos_command_line(user: User) -> None:
 
 
 @pytest.mark.parametrize("uid", ["4242", "-1", "4294967295", "x", "0x0", "", "١"])
-def test_a_user_whom_nobody_knows_is_refused(tmp_path: Path, uid: str) -> None:
+def test_unknown_user_id_is_refused(tmp_path: Path, uid: str) -> None:
     """Their command would run as group root."""
     done = subprocess.run(
         [sys.executable, "-m", "collectors", "trace"],
@@ -310,7 +310,7 @@ def test_a_user_whom_nobody_knows_is_refused(tmp_path: Path, uid: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_behind_sudo_nobody_says_that_it_is_a_virtual_machine() -> None:
+def test_sudo_user_cannot_claim_to_be_a_guest() -> None:
     """Who says so names the user that the command runs as: 0."""
     user = pwd.getpwnam("daemon")
     program = (

@@ -39,7 +39,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "ended", tmp_path / "begun"
 
 
-def test_the_phase_that_runs_now(files: tuple[Path, Path]) -> None:
+def test_running_phase_is_shown(files: tuple[Path, Path]) -> None:
     said: list[str] = []
     progress = Progress(Phases(*files), Estimate(120), said.append)
     assert progress.line(0.4, 10 * SECOND) == "  workload  0 s, about 120 s to go"
@@ -53,7 +53,7 @@ def test_the_phase_that_runs_now(files: tuple[Path, Path]) -> None:
     )
 
 
-def test_a_phase_that_begins_later_is_not_the_one_that_runs(files: tuple[Path, Path]) -> None:
+def test_phase_with_a_future_start_is_not_running(files: tuple[Path, Path]) -> None:
     """A generator with a clock says beforehand when its warm-up ends."""
     phases = Phases(*files)
     write(files[1], begun("warm-up", 10), begun("measured", 15))
@@ -62,7 +62,7 @@ def test_a_phase_that_begins_later_is_not_the_one_that_runs(files: tuple[Path, P
     assert phases.now(16 * SECOND) == ("measured", 1.0)
 
 
-def test_phases_in_each_other_and_beside_each_other(files: tuple[Path, Path]) -> None:
+def test_nested_and_concurrent_phases_are_shown(files: tuple[Path, Path]) -> None:
     phases = Phases(*files)
     write(files[1], begun("outer", 1), begun("inner", 2), begun("inner", 3))
     phases.look()
@@ -76,7 +76,7 @@ def test_phases_in_each_other_and_beside_each_other(files: tuple[Path, Path]) ->
     assert phases.done == [("inner", 2.0), ("inner", 4.0), ("never begun", 4.0)]
 
 
-def test_lines_come_in_pieces_and_nonsense_is_left_out(files: tuple[Path, Path]) -> None:
+def test_partial_lines_are_joined_and_bad_lines_skipped(files: tuple[Path, Path]) -> None:
     phases = Phases(*files)
     for path in files:
         write(path, "{", "5", '{"name": 5}', "[" * 5000, '{"name":"\\u001b[31mx","start_ns":"y","end_ns":[]}')
@@ -97,7 +97,7 @@ def test_lines_come_in_pieces_and_nonsense_is_left_out(files: tuple[Path, Path])
     assert phases.done[-1] == ("create", 1.0)
 
 
-def test_another_file_in_its_place_is_not_read(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_replaced_phases_file_is_not_read(files: tuple[Path, Path], tmp_path: Path) -> None:
     phases = Phases(*files)
     (tmp_path / "secret").write_text(json.dumps(begun("root's", 1)) + "\n")
     for path in files:
@@ -136,13 +136,13 @@ BEFORE = Past("run", 100.0, (("create", 20.0), ("mixed", 60.0), ("delete", 10.0)
         (9, [("another", 9.0)], ("a third", 1), 100),
     ],
 )
-def test_the_estimate_learns_from_the_phases_done(
+def test_estimate_uses_the_phases_done(
     elapsed_s: float, done: list[tuple[str, float]], now: tuple[str, float] | None, left_s: float
 ) -> None:
     assert Estimate(1.0, BEFORE).remaining_s(elapsed_s, done, now) == pytest.approx(left_s)
 
 
-def test_estimates_without_phases() -> None:
+def test_estimate_without_phases_uses_the_total_time() -> None:
     assert Estimate(None).remaining_s(5, [], None) is None
     assert Estimate(30).remaining_s(5, [("x", 1.0)], None) == 25
     assert Estimate(None, Past("run", 40.0, ())).remaining_s(5, [], None) == 35
@@ -169,7 +169,7 @@ def run_in(runs: Path, name: str, **facts: Any) -> dict[str, Any]:
     return whole
 
 
-def test_the_run_before_is_the_newest_that_is_alike(tmp_path: Path) -> None:
+def test_run_before_is_the_newest_similar_run(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     wanted = run_in(runs, "1-like")
     run_in(runs, "2-like")
@@ -194,12 +194,12 @@ def test_the_run_before_is_the_newest_that_is_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", "[" * 5000, '{"clock": 5}', '{"state": "complete", "workload": []}']
 )
-def test_broken_runs_are_no_past(tmp_path: Path, text: str) -> None:
+def test_broken_runs_are_not_used_for_estimates(tmp_path: Path, text: str) -> None:
     wanted = run_in(tmp_path, "1")
     (tmp_path / "1/run.json").write_text(text)
     assert past.find(tmp_path, wanted) is None
 
 
-def test_durations_for_people() -> None:
+def test_durations_are_readable() -> None:
     said = [duration(seconds) for seconds in (0.2, 299.4, 300, 310, 3599, 3600, 7512)]
     assert said == ["0 s", "299 s", "5 min 0 s", "5 min 10 s", "59 min 59 s", "1 h 0 min", "2 h 5 min"]

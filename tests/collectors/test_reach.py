@@ -65,7 +65,7 @@ def planned(home: Path, *words: str, job: str = "plan") -> subprocess.CompletedP
     )
 
 
-def test_a_workload_of_ours_is_refused_before_anything_is_made(home: Path) -> None:
+def test_unreachable_generator_is_refused_before_any_change(home: Path) -> None:
     job = trace(home, WL="manyfiles", SCALE="quick")
     assert job.process.returncode == 3
     assert job.said == (
@@ -81,7 +81,7 @@ def test_a_workload_of_ours_is_refused_before_anything_is_made(home: Path) -> No
     assert planned(home, "VM=1", job="doctor").stderr == done.stderr
 
 
-def test_nothing_is_installed_or_built_for_it(home: Path) -> None:
+def test_unreachable_generator_installs_and_builds_nothing(home: Path) -> None:
     """The tree has no C sources of the recorder's, and its build would fail."""
     shutil.rmtree(home / "tree/build")
     done = subprocess.run(
@@ -97,13 +97,13 @@ def test_nothing_is_installed_or_built_for_it(home: Path) -> None:
     assert not list((home / "tree").glob("build/*/*"))
 
 
-def test_root_itself_is_not_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_is_not_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUDO_UID")
     job = trace(home, WL="createdelete", SCALE="quick")
     assert job.process.returncode == 0, job.said
 
 
-def test_who_may_enter_by_an_access_control_list_is_not_refused(home: Path) -> None:
+def test_user_in_an_access_control_list_is_not_refused(home: Path) -> None:
     entrance.let_in(home, USER.pw_uid, USER.pw_gid)
     assert home.stat().st_mode & 0o007 == 0
     job = trace(home, WL="createdelete", SCALE="quick")
@@ -120,7 +120,7 @@ def test_who_may_enter_by_an_access_control_list_is_not_refused(home: Path) -> N
         ("workloads/datasets/aim7-shared.mix", 0o600, "used"),
     ],
 )
-def test_what_in_the_tree_is_roots_alone_is_named(home: Path, name: str, mode: int, refused: str) -> None:
+def test_files_that_only_root_can_read_are_named(home: Path, name: str, mode: int, refused: str) -> None:
     """As git and make leave it under umask 077."""
     home.chmod(0o711)
     assert planned(home, "WL=manyfiles", "FS=ext4").returncode == 0
@@ -131,7 +131,7 @@ def test_what_in_the_tree_is_roots_alone_is_named(home: Path, name: str, mode: i
     assert f"run chmod a+rx {home}/tree, and in it chmod -R a+rX " in done.stderr
 
 
-def test_a_command_is_recorded_and_what_it_misses_is_said_first(home: Path) -> None:
+def test_command_without_its_helpers_is_warned_and_recorded(home: Path) -> None:
     job = trace(home, CMD="phase one true; echo phase $?; (cd / && remount); echo remount $?; id -un")
     assert job.process.returncode == 0, job.said
     warning = (
@@ -153,7 +153,7 @@ def test_a_command_is_recorded_and_what_it_misses_is_said_first(home: Path) -> N
     assert "move it to where that user can, or chown a copy of the run to root" in done.stderr
 
 
-def test_a_command_that_misses_nothing_is_not_warned(home: Path) -> None:
+def test_command_with_its_helpers_is_not_warned(home: Path) -> None:
     home.chmod(0o711)
     job = trace(home, CMD="phase one true && cd / && remount")
     assert job.process.returncode == 0, job.said

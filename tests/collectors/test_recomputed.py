@@ -15,7 +15,7 @@ READ = 'cd / && remount && cd "$SEEKMETER_DIR" && phase read dd if=f of=/dev/nul
 
 
 @needs_root
-def test_the_report_of_a_recorded_run(tmp_path: Path) -> None:
+def test_report_of_a_recorded_run_is_recomputed(tmp_path: Path) -> None:
     run = finished(tmp_path / "run", FS="ext4", SIZE="256M", CMD=f"{WRITE}; {SMALL_FILES}; {READ}").run
     run.report()
     Recomputed(run.path).check()

@@ -100,7 +100,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([], ""),
     ],
 )
-def test_the_decisive_line(tmp_path: Path, program: Path, warnings: list[str], line: str) -> None:
+def test_decisive_line_of_the_verifier_is_found(
+    tmp_path: Path, program: Path, warnings: list[str], line: str
+) -> None:
     files = []
     for number, warning in enumerate(warnings):
         files.append(tmp_path / str(number))
@@ -109,7 +111,7 @@ def test_the_decisive_line(tmp_path: Path, program: Path, warnings: list[str], l
     assert result.stdout == f"{line}\n"
 
 
-def test_a_long_line_is_cut_and_says_so(tmp_path: Path, program: Path) -> None:
+def test_long_verifier_line_is_cut_with_a_mark(tmp_path: Path, program: Path) -> None:
     file = tmp_path / "warning"
     file.write_text(f"libbpf: prog 'rq_issue': {'no ' * 200}\n")
     result = subprocess.run([program, file], capture_output=True, text=True, check=True)
@@ -120,7 +122,7 @@ def test_a_long_line_is_cut_and_says_so(tmp_path: Path, program: Path) -> None:
 
 @needs_root
 @needs_btf
-def test_a_probe_without_rights_names_what_was_refused() -> None:
+def test_probe_without_rights_names_the_refused_program() -> None:
     """Without CAP_PERFMON the kernel takes maps but no program that reads its memory."""
     if shutil.which("setpriv") is None:
         pytest.skip("setpriv is missing: install util-linux")

@@ -44,7 +44,7 @@ def within(run: Run, phases: tuple[int, int]) -> npt.NDArray[Any]:
 @pytest.mark.parametrize(
     "fs", [fs if fs in QUICK else pytest.param(fs, marks=pytest.mark.long) for fs in HERE]
 )
-def test_caches_are_cold(tmp_path: Path, fs: str) -> None:
+def test_caches_are_cold_after_a_remount(tmp_path: Path, fs: str) -> None:
     out = tmp_path / "run"
     run = finished(out, FS=fs, SIZE="512M", COLLECT="block,calls", CMD=COLD).run
     before, said, after = run.output.split("\n")[:3]
@@ -93,7 +93,7 @@ findmnt -no MAJ:MIN "$place" >$0.number
 
 
 @needs_btf
-def test_a_new_number_of_btrfs_is_followed(tmp_path: Path) -> None:
+def test_new_btrfs_device_number_is_followed(tmp_path: Path) -> None:
     """The number that it had is taken meanwhile.
 
     The recorder is stopped until the file system is mounted again, as on a busy machine: the workload goes on
@@ -136,7 +136,7 @@ def test_a_new_number_of_btrfs_is_followed(tmp_path: Path) -> None:
     assert all(f'"dev": "{number}"' in paths_seen for number in numbers)
 
 
-def test_who_sits_in_it_is_named(tmp_path: Path) -> None:
+def test_process_that_keeps_the_mount_busy_is_named(tmp_path: Path) -> None:
     runs = (
         'until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done'  # the shell that starts it has the file, too
     )
@@ -148,7 +148,7 @@ def test_who_sits_in_it_is_named(tmp_path: Path) -> None:
     assert [phase["name"] for phase in run.phases] == ["command", "sync"]
 
 
-def test_what_writes_below_the_mount_point_ends_the_run(
+def test_write_below_the_unmounted_point_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A workload that goes on in the background, just then: nothing of it stays on the system's disk."""
@@ -162,7 +162,7 @@ def test_what_writes_below_the_mount_point_ends_the_run(
     assert job.left_behind() == []
 
 
-def test_a_mount_that_stays_elsewhere(tmp_path: Path) -> None:
+def test_mount_kept_in_another_namespace_is_reported(tmp_path: Path) -> None:
     """A namespace made of the session's has it elsewhere: the super block stays, and what is cached of it."""
     job = Job(
         "trace", tmp_path / "run", FS="ext4", SIZE="128M", COLLECT="none",
@@ -187,7 +187,7 @@ def test_a_mount_that_stays_elsewhere(tmp_path: Path) -> None:
     assert job.left_behind() == []
 
 
-def test_killed_outright_in_the_middle(tmp_path: Path) -> None:
+def test_session_killed_during_a_remount_leaves_nothing(tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.mkdir()
     # The first mount is the run's, the second is slow: before and after it really mounts.
@@ -219,7 +219,7 @@ def test_killed_outright_in_the_middle(tmp_path: Path) -> None:
         (slow / "mount.first").unlink()
 
 
-def test_interrupted_in_the_middle(tmp_path: Path) -> None:
+def test_session_interrupted_during_a_remount_leaves_nothing(tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "mount").write_text(
@@ -239,7 +239,7 @@ def test_interrupted_in_the_middle(tmp_path: Path) -> None:
     assert "remount" in [phase["name"] for phase in job.run.phases]
 
 
-def test_a_directory_of_the_users_stays_mounted(tmp_path: Path) -> None:
+def test_directory_of_the_user_stays_mounted(tmp_path: Path) -> None:
     with tmpfs(tmp_path / "ram", "10m") as place:
         before = [
             line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(place) in line
@@ -255,7 +255,7 @@ def test_a_directory_of_the_users_stays_mounted(tmp_path: Path) -> None:
     assert "cold caches" in " ".join(run.report().split())
 
 
-def test_only_the_workload_is_heard(tmp_path: Path) -> None:
+def test_only_the_workload_may_ask_for_a_remount(tmp_path: Path) -> None:
     command = "echo x >f; until [ -e go ]; do sleep 0.1; done"
     job = Job("trace", tmp_path / "run", FS="ext4", SIZE="128M", COLLECT="none", CMD=command)
     job.until("workload")
@@ -275,7 +275,7 @@ def test_only_the_workload_is_heard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [pytest.param("umount /", marks=pytest.mark.long), "remount", ""])
-def test_what_is_not_understood(tmp_path: Path, text: str) -> None:
+def test_malformed_remount_requests_are_refused(tmp_path: Path, text: str) -> None:
     """From the workload itself, in plain Python; one that stops halfway holds nothing up for long."""
     script = (
         "import os, socket; s = socket.socket(socket.AF_UNIX); s.connect(os.environ['SEEKMETER_REMOUNT']); "
@@ -297,7 +297,7 @@ def test_what_is_not_understood(tmp_path: Path, text: str) -> None:
         ("x" * 200, "is no socket: its name is too long"),
     ],
 )
-def test_the_program_without_a_session(name: str, says: str) -> None:
+def test_remount_program_without_a_session_says_so(name: str, says: str) -> None:
     environment = {**os.environ, "SEEKMETER_REMOUNT": name}
     done = subprocess.run([REMOUNT], env=environment, capture_output=True, text=True, check=False, cwd="/tmp")
     assert says in done.stdout + done.stderr

@@ -120,7 +120,7 @@ WRITES = ("--rw=write", "--fallocate=none")
 READS = ("--rw=randread", "--direct=1", "--bs=4k")
 
 
-def test_own_and_others_bytes_are_what_each_program_says(shared: Shared, tmp_path: Path) -> None:
+def test_own_and_others_bytes_equal_each_programs_count(shared: Shared, tmp_path: Path) -> None:
     """Buffered writes that the kernel writes back, and direct reads, of four programs at the same time."""
     work, elsewhere = shared.first / "work", shared.first / "elsewhere"
     (elsewhere / "image").write_bytes(bytes(8 * MIB))
@@ -159,7 +159,7 @@ def test_own_and_others_bytes_are_what_each_program_says(shared: Shared, tmp_pat
 
 
 @pytest.mark.parametrize("mem", ["64M", None])
-def test_pages_of_files_that_are_gone_are_told_by_the_memory_cgroup(
+def test_pages_of_deleted_files_belong_by_memory_cgroup(
     shared: Shared, tmp_path: Path, mem: str | None
 ) -> None:
     """Without one nobody can tell them, and nobody is said to have written them."""
@@ -183,7 +183,7 @@ def test_pages_of_files_that_are_gone_are_told_by_the_memory_cgroup(
         assert written == {"workload": mine, "filesystem": 0, "recorder": 0, "others": theirs}
 
 
-def test_a_watched_partition_is_told_from_the_other(shared: Shared, tmp_path: Path) -> None:
+def test_watched_partition_is_told_from_the_other(shared: Shared, tmp_path: Path) -> None:
     said = {name: tmp_path / f"{name}.json" for name in ("first", "second")}
     words = {"DEV": shared.first_part, "SECS": "600", "COLLECT": "block calls"}
     job = Job("watch", tmp_path / "run", None, **words)
@@ -199,7 +199,7 @@ def test_a_watched_partition_is_told_from_the_other(shared: Shared, tmp_path: Pa
     assert job.run.has_counted(job.run.called("write", "bytes"), moved(said["first"])["write"], most=64 << 10)
 
 
-def test_the_recording_on_the_same_file_system_is_told(shared: Shared, tmp_path: Path) -> None:
+def test_recording_on_the_same_file_system_is_told_apart(shared: Shared, tmp_path: Path) -> None:
     """Its files are written back by the kernel while the workload runs; what is left of them comes later."""
     command = (
         "for i in 1 2 3 4; do dd if=/dev/zero of=$i bs=4k count=2000 oflag=direct status=none; sync; done"

@@ -68,7 +68,7 @@ def storm(disk: LoopDisk, reads: int) -> None:
 @needs_root
 @needs_btf
 @pytest.mark.parametrize("size", [4, 8])
-def test_a_floor_of_free_space_is_left(tmp_path: Path, size: int) -> None:
+def test_recording_leaves_a_floor_of_free_space(tmp_path: Path, size: int) -> None:
     reads = (size << 20) // RECORD_BYTES * 3 // 2
     with (
         loop_disk(tmp_path / "image", 64 * MIB) as disk,
@@ -103,7 +103,7 @@ def test_a_floor_of_free_space_is_left(tmp_path: Path, size: int) -> None:
 
 @needs_root
 @needs_btf
-def test_a_largest_size(tmp_path: Path) -> None:
+def test_recording_stops_at_its_largest_size(tmp_path: Path) -> None:
     """Every source goes on counting, and says in events what it could not write."""
     program = compile_program("pipe_storm", tmp_path)
     with loop_disk(tmp_path / "image", 64 * MIB) as disk:
@@ -141,7 +141,7 @@ def test_a_largest_size(tmp_path: Path) -> None:
 
 @needs_root
 @needs_btf
-def test_without_room_from_the_start_it_only_counts(tmp_path: Path) -> None:
+def test_recorder_without_room_only_counts(tmp_path: Path) -> None:
     with (
         loop_disk(tmp_path / "image", 64 * MIB) as disk,
         tmpfs(tmp_path / "small", "2M") as small,
@@ -158,7 +158,7 @@ def test_without_room_from_the_start_it_only_counts(tmp_path: Path) -> None:
 
 @needs_root
 @needs_btf
-def test_there_is_room_mostly(tmp_path: Path) -> None:
+def test_recorder_with_room_reports_no_limit(tmp_path: Path) -> None:
     with recording(tmp_path / "out", "--collect", "counters") as run:
         pass
     said = of_recorder(run)
@@ -169,7 +169,7 @@ def test_there_is_room_mostly(tmp_path: Path) -> None:
 
 @needs_root
 @needs_btf
-def test_its_files_are_new_and_nobody_elses(tmp_path: Path) -> None:
+def test_recorder_files_are_new_and_private(tmp_path: Path) -> None:
     """Whoever may write the directory can't make it write elsewhere; it knows it by its descriptor."""
     aim = tmp_path / "aim"
     aim.write_text("not to be touched")
@@ -196,7 +196,7 @@ def test_its_files_are_new_and_nobody_elses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("--room-bytes", "0"), ("--room-bytes", "-1"), ("--floor-bytes", "1G")])
-def test_wrong_words(tmp_path: Path, words: tuple[str, str]) -> None:
+def test_wrong_room_options_are_refused(tmp_path: Path, words: tuple[str, str]) -> None:
     done = subprocess.run(
         [RECORDER, "--out", tmp_path, *words],
         capture_output=True,
@@ -255,7 +255,7 @@ class TestRoom:
         there.close()
 
 
-def test_what_the_recorder_did_not_say() -> None:
+def test_missing_room_entry_is_no_error() -> None:
     for losses in (
         {},
         {"recorder": None},

@@ -49,7 +49,7 @@ def interrupt(run: RunDirectory, state: Path, begun: bool) -> Exception:
     raise AssertionError("nothing was raised")
 
 
-def test_interrupted_before_recording_nothing_is_left(runs: Path, tmp_path: Path) -> None:
+def test_run_interrupted_before_recording_leaves_nothing(runs: Path, tmp_path: Path) -> None:
     newest = os.readlink(runs / "latest")
     before = sorted(runs.iterdir())
     run = RunDirectory("one", None, ME)
@@ -63,14 +63,14 @@ def test_interrupted_before_recording_nothing_is_left(runs: Path, tmp_path: Path
     assert os.readlink(runs / "latest") == newest
 
 
-def test_interrupted_while_recording_the_run_is_kept(runs: Path, tmp_path: Path) -> None:
+def test_run_interrupted_while_recording_is_kept(runs: Path, tmp_path: Path) -> None:
     run = RunDirectory("one", None, ME)
     assert isinstance(interrupt(run, tmp_path, begun=True), RunFailed)
     assert os.readlink(runs / "latest") == run.path.name
     assert json.loads((run.path / "run.json").read_text())["state"] == "interrupted"
 
 
-def test_a_run_that_fails_is_kept_and_the_newest(runs: Path, tmp_path: Path) -> None:
+def test_failed_run_is_kept_and_the_newest(runs: Path, tmp_path: Path) -> None:
     run = RunDirectory("one", None, ME)
     fake: Janitor = SimpleNamespace(session_dir=tmp_path / "sessions/one")  # type: ignore[assignment]
     with pytest.raises(RunFailed, match="mkfs says no"), ended_in_order(RunContext(run), fake):
@@ -80,7 +80,7 @@ def test_a_run_that_fails_is_kept_and_the_newest(runs: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_directory_of_the_users_stays_empty_as_it_was(runs: Path, tmp_path: Path, there: bool) -> None:
+def test_empty_directory_of_the_user_stays_empty(runs: Path, tmp_path: Path, there: bool) -> None:
     out = tmp_path / "mine"
     if there:
         out.mkdir()
@@ -89,7 +89,7 @@ def test_a_directory_of_the_users_stays_empty_as_it_was(runs: Path, tmp_path: Pa
     assert not there or list(out.iterdir()) == []
 
 
-def test_nothing_else_is_removed_by_that_name(runs: Path, tmp_path: Path) -> None:
+def test_swapped_directory_is_not_removed(runs: Path, tmp_path: Path) -> None:
     """Whoever owns the directory may put another in its place meanwhile."""
     for other in ("directory", "link"):
         run = RunDirectory("one", str(tmp_path / f"out-{other}"), ME)
@@ -106,7 +106,7 @@ def test_nothing_else_is_removed_by_that_name(runs: Path, tmp_path: Path) -> Non
         assert list((tmp_path / f"moved-{other}").iterdir()) == []
 
 
-def test_inside_a_virtual_machine_the_host_decides(tmp_path: Path) -> None:
+def test_interrupted_guest_run_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "raw/recorder").mkdir(parents=True)
     (tmp_path / "run.json").write_text('{"state": "running", "warnings": [], "timing": {}, "clock": {}}')
     guest = RunDirectory.inside(tmp_path, ME)
@@ -126,7 +126,7 @@ def test_inside_a_virtual_machine_the_host_decides(tmp_path: Path) -> None:
         '{"x": 1}' + " " * (5 << 20),
     ],
 )
-def test_losses_that_cannot_be_understood_are_none(runs: Path, text: str) -> None:
+def test_malformed_losses_count_as_none(runs: Path, text: str) -> None:
     """A guest may have written them."""
     run = RunDirectory("one", None, ME)
     (run.recordings / "losses.json").write_text(text)
@@ -135,7 +135,7 @@ def test_losses_that_cannot_be_understood_are_none(runs: Path, text: str) -> Non
     assert losses["complete"] is False
 
 
-def test_a_run_has_begun_if_the_guest_says_so(runs: Path) -> None:
+def test_run_has_begun_once_the_guest_reports_it(runs: Path) -> None:
     run = RunDirectory("one", None, ME)
     begun = [run.is_begun]
     run.facts["clock"] = {"record_start_ns": 1}

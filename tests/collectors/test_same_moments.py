@@ -22,7 +22,7 @@ def good() -> Pairs:
     return [(at + 400, at) for at in range(10**12, 10**12 + COUNT * STEP_NS, STEP_NS)]
 
 
-def test_times_of_the_same_events() -> None:
+def test_equal_events_have_equal_times() -> None:
     pairs = good()
     compare(pairs)
     # The CPU is taken away for a second between the two tracers: nothing else was done then.
@@ -35,7 +35,7 @@ def test_times_of_the_same_events() -> None:
     )
 
 
-def test_one_time_of_another_event() -> None:
+def test_wrong_time_of_one_event_is_found() -> None:
     pairs = good()
     pairs[500] = (pairs[502][0], pairs[500][1])
     with pytest.raises(AssertionError, match="D"):
@@ -46,7 +46,7 @@ def test_one_time_of_another_event() -> None:
         compare(pairs, missed=1)
 
 
-def test_a_time_before_the_first_tracers() -> None:
+def test_time_before_the_first_tracers_is_found() -> None:
     pairs = good()
     pairs[500] = (pairs[500][1] - 10, pairs[500][1])
     with pytest.raises(AssertionError, match="the other tracer was first"):
@@ -54,6 +54,6 @@ def test_a_time_before_the_first_tracers() -> None:
     compare(pairs, rounded_ns=1000)
 
 
-def test_a_clock_that_is_late() -> None:
+def test_late_clock_is_found() -> None:
     with pytest.raises(AssertionError, match="D"):
         compare([(theirs + 20 * 11_000, theirs) for _, theirs in good()], missed=COUNT)

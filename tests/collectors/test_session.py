@@ -26,7 +26,7 @@ pytestmark = needs_root
 SMALL = {"ext3": "64M", "xfs": "300M", "btrfs": "128M"}
 
 
-def test_a_run_directory_is_whole(tmp_path: Path) -> None:
+def test_run_directory_is_complete(tmp_path: Path) -> None:
     out = tmp_path / "run"
     df = "df --output=size,used,avail,itotal,iused -B1 ."
     command = f"CMD={df}; dd if=/dev/zero of=f bs=64k count=30; sync -f .; {df}; echo said"
@@ -105,7 +105,7 @@ def test_a_run_directory_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_application_throughput_is_what_the_workload_wrote(name: str, tmp_path: Path) -> None:
+def test_application_throughput_equals_the_bytes_written(name: str, tmp_path: Path) -> None:
     # sh writes 6 B to f and 5 B to its output, which is elsewhere; dd says itself how much it copied.
     command = "echo hello >f; echo 1234; dd if=/dev/zero of=g bs=50000 count=77; dd if=g of=h"
     job = finished(tmp_path / "run", FS=name, SIZE=SMALL[name], COLLECT="calls", CMD=command)
@@ -128,7 +128,7 @@ def test_each_of_five_disks_is_recorded(tmp_path: Path) -> None:
     assert sum(job.run.losses["collectors"]["block"]["lost"].values()) == 0
 
 
-def test_a_failing_workload_is_reported_and_exits_1(tmp_path: Path) -> None:
+def test_failing_workload_is_reported_and_exits_1(tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = make(
         *("trace", "FS=ext3", "SIZE=64M", f"OUT={out}", "COLLECT=calls"),
@@ -142,7 +142,7 @@ def test_a_failing_workload_is_reported_and_exits_1(tmp_path: Path) -> None:
     assert run.facts["workload"]["exit_status"] == 7
 
 
-def test_a_command_survives_make_to_the_byte(tmp_path: Path) -> None:
+def test_command_survives_make_byte_for_byte(tmp_path: Path) -> None:
     text = "a $HOME $$ $(shell id) `id` \"two  spaces\" 'q' \\n \\\\ # % & ; | * ~ é {x,y} $@ :="
     quoted = text.replace("'", "'\\''")
     command = f"printf %s '{quoted}' >said; pwd >where; printf %s \"$SEEKMETER_DIR\" >dir"
@@ -154,7 +154,7 @@ def test_a_command_survives_make_to_the_byte(tmp_path: Path) -> None:
     assert Run(tmp_path / "a run").facts["words"]["CMD"] == command
 
 
-def test_the_recorder_comes_first_among_sessions(tmp_path: Path) -> None:
+def test_recorder_has_cpu_priority_in_its_session(tmp_path: Path) -> None:
     """Nice counts inside of its own session only: its session's group has one of its own, and no other."""
     here = Path("/proc/self/autogroup")
     if not here.exists():
@@ -179,7 +179,7 @@ def tmpfs(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", place], check=True)
 
 
-def test_a_directory_on_no_disk_has_all_but_block(tmpfs: Path, tmp_path: Path) -> None:
+def test_directory_on_no_disk_has_all_tables_but_block(tmpfs: Path, tmp_path: Path) -> None:
     job = finished(tmp_path / "run", DIR=str(tmpfs), CMD="echo hello >f")
     assert job.run.losses["collectors"]["block"]["state"] == "off"
     assert job.run.losses["collectors"]["block"]["why"]
@@ -190,7 +190,7 @@ def test_a_directory_on_no_disk_has_all_but_block(tmpfs: Path, tmp_path: Path) -
     assert (tmpfs / "f").read_text() == "hello\n"
 
 
-def test_a_directory_on_a_disk_shows_its_disk(tmp_path: Path) -> None:
+def test_directory_on_a_disk_records_that_disk(tmp_path: Path) -> None:
     place = json.loads(
         subprocess.run(
             ["findmnt", "-J", "-o", "SOURCE,MAJ:MIN,FSTYPE", "-T", tmp_path], capture_output=True, check=True
@@ -207,7 +207,7 @@ def test_a_directory_on_a_disk_shows_its_disk(tmp_path: Path) -> None:
     assert job.run.has_counted(job.run.called("write", "bytes"), 2 << 20, most=1 << 20)
 
 
-def test_the_remedy_for_a_directory_on_no_disk_can_be_typed(tmpfs: Path, tmp_path: Path) -> None:
+def test_remedy_for_a_directory_on_no_disk_works(tmpfs: Path, tmp_path: Path) -> None:
     """The report says DEV=NAME, so DEV goes with DIR: that disk is recorded, whoever uses it."""
     with (tmp_path / "image").open("wb") as image:
         image.truncate(64 << 20)
@@ -224,7 +224,7 @@ def test_the_remedy_for_a_directory_on_no_disk_can_be_typed(tmpfs: Path, tmp_pat
         assert re.search(rf"tmpfs \({tmp_path.parts[0]}\S+\), disk {Path(disk).name}: dd if=", said), said
 
 
-def test_an_overlay_shows_the_disk_that_it_writes_to(tmp_path: Path) -> None:
+def test_overlay_records_the_disk_of_its_upper_directory(tmp_path: Path) -> None:
     """As the root of every container is one."""
     if blockdev.under(tmp_path).disk is None:
         pytest.skip("the tests' directory is on no disk: give pytest a --basetemp on one")
@@ -246,7 +246,7 @@ def test_an_overlay_shows_the_disk_that_it_writes_to(tmp_path: Path) -> None:
     assert job.run.called("write", "bytes") == 2 << 20
 
 
-def test_a_run_whose_only_collector_is_off_is_a_run_all_the_same(tmp_path: Path) -> None:
+def test_run_whose_only_collector_is_off_completes(tmp_path: Path) -> None:
     """A recorder without a collector ends at once, which is no death; the report says what is missing."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place:  # no disk
         job = finished(tmp_path / "run", DIR=place, COLLECT="block", CMD="echo hi")
@@ -261,7 +261,7 @@ def test_a_run_whose_only_collector_is_off_is_a_run_all_the_same(tmp_path: Path)
     assert "ended early" not in first + rest[rest.index("WARNINGS AND GAPS") :]
 
 
-def test_a_run_that_was_asked_for_nothing_has_no_gap(tmp_path: Path) -> None:
+def test_run_with_no_collector_misses_nothing(tmp_path: Path) -> None:
     job = finished(tmp_path / "run", FS="ext3", SIZE="64M", COLLECT="none", CMD="true")
     report = job.run.report()
     assert "!!" not in report  # what was not asked for is no loss
@@ -269,7 +269,7 @@ def test_a_run_that_was_asked_for_nothing_has_no_gap(tmp_path: Path) -> None:
     assert report.endswith("\n  - none\n"), report[-1000:]
 
 
-def test_what_a_workload_leaves_running_is_ended(tmp_path: Path) -> None:
+def test_processes_left_by_a_workload_are_ended(tmp_path: Path) -> None:
     command = (
         "(trap '' TERM INT HUP; exec 3>held; while :; do echo x >&3; sleep 0.05; done) & setsid sleep 77 &"
     )
@@ -277,7 +277,7 @@ def test_what_a_workload_leaves_running_is_ended(tmp_path: Path) -> None:
     assert job.run.facts["state"] == "complete"
 
 
-def test_memory_is_limited(tmp_path: Path) -> None:
+def test_mem_limits_the_workloads_memory(tmp_path: Path) -> None:
     # What the kernel says that the cgroup had at most, after writing three times as much.
     command = (
         "dd if=/dev/zero of=f bs=1M count=96 2>/dev/null;"
@@ -293,7 +293,7 @@ def test_memory_is_limited(tmp_path: Path) -> None:
     assert job.run.facts["workload"]["mem_bytes"] == 32 << 20
 
 
-def test_cpus_and_the_cgroup_are_seen_inside(tmp_path: Path) -> None:
+def test_cpus_and_cgroup_are_seen_inside_the_workload(tmp_path: Path) -> None:
     last = max(os.sched_getaffinity(0))
     command = "grep Cpus_allowed_list /proc/self/status; nproc; cat /proc/self/cgroup"
     job = finished(tmp_path / "run", DIR=str(tmp_path), COLLECT="none", CPUS=f"{last}-{last}", CMD=command)
@@ -304,7 +304,7 @@ def test_cpus_and_the_cgroup_are_seen_inside(tmp_path: Path) -> None:
     assert job.run.facts["workload"]["cpus"] == [last]
 
 
-def test_a_catalog_workload_marks_its_phases(tmp_path: Path) -> None:
+def test_catalog_workload_marks_its_phases(tmp_path: Path) -> None:
     job = finished(
         tmp_path / "run", FS="ext3", WL="compilebench", SCALE="quick", COLLECT="none",
         ARGS="-i 1 -r 1", DISK="ram",
@@ -317,7 +317,7 @@ def test_a_catalog_workload_marks_its_phases(tmp_path: Path) -> None:
     assert job.run.facts["device"]["kind"] == "ram"
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(tmpfs: Path) -> None:
+def test_full_disk_is_reported_and_leaves_nothing(tmpfs: Path) -> None:
     filler = "head -c 300k /dev/zero"  # into workload.out, which lies in the run directory
     job = Job("trace", tmpfs / "run", FS="ext3", SIZE="64M", CMD=f"{filler}; echo >f; sleep 1; exit 0")
     assert job.end() == 0, job.said
@@ -336,7 +336,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmpfs: Path) -> None:
         assert source["seen"] == source["recorded"] + sum(source["lost"].values()) + open_still
 
 
-def test_no_room_for_a_run_directory(tmpfs: Path) -> None:
+def test_run_directory_without_space_is_refused(tmpfs: Path) -> None:
     (tmpfs / "all").write_bytes(b"\xff" * (216 << 10))
     job = Job("trace", tmpfs / "run", FS="ext3", SIZE="64M", CMD="true")
     assert job.end() == 3
@@ -346,7 +346,7 @@ def test_no_room_for_a_run_directory(tmpfs: Path) -> None:
     assert sorted(path.name for path in tmpfs.iterdir()) == ["all"]
 
 
-def test_places_that_cannot_be_a_run_directory(tmpfs: Path, tmp_path: Path) -> None:
+def test_unusable_out_directories_are_refused(tmpfs: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there/file").touch()
     subprocess.run(["mount", "-o", "remount,ro", tmpfs], check=True)
@@ -390,7 +390,7 @@ _WRONG: list[tuple[str, tuple[str, ...], str]] = [
 
 
 @pytest.mark.parametrize(("job", "words", "text"), _WRONG, ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")  # fmt: skip  # noqa: E501
-def test_wrong_words_do_nothing(job: str, words: tuple[str, ...], text: str, tmp_path: Path) -> None:
+def test_wrong_variables_change_nothing(job: str, words: tuple[str, ...], text: str, tmp_path: Path) -> None:
     disks = tmp_path / "disks"
     done = make(job, *words, f"OUT={tmp_path}/run", SEEKMETER_SCRATCH=str(disks))
     assert "Error 2" in done.stderr, done.stderr

@@ -89,7 +89,9 @@ def let_go(job: Job) -> None:
     ],
     ids=str,
 )
-def test_ended_in_order(stage: str, number: signal.Signals, tmp_path: Path, slow: Path) -> None:
+def test_interrupted_session_restores_everything(
+    stage: str, number: signal.Signals, tmp_path: Path, slow: Path
+) -> None:
     # Who does not end is ended after some seconds: once is enough.
     job = held_in(stage, tmp_path / "run", slow, _MOST_STUBBORN if number == signal.SIGTERM else _STUBBORN)
     if number == signal.SIGINT:
@@ -116,7 +118,7 @@ def test_ended_in_order(stage: str, number: signal.Signals, tmp_path: Path, slow
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_killed_outright(stage: str, tmp_path: Path, slow: Path) -> None:
+def test_killed_session_is_restored_by_the_next_start(stage: str, tmp_path: Path, slow: Path) -> None:
     job = held_in(stage, tmp_path / "run", slow)
     os.kill(job.process.pid, signal.SIGKILL)
     assert job.process.wait() == -signal.SIGKILL
@@ -154,7 +156,7 @@ def family(job: Job) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("collect", ["block,counters", "none"])
-def test_the_workload_ends_with_its_session(collect: str, tmp_path: Path) -> None:
+def test_workload_ends_with_its_killed_session(collect: str, tmp_path: Path) -> None:
     """At once, not by the next start: until then it would write on. Whether a recorder is left, or nobody."""
     job = Job("trace", tmp_path / "run", None, FS="ext3", SIZE="128M", COLLECT=collect, CMD=_FAMILY)
     job.until("workload")
@@ -187,7 +189,7 @@ def test_the_workload_ends_with_its_session(collect: str, tmp_path: Path) -> Non
     job.process.communicate()
 
 
-def test_impatience_does_not_break_the_cleanup(tmp_path: Path, slow: Path) -> None:
+def test_repeated_interrupts_do_not_break_the_cleanup(tmp_path: Path, slow: Path) -> None:
     job = held_in("workload", tmp_path / "run", slow)
     while job.process.poll() is None:
         os.killpg(job.process.pid, signal.SIGINT)
@@ -198,7 +200,7 @@ def test_impatience_does_not_break_the_cleanup(tmp_path: Path, slow: Path) -> No
     assert job.run.losses["complete"] is True
 
 
-def test_a_recorder_killed_is_loud_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_killed_recorder_is_reported_and_the_run_goes_on(tmp_path: Path) -> None:
     command = "echo first >f; while ! [ -e go ]; do sleep 0.1; done; echo last >g"
     job = Job("trace", tmp_path / "run", None, DIR=str(tmp_path), COLLECT="calls,counters", CMD=command)
     job.until("workload")
@@ -227,7 +229,7 @@ def test_a_recorder_killed_is_loud_and_the_run_goes_on(tmp_path: Path) -> None:
     assert (job.run.path / "tables/counter.parquet").stat().st_size > 1000
 
 
-def test_a_closed_terminal_does_not_break_the_cleanup(tmp_path: Path, slow: Path) -> None:
+def test_closed_terminal_does_not_break_the_cleanup(tmp_path: Path, slow: Path) -> None:
     """Nobody reads what it says any more, and the kernel says so with SIGHUP."""
     job = held_in("workload", tmp_path / "run", slow)
     assert job.process.stderr is not None

@@ -85,7 +85,7 @@ def test_plain_files_are_taken(guest: Path, run: Path) -> None:
 
 
 @pytest.mark.root
-def test_what_is_no_plain_file_is_left(guest: Path, run: Path, secret: Path) -> None:
+def test_special_files_of_the_guest_are_left_out(guest: Path, run: Path, secret: Path) -> None:
     (guest / "raw/link").symlink_to(secret)
     (guest / "losses.json").symlink_to(secret)
     os.mkfifo(guest / "raw/pipe")
@@ -117,7 +117,7 @@ def test_links_in_the_run_directory_are_not_followed(guest: Path, run: Path, sec
     assert secret.read_text() == "mine\n"
 
 
-def test_sizes_are_bounded(guest: Path, run: Path) -> None:
+def test_total_size_taken_is_bounded(guest: Path, run: Path) -> None:
     with (guest / "raw/holes").open("wb") as file:
         file.truncate(1 << 40)
     (guest / "raw/more").write_bytes(b"x" * 600)
@@ -127,7 +127,7 @@ def test_sizes_are_bounded(guest: Path, run: Path) -> None:
     assert found.left == ["raw/holes: too much", "raw/some: too much"]
 
 
-def test_the_number_of_files_is_bounded(guest: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_files_taken_is_bounded(guest: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged, "_FILES_MOST", 10)
     for number in range(20):
         (guest / f"raw/{number}").touch()
@@ -135,7 +135,7 @@ def test_the_number_of_files_is_bounded(guest: Path, run: Path, monkeypatch: pyt
     assert (found.files, len(found.left)) == (10, 10)
 
 
-def test_facts_that_can_be_understood(guest: Path) -> None:
+def test_valid_facts_of_the_guest_are_taken(guest: Path) -> None:
     (guest / "run.json").write_text(json.dumps(_SOUND))
     assert facts_of(guest) == _SOUND
 
@@ -162,18 +162,18 @@ def test_facts_that_can_be_understood(guest: Path) -> None:
         '{"state": "complete", "warnings": [], "timing": {}, "x": ' + "[" * 100 + "]" * 100 + "}",
     ],
 )
-def test_facts_that_cannot_be_understood(guest: Path, text: str) -> None:
+def test_malformed_facts_of_the_guest_are_refused(guest: Path, text: str) -> None:
     (guest / "run.json").write_text(text)
     assert facts_of(guest) is None
 
 
-def test_the_hosts_words_are_not_the_guests_to_change() -> None:
+def test_guest_cannot_change_facts_of_the_host() -> None:
     host = {"words": {"CMD": "true"}, "state": "running", "schema": 1}
     guest = {"words": {"CMD": "$(id)"}, "state": "complete", "command": "rm -rf /", "schema": 7}
     assert staged.merged(host, guest) == {**host, "state": "complete", "command": "rm -rf /"}
 
 
-def test_facts_behind_a_link_or_a_pipe(guest: Path, secret: Path) -> None:
+def test_facts_behind_a_link_or_a_pipe_are_refused(guest: Path, secret: Path) -> None:
     secret.write_text(json.dumps(_SOUND))
     (guest / "run.json").symlink_to(secret)
     assert facts_of(guest) is None
@@ -198,7 +198,7 @@ def _made(place: Path) -> Path:
     return place
 
 
-def test_nobody_else_gets_at_it(machine: Staged, tmp_path: Path) -> None:
+def test_staging_directory_is_private(machine: Staged, tmp_path: Path) -> None:
     for path in (machine.place, machine.own, machine.place.parent, machine.place.parent.parent):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert kernels.cache_directory().is_relative_to(tmp_path)
@@ -207,7 +207,7 @@ def test_nobody_else_gets_at_it(machine: Staged, tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_it_is_nobodys_as_long_as_the_guest_has_it(machine: Staged) -> None:
+def test_staging_files_belong_to_nobody_during_the_run(machine: Staged) -> None:
     (machine.place / "run.json").write_text("{}")
     machine.give_to_guest()
     nobody = pwd.getpwnam("nobody").pw_uid
@@ -217,7 +217,7 @@ def test_it_is_nobodys_as_long_as_the_guest_has_it(machine: Staged) -> None:
     machine.remove()
 
 
-def test_what_is_too_much_is_seen(machine: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_guest_files_are_noticed(machine: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged, "_BEYOND_BYTES", 0)
     assert machine.over() is None
     (machine.place / "raw/big").write_bytes(b"x" * (2 << 20))
@@ -232,7 +232,7 @@ def test_what_is_too_much_is_seen(machine: Staged, monkeypatch: pytest.MonkeyPat
     machine.remove()
 
 
-def test_a_session_inside_ends_its_recording_before_its_machine_is_ended(machine: Staged) -> None:
+def test_guest_recording_ends_before_the_machine_is_ended(machine: Staged) -> None:
     """It ends that at ROOM, in order, and the run goes on."""
     (machine.place / "raw/recording").write_bytes(b"x" * (2 << 20))
     assert machine.most_bytes < 2 << 20
@@ -240,7 +240,7 @@ def test_a_session_inside_ends_its_recording_before_its_machine_is_ended(machine
     machine.remove()
 
 
-def test_what_is_very_deep_is_seen_and_removed(machine: Staged, tmp_path: Path) -> None:
+def test_very_deep_directories_are_counted_and_removed(machine: Staged, tmp_path: Path) -> None:
     """Deeper than Python calls functions, than a process may have files open, and than a path may be long."""
     at = os.open(machine.place / "raw", os.O_RDONLY)
     for _ in range(3000):
@@ -255,14 +255,16 @@ def test_what_is_very_deep_is_seen_and_removed(machine: Staged, tmp_path: Path) 
     assert list((tmp_path / "machines").iterdir()) == []
 
 
-def test_what_is_kept_free_stays_free(guest: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_beyond_the_free_space_floor_is_left_out(
+    guest: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the run directory's file system, which may be another than the guest's."""
     (guest / "raw/file").write_bytes(b"x" * 100)
     monkeypatch.setattr(staged, "floor_bytes_of", lambda directory: 1 << 60)
     assert taken(guest, run).left == ["raw/file: no space left on device"]
 
 
-def test_directories_that_cannot_be_entered_are_removed(machine: Staged, tmp_path: Path) -> None:
+def test_unreadable_directories_are_removed(machine: Staged, tmp_path: Path) -> None:
     (machine.place / "raw/closed/below").mkdir(parents=True)
     (machine.place / "raw/closed/below/file").touch()
     (machine.place / "raw/out").symlink_to(tmp_path)
@@ -271,7 +273,7 @@ def test_directories_that_cannot_be_entered_are_removed(machine: Staged, tmp_pat
     assert list((tmp_path / "machines").iterdir()) == []
 
 
-def test_what_a_killed_session_left_is_found_and_removed(machine: Staged, tmp_path: Path) -> None:
+def test_staging_left_by_a_killed_session_is_removed(machine: Staged, tmp_path: Path) -> None:
     run = tmp_path / "some/run"
     (machine.own / "run").write_text(str(run))
     assert staged.of_run(run) is None  # it lives
@@ -293,13 +295,13 @@ def exit_status(machine: Staged) -> int | None:
     ("text", "status"),
     [("0\n", 0), ("17\n", 17), ("", None), ("-1\n", None), ("9" * 5000, None), ("١\n", None), ("0\n0", None)],
 )
-def test_an_exit_status_is_a_small_number(machine: Staged, text: str, status: int | None) -> None:
+def test_exit_status_of_the_guest_is_a_small_number(machine: Staged, text: str, status: int | None) -> None:
     (machine.place / "raw/.vm/exit").write_text(text)
     assert exit_status(machine) == status
     machine.remove()
 
 
-def test_signs_of_life_are_no_links(machine: Staged, secret: Path) -> None:
+def test_guest_control_files_behind_links_are_ignored(machine: Staged, secret: Path) -> None:
     talk = machine.place / "raw/.vm"
     for name in ("exit", "stop"):
         (talk / name).symlink_to(secret)
@@ -321,7 +323,7 @@ def test_signs_of_life_are_no_links(machine: Staged, secret: Path) -> None:
 
 
 @pytest.mark.root
-def test_qemu_of_root_is_nobody() -> None:
+def test_qemu_of_root_runs_as_nobody() -> None:
     """It reads what root can, and writes nothing of root's."""
     script = 'grep -E "^(Uid|Gid|CapEff|CapBnd|NoNewPrivs)" /proc/self/status; : >/root/written-by-nobody'
     done = subprocess.run(

@@ -50,7 +50,7 @@ def traced(trace: Path, argv: list[str], tree: Path = TREE, /, **environment: st
     return found_in(trace)
 
 
-def test_what_it_must_find_is_found(tmp_path: Path, home: Path) -> None:
+def test_search_finds_planted_writes_by_name(tmp_path: Path, home: Path) -> None:
     program = f"""
 import os
 os.mkdir("{tmp_path}/given")

@@ -26,20 +26,22 @@ from workloads.system.visible import visible
         ("Größe: 5 µs – ok\n\tnext", "Größe: 5 µs – ok\n\tnext"),
     ],
 )
-def test_what_is_told_is_visible(capsys: pytest.CaptureFixture[str], text: str, shown: str) -> None:
+def test_control_characters_are_made_visible(
+    capsys: pytest.CaptureFixture[str], text: str, shown: str
+) -> None:
     assert visible(text) == shown
     tell(text)
     assert capsys.readouterr().err == f"{shown}\n"
 
 
-def test_our_own_line_is_rewritten_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_line_is_rewritten_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     show("  workload 3 s\x1b[2J")
     show("")
     assert capsys.readouterr().err == "\r\x1b[K  workload 3 s\\x1b[2J\r\x1b[K"
 
 
 @needs_root
-def test_what_a_failing_command_says_commands_nothing(tmp_path: Path) -> None:
+def test_output_of_a_failing_command_is_harmless(tmp_path: Path) -> None:
     command = "printf '\\033]0;OWNED\\007 cannot \\302\\233 \\342\\200\\256 \\377\\n'; exit 3"
     done = make("trace", f"DIR={tmp_path}", f"OUT={tmp_path / 'run'}", "COLLECT=none", f"CMD={command}")
     assert done.returncode == 2 and "Error 1" in done.stderr
@@ -47,7 +49,7 @@ def test_what_a_failing_command_says_commands_nothing(tmp_path: Path) -> None:
     assert not [c for c in done.stdout + done.stderr if not c.isprintable() and c not in "\n\t"]
 
 
-def test_a_terminal_of_few_characters_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ascii_terminal_gets_every_message(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(raw, encoding="utf-8", errors="strict"))
     tell("\udcff \ud800")

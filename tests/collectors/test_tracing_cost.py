@@ -90,7 +90,7 @@ def said_of(run: Recording) -> dict[str, Any]:
 
 
 @needs_timing
-def test_the_windows_give_what_all_runs_give(tmp_path: Path) -> None:
+def test_sampled_windows_estimate_the_full_run_time(tmp_path: Path) -> None:
     words = ["--collect", "locks,calls"]
     with storm(tmp_path), all_runs_timed(), recording(tmp_path / "out", *words) as run:
         time.sleep(0.5)
@@ -122,7 +122,7 @@ def test_the_windows_give_what_all_runs_give(tmp_path: Path) -> None:
 
 
 @needs_timing
-def test_without_somebody_elses_timing_the_same_is_found(tmp_path: Path) -> None:
+def test_sampled_bpf_time_matches_the_kernels_own_count(tmp_path: Path) -> None:
     """Only in its windows is anything timed; what is counted before the first one is 0."""
     if STATS.read_text().strip() != "0":
         pytest.skip("the kernel times all BPF programs: sysctl kernel.bpf_stats_enabled=0")

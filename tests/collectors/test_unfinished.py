@@ -41,14 +41,14 @@ def notes(session: Path) -> list[Path]:
     return list((session.parent.parent / "unfinished").iterdir())
 
 
-def test_a_session_that_lives_is_left_alone(run: RunDirectory, session: Path) -> None:
+def test_living_session_is_left_alone(run: RunDirectory, session: Path) -> None:
     note = unfinished.note(run, session)
     assert stat.S_IMODE(note.stat().st_mode) == 0o600
     assert list(unfinished.finish(session.parent)) == []
     assert state_of(run) == "running" and notes(session) == [note]
 
 
-def test_a_session_that_is_gone(run: RunDirectory, session: Path) -> None:
+def test_run_of_a_dead_session_is_handed_over(run: RunDirectory, session: Path) -> None:
     unfinished.note(run, session)
     session.rmdir()
     assert list(unfinished.finish(session.parent)) == [str(run.path)]
@@ -56,7 +56,7 @@ def test_a_session_that_is_gone(run: RunDirectory, session: Path) -> None:
     assert not (run.path / "raw/.spare").exists()
 
 
-def test_after_a_power_cut_another_session_may_have_its_name(run: RunDirectory, session: Path) -> None:
+def test_reused_session_name_after_reboot_is_told_apart(run: RunDirectory, session: Path) -> None:
     note = unfinished.note(run, session)
     boot, _, rest = note.name.partition(".")
     note.rename(note.with_name(f"{boot[::-1]}.{rest}"))
@@ -65,7 +65,7 @@ def test_after_a_power_cut_another_session_may_have_its_name(run: RunDirectory, 
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"path": 7}', "[" * 60_000, '{"path": "/"}'])
-def test_a_note_that_says_nothing_goes(session: Path, text: str) -> None:
+def test_malformed_note_is_removed(session: Path, text: str) -> None:
     place = session.parent.parent / "unfinished"
     place.mkdir()
     (place / "boot.9-9.json").write_text(text)
@@ -73,7 +73,7 @@ def test_a_note_that_says_nothing_goes(session: Path, text: str) -> None:
     assert notes(session) == []
 
 
-def test_a_run_that_was_moved_is_its_owners_affair(run: RunDirectory, session: Path, tmp_path: Path) -> None:
+def test_moved_run_is_left_alone(run: RunDirectory, session: Path, tmp_path: Path) -> None:
     unfinished.note(run, session)
     session.rmdir()
     run.path.rename(tmp_path / "moved")

@@ -55,7 +55,7 @@ def lent(job: Job) -> Path:
 
 @pytest.mark.vm
 @pytest.mark.long
-def test_a_small_run_on_another_kernel(tmp_path: Path) -> None:
+def test_small_run_on_another_kernel_is_recorded(tmp_path: Path) -> None:
     """The shortest that proves VM=1 here: another kernel, its disk, one collector, what it recorded."""
     words = {"CMD": "uname -r; head -c 300000 /dev/zero >known", "FS": "ext2", "SIZE": "64M", "VM": "1"}
     job = Job("trace", tmp_path / "run", None, **words, COLLECT="calls", CPUS="2", MEM="512M")
@@ -70,7 +70,7 @@ def test_a_small_run_on_another_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.vm
 @pytest.mark.long
-def test_a_run_on_another_kernel(tmp_path: Path) -> None:
+def test_run_on_another_kernel_gives_the_same_directory(tmp_path: Path) -> None:
     """A file system this kernel may lack, a machine of its own size, the same run directory and report."""
     job = Job(
         "trace", tmp_path / "run", None, FS="reiserfs", CMD=KNOWN, SIZE="256M", CPUS="3", MEM="700M", VM="1"
@@ -109,7 +109,7 @@ def test_a_run_on_another_kernel(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_a_file_system_this_kernel_lacks_takes_a_machine_by_itself(tmp_path: Path) -> None:
+def test_missing_file_system_starts_a_machine_by_itself(tmp_path: Path) -> None:
     lacking = [name for name in ("reiserfs", "jfs", "nilfs2", "f2fs") if not _kernel_has(name)]
     if not lacking:
         pytest.skip("this kernel has reiserfs, jfs, nilfs2 and f2fs: nothing is lacking to try it with")
@@ -128,7 +128,7 @@ def _kernel_has(name: str) -> bool:
 
 @pytest.mark.vm
 @pytest.mark.long
-def test_a_guest_that_panics_leaves_what_it_had(tmp_path: Path) -> None:
+def test_panicking_guest_leaves_its_recording(tmp_path: Path) -> None:
     command = "head -c 1000000 /dev/zero >a; sync; sleep 3; echo c >/proc/sysrq-trigger; sleep 60"
     job = Job("trace", tmp_path / "run", None, FS="ext4", CMD=command, SIZE="256M", VM="1")
     assert job.end(BOOT_SECONDS) == 1, job.said
@@ -190,9 +190,7 @@ def _is_zombie(pid: int) -> bool:
 @pytest.mark.vm
 @pytest.mark.long
 @needs_root
-def test_a_disk_image_that_cannot_grow_is_an_error_inside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_host_disk_is_an_io_error_in_the_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tmpfs(tmp_path / "small", "40M") as small:
         monkeypatch.setenv("SEEKMETER_SCRATCH", str(small))
         # It waits until there is no more room.
@@ -242,7 +240,7 @@ echo 0 >{run}/raw/.vm/exit; echo o >/proc/sysrq-trigger; sleep 60
 @pytest.mark.vm
 @pytest.mark.long
 @needs_root
-def test_a_hostile_guest_harms_nothing(tmp_path: Path) -> None:
+def test_hostile_guest_harms_nothing(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("mine\n")
     secret.chmod(0o600)
@@ -334,7 +332,7 @@ def guests_of(run: Path) -> list[str]:
         ["Linux version 6.1.0-fake", "Booting paravirtualized kernel"],
     ],
 )
-def test_a_guest_that_hangs_under_kvm_is_started_again_emulated(
+def test_guest_hanging_under_kvm_is_started_again_emulated(
     tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -360,7 +358,7 @@ def test_a_guest_that_hangs_under_kvm_is_started_again_emulated(
     assert kept.read_text() == why
 
 
-def test_a_guest_that_comes_up_under_kvm_is_not_started_again(
+def test_guest_that_boots_under_kvm_is_not_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is what it does later KVM's fault."""
@@ -374,7 +372,7 @@ def test_a_guest_that_comes_up_under_kvm_is_not_started_again(
     assert list((tmp_path / "cache").rglob("kvm-*")) == []
 
 
-def test_a_guest_that_does_not_come_up_emulated_either_says_nothing_about_kvm(
+def test_guest_failing_emulated_too_does_not_refute_kvm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -385,7 +383,7 @@ def test_a_guest_that_does_not_come_up_emulated_either_says_nothing_about_kvm(
     assert guests_of(tmp_path / "run") == []
 
 
-def test_a_guest_that_hangs_is_ended(tmp_path: Path) -> None:
+def test_hanging_guest_is_ended(tmp_path: Path) -> None:
     """It gives no sign of life any more. The limit is made short here, in the process that watches."""
     done = faked(tmp_path / "run", "_HANG_SECONDS=3", "tcg", "", "hangs")
     assert done.returncode == 1
@@ -396,7 +394,7 @@ def test_a_guest_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_a_guest_that_plants_links_gets_nowhere(tmp_path: Path) -> None:
+def test_links_planted_by_a_guest_are_not_followed(tmp_path: Path) -> None:
     """The audit's proofs, by a guest of root's: it writes the host's files by no name, and keeps no bits."""
     secret = tmp_path / "secret"
     secret.write_text("mine\n")
@@ -415,9 +413,7 @@ def test_a_guest_that_plants_links_gets_nowhere(tmp_path: Path) -> None:
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
 
 
-def test_virtme_run_where_its_own_python_is_out_of_reach(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_virtme_run_works_without_its_own_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of .venv made by another user, whose programs begin with the path of a Python in /root."""
     program = tmp_path / "virtme-run"
     program.write_text("#!/nowhere/python\nprint('qemu -cpu host -append console')\n")
@@ -445,12 +441,12 @@ def test_virtme_run_where_its_own_python_is_out_of_reach(
         ("", "QEMU: exit status 9"),
     ],
 )
-def test_why_a_machine_ended_is_in_its_console(tmp_path: Path, console: str, said: str) -> None:
+def test_console_gives_the_reason_why_a_machine_ended(tmp_path: Path, console: str, said: str) -> None:
     (tmp_path / "console.log").write_text(console)
     assert said in run_in_vm._last_words(tmp_path / "console.log", 9)
 
 
-def test_what_a_console_says_is_cut_and_harmless(tmp_path: Path) -> None:
+def test_console_text_is_cut_and_harmless(tmp_path: Path) -> None:
     said = "\x1b]0;OWNED\x07" + "A" * 1_000_000
     (tmp_path / "console.log").write_text(f"Kernel panic - not syncing: {said}\n")
     told = run_in_vm._last_words(tmp_path / "console.log", 9)
@@ -459,7 +455,7 @@ def test_what_a_console_says_is_cut_and_harmless(tmp_path: Path) -> None:
     assert len(told) < 1000
 
 
-def test_a_guest_that_takes_too_much_says_nothing_about_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_guest_does_not_refute_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is ended before it has come up, and not started again for that."""
     monkeypatch.setattr(run_in_vm, "_MEASURE_SECONDS", 0.0)
     process = subprocess.Popen(["sleep", "60"])
@@ -489,7 +485,7 @@ doctor.main() if sys.argv[1] == "doctor" else m.main(sys.argv[1])
 
 @pytest.mark.parametrize("job", ["trace", "plan", "doctor"])
 @needs_root
-def test_a_machine_is_the_users_behind_sudo(open_tree: Path, job: str) -> None:
+def test_machine_behind_sudo_belongs_to_the_user(open_tree: Path, job: str) -> None:
     user = pwd.getpwnam("daemon")
     words = {"FS": "ext4", "CMD": "true", "SIZE": "64M"} if job != "doctor" else {}
     words |= {"VM": "1"}
@@ -509,7 +505,7 @@ def test_a_machine_is_the_users_behind_sudo(open_tree: Path, job: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["qemu-system-x86_64", "virtme-run"])
-def test_what_is_missing_is_named(tmp_path: Path, missing: str) -> None:
+def test_missing_programs_for_a_machine_are_named(tmp_path: Path, missing: str) -> None:
     if missing == "virtme-run":
         without = "qemu.VIRTME = pathlib.Path('/nowhere/virtme-run')"
     else:

@@ -61,7 +61,7 @@ def writes(run: Run) -> int:
     return len(rows)
 
 
-def test_a_device_is_watched(loop: str, writer: None, tmp_path: Path) -> None:
+def test_watch_records_a_device(loop: str, writer: None, tmp_path: Path) -> None:
     name = Path(loop).name
     job = Job("watch", tmp_path / "run", None, DEV=name, SECS="1.5")
     began_ns = time.monotonic_ns()
@@ -99,9 +99,7 @@ def flood(loop: str) -> Iterator[None]:
             one.wait()
 
 
-def test_a_busy_disk_counts_from_the_start_of_the_window_to_its_end(
-    loop: str, flood: None, tmp_path: Path
-) -> None:
+def test_busy_disk_is_counted_for_the_whole_window(loop: str, flood: None, tmp_path: Path) -> None:
     """Against the kernel's own counter, read here all the time: just within the window, and just about it."""
     stat = Path(f"/sys/block/{Path(loop).name}/stat")
     job = Job("watch", tmp_path / "run", None, DEV=loop, SECS="3", COLLECT="block calls counters")
@@ -170,7 +168,7 @@ def write_op(run: Run) -> int:
     return enum_value(run.path / "raw/recorder/block.rec", "block_op", "write")
 
 
-def test_calls_on_all_its_file_systems_are_the_applications(tmp_path: Path) -> None:
+def test_watch_counts_calls_on_all_file_systems_of_a_device(tmp_path: Path) -> None:
     """One on each of two partitions, and an overlay on the first; not what is written elsewhere."""
     image = tmp_path / "image"
     with image.open("wb") as file:
@@ -230,7 +228,7 @@ def overlaid(tmp_path: Path, below: Path) -> Iterator[Path]:
         subprocess.run(["umount", merged], check=True)
 
 
-def test_interrupted_by_the_terminal_it_is_whole(loop: str, writer: None, tmp_path: Path) -> None:
+def test_interrupted_watch_is_complete(loop: str, writer: None, tmp_path: Path) -> None:
     out = tmp_path / "run"
     process = subprocess.Popen(
         ["make", "watch", f"DEV={loop}", "SECS=600", f"OUT={out}"],
@@ -261,7 +259,7 @@ def test_interrupted_by_the_terminal_it_is_whole(loop: str, writer: None, tmp_pa
     assert "ended early by the user" in " ".join((out / "report.txt").read_text().split())
 
 
-def test_a_recorder_that_dies_ends_it_and_is_said(loop: str, tmp_path: Path) -> None:
+def test_watch_ends_with_its_dead_recorder(loop: str, tmp_path: Path) -> None:
     job = Job("watch", tmp_path / "run", None, DEV=loop, SECS="600", COLLECT="block")
     job.until("watch")
     os.kill(job.recorder(), signal.SIGKILL)

@@ -54,7 +54,7 @@ def run_job(out: Path, place: Path | None = None, **words: str) -> Job:
 
 
 @needs_root
-def test_ours_the_users_and_a_missing_one(tmp_path: Path) -> None:
+def test_own_and_user_scripts_run_and_a_missing_one_is_off(tmp_path: Path) -> None:
     own = script(
         tmp_path,
         "own.bt",
@@ -108,7 +108,7 @@ def test_ours_the_users_and_a_missing_one(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_what_ends_by_itself_or_fails(tmp_path: Path) -> None:
+def test_programs_that_end_or_fail_are_reported(tmp_path: Path) -> None:
     """Tools that are none of bcc's, so that they do what the test wants: their programs are tried below."""
     place = tmp_path / "bin"
     tool(place, "brief", "#!/bin/sh\necho one line\n")
@@ -137,7 +137,7 @@ def test_what_ends_by_itself_or_fails(tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.long  # the session waits for half a minute
-def test_what_will_not_end(tmp_path: Path) -> None:
+def test_program_that_ignores_sigint_is_killed(tmp_path: Path) -> None:
     place = tmp_path / "bin"
     place.mkdir()
     own = script(tmp_path, "stubborn.bt", 'BEGIN { printf("here\\n"); } interval:s:1 { @n = count(); }')
@@ -166,7 +166,7 @@ def test_what_will_not_end(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_one_that_misses_the_first_sigint_is_sent_another(tmp_path: Path) -> None:
+def test_program_that_misses_a_sigint_gets_another(tmp_path: Path) -> None:
     place = tmp_path / "bin"
     place.mkdir()
     own = script(tmp_path, "own.bt", "interval:s:1 { @n = count(); }")
@@ -186,7 +186,7 @@ def test_one_that_misses_the_first_sigint_is_sent_another(tmp_path: Path) -> Non
 
 
 @needs_root
-def test_one_that_dies_during_the_run_and_one_that_is_off_are_said_first(tmp_path: Path) -> None:
+def test_dead_and_missing_programs_head_the_report(tmp_path: Path) -> None:
     place = tmp_path / "bin"
     tool(place, "broken", "#!/bin/sh\necho 'no luck today' >&2\nexit 7\n")
     dying = place / "bpftrace"
@@ -218,7 +218,7 @@ def test_one_that_dies_during_the_run_and_one_that_is_off_are_said_first(tmp_pat
 
 @needs_root
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left(number: signal.Signals, tmp_path: Path) -> None:
+def test_with_programs_leave_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
     own = script(tmp_path, "own.bt", 'interval:s:1 { @n = count(); } END { printf("over\\n"); }')
     job = Job(
         "trace",
@@ -249,7 +249,7 @@ def test_nothing_is_left(number: signal.Signals, tmp_path: Path) -> None:
 
 
 @needs_root
-def test_a_tool_of_bcc(tmp_path: Path) -> None:
+def test_bcc_tool_runs_or_names_the_missing_headers(tmp_path: Path) -> None:
     """Where the kernel's headers are, it works; elsewhere the run says that they are missing."""
     assert "vfsstat" in bcc_tools(), "make test installs bpfcc-tools"
     job = run_job(
@@ -271,7 +271,7 @@ def test_a_tool_of_bcc(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_watch_too(tmp_path: Path) -> None:
+def test_watch_runs_with_programs(tmp_path: Path) -> None:
     disk = next(path.name for path in sorted(Path("/sys/block").iterdir()) if not path.name.startswith("ram"))
     job = Job("watch", tmp_path / "run", None, DEV=disk, SECS="1", COLLECT="none", WITH="bpftrace:readahead")
     assert job.end(SECONDS) == 0, job.said
@@ -282,7 +282,7 @@ def test_watch_too(tmp_path: Path) -> None:
     assert "WITH BPFTRACE:READAHEAD" in job.run.report()
 
 
-def test_hostile_run(tmp_path: Path) -> None:
+def test_hostile_with_output_is_harmless_in_the_report(tmp_path: Path) -> None:
     """A run directory made by others may say anything."""
     (tmp_path / "run.json").write_text(
         json.dumps(
@@ -340,7 +340,7 @@ def test_with_refuses_what_cannot_run(text: str, says: str) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_plan_and_list() -> None:
+def test_plan_and_list_show_with_programs() -> None:
     plan = make("plan", "FS=ext4", "WL=compilebench", "WITH=bpftrace:readahead 'bcc:biolatency -D'")
     assert plan.returncode == 0, plan.stderr
     assert re.search(r"^with\s+bpftrace:readahead$", plan.stdout, re.MULTILINE)
@@ -353,7 +353,7 @@ def test_plan_and_list() -> None:
     assert "did you mean readahead?" in wrong.stderr
 
 
-def test_doctor_knows_each_script() -> None:
+def test_doctor_has_a_line_for_each_script() -> None:
     done = subprocess.run(["make", "doctor"], capture_output=True, text=True, check=False)
     for name in our_scripts():
         assert name in done.stdout

@@ -24,7 +24,7 @@ LOCKS_SINCE = "5.19"
 # Requests and bytes beside /proc/diskstats; calls and bytes of a known program; waits for a mutex beside the
 # kernel's event tracer, and by name; one wait of a known length for an rwsem.
 TRUTH = {
-    "block": ("test_block.py::test_a_mixed_workload[ext4]",),
+    "block": ("test_block.py::test_mixed_workload_matches_the_kernels_disk_statistics[ext4]",),
     "calls": (
         "test_calls.py::test_every_call_byte_and_error_is_exact",
         "test_calls_queued.py::test_every_request_byte_and_error_is_exact[uring]",
@@ -33,8 +33,8 @@ TRUTH = {
     "counters": ("test_counters.py::test_disk_counters_are_exact_over_the_recording",),
     "locks": (
         "test_locks.py::test_pipe_storm_counts_every_wait_and_splits_it",
-        "test_lock_truth.py::test_a_file_held_by_a_sleeper[ext4]",
-        "test_lock_names.py::test_the_mutex_of_a_pipe",
+        "test_lock_truth.py::test_sleeping_holder_of_a_file_is_found[ext4]",
+        "test_lock_names.py::test_pipe_mutex_is_named",
     ),
 }
 

@@ -39,33 +39,33 @@ FILES = (
 # Of these only what lockdown may forbid outside: the way by the blktrace program.
 ONLY = {
     "test_blktrace": (
-        "test_its_tools_read_it_and_all_agree[program]",
-        "test_order_names_and_time[program]",
+        "test_blkparse_and_btt_read_the_files_and_agree[program]",
+        "test_files_have_order_names_and_times_of_the_kernel[program]",
     ),
 }
 EXCEPT = (
     # What these ask is our programs' doing more than the kernel's, and is asked outside.
     "test_block_faults.py::test_every_way_to_stop_leaves_a_whole_table",
     "test_block_faults.py::test_killed_recorder_leaves_whole_records",
-    "test_block_faults.py::test_a_full_disk_is_a_counted_loss",
+    "test_block_faults.py::test_full_disk_is_a_counted_loss_of_requests",
     "test_block_faults.py::test_overload_loses_nothing",
-    "test_calls.py::test_a_full_disk_leaves_whole_records_and_lines",
-    "test_calls.py::test_a_recorder_that_is_late_counts_what_it_lost",
+    "test_calls.py::test_full_disk_leaves_whole_records_and_lines",
+    "test_calls.py::test_late_recorder_counts_lost_calls",
     "test_calls_queued.py::test_latency_lies_within_what_fio_measures",
-    "test_locks.py::test_a_recorder_that_is_late_counts_what_it_lost",
-    "test_locks.py::test_a_full_map_is_a_counted_loss",
-    "test_lock_samples.py::test_without_perf_events_the_waits_are_recorded_all_the_same",
+    "test_locks.py::test_late_recorder_counts_lost_waits",
+    "test_locks.py::test_full_wait_map_is_a_counted_loss",
+    "test_lock_samples.py::test_waits_are_recorded_without_perf_events",
     # Emulated CPUs get test-and-set spinlocks, which wait before the tracepoint (virt_spin_lock()).
-    "test_lock_storms.py::test_waits_in_interrupts_inside_waits",
+    "test_lock_storms.py::test_waits_in_interrupts_inside_waits_are_counted",
     # The same of the kernel's code is asked by what stays: ext4's driver serves ext2 and ext3; a wait of a
     # known length and the counts of a storm are the lock's doing, not the file system's.
-    "test_block.py::test_a_mixed_workload[ext2]",
-    "test_block.py::test_a_mixed_workload[ext3]",
-    "test_block.py::test_a_mixed_workload_in_memory",
-    "test_block_blkparse.py::test_same_as_blkparse[mq-deadline]",
-    "test_locks.py::test_a_wait_of_known_length",
-    "test_lock_truth.py::test_a_file_held_by_a_sleeper[xfs]",
-    "test_lock_truth.py::test_a_file_held_by_a_sleeper[btrfs]",
+    "test_block.py::test_mixed_workload_matches_the_kernels_disk_statistics[ext2]",
+    "test_block.py::test_mixed_workload_matches_the_kernels_disk_statistics[ext3]",
+    "test_block.py::test_mixed_workload_in_memory_matches_disk_statistics",
+    "test_block_blkparse.py::test_requests_equal_blkparse[mq-deadline]",
+    "test_locks.py::test_wait_of_known_length_is_recorded",
+    "test_lock_truth.py::test_sleeping_holder_of_a_file_is_found[xfs]",
+    "test_lock_truth.py::test_sleeping_holder_of_a_file_is_found[btrfs]",
     "test_lock_storms.py::test_fsync_storm_counts_the_waits_for_the_journal[xfs]",
     "test_lock_storms.py::test_fsync_storm_counts_the_waits_for_the_journal[btrfs]",
 )
