@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * acp: reads all files below directories fast, many small ones above all: of each directory in the order of their
- * inodes, a batch at a time, opened together and announced to the kernel (readahead) before the first is read.
- * (The idea is Chris Mason's acp, 2007; written anew, and it copies nowhere.)
+ * acp: reads all files below directories fast. It takes the files of each directory in inode order, a batch at a
+ * time: it opens a batch, announces all of it to the kernel (readahead), then reads. This pays for many small files.
+ * The idea is that of Chris Mason's acp (2007); the program is our own, and it copies nothing.
  *
  *   acp [-b BATCH] [DIR]...
  *
- * Prints one line at the end: files, bytes, directories, seconds. What is no regular file and no directory is left
- * out.
+ * Prints one line at the end: files, bytes, directories, seconds. It skips all but regular files and directories.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -74,7 +73,7 @@ static void read_batch(struct opened *batch, size_t count)
 	show_progress();
 }
 
-static void read_files(int dir_fd, const struct listing *list)
+static void read_files(int dir_fd, const struct directory *list)
 {
 	struct opened batch[BATCH_MAX];
 	size_t count = 0;
@@ -82,7 +81,7 @@ static void read_files(int dir_fd, const struct listing *list)
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->entries[i].type != DT_REG)
 			continue;
-		batch[count].name = listing_name(list, i);
+		batch[count].name = directory_name(list, i);
 		batch[count].fd = open_and_announce(dir_fd, batch[count].name);
 		if (++count == batch_files) {
 			read_batch(batch, count);
@@ -96,18 +95,18 @@ static void read_directory(int at, const char *name)
 {
 	int nofollow = at == AT_FDCWD ? 0 : O_NOFOLLOW; /* what the user named may be a symlink */
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | nofollow);
-	struct listing list;
+	struct directory list;
 
 	if (fd < 0)
 		fail_errno("cannot open the directory", name);
 	directories++;
-	listing_read(&list, fd, name);
-	listing_sort_by_inode(&list);
+	directory_read(&list, fd, name);
+	directory_sort_by_inode(&list);
 	read_files(fd, &list);
 	for (size_t i = 0; i < list.count; i++)
 		if (list.entries[i].type == DT_DIR)
-			read_directory(fd, listing_name(&list, i));
-	listing_free(&list);
+			read_directory(fd, directory_name(&list, i));
+	directory_free(&list);
 	if (close(fd) != 0)
 		fail_errno("cannot close the directory", name);
 }

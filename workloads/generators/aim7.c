@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * aim7: many tasks (processes) at once each do one set of jobs: arithmetic, memory, processes, pipes, sockets,
- * files. How many jobs a minute, by how many tasks?
+ * aim7: jobs per minute by the number of tasks (processes) that run at once. Each task does one set of jobs:
+ * arithmetic, memory, processes, pipes, sockets, files.
  *
  *   aim7 -D DIR -m MIX [-n TASKS] [-N TASKS] [-l SECONDS] [-r SECONDS] [-s SEED]
  *
- * MIX is a file with a job and its units of work a line (datasets/aim7-shared.mix). A step of the ramp starts N
- * tasks; each does all jobs once, in an order of its own; the step's rate is N times the jobs over the time from
- * the first one's start to the last one's end. N doubles from -n until the rate has been below the best one in two
- * steps (the peak has passed) or N would be more than -N or the next step might end after -l; then numbers of tasks
- * halfway between the best and its neighbours are tried, twice. A step of less than -r is done again, with the tasks in
- * other orders, until its rounds together took so long. Each round is a phase ("8 tasks"); making the tasks'
- * directories before and checking and removing them after it is outside.
+ * MIX is a file with a job and its units of work on each line (datasets/aim7-shared.mix). A step of the ramp starts N
+ * tasks; each does all jobs once, in an order of its own. The step's rate is N times the jobs, divided by the time from
+ * the first task's start to the last task's end.
+ *
+ * N doubles from -n until the rate was below the best rate in two steps (the peak has passed), or N would exceed -N, or
+ * the next step might end after -l. Then numbers of tasks halfway between the best N and its neighbours are tried,
+ * twice. A step shorter than -r is repeated, with the tasks in other orders, until its rounds together took that long.
+ * Each round is a phase ("8 tasks"); it leaves out making the tasks' directories, and checking and removing them.
  *
  * After the benchmark that bryant2002 used (docs/SOURCES.md, aim7); jobs and program are our own.
  */
@@ -120,7 +121,7 @@ static struct step run_rounds(unsigned int tasks, const struct settings *set, in
 	}
 	jobs = tasks * mix.n * step.rounds;
 	step.jobs_per_min = 60.0 * jobs / (step.seconds > 0 ? step.seconds : 1e-9);
-	figures_row("aim7 steps",
+	results_row("aim7 steps",
 		    "\"tasks\":%u,\"jobs\":%u,\"seconds\":%.3f,\"jobs_per_min\":%.1f,"
 		    "\"jobs_per_min_per_task\":%.1f,\"own_user_cpu_pct\":%.1f",
 		    tasks, jobs, step.seconds, step.jobs_per_min, step.jobs_per_min / tasks,
@@ -187,7 +188,7 @@ static void report(const struct ramp *ramp)
 	if (!passed)
 		printf("the peak may come with more tasks: more time (-l) or tasks (-N) would tell\n");
 	printf("verified: every task's file was as it was written\n");
-	figures_row("",
+	results_row("",
 		    "\"aim7_peak_jobs_per_min\":%.1f,\"aim7_peak_tasks\":%u,"
 		    "\"aim7_peak_passed\":\"%s\",\"aim7_kinds_of_jobs\":%u",
 		    best->jobs_per_min, best->tasks, passed ? "yes" : "no", mix.n);
@@ -249,7 +250,7 @@ int main(int argc, char **argv)
 	set = settings_of(argc, argv);
 	read_mix(set.mix);
 	phases_open();
-	figures_open();
+	results_open();
 	contents_init();
 	dir_fd = open(set.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)

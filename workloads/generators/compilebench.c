@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * compilebench: ages a file system by creating, patching, compiling, cleaning, reading, looking at
+ * compilebench: ages a file system by creating, patching, compiling, cleaning, reading, stat'ing
  * and deleting trees with the names and sizes of a kernel's. After the description of Chris Mason's
  * program of that name (2007); written anew, no line of it is used. README.md beside this file says
  * where the two differ.
@@ -12,9 +12,9 @@
  * 3. -r operations, each picked at random among those that some tree allows, on a random such tree.
  *    With --makej instead: every tree is compiled, over all its directories at once, then every
  *    tree is read, then every tree is deleted.
- * From 3 on, a sync of the file system is part of each operation's time. The trees that are left
- * stay where they are; that they are what was written to them is looked at last, as a phase of its
- * own, "verify". Phases: one line an operation in $SEEKMETER_PHASES. MB are 10^6 bytes.
+ * From 3 on, a sync of the file system is part of each operation's time. The remaining trees are not
+ * removed; a last phase, "verify", compares them with what was written. Each operation is one phase
+ * in $SEEKMETER_PHASES. MB are 10^6 bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -258,7 +258,7 @@ static void print_result(enum result result, const struct samples *samples)
 		printf("%21s", "single observation");
 	}
 	printf("  %s\n", result_facts[result].in_seconds ? "s" : "MB/s");
-	figures_row(result_facts[result].in_seconds ? "seconds by operation" : "MB/s by operation",
+	results_row(result_facts[result].in_seconds ? "seconds by operation" : "MB/s by operation",
 		    "\"operation\":\"%s\",\"count\":%lu,\"mean\":%.3f,"
 		    "\"half_of_95_pct_interval\":%s,\"std_deviation\":%s",
 		    name, samples->count, mean, width, deviation);
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
 	int64_t start_ns;
 
 	phases_open();
-	figures_open();
+	results_open();
 	contents_init();
 	run.forest = (struct forest){
 		.fd = open_dir(set.dir),

@@ -10,9 +10,9 @@
  *   create  FILES files of 1 to 8,192 bytes; PERCENT of them are synced before they are closed (fsync)
  *   mixed   OPERATIONS operations in equal shares by chance: create (and sync) as above, rename, delete
  *   delete  nine of ten of the files that are left, by chance
- * Then, as a phase of its own, "verify": every file that must be left is read and compared, and no other
- * may be there. A thread works on its own files only; what it does depends on the seed, the number of threads
- * and its own number, never on the others or on the file system.
+ * A last phase, "verify", reads and compares every file that must be left; no other file may be there. A thread works
+ * on its own files only; its operations depend on the seed, the number of threads and its own number, never on the
+ * other threads or on the file system. Our own workload, for lock contention in directories.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -128,7 +128,7 @@ static void print_operation(const char *phase, const char *operation, const stru
 
 	printf("%-8s %-9s %10" PRIu64 " %12.1f %12.1f\n", phase, operation, all->count, mean_us,
 	       longest_us);
-	figures_row("operations",
+	results_row("operations",
 		    "\"phase\":\"%s\",\"operation\":\"%s\",\"count\":%" PRIu64
 		    ",\"mean_us\":%.1f,\"longest_us\":%.1f",
 		    phase, operation, all->count, mean_us, longest_us);
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
 	if (dir_fd < 0)
 		fail_errno("cannot open the directory", set.dir);
 	phases_open();
-	figures_open();
+	results_open();
 	contents_init();
 	workers = make_workers(&set, make_dir(dir_fd, TOP));
 	printf("createdelete in %s: %lu threads, %s, %lu files, %lu operations after them, "

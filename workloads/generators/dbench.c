@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * dbench: runs Debian's dbench(1) and tells when its warm-up, its measured part and its cleanup were, and what
- * it found. Everything dbench says goes on to standard output.
+ * dbench: runs Debian's dbench(1) (the file server benchmark of gus2011, docs/SOURCES.md) and marks its warm-up, its
+ * measured part and its cleanup as phases. dbench's rates become results; its output is passed on.
  *
  *   dbench -D DIR [-t PROCESSES] [-T SECONDS] [-c LOADFILE] [-- OPTION…]
  *
- * dbench (version 4) lets its processes go, warms up for a fifth of SECONDS (in whole seconds), then measures for
- * SECONDS, and cleans up. It prints a line a second: "execute N sec" is N seconds after the beginning of the
- * measured part, which is how that is found here, to a few milliseconds; "cleanup" is printed at its end.
+ * dbench (version 4) starts its processes, warms up for a fifth of SECONDS (in whole seconds), measures for
+ * SECONDS, and cleans up. It prints a line per second. "execute N sec" comes N seconds after the measured part began,
+ * so its start is known to a few milliseconds; "cleanup" comes at its end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -148,7 +148,7 @@ static void hear(struct heard *heard, const char *line, int64_t at_ns)
 	} else if (heard->cleanup_ns != 0 && sscanf(line, " %31[A-Za-z] %" SCNu64 " %lf %lf", name,
 						    &count, &mean, &worst) == 4) {
 		heard->operations += count;
-		figures_row("dbench operations",
+		results_row("dbench operations",
 			    "\"operation\":\"%s\",\"count\":%" PRIu64
 			    ",\"mean_ms\":%.3f,\"longest_ms\":%.3f",
 			    name, count, mean, worst);
@@ -170,7 +170,7 @@ static void report(const struct settings *set, const struct heard *heard, int64_
 	phase_done("measured", heard->measured_ns, heard->cleanup_ns, heard->operations,
 		   (uint64_t)(heard->mb_per_s * 1e6 * seconds));
 	phase_done("cleanup", heard->cleanup_ns, end_ns, 0, 0);
-	figures_row("",
+	results_row("",
 		    "\"dbench_processes\":%" PRIu64
 		    ",\"dbench_MB_per_s\":%.6g,\"dbench_max_latency_ms\":%.3f",
 		    set->processes, heard->mb_per_s, heard->worst_ms);
@@ -247,7 +247,7 @@ int main(int argc, char **argv)
 	if (access(set.dir, W_OK) != 0) /* dbench would only say that files are missing */
 		fail_errno("cannot be written", set.dir);
 	phases_open();
-	figures_open();
+	results_open();
 	signal(SIGTERM, end_all);
 	signal(SIGINT, end_all);
 	signal(SIGHUP, end_all);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * filemark: threads do transactions on many small files, as mail and news servers do: PostMark's transactions, with
- * threads, and repeated until the figure is certain. After Bryant, Forester and Hawkes, USENIX 2002.
+ * threads, repeated until the confidence interval is narrow. After Bryant, Forester and Hawkes, USENIX 2002.
  *
  *   filemark -D DIR [-t THREADS] [-n FILES] [-d DIRS] [-l BYTES] [-u BYTES] [-b BYTES] [-r PERCENT] [-c PERCENT]
  *            [-w SECONDS] [-m SECONDS] [-p PHASES] [-P PHASES] [-o TRANSACTIONS] [-s SEED]
@@ -13,8 +13,8 @@
  * it, without the first, or without as many of the first (half of all at most) as it takes. With -o, a phase is so
  * many transactions instead of a time.
  *
- * At the end, as a phase of its own, "verify": every file that must be left is read and compared, and no other may
- * be there. A thread works on its own files only; what it does in turn depends on the seed and its number alone.
+ * A last phase, "verify", reads and compares every file that must be left; no other file may be there. A thread works
+ * on its own files only; its operations depend on the seed and its number alone.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -223,7 +223,7 @@ static double transaction_phase(struct crew *crew, struct worker *workers, unsig
 	printf("[%lu] %" PRIu64 " transactions in %.3f s, %.1f a second\n", number, counted,
 	       (double)(until_ns - from_ns) / 1e9, rate);
 	fflush(stdout);
-	figures_row("transactions by phase",
+	results_row("transactions by phase",
 		    "\"phase\":%lu,\"transactions\":%" PRIu64 ",\"transactions_per_s\":%.1f",
 		    number, counted, rate);
 	return rate;
@@ -249,8 +249,8 @@ static void measure(struct crew *crew, struct worker *workers)
 	if (count < 3) {
 		printf("transactions a second: %.1f, the last phase's, a single observation\n",
 		       rates[count - 1]);
-		figures_row("", "\"transactions_per_s\":%.1f", rates[count - 1]);
-		figures_row("", "\"phases_kept\":1");
+		results_row("", "\"transactions_per_s\":%.1f", rates[count - 1]);
+		results_row("", "\"phases_kept\":1");
 		return;
 	}
 	kept = samples_without(rates, count, drop ? drop : 1);
@@ -259,9 +259,9 @@ static void measure(struct crew *crew, struct worker *workers)
 	       samples_mean(&kept), samples_half_width(&kept),
 	       100 * samples_half_width(&kept) / samples_mean(&kept), kept.count,
 	       count - kept.count);
-	figures_row("", "\"transactions_per_s\":%.1f", samples_mean(&kept));
-	figures_row("", "\"half_of_its_95_pct_interval_per_s\":%.1f", samples_half_width(&kept));
-	figures_row("", "\"phases_kept\":%lu", kept.count);
+	results_row("", "\"transactions_per_s\":%.1f", samples_mean(&kept));
+	results_row("", "\"half_of_its_95_pct_interval_per_s\":%.1f", samples_half_width(&kept));
+	results_row("", "\"phases_kept\":%lu", kept.count);
 	if (!drop)
 		printf("not certain to 10 %% after %lu phases; ARGS=\"-P MORE\" allows more\n",
 		       count);
@@ -274,7 +274,7 @@ static void print_operation(const char *name, const struct file_times *times)
 
 	printf("%-9s %10" PRIu64 " %14" PRIu64 " %12.1f %12.1f\n", name, times->count, times->bytes,
 	       mean_us, longest_us);
-	figures_row("filemark operations",
+	results_row("filemark operations",
 		    "\"operation\":\"%s\",\"count\":%" PRIu64 ",\"bytes\":%" PRIu64
 		    ",\"mean_us\":%.1f,\"longest_us\":%.1f",
 		    name, times->count, times->bytes, mean_us, longest_us);
@@ -305,7 +305,7 @@ static void print_summary(const struct worker *workers)
 	printf("all phases and warm-ups together; %" PRIu64
 	       " appends found the largest file allowed and did nothing\n",
 	       full);
-	figures_row("", "\"appends_to_full_files\":%" PRIu64, full);
+	results_row("", "\"appends_to_full_files\":%" PRIu64, full);
 	own_cpu_report();
 }
 
@@ -403,7 +403,7 @@ int main(int argc, char **argv)
 	read_settings(argc, argv);
 	workers = make_workers();
 	phases_open();
-	figures_open();
+	results_open();
 	contents_init();
 	use_top(workers, open_top(true));
 	file_set_dirs(&set.shape, workers[0].files.dir_fd);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fio_phases: runs fio(1) in two phases, the laying out of its files and the measured part, and passes on what fio
- * measured.
+ * fio_phases: runs fio(1) in two phases, "layout" (it creates the files that the jobs read) and "measured", and passes
+ * on fio's results.
  *
- *   fio_phases --output=FILE [WORD]...
+ *   fio_phases --output=FILE [OPTION]...
  *
- * All words are fio's. It is run twice with them: with create_only, which lays out what the jobs read (of files that are
- * only written there is nothing to lay out, and then there is no such phase), and as they stand. FILE gets the JSON
- * of the second. fio says how long it measured, not when: the measured phase is taken to end when fio ended, some
- * hundredths of a second late.
+ * All options are fio's. fio runs twice with them: first with create_only added, then as given; FILE gets the JSON of the
+ * second run. Files that are only written need no layout, so such jobs have no layout phase. fio reports how long it
+ * measured, not when: the measured phase is taken to end when fio ends, some hundredths of a second late.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,13 +69,13 @@ static uint64_t bytes_in(const char *directory)
 	return laid_out_bytes;
 }
 
-/* fio's first words and what was added, in front of or behind the user's. */
-static void run_fio(char **words, int count, const char *const *before, const char *output,
+/* Runs fio with the user's options, and ours before and behind them. results: the file for fio's JSON. */
+static void run_fio(char **words, int count, const char *const *before, const char *results,
 		    const char *job)
 {
 	const char *argv[WORDS_MAX + 8];
-	struct said said = { .complaints = true, .may_fail = true };
-	char output_word[4096];
+	struct program_output output = { .with_stderr = true, .may_fail = true };
+	char results_option[4096];
 	int n = 0;
 
 	argv[n++] = "fio";
@@ -84,15 +83,15 @@ static void run_fio(char **words, int count, const char *const *before, const ch
 		argv[n++] = *before++;
 	for (int i = 0; i < count; i++)
 		argv[n++] = words[i];
-	/* last, so that they hold: the figures are read from there */
-	snprintf(output_word, sizeof(output_word), "--output=%s", output);
-	argv[n++] = output_word;
+	/* last, so that they override the user's: the results are read from there */
+	snprintf(results_option, sizeof(results_option), "--output=%s", results);
+	argv[n++] = results_option;
 	argv[n++] = "--output-format=json";
 	argv[n] = NULL;
-	program_run(argv, -1, &said);
-	if (said.exit_status != 0)
-		fio_failed(&said, job);
-	fputs(said.first, stdout);
+	program_run(argv, -1, &output);
+	if (output.exit_status != 0)
+		fio_failed(&output, job);
+	fputs(output.first, stdout);
 	fflush(stdout);
 }
 
@@ -152,9 +151,9 @@ static double number_of(json_t *object, const char *name)
 /* A string of fio's, as it can stand in other JSON: quotes, backslashes and control characters become '_'. */
 static void copy_text(char *text, size_t room, json_t *value)
 {
-	const char *said = json_string_value(value);
+	const char *string = json_string_value(value);
 
-	snprintf(text, room, "%s", said != NULL ? said : "");
+	snprintf(text, room, "%s", string != NULL ? string : "");
 	for (char *at = text; *at != '\0'; at++)
 		if (*at == '\\' || *at == '"' || (unsigned char)*at < ' ')
 			*at = '_';
@@ -182,7 +181,7 @@ static void report_direction(const char *job, const char *name, const struct dir
 	write_us(p50, json_object_get(percentiles, "50.000000"));
 	write_us(p99, json_object_get(percentiles, "99.000000"));
 	write_us(most, json_object_get(times, "max"));
-	figures_row(
+	results_row(
 		"fio",
 		"\"job\":\"%s\",\"direction\":\"%s\",\"requests\":%.0f,\"bytes\":%.0f,\"runtime_s\":%.3f,"
 		"\"requests_per_s\":%.6g,\"MB_per_s\":%.6g,\"mean_us\":%s,\"p50_us\":%s,\"p99_us\":%s,"
@@ -194,9 +193,9 @@ static void report_direction(const char *job, const char *name, const struct dir
 	if (!alone)
 		return;
 	if (strcmp(name, "fsync") == 0)
-		figures_row("", "\"fio_fsync_p50_us\":%s,\"fio_fsync_p99_us\":%s", p50, p99);
+		results_row("", "\"fio_fsync_p50_us\":%s,\"fio_fsync_p99_us\":%s", p50, p99);
 	else
-		figures_row("",
+		results_row("",
 			    "\"fio_%s_requests_per_s\":%.6g,\"fio_%s_MB_per_s\":%.6g,"
 			    "\"fio_%s_p50_us\":%s,\"fio_%s_p99_us\":%s",
 			    name, per_s, name, mb_per_s, name, p50, name, p99);
@@ -249,7 +248,7 @@ static struct total report(void)
 		fail(EXIT_RUN_FAILED, "%s: has no jobs; give fio a job (--name=…)", json_path);
 	copy_text(version, sizeof(version), json_object_get(whole, "fio version"));
 	if (version[0] != '\0')
-		figures_row("", "\"fio_version\":\"%s\"", version);
+		results_row("", "\"fio_version\":\"%s\"", version);
 	for (size_t i = 0; i < count; i++)
 		report_job(json_array_get(jobs, i), count == 1, &total);
 	total.runtime_ms += total.group_ms;
@@ -292,7 +291,7 @@ int main(int argc, char **argv)
 		     "fio_phases: say fio_phases --output=FILE and fio's words, %d at most",
 		     WORDS_MAX - 1);
 	phases_open();
-	figures_open();
+	results_open();
 	lay_out(argv + 1, argc - 1, directory != NULL && directory[0] != '\0' ? directory : ".");
 	measure(argv + 1, argc - 1);
 	if (fflush(stdout) != 0 || ferror(stdout))

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * iomatrix: how fast is one file written and read, by its size and by the size of each read or write?
+ * iomatrix: throughput of reads and writes of one file, by the file's size and by the size of each read or write.
  *
  *   iomatrix -D DIR [-f KIB] [-F KIB] [-r KIB] [-R KIB] [-x FACTOR] [-m MS] [--flush] [-s SEED]
  *
  * For every file size (-f to -F, each FACTOR times the one before) and every record size (-r to -R, no larger
  * than the file): the six operations below, each with one read(2) or write(2) a record, on one file that is
  * removed afterwards. A cell of the matrix is one operation on one file. Its time is that of its reads or
- * writes alone (and of an fsync, with --flush); opening, closing and removing files is outside. An operation
- * that took less than MS milliseconds is done again until all times together did.
+ * writes alone (and of an fsync, with --flush), without opening, closing and removing files. An operation
+ * shorter than MS milliseconds is repeated until its repetitions together took that long.
  *   write, rewrite            a new file from front to back; the same again, with other contents
  *   read, reread              from front to back, twice
  *   random write, random read every record once, in an order that depends on the seed
@@ -128,7 +128,7 @@ static void run_operation(struct cell *cell, enum operation operation, const str
 	add_to(summary, cell, speed, times);
 	phase_done(operation_names[operation], start_ns, end_ns, cell->records * times,
 		   cell->file_kib * KIB * times);
-	figures_row("iomatrix cell",
+	results_row("iomatrix cell",
 		    "\"operation\":\"%s\",\"file_kib\":%" PRIu64 ",\"record_kib\":%" PRIu64
 		    ",\"kib_per_s\":%.1f,\"times\":%lu,\"measured_ns\":%" PRId64
 		    ",\"start_ns\":%" PRId64 ",\"end_ns\":%" PRId64 ",\"bytes\":%" PRIu64
@@ -227,7 +227,7 @@ static void print_summary(const struct summary summaries[OPERATIONS], unsigned l
 		       operation_names[operation], one->highest, one->lowest, means[0], means[1],
 		       means[2], means[3]);
 		/* 0: no cell of this run belongs to it */
-		figures_row("KiB/s by operation",
+		results_row("KiB/s by operation",
 			    "\"operation\":\"%s\",\"maximum\":%.1f,\"minimum\":%.1f,\"%s\":%.1f,"
 			    "\"%s\":%.1f,\"%s\":%.1f,\"%s\":%.1f,\"cells\":%lu,\"repeated\":%lu",
 			    operation_names[operation], one->highest, one->lowest, metrics[0].name,
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
 	int dir_fd;
 
 	phases_open();
-	figures_open();
+	results_open();
 	cells_init();
 	dir_fd = open(set.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)

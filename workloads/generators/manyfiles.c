@@ -8,12 +8,12 @@
  *   find      find(1) lists them
  *   tar read  tar(1) reads them in readdir order, into a pipe (with its output at /dev/null, tar reads nothing)
  *   acp read  acp reads them in the order of their inodes (acp.c)
- *   verify    not a part of the comparison: each file has its contents, and nothing else is there; asks for the
- *             inode and the place on disk of each, and prints how well the three orders match (Spearman's rank
+ *   verify    a check, not a result: each file has its contents, and nothing else is there. It also gets the
+ *             inode and the disk offset of each file, and prints how well the three orders match (Spearman's rank
  *             correlation), which decides how long tar and delete take
  *   delete    all, in readdir order; not with --keep
  *
- * Before each but create and verify the file system is remounted, so that nothing is cached (common/session/remount.h).
+ * Before all phases but create and verify the file system is remounted, so that nothing is cached (common/session/remount.h).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -101,12 +101,12 @@ static void must_be(const char *program, const char *what, uint64_t found, uint6
 static void run_find(const struct settings *set)
 {
 	const char *const argv[] = { "find", TOP, NULL };
-	struct said said = { 0 };
+	struct program_output output = { 0 };
 
 	step_begin("find");
-	program_run(argv, -1, &said);
+	program_run(argv, -1, &output);
 	step_end(set->files, 0);
-	must_be("find", "names", said.lines, set->files + 1);
+	must_be("find", "names", output.lines, set->files + 1);
 }
 
 /* What an archive of the directory has: a header a file and one of the directory, contents in whole blocks, an end. */
@@ -121,25 +121,25 @@ static void run_tar(const struct settings *set)
 {
 	const char *const argv[] = { "tar",	 "--create", "--sort=none", "--format=gnu",
 				     "--file=-", TOP,	     NULL };
-	struct said said = { 0 };
+	struct program_output output = { 0 };
 
 	step_begin("tar read");
-	program_run(argv, -1, &said);
+	program_run(argv, -1, &output);
 	step_end(set->files, set->files * set->bytes);
-	must_be("tar", "bytes in the archive", said.bytes, archive_bytes(set));
+	must_be("tar", "bytes in the archive", output.bytes, archive_bytes(set));
 }
 
 static void run_acp(const struct settings *set)
 {
-	const char *const argv[] = { program_beside("acp"), TOP, NULL };
-	struct said said = { 0 };
+	const char *const argv[] = { sibling_program("acp"), TOP, NULL };
+	struct program_output output = { 0 };
 	uint64_t files = 0, bytes = 0;
 
 	step_begin("acp read");
-	program_run(argv, -1, &said);
+	program_run(argv, -1, &output);
 	step_end(set->files, set->files * set->bytes);
-	if (sscanf(said.first, "acp: %" SCNu64 " files, %" SCNu64 " bytes", &files, &bytes) != 2)
-		fail(EXIT_RUN_FAILED, "acp: what it says is not understood: %s", said.first);
+	if (sscanf(output.first, "acp: %" SCNu64 " files, %" SCNu64 " bytes", &files, &bytes) != 2)
+		fail(EXIT_RUN_FAILED, "acp: what it says is not understood: %s", output.first);
 	must_be("acp", "files", files, set->files);
 	must_be("acp", "bytes", bytes, set->files * set->bytes);
 }
@@ -173,7 +173,7 @@ static void verify_file(const struct settings *set, int top, const char *name, u
 	if (fstat(fd, &info) != 0)
 		fail_errno("cannot stat", name);
 	*inode = info.st_ino;
-	*placed = place_on_disk(fd, place);
+	*placed = file_offset_on_disk(fd, place);
 	if (!contents_same(fd, set->bytes, set->seed + number, name))
 		fail(EXIT_RUN_FAILED,
 		     "%s: is not what was written; look in dmesg, and check the file system", name);
@@ -183,14 +183,14 @@ static void verify_file(const struct settings *set, int top, const char *name, u
 
 static struct orders verify(const struct settings *set)
 {
-	struct listing list;
+	struct directory list;
 	struct orders orders;
 	int top = open_top();
 
 	step_begin_unmeasured("verify");
 	if (syncfs(top) != 0) /* or no file has its place yet */
 		fail_errno("cannot be synced", TOP);
-	listing_read(&list, top, TOP);
+	directory_read(&list, top, TOP);
 	/* as each was found by a name of its own, as many are all */
 	must_be(TOP, "files", list.count, set->files);
 	orders.turn = must_alloc(calloc(5, (list.count + 1) * sizeof(uint64_t)));
@@ -203,7 +203,7 @@ static struct orders verify(const struct settings *set)
 		bool placed = false;
 
 		orders.turn[i] = i;
-		verify_file(set, top, listing_name(&list, i), &orders.inode[i], &placed,
+		verify_file(set, top, directory_name(&list, i), &orders.inode[i], &placed,
 			    &orders.place[orders.placed]);
 		if (placed) {
 			orders.placed_turn[orders.placed] = i;
@@ -211,7 +211,7 @@ static struct orders verify(const struct settings *set)
 		}
 		step_progress(i + 1);
 	}
-	listing_free(&list);
+	directory_free(&list);
 	if (close(top) != 0)
 		fail_errno("cannot close the directory", TOP);
 	step_end(set->files, set->files * set->bytes);
@@ -222,10 +222,10 @@ static void print_correlation(const char *what, const char *figure, double rho, 
 {
 	if (isnan(rho)) {
 		printf("%-38s not measured: %s\n", what, why_not);
-		figures_row("", "\"%s\":\"not measured: %s\"", figure, why_not);
+		results_row("", "\"%s\":\"not measured: %s\"", figure, why_not);
 	} else {
 		printf("%-38s %.6f\n", what, rho);
-		figures_row("", "\"%s\":%.6f", figure, rho);
+		results_row("", "\"%s\":%.6f", figure, rho);
 	}
 }
 
@@ -246,23 +246,23 @@ static void print_orders(const struct settings *set, const struct orders *orders
 			  rank_correlation(orders->placed_inode, orders->place, orders->placed),
 			  why_not);
 	printf("  files with a place of their own: %zu of %lu\n", orders->placed, set->files);
-	figures_row("", "\"files_with_a_place\":%zu", orders->placed);
+	results_row("", "\"files_with_a_place\":%zu", orders->placed);
 }
 
 static void delete_files(const struct settings *set)
 {
-	struct listing list;
+	struct directory list;
 	int top;
 
 	step_begin("delete");
 	top = open_top();
-	listing_read(&list, top, TOP);
+	directory_read(&list, top, TOP);
 	for (size_t i = 0; i < list.count; i++) {
-		if (unlinkat(top, listing_name(&list, i), 0) != 0)
-			fail_errno("cannot delete", listing_name(&list, i));
+		if (unlinkat(top, directory_name(&list, i), 0) != 0)
+			fail_errno("cannot delete", directory_name(&list, i));
 		step_progress(i + 1);
 	}
-	listing_free(&list);
+	directory_free(&list);
 	if (close(top) != 0 || rmdir(TOP) != 0)
 		fail_errno("cannot delete the directory", TOP);
 	step_end(set->files, 0);
@@ -302,7 +302,7 @@ int main(int argc, char **argv)
 	if (chdir(set.dir) != 0)
 		fail_errno("cannot enter the directory", set.dir);
 	phases_open();
-	figures_open();
+	results_open();
 	contents_init();
 	printf("manyfiles in %s: %lu files of %" PRIu64 " bytes, seed %" PRIu64 "\n", set.dir,
 	       set.files, set.bytes, set.seed);

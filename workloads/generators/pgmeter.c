@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * pgmeter: an Iometer for files. Sequential reads and writes, and the web server, file server and OLTP mixes, on
- * files much larger than memory, with so many requests outstanding a file. After Bryant, Forester and Hawkes, USENIX 2002.
+ * files much larger than memory, with a given number of requests outstanding per file. After Bryant, Forester and Hawkes, USENIX 2002.
  *
  *   pgmeter -D DIR -M MIXES -J DIR [-x TESTS] [-q OUTSTANDING] [-f FILES] [-m MIB] [-w SECONDS] [-l SECONDS]
  *           [-a SECONDS] [-s SEED]
  *
  * The files are laid out once. Each test, with each number of requests outstanding, begins with an unmount and a
- * mount, warms up for -w seconds and is measured for -l; a sample is taken every -a seconds, and the figure is the
+ * mount, warms up for -w seconds and is measured for -l seconds. A sample is taken every -a seconds; the result is the
  * samples' mean. Requests go through the page cache, each from a thread of its own. The mixes are fio jobs, generated
- * from the table and kept in -J; the sequential tests are done here (sequential.c says why).
+ * from the table and kept in -J; the sequential tests are done here (sequential.c has the reason).
  *
- * fio says how long it measured, not when: the measured phase of a mix is taken to end when fio ends, some hundredths
- * of a second late.
+ * fio reports how long it measured, not when: the measured phase of a mix is taken to end when fio ends, some
+ * hundredths of a second late.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -168,7 +168,7 @@ static void say(const char *test, uint64_t outstanding, const struct result *res
 	else
 		printf("a single observation\n");
 	fflush(stdout);
-	figures_row("pgmeter",
+	results_row("pgmeter",
 		    "\"test\":\"%s\",\"outstanding\":%" PRIu64
 		    ",\"requests_per_s\":%.1f,\"MB_per_s\":%.3f,\"samples\":%lu,"
 		    "\"sample_mean\":%.1f,\"half_95_pct\":%.1f",
@@ -293,7 +293,7 @@ int main(int argc, char **argv)
 	read_mixes();
 	each_test(false);
 	phases_open();
-	figures_open();
+	results_open();
 	contents_init();
 	snprintf(path, sizeof(path), "%s/" TOP, set.dir);
 	if (mkdir(path, 0755) != 0)

@@ -4,8 +4,8 @@
  *
  *   phase unpack tar xf linux.tar.xz && phase build make -s -C linux
  *
- * The exit status is the command's (128 + the signal that ended it; 127 not found: as a shell's). A
- * command that fails is marked, too. Without a session ($SEEKMETER_PHASES) it only runs the command.
+ * The exit status is the command's, as a shell has it (128 + the signal that ended it; 127 not found). A
+ * command that fails is a phase too. Without a session ($SEEKMETER_PHASES) it only runs the command.
  */
 #include <ctype.h>
 #include <errno.h>

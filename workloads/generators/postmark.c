@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * postmark: runs Debian's postmark(1), and tells when its parts were and what it found. The same words mean the same as
- * filemark's, so that the two can be compared.
+ * postmark: runs Debian's postmark(1) (PostMark, Katcher 1997) and marks its parts as phases. Its options mean the same
+ * as filemark's, so that the two can be compared.
  *
  *   postmark -D DIR [-n FILES] [-d DIRS] [-l BYTES] [-u BYTES] [-b BYTES] [-r PERCENT] [-c PERCENT] [-o TRANSACTIONS]
  *            [-s SEED]
  *
- * PostMark creates FILES files of -l to -u bytes, does TRANSACTIONS transactions, and deletes all that are left. A
- * transaction is two things: any file is read whole or appended to; then a file is created or any is deleted.
+ * PostMark creates FILES files of -l to -u bytes, does TRANSACTIONS transactions, and deletes all remaining files. A
+ * transaction has two operations: one file is read whole or appended to; then a file is created or deleted.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 	if (wanted.bytes_min > wanted.bytes_max)
 		fail(EXIT_WRONG_WORDS, "postmark: -l is above -u; see --help");
 	phases_open();
-	figures_open();
+	results_open();
 	if (chdir(dir) != 0)
 		fail_errno("cannot enter the directory", dir);
 	postmark_run(&wanted);

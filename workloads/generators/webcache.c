@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * webcache: the small files of a web cache, after a comparison of 2004: an archive of them is extracted by tar(1) and
- * removed by rm(1); then postmark(1).
+ * webcache: the small files of a web cache, after a file system comparison of 2004: tar(1) extracts an archive of them,
+ * rm(1) removes them; then postmark(1) runs.
  *
  *   webcache -D DIR [-m MEGABYTES] [-l DIRECTORIES] [--stream] [-f FILES -t TRANSACTIONS -d DIRECTORIES] [-s SEED]
  *
- *   population  the archive is made, or its checksum read if it was made before (common/files/archive.h); the files'
+ *   population  makes the archive, or checks the checksum of one that an earlier run made (common/files/archive.h); the files'
  *               sizes and directories are those of common/files/population.h
  *   extract     tar extracts it
- *   verify      not a part of the comparison: each file has its contents, and nothing else is there
+ *   verify      a check, not a result: each file has its contents, and nothing else is there
  *   delete      rm -r
  *   postmark create, postmark transactions, postmark delete
  *
@@ -98,14 +98,14 @@ static int open_population(const struct population *all)
 static double extract(const struct settings *set, const struct population *all)
 {
 	const char *const argv[] = { "tar", "--extract", "--file=-", NULL };
-	struct said said = { 0 };
+	struct program_output output = { 0 };
 	pid_t writer = 0;
 	int in = set->stream ? -1 : open_population(all);
 
 	step_begin("extract");
 	if (set->stream)
 		in = stream(all, &writer);
-	program_run(argv, in, &said);
+	program_run(argv, in, &output);
 	close(in);
 	if (set->stream)
 		wait_for(writer);
@@ -171,11 +171,11 @@ static void verify(const struct population *all)
 static double delete (const struct population *all)
 {
 	const char *const argv[] = { "rm", "-r", POPULATION_TOP, NULL };
-	struct said said = { 0 };
+	struct program_output output = { 0 };
 	double seconds;
 
 	step_begin("delete");
-	program_run(argv, -1, &said);
+	program_run(argv, -1, &output);
 	seconds = step_end(all->count, 0);
 	if (access(POPULATION_TOP, F_OK) == 0)
 		fail(EXIT_RUN_FAILED, POPULATION_TOP ": is there after it was deleted");
@@ -198,7 +198,7 @@ static void print_population(struct population *all)
 	       " at most, the largest %" PRIu32 "\n",
 	       all->count, all->bytes, all->files[all->count / 2].bytes,
 	       all->files[all->count - 1].bytes);
-	figures_row("",
+	results_row("",
 		    "\"files\":%" PRIu32 ",\"file_bytes\":%" PRIu64
 		    ",\"median_file_bytes\":%" PRIu32,
 		    all->count, all->bytes, all->files[all->count / 2].bytes);
@@ -218,7 +218,7 @@ static void run_archive(const struct settings *set)
 	steps_make_cold();
 	delete_s = delete (&all);
 	print_population(&all);
-	figures_row("", "\"extract_s\":%.3f,\"delete_s\":%.3f", extract_s, delete_s);
+	results_row("", "\"extract_s\":%.3f,\"delete_s\":%.3f", extract_s, delete_s);
 	free(all.files);
 }
 
@@ -286,7 +286,7 @@ int main(int argc, char **argv)
 	if (chdir(set.dir) != 0)
 		fail_errno("cannot enter the directory", set.dir);
 	phases_open();
-	figures_open();
+	results_open();
 	contents_init();
 	printf("webcache in %s: an archive of %" PRIu64 " MB, PostMark with %" PRIu64
 	       " files, seed %" PRIu64 "\n",

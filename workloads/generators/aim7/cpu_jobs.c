@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Arithmetic, sorting, memory and brk: a unit is some 20 to 400 microseconds of a CPU of 2025. */
+/* aim7's CPU jobs: arithmetic, sorting, memory and brk. A unit takes 20 to 400 microseconds on a CPU of 2025. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Jobs on files, all in the task's own directory. "disk" is written block by block; what a block must hold
- * follows from its number and its version, of which versions[] knows the last.
+ * aim7's file jobs, all in the task's own directory. The file "disk" is written block by block; a block's contents
+ * follow from its number and its version, and versions[] has the last version of each.
  */
 #include <dirent.h>
 #include <fcntl.h>

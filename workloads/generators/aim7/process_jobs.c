@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Processes, pipes, signals, sockets and shared memory. A job has at most one process besides its own, which the
- * kernel ends with it. Sockets are bound to 127.0.0.1 or to nothing.
+ * aim7's process jobs: processes, pipes, signals, sockets and shared memory. A job has at most one process besides its
+ * own, which the kernel ends with the job. Sockets are bound to 127.0.0.1 or to nothing.
  */
 #include <arpa/inet.h>
 #include <errno.h>

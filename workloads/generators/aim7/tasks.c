@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* One step of aim7's ramp: forks the tasks, releases them together, and times them to the last end; see tasks.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* One cell of iomatrix: the six operations on one file in records of one size; see cell.h. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fio's jobs: the layout, and the mixes, whose requests go to random places, each from a thread of its own.
+ * pgmeter's fio jobs: the layout, and the mixes. A mix's requests have random offsets, each from a thread of its own.
  *
- * fio would drop the file's pages whenever a thread has done as much as the file is long, and tell the kernel which
- * order to expect: neither is what a server does, so both are off; the remount has made the caches cold.
+ * fio by default drops a file's cached pages whenever a thread has done as much I/O as the file is long
+ * (invalidate), and gives the kernel hints on the access order (fadvise_hint). No server does either, so both are off;
+ * the remount before has made the caches cold.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,32 +45,32 @@ struct outcome {
 };
 
 /* PATH: of the job. */
-static void failed(const struct said *said, const char *path)
+static void failed(const struct program_output *output, const char *path)
 {
 	const char *name = strrchr(path, '/');
 
-	fio_failed(said, name != NULL ? name + 1 : path);
+	fio_failed(output, name != NULL ? name + 1 : path);
 }
 
 static struct outcome run_fio(const char *path)
 {
 	const char *const argv[] = { "fio", "--minimal", "--terse-version=3", path, NULL };
-	struct said said = { .complaints = true, .may_fail = true };
+	struct program_output output = { .with_stderr = true, .may_fail = true };
 	struct outcome outcome = { 0 };
 	unsigned long long read_ms, write_ms;
 	char *fields[64] = { 0 };
 	char *at;
 	int n = 0;
 
-	program_run(argv, -1, &said);
-	if (said.exit_status != 0)
-		failed(&said, path);
-	at = strncmp(said.first, "3;", 2) == 0 ? said.first : strstr(said.first, "\n3;");
+	program_run(argv, -1, &output);
+	if (output.exit_status != 0)
+		failed(&output, path);
+	at = strncmp(output.first, "3;", 2) == 0 ? output.first : strstr(output.first, "\n3;");
 	while (at != NULL && n < 64 && (fields[n] = strsep(&at, ";")) != NULL)
 		n++;
 	/* fio(1), terse output, version 3: each direction has kilobytes, their rate, requests a second, milliseconds */
 	if (n < 50 || strcmp(fields[4], "0") != 0)
-		failed(&said, path);
+		failed(&output, path);
 	read_ms = strtoull(fields[8], NULL, 10);
 	write_ms = strtoull(fields[49], NULL, 10);
 	outcome.requests_per_s = strtod(fields[7], NULL) + strtod(fields[48], NULL);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The sequential tests. Threads share a file's next place: whoever has an answer asks for what comes next, so that as
- * many requests as there are threads are outstanding, all close together, as with asynchronous ones. They share its
- * descriptor, too, by which the kernel knows that it is read in sequence.
+ * pgmeter's sequential tests. The threads of a file share its next offset: a thread whose request is done takes the
+ * next one. So as many requests as there are threads are outstanding, all close together, as with asynchronous I/O. The
+ * threads share the descriptor too, so that the kernel's readahead sees one sequential stream.
  *
- * fio's threads have places of their own. Given every n-th request each, they drift apart, and each then reads with
- * gaps: 4 of them read 117 MB/s with 3,700 seeks a second, where these 4 read 276 MB/s with 23 (8 KiB, a 2 GiB file
+ * fio's threads have offsets of their own. Given every n-th request each, they drift apart, and each then reads with
+ * gaps: 4 fio threads read 117 MB/s with 3,700 seeks/s, these 4 read 276 MB/s with 23 seeks/s (8 KiB, a 2 GiB file
  * on ext4, MEM=512M, a busy machine).
  */
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* File contents: made-up text that compresses about as source code does; see contents.h. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

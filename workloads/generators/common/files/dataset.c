@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Reads compilebench's dataset, lists of names and sizes of a kernel tree; see dataset.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

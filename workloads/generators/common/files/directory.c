@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* The entries of one directory in readdir order; see directory.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@ static unsigned char type_of(int fd, const struct dirent *entry, const char *pat
 	return (unsigned char)IFTODT(info.st_mode);
 }
 
-static void add(struct listing *list, const struct dirent *entry, unsigned char type)
+static void add(struct directory *list, const struct dirent *entry, unsigned char type)
 {
 	size_t length = strlen(entry->d_name) + 1;
 
@@ -34,7 +35,7 @@ static void add(struct listing *list, const struct dirent *entry, unsigned char 
 		list->names_room = list->names_room * 2 + length + 1024;
 		list->names = must_alloc(realloc(list->names, list->names_room));
 	}
-	list->entries[list->count++] = (struct listed){
+	list->entries[list->count++] = (struct directory_entry){
 		.inode = entry->d_ino,
 		.name = list->names_bytes,
 		.type = type,
@@ -43,7 +44,7 @@ static void add(struct listing *list, const struct dirent *entry, unsigned char 
 	list->names_bytes += length;
 }
 
-void listing_read(struct listing *listing, int dir_fd, const char *path)
+void directory_read(struct directory *listing, int dir_fd, const char *path)
 {
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -51,7 +52,7 @@ void listing_read(struct listing *listing, int dir_fd, const char *path)
 
 	if (dir == NULL)
 		fail_errno("cannot list", path);
-	*listing = (struct listing){ 0 };
+	*listing = (struct directory){ 0 };
 	for (;;) {
 		errno = 0;
 		entry = readdir(dir);
@@ -66,27 +67,27 @@ void listing_read(struct listing *listing, int dir_fd, const char *path)
 		fail_errno("cannot close the directory", path);
 }
 
-const char *listing_name(const struct listing *listing, size_t entry)
+const char *directory_name(const struct directory *listing, size_t entry)
 {
 	return listing->names + listing->entries[entry].name;
 }
 
 static int by_inode(const void *left, const void *right)
 {
-	const struct listed *a = left, *b = right;
+	const struct directory_entry *a = left, *b = right;
 
 	return (a->inode > b->inode) - (a->inode < b->inode);
 }
 
-void listing_sort_by_inode(struct listing *listing)
+void directory_sort_by_inode(struct directory *listing)
 {
 	if (listing->count > 0)
 		qsort(listing->entries, listing->count, sizeof(*listing->entries), by_inode);
 }
 
-void listing_free(struct listing *listing)
+void directory_free(struct directory *listing)
 {
 	free(listing->entries);
 	free(listing->names);
-	*listing = (struct listing){ 0 };
+	*listing = (struct directory){ 0 };
 }

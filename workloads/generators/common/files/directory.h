@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* All names of one directory, in the order in which readdir gives them. */
-#ifndef GENERATORS_LISTING_H
-#define GENERATORS_LISTING_H
+/* The entries of one directory, in readdir order. */
+#ifndef GENERATORS_DIRECTORY_H
+#define GENERATORS_DIRECTORY_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct listed {
+struct directory_entry {
 	uint64_t inode;
-	size_t name;	    /* where in the names */
+	size_t name;	    /* offset in `names` */
 	unsigned char type; /* DT_REG, DT_DIR, ... of dirent.h */
 };
 
-struct listing {
-	struct listed *entries;
+struct directory {
+	struct directory_entry *entries;
 	size_t count;
 	size_t room;
 	char *names;
@@ -21,10 +21,10 @@ struct listing {
 	size_t names_room;
 };
 
-/* Of the directory open as DIR_FD, from its beginning; "." and ".." are left out. PATH is for messages. */
-void listing_read(struct listing *listing, int dir_fd, const char *path);
-const char *listing_name(const struct listing *listing, size_t entry);
-void listing_sort_by_inode(struct listing *listing);
-void listing_free(struct listing *listing);
+/* Reads all entries of the directory open as dir_fd, but "." and "..". path is for messages. */
+void directory_read(struct directory *listing, int dir_fd, const char *path);
+const char *directory_name(const struct directory *listing, size_t entry);
+void directory_sort_by_inode(struct directory *listing);
+void directory_free(struct directory *listing);
 
 #endif

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Where a file begins on disk, by FIEMAP; see file_offset.h. */
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 
 #include "file_offset.h"
 
-bool place_on_disk(int fd, uint64_t *place)
+bool file_offset_on_disk(int fd, uint64_t *offset)
 {
 	struct {
 		struct fiemap head;
@@ -16,6 +17,6 @@ bool place_on_disk(int fd, uint64_t *place)
 	    map.extent.fe_flags &
 		    (FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC | FIEMAP_EXTENT_DATA_INLINE))
 		return false;
-	*place = map.extent.fe_physical;
+	*offset = map.extent.fe_physical;
 	return true;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* filemark's files: one thread's creates, reads, appends and deletes; see file_set.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* createdelete's files: one thread's creates, renames and deletes; see small_files.h. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>

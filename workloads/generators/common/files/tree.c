@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* What compilebench does to one tree: create, patch, compile, clean, read, stat, delete; see tree.h. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

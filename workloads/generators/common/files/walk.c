@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Visits everything below a directory in readdir order; see walk.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 #include "walk.h"
 
 /* One directory's names as listed; all are read before any is visited, as visits may remove them. */
-struct listing {
+struct directory {
 	char *names; /* each: 'd' or 'f', the name, NUL */
 	size_t bytes;
 	size_t room;
@@ -32,9 +33,9 @@ static bool is_dir(int fd, const struct dirent *entry, const char *path)
 	return S_ISDIR(info.st_mode);
 }
 
-static struct listing list_dir(DIR *dir, const char *path)
+static struct directory list_dir(DIR *dir, const char *path)
 {
-	struct listing list = { 0 };
+	struct directory list = { 0 };
 	struct dirent *entry;
 
 	while (true) {
@@ -73,7 +74,7 @@ static void walk_dir(const struct walk *walk, int parent_fd, const char *name, c
 {
 	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const char *shown = length > 0 ? path : name;
-	struct listing list;
+	struct directory list;
 	DIR *dir;
 
 	if (fd < 0)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Runs postmark(1), makes its parts phases, and checks its counts; see postmark.h. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -73,9 +74,9 @@ static void look_at_kernel_bytes(pid_t pid)
 	fclose(counts);
 }
 
-static void must_not_complain(const char *said)
+static void must_not_complain(const char *output)
 {
-	const char *complaint = strstr(said, "Error: ");
+	const char *complaint = strstr(output, "Error: ");
 
 	if (complaint != NULL) {
 		must_have_room(); /* which would be why */
@@ -85,24 +86,24 @@ static void must_not_complain(const char *said)
 			     ? ": read-only file system; look in dmesg"
 			     : "; look in dmesg, or give a larger disk (SIZE=) if it was full");
 	}
-	if (strstr(said, "out of files!") != NULL)
+	if (strstr(output, "out of files!") != NULL)
 		fail(EXIT_RUN_FAILED,
 		     "postmark: deleted all its files; give more files or fewer transactions");
 }
 
-static bool begins(const char *said, int part)
+static bool begins(const char *output, int part)
 {
 	/* a single directory is the one it was told, and stays */
-	if (part == REMOVE && strstr(said, words[OVER]) != NULL)
+	if (part == REMOVE && strstr(output, words[OVER]) != NULL)
 		return true;
-	return part < PARTS && strstr(said, words[part]) != NULL;
+	return part < PARTS && strstr(output, words[part]) != NULL;
 }
 
-static void hear(struct said *said)
+static void on_output(struct program_output *output)
 {
-	int64_t now = begins(said->first, begun) ? phase_cut(0) : 0;
+	int64_t now = begins(output->first, begun) ? phase_cut(0) : 0;
 
-	while (begins(said->first, begun)) {
+	while (begins(output->first, begun)) {
 		begun_ns[begun] = now;
 		if (begun < REMOVE) {
 			phase_announce(names[begun], now);
@@ -112,8 +113,8 @@ static void hear(struct said *said)
 		begun++;
 	}
 	if (begun > OVER)
-		look_at_kernel_bytes(said->pid);
-	must_not_complain(said->first);
+		look_at_kernel_bytes(output->pid);
+	must_not_complain(output->first);
 	/* it says something after each tenth of the transactions, too */
 	if (begun > CREATE && begun <= DELETE + 1)
 		must_have_room();
@@ -196,16 +197,16 @@ static struct report read_report(const char *text)
 	};
 }
 
-static void must_be_bytes(const char *done, double said, uint64_t counted)
+static void must_be_bytes(const char *done, double reported, uint64_t counted)
 {
 	/* its output, what it read to begin with, and the hundredths that it rounds to */
 	const double besides = 128 * 1024;
 
-	if (counted > 0 && (double)counted + besides < said * 0.99)
+	if (counted > 0 && (double)counted + besides < reported * 0.99)
 		fail(EXIT_RUN_FAILED,
 		     "postmark: says it has %s %.0f bytes, by the kernel's count it was %" PRIu64
 		     "; look in dmesg, and check the file system",
-		     done, said, counted);
+		     done, reported, counted);
 }
 
 static void check(const struct postmark *wanted, const struct report *did)
@@ -218,7 +219,7 @@ static void check(const struct postmark *wanted, const struct report *did)
 		     "postmark: created %" PRIu64 " files for %" PRIu64 ", then %" PRIu64
 		     " in all, deleted %" PRIu64 "; look in dmesg",
 		     did->created_alone, wanted->files, did->created, did->deleted);
-	/* its table has room for so many; what does not fit is left out, and not said */
+	/* PostMark leaves out files beyond the room of its table, without a message */
 	if (mixed < wanted->transactions && wanted->create_tenths > 5)
 		fail(EXIT_RUN_FAILED,
 		     "postmark: had twice as many files as at the beginning, and makes no more; give more files or "
@@ -250,11 +251,11 @@ static void tell(const struct report *did, double rate)
 
 	printf("PostMark: %.1f transactions/s\n", rate);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		figures_row("postmark operations", "\"operation\":\"%s\",\"count\":%" PRIu64,
+		results_row("postmark operations", "\"operation\":\"%s\",\"count\":%" PRIu64,
 			    parts[i].name, parts[i].count);
-	figures_row("", "\"postmark_transactions_per_s\":%.1f", rate);
+	results_row("", "\"postmark_transactions_per_s\":%.1f", rate);
 	if (kernel_written_bytes > 0)
-		figures_row("",
+		results_row("",
 			    "\"postmark_read_bytes\":%" PRIu64
 			    ",\"postmark_written_bytes\":%" PRIu64,
 			    kernel_read_bytes, kernel_written_bytes);
@@ -264,7 +265,7 @@ void postmark_run(const struct postmark *wanted)
 {
 	/* opened by name, as else it would prompt for each command */
 	const char *const argv[] = { "postmark", "/dev/stdin", NULL };
-	struct said said = { .hear = hear, .complaints = true };
+	struct program_output output = { .on_output = on_output, .with_stderr = true };
 	int in = write_commands(wanted);
 	struct report did;
 
@@ -273,13 +274,13 @@ void postmark_run(const struct postmark *wanted)
 	begun = 0;
 	kernel_read_bytes = kernel_written_bytes = 0;
 	own_cpu_begin();
-	program_run(argv, in, &said);
+	program_run(argv, in, &output);
 	own_cpu_end(1);
 	close(in);
 	if (begun != PARTS)
 		fail(EXIT_RUN_FAILED, "postmark: did not come to '%s'", words[begun]);
-	fputs(strstr(said.first, words[OVER]), stdout);
-	did = read_report(said.first);
+	fputs(strstr(output.first, words[OVER]), stdout);
+	did = read_report(output.first);
 	check(wanted, &did);
 	phase_done(names[CREATE], begun_ns[CREATE], begun_ns[CREATE + 1], did.created_alone, 0);
 	phase_done(names[TRANSACTIONS], begun_ns[TRANSACTIONS], begun_ns[TRANSACTIONS + 1],

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Threads that do one phase after another together; see crew.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>

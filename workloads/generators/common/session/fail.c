@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Error messages and exit statuses; of threads or processes that fail at once, one prints; see fail.h. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>

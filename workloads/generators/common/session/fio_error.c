@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Why fio failed, in one line; see fio_error.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -6,16 +7,16 @@
 #include "fio_error.h"
 
 /* The first line that complains is the one that tells why; of it, the request that it was says nothing here. */
-void fio_failed(const struct said *said, const char *job)
+void fio_failed(const struct program_output *output, const char *job)
 {
-	const char *why = strstr(said->first, "fio: ");
+	const char *why = strstr(output->first, "fio: ");
 	const char *end;
 
-	why = why != NULL ? why + strlen("fio: ") : said->first;
+	why = why != NULL ? why + strlen("fio: ") : output->first;
 	end = strstr(why, " offset=");
 	while (end != NULL && end > why && *end != ':')
 		end--;
-	fail(EXIT_RUN_FAILED, "fio failed (exit status %d, %s): %.*s%s", said->exit_status, job,
+	fail(EXIT_RUN_FAILED, "fio failed (exit status %d, %s): %.*s%s", output->exit_status, job,
 	     end != NULL ? (int)(end - why) : (int)strcspn(why, "\n"), why,
 	     strstr(why, strerror(ENOSPC)) != NULL
 		     ? "; give a larger disk (SIZE=) or a smaller SCALE="

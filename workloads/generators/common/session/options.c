@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* A generator's command line, by getopt_long(3); see options.h. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* The generator's own CPU time outside the kernel; see own_cpu.h. */
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -65,5 +66,5 @@ void own_cpu_report(void)
 
 	printf("own CPU time outside the kernel: %.3f s, %.1f %% of what it could have had\n",
 	       own_s, share);
-	figures_row("", "\"own_user_cpu_s\":%.3f,\"own_user_cpu_pct\":%.2f", own_s, share);
+	results_row("", "\"own_user_cpu_s\":%.3f,\"own_user_cpu_pct\":%.2f", own_s, share);
 }

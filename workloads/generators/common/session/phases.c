@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Phase lines for the session, and cuts of the recorder's time bins at their borders; see phases.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

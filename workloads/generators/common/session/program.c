@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Runs another program as a part of a workload and reads its output; see program.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,16 +14,16 @@
 #include "fail.h"
 #include "program.h"
 
-#define BUFFER_BYTES   (1024 * 1024)
-#define HEARD_BYTES    4096
-#define EXIT_NOT_FOUND 127
+#define BUFFER_BYTES	 (1024 * 1024)
+#define SMALL_PIPE_BYTES 4096
+#define EXIT_NOT_FOUND	 127
 
-static void become(const char *const argv[], int in, int out, bool complaints)
+static void become(const char *const argv[], int in, int out, bool with_stderr)
 {
 	if (in < 0)
 		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-	    (complaints && dup2(out, STDERR_FILENO) < 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+	    (with_stderr && dup2(out, STDERR_FILENO) < 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
 		_exit(EXIT_RUN_FAILED);
 	execvp(argv[0], (char *const *)argv);
 	_exit(EXIT_NOT_FOUND);
@@ -39,23 +40,23 @@ static void end_running(void)
 	waitpid(running, NULL, 0);
 }
 
-static void take(struct said *said, const char *data, size_t bytes)
+static void take(struct program_output *output, const char *data, size_t bytes)
 {
-	size_t room = sizeof(said->first) - 1;
+	size_t room = sizeof(output->first) - 1;
 
-	if (said->bytes < room) {
-		size_t kept = room - said->bytes < bytes ? room - said->bytes : bytes;
+	if (output->bytes < room) {
+		size_t kept = room - output->bytes < bytes ? room - output->bytes : bytes;
 
-		memcpy(said->first + said->bytes, data, kept);
+		memcpy(output->first + output->bytes, data, kept);
 	}
-	said->bytes += bytes;
+	output->bytes += bytes;
 	for (const char *at = data; (at = memchr(at, '\n', bytes - (size_t)(at - data))); at++)
-		said->lines++;
-	if (said->hear != NULL)
-		said->hear(said);
+		output->lines++;
+	if (output->on_output != NULL)
+		output->on_output(output);
 }
 
-static void read_all(int fd, struct said *said, const char *name)
+static void read_all(int fd, struct program_output *output, const char *name)
 {
 	char *buffer = must_alloc(malloc(BUFFER_BYTES));
 	ssize_t got;
@@ -65,12 +66,12 @@ static void read_all(int fd, struct said *said, const char *name)
 			continue;
 		if (got < 0)
 			fail_errno("what it says cannot be read", name);
-		take(said, buffer, (size_t)got);
+		take(output, buffer, (size_t)got);
 	}
 	free(buffer);
 }
 
-void program_run(const char *const argv[], int in, struct said *said)
+void program_run(const char *const argv[], int in, struct program_output *output)
 {
 	int ends[2];
 	int status;
@@ -82,18 +83,19 @@ void program_run(const char *const argv[], int in, struct said *said)
 	 * More than the usual 64 KiB, for fewer turns of reader and writer; not every user may. Of one that is heard as it
 	 * goes on as little as there can be: one that complains without end waits until we have looked why.
 	 */
-	(void)fcntl(ends[0], F_SETPIPE_SZ, said->hear != NULL ? HEARD_BYTES : BUFFER_BYTES);
+	(void)fcntl(ends[0], F_SETPIPE_SZ,
+		    output->on_output != NULL ? SMALL_PIPE_BYTES : BUFFER_BYTES);
 	pid = fork();
 	if (pid < 0)
 		fail_errno("cannot be started", argv[0]);
 	if (pid == 0)
-		become(argv, in, ends[1], said->complaints);
+		become(argv, in, ends[1], output->with_stderr);
 	if (owner == 0 && atexit(end_running) != 0)
 		fail(EXIT_RUN_FAILED, "%s: its end cannot be seen to", argv[0]);
 	owner = getpid();
-	said->pid = running = pid;
+	output->pid = running = pid;
 	close(ends[1]);
-	read_all(ends[0], said, argv[0]);
+	read_all(ends[0], output, argv[0]);
 	close(ends[0]);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
@@ -103,12 +105,13 @@ void program_run(const char *const argv[], int in, struct said *said)
 		fail(EXIT_RUN_FAILED, "%s: ended by signal %d", argv[0], WTERMSIG(status));
 	if (WEXITSTATUS(status) == EXIT_NOT_FOUND)
 		fail(EXIT_RUN_FAILED, "%s: cannot be run; install it", argv[0]);
-	said->exit_status = WEXITSTATUS(status);
-	if (said->exit_status != 0 && !said->may_fail)
-		fail(EXIT_RUN_FAILED, "%s: failed with exit status %d", argv[0], said->exit_status);
+	output->exit_status = WEXITSTATUS(status);
+	if (output->exit_status != 0 && !output->may_fail)
+		fail(EXIT_RUN_FAILED, "%s: failed with exit status %d", argv[0],
+		     output->exit_status);
 }
 
-const char *program_beside(const char *name)
+const char *sibling_program(const char *name)
 {
 	static char path[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);

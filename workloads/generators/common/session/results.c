@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Rows of the workload's own results, for the session; see results.h. */
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,27 +10,27 @@
 #include "fail.h"
 #include "results.h"
 
-static const char *figures_path;
-static int figures_fd = -1;
+static const char *results_path;
+static int results_fd = -1;
 
-void figures_open(void)
+void results_open(void)
 {
-	figures_path = getenv("SEEKMETER_FIGURES");
-	if (figures_path == NULL || figures_path[0] == '\0')
+	results_path = getenv("SEEKMETER_FIGURES");
+	if (results_path == NULL || results_path[0] == '\0')
 		return;
-	figures_fd = open(figures_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (figures_fd < 0)
-		fail_errno("cannot open the figures file ($SEEKMETER_FIGURES)", figures_path);
+	results_fd = open(results_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (results_fd < 0)
+		fail_errno("cannot open the results file ($SEEKMETER_FIGURES)", results_path);
 }
 
-void figures_row(const char *table, const char *members, ...)
+void results_row(const char *table, const char *members, ...)
 {
 	char row[768];
 	char line[1024];
 	va_list args;
 	int length;
 
-	if (figures_fd < 0)
+	if (results_fd < 0)
 		return;
 	va_start(args, members);
 	length = vsnprintf(row, sizeof(row), members, args);
@@ -38,6 +39,6 @@ void figures_row(const char *table, const char *members, ...)
 		fail(EXIT_RUN_FAILED, "a row of '%s' is too long; shorten it in the generator",
 		     table);
 	length = snprintf(line, sizeof(line), "{\"table\":\"%s\",%s}\n", table, row);
-	if (write(figures_fd, line, (size_t)length) != length)
-		fail_errno("cannot write the figures", figures_path);
+	if (write(results_fd, line, (size_t)length) != length)
+		fail_errno("cannot write the results", results_path);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Phases of a workload that does one thing after the other; see steps.h. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,6 +82,6 @@ void steps_make_cold(void)
 
 void steps_finish(void)
 {
-	figures_row("", "\"cold_caches\":\"%s\"", warm ? "no" : "yes");
+	results_row("", "\"cold_caches\":\"%s\"", warm ? "no" : "yes");
 	own_cpu_report();
 }

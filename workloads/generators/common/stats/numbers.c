@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Numbers on the command line and in the environment; see numbers.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

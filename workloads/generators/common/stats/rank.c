@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Spearman's rank correlation; see rank.h. */
 #include <math.h>
 #include <stdlib.h>
 

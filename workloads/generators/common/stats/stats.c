@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Mean, standard deviation and 95 % confidence interval; see stats.h. */
 #include <math.h>
 
 #include "stats.h"
