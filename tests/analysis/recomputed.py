@@ -52,7 +52,7 @@ def _read(path: Path) -> tuple[list[str], list[Any]]:
 
 
 def section(text: str, title: str) -> list[str]:
-    """The lines below a heading, to the next one."""
+    """The lines of a section, below its heading."""
     lines = text.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith(f"{title} ---"))
     rest = lines[at + 1 :]

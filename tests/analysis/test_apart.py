@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What root has another user's process do: it shares neither a terminal nor anything open with root's."""
+"""Jobs that root runs as another user: the process shares no terminal and no open file with root's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.open_tree import python_of
 pytestmark = pytest.mark.root
 TREE = Path(__file__).parents[2]
 USER = 65534  # known to the machine, for SUDO_UID
-# In the place of the report: CODE, which says what is printed.
+# Runs CODE in place of the report.
 WORK = """
 import json, os, signal, subprocess, sys, time
 import analysis.report
@@ -53,7 +53,7 @@ said = json.dumps({
 
 @pytest.fixture(autouse=True)
 def tree_that_they_enter(open_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tree where the other user can run it."""
+    """A copy of the tree that the other user can run."""
     monkeypatch.setattr(sys.modules[__name__], "TREE", open_tree)
 
 
@@ -69,7 +69,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def words(code: str, run: Path) -> list[str]:
-    """What runs the code as the report of a run."""
+    """The command that runs the code as the report of a run."""
     indented = "\n".join(f"    {line}" for line in code.strip().splitlines())
     return [str(python_of(TREE)), "-c", WORK.replace("CODE", indented), "report", str(run)]
 
@@ -81,14 +81,14 @@ def report(code: str, run: Path) -> subprocess.CompletedProcess[str]:
 
 
 def in_terminal(command: list[str], **env: str) -> tuple[int, str]:
-    """Run it with a terminal of its own; returns its exit code and what the terminal showed."""
+    """Run a command on a terminal of its own; returns its exit code and the terminal's text."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(TREE)
         os.set_inheritable(os.open("/etc/shadow", os.O_RDONLY), True)
         os.execve(command[0], command, {**os.environ, **env})
     said = b""
-    with suppress(OSError):  # how a terminal says that nobody has it any more
+    with suppress(OSError):  # EIO: no process has the terminal open any more
         while data := os.read(terminal, 65536):
             said += data
     os.close(terminal)
@@ -97,7 +97,7 @@ def in_terminal(command: list[str], **env: str) -> tuple[int, str]:
 
 @contextmanager
 def started(code: str, run: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """Run it; gives what it is and the processes it names in its first line of words to stderr."""
+    """Start a command; yields it and the pids in its first line on stderr."""
     process = subprocess.Popen(
         words(code, run),
         cwd=TREE,
@@ -121,14 +121,14 @@ def started(code: str, run: Path) -> Iterator[tuple[subprocess.Popen[str], list[
 
 
 def is_there(pid: int) -> bool:
-    """Does it still run?"""
+    """Whether a process still runs."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
 
-def test_who_works_for_root_has_nothing_of_roots(run: Path) -> None:
+def test_worker_has_no_terminal_file_or_secret_of_roots(run: Path) -> None:
     """No terminal to type into (TIOCSTI), no file, no secret of the environment."""
     code, said = in_terminal(words(LOOK, run), SECRET="x")
     assert code == 0, said
@@ -140,8 +140,8 @@ def test_who_works_for_root_has_nothing_of_roots(run: Path) -> None:
     assert not {"SECRET", "SUDO_UID"} & set(found["environment"])
 
 
-def test_a_report_runs_no_program(run: Path, tmp_path: Path) -> None:
-    """The user could trace it. Matplotlib asks fc-list for fonts where it has no list of them."""
+def test_report_runs_no_other_program(run: Path, tmp_path: Path) -> None:
+    """The user could trace it. Matplotlib runs fc-list if it has no font list."""
     (programs := tmp_path / "programs").mkdir()
     (seen := tmp_path / "seen").touch()
     seen.chmod(0o666)
@@ -154,7 +154,7 @@ def test_a_report_runs_no_program(run: Path, tmp_path: Path) -> None:
     assert seen.read_text() == ""
 
 
-def test_behind_sudo_what_prints_a_trace_has_no_terminal(tmp_path: Path) -> None:
+def test_printing_program_has_no_terminal(tmp_path: Path) -> None:
     let_others_in(tmp_path)
     tmp_path.chmod(0o777)
     (programs := tmp_path / "programs").mkdir(mode=0o755)
@@ -171,7 +171,7 @@ def test_behind_sudo_what_prints_a_trace_has_no_terminal(tmp_path: Path) -> None
     assert set(seen.read_text().splitlines()) == {f"{USER} 0"}
 
 
-def test_what_it_says_commands_no_terminal_and_loses_nothing(run: Path) -> None:
+def test_output_is_escaped_and_complete(run: Path) -> None:
     text = "µ–" * 100_000
     code = (
         'said = "\\x1b]0;x\\a \\u202e\\r\\tb\\n" + "µ–" * 100_000\n'
@@ -183,7 +183,7 @@ def test_what_it_says_commands_no_terminal_and_loses_nothing(run: Path) -> None:
     assert done.stderr == "\\x1b[2J \\xff\n"
 
 
-def test_it_says_the_same_to_a_file(run: Path, tmp_path: Path) -> None:
+def test_output_to_a_file_is_the_same(run: Path, tmp_path: Path) -> None:
     for mode in ("w", "a"):
         with (tmp_path / "said").open(mode) as file:
             done = subprocess.run(
@@ -193,7 +193,7 @@ def test_it_says_the_same_to_a_file(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "said").read_text() == "x\nx\n"
 
 
-def test_it_ends_with_roots_process_also_by_kill_9(run: Path) -> None:
+def test_worker_ends_with_roots_process(run: Path) -> None:
     with started("print(os.getpid(), file=sys.stderr, flush=True); time.sleep(300)", run) as (process, pids):
         assert is_there(pids[0])
         process.kill()
@@ -217,7 +217,7 @@ time.sleep(300)
     ],
 )
 @pytest.mark.parametrize("deaf", [False, True])
-def test_signals_are_passed_on_and_nothing_is_left(
+def test_signals_are_passed_on_and_no_process_is_left(
     run: Path, tmp_path: Path, number: signal.Signals, code: int, says: str, deaf: bool
 ) -> None:
     (place := tmp_path / "place").touch()
@@ -234,8 +234,8 @@ def test_signals_are_passed_on_and_nothing_is_left(
     shutil.rmtree(place.read_text(), ignore_errors=True)
 
 
-def test_what_it_leaves_behind_is_ended_and_not_waited_for(run: Path) -> None:
-    """Also what went away to a session of its own, and holds the pipes."""
+def test_processes_left_behind_are_killed_at_once(run: Path) -> None:
+    """Also a process in a session of its own that holds the pipes."""
     code = """
 other = subprocess.Popen(["sleep", "300"])
 away = subprocess.Popen(["sleep", "300"], start_new_session=True)
@@ -248,13 +248,13 @@ said = "done\\n"
         assert list(map(is_there, pids)) == [False, False, True]
 
 
-def test_a_signal_that_ends_it_is_said(run: Path) -> None:
+def test_signal_that_ended_the_worker_is_named(run: Path) -> None:
     done = report("os.kill(os.getpid(), signal.SIGSEGV)", run)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("seekmeter: the report's process was ended by SIGSEGV; run it")
 
 
-def test_nobody_needs_to_hear_it(run: Path) -> None:
+def test_closed_output_does_not_stop_the_report(run: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -272,7 +272,7 @@ def test_nobody_needs_to_hear_it(run: Path) -> None:
     )
 
 
-def test_its_temporary_files_go_and_ours_are_left_to_us(run: Path) -> None:
+def test_worker_removes_its_own_temporary_files_only(run: Path) -> None:
     code = """
 import atexit, tempfile
 said = os.environ["MPLCONFIGDIR"]
@@ -285,7 +285,7 @@ said = os.environ["MPLCONFIGDIR"]
     assert end == " 0\n"
 
 
-def test_it_is_started_where_its_user_may_be(run: Path, tmp_path: Path) -> None:
+def test_worker_needs_access_to_the_working_directory(run: Path, tmp_path: Path) -> None:
     (hidden := tmp_path / "hidden").mkdir(mode=0o700)
     (hidden / "here").mkdir()
     done = subprocess.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is written into a run directory that somebody else can write, too: no file of anybody's is touched."""
+"""Writes to a run directory that others can write to: no other file is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from analysis.errors import ReportError
 from analysis.rundir.files import rewritten, write_atomic
 from tests.analysis.synthetic import decaying_ext3
 
-# A process, as a thread would wait for the report's: it knows no moment but that a new name is there.
+# A process, not a thread, which would wait for the report's threads: it sees only that a new name appears.
 SWAP = """
 import os, sys
 run, precious = sys.argv[1:]
@@ -44,7 +44,7 @@ print(swapped, flush=True)
 
 @contextmanager
 def swapper(run: Path, precious: Path) -> Iterator[list[int]]:
-    """Replace each new temporary name by a link, for as long as the block lasts; how many it were."""
+    """Replace each new temporary name by a link during the block; yields the number of swaps."""
     env = os.environ | {"PARENT": str(os.getpid())}
     found: list[int] = []
     with subprocess.Popen(
@@ -58,8 +58,8 @@ def swapper(run: Path, precious: Path) -> Iterator[list[int]]:
             found.append(int(process.stdout.readline()))
 
 
-def test_no_file_is_written_by_a_name_that_others_can_give_away(tmp_path: Path) -> None:
-    """Several times, as some of the names live shorter than it takes to see them."""
+def test_write_does_not_follow_a_swapped_temporary_name(tmp_path: Path) -> None:
+    """Several times, because some names are gone before the swapper sees them."""
     run = decaying_ext3(2, 50).write(tmp_path / "r")
     precious = tmp_path / "precious"
     precious.write_text("precious")
@@ -75,7 +75,7 @@ def test_no_file_is_written_by_a_name_that_others_can_give_away(tmp_path: Path) 
     assert precious.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_name_taken_while_it_is_written_changes_nothing_elsewhere(tmp_path: Path) -> None:
+def test_write_replaces_a_link_without_following_it(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("precious")
     (folder := tmp_path / "r").mkdir()
@@ -87,7 +87,7 @@ def test_a_name_taken_while_it_is_written_changes_nothing_elsewhere(tmp_path: Pa
     assert precious.read_text() == "precious"
 
 
-def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "tables").symlink_to("elsewhere")
     with pytest.raises(ReportError, match=r"tables can't be written"):
@@ -95,7 +95,7 @@ def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     write_atomic(tmp_path / "report.txt", b"before")
     with pytest.raises(ValueError, match="full"), rewritten(tmp_path / "report.txt") as file:
         file.write(b"half")
@@ -108,7 +108,7 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("folder", "file"), [(0o700, 0o600), (0o711, 0o600), (0o750, 0o640)])
-def test_results_are_for_those_that_the_run_is_for(tmp_path: Path, folder: int, file: int) -> None:
+def test_result_mode_follows_the_run_directory(tmp_path: Path, folder: int, file: int) -> None:
     (run := tmp_path / "r").mkdir()
     run.chmod(folder)
     groups = {*os.getgroups(), os.getegid()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Bombs: small files of a run directory that stand for millions of rows are left out, and that is said."""
+"""Decompression bombs: small files that claim millions of rows are refused, and the report states that."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ PEAK_BYTES_MOST = 600_000_000  # of a report of next to nothing: 170 MB
 
 
 def report(path: Path) -> tuple[int, str]:
-    """The most memory that a report took, and what it says."""
+    """Peak memory of a report, and its text."""
     done = subprocess.run([sys.executable, "-c", REPORT, path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.split()[-1]), " ".join((path / "report.txt").read_text().split())
 
 
 def filled(column: Column) -> Any:
-    """A column of one value."""
+    """A column of one repeated value."""
     if column.kind in ("category", "text"):
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(PART, np.int32)), ["x"])
     if column.kind == "bool":
@@ -52,7 +52,7 @@ def filled(column: Column) -> Any:
 
 
 def write_bomb(path: Path, table: str, parts: int) -> Path:
-    """A run with a table of so many parts of a million rows."""
+    """A run with a table of `parts` million rows."""
     Spec().write(path)
     (path / "raw/recorder" / f"{table}.rec").unlink()
     (path / "tables").mkdir()
@@ -65,7 +65,7 @@ def write_bomb(path: Path, table: str, parts: int) -> Path:
     return path
 
 
-def test_a_small_table_of_fifty_million_rows(tmp_path: Path) -> None:
+def test_small_file_of_fifty_million_rows_is_refused(tmp_path: Path) -> None:
     peak_bytes, text = report(write_bomb(tmp_path / "r", "lock_wait", 48))
     assert peak_bytes < PEAK_BYTES_MOST
     rows = 48 * PART
@@ -74,7 +74,7 @@ def test_a_small_table_of_fifty_million_rows(tmp_path: Path) -> None:
     )
 
 
-def test_a_recording_of_nothing_but_a_length(tmp_path: Path) -> None:
+def test_sparse_recording_of_a_terabyte_is_refused(tmp_path: Path) -> None:
     path = decaying_ext3(2, 50).write(tmp_path / "r")
     with (path / "raw/recorder/lock_wait.rec").open("rb+") as file:
         file.truncate(1 << 40)
@@ -85,7 +85,7 @@ def test_a_recording_of_nothing_but_a_length(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["raw/phases.jsonl", "raw/paths.jsonl", "raw/recorder/lock.jsonl"])
-def test_sixteen_megabytes_of_lines_of_nothing(tmp_path: Path, name: str) -> None:
+def test_millions_of_empty_lines_are_refused(tmp_path: Path, name: str) -> None:
     path = Spec().write(tmp_path / "r")
     (path / name).write_bytes(b"{}\n" * (16_000_000 // 3))
     peak_bytes, text = report(path)
@@ -93,7 +93,7 @@ def test_sixteen_megabytes_of_lines_of_nothing(tmp_path: Path, name: str) -> Non
     assert f"{Path(name).name} has more than {LINES_MOST:,} lines" in text
 
 
-def test_a_line_without_an_end(tmp_path: Path) -> None:
+def test_endless_line_is_refused(tmp_path: Path) -> None:
     path = decaying_ext3(2, 50).write(tmp_path / "r")
     (path / "raw/phases.jsonl").write_bytes(b'{"name": "' + b"x" * 2_000_000 + b'"}\n')
     run = open_run(path)
@@ -101,7 +101,7 @@ def test_a_line_without_an_end(tmp_path: Path) -> None:
     assert "no phase table: phases.jsonl has a line of more than 1,048,576 bytes" in run.missing
 
 
-def test_lines_that_hold_much_are_not_kept(tmp_path: Path) -> None:
+def test_large_json_values_are_not_kept_in_memory(tmp_path: Path) -> None:
     """100 MB of JSON, of which Python would make 2.4 GB."""
     path = Spec().write(tmp_path / "r")
     line = json.dumps({"stack_id": 1, "frames": ["a"], "more": [{}] * 200_000}, separators=(",", ":"))
@@ -110,13 +110,13 @@ def test_lines_that_hold_much_are_not_kept(tmp_path: Path) -> None:
     assert peak_bytes < PEAK_BYTES_MOST
 
 
-def test_ten_million_requests_are_no_bomb() -> None:
+def test_row_limits_are_above_real_recordings() -> None:
     assert min(TABLES["block"].rows_most, TABLES["plug"].rows_most) > 10**9
     assert min(spec.rows_most for spec in TABLES.values()) >= LINES_MOST
 
 
-def test_where_memory_ends_it_is_said(tmp_path: Path) -> None:
-    """The kernel refuses what is more than three quarters of the machine's memory, or the limit before."""
+def test_memory_limit_gives_an_error_with_a_remedy(tmp_path: Path) -> None:
+    """The kernel refuses memory beyond RLIMIT_DATA."""
     path = write_bomb(tmp_path / "r", "call", 1)  # 2 KB a row
     done = subprocess.run(
         [sys.executable, "-m", "analysis", "report", path],
@@ -132,7 +132,7 @@ def test_where_memory_ends_it_is_said(tmp_path: Path) -> None:
     )
 
 
-def test_memory_is_limited_to_a_share_of_the_machines() -> None:
+def test_memory_limit_is_three_quarters_of_the_machine() -> None:
     code = (
         "import resource; from analysis.rundir.limits import limit_memory; limit_memory();"
         " print(resource.getrlimit(resource.RLIMIT_DATA)[0])"

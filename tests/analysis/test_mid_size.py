@@ -62,7 +62,7 @@ def nearest_rank(values: Column, percent: float) -> int:
     return int(np.sort(values)[max(int(np.ceil(percent / 100 * values.size - 1e-9)), 1) - 1])
 
 
-def test_throughput_and_rates(mid_size: MidSize) -> None:
+def test_throughput_equals_sums_over_all_rows(mid_size: MidSize) -> None:
     m = mid_size.measured
     assert sum(row.requests for row in m.device_totals) == ROWS
     for row in m.device_totals:
@@ -75,7 +75,7 @@ def test_throughput_and_rates(mid_size: MidSize) -> None:
         assert series * m.timeline.lengths_s == pytest.approx(counts)
 
 
-def test_latency(mid_size: MidSize) -> None:
+def test_latency_equals_percentiles_of_all_rows(mid_size: MidSize) -> None:
     begins = {"Q2D": "queue_ns", "D2C": "issue_ns", "Q2C": "queue_ns"}
     ends = {"Q2D": "issue_ns", "D2C": "complete_ns", "Q2C": "complete_ns"}
     for (op, class_), found in block_results(mid_size.measured).latency.rows.items():
@@ -86,7 +86,7 @@ def test_latency(mid_size: MidSize) -> None:
             assert row.at_ns == [nearest_rank(times, percent) for percent in percents]
 
 
-def test_seeks(mid_size: MidSize) -> None:
+def test_seeks_equal_a_count_over_all_rows(mid_size: MidSize) -> None:
     rows = mid_size.rows
     moving = np.flatnonzero((mid_size.among("read") | mid_size.among("write")) & (rows["bytes"] > 0))
     turn = moving[np.argsort(rows["issue_ns"][moving], kind="stable")]
@@ -107,7 +107,7 @@ def test_seeks(mid_size: MidSize) -> None:
     assert block.orders[0].issued.seeks == seek.sum()
 
 
-def test_depth_and_phases(mid_size: MidSize) -> None:
+def test_depth_and_phases_equal_sums_over_all_rows(mid_size: MidSize) -> None:
     m, rows = mid_size.measured, mid_size.rows
     assert m.phases is not None
     area = (rows["complete_ns"] - rows["issue_ns"]).sum() / 1e9
@@ -119,7 +119,7 @@ def test_depth_and_phases(mid_size: MidSize) -> None:
     assert sum(row.device_bytes or 0 for row in m.phases) == moved
 
 
-def test_every_byte_is_on_the_map(mid_size: MidSize) -> None:
+def test_disk_map_has_every_byte(mid_size: MidSize) -> None:
     assert mid_size.disk is not None
     for op in ("read", "write"):
         wanted = mid_size.rows["bytes"][mid_size.among(op)].sum()
@@ -128,7 +128,7 @@ def test_every_byte_is_on_the_map(mid_size: MidSize) -> None:
 
 
 @pytest.mark.parametrize("far", [0, 10, 10**6])
-def test_order_of_rows_near_and_far_from_their_places(far: int) -> None:
+def test_sort_orders_rows_near_and_far(far: int) -> None:
     random = np.random.default_rng(far)
     times = np.arange(700_000, dtype=np.int64) // 3 + random.integers(0, far + 1, 700_000) + (1 << 60)
     times[-1] = 5  # one that all others must wait for
@@ -137,7 +137,7 @@ def test_order_of_rows_near_and_far_from_their_places(far: int) -> None:
     assert (sort.order(times, among) == rows[np.argsort(times[rows], kind="stable")]).all()
 
 
-def test_percentiles_over_runs_of_any_size() -> None:
+def test_percentiles_of_groups_of_any_size_are_exact() -> None:
     random = np.random.default_rng(3)
     values = np.concatenate((random.integers(-50, 50, 1000), random.integers(-(1 << 60), 1 << 60, 1000)))
     codes = random.integers(0, 5, values.size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Gaps: collectors that were asked for and are off or died are said first; those not asked for are no gap."""
+"""Missing collectors: those asked for that are off or died are named first; those not asked for never."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run_of(
     complete: bool = True,
     **facts: Any,
 ) -> Path:
-    """A run that was asked for these (None: it does not say), with tables of the collectors that are on."""
+    """A run with these in \"collect\" (None: without the key), and tables of the collectors that are on."""
     spec = decaying_ext3(3, 100)
     spec.run |= facts | ({"collect": collect} if collect is not None else {})
     spec.losses = {"collectors": collectors, "complete": complete}
@@ -92,19 +92,17 @@ def on(*names: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", WITHOUT)
-def test_a_collector_that_is_off_is_said_first_and_is_the_gap(tmp_path: Path, name: str) -> None:
+def test_collector_that_is_off_is_named_first_and_in_gaps(tmp_path: Path, name: str) -> None:
     asked = list(dict.fromkeys([*RECORDER, name]))
     found = document(run_of(tmp_path / "r", asked, {**on(*RECORDER), name: OFF}))
     words = f"{name} is off ({WITHOUT[name]}): {WHY} (remedy: {REMEDY})"
     assert found.banners == [words]
     assert gaps(found) == [words]
-    # and no other place calls for it
+    # and no section asks for it
     assert not any(f"{name} is off" in note for note in section(found, "Lost events and overhead").notes)
 
 
-def test_the_terminal_the_text_and_the_page_begin_with_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_terminal_text_and_page_begin_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = run_of(tmp_path / "r", [*RECORDER], {**on("locks", "calls", "counters"), "block": OFF})
     assert main(["report", str(path)]) == 0
     words = f"block is off (no disk figures): {WHY} (remedy: {REMEDY})"
@@ -121,7 +119,7 @@ def test_the_terminal_the_text_and_the_page_begin_with_it(
     assert page.index('class="banner"') < page.index("<nav>")
 
 
-def test_what_was_not_asked_for_is_no_gap(tmp_path: Path) -> None:
+def test_collector_not_asked_for_is_no_gap(tmp_path: Path) -> None:
     found = document(run_of(tmp_path / "r", ["block", "blktrace"], on("block", "blktrace")))
     assert (found.banners, gaps(found)) == ([], ["none"])
     for title, name in (("Lock waits", "locks"), ("File-system calls", "calls")):
@@ -132,7 +130,7 @@ def test_what_was_not_asked_for_is_no_gap(tmp_path: Path) -> None:
     assert not any(one.title == "CPU profile" for one in found.sections)
 
 
-def test_a_series_that_was_not_asked_for_is_no_gap_of_the_correlation(tmp_path: Path) -> None:
+def test_series_not_asked_for_is_no_gap_of_correlations(tmp_path: Path) -> None:
     title = "Correlation with application throughput"
 
     def named(found: Document) -> str:
@@ -147,7 +145,7 @@ def test_a_series_that_was_not_asked_for_is_no_gap_of_the_correlation(tmp_path: 
     assert section(none, title).absent == f"no application throughput: {why}"
 
 
-def test_several_are_said_each_and_those_not_asked_for_are_not(tmp_path: Path) -> None:
+def test_each_missing_collector_is_named_others_are_not(tmp_path: Path) -> None:
     collectors = {"block": OFF, "calls": {"state": "off", "why": "no memory", "remedy": ""}}
     found = document(run_of(tmp_path / "r", ["block", "calls"], collectors))
     words = [
@@ -162,7 +160,7 @@ def test_several_are_said_each_and_those_not_asked_for_are_not(tmp_path: Path) -
     }
 
 
-def test_a_collector_that_is_on_and_saw_nothing_is_not_off(tmp_path: Path) -> None:
+def test_collector_that_saw_nothing_is_not_off(tmp_path: Path) -> None:
     path = Spec(run={**run_json(3), "collect": [*RECORDER]}).write(tmp_path / "r")
     found = document(path)
     assert (found.banners, gaps(found)) == ([], ["none"])
@@ -171,7 +169,7 @@ def test_a_collector_that_is_on_and_saw_nothing_is_not_off(tmp_path: Path) -> No
         assert section(found, title).absent == "", title
 
 
-def test_a_table_that_should_be_there_is_a_gap(tmp_path: Path) -> None:
+def test_missing_table_of_a_collector_that_is_on_is_a_gap(tmp_path: Path) -> None:
     path = run_of(tmp_path / "r", ["block", "calls", "holds", "perf"], on("block", "calls", "holds", "perf"))
     (path / "raw/recorder/call.rec").unlink()
     found = document(path)
@@ -184,8 +182,8 @@ def test_a_table_that_should_be_there_is_a_gap(tmp_path: Path) -> None:
     assert section(found, "CPU profile").absent == ("the perf collector left nothing (see warnings and gaps)")
 
 
-def test_the_recorder_died(tmp_path: Path) -> None:
-    """Of all its collectors one sentence; perf, a process of its own, went on."""
+def test_recorder_that_died_gets_one_sentence(tmp_path: Path) -> None:
+    """One sentence for all of its collectors; perf, a process of its own, went on."""
     early = {name: collector(1, ended_early=True) for name in RECORDER}
     collectors = {**early, "perf": collector(1, ended_early=False)}
     path = run_of(tmp_path / "r", [*RECORDER, "perf"], collectors, complete=False)
@@ -199,7 +197,7 @@ def test_the_recorder_died(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["perf", "blktrace", "bpftrace:journal_commits"])
-def test_a_process_beside_the_recorder_died(tmp_path: Path, name: str) -> None:
+def test_other_process_that_died_is_named(tmp_path: Path, name: str) -> None:
     collectors = {**on(*RECORDER), name: {"state": "on", "why": "", "remedy": "", "ended_early": True}}
     collect = [one for one in (*RECORDER, name) if ":" not in one]
     found = document(run_of(tmp_path / "r", collect, collectors))
@@ -209,21 +207,21 @@ def test_a_process_beside_the_recorder_died(tmp_path: Path, name: str) -> None:
     assert section(found, "Seeks").mark == ""
 
 
-def test_a_program_beside_the_workload_that_did_not_start(tmp_path: Path) -> None:
+def test_with_program_that_did_not_start_is_named(tmp_path: Path) -> None:
     found = document(run_of(tmp_path / "r", ["block"], {**on("block"), "bcc:biotop": OFF}))
     words = f"bcc:biotop is off (no output of this program): {WHY} (remedy: {REMEDY})"
     assert (found.banners, gaps(found)) == ([words], [words])
 
 
-def test_one_that_losses_do_not_name(tmp_path: Path) -> None:
-    """As after kill -9 of the session: the recorder wrote its own losses, nobody those of perf."""
+def test_collector_missing_in_losses_is_named(tmp_path: Path) -> None:
+    """As after SIGKILL of the session: the recorder wrote its losses, nobody those of perf."""
     found = document(run_of(tmp_path / "r", ["block", "perf"], on("block")))
     words = "perf: losses.json does not name it: whether it ran, and what it lost, is not known"
     assert found.banners == [words]
     assert gaps(found)[0] == words
 
 
-# An older run does not say what it was asked for, but in the word COLLECT, if that was given.
+# An older run only has the variable COLLECT, if that was given.
 @pytest.mark.parametrize(
     ("given", "collectors", "asked"),
     [
@@ -237,27 +235,27 @@ def test_one_that_losses_do_not_name(tmp_path: Path) -> None:
         ({"WITH": "biotop"}, {**on(*RECORDER), "bcc:biotop": OFF}, {*RECORDER, "bcc:biotop"}),
     ],
 )
-def test_an_older_run_tells_what_it_was_asked_for(
+def test_older_run_states_collectors_in_its_variable(
     tmp_path: Path, given: dict[str, str], collectors: dict[str, Any] | None, asked: set[str]
 ) -> None:
     run = open_run(run_of(tmp_path / "r", None, collectors, words={"FS": "ext3", **given}))
     assert set(run.asked) == asked
 
 
-def test_an_older_run_that_was_cut_short_says_it_of_all_together(tmp_path: Path) -> None:
+def test_older_run_states_early_end_of_all_collectors(tmp_path: Path) -> None:
     found = document(run_of(tmp_path / "r", None, on("block", "calls"), complete=False))
     words = "block, calls ended early: figures cover only the time until then"
     assert found.banners[0] == words
     assert gaps(found) == [words]
 
 
-def test_an_older_run_with_a_collector_off(tmp_path: Path) -> None:
+def test_older_run_names_a_collector_that_is_off(tmp_path: Path) -> None:
     found = document(run_of(tmp_path / "r", None, {**on("locks", "calls", "counters"), "block": OFF}))
     words = f"block is off (no disk figures): {WHY} (remedy: {REMEDY})"
     assert (found.banners, gaps(found)) == ([words], [words])
 
 
-def test_nothing_was_asked_for(tmp_path: Path) -> None:
+def test_run_without_collectors_has_no_gaps(tmp_path: Path) -> None:
     workload = {"workload_start_ns": START_NS, "workload_end_ns": START_NS + 10**9}  # and no recording
     found = document(run_of(tmp_path / "r", [], None, clock=workload))
     assert found.banners == []
@@ -267,8 +265,8 @@ def test_nothing_was_asked_for(tmp_path: Path) -> None:
     assert "*" not in [one.mark for one in found.sections]
 
 
-def test_nothing_is_known_of_what_was_asked_for(tmp_path: Path) -> None:
-    """losses.json is gone: that is said once, and each table that is missing."""
+def test_missing_losses_json_is_stated_once(tmp_path: Path) -> None:
+    """losses.json is gone: one sentence, and one for each table that is missing."""
     found = document(run_of(tmp_path / "r", ["block", "calls"], None))
     assert [words for words in found.banners if "losses.json says nothing" in words] == found.banners
     said = gaps(found)
@@ -287,7 +285,7 @@ def test_nothing_is_known_of_what_was_asked_for(tmp_path: Path) -> None:
         {"words": {"COLLECT": ["block"]}},
     ],
 )
-def test_nonsense_breaks_nothing(tmp_path: Path, facts: dict[str, Any]) -> None:
+def test_nonsense_in_run_json_breaks_no_report(tmp_path: Path, facts: dict[str, Any]) -> None:
     path = run_of(tmp_path / "r", None, on(*RECORDER))
     stated = json.loads((path / "run.json").read_text())
     (path / "run.json").write_text(json.dumps(stated | facts))
@@ -298,7 +296,7 @@ def test_nonsense_breaks_nothing(tmp_path: Path, facts: dict[str, Any]) -> None:
 
 
 def lossy_run(path: Path, lost: int, seen: int | None) -> Path:
-    """Of the lock waits so many are lost, of the rest nothing."""
+    """A run that lost so many lock waits, and nothing else."""
     recorded = None if seen is None else seen - lost
     locks = {**collector(1), "seen": seen, "recorded": recorded, "lost": {"ring full": lost}}
     return run_of(path, [*RECORDER], {**on(*RECORDER), "locks": locks})
@@ -315,9 +313,7 @@ def panel_titles(path: Path) -> list[str]:
     ("lost", "seen", "is_marked"),
     [(1, 4188, False), (4, 4188, False), (5, 4188, True), (1, 1000, True), (1, 1001, False), (1, None, True)],
 )
-def test_a_loss_is_marked_from_a_thousandth_on(
-    tmp_path: Path, lost: int, seen: int | None, is_marked: bool
-) -> None:
+def test_loss_of_a_thousandth_is_marked(tmp_path: Path, lost: int, seen: int | None, is_marked: bool) -> None:
     """Above: first lines, stars in text and picture, and a warning; below: the losses section alone."""
     path = lossy_run(tmp_path / "r", lost, seen)
     found = document(path)
@@ -334,8 +330,8 @@ def test_a_loss_is_marked_from_a_thousandth_on(
     assert bool(compare_banners(compared)) == is_marked
 
 
-def test_no_warning_never_stands_below_marks(tmp_path: Path) -> None:
-    """losses.json that names no collector: nothing is known, so all is marked, and the warnings say so."""
+def test_marks_always_have_a_warning(tmp_path: Path) -> None:
+    """losses.json names no collector: the losses are not known, so all results are marked, with a warning."""
     found = document(run_of(tmp_path / "r", ["block"], {}))
     assert "*" in [one.mark for one in found.sections]
     words = "losses.json says nothing: what was lost is not known, all figures are marked *"
@@ -343,7 +339,7 @@ def test_no_warning_never_stands_below_marks(tmp_path: Path) -> None:
     assert words in gaps(found)
 
 
-def test_an_imported_trace_says_what_it_cannot_have_in_its_place_only(tmp_path: Path) -> None:
+def test_imported_trace_states_gaps_in_sections_only(tmp_path: Path) -> None:
     never = {name: {"state": "off", "why": f"a block trace has no {name}"} for name in RECORDER[1:]}
     path = run_of(tmp_path / "r", None, {**on("block"), **never}, imported={"format": "blktrace"}, words={})
     found = document(path)
@@ -352,7 +348,7 @@ def test_an_imported_trace_says_what_it_cannot_have_in_its_place_only(tmp_path: 
     assert "calls is off: a block trace has no calls" in section(found, "Lost events and overhead").notes
 
 
-def test_a_comparison_says_whose_collector_it_is(tmp_path: Path) -> None:
+def test_comparison_names_the_run_of_a_missing_collector(tmp_path: Path) -> None:
     whole = run_of(tmp_path / "a", [*RECORDER], on(*RECORDER))
     less = run_of(tmp_path / "b", ["block", "locks"], {**on("block"), "locks": OFF})
     runs = [load_compared("A", whole), load_compared("B", less)]
@@ -362,7 +358,7 @@ def test_a_comparison_says_whose_collector_it_is(tmp_path: Path) -> None:
     assert render(compared_document(runs)).count("locks is off") == 2  # first, and among the gaps
 
 
-def test_a_movie_without_requests_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_movie_without_requests_states_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     off = run_of(tmp_path / "off", ["block", "calls"], {**on("calls"), "block": OFF})
     assert main(["movie", str(off)]) != 0
     assert f"no requests to show: {WHY} (remedy: {REMEDY})" in capsys.readouterr().err
@@ -371,8 +367,8 @@ def test_a_movie_without_requests_says_why(tmp_path: Path, capsys: pytest.Captur
     assert "no requests to show: block was not asked for (name it in COLLECT)" in capsys.readouterr().err
 
 
-def test_a_movie_says_nothing_of_other_collectors(tmp_path: Path) -> None:
-    """It shows requests: that locks are off is no gap of it; that block ended early is."""
+def test_movie_has_no_gaps_of_other_collectors(tmp_path: Path) -> None:
+    """A movie shows requests: locks that are off are no gap, a block collector that ended early is."""
     path = tmp_path / "r"
     spec = Spec(run={**run_json(3), "collect": ["block", "locks"]})
     spec.block = [request(START_NS + i * 1_000_000, i * 8) for i in range(100)]

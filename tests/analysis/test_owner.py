@@ -18,11 +18,11 @@ from tests.open_tree import python_of
 
 pytestmark = pytest.mark.root
 TREE = Path(__file__).resolve().parents[2]
-# Of nobody: there is no such user, which is where it is most easily forgotten.
+# A uid without a user: the case that is most easily forgotten.
 STRANGER, OTHER = 61234, 61235
-# An event of blktrace's: a request of 8 sectors, completed.
+# An event of blktrace: a completed request of 8 sectors.
 BLKTRACE = struct.pack("=IIQQIIIIIHH", 0x65617407, 1, 10**9, 8, 4096, 8 | 1 << 16, 0, 8 << 20, 0, 0, 0)
-# What the process is when it writes: who else made the files, and could it be root again?
+# Prints the ids of the process when it writes, and whether it can become root again.
 WHO = """
 import os, sys
 from analysis.rundir import files
@@ -41,12 +41,12 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.fixture(autouse=True)
 def tree_that_strangers_enter(open_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program as others can run it."""
+    """A copy of the program that other users can run."""
     monkeypatch.setattr(sys.modules[__name__], "TREE", open_tree)
 
 
 def analysis(*words: object, code: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    """Run it as root; with code instead of the module itself."""
+    """Run the analysis as root; `code` replaces the module."""
     how = ["-c", code] if code else ["-m", "analysis"]
     return subprocess.run(
         [python_of(TREE), *how, *map(str, words)],
@@ -59,7 +59,7 @@ def analysis(*words: object, code: str = "", **env: str) -> subprocess.Completed
 
 
 def give(path: Path, uid: int, gid: int | None = None) -> Path:
-    """Make a directory with all in it somebody's."""
+    """chown a directory and all in it."""
     for one in [path, *path.rglob("*")]:
         os.chown(one, uid, uid if gid is None else gid)
     return path
@@ -67,7 +67,7 @@ def give(path: Path, uid: int, gid: int | None = None) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory of root's that others can enter."""
+    """A directory of root's that other users can enter."""
     let_others_in(tmp_path)
     tmp_path.chmod(0o755)
     return tmp_path
@@ -75,7 +75,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(place: Path) -> Path:
-    """A stranger's run directory."""
+    """A run directory of an unknown user."""
     path = give(decaying_ext3(2, 50).write(place / "r"), STRANGER)
     path.chmod(0o700)
     return path
@@ -85,7 +85,7 @@ def owners(path: Path) -> set[tuple[int, int]]:
     return {(one.lstat().st_uid, one.lstat().st_gid) for one in [path, *path.rglob("*")]}
 
 
-def test_a_report_is_made_as_the_runs_owner(run: Path) -> None:
+def test_report_is_made_as_the_runs_owner(run: Path) -> None:
     done = analysis("report", run, code=WHO, MPLCONFIGDIR="/root/mpl", XDG_CACHE_HOME="/root/.cache")
     assert done.returncode == 0, done.stderr
     said = [line.split() for line in done.stdout.splitlines() if line.startswith("WHO ")]
@@ -98,36 +98,36 @@ def test_a_report_is_made_as_the_runs_owner(run: Path) -> None:
     assert "Traceback" not in done.stderr and "atplotlib" not in done.stderr
 
 
-def test_the_movie_too(run: Path) -> None:
+def test_movie_is_made_as_the_runs_owner(run: Path) -> None:
     done = analysis("movie", run)
     assert done.returncode == 0, done.stderr
     assert (run / "movie.html").stat().st_uid == STRANGER
 
 
-def test_a_link_to_the_run_is_the_run(place: Path, run: Path) -> None:
+def test_link_to_a_run_is_followed(place: Path, run: Path) -> None:
     (place / "latest").symlink_to("r")
     done = analysis("report", place / "latest")
     assert done.returncode == 0, done.stderr
     assert owners(run) == {(STRANGER, STRANGER)}
 
 
-def test_a_group_of_the_owners_alone_is_the_results(place: Path) -> None:
+def test_results_get_the_run_directorys_group(place: Path) -> None:
     run = give(decaying_ext3(2, 50).write(place / "r"), STRANGER, OTHER)
     run.chmod(0o750)
     assert analysis("report", run).returncode == 0
-    # a user that nobody knows is in the directory's group
+    # the unknown user is in the directory's group
     about = (run / "report.txt").stat()
     assert (about.st_uid, about.st_gid, about.st_mode & 0o777) == (STRANGER, OTHER, 0o640)
 
 
-def test_roots_group_is_not_for_strangers(place: Path) -> None:
+def test_unknown_user_does_not_get_roots_group(place: Path) -> None:
     run = give(decaying_ext3(2, 50).write(place / "r"), STRANGER, 0)
     assert analysis("report", run).returncode == 0
     assert ((run / "report.txt").stat().st_uid, (run / "report.txt").stat().st_gid) == (STRANGER, 65534)
 
 
-def test_links_of_the_owners_lead_no_farther_than_the_owner(place: Path, run: Path) -> None:
-    """What only root can read is not in the report, nor changed."""
+def test_links_in_a_run_reach_only_the_owners_files(place: Path, run: Path) -> None:
+    """Files that only root can read are neither in the report nor changed."""
     secret = place / "secret"
     secret.write_text('{"schema": 1, "command": "the secret"}')
     secret.chmod(0o600)
@@ -141,7 +141,7 @@ def test_links_of_the_owners_lead_no_farther_than_the_owner(place: Path, run: Pa
     assert [one.name for one in hidden.iterdir()] == ["run.json"]
 
 
-def test_roots_own_is_reported_by_root(place: Path) -> None:
+def test_run_of_roots_own_is_reported_by_root(place: Path) -> None:
     run = decaying_ext3(2, 50).write(place / "r")
     done = analysis("report", run, code=WHO)
     assert done.returncode == 0, done.stderr
@@ -176,7 +176,7 @@ def tables_of_anothers(place: Path, run: Path) -> None:
         (tables_of_anothers, 1, "tables can't be made (it is the user 61234's)"),
     ],
 )
-def test_roots_own_is_refused_where_others_can_change_it(
+def test_run_of_roots_own_is_refused_if_replaceable(
     place: Path, spoil: Callable[[Path, Path], None], code: int, says: str
 ) -> None:
     above = place / "above"
@@ -189,12 +189,12 @@ def test_roots_own_is_refused_where_others_can_change_it(
     assert not (run / "report.txt").exists()
 
 
-def test_a_sticky_directory_of_roots_is_fine(place: Path) -> None:
+def test_sticky_directory_of_roots_is_accepted(place: Path) -> None:
     place.chmod(0o1777)
     assert analysis("report", decaying_ext3(2, 50).write(place / "r")).returncode == 0
 
 
-def test_in_the_programs_tree_roots_own_is_fine_whosever_runs_is(place: Path) -> None:
+def test_runs_folder_of_another_user_is_accepted(place: Path) -> None:
     tree = place / "tree"
     tree.mkdir()
     subprocess.run(["cp", "-a", TREE / "analysis", tree], check=True)
@@ -212,7 +212,7 @@ def test_in_the_programs_tree_roots_own_is_fine_whosever_runs_is(place: Path) ->
     assert (run / "report.txt").stat().st_uid == 0
 
 
-def test_who_may_not_enter_is_told_whose_it_is(place: Path, run: Path) -> None:
+def test_user_without_access_gets_the_owners_name(place: Path, run: Path) -> None:
     os.chown(give(place, 0), OTHER, OTHER)
     give(run, STRANGER)
     done = subprocess.run(
@@ -227,7 +227,7 @@ def test_who_may_not_enter_is_told_whose_it_is(place: Path, run: Path) -> None:
     )
 
 
-def test_runs_of_several_owners_are_compared_by_none_of_them(place: Path, run: Path) -> None:
+def test_runs_of_several_owners_are_not_compared(place: Path, run: Path) -> None:
     other = give(decaying_ext3(2, 50).write(place / "other"), OTHER)
     mine = decaying_ext3(2, 50).write(place / "mine")
     for second, whose in ((other, "the user 61235's"), (mine, "root's")):
@@ -237,7 +237,7 @@ def test_runs_of_several_owners_are_compared_by_none_of_them(place: Path, run: P
         assert not (place / "out").exists()
 
 
-def test_a_comparison_is_its_runs_owners(place: Path, run: Path) -> None:
+def test_comparison_belongs_to_the_runs_owner(place: Path, run: Path) -> None:
     second = give(decaying_ext3(2, 50).write(place / "second"), STRANGER)
     (home := place / "home").mkdir()
     os.chown(home, STRANGER, STRANGER)
@@ -249,7 +249,7 @@ def test_a_comparison_is_its_runs_owners(place: Path, run: Path) -> None:
 
 @pytest.mark.parametrize("job", ["compare", "import"])
 @pytest.mark.parametrize(("uid", "mode"), [(STRANGER, 0o700), (0, 0o777), (0, 0o720)])
-def test_an_out_that_is_not_ours_alone_is_refused(place: Path, job: str, uid: int, mode: int) -> None:
+def test_out_directory_open_to_others_is_refused(place: Path, job: str, uid: int, mode: int) -> None:
     (out := place / "out").mkdir()
     os.chown(out, uid, uid)
     out.chmod(mode)
@@ -263,7 +263,7 @@ def test_an_out_that_is_not_ours_alone_is_refused(place: Path, job: str, uid: in
 
 
 def trace(place: Path) -> Path:
-    """A block trace of a request or two."""
+    """A block trace of one or two requests."""
     file = place / "trace.txt"
     lines = []
     for at in range(20):
@@ -276,7 +276,7 @@ def trace(place: Path) -> Path:
     return file
 
 
-def test_what_root_imports_is_roots_alone(place: Path) -> None:
+def test_import_by_root_belongs_to_root_alone(place: Path) -> None:
     done = analysis("import", f"--out={place / 'out'}", trace(place))
     assert done.returncode == 0, done.stderr
     assert owners(place / "out") == {(0, 0)}
@@ -284,7 +284,7 @@ def test_what_root_imports_is_roots_alone(place: Path) -> None:
     assert (place / "out" / "report.txt").stat().st_mode & 0o777 == 0o600
 
 
-def test_root_makes_nothing_where_others_can_change_its_name(place: Path) -> None:
+def test_root_makes_no_directory_that_others_can_rename(place: Path) -> None:
     (theirs := place / "theirs").mkdir()
     os.chown(theirs, STRANGER, STRANGER)
     (place / "roots").mkdir()
@@ -299,7 +299,7 @@ def test_root_makes_nothing_where_others_can_change_its_name(place: Path) -> Non
     assert done.returncode == 0, done.stderr
 
 
-def test_behind_sudo_an_import_is_the_callers(place: Path) -> None:
+def test_import_through_sudo_belongs_to_the_caller(place: Path) -> None:
     (home := place / "home").mkdir()
     os.chown(home, 65534, 65534)
     done = analysis("import", f"--out={home / 'out'}", trace(place), SUDO_UID="65534")
@@ -314,7 +314,7 @@ def test_behind_sudo_an_import_is_the_callers(place: Path) -> None:
     assert f"SUDO_UID={STRANGER} is no user of this machine" in done.stderr
 
 
-def test_perf_is_given_no_file_of_anothers(place: Path) -> None:
+def test_perf_gets_no_file_of_another_user(place: Path) -> None:
     file = place / "perf.data"
     file.write_bytes(b"PERFILE2" + bytes(1000))
     os.chown(file, STRANGER, STRANGER)
@@ -337,7 +337,7 @@ def test_perf_is_given_no_file_of_anothers(place: Path) -> None:
     ],
     ids=["text", "perf", "trace-cmd", "blktrace"],
 )
-def test_root_imports_no_trace_of_others(place: Path, name: str, content: bytes) -> None:
+def test_root_imports_no_trace_of_another_user(place: Path, name: str, content: bytes) -> None:
     file = place / name
     if content:
         file.write_bytes(content)
@@ -356,7 +356,7 @@ def test_root_imports_no_trace_of_others(place: Path, name: str, content: bytes)
         assert not (place / "out").exists()
 
 
-def test_each_file_of_a_trace_is_to_be_roots(place: Path) -> None:
+def test_every_file_of_a_trace_must_be_roots(place: Path) -> None:
     for cpu in range(3):
         (place / f"sda.blktrace.{cpu}").write_bytes(BLKTRACE)
     os.chown(place / "sda.blktrace.2", STRANGER, STRANGER)
@@ -369,8 +369,8 @@ def test_each_file_of_a_trace_is_to_be_roots(place: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_what_reads_a_trace_looks_at_the_file_that_it_opened(place: Path) -> None:
-    """Another may have the name since somebody looked."""
+def test_owner_check_is_on_the_opened_file(place: Path) -> None:
+    """Another file may have the name after the check."""
     (file := place / "dump").write_bytes(BLKTRACE)
     os.chown(file, STRANGER, STRANGER)
     (out := place / "out").mkdir()
@@ -383,7 +383,7 @@ def test_what_reads_a_trace_looks_at_the_file_that_it_opened(place: Path) -> Non
     assert subprocess.run(words, stdout=subprocess.DEVNULL, user=STRANGER, check=False).returncode != 2
 
 
-def test_a_program_that_prints_a_trace_gets_the_file_that_was_looked_at(place: Path) -> None:
+def test_printing_program_gets_the_checked_file(place: Path) -> None:
     (file := place / "perf.data").write_bytes(b"PERFILE2" + bytes(1000))
     (swapped := place / "swapped").write_bytes(b"another")
     (programs := place / "programs").mkdir()

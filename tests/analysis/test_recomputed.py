@@ -14,13 +14,13 @@ from tests.analysis.synthetic import decaying_ext3
 
 
 @pytest.mark.usefixtures("words_only")
-def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
+def test_report_equals_results_recomputed_from_tables(tmp_path: Path) -> None:
     make_report(decaying_ext3(13, 400).write(tmp_path / "r"))
     Recomputed(tmp_path / "r").check()
 
 
 @pytest.mark.usefixtures("words_only")
-def test_also_where_ends_were_not_seen_and_requests_failed(tmp_path: Path) -> None:
+def test_recomputed_with_unseen_and_failed_requests(tmp_path: Path) -> None:
     rng = random.Random(3)
     spec = decaying_ext3(5, 300, seed=4)
     for row in spec.block:
@@ -36,7 +36,7 @@ def test_also_where_ends_were_not_seen_and_requests_failed(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("words_only")
-def test_it_would_find_a_wrong_figure(tmp_path: Path) -> None:
+def test_recomputation_detects_a_wrong_number(tmp_path: Path) -> None:
     """One request more in the table than the report knows: nearly no section agrees any more."""
     spec = decaying_ext3(5, 100)
     make_report(spec.write(tmp_path / "r"))

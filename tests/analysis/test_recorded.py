@@ -27,7 +27,7 @@ from tests.analysis.synthetic import BIN_NS, START_NS, Spec, collector, request,
 
 SECONDS = 4
 END_NS = START_NS + SECONDS * 10**9
-HALF_NS = 500_000_000  # so long before the start programs may be attached
+HALF_NS = 500_000_000  # programs may be attached this long before the start
 BINNED = ("lock_wait", "lock_sample", "hold", "call")
 
 
@@ -43,7 +43,7 @@ def busy_disk(seed: int) -> Spec:
         row = request(issue, 8 * i, 4096 * rng.randrange(1, 9), op=rng.choice(["read", "write"]))
         row["queue_ns"] = issue - rng.randrange(1, 300_000_000)
         row["complete_ns"] = issue + rng.randrange(1, 300_000_000)
-        if rng.random() < 0.1:  # its end was not seen, and then perhaps not even when it had ended
+        if rng.random() < 0.1:  # completion not seen, and perhaps without a bound
             row |= {"complete_ns": 0, "end_by_ns": rng.choice([0, row["complete_ns"]])}
         spec.block.append(row)
     spec.block.sort(key=lambda row: row["complete_ns"])
@@ -58,7 +58,7 @@ def busy_disk(seed: int) -> Spec:
 
 
 def stays(row: dict[str, Any]) -> bool:
-    """Is a request of the recorded time, by the words of the definition?"""
+    """Whether a request counts, by the definition in tables/left_out.py."""
     if row["complete_ns"]:
         return bool(START_NS <= row["complete_ns"] <= END_NS)
     if row["issue_ns"] > END_NS:
@@ -68,17 +68,17 @@ def stays(row: dict[str, Any]) -> bool:
 
 
 def is_recorded(bin_ns: int) -> bool:
-    """Is any part of a bin of the recorded time?"""
+    """Whether a part of a bin was recorded."""
     return any(START_NS <= moment < END_NS for moment in (bin_ns, bin_ns + BIN_NS - 1))
 
 
 def number_of(table: str) -> str:
-    """The column that has each row's own number."""
+    """The column that identifies each row."""
     return {"lock_wait": "spin_ns", "lock_sample": "count", "hold": "acquired", "call": "bytes"}[table]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_rows_outside_are_left_out_and_counted(
+def test_rows_outside_the_recorded_time_are_counted(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "ROW_GROUP", 300)  # rows are left out of several parts
@@ -107,8 +107,8 @@ def test_rows_outside_are_left_out_and_counted(
         assert (left_out.before, left_out.after) == (early, len(rows) - len(wanted) - early)
 
 
-def test_a_row_at_the_very_edge(tmp_path: Path) -> None:
-    """The first and the last ns are recorded; a bin that ended when the recording began has nothing of it."""
+def test_rows_at_the_edges_are_kept_or_left_out_exactly(tmp_path: Path) -> None:
+    """The first and the last ns are recorded; a bin that ends as the recording begins is outside."""
     ends = [START_NS - 1, START_NS, START_NS + 1, END_NS - 1, END_NS, END_NS + 1]
     spec = Spec(run=run_json(SECONDS))
     spec.block = [request(t - 100_000, 8 * i, complete_ns=t) for i, t in enumerate(ends)]
@@ -128,7 +128,7 @@ def test_a_row_at_the_very_edge(tmp_path: Path) -> None:
 
 
 def counters(spec: Spec, times: list[int]) -> dict[str, int]:
-    """Put samples of the device's own counters into the run, as the kernel counts; return their increase."""
+    """Add samples of the device's counters, as the kernel counts; returns their increase."""
     increase = {}
     for op in ("read", "write"):
         values = [
@@ -144,7 +144,7 @@ def counters(spec: Spec, times: list[int]) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_the_report_is_of_the_recorded_time_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_report_covers_the_recorded_time_and_states_the_rest(tmp_path: Path) -> None:
     spec = busy_disk(7)
     spec.block = [row for row in spec.block if row["complete_ns"]]
     # first and last look lie inside the recorded time: between them the device counted less than the table
@@ -175,7 +175,7 @@ def test_the_report_is_of_the_recorded_time_and_says_what_it_leaves_out(tmp_path
     assert "the table holds" not in losses  # what was left out explains the difference
     assert "block lost" not in losses
     assert "*" not in text.split("LOST EVENTS AND OVERHEAD")[0]  # nothing is marked: nothing was lost
-    # and a copy without raw/ says the same
+    # a copy without raw/ gives the same report
     shutil.rmtree(path / "raw")
     make_report(path)
     assert (path / "report.txt").read_text() == text
@@ -185,7 +185,7 @@ def folded(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
 
 
-def test_an_older_run_keeps_everything(tmp_path: Path) -> None:
+def test_older_run_keeps_all_rows(tmp_path: Path) -> None:
     spec = busy_disk(3)
     del spec.run["clock"]["record_start_ns"]
     path = spec.write(tmp_path / "r")
@@ -195,14 +195,14 @@ def test_an_older_run_keeps_everything(tmp_path: Path) -> None:
     assert all(tables.rows[table] == len(getattr(spec, table)) for table in BINNED)
 
 
-def test_an_imported_trace_keeps_everything(tmp_path: Path) -> None:
+def test_imported_trace_keeps_all_rows(tmp_path: Path) -> None:
     spec = busy_disk(3)
     spec.run["imported"] = {"format": "blktrace"}
     tables = load_tables(open_run(spec.write(tmp_path / "r")))
     assert tables.left_out == {} and tables.rows["block"] == len(spec.block)
 
 
-def test_tables_of_an_older_program_are_made_anew_where_they_can_be(tmp_path: Path) -> None:
+def test_older_tables_are_converted_again_if_raw_exists(tmp_path: Path) -> None:
     spec = busy_disk(5)
     path = spec.write(tmp_path / "r")
     facts = json.loads((path / "run.json").read_text())
@@ -213,7 +213,7 @@ def test_tables_of_an_older_program_are_made_anew_where_they_can_be(tmp_path: Pa
     copy = shutil.copytree(path, tmp_path / "copy")
     inside = sum(map(stays, spec.block))
     assert load_tables(open_run(path)).rows["block"] == inside < len(spec.block)
-    # a copy without raw/ has what it has, and the report says so
+    # a copy without raw/ keeps its tables, and the report states that
     shutil.rmtree(copy / "raw")
     run = open_run(copy)
     tables = load_tables(run)
@@ -290,7 +290,7 @@ NOBODY = "nobody says when recording ended"
     ],
 )
 @pytest.mark.usefixtures("words_only")
-def test_figures_end_where_the_recording_ends(
+def test_results_end_where_the_recording_ends(
     tmp_path: Path, until_ns: int | None, complete: bool, end_ns: int | None, expected_ns: int, said: str
 ) -> None:
     path = killed(until_ns, complete, end_ns).write(tmp_path / "r")
@@ -321,13 +321,13 @@ def test_figures_end_where_the_recording_ends(
     assert early[2] == pytest.approx(100, rel=0.01) and early[4] == pytest.approx(10, rel=0.01)
 
 
-def test_the_movie_ends_there_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_movie_ends_where_the_recording_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = killed(START_NS + 750_000_000, True).write(tmp_path / "r")
     assert main(["movie", str(path)]) == 0, capsys.readouterr().err
     assert "0.75 s</title>" in (path / "movie.html").read_text()
 
 
-def test_a_run_that_ended_in_order_says_nothing_of_it(tmp_path: Path) -> None:
+def test_run_that_ended_in_order_has_no_warning(tmp_path: Path) -> None:
     spec = killed(START_NS + 22_200_000_000, True, START_NS + 22_200_000_000)
     run = open_run(spec.write(tmp_path / "r"))
     m = measure(run, load_tables(run))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Recordings become tables to the byte; broken and foreign ones are refused by name."""
+"""Conversion of recordings to tables: every value survives; invalid recordings are refused by their fault."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def one_of_each() -> Spec:
     )
 
 
-def test_every_value_comes_back(tmp_path: Path) -> None:
+def test_every_value_survives_the_conversion(tmp_path: Path) -> None:
     run = open_run(one_of_each().write(tmp_path / "r"))
     load_tables(run)
     assert run.missing == []
@@ -72,8 +72,8 @@ def test_every_value_comes_back(tmp_path: Path) -> None:
     assert pq.read_table(run.path / "tables" / "phase.parquet").to_pylist()[0]["name"] == "p"
 
 
-def test_rows_keep_their_order_over_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One batch is written while the next is made, in places used in turns; the last is a part of one."""
+def test_rows_keep_their_order_over_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sets of buffers take turns: one is written while the other is filled. The last is not full."""
     monkeypatch.setattr(store, "ROW_GROUP", 64)
     monkeypatch.setattr(store, "CACHE_BYTES", 1000)
     rows = [
@@ -91,7 +91,7 @@ def test_rows_keep_their_order_over_batches(tmp_path: Path, monkeypatch: pytest.
     assert [row["ino"] for row in found] == [row["ino"] or None for row in rows]
 
 
-def test_the_schema_tells_version_and_units(tmp_path: Path) -> None:
+def test_parquet_metadata_has_version_and_units(tmp_path: Path) -> None:
     run = open_run(one_of_each().write(tmp_path / "r"))
     load_tables(run)
     schema = pq.read_schema(run.path / "tables" / "block.parquet")
@@ -103,7 +103,7 @@ def test_the_schema_tells_version_and_units(tmp_path: Path) -> None:
     assert str(schema.field("op").type).startswith("dictionary")
 
 
-def test_a_half_record_is_counted_not_guessed(tmp_path: Path) -> None:
+def test_partial_record_is_left_out_and_counted(tmp_path: Path) -> None:
     path = one_of_each().write(tmp_path / "r")
     rec = path / "raw" / "recorder" / "block.rec"
     rec.write_bytes(rec.read_bytes()[:-1])
@@ -115,7 +115,7 @@ def test_a_half_record_is_counted_not_guessed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_the_report_needs_no_raw_directory(tmp_path: Path) -> None:
+def test_report_without_raw_is_the_same_to_the_byte(tmp_path: Path) -> None:
     path = decaying_ext3(4, 300).write(tmp_path / "r")
     with (path / "raw" / "recorder" / "block.rec").open("ab") as file:
         file.write(b"xyz")
@@ -126,7 +126,7 @@ def test_the_report_needs_no_raw_directory(tmp_path: Path) -> None:
     assert {name: (path / name).read_bytes() for name in first} == first
 
 
-def test_a_recording_that_went_on_is_read_again(tmp_path: Path) -> None:
+def test_longer_recording_is_converted_again(tmp_path: Path) -> None:
     spec = Spec(block=[request(START_NS + i, i * 8) for i in range(5)])
     path = spec.write(tmp_path / "r")
     assert load_tables(open_run(path)).rows["block"] == 5
@@ -135,7 +135,7 @@ def test_a_recording_that_went_on_is_read_again(tmp_path: Path) -> None:
     assert load_tables(open_run(path)).rows["block"] == 6
 
 
-def test_a_spoilt_parquet_is_made_anew(tmp_path: Path) -> None:
+def test_damaged_parquet_is_converted_again(tmp_path: Path) -> None:
     path = one_of_each().write(tmp_path / "r")
     load_tables(open_run(path))
     (path / "tables" / "block.parquet").write_bytes(b"PAR1 not really PAR1")
@@ -187,7 +187,7 @@ FIELD = {"name": "queue_ns", "offset": 0, "bytes": 8, "type": "u64"}
         (with_header({**GOOD, "fields": [FIELD]}), "has no field insert_ns"),
     ],
 )
-def test_foreign_recordings_are_refused_by_name(tmp_path: Path, data: bytes, says: str) -> None:
+def test_invalid_recording_is_refused_with_its_fault(tmp_path: Path, data: bytes, says: str) -> None:
     path = one_of_each().write(tmp_path / "r")
     (path / "raw" / "recorder" / "block.rec").write_bytes(data)
     run = open_run(path)
@@ -198,21 +198,21 @@ def test_foreign_recordings_are_refused_by_name(tmp_path: Path, data: bytes, say
     assert says in " ".join(text.split())
 
 
-def test_a_table_opened_under_another_name_is_refused(tmp_path: Path) -> None:
+def test_recording_of_another_table_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "call.rec"
     file.write_bytes(rec_bytes("block", []))
     with pytest.raises(TableError, match="holds the table block, not call"):
         open_recording(file, "call")
 
 
-def test_bins_are_told(tmp_path: Path) -> None:
+def test_bin_length_comes_from_the_recording(tmp_path: Path) -> None:
     path = one_of_each().write(tmp_path / "r")
     tables = load_tables(open_run(path))
     assert tables.call is not None and tables.call.bin_length_ns == BIN_NS
 
 
-def test_requests_to_the_journals_place_are_journal(tmp_path: Path) -> None:
-    """Told by address alone: both ends of each extent, whatever the pages said; not discards."""
+def test_requests_to_journal_extents_are_class_journal(tmp_path: Path) -> None:
+    """By sector alone, both ends of each extent, whatever class was recorded; not discards."""
     journal = [(2000, 3000), (100, 200)]  # [start, end), in no order
     rows = [
         (99, "metadata"),
@@ -236,7 +236,7 @@ def test_requests_to_the_journals_place_are_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "written"), [("nilfs2", "unknown"), ("ext4", "metadata")])
-def test_a_stretch_of_nilfs2s_log_is_of_no_one_class(tmp_path: Path, name: str, written: str) -> None:
+def test_metadata_writes_of_nilfs2_are_class_unknown(tmp_path: Path, name: str, written: str) -> None:
     rows = [("write", "metadata"), ("read", "metadata"), ("write", "data"), ("read", "data")]
     spec = Spec(
         block=[
@@ -253,7 +253,7 @@ def test_a_stretch_of_nilfs2s_log_is_of_no_one_class(tmp_path: Path, name: str, 
     assert found == [written, "metadata", "data", "data"]
 
 
-def test_a_request_whose_end_was_not_seen_counts_but_has_no_latency(tmp_path: Path) -> None:
+def test_request_without_completion_counts_without_latency(tmp_path: Path) -> None:
     rows = [request(START_NS + i * 1000, 8 * i) for i in range(10)]
     rows[4]["complete_ns"] = 0
     path = Spec(block=rows).write(tmp_path / "r")
@@ -267,8 +267,8 @@ def test_a_request_whose_end_was_not_seen_counts_but_has_no_latency(tmp_path: Pa
     assert "10" in make_report(path)
 
 
-def test_a_recorder_that_ended_early_marks_its_figures(tmp_path: Path) -> None:
-    """Nothing is counted as lost after a kill -9, but what came later is not there."""
+def test_recorder_that_ended_early_marks_its_results(tmp_path: Path) -> None:
+    """After SIGKILL no event counts as lost, but later events are missing."""
     path = Spec(block=[request(START_NS, 8)]).write(tmp_path / "r")
     losses = json.loads((path / "losses.json").read_text())
     assert open_run(path).lossy("block") == ""
