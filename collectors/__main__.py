@@ -86,11 +86,11 @@ def _record_in_vm(options: Options) -> int:
     """Run the job in a virtual machine, with the rights of the user who asked for it."""
     from collectors.privilege.sudo import become_user
     from collectors.trace.context import RunFailed
-    from collectors.vm.run_in_vm import trace
+    from collectors.vm.run_in_vm import run_trace
 
     become_user()
     try:
-        path, code = trace(options, _print_once)
+        path, code = run_trace(options, _print_once)
     except RunFailed as error:
         _print_once(error.path)
         raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The run directory while it is being made: run.json, raw/, the newest link."""
+"""The run directory while it is filled: run.json, losses.json, raw/, and the link runs/latest."""
 
 import json
 import os
@@ -25,32 +25,32 @@ from workloads.system.private import Kind
 
 SCHEMA = 1
 _KILLED = "the session was killed before its end; what it had recorded until then is here"
-# Times in run.json's "clock": one is there once recording has begun (COLLECT=none: once the workload ended).
+# Keys of run.json's "clock"; one exists once recording has begun (COLLECT=none: once the workload ended).
 _BEGUN = {"record_start_ns", "workload_start_ns"}
-# Room kept on the disk for the last word on a run whose recording filled the disk.
+# Space reserved for the last run.json and losses.json of a run that filled the disk.
 _SPARE_BYTES = 64 << 10
 _JSON_BYTES_MOST = 64 << 20
 
 
 class RunDirectory:
-    """One run's directory. Facts are added as they become known and written at once, by rename.
+    """One run's directory. Facts are written to run.json as soon as they are known, by rename.
 
-    Until hand_over() it is root's, 0700, and reached by its descriptor only, whatever becomes of the
-    directories above it: those may be the user's. .path is how people call it, .directory how we get at it.
-    Until begin() it can be discarded without a trace, and runs/latest is the run before.
+    Until hand_over() the directory is root's, 0700, and opened by its descriptor only, as the user may
+    rename the directories above. .path is its path for people, .directory that by the descriptor. Until
+    begin() it can be removed without a trace, and runs/latest is the run before.
     """
 
     def __init__(self, name: str, out: str | None, owner: Owner, group: int | None = None) -> None:
-        """Make the directory. Raises OptionError if OUT is there already, MachineError if it cannot be made.
+        """Make the directory. Raises OptionError if OUT exists, MachineError if it cannot be made.
 
-        group: a group's number that may read it in the end.
+        group: the number of the group that may read it in the end.
         """
         self._owner = owner
         self._group = group
         self._handed_over = False
         self._made_by: tuple[int, int, Sequence[int]] = (owner.uid, owner.gid, ())
         self.begun = False
-        self._was_there: os.stat_result | None = None  # OUT= that was there before
+        self._was_there: os.stat_result | None = None  # of OUT=, if it existed before
         self.facts: dict[str, Any] = {"schema": SCHEMA, "state": "running", "warnings": [], "timing": {}}
         try:
             self._make(name, out)
@@ -59,7 +59,7 @@ class RunDirectory:
         except OSError as error:
             raise _cannot(error) from None
         self._name_files()
-        self.is_ours = True  # and not a host's around us
+        self.is_ours = True  # False inside a virtual machine, where it is the host's
         try:
             self.recordings.mkdir(parents=True, mode=0o700)
             for file in (self.phases, self.phases_begun):
@@ -81,23 +81,23 @@ class RunDirectory:
 
     @classmethod
     def inside(cls, path: Path, owner: Owner) -> "RunDirectory":
-        """Go on, inside a virtual machine, with the directory that was made on the host."""
+        """Open, inside a virtual machine, the directory that the host has made."""
         run = cls.__new__(cls)
         run._owner = owner
         run._group = None
         run._handed_over = False
         run.begun = False
-        run.is_ours = False  # the host made it, and decides what becomes of it
+        run.is_ours = False  # the host made it, and hands it over
         run.path = path
         run._directory = ownership.open_directory(path)
         run._name_files()
-        run.facts = read_json(run._directory, "run.json", _JSON_BYTES_MOST)  # as the host has begun it
+        run.facts = read_json(run._directory, "run.json", _JSON_BYTES_MOST)  # with the host's facts
         for file in (run.phases, run.phases_begun):
             file.touch(mode=0o600)
         return run
 
     def _make(self, name: str, out: str | None) -> None:
-        """Make it with the rights of whose directory it lies in, and take it over."""
+        """Make the directory with the rights of the owner of the directory above, and take it over."""
         if out is not None:
             self._make_named(Path(os.path.abspath(out)))
             return
@@ -119,24 +119,24 @@ class RunDirectory:
         raise MachineError(f"{TREE}/runs has a hundred runs of this second: wait a second")
 
     def _make_named(self, path: Path) -> None:
-        """OUT=: with the user's rights; or with root's where only root can write."""
+        """Make OUT= with the user's rights; or with root's where only root can write."""
         self.path, user = path, self._owner
-        place = private.resolve(path.parent)
+        parent = private.resolve(path.parent)
         if os.geteuid() == 0 and user.uid == 0 and path.parent != TREE / "runs":
-            if place.kind is Kind.OPEN:
+            if parent.kind is Kind.OPEN:
                 raise MachineError(
                     f"OUT={path} lies where somebody else than root may rename it: give a directory below "
                     f"one that only root can write, or start this as its user"
                 )
-            path = place.real.joinpath(*place.missing, path.name)
+            path = parent.real.joinpath(*parent.missing, path.name)
         self._made_by = (user.uid, user.gid, ownership.groups_of(user))
         try:
             is_new = self._make_as(path)
         except PermissionError:
-            if os.geteuid() != 0 or place.kind is not Kind.PRIVATE or place.missing:
+            if os.geteuid() != 0 or parent.kind is not Kind.PRIVATE or parent.missing:
                 raise
             self._made_by = (0, 0, ())
-            is_new = self._make_as(place.real / path.name)
+            is_new = self._make_as(parent.real / path.name)
         status = os.fstat(self._directory)
         if not is_new:
             self._was_there = status
@@ -150,7 +150,7 @@ class RunDirectory:
             ) from None
 
     def _make_as(self, path: Path) -> bool:
-        """Make it, or open what is there, with the rights of ._made_by. Returns whether it is new."""
+        """Make the directory, or open it, with the rights of ._made_by. Returns whether it is new."""
         with ownership.as_ids(*self._made_by):
             self._parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             is_new = True
@@ -163,18 +163,18 @@ class RunDirectory:
 
     @property
     def is_begun(self) -> bool:
-        """Return whether anything was recorded, here or, as run.json tells, inside a virtual machine."""
+        """Return whether anything was recorded, here or (by run.json) inside a virtual machine."""
         clock = self.facts.get("clock")
         return self.begun or (isinstance(clock, dict) and bool(_BEGUN & clock.keys()))
 
     def begin(self) -> None:
-        """Keep the run from here on, and let runs/latest be it: recording begins."""
+        """Recording begins: keep the run from here on, and link runs/latest to it."""
         if not self.begun:
             self.begun = True
             self._link_newest()
 
     def _link_newest(self) -> None:
-        """Done with the rights of whom runs/ belongs to: it is not root's where the tree is not."""
+        """Link runs/latest, with the rights of the owner of runs/: in a user's tree that is the user."""
         if not self.is_ours or self.path.parent != TREE / "runs":
             return
         newest = f".latest.{os.getpid()}"
@@ -190,12 +190,12 @@ class RunDirectory:
             finally:
                 os.close(runs)
         except (OSError, MachineError) as error:
-            # A full disk, say: the run itself is worth more than its second name.
+            # A full disk, for example: the run is worth more than its link.
             why = error.message if isinstance(error, MachineError) else (error.strerror or "").lower()
             self.warn(f"{TREE}/runs/latest could not be set to this run: {why}")
 
     def discard(self) -> None:
-        """Remove what was made: nothing was recorded. OUT= that was there already stays, empty as it was."""
+        """Remove the directory of a run that recorded nothing. An OUT= that existed before stays, empty."""
         assert self.is_ours
         try:
             with os.scandir(self._directory) as entries:
@@ -208,19 +208,19 @@ class RunDirectory:
                 os.fchown(self._directory, self._was_there.st_uid, self._was_there.st_gid)
                 os.fchmod(self._directory, stat.S_IMODE(self._was_there.st_mode))
                 return
-            # Only this very directory, empty, goes by that name: whatever else has it by now stays.
+            # Only this very directory is removed: another one may have its name by now.
             with ownership.as_ids(*self._made_by):
                 now = os.stat(self.path.name, dir_fd=self._parent, follow_symlinks=False)
                 ours = os.fstat(self._directory)
                 if (now.st_dev, now.st_ino) == (ours.st_dev, ours.st_ino):
                     os.rmdir(self.path.name, dir_fd=self._parent)
                     return
-        except OSError:  # moved meanwhile, by whom the directory above it belongs to
+        except OSError:  # moved by the owner of the directory above
             pass
         self.hand_over()
 
     def finish(self) -> None:
-        """Write run.json for the last time, for which room was kept, and hand all over."""
+        """Write run.json for the last time, in the reserved space, and hand everything over."""
         with self._as_its_owner():
             self._spare.unlink(missing_ok=True)
         self.write()
@@ -228,7 +228,7 @@ class RunDirectory:
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Give everything to the user who asked for the run. From then on it is written as the user."""
+        """Give everything to the run's user. From then on files are written with the user's rights."""
         if self._handed_over or not self.is_ours:
             return
         try:
@@ -248,7 +248,7 @@ class RunDirectory:
             yield
 
     def shown(self, text: str) -> str:
-        """Return a text for people: with the directory's name where it has the place that we use."""
+        """Return a text with the run's path instead of the path by descriptor."""
         return text.replace(f"{self.directory}/", f"{self.path}/")
 
     def add(self, **facts: Any) -> None:
@@ -257,11 +257,11 @@ class RunDirectory:
         self.write()
 
     def warn(self, text: str) -> None:
-        """Add a warning, which every report prints."""
+        """Add a warning to run.json, which every report prints."""
         self.facts["warnings"].append(text)
 
     def write(self) -> None:
-        """Write run.json: whole or not at all, so a reader never sees half of it."""
+        """Write run.json by rename: a reader sees the old or the new file. A full disk raises nothing."""
         try:
             self._replace("run.json", self.facts)
         except OSError as error:
@@ -278,7 +278,7 @@ class RunDirectory:
     def phase(
         self, name: str, start_ns: int, end_ns: int, from_ns: int | None = None, until_ns: int | None = None
     ) -> None:
-        """Add a phase of the session's own (sync) to the workload's.
+        """Add a phase of the session (sync, for example) to those of the workload.
 
         from_ns, until_ns: cuts of the recorder's time bins around it.
         """
@@ -292,20 +292,20 @@ class RunDirectory:
             self.warn(f"phases.jsonl could not be written: {(error.strerror or '').lower()}")
 
     def take_out(self, machine: Staged) -> Taken:
-        """Take in what a virtual machine wrote."""
+        """Copy the files that a virtual machine wrote into the directory."""
         return machine.take_out(self._directory)
 
     def note_own_files(self, dev: str) -> None:
-        """Write down which inodes this directory's files have on their file system, "major:minor".
+        """Write the inodes of this directory's files into run.json. dev: "major:minor" of their file system.
 
-        On a disk that is shared with what is measured, requests of these are the recording itself.
+        On a disk shared with the workload, requests of these inodes are the recording's own.
         """
         inodes = set()
         for directory, names, files in os.walk(self.directory):
             for name in (*names, *files):
                 try:
                     inodes.add(os.lstat(os.path.join(directory, name)).st_ino)
-                except OSError:  # a tool beside us took its file away
+                except OSError:  # removed by a WITH= program meanwhile
                     continue
         self.add(own_files={"dev": dev, "inodes": sorted(inodes)})
 
@@ -318,7 +318,7 @@ class RunDirectory:
             self.warn(f"losses.json could not be written: {(error.strerror or '').lower()}")
 
     def identity(self) -> dict[str, Any]:
-        """Return what the next start needs to know of a run whose session was killed (see mark_killed)."""
+        """Return what mark_killed() needs at the next start, if this session is killed."""
         status = os.fstat(self._directory)
         return {
             "path": str(self.path),
@@ -329,10 +329,10 @@ class RunDirectory:
 
 
 def mark_killed(run: Mapping[str, Any]) -> bool:
-    """Call a run interrupted whose session is dead, and hand it over. Returns whether it was not yet.
+    """Mark the run of a dead session as interrupted, and hand it over. Returns whether it was still running.
 
-    run: its identity(). By its name only the very directory that was made is found, and only as long as it is
-    ours: once handed over it is its owner's, who may do anything there.
+    run: its identity(). Another directory of the same name is left alone, as is one that was handed over: its
+    owner may do anything there.
     """
     try:
         directory = ownership.open_directory(run["path"])
@@ -346,7 +346,7 @@ def mark_killed(run: Mapping[str, Any]) -> bool:
         killed = bool(facts["state"] == "running")
         if killed:
             facts = staged.merged(facts, _salvage(directory, Path(run["path"])))
-            _call_interrupted(directory, facts)
+            _mark_interrupted(directory, facts)
         uid, gid = run["owner"]
         ownership.hand_over(directory, uid, gid, run["group"])
         return killed
@@ -357,7 +357,7 @@ def mark_killed(run: Mapping[str, Any]) -> bool:
 
 
 def _salvage(directory: int, path: Path) -> dict[str, Any]:
-    """Take in what a virtual machine had written that died with its session. Returns its facts."""
+    """Copy the files of a virtual machine that died with its session. Returns the facts it wrote."""
     guest = staged.of_run(path)
     if guest is None:
         return {}
@@ -369,7 +369,7 @@ def _salvage(directory: int, path: Path) -> dict[str, Any]:
         os.close(source)
 
 
-def _call_interrupted(directory: int, facts: dict[str, Any]) -> None:
+def _mark_interrupted(directory: int, facts: dict[str, Any]) -> None:
     facts["state"] = "interrupted"
     facts["warnings"].append(_KILLED)
     raw = Path(f"/proc/{os.getpid()}/fd/{directory}") / "raw"  # a path that programs of ours can open, too
@@ -419,9 +419,9 @@ def _replace(directory: int, name: str, text: str) -> None:
 
 
 def _runs_of_tree() -> int:
-    """Open TREE/runs, made if need be: it belongs to whom the tree belongs to, whoever runs something.
+    """Open TREE/runs, which is made if it is missing, and belongs to the tree's owner.
 
-    Raises OSError; MachineError if others can rename what is made there.
+    Raises OSError; MachineError if other users can rename directories there.
     """
     tree = ownership.open_directory(TREE)
     try:
@@ -434,13 +434,14 @@ def _runs_of_tree() -> int:
             runs = ownership.open_directory("runs", tree)
     finally:
         os.close(tree)
-    found = os.fstat(runs)
-    if found.st_uid == status.st_uid and not found.st_mode & 0o022:
+    runs_status = os.fstat(runs)
+    if runs_status.st_uid == status.st_uid and not runs_status.st_mode & 0o022:
         return runs
     os.close(runs)
     raise MachineError(
-        f"{TREE}/runs belongs to uid {found.st_uid} with mode {stat.S_IMODE(found.st_mode):o}, where others "
-        f"than the tree's owner (uid {status.st_uid}) can rename runs: chown it, chmod go-w it, or give OUT="
+        f"{TREE}/runs belongs to uid {runs_status.st_uid} with mode {stat.S_IMODE(runs_status.st_mode):o}, "
+        f"where others than the tree's owner (uid {status.st_uid}) can rename runs: chown it, chmod go-w it, "
+        f"or give OUT="
     )
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The host's side of a run in a virtual machine: boot, hand over the words, watch, keep what came out.
+"""A run in a virtual machine, the host's side: boot, hand over the options, watch the guest, keep its files.
 
-Inside, the same job (trace/flow.py) runs with the same words as root of the guest and writes into a directory
-of the host's (staged.py) that it takes for the run directory; so what was recorded is there even if the guest
-panics or hangs. Nothing here needs root: the machine's disks are nameless files, QEMU dies with us, and the
+Inside, the same job runs with the same options (trace/flow.py), as root of the guest. It writes into a
+directory of the host (staged.py) instead of the run directory, so the recording survives a guest that panics or
+hangs. Nothing here needs root: the machine's disks are nameless files, QEMU ends with this process, and the
 list of sessions is the user's own.
 """
 
@@ -39,16 +39,16 @@ from workloads.system.guest import GUEST, GUEST_OWNER
 from workloads.system.units import show_size
 from workloads.system.visible import visible
 
-_LOOK_SECONDS = 0.2
-_MEASURE_SECONDS = 1.0  # between two looks at how much it has written
-# Emulated CPUs, many of them on few of the host's, are slow; a guest that lives still says so each second.
+_POLL_SECONDS = 0.2
+_MEASURE_SECONDS = 1.0  # between two measurements of the guest's directory
+# Emulated CPUs, many of them on few of the host's, are slow; but a guest that runs beats each second.
 _BOOT_SECONDS = 180.0
-# Under KVM a guest comes up in 2 to 4 s.
+# Under KVM a guest boots in 2 to 4 s.
 _KVM_BOOT_SECONDS = 30.0
 _HANG_SECONDS = 60.0
 _STOP_SECONDS = 60.0
-_WORDS_LETTERS = 500  # of a guest's, in a line of ours
-# Less than this free where the disks are: they could not grow any more.
+_LINE_CHARACTERS = 500  # of the guest's text in a message
+# With less free space than this, the disks' files cannot grow.
 _FULL_BYTES = 1 << 20
 
 
@@ -56,19 +56,19 @@ _FULL_BYTES = 1 << 20
 class Ended:
     """How a machine ended."""
 
-    status: int | None  # the command's exit status; None: it never said one
-    why: str  # why it never said one, or the last that the command said
-    boot_s: float | None  # from the start to its first sign of life; None: it gave none
+    status: int | None  # the command's exit status; None: it reported none
+    why: str  # why it reported none, or the command's last line
+    boot_s: float | None  # from the start to the first beat; None: there was none
     argv: list[str]  # QEMU's
-    stuck: bool = False  # it did not come up, and was ended
+    stuck: bool = False  # it did not boot, and was ended
     interrupted: bool = False
 
 
-def trace(options: Options, recorded: Callable[[Path], None]) -> tuple[Path, int]:
+def run_trace(options: Options, report: Callable[[Path], None]) -> tuple[Path, int]:
     """Run and record the workload of these words in a machine. Returns the run directory and the exit code.
 
-    What went wrong inside was said from there. recorded is called as in session.trace. Raises UserError;
-    RunFailed, with the run directory, if the machine itself failed.
+    The guest prints its own errors. report: as in trace.flow.run_trace(). Raises UserError; RunFailed, with
+    the run directory, if the machine itself failed.
     """
     state = kernels.cache_directory() / "sessions"
     sweep(state)
@@ -76,7 +76,7 @@ def trace(options: Options, recorded: Callable[[Path], None]) -> tuple[Path, int
         tell(f"seekmeter: {options.vm_why}: going on in a virtual machine (VM=0 would refuse)")
     kernel, accel = choose(options)
     plan = make_plan(options, kernel=kernel)
-    signals.hold()  # until ended_in_order() sees to the run directory
+    signals.hold()  # until ended_in_order() takes over
     run = new_run(plan.name, options)
     context = RunContext(run)
     with Janitor(state) as janitor, ended_in_order(context, janitor):
@@ -92,71 +92,74 @@ def trace(options: Options, recorded: Callable[[Path], None]) -> tuple[Path, int
             run.facts["state"] = "interrupted"
             run.warn(ended.why)
         if ended.status == 0:
-            recorded(run.path)
+            report(run.path)
     return run.path, ended.status
 
 
 def choose(options: Options) -> tuple[Kernel, Accelerator]:
-    """Return the machine's kernel, fetched if need be, and what runs its CPUs. Raises UserError."""
+    """Return the machine's kernel, downloaded if needed, and its accelerator. Raises UserError."""
     qemu.find_qemu()
     kernel = kernels.find(options.kernel, lambda text: tell(f"seekmeter: {text}"))
     return kernel, qemu.accelerator(kernel)
 
 
 def _boot(context: RunContext, plan: Plan, kernel: Kernel, accel: Accelerator) -> Ended:
-    """Fill the run directory from inside a machine; at the end run.json is what the guest wrote."""
-    run, words = context.run, plan.options
+    """Run the job in a machine, and fill the run directory with the guest's facts and files."""
+    run, options = context.run, plan.options
     context.say("run", str(run.path))
-    cpus = words.machine_cpus or os.cpu_count() or 1
-    memory_bytes = words.machine_mem_bytes or plan.machine_memory_bytes
+    cpus = options.machine_cpus or os.cpu_count() or 1
+    memory_bytes = options.machine_mem_bytes or plan.machine_memory_bytes
     run.add(
-        command=words.command(),
-        words=dict(words.given),
-        collect=list(words.collect),
+        command=options.command(),
+        words=dict(options.given),
+        collect=list(options.collect),
         tools=sysinfo.tool_versions(),
     )
 
-    how_it_is_made: dict[str, object] = {}
+    vm_facts: dict[str, object] = {}
 
-    def starts(accel: Accelerator) -> None:
-        how_it_is_made.update(_facts(kernel, accel))
-        run.add(machine={"vm": dict(how_it_is_made)})
+    def announce(accel: Accelerator) -> None:
+        vm_facts.update(_facts(kernel, accel))
+        run.add(machine={"vm": dict(vm_facts)})
         how = "under KVM" if accel.name == "kvm" else "EMULATED"
         context.say("machine", f"Linux {kernel.name}, {cpus} CPUs {how}, {show_size(memory_bytes)}")
         if accel.name != "kvm":
             text = f"{accel.why}: its times and rates mean little, its counts, bytes and order do"
-            context.say("WARNING", text)  # every report says it too
+            context.say("WARNING", text)  # every report repeats it
 
-    place = Path(os.environ.get("SEEKMETER_SCRATCH") or "/var/tmp")
+    scratch = Path(os.environ.get("SEEKMETER_SCRATCH") or "/var/tmp")
     disks: list[VirtualDisk] = []
     try:
         for planned in plan.virtual_disks:
-            disks.append(qemu.open_disk(planned.serial, planned.size_bytes, place))
-        command = [sys.executable, "-B", "-m", "collectors", words.job]
+            disks.append(qemu.open_disk(planned.serial, planned.size_bytes, scratch))
+        command = [sys.executable, "-B", "-m", "collectors", options.job]
         hardware = Hardware(kernel, accel, cpus, memory_bytes, disks)
-        with shared(run.path, words.room_bytes) as staged:
+        with shared(run.path, options.room_bytes) as staged:
 
-            def starts_with(accel: Accelerator) -> None:
-                starts(accel)
-                staged.tell(run.facts)
+            def before_start(accel: Accelerator) -> None:
+                announce(accel)
+                staged.write_facts(run.facts)
 
-            ended = run_inside(hardware, run.path, run.raw, staged, command, tell, starts_with, context.warn)
-            signals.hold()  # what was recorded is nowhere else
+            ended = run_inside(hardware, run.path, run.raw, staged, command, tell, before_start, context.warn)
+            signals.hold()  # the only copy of the recording
             _take_out(context, staged)
-        if _is_full(place):
-            context.warn(f"the machine's disks could not grow any more: {place} is full; make room there")
+        if _is_full(scratch):
+            context.warn(f"the machine's disks could not grow any more: {scratch} is full; make room there")
     finally:
         for disk in disks:
             os.close(disk.file)
     machine = run.facts.setdefault("machine", {})
-    machine["vm"] = {**how_it_is_made, "command": shlex.join(ended.argv)}
+    machine["vm"] = {**vm_facts, "command": shlex.join(ended.argv)}
     run.facts["timing"]["boot_s"] = ended.boot_s
     return ended
 
 
 @contextmanager
 def shared(run: Path, most_bytes: int = ROOM_BYTES) -> Iterator[Staged]:
-    """A directory for a machine to write; run: what it is called inside. Raises OSError, MachineError."""
+    """Make a directory for a machine to write, until the block ends. run: its path inside.
+
+    Raises OSError, MachineError.
+    """
     staged = Staged(most_bytes)
     try:
         (staged.own / "run").write_text(str(run))
@@ -166,31 +169,31 @@ def shared(run: Path, most_bytes: int = ROOM_BYTES) -> Iterator[Staged]:
 
 
 def _take_out(context: RunContext, staged: Staged) -> None:
-    """Take over what the guest left: its facts, its recordings."""
+    """Take over the guest's facts and files, and warn of what is not kept."""
     run = context.run
     facts_inside = read_facts(staged.directory)
     if facts_inside is not None:
         run.facts = merged(run.facts, facts_inside)
     else:
-        context.warn("the guest left no run.json that can be understood")
+        context.warn("the guest left no valid run.json")
     taken = run.take_out(staged)
     if taken.left:
         some = "; ".join(taken.left[:3])
-        context.warn(f"the guest left {len(taken.left)} things that are not kept ({some})")
+        context.warn(f"{len(taken.left)} files of the guest are not kept ({some})")
 
 
 def doctor(options: Options) -> int:
-    """Print what make doctor says inside a machine. Returns its exit code. Raises UserError."""
+    """Run make doctor inside a machine, and print its lines. Returns its exit code. Raises UserError."""
     kernel, accel = choose(options)
 
-    def starts(accel: Accelerator) -> None:
+    def announce(accel: Accelerator) -> None:
         how = "under KVM" if accel.name == "kvm" else f"EMULATED ({accel.why}): times there mean little"
         print(f"in a virtual machine, CPUs {how}", flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="seekmeter-") as place:
+    with tempfile.TemporaryDirectory(prefix="seekmeter-") as directory:
         command = [sys.executable, "-B", "-m", "collectors.doctor"]
         hardware = Hardware(kernel, accel, os.cpu_count() or 1, DEFAULT_MEMORY_BYTES)
-        ended = run_apart(hardware, Path(place), command, lambda line: print(visible(line)), starts)
+        ended = run_apart(hardware, Path(directory), command, lambda line: print(visible(line)), announce)
     if ended.status is None:
         raise RunError(ended.why)
     return ended.status
@@ -198,23 +201,23 @@ def doctor(options: Options) -> int:
 
 def run_apart(
     hardware: Hardware,
-    place: Path,
+    directory: Path,
     command: Sequence[str],
-    heard: Callable[[str], None] = tell,
-    starts: Callable[[Accelerator], None] = lambda accel: None,
+    on_line: Callable[[str], None] = tell,
+    before_start: Callable[[Accelerator], None] = lambda accel: None,
 ) -> Ended:
-    """Run a command that is no session's in a machine; it can write place, which has what it left then.
+    """Run a command in a machine without a session. The directory gets the files that the command left.
 
-    place/raw gets the console's log. See run_inside().
+    directory/raw gets the console's log. See run_inside().
     """
-    (place / "raw").mkdir(exist_ok=True)
-    with shared(place) as staged:
-        ended = run_inside(hardware, place, place / "raw", staged, command, heard, starts)
-        directory = open_directory(place)
+    (directory / "raw").mkdir(exist_ok=True)
+    with shared(directory) as staged:
+        ended = run_inside(hardware, directory, directory / "raw", staged, command, on_line, before_start)
+        target = open_directory(directory)
         try:
-            staged.take_out(directory)
+            staged.take_out(target)
         finally:
-            os.close(directory)
+            os.close(target)
     return ended
 
 
@@ -224,19 +227,19 @@ def run_inside(
     logs: Path,
     staged: Staged,
     command: Sequence[str],
-    heard: Callable[[str], None] = tell,
-    starts: Callable[[Accelerator], None] = lambda accel: None,
+    on_line: Callable[[str], None] = tell,
+    before_start: Callable[[Accelerator], None] = lambda accel: None,
     warn: Callable[[str], None] = tell,
 ) -> Ended:
-    """Run one command in a machine to its end. run: what the staged directory is called inside.
+    """Run one command in a machine to its end. run: the staged directory's path inside.
 
-    The command has our own variables (SEEKMETER_…); what it says is heard line by line. ^C is ^C inside.
-    A guest that does not come up under KVM is started again on emulated CPUs. starts is told of each start,
-    warn of what every reader of the results should know. logs: gets console.log.
+    The command gets the variables SEEKMETER_…; on_line gets each line of its output. ^C is passed on. A
+    guest that does not boot under KVM is started again on emulated CPUs. before_start: called before each
+    start. warn: gets warnings for the reports. logs: the directory for console.log.
     """
     console = logs / "console.log"
-    starts(hardware.accel)
-    ended = _run_once(hardware, run, console, staged, command, heard)
+    before_start(hardware.accel)
+    ended = _run_once(hardware, run, console, staged, command, on_line)
     if hardware.accel.name != "kvm" or not ended.stuck:
         return ended
     console.rename(console.with_name("console-kvm.log"))
@@ -244,8 +247,8 @@ def run_inside(
     warn(f"{why} (see raw/console-kvm.log): started again on emulated CPUs")
     emulated = Accelerator("tcg", why)
     staged.renew()
-    starts(emulated)
-    ended = _run_once(replace(hardware, accel=emulated), run, console, staged, command, heard)
+    before_start(emulated)
+    ended = _run_once(replace(hardware, accel=emulated), run, console, staged, command, on_line)
     if ended.boot_s is not None:
         kvm.refute(why)
     return ended
@@ -257,13 +260,14 @@ def _run_once(
     console: Path,
     staged: Staged,
     command: Sequence[str],
-    heard: Callable[[str], None],
+    on_line: Callable[[str], None],
 ) -> Ended:
-    lines = [""]
+    last_line = ""
 
-    def hear(line: str) -> None:
-        lines[0] = line
-        heard(line)
+    def keep(line: str) -> None:
+        nonlocal last_line
+        last_line = line
+        on_line(line)
 
     under_kvm = hardware.accel.name == "kvm"
     environment = {name: text for name, text in os.environ.items() if name.startswith("SEEKMETER_")}
@@ -273,8 +277,8 @@ def _run_once(
     if not under_kvm:
         environment["SEEKMETER_EMULATED_CPUS"] = "1"  # see recorder/clock.h
     start = time.monotonic()
-    between = qemu.Shared(staged.place, staged.talk, staged.own, staged.give_to_guest)
-    machine = Machine(hardware, between, run, console, command, environment, hear)
+    between = qemu.Shared(staged.for_guest, staged.talk, staged.own, staged.give_to_guest)
+    machine = Machine(hardware, between, run, console, command, environment, keep)
     boot_s: float | None = None
     stuck = interrupted = False
     try:
@@ -291,44 +295,44 @@ def _run_once(
         with signals.held():
             machine.end()
     if status is not None:
-        why = _short(lines[0].removeprefix("seekmeter: "))
+        why = _short(last_line.removeprefix("seekmeter: "))
     elif not why:
-        why = _last_words(console, machine.process.returncode)
+        why = _why_ended(console, machine.process.returncode)
     return Ended(status, why, boot_s, machine.argv, stuck, interrupted)
 
 
 def _watch(
     machine: Machine, staged: Staged, start: float, boot_seconds: float
 ) -> tuple[str, float | None, bool]:
-    """Return when the machine has ended, or has to.
+    """Wait until the machine has ended, or must be.
 
-    Why (""; it ended by itself), when it came up, and whether it did not in its time.
+    Returns why it must be ("": it ended by itself), the boot time, and whether it did not boot in time.
     """
-    beat, beaten, measured = 0, start, start
+    beat, beat_at, measured_at = 0, start, start
     boot_s: float | None = None
-    while not signals.wait_for(machine.process, _LOOK_SECONDS):
+    while not signals.wait_for(machine.process, _POLL_SECONDS):
         now = time.monotonic()
-        if now - measured > _MEASURE_SECONDS:
-            measured = now
+        if now - measured_at > _MEASURE_SECONDS:
+            measured_at = now
             if (over := staged.over()) is not None:
                 return f"the guest was ended, as {over}", boot_s, False
         last, beat = beat, machine.beat()
         if beat != last:
-            beaten = now
+            beat_at = now
             if boot_s is None:
                 boot_s = round(now - start, 3)
         limit = boot_seconds if boot_s is None else _HANG_SECONDS
-        if now - beaten > limit:
+        if now - beat_at > limit:
             what = "did not come up" if boot_s is None else "hangs: it gave no sign of life"
             why = f"the guest {what} for {limit:.0f} s and was ended (see raw/console.log)"
             return why, boot_s, boot_s is None
     return "", boot_s, False
 
 
-def _last_words(console: Path, code: int) -> str:
-    """Say why a machine ended that said no exit status."""
+def _why_ended(console: Path, code: int) -> str:
+    """Return why a machine ended without an exit status, by its console."""
     text = console.read_text(errors="replace") if console.exists() else ""  # the host's own file
-    if "Failed to mount real root" in text:  # says virtme-ng's initramfs
+    if "Failed to mount real root" in text:  # a message of virtme-ng's initramfs
         return (
             "the guest could not mount the host's root: its kernel has no 9p, virtio and overlay, or as "
             "modules that were not found; name it as …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"
@@ -336,17 +340,17 @@ def _last_words(console: Path, code: int) -> str:
     panic = re.search(r"Kernel panic - not syncing: (.*)", text)
     if panic is not None:
         return f"the guest's kernel panicked ({_short(panic[1])}; see raw/console.log)"
-    said = re.findall(r"^(?:seekmeter: init: |qemu-system-\S+: |setpriv: )(.*)", text, re.MULTILINE)
-    last = _short(said[-1]) if said else f"QEMU: exit status {code}"
+    messages = re.findall(r"^(?:seekmeter: init: |qemu-system-\S+: |setpriv: )(.*)", text, re.MULTILINE)
+    last = _short(messages[-1]) if messages else f"QEMU: exit status {code}"
     return f"the virtual machine ended early ({last}; see raw/console.log)"
 
 
-def _short(said: str) -> str:
-    return visible(said[:_WORDS_LETTERS].strip())
+def _short(text: str) -> str:
+    return visible(text[:_LINE_CHARACTERS].strip())
 
 
-def _is_full(place: Path) -> bool:
-    status = os.statvfs(place)
+def _is_full(directory: Path) -> bool:
+    status = os.statvfs(directory)
     return status.f_bavail * status.f_frsize < _FULL_BYTES
 
 

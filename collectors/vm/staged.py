@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a virtual machine writes: a directory of its own on the host, and what is taken out of it.
+"""The directory on the host that a virtual machine writes, and the copying of its files into the run.
 
-Whatever the guest leaves there is hostile: its root can make links to any file of the host, pipes, devices,
-set-user-id files, holes of terabytes. So the run directory is never shown to it. Nobody but us and QEMU's
-user gets at the directory that is, and when QEMU has ended plain files of it are copied, in bounds.
+The content is hostile: the guest's root can make links to any file of the host, pipes, devices, set-user-id
+files, holes of terabytes. So the guest never has the run directory. Only this process and QEMU's user can
+enter the staged directory; when QEMU has ended, plain files are copied from it, up to limits.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ from workloads.system.units import show_size
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# What begins with a dot is of the moment: how host and guest talk, files half written.
+# A name with a leading dot is temporary: the host's and guest's messages, files half written.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+:=-]{0,199}")
+_FOLDERS = ("raw", "raw/recorder", "raw/.vm")
 _DEEPEST = 4
 _FILES_MOST = 5000
 _RUN_JSON_BYTES_MOST = 16 << 20
 _VALUES_DEEPEST = 64
-_OF_HOST = ("schema", "command", "words", "collect")  # of run.json, what the guest is told only
-# A session inside ends its recording at the limits, in order; who goes on far beyond them is ended.
+_OF_HOST = ("schema", "command", "words", "collect")  # keys of run.json that only the host decides
+# A session inside ends its recording at ROOM=, in order; a guest that writes this much more is ended.
 _BEYOND_BYTES = 64 << 20
 _COPY_BYTES = 1 << 20
 _STATES = ("running", "complete", "interrupted")
-_NAME = re.compile(r"(\d+)-(\d+)")  # of a directory here: the pid and the start time of its session
+_NAME = re.compile(r"(\d+)-(\d+)")  # a staged directory: pid and start time of its session
 
 
 @dataclass
 class Taken:
-    """What was taken out."""
+    """The files that were copied from a staged directory."""
 
     files: int = 0
     bytes: int = 0
-    left: list[str] = field(default_factory=list)  # what was not, in words
+    left: list[str] = field(default_factory=list)  # each file that was not, and why
 
 
 class Staged:
-    """The directory of one machine: .place for the guest, .own for what is the host's alone."""
+    """The directories of one machine: .for_guest, which the guest writes, and .own, the host's alone."""
 
     def __init__(self, most_bytes: int = ROOM_BYTES) -> None:
-        """Make it. Raises OSError, MachineError."""
+        """Make the directories. Raises OSError, MachineError."""
         self.most_bytes = most_bytes
         self._top = _home() / f"{os.getpid()}-{start_time(os.getpid())}"
         number = 0
@@ -65,38 +66,38 @@ class Staged:
             except FileExistsError:  # a second machine of one session
                 number += 1
                 self._top = self._top.with_name(f"{self._top.name.partition('.')[0]}.{number}")
-        self.place, self.own = self._top / "guest", self._top / "own"
+        self.for_guest, self.own = self._top / "guest", self._top / "own"
         self.own.mkdir(mode=0o700)
         self._make()
 
     def _make(self) -> None:
-        for folder in (self.place, self.place / "raw", self.place / "raw/recorder", self.place / "raw/.vm"):
+        for folder in (self.for_guest, *(self.for_guest / name for name in _FOLDERS)):
             folder.mkdir(mode=0o700)
-        self.directory = os.open(self.place, _OPEN | os.O_DIRECTORY)
-        self.talk = os.open(self.place / "raw/.vm", _OPEN | os.O_DIRECTORY)
+        self.directory = os.open(self.for_guest, _OPEN | os.O_DIRECTORY)
+        self.talk = os.open(self.for_guest / "raw/.vm", _OPEN | os.O_DIRECTORY)
 
-    def tell(self, facts: Mapping[str, Any]) -> None:
-        """Let the guest begin with what the host knows already. Raises OSError."""
+    def write_facts(self, facts: Mapping[str, Any]) -> None:
+        """Write the host's facts as the guest's first run.json. Raises OSError."""
         with os.fdopen(os.open("run.json", _NEW, 0o600, dir_fd=self.directory), "w") as file:
             json.dump(facts, file)
 
     def renew(self) -> None:
-        """Begin again, for another machine."""
+        """Empty the guest's directory, for another machine."""
         for file in (self.directory, self.talk):
             os.close(file)
-        remove(self.place)
+        remove(self.for_guest)
         self._make()
 
     def give_to_guest(self) -> None:
-        """Let QEMU's user have it: last of all, before QEMU starts."""
+        """Give the guest's directory to QEMU's user, right before QEMU starts."""
         uid, gid = unprivileged.ids()
-        for folder in (self.place / "raw/.vm", self.place / "raw/recorder", self.place / "raw", self.place):
+        for folder in (*(self.for_guest / name for name in reversed(_FOLDERS)), self.for_guest):
             for path in (*folder.iterdir(), folder):
                 if path.is_file() or path == folder:
                     os.chown(path, uid, gid, follow_symlinks=False)
 
     def over(self) -> str | None:
-        """Return which limit the guest has passed, in words that go on after "as"; None: there is room."""
+        """Return which limit the guest has exceeded, as the end of a sentence; None: none."""
         if (full := nearly_full(self.directory)) is not None:
             return f"its file system {full}"
         files, used_bytes = _size(self.directory, 0)
@@ -107,29 +108,29 @@ class Staged:
         return None
 
     def take_out(self, target: int) -> Taken:
-        """Copy what is plain and bearable into a directory, once QEMU has ended."""
+        """Copy the plain files, up to the limits, into a directory, once QEMU has ended."""
         return take_out(self.directory, target, self.most_bytes + _BEYOND_BYTES)
 
     def remove(self) -> None:
-        """Remove all of it."""
+        """Remove the directories."""
         for file in (self.directory, self.talk):
             os.close(file)
         remove(self._top)
 
 
 def _home() -> Path:
-    """Where they are: in the user's cache; root's where nobody else gets in, as its QEMU is nobody's."""
+    """Return the parent of all staged directories: in the user's cache, or root's alone."""
     if os.geteuid() == 0:
         return private.home("machines")
-    place = kernels.cache_directory() / "machines"
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return place
+    directory = kernels.cache_directory() / "machines"
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory
 
 
 def of_run(path: Path) -> Path | None:
-    """Return the guest's directory that was staged for a run directory by a killed session; None: none was.
+    """Return the guest's directory that a killed session staged for a run directory; None: there is none.
 
-    The session that made it wrote the run's path beside it.
+    The session wrote the run's path into .own.
     """
     for top in _dead():
         try:
@@ -141,7 +142,7 @@ def of_run(path: Path) -> Path | None:
 
 
 def sweep() -> None:
-    """Remove what sessions left that were killed."""
+    """Remove the directories of killed sessions."""
     for top in _dead():
         remove(top)
 
@@ -151,16 +152,16 @@ def _dead() -> list[Path]:
         tops = sorted(_home().iterdir())
     except OSError:
         return []
-    found = []
+    dead = []
     for top in tops:
         match = _NAME.match(top.name)
         if match and start_time(int(match[1])) != int(match[2]):
-            found.append(top)
-    return found
+            dead.append(top)
+    return dead
 
 
 def _size(directory: int, depth: int) -> tuple[int, int]:
-    """Return how many names are below, and what they take on disk: what lies very deep counts as too many."""
+    """Return the number of names below, and their bytes on disk. A very deep tree counts as too many."""
     names = used_bytes = 0
     try:
         with os.scandir(directory) as entries:
@@ -176,7 +177,7 @@ def _size(directory: int, depth: int) -> tuple[int, int]:
                     if depth > 4 * _DEEPEST:
                         return _FILES_MOST + 1, used_bytes
                     below = os.open(entry.name, _OPEN | os.O_DIRECTORY, dir_fd=directory)
-                except OSError:  # gone meanwhile, or closed to us
+                except OSError:  # removed meanwhile, or not permitted
                     continue
                 try:
                     more = _size(below, depth + 1)
@@ -189,9 +190,9 @@ def _size(directory: int, depth: int) -> tuple[int, int]:
 
 
 def remove(top: Path) -> None:
-    """Remove a directory that a guest could write, once its machine has ended; no link in it is followed.
+    """Remove a directory that a guest could write, once its machine has ended, without following links.
 
-    However deep it is, two directories are open at a time, and no name is longer than one step.
+    At any depth, two directories are open at a time, and each path has one component.
     """
     try:
         parent = os.open(top.parent, _OPEN | os.O_DIRECTORY)
@@ -213,25 +214,25 @@ def remove(top: Path) -> None:
                 up = os.open("..", _OPEN | os.O_DIRECTORY, dir_fd=at)
                 os.close(at)
                 at = up
-    except OSError:  # what cannot be removed now is tried again by the next start
+    except OSError:  # the next start tries again
         pass
     finally:
         os.close(at)
 
 
 def _opened(name: str, parent: int) -> int:
-    """Open a directory, also one that its owner has closed to himself. Raises OSError."""
-    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+    """Open a directory, also one whose mode excludes its owner. Raises OSError."""
+    handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
     try:
-        if os.fstat(place).st_mode & 0o700 != 0o700:
-            os.chmod(f"/proc/self/fd/{place}", 0o700)
-        return os.open(".", _OPEN | os.O_DIRECTORY, dir_fd=place)
+        if os.fstat(handle).st_mode & 0o700 != 0o700:
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)
+        return os.open(".", _OPEN | os.O_DIRECTORY, dir_fd=handle)
     finally:
-        os.close(place)
+        os.close(handle)
 
 
 def _empty(directory: int) -> str | None:
-    """Remove all files of a directory; or return the first directory in it."""
+    """Remove the files of a directory. Returns the first directory in it, and stops there."""
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -243,9 +244,9 @@ def _empty(directory: int) -> str | None:
 def take_out(source: int, target: int, most_bytes: int = ROOM_BYTES) -> Taken:
     """Copy plain files from one directory into another, by descriptors.
 
-    No link is followed; what is no plain file, has an odd name, lies too deep or is too much is left, and
-    told. Files are made anew, 0600; one that is there already (the session's log) is added to. run.json is
-    read by read_facts() instead.
+    No link is followed. A file that is not plain, has an odd name, lies too deep or exceeds the limits is
+    left, and listed. Files are made anew, 0600; to one that exists (the session's log) the content is
+    appended. run.json is read by read_facts() instead.
     """
     taken = Taken()
     _take(source, target, "", most_bytes, taken)
@@ -318,7 +319,7 @@ def _copy(source: int, target: int, name: str, most_bytes: int) -> int:
 
 
 def read_facts(source: int) -> dict[str, Any] | None:
-    """Return what the guest wrote into run.json, if it can be understood."""
+    """Return the guest's run.json, if it is valid."""
     try:
         with os.fdopen(os.open("run.json", _OPEN, dir_fd=source), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -332,16 +333,16 @@ def read_facts(source: int) -> dict[str, Any] | None:
 
 
 def merged(facts: Mapping[str, Any], of_guest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the host's facts with the guest's, but for those that are not the guest's to decide."""
+    """Return the host's facts updated with the guest's, except those that only the host decides."""
     return {**facts, **of_guest, **{name: facts[name] for name in _OF_HOST if name in facts}}
 
 
 def _refuse(text: str) -> None:
-    raise ValueError(f"{text} is no number of JSON's")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _check_value(value: Any, deepest: int) -> None:
-    """Raise ValueError for what JSON can say and others cannot work with."""
+    """Raise ValueError for a JSON value that other programs cannot handle."""
     if deepest == 0:
         raise ValueError("nested too deeply")
     if isinstance(value, float) and not abs(value) < float("inf"):  # 1e999
@@ -350,14 +351,14 @@ def _check_value(value: Any, deepest: int) -> None:
         raise ValueError("a number of more than 64 bits")
     if isinstance(value, str):
         value.encode()  # half of a surrogate pair is no text
-    for one in [*value, *value.values()] if isinstance(value, dict) else ():
-        _check_value(one, deepest - 1)
-    for one in value if isinstance(value, list) else ():
-        _check_value(one, deepest - 1)
+    for child in [*value, *value.values()] if isinstance(value, dict) else ():
+        _check_value(child, deepest - 1)
+    for child in value if isinstance(value, list) else ():
+        _check_value(child, deepest - 1)
 
 
 def _is_sound(facts: Mapping[str, Any]) -> bool:
-    """Whether what the session itself works with is of its kind."""
+    """Return whether the keys that the session itself uses have the right types."""
     warnings = facts.get("warnings")
     return (
         facts.get("state") in _STATES

@@ -199,7 +199,7 @@ def _made(place: Path) -> Path:
 
 
 def test_staging_directory_is_private(machine: Staged, tmp_path: Path) -> None:
-    for path in (machine.place, machine.own, machine.place.parent, machine.place.parent.parent):
+    for path in (machine.for_guest, machine.own, machine.for_guest.parent, machine.for_guest.parent.parent):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert kernels.cache_directory().is_relative_to(tmp_path)
     machine.remove()
@@ -208,10 +208,10 @@ def test_staging_directory_is_private(machine: Staged, tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_staging_files_belong_to_nobody_during_the_run(machine: Staged) -> None:
-    (machine.place / "run.json").write_text("{}")
+    (machine.for_guest / "run.json").write_text("{}")
     machine.give_to_guest()
     nobody = pwd.getpwnam("nobody").pw_uid
-    places = [machine.place, *machine.place.rglob("*")]
+    places = [machine.for_guest, *machine.for_guest.rglob("*")]
     assert {path.stat().st_uid for path in places} == {nobody}
     assert machine.own.stat().st_uid == 0
     machine.remove()
@@ -220,13 +220,13 @@ def test_staging_files_belong_to_nobody_during_the_run(machine: Staged) -> None:
 def test_oversized_guest_files_are_noticed(machine: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged, "_BEYOND_BYTES", 0)
     assert machine.over() is None
-    (machine.place / "raw/big").write_bytes(b"x" * (2 << 20))
+    (machine.for_guest / "raw/big").write_bytes(b"x" * (2 << 20))
     over = machine.over()
     assert over is not None and "more than ROOM=1M" in over
-    (machine.place / "raw/big").unlink()
+    (machine.for_guest / "raw/big").unlink()
     monkeypatch.setattr(staged, "_FILES_MOST", 10)
     for number in range(20):
-        (machine.place / f"raw/{number}").touch()
+        (machine.for_guest / f"raw/{number}").touch()
     over = machine.over()
     assert over is not None and "more than 10 files" in over
     machine.remove()
@@ -234,7 +234,7 @@ def test_oversized_guest_files_are_noticed(machine: Staged, monkeypatch: pytest.
 
 def test_guest_recording_ends_before_the_machine_is_ended(machine: Staged) -> None:
     """It ends that at ROOM, in order, and the run goes on."""
-    (machine.place / "raw/recording").write_bytes(b"x" * (2 << 20))
+    (machine.for_guest / "raw/recording").write_bytes(b"x" * (2 << 20))
     assert machine.most_bytes < 2 << 20
     assert machine.over() is None
     machine.remove()
@@ -242,7 +242,7 @@ def test_guest_recording_ends_before_the_machine_is_ended(machine: Staged) -> No
 
 def test_very_deep_directories_are_counted_and_removed(machine: Staged, tmp_path: Path) -> None:
     """Deeper than Python calls functions, than a process may have files open, and than a path may be long."""
-    at = os.open(machine.place / "raw", os.O_RDONLY)
+    at = os.open(machine.for_guest / "raw", os.O_RDONLY)
     for _ in range(3000):
         os.mkdir("folder", dir_fd=at)
         below = os.open("folder", os.O_RDONLY, dir_fd=at)
@@ -265,10 +265,10 @@ def test_file_beyond_the_free_space_floor_is_left_out(
 
 
 def test_unreadable_directories_are_removed(machine: Staged, tmp_path: Path) -> None:
-    (machine.place / "raw/closed/below").mkdir(parents=True)
-    (machine.place / "raw/closed/below/file").touch()
-    (machine.place / "raw/out").symlink_to(tmp_path)
-    (machine.place / "raw/closed").chmod(0)
+    (machine.for_guest / "raw/closed/below").mkdir(parents=True)
+    (machine.for_guest / "raw/closed/below/file").touch()
+    (machine.for_guest / "raw/out").symlink_to(tmp_path)
+    (machine.for_guest / "raw/closed").chmod(0)
     machine.remove()
     assert list((tmp_path / "machines").iterdir()) == []
 
@@ -277,7 +277,7 @@ def test_staging_left_by_a_killed_session_is_removed(machine: Staged, tmp_path: 
     run = tmp_path / "some/run"
     (machine.own / "run").write_text(str(run))
     assert staged.of_run(run) is None  # it lives
-    dead = machine.place.parent.rename(tmp_path / "machines/1-1")
+    dead = machine.for_guest.parent.rename(tmp_path / "machines/1-1")
     assert staged.of_run(run) == dead / "guest"
     assert staged.of_run(tmp_path / "another") is None
     staged.sweep()
@@ -296,13 +296,13 @@ def exit_status(machine: Staged) -> int | None:
     [("0\n", 0), ("17\n", 17), ("", None), ("-1\n", None), ("9" * 5000, None), ("١\n", None), ("0\n0", None)],
 )
 def test_exit_status_of_the_guest_is_a_small_number(machine: Staged, text: str, status: int | None) -> None:
-    (machine.place / "raw/.vm/exit").write_text(text)
+    (machine.for_guest / "raw/.vm/exit").write_text(text)
     assert exit_status(machine) == status
     machine.remove()
 
 
 def test_guest_control_files_behind_links_are_ignored(machine: Staged, secret: Path) -> None:
-    talk = machine.place / "raw/.vm"
+    talk = machine.for_guest / "raw/.vm"
     for name in ("exit", "stop"):
         (talk / name).symlink_to(secret)
     secret.write_text("0\n")
@@ -313,9 +313,9 @@ def test_guest_control_files_behind_links_are_ignored(machine: Staged, secret: P
     (talk / "exit").unlink()
     os.mkfifo(talk / "exit")
     assert exit_status(machine) is None
-    talk.rename(machine.place / "raw/away")
+    talk.rename(machine.for_guest / "raw/away")
     talk.symlink_to(secret.parent)
-    (machine.place / "raw/away/stop").unlink()
+    (machine.for_guest / "raw/away/stop").unlink()
     fake.ask_to_stop()
     assert not (secret.parent / "stop").exists()
     assert secret.read_text() == "0\n"

@@ -275,8 +275,11 @@ def test_hostile_guest_harms_nothing(tmp_path: Path) -> None:
         mode = path.lstat().st_mode
         assert stat.S_ISDIR(mode) or stat.S_ISREG(mode), path
         assert stat.S_IMODE(mode) in (0o600, 0o700), path
-    assert "the guest left no run.json that can be understood" in job.said
-    assert "things that are not kept (losses.json: no plain file; raw/endless: too much; raw/link" in job.said
+    assert "the guest left no valid run.json" in job.said
+    assert (
+        "files of the guest are not kept (losses.json: no plain file; raw/endless: too much; raw/link"
+        in job.said
+    )
     assert job.run.facts["state"] == "interrupted"
 
 
@@ -409,7 +412,7 @@ def test_links_planted_by_a_guest_are_not_followed(tmp_path: Path) -> None:
     assert not any(path.is_symlink() for path in run.rglob("*"))
     facts = json.loads((run / "run.json").read_text())
     assert any("no run.json that can be understood" in text for text in facts["warnings"])
-    assert any("things that are not kept" in text for text in facts["warnings"])
+    assert any("of the guest are not kept" in text for text in facts["warnings"])
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
 
 
@@ -443,13 +446,13 @@ def test_virtme_run_works_without_its_own_python(tmp_path: Path, monkeypatch: py
 )
 def test_console_gives_the_reason_why_a_machine_ended(tmp_path: Path, console: str, said: str) -> None:
     (tmp_path / "console.log").write_text(console)
-    assert said in run_in_vm._last_words(tmp_path / "console.log", 9)
+    assert said in run_in_vm._why_ended(tmp_path / "console.log", 9)
 
 
 def test_console_text_is_cut_and_harmless(tmp_path: Path) -> None:
     said = "\x1b]0;OWNED\x07" + "A" * 1_000_000
     (tmp_path / "console.log").write_text(f"Kernel panic - not syncing: {said}\n")
-    told = run_in_vm._last_words(tmp_path / "console.log", 9)
+    told = run_in_vm._why_ended(tmp_path / "console.log", 9)
     assert "OWNED" in told
     assert told.isprintable()
     assert len(told) < 1000
@@ -478,7 +481,7 @@ from workloads.machines import kernels
 def say(*unused):
     print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ["HOME"])
     sys.exit(0)
-virtual.trace = virtual.doctor = kernels.identify = say
+virtual.run_trace = virtual.doctor = kernels.identify = say
 doctor.main() if sys.argv[1] == "doctor" else m.main(sys.argv[1])
 """
 
