@@ -63,8 +63,8 @@ class Running:
     The session calls end() on all of them, then stop(), then finish(), each in reverse order of the starts.
     """
 
-    # of each collector, by name: state ("on" or "off"), and why and remedy if it is off
-    sources: Mapping[str, Mapping[str, str]]
+    # By collector name: {"state": "on" or "off", "why": ..., "remedy": ...}
+    states: Mapping[str, Mapping[str, str]]
     # Recorded without a gap from ready_ns to end_ns, CLOCK_MONOTONIC; None: no bound of the recorded time
     ready_ns: int | None = None
     end_ns: int | None = None

@@ -18,7 +18,7 @@ from pathlib import Path
 from collectors.collector import NO, PART, UNKNOWN, YES, Check, choices, collectors
 from collectors.host import kernel
 from collectors.host.console import tell
-from collectors.recorder.source import check_recorder
+from collectors.recorder.shared import check_recorder
 from collectors.with_programs import bcc, bpftrace
 from workloads import cgroup, disks, filesystems
 from workloads.cli.parse import parse

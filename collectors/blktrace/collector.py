@@ -95,15 +95,15 @@ class Blktrace(Running):
 
     def __init__(self, raw: Path, disks: Sequence[str], janitor: Janitor) -> None:
         """Start tracing. Raises MachineError if another program uses what it needs, RunError if it fails."""
-        self.source = {"state": "off", "why": "", "remedy": ""}
-        self.sources = {"blktrace": self.source}
+        self.state = {"state": "off", "why": "", "remedy": ""}
+        self.states = {"blktrace": self.state}
         self._facts: dict[str, Any] = {"by": None}
         self._counts: dict[str, Any] = {}
         self._is_stopped = False
         self._is_cut = False  # ended for want of room
         self._tracer = self._start(raw, disks, janitor)
         if self._tracer is not None:
-            self.source["state"] = "on"
+            self.state["state"] = "on"
             self.ready_ns = time.monotonic_ns()
 
     def _start(self, raw: Path, disks: Sequence[str], janitor: Janitor) -> _Tracer | Program | None:
@@ -148,7 +148,7 @@ class Blktrace(Running):
         return program
 
     def _off(self, why: str, remedy: str) -> None:
-        self.source |= {"why": why, "remedy": remedy}
+        self.state |= {"why": why, "remedy": remedy}
 
     def alive(self) -> bool:
         """Return whether the disks are still traced (or never were)."""
@@ -184,7 +184,7 @@ class Blktrace(Running):
 
     def losses(self) -> dict[str, Any]:
         """Return the entry in losses.json."""
-        entry = {**self.source, **self._counts, "ended_early": self.failed or self._is_cut}
+        entry = {**self.state, **self._counts, "ended_early": self.failed or self._is_cut}
         return {"collectors": {"blktrace": entry}}
 
     def facts(self) -> dict[str, Any]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The recorder's source `block`: every request to the disk."""
+"""The recorder's collector `block`: every request to the disk."""

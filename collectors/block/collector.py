@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """COLLECT=block: one record per request to the disks: queue, issue and completion times, class, submitter."""
 
-from collectors.recorder.source import source
+from collectors.recorder.shared import recorder_collector
 
-COLLECTOR = source(
+COLLECTOR = recorder_collector(
     "block",
     default=True,
     order=10,

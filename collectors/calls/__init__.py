@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The recorder's source `calls`: file-system calls."""
+"""The recorder's collector `calls`: file-system calls."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """COLLECT=calls: the workload's file-system calls by kind and time bin: counts, bytes, errors, latency."""
 
-from collectors.recorder.source import source
+from collectors.recorder.shared import recorder_collector
 
-COLLECTOR = source(
+COLLECTOR = recorder_collector(
     "calls",
     default=True,
     order=12,

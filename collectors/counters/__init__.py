@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The recorder's source `counters`: CPU, memory, pressure and disk counters."""
+"""The recorder's collector `counters`: CPU, memory, pressure and disk counters."""

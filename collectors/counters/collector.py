@@ -2,14 +2,14 @@
 """COLLECT=counters: the whole system's CPU, memory, pressure and disk counters, sampled in every time bin."""
 
 from collectors.collector import YES, Check
-from collectors.recorder.source import source
+from collectors.recorder.shared import recorder_collector
 
 
 def _readable() -> Check:
     return Check("counters", YES, "/proc/stat, /proc/meminfo, /proc/diskstats are readable for everyone")
 
 
-COLLECTOR = source(
+COLLECTOR = recorder_collector(
     "counters",
     default=True,
     order=13,

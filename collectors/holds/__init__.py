@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The recorder's source `holds`: lock hold times."""
+"""The recorder's collector `holds`: lock hold times."""

@@ -2,7 +2,7 @@
 """COLLECT=holds: acquisitions of mutexes, rwsems and semaphores, and hold times, by lock and time bin."""
 
 from collectors.collector import UNKNOWN, Check
-from collectors.recorder.source import source
+from collectors.recorder.shared import recorder_collector
 
 
 def _for_root() -> Check:
@@ -10,7 +10,7 @@ def _for_root() -> Check:
     return Check("holds", UNKNOWN, why, "make doctor as root, after make build")
 
 
-COLLECTOR = source(
+COLLECTOR = recorder_collector(
     "holds",
     default=False,
     order=14,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The recorder's source `locks`: contended locks of the kernel."""
+"""The recorder's collector `locks`: contended locks of the kernel."""

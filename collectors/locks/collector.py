@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """COLLECT=locks: waits for the kernel's locks by call path and time bin, and samples of spinning CPUs."""
 
-from collectors.recorder.source import source
+from collectors.recorder.shared import recorder_collector
 
-COLLECTOR = source(
+COLLECTOR = recorder_collector(
     "locks",
     default=True,
     order=11,

@@ -68,8 +68,8 @@ class Perf(Running):
 
     def __init__(self, raw: Path, janitor: Janitor) -> None:
         """Start perf, and let it sample from now on. If it cannot, it is off, and nothing is left of it."""
-        self.source = {"state": "off", "why": "", "remedy": ""}
-        self.sources = {"perf": self.source}
+        self.state = {"state": "off", "why": "", "remedy": ""}
+        self.states = {"perf": self.state}
         self._facts: dict[str, Any] = {}
         self._is_ended = False
         self._is_cut = False  # ended for want of room
@@ -79,7 +79,7 @@ class Perf(Running):
         self._process: subprocess.Popen[bytes] | None = None
         program = find_program("perf")
         if program is None:
-            self.source |= {
+            self.state |= {
                 "why": "the perf program is not installed",
                 "remedy": "apt-get install linux-perf",
             }
@@ -91,7 +91,7 @@ class Perf(Running):
             self.kill()
             self._process = None
             self._data.unlink(missing_ok=True)
-            self.source |= {"why": getattr(error, "message", str(error)), "remedy": _REMEDY}
+            self.state |= {"why": getattr(error, "message", str(error)), "remedy": _REMEDY}
         except BaseException:
             self.kill()
             raise
@@ -129,7 +129,7 @@ class Perf(Running):
             os.close(ours)
             os.close(answers)
         self._facts = {"command": argv, "hertz": self._hertz, "start_ns": time.monotonic_ns()}
-        self.source["state"] = "on"
+        self.state["state"] = "on"
 
     def _wait_for_answer(self, answers: int) -> None:
         """Wait until perf samples. Raises RunError."""
@@ -168,7 +168,7 @@ class Perf(Running):
             raise
 
     def _finish(self, workload_pid: int | None) -> None:
-        if self._process is None or self.source["state"] != "on":
+        if self._process is None or self.state["state"] != "on":
             return
         self.end()
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -201,7 +201,7 @@ class Perf(Running):
 
     def losses(self) -> dict[str, Any]:
         """Return the entry in losses.json."""
-        entry = {**self.source, **self._counts, "ended_early": self.failed or self._is_cut}
+        entry = {**self.state, **self._counts, "ended_early": self.failed or self._is_cut}
         return {"collectors": {"perf": entry}}
 
     def facts(self) -> dict[str, Any]:

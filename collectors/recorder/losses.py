@@ -11,16 +11,16 @@ from collectors.host.json_file import read_json
 _MOST_BYTES = 4 << 20
 
 
-def read(raw: Path, sources: Mapping[str, Mapping[str, str]], whole: bool) -> dict[str, Any]:
+def read(raw: Path, states: Mapping[str, Mapping[str, str]], whole: bool) -> dict[str, Any]:
     """Return the recorder's losses, {"collectors": {NAME: entry, ...}, "complete": bool, ...}.
 
-    sources: named without counts if there is no such file. whole: the recorder ended well; if not, every
-    source is marked as ended early.
+    states: of the collectors, written without counts if there is no such file. whole: the recorder ended
+    well; if not, every collector is marked as ended early.
     """
     try:
         losses = read_checked(raw)
     except (OSError, ValueError, RecursionError):
-        losses = {"collectors": {name: dict(state) for name, state in sources.items()}}
+        losses = {"collectors": {name: dict(state) for name, state in states.items()}}
         whole = False
     losses["complete"] = bool(losses.get("complete")) and whole
     for entry in losses["collectors"].values():

@@ -87,7 +87,7 @@ class Recorder:
                 )
                 started = True
             ready = self._read_line("ready", _READY_SECONDS)
-            self.sources: dict[str, dict[str, str]] = ready["collectors"]
+            self.states: dict[str, dict[str, str]] = ready["collectors"]
             self.ready_ns = int(ready["monotonic_ns"])  # everything is recorded from this time on
         except BaseException:
             if started:
@@ -97,7 +97,7 @@ class Recorder:
     @property
     def records(self) -> bool:
         """Return whether any collector is on. A recorder without one ends at once, which is no failure."""
-        return any(source["state"] == "on" for source in self.sources.values())
+        return any(state["state"] == "on" for state in self.states.values())
 
     @property
     def pid(self) -> int:

@@ -51,9 +51,9 @@ class Recording:
             for names, start in start_groups(collect):
                 self._collectors.append(start(scope, names))
         for running in self._running:
-            for name, source in running.sources.items():
-                if source["state"] != "on":
-                    context.say("", f"{name} is off: {source['why']} ({source['remedy']})")
+            for name, state in running.states.items():
+                if state["state"] != "on":
+                    context.say("", f"{name} is off: {state['why']} ({state['remedy']})")
             if running.cut_socket is not None:
                 context.cut_socket = running.cut_socket
         bounds = [running.ready_ns for running in self._running if running.ready_ns is not None]

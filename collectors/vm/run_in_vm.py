@@ -3,8 +3,8 @@
 
 Inside, the same job runs with the same options (trace/flow.py), as root of the guest. It writes into a
 directory of the host (staged.py) instead of the run directory, so the recording survives a guest that panics
-or hangs. Nothing here needs root: the machine's disks are nameless files, QEMU ends with this process, and the
-list of sessions is the user's own.
+or hangs. Nothing here needs root: the machine's disks are nameless files, QEMU ends with this process, and
+the list of sessions is the user's own.
 """
 
 import os

@@ -43,7 +43,7 @@ class WithProgram:
     def __init__(self, chosen: With, folder: Path, stem: str) -> None:
         self.chosen = chosen
         self.out, self.err = folder / f"{stem}.out", folder / f"{stem}.err"
-        self.source = {"state": "off", "why": "", "remedy": ""}
+        self.state = {"state": "off", "why": "", "remedy": ""}
         self.counts: dict[str, Any] = {}
         self.facts: dict[str, Any] = {"label": chosen.label, "out": f"raw/with/{stem}.out"}
         self.process: subprocess.Popen[bytes] | None = None
@@ -61,7 +61,7 @@ class WithProgram:
                 argv, more = bpftrace.command(self.chosen, janitor)
         except MachineError as error:
             why, _, remedy = error.message.partition(": ")
-            self.source |= {"why": why, "remedy": remedy}
+            self.state |= {"why": why, "remedy": remedy}
             return
         self.facts["argv"] = argv
         setpriv = shutil.which("setpriv")
@@ -102,7 +102,7 @@ class WithProgram:
         self.kill()
         message = _last_line(self.err) or _last_line(self.out)
         remedy = bcc.remedy() if self.chosen.kind == "bcc" else bpftrace.remedy()
-        self.source |= {"why": f"{why}{f' ({message})' if message else ''}", "remedy": remedy}
+        self.state |= {"why": f"{why}{f' ({message})' if message else ''}", "remedy": remedy}
         self.facts.pop("stop_ns", None)
         self.facts.pop("ended", None)
 
@@ -134,7 +134,7 @@ class WithProgram:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime - self._cpu_before_s
         self.facts["exit_status"] = self.process.returncode
-        if self.source["state"] == "on":
+        if self.state["state"] == "on":
             printed = (
                 bpftrace.lost(_text(self.out) + _text(self.err)) if self.chosen.kind == "bpftrace" else 0
             )
@@ -197,7 +197,7 @@ class WithPrograms(Running):
             same = sum(other.name == program.name for other in chosen[:number])
             stem = program.name if not same else f"{program.name}-{same + 1}"
             self._programs[f"{program.kind}:{stem}"] = WithProgram(program, folder, stem)
-        self.sources = {key: program.source for key, program in self._programs.items()}
+        self.states = {key: program.state for key, program in self._programs.items()}
         try:
             for started in self._programs.values():
                 started.start(janitor)
@@ -216,7 +216,7 @@ class WithPrograms(Running):
                 ended = signals.has_ended(program.process)
                 if program.is_ready(now) or (ended and program.process.returncode == 0):
                     program.facts["start_ns"] = time.monotonic_ns()
-                    program.source["state"] = "on"
+                    program.state["state"] = "on"
                     program.note_cpu()
                 elif ended:
                     program.give_up(f"it ended at once with status {program.process.returncode}")
@@ -246,11 +246,11 @@ class WithPrograms(Running):
 
     def facts(self) -> dict[str, Any]:
         """Return run.json's "with": a list with an entry of each program."""
-        return {"with": [{**program.facts, **program.source} for program in self._programs.values()]}
+        return {"with": [{**program.facts, **program.state} for program in self._programs.values()]}
 
     def losses(self) -> dict[str, Any]:
         """Return an entry in losses.json for each program."""
-        entries = {key: {**program.source, **program.counts} for key, program in self._programs.items()}
+        entries = {key: {**program.state, **program.counts} for key, program in self._programs.items()}
         return {"collectors": entries}
 
     def kill(self) -> None:

@@ -54,7 +54,7 @@ def recorder(collect: Sequence[str], disks: Sequence[str] = ()) -> Iterator[Coun
     with scratch() as out:
         running = Recorder(out, collect, disks)
         try:
-            for name, state in running.sources.items():
+            for name, state in running.states.items():
                 if state["state"] != "on":
                     raise RunError(f"{name} is off: {state['why']}")
             yield counts
@@ -84,8 +84,8 @@ def blktrace_files(disk: str) -> Iterator[Counts]:
     with scratch() as raw, Janitor() as janitor:
         collector = Blktrace(raw, [disk], janitor)
         try:
-            if collector.source["state"] != "on":
-                raise RunError(f"COLLECT=blktrace is off: {collector.source['why']}")
+            if collector.state["state"] != "on":
+                raise RunError(f"COLLECT=blktrace is off: {collector.state['why']}")
             yield counts
             if not collector.alive():
                 raise RunError("COLLECT=blktrace ended early")

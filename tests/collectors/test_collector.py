@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from collectors.collector import Collector, choices, collectors, start_groups
-from collectors.recorder import process, source
+from collectors.recorder import process, shared
 
 TREE = Path(__file__).parents[2]
 HOOK = re.compile(r'^SEC\("(?:tp_btf|raw_tp)/(\w+)"\)', re.MULTILINE)
-IN_RECORDER = [one for one in collectors().values() if one.start is source.start]
+IN_RECORDER = [one for one in collectors().values() if one.start is shared.start]
 
 
 def test_every_folder_with_a_collector_is_found() -> None:

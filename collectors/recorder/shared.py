@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The collectors inside the recorder: how each is probed, and their start as one process.
 
-A source is a C file with its operations (recorder/collector.h) and, for most, a BPF program of the same name
-in bpf/. The sources chosen by COLLECT= share one recorder process and its files in raw/recorder/.
+Each has a C file with its operations (recorder/collector.h) and, for most, a BPF program of the same name in
+bpf/. Those that COLLECT= names share one recorder process and its files in raw/recorder/.
 """
 
 import functools
@@ -22,7 +22,7 @@ from workloads.system.errors import RunError
 _PROBE_SECONDS = 60  # emulated CPUs take 15
 
 
-def source(
+def recorder_collector(
     name: str,
     *,
     default: bool,
@@ -35,7 +35,7 @@ def source(
     tried: str = "tried: loads and attaches",
     untried: Callable[[], Check] | None = None,
 ) -> Collector:
-    """Return the collector of one source of the recorder.
+    """Return a collector that runs inside the recorder.
 
     remedy: for a kernel without its tracepoints. tried: doctor's words when recorder --probe started it.
     untried: the check where --probe cannot be run; None: by the tracepoints that the kernel lists.
@@ -67,7 +67,7 @@ def _by_tracepoints(name: str, tracepoints: Sequence[str], remedy: str, needed: 
 
 @functools.cache
 def probed() -> dict[str, dict[str, str]] | None:
-    """Return the state of each source that recorder --probe loaded and attached; None if it cannot run."""
+    """Return the state of each collector that recorder --probe loaded and attached; None if it cannot run."""
     if os.geteuid() != 0 or not os.access(BINARY, os.X_OK):
         return None
     try:
@@ -94,7 +94,7 @@ def check_recorder() -> Check | None:
 
 
 class RunningRecorder(Running):
-    """The recorder process of a session, with all of its sources."""
+    """The recorder process of a session, with all collectors inside."""
 
     is_main = True
 
@@ -116,13 +116,13 @@ class RunningRecorder(Running):
             addresses=scope.addresses,
         )
         scope.janitor.add_process(self._recorder.pid)
-        self.sources: Mapping[str, Mapping[str, str]] = self._recorder.sources
+        self.states: Mapping[str, Mapping[str, str]] = self._recorder.states
         self.ready_ns = self._recorder.ready_ns
         self.pid = self._recorder.pid
         self.cut_socket = socket if self._recorder.records else None
 
     def look(self) -> str | None:
-        """Check that the recorder runs; one without a source ends at once, which is no failure."""
+        """Check that the recorder runs. With all its collectors off it ends at once, which is no failure."""
         if self.failed or not self._recorder.records or self._recorder.alive():
             return None
         self.failed = True
@@ -155,7 +155,7 @@ class RunningRecorder(Running):
 
     def losses(self) -> dict[str, Any]:
         """Return the recorder's losses.json."""
-        return losses.read(self._raw, self.sources, not self.failed)
+        return losses.read(self._raw, self.states, not self.failed)
 
     def kill(self) -> None:
         """End the recorder at once. Its BPF programs end with it."""
@@ -163,5 +163,5 @@ class RunningRecorder(Running):
 
 
 def start(scope: Scope, names: Sequence[str]) -> Running:
-    """Start one recorder with these sources. Raises MachineError or RunError."""
+    """Start one recorder with these collectors. Raises MachineError or RunError."""
     return RunningRecorder(scope, names)
