@@ -8,6 +8,8 @@
 #ifndef SEEKMETER_HOLD_STATE_H
 #define SEEKMETER_HOLD_STATE_H
 
+#include "common/bin_maps.h"
+
 #define DEPTH	   16 /* holds open at once; a power of two */
 #define SEMAPHORES 16384
 #define EXPIRY_NS  60000000000ULL
@@ -47,20 +49,7 @@ struct {
 	__type(value, struct open_hold);
 } semaphore_holds SEC(".maps");
 
-struct hold_sums {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384); /* resized */
-	__type(key, struct hold_key);
-	__type(value, struct hold_sum);
-} sums0 SEC(".maps"), sums1 SEC(".maps"), sums2 SEC(".maps"), sums3 SEC(".maps"),
-	sums4 SEC(".maps"), sums5 SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, HOLD_BIN_SLOTS);
-	__type(key, u32);
-	__array(values, struct hold_sums);
-} bins SEC(".maps") = { .values = { &sums0, &sums1, &sums2, &sums3, &sums4, &sums5 } };
+BIN_MAPS(bins, BPF_MAP_TYPE_HASH, HOLD_BIN_SLOTS, struct hold_key, struct hold_sum);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -70,21 +70,7 @@ struct {
 	__type(value, struct held_lock);
 } held_waited SEC(".maps");
 
-struct sample_sums {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 1024); /* resized */
-	__type(key, struct lock_sample_key);
-	__type(value, u64);
-} samples0 SEC(".maps"), samples1 SEC(".maps"), samples2 SEC(".maps"), samples3 SEC(".maps"),
-	samples4 SEC(".maps"), samples5 SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, LOCK_BIN_SLOTS);
-	__type(key, u32);
-	__array(values, struct sample_sums);
-} sample_bins SEC(".maps") = { .values = { &samples0, &samples1, &samples2, &samples3, &samples4,
-					   &samples5 } };
+BIN_MAPS(sample_bins, BPF_MAP_TYPE_PERCPU_HASH, LOCK_BIN_SLOTS, struct lock_sample_key, u64);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

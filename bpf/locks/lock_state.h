@@ -9,7 +9,9 @@
 #ifndef SEEKMETER_LOCK_STATE_H
 #define SEEKMETER_LOCK_STATE_H
 
-/* include/trace/events/lock.h */
+#include "common/bin_maps.h"
+
+/* include/trace/events/lock.h; macros there, so the BTF does not know these. */
 #define LCB_F_SPIN   1U
 #define LCB_F_READ   2U
 #define LCB_F_WRITE  4U
@@ -74,20 +76,8 @@ struct {
 	__type(value, struct open_waits);
 } task_waits SEC(".maps");
 
-struct wait_sums {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 8192); /* resized */
-	__type(key, struct lock_wait_key);
-	__type(value, struct lock_wait_sum);
-} sums0 SEC(".maps"), sums1 SEC(".maps"), sums2 SEC(".maps"), sums3 SEC(".maps"),
-	sums4 SEC(".maps"), sums5 SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, LOCK_BIN_SLOTS);
-	__type(key, u32);
-	__array(values, struct wait_sums);
-} bins SEC(".maps") = { .values = { &sums0, &sums1, &sums2, &sums3, &sums4, &sums5 } };
+BIN_MAPS(bins, BPF_MAP_TYPE_PERCPU_HASH, LOCK_BIN_SLOTS, struct lock_wait_key,
+	 struct lock_wait_sum);
 
 /* By slot x CPUs + CPU. */
 struct {

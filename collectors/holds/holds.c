@@ -40,7 +40,7 @@ static struct rec_file *file;
 static struct bins bins;
 static bool names_open;
 static int cpus, traced;
-static int sum_fds[SLOTS];
+static int bin_fds[SLOTS]; /* maps */
 static struct hold_key keys[BATCH];
 static struct hold_sum sums[BATCH];
 static struct hold_record records[BATCH];
@@ -143,7 +143,8 @@ static int choose_functions(void)
 
 static int load(const struct options *options)
 {
-	uint32_t entries;
+	struct slot_shape shape = { BPF_MAP_TYPE_HASH, sizeof(struct hold_key),
+				    sizeof(struct hold_sum), 0 };
 
 	cpus = bpf_possible_cpus(&state);
 	if (cpus < 0 || bpf_check_btf(&state))
@@ -153,29 +154,24 @@ static int load(const struct options *options)
 		return bpf_open_failed(&state);
 	if (choose_functions())
 		return -1;
-	entries = map_entries("SEEKMETER_HOLD_ENTRIES", SUMS_ENTRIES);
+	shape.entries = map_entries("SEEKMETER_HOLD_ENTRIES", SUMS_ENTRIES);
 	skel->rodata->bin_ns = options->bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
-	struct bpf_map *const slots[SLOTS] = {
-		skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
-		skel->maps.sums3, skel->maps.sums4, skel->maps.sums5
-	};
-	for (int i = 0; i < SLOTS; i++)
-		if (bpf_map__set_max_entries(slots[i], entries))
-			return bpf_size_failed(&state);
 	if (lock_names_share(skel->obj))
 		return collector_off(&state, "report this",
 				     "the map of objects can't be shared: %s", strerror(errno));
 	if (holds_bpf__load(skel))
 		return bpf_load_failed(&state);
-	for (int i = 0; i < SLOTS; i++)
-		sum_fds[i] = bpf_map__fd(slots[i]);
+	if (map_create_slots(skel->maps.bins, &shape, bin_fds))
+		return collector_off(&state, "free some memory",
+				     "the maps of time bins can't be made: %s", strerror(errno));
 	return bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup);
 }
 
 static void close_all(void)
 {
 	bins_end(&bins);
+	map_close_slots(bin_fds, SLOTS);
 	rec_file_close(file, &state);
 	file = NULL;
 	if (names_open)
@@ -267,7 +263,7 @@ static void take_sums(uint64_t bin, uint32_t count)
 
 static void drain_bin(uint64_t bin)
 {
-	if (!bins_take(sum_fds[bin % SLOTS], bin, keys, sums, BATCH, take_sums))
+	if (!bins_take(bin_fds[bin % SLOTS], bin, keys, sums, BATCH, take_sums))
 		reason_add(state.notes, "a bin's sums could not be read", 1);
 }
 

@@ -43,7 +43,7 @@ static struct rec_file *file;
 static uint64_t bin_ns;
 static struct bins bins;
 static int cpus;
-static int sum_fds[LOCK_BIN_SLOTS];
+static int bin_fds[LOCK_BIN_SLOTS]; /* maps */
 static struct lock_sample_key keys[BATCH];
 static uint64_t *sums; /* BATCH x cpus */
 static struct lock_sample_record records[BATCH];
@@ -77,6 +77,7 @@ static void off(const char *why, int error)
 		 error ? strerror(error) : "");
 	reason_set(state->notes, why_off, 1);
 	range_count = 0;
+	bins_end(&bins); /* nobody empties them, and full bins can't be cut */
 }
 
 static void add_range(const char *name, uint64_t begin, uint64_t end)
@@ -117,9 +118,6 @@ void lock_samples_prepare(struct locks_bpf *object, const struct options *option
 	state = source;
 	bin_ns = options->bin_ns;
 	cpus = libbpf_num_possible_cpus();
-	struct bpf_map *const slots[] = { skel->maps.samples0, skel->maps.samples1,
-					  skel->maps.samples2, skel->maps.samples3,
-					  skel->maps.samples4, skel->maps.samples5 };
 
 	range_count = 0;
 	optimistic_apart = false;
@@ -128,9 +126,6 @@ void lock_samples_prepare(struct locks_bpf *object, const struct options *option
 		drop_rwsem_slowpath();
 	if (!range_count)
 		off("/proc/kallsyms has no addresses: set kernel.kptr_restrict to 0 or 1", 0);
-	for (int i = 0; i < LOCK_BIN_SLOTS && range_count; i++)
-		if (bpf_map__set_max_entries(slots[i], sums_entries()))
-			off("the maps can't be sized", errno);
 	if (!range_count)
 		bpf_program__set_autoload(skel->progs.lock_sample, false);
 	memcpy((void *)skel->rodata->spin_ranges, ranges, sizeof(ranges));
@@ -238,9 +233,8 @@ static int follow_cpus(bool first)
 
 int lock_samples_open(struct locks_bpf *object, const struct options *options)
 {
-	struct bpf_map *const slots[] = { object->maps.samples0, object->maps.samples1,
-					  object->maps.samples2, object->maps.samples3,
-					  object->maps.samples4, object->maps.samples5 };
+	struct slot_shape shape = { BPF_MAP_TYPE_PERCPU_HASH, sizeof(struct lock_sample_key),
+				    sizeof(*sums), sums_entries() };
 	int err;
 
 	file = rec_file_open(options, "lock_sample", bpf_object__btf(object->obj),
@@ -250,9 +244,11 @@ int lock_samples_open(struct locks_bpf *object, const struct options *options)
 	rec_file_events(file, no_events);
 	if (!range_count)
 		return 0;
-	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
-		sum_fds[i] = bpf_map__fd(slots[i]);
 	skel = object;
+	if (map_create_slots(skel->maps.sample_bins, &shape, bin_fds)) {
+		off("the maps of time bins can't be made", errno);
+		return 0;
+	}
 	bins = (struct bins){ .epochs = skel->bss->sample_epochs,
 			      .cuts = &skel->bss->sample_cuts,
 			      .drained_to = &skel->bss->samples_drained_to,
@@ -321,7 +317,7 @@ static void take_sums(uint64_t bin, uint32_t count)
 
 static void drain_bin(uint64_t bin)
 {
-	if (!bins_take(sum_fds[bin % LOCK_BIN_SLOTS], bin, keys, sums, BATCH, take_sums))
+	if (!bins_take(bin_fds[bin % LOCK_BIN_SLOTS], bin, keys, sums, BATCH, take_sums))
 		reason_add(state->notes, "a bin's CPU samples could not be read", 1);
 }
 
@@ -376,6 +372,7 @@ void lock_samples_close(void)
 {
 	lock_samples_detach();
 	bins_end(&bins);
+	map_close_slots(bin_fds, LOCK_BIN_SLOTS);
 	rec_file_close(file, state);
 	file = NULL;
 	free(timers);

@@ -38,8 +38,8 @@ static bool
 	stacks_by_switch; /* holders' stacks are those that tasks leave when they are switched out */
 static int cpus;
 static struct bins bins;
-static int sum_fds[LOCK_BIN_SLOTS];
-static struct lock_hot_sums *hot; /* of each slot and CPU, shared with the programs */
+static int bin_fds[LOCK_BIN_SLOTS]; /* maps */
+static struct lock_hot_sums *hot;   /* of each slot and CPU, shared with the programs */
 static struct lock_wait_key keys[BATCH];
 static struct lock_wait_sum *sums; /* BATCH x cpus */
 static struct lock_wait_record records[BATCH];
@@ -58,7 +58,8 @@ static size_t hot_bytes(void)
 
 static int load(const struct options *options)
 {
-	uint32_t entries;
+	struct slot_shape shape = { BPF_MAP_TYPE_PERCPU_HASH, sizeof(struct lock_wait_key),
+				    sizeof(struct lock_wait_sum), 0 };
 
 	cpus = bpf_possible_cpus(&state);
 	if (cpus < 0 || bpf_check_btf(&state))
@@ -70,8 +71,8 @@ static int load(const struct options *options)
 	skel = locks_bpf__open();
 	if (!skel)
 		return bpf_open_failed(&state);
-	entries = map_entries("SEEKMETER_LOCK_ENTRIES",
-			      cpus > 64 ? SUMS_ENTRIES_MANY_CPUS : SUMS_ENTRIES);
+	shape.entries = map_entries("SEEKMETER_LOCK_ENTRIES",
+				    cpus > 64 ? SUMS_ENTRIES_MANY_CPUS : SUMS_ENTRIES);
 	skel->rodata->bin_ns = options->bin_ns;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
 	skel->rodata->cpus = cpus;
@@ -80,11 +81,6 @@ static int load(const struct options *options)
 	stacks_by_switch = !skel->rodata->have_task_from_pid && !emulated_cpus();
 	if (bpf_program__set_autoload(skel->progs.sched_switch, stacks_by_switch))
 		return collector_off(&state, "report this", "a program can't be left out");
-	struct bpf_map *const slots[] = { skel->maps.sums0, skel->maps.sums1, skel->maps.sums2,
-					  skel->maps.sums3, skel->maps.sums4, skel->maps.sums5 };
-	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
-		if (bpf_map__set_max_entries(slots[i], entries))
-			return bpf_size_failed(&state);
 	if (lock_names_share(skel->obj))
 		return collector_off(&state, "report this",
 				     "the map of objects can't be shared: %s", strerror(errno));
@@ -93,8 +89,9 @@ static int load(const struct options *options)
 	lock_samples_prepare(skel, options, &state);
 	if (locks_bpf__load(skel))
 		return bpf_load_failed(&state);
-	for (int i = 0; i < LOCK_BIN_SLOTS; i++)
-		sum_fds[i] = bpf_map__fd(slots[i]);
+	if (map_create_slots(skel->maps.bins, &shape, bin_fds))
+		return collector_off(&state, "free some memory",
+				     "the maps of time bins can't be made: %s", strerror(errno));
 	hot = map_memory(skel->maps.hot, hot_bytes(), PROT_READ | PROT_WRITE);
 	if (!hot)
 		return collector_off(&state, "free some memory", "the sums can't be mapped: %s",
@@ -107,6 +104,7 @@ static int load(const struct options *options)
 static void close_all(void)
 {
 	bins_end(&bins);
+	map_close_slots(bin_fds, LOCK_BIN_SLOTS);
 	lock_samples_close();
 	rec_file_close(file, &state);
 	file = NULL;
@@ -317,7 +315,7 @@ static void take_sums(uint64_t bin, uint32_t count)
 
 static void drain_bin(uint64_t bin)
 {
-	if (!bins_take(sum_fds[bin % LOCK_BIN_SLOTS], bin, keys, sums, BATCH, take_sums))
+	if (!bins_take(bin_fds[bin % LOCK_BIN_SLOTS], bin, keys, sums, BATCH, take_sums))
 		reason_add(state.notes, "a bin's sums could not be read", 1);
 	drain_hot(bin);
 }

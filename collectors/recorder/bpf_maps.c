@@ -53,3 +53,27 @@ uint32_t map_entries(const char *variable, uint32_t usual)
 
 	return entries && entries <= MOST_ENTRIES ? entries : usual;
 }
+
+int map_create_slots(const struct bpf_map *array, const struct slot_shape *shape, int *fds)
+{
+	for (uint32_t i = 0; i < bpf_map__max_entries(array); i++) {
+		int fd = bpf_map_create(shape->type, bpf_map__name(array), shape->key_bytes,
+					shape->value_bytes, shape->entries, NULL);
+
+		if (fd < 0)
+			return -1;
+		fds[i] = fd;
+		if (bpf_map_update_elem(bpf_map__fd(array), &i, &fd, BPF_ANY))
+			return -1;
+	}
+	return 0;
+}
+
+void map_close_slots(int *fds, int slots)
+{
+	for (int i = 0; i < slots; i++) {
+		if (fds[i])
+			close(fds[i]);
+		fds[i] = 0;
+	}
+}

@@ -27,4 +27,17 @@ bool map_sum_cpus(const struct bpf_map *map, int cpus, void *sum, size_t bytes);
  */
 uint32_t map_entries(const char *variable, uint32_t usual);
 
+/* The maps of BIN_MAPS() (bpf/common/bin_maps.h): type, key and value as there. */
+struct slot_shape {
+	int type; /* BPF_MAP_TYPE_… */
+	uint32_t key_bytes, value_bytes, entries;
+};
+
+/*
+ * Creates a map of this shape for each slot of the array, and puts the map into the slot. fds: the maps by slot, 0 where
+ * there is none; map_close_slots() closes them, after a failure too. 0; or -1 with errno set.
+ */
+int map_create_slots(const struct bpf_map *array, const struct slot_shape *shape, int *fds);
+void map_close_slots(int *fds, int slots);
+
 #endif

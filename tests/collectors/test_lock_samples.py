@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import poisson
 
+from collectors.recorder import borders
 from tests.collectors.recording import (
     INSIDE,
     RECORDER,
@@ -302,12 +303,17 @@ def test_waits_are_recorded_without_perf_events(tmp_path: Path) -> None:
     holder = compile_program("pipe_holder", tmp_path)
     out = tmp_path / "out"
     out.mkdir()
-    words = [str(word) for word in (wrapper, RECORDER, "--out", out, "--collect", "locks")]
+    socket = tmp_path / "borders"
+    words = [
+        str(word) for word in (wrapper, RECORDER, "--out", out, "--collect", "locks", "--borders", socket)
+    ]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["collectors"]["locks"]["state"] == "on"
         # A wait of a known length.
-        subprocess.run([holder, "1", "10"], check=True, capture_output=True)
+        subprocess.run([holder, "1", "1000"], check=True, capture_output=True)
+        # Nobody empties the samples' bins: these must not keep the others from being cut.
+        assert borders.cut(socket)
         process.communicate(timeout=60)
     locks = json.loads((out / "losses.json").read_text())["collectors"]["locks"]
     assert (
