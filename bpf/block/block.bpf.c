@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * What was the disk told to do, by whom, and how long did each request take?
+ * Requests to the disk: operation, submitter, class of data, and the times from queue to completion.
  *
- * One record a request. Three hot programs: a bio is queued (who, when), its request is issued (what, whose
- * pages), it completes (how long). Written to be cheap, as this runs at hundreds of thousands of requests a second:
+ * One record per request. Three hot programs: a bio is queued (submitter, time), its request is issued (operation,
+ * class), the request completes (latency). Their cost matters at hundreds of thousands of requests a second:
  *   - a request in flight lives in an array indexed by its tag, which blk-mq keeps unique per hardware
  *     queue: no hash map, no lock, no allocation;
- *   - a queued bio lives in a 4-way set-associative array indexed by its address; a full set forgets its
- *     oldest bio, and the request then falls back to its own start time (counted);
- *   - a finished record goes to a ring of this CPU in an mmap'ed array. A program is its only writer (the
- *     kernel never nests a program on one CPU), so no lock is needed.
+ *   - a queued bio lives in a 4-way set-associative array indexed by its address (block_bios.h);
+ *   - a finished record goes to a ring of this CPU in an mmap'ed array. Each ring has one writer, a program that the
+ *     kernel never nests on a CPU, so no lock is needed.
  *
- * A request of several bios was queued when the oldest of them was, and inserted when the first of its parts was: a bio
- * behind the first one is older where bios were put in front of it, or where the scheduler made one request of two.
- * The submitter, like the class and the inode, is of the bio with the first sector. So does the reader of block traces.
+ * A request of several bios was queued when its oldest bio was, and inserted when the first of its parts was: after a
+ * front merge, or a merge of two requests, the oldest bio is not the first one. Submitter, class and inode are those of
+ * the bio with the first sector. The importer of block traces follows the same rules.
  *
- * Not recorded: when the request was allocated (G), when bios were merged into it (M), and plugs. A fourth program
- * a request, at block_getrq, took 69 ns beside the 334 of these three (fio, 4 KiB random reads, 40,000 to 50,000/s
- * on 6.18, by the kernel's count), a fifth more; merges would take a run each, and a look at every bio at issue.
- * The request's own start_time_ns costs nothing but is no such time: a plugged thread's is that of its first
- * request (cached since 6.9), often before the bio was queued. A block trace has all of them.
+ * Not recorded: the allocation of the request (G), merges of bios (M), and plugs. A fourth program per request, at
+ * block_getrq, took 69 ns on top of the 334 of these three (fio, 4 KiB random reads, 40,000 to 50,000/s on 6.18, by
+ * the kernel's count), a fifth more; merges would need a program run each, and all bios read at issue.
+ * The request's start_time_ns is free but no allocation time: a plugged thread's is that of its first request (cached
+ * since 6.9), often before the bio was queued. A block trace (COLLECT=blktrace) has all of these.
  */
 #include "common/kernel.h"
 
@@ -71,7 +70,7 @@ static __always_inline int queue(struct bio *bio, bool have_cmpxchg)
 	return 0;
 }
 
-/* Of each of these the recorder loads the one this kernel can run, see replace(). */
+/* The recorder loads one of bio_queue and bio_queue_by_add, and the same for bio_split: see replace(). */
 SEC("tp_btf/block_bio_queue")
 int bio_queue(u64 *ctx)
 {
@@ -124,7 +123,7 @@ int bio_split_by_add(u64 *ctx)
 	return split(ARGUMENT(ctx, split_bio_at), false);
 }
 
-/* This bio becomes the first of a request that began earlier. */
+/* This bio becomes the first of an older request. */
 SEC("tp_btf/block_bio_frontmerge")
 int bio_frontmerge(u64 *ctx)
 {
@@ -137,13 +136,13 @@ int bio_frontmerge(u64 *ctx)
 }
 
 /*
- * Of two waiting requests one takes in the other, behind its end (attempt_merge()): a new bio has filled the gap
- * between them, or one was inserted just behind or before the other. What was behind may have been queued first.
+ * The scheduler appends one waiting request to another (attempt_merge()): a new bio filled the gap between the two, or
+ * one was inserted next to the other. The appended request may have been queued first.
  *
- * The tracepoint only names the request that goes. The one that took it in is the scheduler's last_merge by now (see
- * elv_merge_requests()) and ends with the same bio; all of it under the scheduler's lock (source of 6.1 and 6.12, tried
- * on these, 6.18 and 7.2). Discards of several places are joined without elv_merge_requests(): where another request
- * was merged last, these are counted as unknown.
+ * The tracepoint passes only the request that goes. The request that stays is the scheduler's last_merge by now (see
+ * elv_merge_requests()) and ends with the same bio; all of this under the scheduler's lock (source of 6.1 and 6.12,
+ * tried on these, 6.18 and 7.2). Discards of several ranges are joined without elv_merge_requests(): where another
+ * request was merged last, these are counted as unknown.
  */
 SEC("tp_btf/block_rq_merge")
 int rq_merge(u64 *ctx)
@@ -160,7 +159,7 @@ int rq_merge(u64 *ctx)
 		return 0;
 	}
 	entry = find_bio(address_of(rq->bio, PROG_MERGE));
-	if (!entry) /* counted when it is issued, and its start time is the earlier of both */
+	if (!entry) /* counted at issue; its start time is the earlier of both */
 		return 0;
 	if (!take_times(entry->bio, address_of(gone->bio, PROG_MERGE), gone->start_time_ns))
 		COUNT(merged_unknown);
@@ -184,8 +183,8 @@ int rq_insert(u64 *ctx)
 }
 
 /*
- * With a scheduler the tag is already given back here, so the count waits with the bio for the next issue; so does
- * what was completed of the request. If that was its first bio and more, the next bio stands for it.
+ * With a scheduler the tag is already given back here, so the number of requeues and the completed bytes are kept with
+ * the bio until the next issue. If the first bio completed, the next bio keeps them.
  */
 SEC("tp_btf/block_rq_requeue")
 int rq_requeue(u64 *ctx)
@@ -230,7 +229,7 @@ static __always_inline u16 count_merges(struct bio *bio)
 }
 
 /*
- * Into this CPU's ring. Each program has a ring of its own: its only writer, so no lock is needed.
+ * Appends to this CPU's ring. Each program has a ring of its own, with one writer: no lock is needed.
  */
 static __always_inline void write_record(const struct block_record *record,
 					 enum block_ring_writer writer)
@@ -285,9 +284,9 @@ int rq_issue(u64 *ctx)
 
 	if (slot->request && recording) {
 		/*
-		 * The request that had this tag before has completed, or the tag would not be free, but the kernel
-		 * did not run our program then. Seen on 6.18 under heavy interrupt load, a few in 100,000 in batches,
-		 * and not in recursion_misses. The request is known, of its end only that it is before this.
+		 * The last request with this tag has completed, or the tag would not be free, but the kernel did not
+		 * run rq_complete(). Seen on 6.18 under heavy interrupt load, a few in 100,000 in batches, and not in
+		 * recursion_misses. Of that request's end only an upper bound is known: now.
 		 */
 		COUNT(complete_unseen);
 		record->complete_ns = 0;
@@ -335,7 +334,7 @@ int rq_issue(u64 *ctx)
 				entry->queue_ns = rq->start_time_ns;
 		}
 		copy_submitter(record, entry);
-		/* The row is of the whole request, also if the driver asks again for the rest of it. */
+		/* The record covers the whole request, even if the driver is issued the rest of it again. */
 		slot->done_bytes = entry->done_bytes;
 		record->bytes += entry->done_bytes;
 		record->sector -= entry->done_bytes / 512;
@@ -355,7 +354,7 @@ int rq_issue(u64 *ctx)
 		record->queue_source = BLOCK_SOURCE_REQUEST;
 		get_comm(record->comm);
 	}
-	/* Whose a write-back is: its submitter, a thread of the kernel, does not tell. */
+	/* The owner of writeback: its submitter, a kernel thread, does not tell. */
 	if (memory_cgroup_id && bio && record->op == BLOCK_OP_WRITE &&
 	    record->class == BLOCK_CLASS_DATA && record->submitter == BLOCK_SUBMITTER_KERNEL_THREAD)
 		record->charged = charged_to(bio->bi_io_vec->bv_page);
@@ -401,7 +400,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	 * was recorded when that was written, one without was never issued itself.
 	 */
 	if (!rq->bio || !(rq->bio->bi_opf & (FLAG_BIT(__REQ_PREFLUSH) | FLAG_BIT(__REQ_FUA)))) {
-		/* On its way already when we came, or issued without our program being run. */
+		/* In flight before the recording began, or issued without rq_issue() being run. */
 		if (!attached_ns || rq->start_time_ns < attached_ns)
 			COUNT(issued_before);
 		else

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Bios between their queueing and the issue of their request: who submitted them, and when.
+ * Queued bios, from submission to the issue of their request: submitter and times.
  *
- * A 4-way set-associative array indexed by the bio's address. A full set forgets its oldest bio; the request
- * then falls back to its own start time and the task that issues it (counted).
+ * A 4-way set-associative array indexed by the bio's address. A full set drops its oldest bio; that bio's request
+ * takes its own start time and the issuing task instead, and is counted.
  */
 #ifndef SEEKMETER_BLOCK_BIOS_H
 #define SEEKMETER_BLOCK_BIOS_H
@@ -26,11 +26,11 @@ struct bio_entry {
 	enum block_submitter submitter;
 	u8 front_merged;
 	union {
-		u32 slot; /* in bios: where its request is in flight, to be cleared by a requeue */
-		u32 flushes; /* in flush_waiters: flushes it has still to cause */
+		u32 slot;    /* in `bios`: its request's slot in `inflight`, cleared by a requeue */
+		u32 flushes; /* in flush_waiters: flushes the bio has still to cause */
 	};
-	u32 done_bytes; /* of its request, before that was requeued */
-	u32 sb_dev;	/* in flush_waiters: the partition or disk it was sent to */
+	u32 done_bytes; /* completed of its request before the requeue */
+	u32 sb_dev;	/* in flush_waiters: see sent_to() */
 };
 
 struct bio_set {
@@ -44,7 +44,7 @@ struct {
 	__type(value, struct bio_set);
 } bios SEC(".maps");
 
-/* The first bio since the last flush of each disk that asks for one: who the next flush belongs to. */
+/* By disk: the first bio since the last flush that needs a flush. The next flush is attributed to this bio. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_DEVS);
@@ -60,9 +60,9 @@ struct {
 } workload_cgroup SEC(".maps");
 
 /*
- * Put `new` where `old` is, for one of those who want to at the same time; false: not for us. The way without
- * compare-and-swap is for kernels before Linux kernel commit 5ffa25502b5a ("bpf: Add instructions for
- * atomic_[cmp]xchg") (in v5.12): who reads back what he made of it was alone; who was not takes his part away again.
+ * Replaces `old` by `new` if no other CPU does so at the same time; false: another CPU did. Before Linux kernel commit
+ * 5ffa25502b5a ("bpf: Add instructions for atomic_[cmp]xchg") (in v5.12) there is no compare-and-swap: the difference is
+ * added, and taken back if the word read then is not `new`.
  */
 static __always_inline bool replace(u64 *word, u64 old, u64 new, bool have_cmpxchg)
 {
@@ -97,7 +97,7 @@ static __always_inline struct bio_entry *find_bio(u64 bio)
 	return NULL;
 }
 
-/* A place for this bio: its own if it has been here, else the oldest of its set. */
+/* The entry for this bio: its own if it has one, else the oldest of its set. */
 static __always_inline struct bio_entry *claim_bio(u64 bio, bool have_cmpxchg)
 {
 	struct bio_set *set = bio_set_of(bio);
@@ -113,7 +113,7 @@ static __always_inline struct bio_entry *claim_bio(u64 bio, bool have_cmpxchg)
 		if (set->way[i].queue_ns < oldest->queue_ns)
 			oldest = &set->way[i];
 	}
-	/* Another CPU may want the same place: the address says whose it is. */
+	/* Another CPU may claim the same entry: the address in the entry decides. */
 	if (!replace(&oldest->bio, oldest->bio, bio, have_cmpxchg)) {
 		COUNT(bio_evicted);
 		return NULL;
@@ -121,14 +121,14 @@ static __always_inline struct bio_entry *claim_bio(u64 bio, bool have_cmpxchg)
 	return oldest;
 }
 
-/* Some kernels (6.1) write the name and one NUL only: what was there before would stay behind it. */
+/* Cleared first: some kernels (6.1) write the name and one NUL only. */
 static __always_inline void get_comm(char *comm)
 {
 	__builtin_memset(comm, 0, 16);
 	bpf_get_current_comm(comm, 16);
 }
 
-/* What the current task is. The workload's costs least: its tasks are the ones that are measured. */
+/* Kind of the current task. The workload's tasks are checked for first: theirs are most bios. */
 static __always_inline enum block_submitter submitter_now(void)
 {
 	struct task_struct___who *task;
@@ -168,9 +168,9 @@ static __always_inline void fill_submitter(struct bio_entry *entry, u64 now)
 }
 
 /*
- * The bio that a request was made of, before others were put in front of it; bio: the first it has now. 0: one of
- * these bios is not known, or there are too many. This and the next are functions of their own, as the verifier looks
- * at such a one (and its loop) once in each program, and not once for every way that leads to it.
+ * The bio that a request was made of, before front merges; `bio` is its first bio now. 0: a bio in front is not in the
+ * table, or there are too many. __noinline: the verifier checks such a function (and its loop) once per program, not
+ * once per path to it. The same holds for take_times().
  */
 __noinline u64 made_of(u64 bio)
 {
@@ -188,8 +188,8 @@ __noinline u64 made_of(u64 bio)
 }
 
 /*
- * Gives the entry of `first` the times of a request that begins (or began) with `bio`, where they are earlier.
- * Returns 0 if they are not known: then the request's own start time is second best.
+ * Lowers the times of the entry of `first` to those of a request that begins (or began) with `bio`. Returns 0 if those
+ * are not known: start_ns, the request's own start time, is used then.
  */
 __noinline int take_times(u64 first, u64 bio, u64 start_ns)
 {
@@ -213,8 +213,8 @@ __noinline int take_times(u64 first, u64 bio, u64 start_ns)
 }
 
 /*
- * A bio was put in front of this request: gives it the request's times. Not done at once, as the tracepoint of the front
- * merge does not say which request it is.
+ * After a front merge: gives the new first bio the request's times. Not done in bio_frontmerge(), as that tracepoint does
+ * not pass the request.
  */
 static __always_inline void settle_front_merge(struct bio_entry *entry, struct request *rq)
 {

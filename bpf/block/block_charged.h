@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * To whose memory cgroup a page is charged: who brought it into memory. Of write-back, which a thread of the kernel
- * submits, this is the only witness of who wrote it that the request carries.
+ * Memory cgroup that a page is charged to: that of the task that brought the page into memory. A kernel thread submits
+ * writeback, so nothing else in the request tells which task wrote the data.
  *
- * Its bio's block cgroup (bi_blkg) tells no more: the kernel charges write-back to one only where cgroup2 has both
- * the io and the memory controller (inode_cgwb_enabled()), and there all of an inode to who writes most of it.
+ * The bio's block cgroup (bi_blkg) is no help: the kernel charges writeback to a block cgroup only where cgroup2 has both
+ * the io and the memory controller (inode_cgwb_enabled()), and then whole inodes to their main writer.
  */
 #ifndef SEEKMETER_BLOCK_CHARGED_H
 #define SEEKMETER_BLOCK_CHARGED_H
@@ -60,7 +60,7 @@ enum cgroup_subsys_id {
 
 #define MEMCG_DATA_FLAGS 7UL
 
-/* The number of a memory cgroup's directory, which is its inode's; 0: that is no memory cgroup. */
+/* Inode number of the memory cgroup's directory; 0: *memcg is no memory cgroup. */
 static __always_inline u64 memory_cgroup_number(struct mem_cgroup *memcg)
 {
 	int id = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
@@ -90,7 +90,7 @@ static __always_inline enum block_charged charged_to(struct page *page)
 	if (!memcg)
 		return BLOCK_CHARGED_UNKNOWN;
 	number = memory_cgroup_number(memcg);
-	/* It may be the object cgroup, which leads to the memory cgroup that is there today. */
+	/* It may be an object cgroup, which points to its present memory cgroup. */
 	if (!number && bpf_core_field_exists(struct obj_cgroup, memcg))
 		number = memory_cgroup_number(BPF_CORE_READ((struct obj_cgroup *)memcg, memcg));
 	if (!number)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a request is: operation, flags, and whose pages it carries.
+ * Operation, flags and class of a request; the class is that of the file its first page belongs to.
  */
 #ifndef SEEKMETER_BLOCK_CLASS_H
 #define SEEKMETER_BLOCK_CLASS_H
@@ -19,43 +19,9 @@
  */
 #define LEAST_MASK	  (-(1ULL << 30))
 
-/*
- * The kernel's number of an operation; REQ_OP_NONE: this kernel has no such operation. The numbers are no ABI: those of
- * zone operations moved by two with Linux kernel commit 19de03b312d6 ("block: make REQ_OP_ZONE_OPEN a write operation")
- * (in v6.18, and in stable kernels). 7 was a write-same, then a zone operation.
- */
-#define REQ_OP_NONE (~0U)
-#define REQ_OP_NUMBER(name)                                                      \
-	(bpf_core_enum_value_exists(enum req_op, REQ_OP_##name)                  \
-		 ? (u32)bpf_core_enum_value(enum req_op, REQ_OP_##name)          \
-	 : bpf_core_enum_value_exists(enum req_opf, REQ_OP_##name##___opf)       \
-		 ? (u32)bpf_core_enum_value(enum req_opf, REQ_OP_##name##___opf) \
-		 : REQ_OP_NONE)
-
 static __always_inline enum block_op op_of(u32 cmd_flags)
 {
-	u32 op = cmd_flags & REQ_OP_MASK;
-
-	if (op == REQ_OP_NUMBER(READ))
-		return BLOCK_OP_READ;
-	if (op == REQ_OP_NUMBER(WRITE))
-		return BLOCK_OP_WRITE;
-	if (op == REQ_OP_NUMBER(FLUSH))
-		return BLOCK_OP_FLUSH;
-	if (op == REQ_OP_NUMBER(DISCARD))
-		return BLOCK_OP_DISCARD;
-	if (op == REQ_OP_NUMBER(SECURE_ERASE))
-		return BLOCK_OP_SECURE_ERASE;
-	if (op == REQ_OP_NUMBER(WRITE_ZEROES))
-		return BLOCK_OP_WRITE_ZEROES;
-	if (op == REQ_OP_NUMBER(ZONE_APPEND) || op == REQ_OP_NUMBER(ZONE_OPEN) ||
-	    op == REQ_OP_NUMBER(ZONE_CLOSE) || op == REQ_OP_NUMBER(ZONE_FINISH) ||
-	    op == REQ_OP_NUMBER(ZONE_RESET) || op == REQ_OP_NUMBER(ZONE_RESET_ALL))
-		return BLOCK_OP_ZONE;
-	if (op == REQ_OP_NUMBER(DRV_IN) || op == REQ_OP_NUMBER(DRV_OUT) ||
-	    op == REQ_OP_NUMBER(SCSI_IN) || op == REQ_OP_NUMBER(SCSI_OUT))
-		return BLOCK_OP_DRIVER;
-	return BLOCK_OP_OTHER;
+	return block_ops[cmd_flags & (REQ_OP_NUMBERS - 1)];
 }
 
 static __always_inline u32 flags_of(u32 cmd_flags)
@@ -68,7 +34,7 @@ static __always_inline u32 flags_of(u32 cmd_flags)
 	       (cmd_flags & FLAG_BIT(__REQ_PRIO) ? BLOCK_FLAG_PRIO : 0);
 }
 
-/* Of a tail page: the address of its head; else 0. */
+/* The address of a tail page's head; 0: no tail page. */
 static __always_inline u64 head_of(struct page *page)
 {
 	u64 link;
@@ -90,7 +56,7 @@ static __always_inline u64 mapping_of(u64 page)
 	return (u64)BPF_CORE_READ((struct page *)page, mapping);
 }
 
-/* Has somebody the block device for himself? host: the device's own inode */
+/* Does a file system, swap or the like hold the block device? host: the device's own inode */
 static __always_inline bool held(struct bio *bio, struct inode *host)
 {
 	struct bdev_inode *device;
@@ -102,14 +68,14 @@ static __always_inline bool held(struct bio *bio, struct inode *host)
 }
 
 /*
- * Data or metadata, and which file: from the owner of the first page.
+ * Class and inode of a request, from the owner of its first page:
  *   META set                             metadata (ext's block device pages, XFS buffers, the btrfs tree inode)
  *   a regular file's page                data of that file
- *   a page of a file that nobody can     metadata: files of the file system's own with the mode of a regular file
- *   read                                 (jfs's maps, nilfs2's DAT and its like) have no file operations
+ *   a page of a regular file without     metadata: internal files (jfs's maps, nilfs2's DAT) that no program can
+ *   read operations                      read
  *   of any other inode of the disk's     metadata: directories, symbolic links, and inodes without a mode (f2fs's
  *   file system                          nodes, jfs's direct_inode)
- *   memory of a program (direct I/O)     data, file not known
+ *   a program's memory (direct I/O)      data, file not known
  *   a page of the device itself          metadata, if a file system (or mkfs) holds the device: ext's indirect
  *                                        blocks, inode read-ahead and superblock come without META
  *   anything else                        unknown
@@ -139,7 +105,7 @@ static __always_inline void classify(struct block_record *record, struct bio *bi
 		return;
 	mapping = (struct address_space *)mapping_bits;
 	host = BPF_CORE_READ(mapping, host);
-	/* What a slab page has in this place is no mapping: only a real one is its host's own. */
+	/* A slab page has something else here: only a real mapping is its host's i_mapping. */
 	if (!host || BPF_CORE_READ(host, i_mapping) != mapping)
 		return;
 	type = BPF_CORE_READ(host, i_mode) & S_IFMT;

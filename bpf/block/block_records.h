@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What block.bpf.c hands to user space. */
+/* Records and counts of block.bpf.c. */
 #ifndef SEEKMETER_BLOCK_RECORDS_H
 #define SEEKMETER_BLOCK_RECORDS_H
 
@@ -15,7 +15,7 @@ enum block_op {
 	BLOCK_OP_OTHER,
 } __attribute__((packed));
 
-/* Whose pages a request carries. The journal is told apart later, by its place on the disk. */
+/* What the pages of a request hold. The analysis finds the journal later, by its address on the disk. */
 enum block_class {
 	BLOCK_CLASS_UNKNOWN,
 	BLOCK_CLASS_DATA,
@@ -35,23 +35,23 @@ enum block_flag {
 
 /* Where queue_ns and the submitter come from. */
 enum block_source {
-	BLOCK_SOURCE_BIO, /* seen when the bio was queued */
+	BLOCK_SOURCE_BIO, /* recorded when the bio was queued */
 	BLOCK_SOURCE_REQUEST, /* the request's own start time and the task that issued it: second best */
 } __attribute__((packed));
 
-/* Who submitted it, as far as the task tells: whose it is the analysis says, which knows files and devices. */
+/* Kind of task that submitted the request. The analysis finds the request's owner from this, files and devices. */
 enum block_submitter {
 	BLOCK_SUBMITTER_UNKNOWN,
 	BLOCK_SUBMITTER_WORKLOAD,      /* a task of the workload's cgroup */
 	BLOCK_SUBMITTER_KERNEL_THREAD, /* write-back, a journal, read-ahead of a file system's own */
-	BLOCK_SUBMITTER_UPPER_DEVICE, /* a kernel thread that serves a device or an export lying on this disk */
-	BLOCK_SUBMITTER_RECORDER, /* ours: the recorder, the session and what it started */
-	BLOCK_SUBMITTER_OTHER, /* any other process; without a cgroup, as of a live system, all */
+	BLOCK_SUBMITTER_UPPER_DEVICE, /* a kernel thread that serves a device or export on this disk */
+	BLOCK_SUBMITTER_RECORDER,     /* the recorder, the session and its children */
+	BLOCK_SUBMITTER_OTHER, /* any other process; without a workload cgroup, every process */
 } __attribute__((packed));
 
-/* To whose memory cgroup the first page of a write-back is charged: that of who brought the page in. */
+/* Memory cgroup charged for the first page of a writeback: that of the task that brought the page in. */
 enum block_charged {
-	BLOCK_CHARGED_UNKNOWN, /* not looked at, or the workload has no memory cgroup of its own */
+	BLOCK_CHARGED_UNKNOWN, /* not read, or the workload has no memory cgroup of its own */
 	BLOCK_CHARGED_WORKLOAD,
 	BLOCK_CHARGED_OTHER,
 } __attribute__((packed));
@@ -61,15 +61,15 @@ struct block_record {
 	u64 queue_ns;	 /* its oldest bio was submitted (blktrace's Q) */
 	u64 insert_ns;	 /* put into the scheduler (I), the first of its parts; 0: never */
 	u64 issue_ns;	 /* handed to the driver (D), the last time if it was requeued */
-	u64 complete_ns; /* whole (C); 0: it did complete, but the kernel did not say when */
-	u64 end_by_ns; /* complete_ns is 0: it had completed by then (tag free, or disk idle); 0: not known */
+	u64 complete_ns; /* completed whole (C); 0: completed at an unknown time */
+	u64 end_by_ns; /* where complete_ns is 0: completed by then (tag free, or disk idle); 0: not known */
 	u64 sector;
-	u64 ino; /* of the file whose pages it carries first; 0: none or not known */
+	u64 ino; /* of the file that the first page belongs to; 0: none, or not known */
 	u32 bytes;
 	u32 dev; /* of the disk, major << 20 | minor */
 	/*
-	 * Of the file system, in the same way: the super block of the inode whose pages it carries first (of btrfs a
-	 * number of its own), else the partition or disk that the bio was sent to, or 0 (not known).
+	 * Device number of the file system: s_dev of the super block that the first page's inode is in (btrfs has
+	 * numbers of its own), else the partition or disk that the bio was sent to. 0: not known.
 	 */
 	u32 sb_dev;
 	u32 flags;  /* enum block_flag */
@@ -99,7 +99,7 @@ struct block_ring {
 	struct block_record records[];
 };
 
-/* A request between issue and completion. */
+/* A request in flight: between issue and completion. */
 struct block_inflight {
 	u64 request;	/* its kernel address; 0: none */
 	u64 done_bytes; /* from its start, in partial completions */
@@ -110,16 +110,16 @@ struct block_inflight {
 struct block_counts {
 	u64 completed;	     /* requests that completed whole */
 	u64 partial;	     /* completions of a part */
-	u64 issue_unseen;    /* completions of requests not seen at issue */
-	u64 issued_before;   /* the same, of requests that are older than the recording */
-	u64 complete_unseen; /* issues to a tag whose last request was not seen to complete */
-	u64 empty_flushes;  /* flush-only bios: the wait for a flush, not a request to the device */
-	u64 bio_unknown;    /* requests whose bio was not seen when queued */
-	u64 bio_evicted;    /* bios forgotten because the table's set was full */
-	u64 merges_capped;  /* requests with more bios than were counted */
-	u64 no_slot;	    /* issues whose tag is outside the table */
-	u64 merged_unknown; /* merges with a request whose queue time is not known */
-	u64 pad[5];	    /* to whole cache lines: no two CPUs write one */
+	u64 issue_unseen;    /* completions without an issue */
+	u64 issued_before;   /* the same, of requests older than the recording */
+	u64 complete_unseen; /* issues to a tag whose last request has no completion */
+	u64 empty_flushes;   /* flush-only bios: a wait for a flush, not a request to the device */
+	u64 bio_unknown;     /* requests whose bio is not in the table */
+	u64 bio_evicted;     /* bios dropped from the table: their set was full */
+	u64 merges_capped;   /* requests with more bios than were counted */
+	u64 no_slot;	     /* issues whose tag is outside the table */
+	u64 merged_unknown;  /* merges with a request of unknown queue time */
+	u64 pad[5];	     /* to whole cache lines: no two CPUs write one */
 };
 
 #endif

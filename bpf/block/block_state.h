@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What block.bpf.c is told before it is loaded, what it counts, and its tables of requests and records.
+ * Settings, counts, and tables of requests in flight and of records; part of block.bpf.c.
  */
 #ifndef SEEKMETER_BLOCK_STATE_H
 #define SEEKMETER_BLOCK_STATE_H
@@ -13,7 +13,7 @@ const volatile u32 dev_major[MAX_DEVS];
 const volatile u32 dev_minor[MAX_DEVS];
 const volatile u32 dev_base[MAX_DEVS]; /* first slot of this disk in `inflight` */
 const volatile u32 dev_tags[MAX_DEVS]; /* slots a hardware queue */
-const volatile bool dev_fua[MAX_DEVS]; /* writes through by itself: no flush behind a FUA write */
+const volatile bool dev_fua[MAX_DEVS]; /* the disk does FUA: no flush behind a FUA write */
 u64 attached_ns;		       /* set when all programs are attached */
 volatile bool recording; /* set when all sources are attached: before, nobody empties the rings */
 const volatile u64 ring_mask; /* records a ring, minus one */
@@ -27,10 +27,16 @@ const volatile u64 memory_cgroup_id; /* the workload's own; 0: none */
  */
 const volatile u32 queue_bio_at, split_bio_at, frontmerge_bio_at;
 const volatile u32 insert_rq_at, requeue_rq_at, issue_rq_at, merge_rq_at;
-/* Does the kernel say when a waiting request takes another in? Else the request's own start time must do. */
+/*
+ * By the kernel's number of an operation (enum req_op), which the recorder reads in the kernel's BTF. The numbers are no
+ * ABI: zone operations moved by two with Linux kernel commit 19de03b312d6 ("block: make REQ_OP_ZONE_OPEN a write
+ * operation") (in v6.18, and in stable kernels), and 7 was a write-same before it was a zone operation.
+ */
+const volatile enum block_op block_ops[REQ_OP_NUMBERS];
+/* Does the kernel have the tracepoint block_rq_merge? Else a merged request's queue time is its start time. */
 const volatile bool sees_rq_merge;
 
-/* A tracepoint's argument. In assembly, as a place in the context must be a constant in each branch. */
+/* A tracepoint's argument. In assembly, as an offset in the context must be a constant in each branch. */
 #define ARGUMENT(ctx, at)                                                                    \
 	({                                                                                   \
 		void *argument_;                                                             \
@@ -68,7 +74,7 @@ struct {
 	__type(value, struct block_counts);
 } counts SEC(".maps");
 
-/* Names a type user space asks BTF for, which nothing else would keep. */
+/* Keeps enum block_flag in this object's BTF, where the recorder reads the names of the flags. */
 const volatile enum block_flag block_flags_used = BLOCK_FLAG_SYNC;
 
 #define NO_SLOT	       (~0U)
@@ -81,7 +87,7 @@ static __always_inline struct block_counts *my_counts(void)
 	return bpf_map_lookup_elem(&counts, &cpu);
 }
 
-/* Each member is counted by programs that do not meet on a CPU, and none nests itself: no atomic add is needed. */
+/* No atomic add: the programs that count a member never run nested on a CPU. */
 #define COUNT(member)                                  \
 	do {                                           \
 		struct block_counts *c_ = my_counts(); \
@@ -90,8 +96,8 @@ static __always_inline struct block_counts *my_counts(void)
 	} while (0)
 
 /*
- * An object's address as a number. The verifier allows no arithmetic on a typed pointer, but a pointer that was
- * stored and loaded again is a number. A word for each program and CPU, as a program never nests itself.
+ * An object's address as a number: the verifier allows no arithmetic on a typed pointer, but a pointer stored and loaded
+ * again is a number. One word for each program and CPU, as a program never nests in itself.
  */
 enum program {
 	PROG_QUEUE,
@@ -124,7 +130,7 @@ static __always_inline struct gendisk *disk_of_bio(struct bio *bio)
 	return bio->bi_bdev->bd_disk;
 }
 
-/* The partition, or the disk as a whole; 0: not known, as older kernels keep only the disk. */
+/* Device number of the partition or whole disk the bio was sent to; 0: older kernels keep only the disk. */
 static __always_inline u32 sent_to(struct bio *bio)
 {
 	if (bpf_core_field_exists(struct bio, bi_disk))
@@ -139,7 +145,7 @@ static __always_inline struct gendisk *disk_of(struct request *rq)
 	return rq->rq_disk;
 }
 
-/* Which of our disks this is; -1: none of them. */
+/* Index of a recorded disk; -1: the disk is not recorded. */
 static __always_inline int disk_index(struct gendisk *disk)
 {
 	u32 major = disk->major, minor = disk->first_minor;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Reads, writes and fsyncs that a program hands to the kernel and that end later, part of calls.bpf.c: what is
- * known of each from its submission to its completion.
+ * Asynchronous reads, writes and fsyncs (io_uring, libaio), from submission to completion; part of calls.bpf.c.
  *
- * io_uring: two tracepoints, submission and completion, both with the kernel's request. A request's address is used again by
- * the next one, so an address that is submitted again without a completion has ended unseen.
+ * io_uring: two tracepoints, submission and completion, both with the kernel's request. The kernel reuses a request's
+ * address, so an address submitted again without a completion belongs to a request whose end was missed (uring_unseen).
  *
- * libaio has no tracepoints. io_submit() is looked at as it begins: other threads may be given a completion before it
- * returns. io_getevents() is looked at as it returns. A program may also take completions from the ring in its own
- * memory (fio's userspace_reap, Seastar): no system call, so nothing is seen of them, until the same iocb is
- * submitted again.
+ * libaio has no tracepoints. The iocbs are read when io_submit() is entered, as other threads may get a completion before
+ * it returns; the events when io_getevents() returns. A program may also take completions from the ring in its own
+ * memory (fio's userspace_reap, Seastar). That needs no system call: the end is missed, which shows when the same
+ * iocb is submitted again (aio_unseen).
  */
 #ifndef SEEKMETER_CALL_QUEUED_H
 #define SEEKMETER_CALL_QUEUED_H
@@ -18,10 +17,10 @@
 
 /* As many as fs.aio-max-nr allows all programs together, unless it was raised. */
 #define QUEUED_CALLS 65536
-/* Items of one io_submit() or io_getevents() that are looked at; the verifier of 5.10 walks every turn of a loop. */
+/* Items read of one io_submit() or io_getevents(); the verifier of 5.10 walks every iteration of a loop. */
 #define AIO_MOST     1024
 
-/* include/uapi/linux/io_uring.h, enum io_uring_op. All that moves file bytes but splice (30) and uring_cmd (46). */
+/* include/uapi/linux/io_uring.h, enum io_uring_op: all operations that move file bytes, but splice and uring_cmd. */
 #define URING_OP(code) (1ULL << (code))
 #define URING_READS                                                                         \
 	(URING_OP(1) /* readv */ | URING_OP(4) /* read_fixed */ | URING_OP(22) /* read */ | \
@@ -56,7 +55,7 @@ struct io_event {
 	s64 result, result2;
 };
 
-/* When each io_uring request of ours that is under way was submitted, by its address. */
+/* Submission time of each io_uring request of the workload in flight, by the request's address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, QUEUED_CALLS);
@@ -65,7 +64,7 @@ struct {
 } uring_begins SEC(".maps");
 
 struct aio_key {
-	u64 iocb; /* its address in the program's memory, by which events name it */
+	u64 iocb; /* address in the program's memory, as in the completion event */
 	u64 tgid;
 };
 
@@ -84,7 +83,7 @@ struct {
 	__type(value, struct aio_call);
 } aio_calls SEC(".maps");
 
-/* CALL_NAMES: not counted. */
+/* The call family of an io_uring operation; CALL_NAMES: not counted. */
 static __always_inline u32 uring_family(u32 opcode)
 {
 	u64 op = opcode < URING_OPS ? URING_OP(opcode) : 0;
@@ -98,7 +97,7 @@ static __always_inline u32 uring_family(u32 opcode)
 	return CALL_NAMES;
 }
 
-/* CALL_NAMES: not counted (polls, which say nothing of files). */
+/* The call family of an iocb; CALL_NAMES: not counted (polls). */
 static __always_inline u32 aio_family(u32 opcode)
 {
 	switch (opcode) {
@@ -116,7 +115,7 @@ static __always_inline u32 aio_family(u32 opcode)
 	}
 }
 
-/* The key of item i of an array of pointers to iocbs, in the program's memory. False: it can't be read. */
+/* The key of item i of an array of pointers to iocbs in the program's memory. False: the item can't be read. */
 static __always_inline bool iocb_at(u64 array, u32 i, struct aio_key *key)
 {
 	key->tgid = bpf_get_current_pid_tgid() >> 32;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What calls.bpf.c hands to user space. */
+/* Records and counts of calls.bpf.c, and its table of system calls. */
 #ifndef SEEKMETER_CALL_RECORDS_H
 #define SEEKMETER_CALL_RECORDS_H
 
@@ -11,7 +11,7 @@
 #define CALL_PATH      128 /* longest mount point that absolute paths are compared with */
 #define CALL_NO_ARG    0xff
 
-/* Families of file-system calls; which system calls belong to which is in collectors/calls/calls.c. */
+/* Families of file-system calls; collectors/calls/call_table.c sorts the system calls into these. */
 enum call_name {
 	CALL_READ,
 	CALL_WRITE,
@@ -42,7 +42,7 @@ enum call_name {
 	CALL_MSYNC,
 	CALL_IO_URING,
 	CALL_AIO,
-	/* Not system calls: requests queued by these, from submission to completion; fsync: fdatasync too. */
+	/* Asynchronous requests, from submission to completion; fsync: fdatasync too. */
 	CALL_URING_READ,
 	CALL_URING_WRITE,
 	CALL_URING_FSYNC,
@@ -54,9 +54,9 @@ enum call_name {
 #define CALL_NAMES (CALL_AIO_FSYNC + 1)
 
 /*
- * Which file system a call went to. Certain where the call has the file itself (fd calls, open that succeeded).
- * For other path calls it's where the walk starts: the directory fd, the working directory, or the
- * mount point an absolute path begins with; a symlink or mount further down isn't seen.
+ * The file system a call went to. Exact for calls on a file descriptor and for an open that succeeded. For other
+ * calls by path it is where the path walk starts: the directory fd, the working directory, or the mount point that
+ * an absolute path begins with. A symlink or mount further down is not followed.
  */
 enum call_target {
 	CALL_TARGET_TARGET, /* the file system under test */
@@ -66,7 +66,7 @@ enum call_target {
 
 #define CALL_TARGETS (CALL_TARGET_UNKNOWN + 1)
 
-/* How to find the file a call is about. */
+/* How to find the file that a system call works on. */
 enum call_how {
 	CALL_HOW_NOT_OURS, /* not a file-system call */
 	CALL_HOW_FD,
@@ -74,12 +74,12 @@ enum call_how {
 	CALL_HOW_OPEN,	  /* a path, and a new fd as the result */
 	CALL_HOW_COPY,	  /* two fds: from fd_arg to to_arg */
 	CALL_HOW_MMAP,	  /* an fd, unless the mapping is anonymous */
-	CALL_HOW_NOTHING, /* neither: the target is unknown */
-	CALL_HOW_SUBMIT,  /* the same, and it queues requests: io_submit */
-	CALL_HOW_EVENTS,  /* no call of ours, but it returns completions: io_getevents */
+	CALL_HOW_NOTHING, /* no file among the arguments: the target is unknown */
+	CALL_HOW_SUBMIT,  /* the same, and the call queues requests: io_submit */
+	CALL_HOW_EVENTS,  /* not counted itself, but returns completions: io_getevents */
 } __attribute__((packed));
 
-/* One system call number; argument positions from 0, or CALL_NO_ARG. */
+/* By system call number: how the call is counted. Argument positions from 0, or CALL_NO_ARG. */
 struct call_entry {
 	enum call_how how;
 	enum call_name name;
@@ -89,7 +89,7 @@ struct call_entry {
 	u8 moves_bytes; /* a result above 0 is a number of bytes */
 };
 
-/* One kind of call that ended in one time bin. */
+/* Calls of one family and target that ended in one time bin. */
 struct call_record {
 	u64 bin_ns;    /* start of the bin */
 	u64 length_ns; /* of the bin */
@@ -107,7 +107,7 @@ struct call_record {
 	u32 hist[CALL_HIST];
 };
 
-/* The kernel's sums: one cell for each CPU, slot, name and target, in this order. */
+/* Sums in the kernel: one cell for each CPU, slot, name and target, in this order. */
 struct call_cell {
 	u64 count;
 	u64 bytes;
@@ -117,32 +117,33 @@ struct call_cell {
 	u32 hist[CALL_HIST];
 };
 
-/* Counts of one CPU, exact: no two programs add to the same one, as one may be preempted by another. */
+/* Counts of one CPU. Exact: each is added to by one program, as programs may preempt each other. */
 struct call_counts {
 	u64 entered; /* file-system calls begun */
 	u64 counted;
-	u64 dropped; /* turned out not to be a file-system call: open of a device, pipe or socket */
+	u64 dropped; /* entered, but no file-system call: open of a device, pipe or socket */
 	u64 late;    /* the recorder had not emptied the bin in time */
 	u64 no_storage;
 	u64 not_entered; /* ended, but begun before the start */
 	u64 not_a_file; /* read, write, close… of a pipe, socket, terminal, device or the like: left out */
 	u64 compat; /* 32-bit system calls: left out */
-	u64 restarted; /* interrupted and begun again by the kernel: each time a call, never an error */
+	u64 restarted; /* interrupted and restarted by the kernel: counted as a call each time, never as an error */
 	u64 mapped;   /* mmaps of files of the file system under test */
 	u64 io_uring; /* io_uring calls that succeeded */
 
-	/* Requests of io_uring and of libaio, which have a row each in call_record like calls. */
+	/* Requests of io_uring and of libaio, counted in call_record like calls. */
 	u64 uring_begun, aio_begun;
 	u64 uring_counted, aio_counted;
-	u64 uring_late, aio_late;     /* as late is */
-	u64 uring_unseen, aio_unseen; /* have ended without our seeing it */
-	u64 uring_full;		      /* no room to remember its submission */
-	u64 aio_missed; /* no room, its iocb could not be read, or after the first AIO_MOST of a call */
-	u64 uring_not_begun, aio_not_begun; /* ended, but begun before the start, or no file's */
-	u64 uring_not_a_file;		    /* left out; begun all the same */
-	u64 uring_others;   /* splice and uring_cmd: may have moved bytes, which are not counted */
-	u64 aio_not_a_file; /* left out */
-	u64 aio_refused;    /* begun, but io_submit() did not take them */
+	u64 uring_late, aio_late;     /* as `late` */
+	u64 uring_unseen, aio_unseen; /* end missed */
+	u64 uring_full;		      /* no room for the time of submission */
+	u64 aio_missed; /* no room, iocb not readable, or behind the first AIO_MOST of a call */
+	u64 uring_not_begun,
+		aio_not_begun; /* ended, but begun before the start, or not on a file */
+	u64 uring_not_a_file;  /* left out, though counted in uring_begun */
+	u64 uring_others;      /* splice and uring_cmd: may move bytes, which are not counted */
+	u64 aio_not_a_file;    /* left out */
+	u64 aio_refused;       /* counted in aio_begun, but io_submit() did not take them */
 };
 
 #endif

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * What did the application ask of the file system, how much, and how long did it wait for an answer?
+ * File-system calls of the workload: number, bytes, errors and latency.
  *
  * System calls of the workload's cgroup, from enter to exit, summed in the kernel by call, target and time bin
- * (the bin in which the call ended), each with a latency histogram. Which numbers are file-system calls, and
- * where their file is named, is a table that the recorder fills in.
+ * (the bin in which the call ended), each with a latency histogram. The recorder fills in a table of system calls:
+ * which are file-system calls, and which argument names the file.
  *
  * Only regular files, directories and symlinks count as files: calls on pipes, sockets, terminals, devices and
- * anonymous inodes are left out, and counted. Bytes are counted for regular files only. An interrupted call that
- * the kernel begins again is a call each time, never an error. 32-bit calls are left out, and counted.
+ * anonymous inodes are left out, and counted as such. Bytes are counted for regular files only. An interrupted call
+ * that the kernel restarts counts as a call each time, never as an error. 32-bit calls are left out, and counted as such.
  *
- * Reads, writes and fsyncs queued by io_uring and libaio are counted like calls, from submission to completion: see
- * call_queued.h.
+ * Asynchronous requests of io_uring and libaio are counted like calls, from submission to completion: call_queued.h.
  */
 #include "common/kernel.h"
 
@@ -48,7 +47,7 @@ const volatile u64 bin_ns = 100000000;
 const volatile bool have_cgroup;
 const volatile bool have_task_storage;
 const volatile bool have_more_targets; /* more_targets holds some */
-/* The recorder, left out when everything is the workload: its number in its own pid namespace, and that. */
+/* The recorder's process id and pid namespace: left out where all processes are the workload. */
 const volatile u32 recorder_tgid;
 const volatile u64 recorder_pidns_dev, recorder_pidns_ino;
 const volatile u32 target_path_bytes; /* its mount point; 0: absolute paths say nothing */
@@ -72,7 +71,7 @@ struct open_call {
 	/* In the program's memory: pointers to the iocbs that io_submit() is given, or where io_getevents() puts events. */
 	u64 array;
 	u32 items;  /* of the iocbs, how many are looked at */
-	u32 missed; /* of these, how many could not be noted */
+	u32 missed; /* of these, how many could not be kept */
 	u32 state;  /* enum open_state */
 	enum call_how how;
 	enum call_name name;
@@ -87,7 +86,7 @@ struct {
 	__type(value, struct open_call);
 } open_calls SEC(".maps");
 
-/* The same by thread id, where tracing programs have no task storage; an entry is there from enter to exit. */
+/* The same by thread id, for kernels without task storage for tracing; an entry lives from enter to exit. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, OPEN_CALLS);
@@ -117,7 +116,7 @@ struct {
 	__type(value, u32);
 } workload_cgroup SEC(".maps");
 
-/* super_block.s_dev of file systems under test besides target_dev: a device that is watched may have many. */
+/* super_block.s_dev of file systems under test other than target_dev: a watched device may have many. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* resized */
@@ -125,7 +124,7 @@ struct {
 	__type(value, u8);
 } more_targets SEC(".maps");
 
-/* A file as far as it matters here. */
+/* What is needed of a file. */
 struct file_facts {
 	bool ours; /* regular file, directory or symlink */
 	bool regular;
@@ -355,8 +354,8 @@ static __always_inline void forget_open_call(void)
 }
 
 /*
- * Notes item i of what io_submit() is given. 0: it could not be noted. This and the loops over such are not static, so that
- * the verifier looks at each alone, and once, not for every turn of a loop and every way out of it.
+ * Keeps the start of item i of io_submit(). 0: it could not be kept. This and the loops around it are __noinline: the
+ * verifier checks such a function once, not for every iteration and exit of a loop.
  */
 __noinline int note_iocb(u64 array, u32 i, u64 now)
 {
@@ -387,7 +386,7 @@ __noinline int note_iocb(u64 array, u32 i, u64 now)
 	call.moves_bytes = facts.regular;
 	err = bpf_map_update_elem(&aio_calls, &key, &call, BPF_NOEXIST);
 	if (err == -EEXIST) {
-		/* A program that uses it again has had its completion, in a way that is not seen. */
+		/* The iocb is used again, so its last completion was taken without a system call. */
 		count->aio_unseen++;
 		err = bpf_map_update_elem(&aio_calls, &key, &call, BPF_ANY);
 	}
@@ -397,7 +396,7 @@ __noinline int note_iocb(u64 array, u32 i, u64 now)
 	return 1;
 }
 
-/* Returns how many were noted. */
+/* Returns how many were kept. */
 __noinline int note_iocbs(u64 array, u32 items, u64 now)
 {
 	u32 noted = 0;
@@ -421,7 +420,7 @@ __noinline int forget_iocb(u64 array, u32 i)
 	return 0;
 }
 
-/* io_submit() took the first ones only. */
+/* Drops the iocbs behind the first `taken`, which io_submit() did not accept. */
 __noinline int forget_iocbs(u64 array, u32 taken, u32 items)
 {
 	for (u32 i = 0; i < AIO_MOST; i++) {
@@ -533,7 +532,7 @@ static __always_inline u32 bucket_of(u64 ns)
 	return bucket < LAST_BUCKET ? bucket : LAST_BUCKET;
 }
 
-/* One that ended now. False: the recorder had not emptied the bin in time. */
+/* Adds a call that ends now. False: the recorder has not emptied the bin in time. */
 static __always_inline bool add(u64 begin_ns, u32 name, u32 target, u64 now, long bytes,
 				bool failed)
 {
@@ -583,7 +582,7 @@ static __always_inline void add_call(struct open_call *open, struct call_counts 
 	count->io_uring += open->name == CALL_IO_URING;
 }
 
-/* Event i of those that io_getevents() has put into the program's memory. Not static, as note_iocb(). */
+/* Counts event i of those io_getevents() has put into the program's memory. __noinline as note_iocb(). */
 __noinline int count_event(u64 array, u32 i, u64 now)
 {
 	u32 zero = 0;
@@ -594,7 +593,7 @@ __noinline int count_event(u64 array, u32 i, u64 now)
 
 	if (!count)
 		return 0;
-	/* It can't fail but for another thread's mmap: the kernel has just written there. The iocb's next use tells of it. */
+	/* Fails only after another thread's munmap(): the kernel has just written there. Counted at the iocb's next use. */
 	if (bpf_probe_read_user(&event, sizeof(event), (const void *)(array + i * sizeof(event))))
 		return 0;
 	key.iocb = event.iocb;
@@ -637,7 +636,7 @@ static __always_inline void end_submit(struct open_call *open, struct call_count
 		count->aio_missed += result - items;
 }
 
-/* A call of ours that ends without having begun: it was under way when we started. */
+/* Counts a call that ends without a begin: it was under way when the recording began. */
 static __always_inline void note_unknown(struct pt_regs *regs, struct call_counts *count)
 {
 #ifdef bpf_target_x86
@@ -707,7 +706,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 	return 0;
 }
 
-/* A request that counts, of the workload, as it is handed to io_uring. */
+/* A request is handed to io_uring. */
 static __always_inline int begin_uring(struct io_kiocb *request)
 {
 	u64 address = (u64)request, now;
@@ -722,13 +721,13 @@ static __always_inline int begin_uring(struct io_kiocb *request)
 		return 0;
 	count->uring_begun++;
 	if (request->flags & REQ_F_CQE_SKIP) {
-		count->uring_unseen++; /* its program wants to hear of failure only */
+		count->uring_unseen++; /* no completion unless it fails */
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
 	err = bpf_map_update_elem(&uring_begins, &address, &now, BPF_NOEXIST);
 	if (err == -EEXIST) {
-		count->uring_unseen++; /* of the one that had this address: the completion ring was full, or the like */
+		count->uring_unseen++; /* the last request at this address: full completion ring, or the like */
 		err = bpf_map_update_elem(&uring_begins, &address, &now, BPF_ANY);
 	}
 	if (err)
@@ -743,7 +742,7 @@ int BPF_PROG(uring_submit_req, struct io_kiocb *request)
 	return begin_uring(request);
 }
 
-/* As it was named before. The recorder loads the one of the two that the kernel's types fit. */
+/* The older name. The recorder loads the one of the two that the kernel has. */
 SEC("tp_btf/io_uring_submit_sqe")
 int BPF_PROG(uring_submit_sqe, struct io_kiocb *request)
 {
@@ -779,7 +778,7 @@ static __always_inline void end_uring(struct io_kiocb *request, u32 family,
 		count->uring_late++;
 }
 
-/* Bytes that splice and uring_cmd move are not counted, but that they did is. */
+/* Counts splices and uring_cmds, whose bytes are not counted. */
 static __always_inline void note_uncounted(struct io_kiocb *request, u32 opcode,
 					   struct call_counts *count)
 {
@@ -787,14 +786,14 @@ static __always_inline void note_uncounted(struct io_kiocb *request, u32 opcode,
 
 	if (BPF_CORE_READ(request, cqe.res) < 0 || !in_workload())
 		return;
-	/* Of a splice this is the file written to, which may be a pipe, and not the one read from. */
+	/* The file of a splice is the one written to, which may be a pipe. */
 	facts = facts_of_file(BPF_CORE_READ(request, file));
 	count->uring_others += facts.regular || opcode == URING_SPLICE;
 }
 
 /*
- * Not preempted on most kernels; where it may be, another program of ours on this CPU would make the turn's odd and even
- * meaningless: so it counts itself in and out (bin_epoch.h).
+ * On some kernels sys_exit() can preempt this program, so odd and even epochs would mean nothing: it counts itself in and
+ * out (bin_epoch.h).
  */
 SEC("tp_btf/io_uring_complete")
 int BPF_PROG(uring_complete, void *ring, struct io_kiocb *request)
@@ -803,7 +802,7 @@ int BPF_PROG(uring_complete, void *ring, struct io_kiocb *request)
 	struct call_counts *count;
 	u32 family, opcode, zero = 0;
 
-	if (!request) /* an event of no request that ends */
+	if (!request) /* an event without a request */
 		return 0;
 	opcode = BPF_CORE_READ(request, opcode);
 	family = uring_family(opcode);

@@ -89,10 +89,10 @@ struct gendisk;
 struct block_device {
 	u32 bd_dev;
 	struct gendisk *bd_disk;
-	void *bd_holder; /* who has it for himself: a mounted file system, swap, O_EXCL */
+	void *bd_holder; /* exclusive owner: a mounted file system, swap, O_EXCL; NULL: none */
 };
 
-/* block/bdev.c: a block device's inode, and beside it the device */
+/* block/bdev.c: a block device and its inode */
 struct bdev_inode {
 	struct block_device bdev;
 	struct inode vfs_inode;
@@ -122,7 +122,8 @@ struct blk_mq_hw_ctx {
 
 /* linux/mm_types.h */
 struct page {
-	unsigned long compound_head; /* bit 0 set: a tail page, the rest is its head */
+	unsigned long
+		compound_head; /* bit 0 set: a tail page, the other bits are the head's address */
 	/* so named since "mm: rename the 'compound_head' field in the 'struct page' to 'compound_info'" (7.2 has it) */
 	unsigned long compound_info;
 	struct address_space *mapping;
@@ -190,7 +191,7 @@ typedef struct {
 
 /* linux/mutex.h, linux/rwsem.h: the owner's task_struct, with flags in the low bits */
 struct optimistic_spin_queue {
-	atomic_t tail; /* 0: nobody spins in it */
+	atomic_t tail; /* 0: no task spins */
 };
 
 struct mutex {
@@ -275,50 +276,7 @@ enum req_flag_bits {
 	__REQ_RAHEAD = 19,
 };
 
-/*
- * linux/blk_types.h: operations, relocated too (the numbers here mean nothing). SCSI_IN and SCSI_OUT are gone since Linux
- * kernel commit da6269da4cfe ("block: remove REQ_OP_SCSI_{IN,OUT}") (in v5.14).
- */
-enum req_op {
-	REQ_OP_READ,
-	REQ_OP_WRITE,
-	REQ_OP_FLUSH,
-	REQ_OP_DISCARD,
-	REQ_OP_SECURE_ERASE,
-	REQ_OP_WRITE_ZEROES,
-	REQ_OP_ZONE_APPEND,
-	REQ_OP_ZONE_OPEN,
-	REQ_OP_ZONE_CLOSE,
-	REQ_OP_ZONE_FINISH,
-	REQ_OP_ZONE_RESET,
-	REQ_OP_ZONE_RESET_ALL,
-	REQ_OP_DRV_IN,
-	REQ_OP_DRV_OUT,
-	REQ_OP_SCSI_IN,
-	REQ_OP_SCSI_OUT,
-};
-
-/* The same before Linux kernel commit ff07a02e9e8e ("treewide: Rename enum req_opf into enum req_op") (in v6.0). */
-enum req_opf {
-	REQ_OP_READ___opf,
-	REQ_OP_WRITE___opf,
-	REQ_OP_FLUSH___opf,
-	REQ_OP_DISCARD___opf,
-	REQ_OP_SECURE_ERASE___opf,
-	REQ_OP_WRITE_ZEROES___opf,
-	REQ_OP_ZONE_APPEND___opf,
-	REQ_OP_ZONE_OPEN___opf,
-	REQ_OP_ZONE_CLOSE___opf,
-	REQ_OP_ZONE_FINISH___opf,
-	REQ_OP_ZONE_RESET___opf,
-	REQ_OP_ZONE_RESET_ALL___opf,
-	REQ_OP_DRV_IN___opf,
-	REQ_OP_DRV_OUT___opf,
-	REQ_OP_SCSI_IN___opf,
-	REQ_OP_SCSI_OUT___opf,
-};
-
-#define REQ_OP_MASK \
-	0xffU /* of request.cmd_flags and bio.bi_opf: REQ_OP_BITS in linux/blk_types.h */
+#define REQ_OP_NUMBERS \
+	256 /* linux/blk_types.h: 1 << REQ_OP_BITS, in request.cmd_flags and bio.bi_opf */
 
 #endif

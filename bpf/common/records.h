@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the BPF programs hand to user space: the only header both sides include.
+ * Records that BPF programs pass to user space. This header, and those it includes, are all that both sides share.
  *
- * The recorder reads each layout from the BPF object's BTF and writes it into the table's header, so nothing
- * types it a second time. All times are CLOCK_MONOTONIC nanoseconds, sizes bytes, sectors 512 bytes.
+ * The recorder reads each layout from the BPF object's BTF and writes the layout into the table's header: it is typed
+ * once. Times are CLOCK_MONOTONIC nanoseconds, sizes are bytes, sectors are 512 bytes.
  */
 #ifndef SEEKMETER_RECORDS_H
 #define SEEKMETER_RECORDS_H

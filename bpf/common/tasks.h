@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Whose is a task: the kernel's, ours or anybody else's? For locks.bpf.c and block.bpf.c.
+ * Kinds of tasks: kernel threads, Seekmeter's own processes, all others. For locks.bpf.c and block.bpf.c.
  */
 #ifndef SEEKMETER_TASKS_H
 #define SEEKMETER_TASKS_H
@@ -13,7 +13,7 @@
 /* linux/sched.h */
 #define PF_WQ_WORKER	  0x00000020
 /*
- * Cleans dirty pages of another device than it writes to: the worker of a loop device whose file lies here, nfsd.
+ * The task writes for another device: the worker of a loop device whose file lies on this disk, nfsd.
  * Named so since Linux kernel commit a37b0715ddf3 ("mm/writeback: replace PF_LESS_THROTTLE with PF_LOCAL_THROTTLE")
  * (in v5.8), with the bit of the older name.
  */
@@ -36,14 +36,14 @@ struct task_struct___who {
 #pragma clang attribute pop
 
 /*
- * Set by who_we_are(), which the recorder runs once and attaches to nothing: in the kernel's own numbers, whatever
- * namespace of pids we are in.
+ * Set by note_recorder(), which the recorder runs once and attaches to nothing. Process ids of the initial namespace,
+ * whatever namespace the recorder is in.
  */
 s32 recorder_tgid;
-s32 session_tgid; /* who started the recorder, and blktrace, perf, sync, fsck… beside it */
+s32 session_tgid; /* the recorder's parent, which also starts blktrace, perf, sync, fsck… */
 
 SEC("raw_tp")
-int who_we_are(void *ctx)
+int note_recorder(void *ctx)
 {
 	struct task_struct___who *task = (void *)bpf_get_current_task();
 
@@ -52,7 +52,7 @@ int who_we_are(void *ctx)
 	return 0;
 }
 
-/* Is this user's process the recorder, the session, or one that the session started? */
+/* Is this process the recorder, the session, or a child of the session? */
 static __always_inline bool is_ours(struct task_struct___who *task, s32 tgid)
 {
 	return tgid == recorder_tgid || tgid == session_tgid ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The holds that are open, the sums they are added to, and the maps of holds.bpf.c.
+ * Open holds, the sums of ended ones, and the maps of holds.bpf.c.
  *
- * Its programs can be preempted by one another: what is shared is added to atomically, a task's own holds are only
- * its own programs'.
+ * Programs can preempt each other: shared counts are added to atomically. A task's open holds are touched only by programs
+ * that run in this task.
  */
 #ifndef SEEKMETER_HOLD_STATE_H
 #define SEEKMETER_HOLD_STATE_H
@@ -19,7 +19,7 @@
 const volatile u64 bin_ns = 100000000;
 const volatile bool have_cgroup;
 
-/* Set by the recorder: when everything is attached, and as it empties bins. */
+/* Set by the recorder: when all programs are attached, and as it empties bins. */
 volatile bool recording;
 volatile u64 drained_to;
 struct bin_epoch epochs[BIN_CPUS];
@@ -70,7 +70,7 @@ static __always_inline void add(u64 *to, u64 value)
 	__sync_fetch_and_add(to, value);
 }
 
-/* The counts, and this CPU's turn taken; NULL: not recording. */
+/* Returns the counts, with this CPU counted in (bin_epoch.h); NULL: not recording. */
 static __always_inline struct hold_counts *enter(void)
 {
 	struct hold_counts *count;
@@ -89,7 +89,7 @@ static __always_inline void leave(void)
 	add(&epochs[bpf_get_smp_processor_id() & (BIN_CPUS - 1)].inside, -1);
 }
 
-/* The sum of this lock in the bin of this moment; NULL: counted as lost. */
+/* The sum of this lock in the present bin; NULL: counted as lost. */
 static __always_inline struct hold_sum *sum_of(const struct hold_key *key,
 					       struct hold_counts *count, u64 now)
 {
@@ -143,23 +143,23 @@ static __always_inline void add_hold(const struct open_hold *hold, struct hold_c
 				     u64 now)
 {
 	struct hold_sum *sum = sum_of(&hold->key, count, now);
-	u64 ns = now - hold->begin_ns, longest, found;
+	u64 ns = now - hold->begin_ns, longest, before;
 
 	if (!sum)
 		return;
 	add(&sum->holds, 1);
 	add(&sum->hold_ns, ns);
 	longest = *(volatile u64 *)&sum->max_hold_ns;
-	/* Only readers meet here: others still hold the lock. */
+	/* Only readers race here: an exclusive holder still has the lock. */
 	for (int i = 0; i < MAX_TRIES && ns > longest; i++) {
-		found = __sync_val_compare_and_swap(&sum->max_hold_ns, longest, ns);
-		if (found == longest)
+		before = __sync_val_compare_and_swap(&sum->max_hold_ns, longest, ns);
+		if (before == longest)
 			break;
-		longest = found;
+		longest = before;
 	}
 }
 
-/* Where this task's hold is, the latest first; DEPTH: nowhere. */
+/* Index of this task's hold, the latest first; DEPTH: there is none. */
 static __always_inline u32 find_hold(struct open_holds *open, u64 lock, enum lock_mode mode)
 {
 	u32 depth = open->depth;
@@ -175,7 +175,7 @@ static __always_inline u32 find_hold(struct open_holds *open, u64 lock, enum loc
 	return DEPTH;
 }
 
-/* The last one takes its place. */
+/* Moves the last hold to this index. */
 static __always_inline void remove_hold(struct open_holds *open, u32 at)
 {
 	u32 last = (open->depth - 1) & (DEPTH - 1);
@@ -185,7 +185,7 @@ static __always_inline void remove_hold(struct open_holds *open, u32 at)
 	open->depth = last;
 }
 
-/* Holds whose end was never seen must not fill the array for good. */
+/* Drops holds whose end was missed: they must not fill the array for good. */
 static __always_inline void forget_old(struct open_holds *open, struct hold_counts *count, u64 now)
 {
 	for (int i = DEPTH - 1; i >= 0; i--) {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * How often are locks taken, contended or not, and how long are they held?
+ * Lock acquisitions, contended or not, and hold times of mutexes, rw_semaphores and semaphores.
  *
  * fexit of the functions that take a mutex, rw_semaphore or semaphore, fentry of those that release it, summed in the
  * kernel by lock, mode and time bin: an acquisition in the bin in which it succeeded, a hold in the one in which it
- * ended. The recorder leaves out the functions this kernel lacks or doesn't let us trace.
+ * ended. The recorder leaves out functions that this kernel lacks or does not allow to be traced.
  *
- * A hold is from the end of our own work at the taking to the begin of it at the release: what it costs to trace it is
- * not in it, but the lock was held for that long all the same.
+ * Hold time runs from the end of the program at the acquisition to the begin of the program at the release. The tracing's
+ * own time is not in it, though the lock is held meanwhile.
  *
- * Mutexes and rwsems are released by who took them: each task has a small array of its open holds. Semaphores (XFS
- * buffers are locked by one) are released by anybody: their open holds are found by the lock. One that several hold at
- * once is taken for held from the last taking to the first release.
+ * The task that takes a mutex or rwsem also releases it: each task has a small array of its open holds. Any task may
+ * release a semaphore (XFS buffers are locked by one): its open hold is found by the lock. A semaphore held several
+ * times at once counts as held from the last acquisition to the first release.
  *
- * Spinlocks and rwlocks are not here: most kernels inline their unlock, and BPF's own maps take them. Taking a
- * percpu_rwsem for reading is inline too.
+ * Spinlocks and rwlocks are left out: most kernels inline their unlock, and BPF's own maps take them. percpu_down_read()
+ * is inline too.
  *
- * These programs can be preempted, unlike those of tracepoints: all that is shared is added to atomically, and the
- * recorder sees by bin_epoch.inside when nobody is at it.
+ * These programs can be preempted, unlike those of tracepoints: shared counts are added to atomically, and the recorder
+ * waits until bin_epoch.inside is 0.
  */
 #include "common/kernel.h"
 
@@ -38,7 +38,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Keeps the record's layout in this object's BTF, where the recorder reads it. */
 struct hold_record *hold_record_used;
 
-/* This task has taken it. again: a function that may call another one that told us already. */
+/* The current task has taken the lock. again: the function may have called another one that is traced too. */
 static __always_inline void taken(void *pointer, enum lock_kind kind, enum lock_mode mode,
 				  bool again)
 {
@@ -59,7 +59,7 @@ static __always_inline void taken(void *pointer, enum lock_kind kind, enum lock_
 		add(&count->no_storage, 1);
 		goto out;
 	}
-	/* Nobody has it twice, but readers. */
+	/* Only readers hold a lock twice. */
 	at = mode == LOCK_MODE_READ ? DEPTH : find_hold(open, lock, mode);
 	if (at < DEPTH) {
 		if (again)
@@ -102,7 +102,7 @@ static __always_inline void not_taken(void *pointer, enum lock_kind kind, enum l
 	leave();
 }
 
-/* owner: the lock's word for who has it, flags in the low bits; readers keep none (0). */
+/* owner: the lock's owner word, with flags in the low bits; 0: readers, who leave none. */
 static __always_inline void released(void *pointer, enum lock_mode mode, u64 owner)
 {
 	u64 now = bpf_ktime_get_ns(), lock = (u64)pointer;
@@ -153,14 +153,14 @@ static __always_inline void semaphore_released(void *pointer)
 {
 	u64 now = bpf_ktime_get_ns(), lock = (u64)pointer;
 	struct hold_counts *count = enter();
-	struct open_hold *found, hold;
+	struct open_hold *open, hold;
 
 	if (!count)
 		return;
 	add(&count->released, 1);
-	found = bpf_map_lookup_elem(&semaphore_holds, &lock);
-	if (found) {
-		hold = *found;
+	open = bpf_map_lookup_elem(&semaphore_holds, &lock);
+	if (open) {
+		hold = *open;
 		bpf_map_delete_elem(&semaphore_holds, &lock);
 		add_hold(&hold, count, now);
 	} else {
@@ -276,7 +276,7 @@ int BPF_PROG(down_write_trylock, void *lock, int ret)
 	return 0;
 }
 
-/* The end of a writer's hold, and the begin of a reader's: counted as taken for reading. */
+/* Ends a writer's hold and begins a reader's: counted as an acquisition for reading. */
 SEC("fentry/downgrade_write")
 int BPF_PROG(downgrade_write, struct rw_semaphore *lock)
 {

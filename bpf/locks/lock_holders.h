@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Who holds the lock one waits for, and what is it doing?
+ * The holder of a lock that is waited for: its state, its stack, and the chain of locks behind it.
  *
  * Mutexes and rwsems hold their owner's task_struct, with flags in the low three bits (kernel/locking/mutex.c,
- * rwsem.c). It is read when a waiter goes to sleep, or, if it never does, when it begins to spin; the owner may
- * let go in the same moment, so all of it is a sample, and reading a task that has just gone yields rubbish at
- * worst, never a fault. A holder that sleeps for another mutex or rwsem is followed to the end of the chain.
+ * rwsem.c). The owner is read when a waiter goes to sleep or, if it never does, when it begins to spin. The owner may
+ * release the lock at the same moment, so the holder is a sample. Reading a task that has just gone gives wrong values,
+ * never a fault. A holder that sleeps for another mutex or rwsem is followed to the end of the chain.
  *
- * A task that is off its CPU has a stack that can be read. With bpf_task_from_pid() (Linux kernel commit
- * 3f0e6f2b41d3 ("bpf: Add bpf_task_from_pid() kfunc") (in v6.2)) the holder's is taken then and there. Without it every task leaves
- * its own when it is switched out. What runs can only be seen by sampling its CPU (lock_samples.h).
+ * The stack of a task off its CPU can be read. With bpf_task_from_pid() (Linux kernel commit 3f0e6f2b41d3 ("bpf: Add
+ * bpf_task_from_pid() kfunc") (in v6.2)) the holder's stack is read at once. Without it, each task's stack is kept when
+ * the task is switched out. The stack of a running task comes from CPU samples only (lock_samples.h).
  */
 #ifndef SEEKMETER_LOCK_HOLDERS_H
 #define SEEKMETER_LOCK_HOLDERS_H
@@ -57,7 +57,7 @@ struct {
 	__type(value, struct holder_scratch);
 } holder_scratch SEC(".maps");
 
-/* The stacks tasks left when they were switched out, by address; only without bpf_task_from_pid(). */
+/* By task_struct: the stack with which the task was switched out; only without bpf_task_from_pid(). */
 struct switched_out {
 	s32 pid;
 	s32 stack_id;
@@ -81,7 +81,7 @@ static __always_inline u64 read_u64(u64 address)
 	return value;
 }
 
-/* The holder's task_struct; 0: *state says why there is none. */
+/* The holder's task_struct; 0: there is none, and *state says why. */
 static __always_inline u64 owner_of(u64 lock, enum lock_kind kind, enum lock_holder_state *state)
 {
 	u64 owner;
@@ -104,8 +104,8 @@ static __always_inline u64 owner_of(u64 lock, enum lock_kind kind, enum lock_hol
 }
 
 /*
- * What the owner of the lock is doing; *next: the lock it sleeps for. Where that is the same lock, the owner let go
- * and waits anew, or was given the lock (__mutex_handoff() in kernel/locking/mutex.c) and still sleeps.
+ * State of the lock's owner; *next: the lock it sleeps for. If that is the same lock, the owner has released it and waits
+ * again, or was handed the lock (__mutex_handoff() in kernel/locking/mutex.c) and still sleeps.
  */
 static __always_inline enum lock_holder_state state_of(u64 address, u64 lock, struct sleeper *next)
 {
@@ -113,7 +113,7 @@ static __always_inline enum lock_holder_state state_of(u64 address, u64 lock, st
 	struct sleeper *sleeper;
 
 	next->lock = 0;
-	/* By its size: an int, but a u8 beside others in 7.2. */
+	/* By CO-RE size: an int, but a u8 in 7.2. */
 	if (BPF_CORE_READ_BITFIELD_PROBED(task, on_cpu))
 		return LOCK_HOLDER_RUNNING;
 	if (BPF_CORE_READ(task, __state) == 0)
@@ -127,7 +127,7 @@ static __always_inline enum lock_holder_state state_of(u64 address, u64 lock, st
 							      : LOCK_HOLDER_SLEEPING;
 }
 
-/* Keeps the frames in the scratch; returns their number, by which they are found again. */
+/* Keeps the scratch's frames in holder_stacks; returns their key there, or LOCK_STACK_NONE. */
 static __always_inline s32 keep_stack(struct lock_holder_stack *stack)
 {
 	struct lock_holder_stack *kept;
@@ -191,8 +191,8 @@ static __always_inline void note_running_holder(u64 task, u64 lock, enum lock_ki
 	bpf_map_update_elem(&held_waited, &task, &held, BPF_ANY);
 }
 
-/* Who holds wait's lock now, and the chain from there, into the wait's key. */
-static __always_inline void look_at_holder(struct open_wait *wait, struct lock_counts *count)
+/* Reads the present holder of the wait's lock, and the chain from there, into the wait's key. */
+static __always_inline void read_holder(struct open_wait *wait, struct lock_counts *count)
 {
 	struct lock_wait_key *key = &wait->key;
 	enum lock_holder_state state;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a lock lies in: the slab cache of its object, where in the object, and of an inode its number.
+ * The object that a lock lies in: slab cache, offset of the lock, and of an inode its number.
  *
- * The cache comes from bpf_get_kmem_cache() (6.14), else from the lock's struct page, whose place is known where
- * /proc/kallsyms lists data. With the page the slab's begin is exact. With the function it is the address rounded
- * down to the cache's usual slab size: slabs are aligned to it, but a kernel short of memory makes them of
- * the smaller size `min`. An inode tells which of the two it is (it knows its own address); for all else
- * both offsets are handed on, and user space takes the second if no lock can be at the first.
+ * The cache comes from bpf_get_kmem_cache() (6.14), else from the lock's struct page, whose address is known where
+ * /proc/kallsyms lists data. With the page the slab's begin is exact. With the function the begin is the address rounded
+ * down to the cache's usual slab size: slabs are aligned to it, but a kernel short of memory makes slabs of the smaller
+ * size `min`. An inode decides which of the two it is (it holds its own address). Else both offsets are recorded,
+ * and user space takes the second one if no lock can be at the first.
  */
 #ifndef SEEKMETER_LOCK_OBJECT_H
 #define SEEKMETER_LOCK_OBJECT_H
@@ -15,7 +15,7 @@
 
 #define OBJECT_LOCKS 32768
 #define INODE_CACHES 256
-#define PAGE_SHIFT   12 /* x86-64; elsewhere the pages of a slab are not looked for */
+#define PAGE_SHIFT   12 /* x86-64; elsewhere the page of a lock is not looked up */
 #define OO_SHIFT     16 /* mm/slub.c: order above, number of objects below */
 
 const volatile struct lock_object_lookups object_lookups; /* set before loading */
@@ -27,7 +27,7 @@ struct {
 	__type(value, struct lock_object);
 } objects SEC(".maps");
 
-/* By the cache's name: where in its objects struct inode is. User space fills it. */
+/* By the cache's name: offset of struct inode in its objects. Filled by user space. */
 struct slab_name {
 	char text[LOCK_SLAB_NAME];
 };
@@ -45,7 +45,7 @@ struct kmem_cache_order_objects {
 	u32 x;
 };
 
-/* What follows ___ is not part of the type's name. */
+/* CO-RE ignores ___ and what follows in a type's name. */
 struct kmem_cache___objects {
 	const char *name;
 	u32 size; /* from one object to the next */
@@ -113,7 +113,7 @@ static __always_inline bool begins_slab(u64 page)
 	return flags & (1UL << bpf_core_enum_value(enum pageflags, PG_slab));
 }
 
-/* The cache of the slab this address is in, and the slab's begin; NULL: it is in none. */
+/* The cache of the slab that contains the address, and the slab's begin; NULL: it is in no slab. */
 static __always_inline struct kmem_cache___objects *cache_by_page(u64 address, u64 *slab_begin)
 {
 	u64 vmemmap, direct, head = 0, page;
@@ -141,7 +141,7 @@ static __always_inline struct kmem_cache___objects *cache_by_page(u64 address, u
 	return cache;
 }
 
-/* If there is an inode, itself and its number. */
+/* Records the inode at this address and its number; false: there is none. */
 static __always_inline bool note_inode(struct lock_object *object, u64 address)
 {
 	struct inode___data *inode = (void *)address;
@@ -172,7 +172,7 @@ static __always_inline u32 offset_in_object(u64 from_begin, u32 size, u32 left_p
 	return size ? (u32)from_begin % size - left_pad : 0;
 }
 
-static __always_inline void look_at_object(struct lock_object *object, const u64 *of)
+static __always_inline void read_object(struct lock_object *object, const u64 *of)
 {
 	struct kmem_cache___objects *cache;
 	struct slab_name name = {};
@@ -180,7 +180,7 @@ static __always_inline void look_at_object(struct lock_object *object, const u64
 	int refcount = 0;
 	u64 slab_begin = 0;
 	const char *text = NULL;
-	/* To the verifier it may be a pointer to a mutex, with which there is no arithmetic; what a helper has read is a number. */
+	/* The verifier may take it for a pointer to a mutex and allow no arithmetic; a value read by a helper is a number. */
 	u64 lock = kernel_u64((u64)of);
 
 	if (object_lookups.kmem_cache)
@@ -219,8 +219,8 @@ static __always_inline void look_at_object(struct lock_object *object, const u64
 }
 
 /*
- * The lock is held now, so the object it is in can't go away. A lock known already costs one look, an inode's a few
- * more: its place may be another inode's by now.
+ * Records the lock's object, once per lock. The lock is held now, so its object can't go away. An inode is read again
+ * each time: its memory may be another inode's by now.
  */
 static __always_inline void note_object(u64 lock)
 {
@@ -231,7 +231,7 @@ static __always_inline void note_object(u64 lock)
 			note_inode(known, known->inode);
 		return;
 	}
-	look_at_object(&object, &lock);
+	read_object(&object, &lock);
 	bpf_map_update_elem(&objects, &lock, &object, BPF_ANY);
 }
 

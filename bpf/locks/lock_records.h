@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What locks.bpf.c hands to user space. */
+/* Records and counts of locks.bpf.c. */
 #ifndef SEEKMETER_LOCK_RECORDS_H
 #define SEEKMETER_LOCK_RECORDS_H
 
@@ -10,7 +10,7 @@
 #define LOCK_SLAB_NAME	  32
 #define LOCK_WAITER_NAME  24 /* WORKER_DESC_LEN in linux/workqueue.h, at least */
 #define LOCK_HOLDER_STACK_IDS \
-	0x40000000 /* ids of holders' stacks, above those of the map of waiters' */
+	0x40000000 /* ids from here on are in the map holder_stacks, others in `stacks` */
 
 enum lock_kind {
 	LOCK_KIND_SPINLOCK,
@@ -29,13 +29,13 @@ enum lock_mode {
 	LOCK_MODE_WRITE,
 } __attribute__((packed));
 
-/* Who waited. */
+/* Kind of task that waited. */
 enum lock_waiter {
 	LOCK_WAITER_WORKLOAD,	   /* a task of the workload's cgroup */
-	LOCK_WAITER_KERNEL_THREAD, /* named by what it works on */
-	LOCK_WAITER_INTERRUPT,	   /* whatever task it hit */
-	LOCK_WAITER_RECORDER,	   /* ours: the recorder, the session and what it started */
-	LOCK_WAITER_OTHER, /* any other process; without a cgroup, as of a live system, all */
+	LOCK_WAITER_KERNEL_THREAD, /* named by its work */
+	LOCK_WAITER_INTERRUPT,	   /* whichever task was interrupted */
+	LOCK_WAITER_RECORDER,	   /* the recorder, the session and its children */
+	LOCK_WAITER_OTHER,	   /* any other process; without a workload cgroup, every process */
 } __attribute__((packed));
 
 struct lock_waiter_id {
@@ -46,12 +46,12 @@ struct lock_waiter_id {
 	u8 pad[6];
 };
 
-/* What the holder of a mutex or rwsem was doing when the wait began. */
+/* State of the holder of a mutex or rwsem when the wait began. */
 enum lock_holder_state {
-	LOCK_HOLDER_UNKNOWN,	 /* the kind of lock doesn't remember its holder */
-	LOCK_HOLDER_NOT_SAMPLED, /* not looked at: too many waits a second */
+	LOCK_HOLDER_UNKNOWN,	 /* this kind of lock does not record its holder */
+	LOCK_HOLDER_NOT_SAMPLED, /* not read: too many waits a second */
 	LOCK_HOLDER_NOBODY,	 /* just released, or being handed over */
-	LOCK_HOLDER_READERS,	 /* held by readers: who they are is not kept */
+	LOCK_HOLDER_READERS,	 /* held by readers: the lock does not record them */
 	LOCK_HOLDER_RUNNING,	 /* on a CPU */
 	LOCK_HOLDER_RUNNABLE,	 /* waiting for a CPU */
 	LOCK_HOLDER_IO,		 /* waiting for I/O */
@@ -59,17 +59,17 @@ enum lock_holder_state {
 	LOCK_HOLDER_SLEEPING,	 /* waiting for something else */
 } __attribute__((packed));
 
-#define LOCK_STACK_NONE	       -1 /* could not be kept (counted), or not known */
-#define LOCK_STACK_NOT_SAMPLED -2 /* not looked at: too many waits a second */
+#define LOCK_STACK_NONE	       -1 /* not kept (counted), or not known */
+#define LOCK_STACK_NOT_SAMPLED -2 /* not read: too many waits a second */
 
 /*
- * Who waited and who held it. The chain: the holder may wait for another lock, whose holder… The root is the
- * task at its end, or where looking further stopped. Also the key of the kernel's sums.
+ * Waiter, holder, and the chain of waits behind the holder: the holder may wait for another lock, whose holder may
+ * wait too. The root is the last task of the chain that was read. This is the key of the sums in the kernel.
  */
 struct lock_wait_key {
 	u64 lock;
-	u64 holder_lock; /* the lock the holder waited for, 0: none */
-	u64 root_lock;	 /* the lock the root holds; 0: the chain is one long (lock) */
+	u64 holder_lock; /* the lock that the holder waited for; 0: none */
+	u64 root_lock;	 /* the lock that the root holds; 0: the chain is `lock` only */
 	s32 stack_id;
 	s32 holder_stack_id;
 	s32 root_stack_id;
@@ -77,7 +77,7 @@ struct lock_wait_key {
 	enum lock_mode mode;
 	enum lock_holder_state holder_state;
 	enum lock_holder_state root_state;
-	u8 chain; /* locks in the chain: 1: the holder waited for no other */
+	u8 chain; /* locks in the chain; 1: the holder waited for no other lock */
 	u8 pad[7];
 	char holder_comm[16];
 	struct lock_waiter_id waiter;
@@ -88,15 +88,15 @@ struct lock_wait_record {
 	u64 bin_ns;    /* start of the bin */
 	u64 length_ns; /* of the bin */
 	u64 lock_id;   /* the recorder's number for it */
-	u64 spin_ns; /* of all these waits, the time spent spinning; spin + sleep = begin to end */
+	u64 spin_ns; /* total time spent spinning; spin_ns + sleep_ns is the time from begin to end */
 	u64 sleep_ns;
 	u64 count;
-	u64 max_ns;	 /* longest single wait */
-	u64 failed;	 /* waits given up (a signal): the lock was not taken */
-	u64 holder_lock; /* the lock the holder waited for; 0: none */
-	u64 root_lock;	 /* the lock that the task at the end of the chain holds; 0: lock_id */
-	s32 stack_id; /* in stack.jsonl, by its number there; LOCK_STACK_NONE, LOCK_STACK_NOT_SAMPLED */
-	s32 holder_stack_id; /* the holder's when the wait began; the same */
+	u64 max_ns;	     /* longest single wait */
+	u64 failed;	     /* waits ended by a signal, without the lock */
+	u64 holder_lock;     /* number of the lock that the holder waited for; 0: none */
+	u64 root_lock;	     /* number of the lock that the root holds; 0: lock_id */
+	s32 stack_id;	     /* in stack.jsonl; or LOCK_STACK_NONE, LOCK_STACK_NOT_SAMPLED */
+	s32 holder_stack_id; /* the holder's when the wait began */
 	s32 root_stack_id;
 	enum lock_kind kind;
 	enum lock_mode mode;
@@ -119,8 +119,8 @@ struct lock_wait_sum {
 };
 
 /*
- * Sums of waits whose call path was not looked at: a few locks, often. A plain array, as the hash map would cost
- * more than the rest of the program, and the lock is held meanwhile.
+ * Sums of waits whose call path was not read: few locks, many waits. In a plain array, as a hash map would cost more
+ * than the rest of the program, and the waiter holds the lock meanwhile.
  */
 #define LOCK_HOT 64
 
@@ -144,31 +144,31 @@ struct lock_holder_stack {
 	u64 frames[LOCK_STACK_FRAMES];
 };
 
-/* How the programs can find what a lock lies in. */
+/* Ways to look up the object that a lock lies in; which of them this kernel offers. */
 struct lock_object_lookups {
-	u64 vmemmap_base; /* where these variables of the kernel are; 0: not known */
+	u64 vmemmap_base; /* addresses of these variables of the kernel; 0: not known */
 	u64 page_offset_base;
 	u64 vmalloc_base;
 	u8 kmem_cache; /* the kernel has bpf_get_kmem_cache() */
 };
 
-/* What a lock lies in, found while it was held. */
+/* The object that a lock lies in, read while the lock was held. */
 struct lock_object {
 	char slab[LOCK_SLAB_NAME]; /* the slab cache's name; empty: not in a slab object */
-	u32 offset;		   /* of the lock in the object */
-	u32 other_offset;	   /* the same unless its slab is one of the smaller size */
-	u32 object_bytes;	   /* the objects' size as the cache was made with */
+	u32 offset;		   /* of the lock in the object, if the slab has the usual size */
+	u32 other_offset;	   /* the same if the slab has the smaller size (lock_object.h) */
+	u32 object_bytes;	   /* size that the cache was created for */
 	u32 place_bytes;	   /* from one object to the next */
-	u32 merged;		   /* the cache serves others too, under this one's name */
+	u32 merged;		   /* the kernel merged several caches into this one */
 	u32 dev;		   /* its file system, as s_dev */
 	u64 ino;		   /* the inode the lock is in; 0: in none, or its number is 0 */
 	u64 inode;		   /* where struct inode is; 0: in none */
-	u64 last_ino;		   /* the inode's number when it was last looked at */
-	u64 several; /* how often the place was found to be another inode's than before */
+	u64 last_ino;		   /* the inode's number when it was last read */
+	u64 several;		   /* times that the object had become another inode */
 };
 
 /*
- * Counts of one CPU, exact: each is changed by one program only, and the kernel never nests a program on a CPU.
+ * Counts of one CPU. Exact: each is changed by one program, and the kernel never nests a program on a CPU.
  *   begins = waits + rebegins + too_deep + no_storage
  *   ends   = counted + map_full + map_busy + late + not_begun
  *   waits  = the first four of `ends` + end_missed_* + those still open
@@ -180,21 +180,21 @@ struct lock_counts {
 	u64 rebegins;	      /* a mutex changing between spinning and sleeping */
 	u64 too_deep;	      /* more waits nested than there is room for */
 	u64 no_storage;	      /* the task's storage could not be had */
-	u64 no_stack;	      /* waits begun whose stack could not be kept */
-	u64 not_sampled;      /* waits begun whose call path was not looked at: too many a second */
-	u64 holders;	      /* looks at a holder */
-	u64 no_holder_stack;  /* of those off their CPU, holders whose stack could not be kept */
+	u64 no_stack;	      /* waits whose stack could not be kept */
+	u64 not_sampled;      /* waits whose call path was not read: too many a second */
+	u64 holders;	      /* holders read */
+	u64 no_holder_stack;  /* holders off their CPU whose stack could not be kept */
 	u64 nested;	      /* waits begun inside another wait */
-	u64 end_missed_begin; /* waits forgotten: a new one shows that their end was not seen */
+	u64 end_missed_begin; /* waits dropped: a new wait shows that their end was missed */
 	u64 percpu_untried;   /* see is_untried_percpu_writer() */
 	/* contention_end */
 	u64 ends;
 	u64 counted;
 	u64 map_full;
 	u64 map_busy;
-	u64 late;	    /* the recorder had not emptied the bin's map in time */
-	u64 not_begun;	    /* ends whose begin was not seen: open at the start, or missed */
-	u64 end_missed_end; /* waits forgotten: one below them ended first */
+	u64 late;	    /* the recorder has not emptied the bin's map in time */
+	u64 not_begun;	    /* ends without a begin: open at the start, or missed */
+	u64 end_missed_end; /* waits dropped: an outer wait ended first */
 	/* sched_switch */
 	u64 no_switch_stack; /* tasks switched out whose stack was not kept: too many a second */
 };

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What CPU sampling adds to the tracepoints: spinning they don't show, and holders at work. Part of locks.bpf.c.
+ * CPU samples: spinning that the tracepoints do not show, and holders at work. Part of locks.bpf.c.
  *
  * Each CPU is interrupted SAMPLE_HZ times a second. A sample in one of the kernel's spinning functions counts as
  * SPIN_SEEN where the tracepoints have a spinning wait open there, else as SPIN_UNSEEN: an rwsem writer that wins
- * by optimistic spinning (or, first in the queue, spins for the owner: its wait is open, as a sleep), a spinlock's pending
- * bit, the virt_spin_lock() of a guest. Errors:
+ * by optimistic spinning (or, first in the queue, spins on the owner: its wait is open, as a sleep), a spinlock's pending
+ * bit, a guest's virt_spin_lock(). Errors:
  * - the few nanoseconds between a function's first instruction and contention_begin, and between contention_end
  *   and its last, are UNSEEN although their wait is (or was) seen;
  * - an interrupt that spins unseen inside a wait that is seen is SEEN;
- * - the timer is no NMI: with interrupts off it comes late, so who spins for a spinlock with interrupts off is
- *   found behind the wait, or is not sampled at all (periods left out are counted by the recorder);
- * - a virtual CPU that halts until it gets its spinlock is SEEN, though its host may have run another meanwhile.
- * SEEN samples make less time than the tracepoints' spin_ns where a busy machine takes the CPU from those who
- * spin: the wait goes on (a mutex's as spinning until it is asleep for it), the CPU does something else.
+ * - the timer is no NMI: with interrupts off it fires late, so a task that spins with interrupts off is sampled after
+ *   the wait, or not at all (the recorder counts the periods left out);
+ * - a virtual CPU that halts until it gets its spinlock is SEEN, though its host may run another one meanwhile.
+ * SEEN samples add up to less than the tracepoints' spin_ns where a spinning task is preempted: its wait goes on, the
+ * CPU does something else.
  *
- * HOLDING: the current task is known to hold a mutex or rwsem (a waiter found it running when it began to wait, see
- * held_waited), still does, and somebody still waits. Holders that no wait began under are not known, and of
- * several locks one task holds only the last one waited for: holding is a lower bound.
- * A task that holds one lock and spins for another counts as both.
+ * HOLDING: the current task holds a mutex or rwsem, and others wait for it. Known holders are those that ran when a
+ * wait began (held_waited); of several locks that a task holds, only the last one waited for is known. So holding
+ * is a lower bound. A task that holds one lock and spins for another counts as both.
  */
 #ifndef SEEKMETER_LOCK_SAMPLES_H
 #define SEEKMETER_LOCK_SAMPLES_H
@@ -26,7 +25,7 @@
 #include "lock_state.h"
 #include "lock_waiter.h"
 
-#define CALLERS		   4 /* frames looked at to find who called a helper */
+#define CALLERS		   4 /* frames read to find the caller of a helper */
 #define HELD_LOCKS	   4096
 #define OWNER_FLAGS	   7ULL
 #define MUTEX_FLAG_WAITERS 1ULL /* kernel/locking/mutex.h, in the owner word */
@@ -41,7 +40,7 @@
 #define REGISTER_IP 32
 #define REGISTER_SP 31
 #else
-#error "asm/ptrace.h says where this architecture's program counter and stack pointer are: put it here"
+#error "add this architecture: REGISTER_IP and REGISTER_SP are indices of struct pt_regs in asm/ptrace.h"
 #endif
 
 struct sampled {
@@ -52,7 +51,7 @@ struct sampled {
 const volatile struct spin_range spin_ranges[SPIN_RANGES];
 const volatile u32 spin_range_count;
 
-/* Turns of their own: a sample can come in the middle of a turn of contention_end. */
+/* Epochs of their own: a sample can interrupt contention_end(). */
 struct bin_epoch sample_epochs[BIN_CPUS];
 struct bin_cuts sample_cuts;
 volatile u64 samples_drained_to;
@@ -62,7 +61,7 @@ struct held_lock {
 	u64 kind; /* LOCK_KIND_MUTEX or LOCK_KIND_RWSEM */
 };
 
-/* By task_struct: a lock that the task held while it ran when somebody began to wait (filled by lock_holders.h). */
+/* By task_struct: a lock that the running task held when a wait for it began (filled by lock_holders.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, HELD_LOCKS);
@@ -98,7 +97,7 @@ static __always_inline u64 caller_kind(struct sampled *ctx)
 	if (bpf_get_stack(ctx, frames, sizeof(frames), 0) < 0)
 		return SPIN_NOT;
 	for (int i = 1; i < CALLERS; i++) {
-		/* A call at a function's very end returns behind it. */
+		/* A call at a function's end returns behind the function. */
 		u64 kind = range_kind(frames[i] - 1);
 
 		if (kind != SPIN_HELPER)
@@ -107,7 +106,7 @@ static __always_inline u64 caller_kind(struct sampled *ctx)
 	return SPIN_NOT;
 }
 
-/* Whether this task, or an interrupt in it, is in a wait for a spinlock or rwlock on this CPU. */
+/* Is this task, or an interrupt in it, in a wait for a spinlock or rwlock on this CPU? */
 static __always_inline bool cpu_wait_open(void)
 {
 	u32 zero = 0, pid = (u32)bpf_get_current_pid_tgid();
@@ -125,7 +124,7 @@ static __always_inline struct open_wait *task_wait(void)
 	return open && open->depth ? &open->wait[(open->depth - 1) & (DEPTH - 1)] : NULL;
 }
 
-/* LOCK_DOING_SPIN_SEEN or LOCK_DOING_SPIN_UNSEEN; -1: it does not spin. */
+/* LOCK_DOING_SPIN_SEEN or LOCK_DOING_SPIN_UNSEEN; -1: the CPU does not spin. */
 static __always_inline int spinning(struct sampled *ctx)
 {
 	u64 kind = range_kind(ctx->registers[REGISTER_IP]);
@@ -148,7 +147,7 @@ static __always_inline int spinning(struct sampled *ctx)
 	return -1;
 }
 
-/* The lock this task holds while others wait for it; 0: none is known. */
+/* A lock that this task holds and others wait for; 0: none is known. */
 static __always_inline u64 holding(u64 task)
 {
 	struct held_lock *held = bpf_map_lookup_elem(&held_waited, &task);
@@ -197,7 +196,7 @@ static __always_inline void add_sample(struct lock_sample_key *key,
 		count->counted++;
 		return;
 	}
-	/* No other program adds on this CPU, but another CPU may have made the entry meanwhile. */
+	/* No other program adds on this CPU, but another CPU may have created the entry meanwhile. */
 	err = bpf_map_update_elem(sums, key, &one, BPF_ANY);
 	if (!err)
 		count->counted++;
@@ -234,7 +233,7 @@ static __always_inline void sample(struct sampled *ctx)
 		key.stack_id = LOCK_STACK_NONE;
 		count->no_stack++;
 	}
-	/* An interrupt's spinning is not the task's; but what the task holds, it holds for as long. */
+	/* An interrupt's spinning is not the task's, but the task holds its locks meanwhile. */
 	interrupt = ctx->registers[REGISTER_SP] - (u64)task->stack >= KERNEL_STACK_BYTES;
 	if (spin >= 0) {
 		count->spinning++;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The waits that are open, and the maps the parts of locks.bpf.c share.
+ * Open waits, and the maps that the parts of locks.bpf.c share.
  *
- * A wait is one to the tracing from contention_begin to contention_end. Waits nest: a spinning wait can be
- * interrupted by another on the same CPU, so spinning kinds have a small stack of open waits a CPU; sleeping
- * kinds have one a task.
+ * A wait is open from contention_begin to contention_end. Waits nest: an interrupt may wait inside a spinning wait on the
+ * same CPU. Spinning kinds have a small stack of open waits per CPU, sleeping kinds one per task.
  */
 #ifndef SEEKMETER_LOCK_STATE_H
 #define SEEKMETER_LOCK_STATE_H
@@ -24,7 +23,7 @@
 #define PATHS_FULL	   128
 #define PATHS_ONE_IN	   64
 #define SPIN_EXPIRY_NS \
-	4000000000ULL /* nobody spins that long and lives (the watchdog's limit is 20 s) */
+	4000000000ULL /* no real wait spins that long (the watchdog's limit is 20 s) */
 #define SLEEP_EXPIRY_NS	   60000000000ULL
 #define KERNEL_STACK_BYTES 16384 /* x86-64, arm64 */
 
@@ -41,7 +40,7 @@ struct bin_cuts cuts;
 struct open_wait {
 	struct lock_wait_key key;
 	u64 begin_ns;
-	u64 phase_ns; /* begin of the present phase */
+	u64 phase_ns; /* begin of the present phase, spinning or sleeping */
 	u64 spin_ns;  /* phases that are over */
 	u64 sleep_ns;
 	u32 pid;
@@ -49,9 +48,9 @@ struct open_wait {
 };
 
 /*
- * Which program is at work on the CPU's open waits. An interrupt's wait may begin inside contention_end(), whose
- * run at its end the kernel then skips, or end inside contention_begin(), which was skipped at its beginning. Such a
- * half of a wait is counted and must not touch what the interrupted program has in hand.
+ * The program that works on the CPU's open waits. An interrupt may wait inside contention_end(): the kernel then skips
+ * contention_end() at the end of that wait. Or inside contention_begin(), which is skipped at the wait's begin. Such
+ * half waits are counted; they must not touch the open waits that the interrupted program works on.
  */
 enum at_work { AT_WORK_NONE, AT_WORK_BEGIN, AT_WORK_END };
 
@@ -95,7 +94,7 @@ struct {
 	__uint(value_size, LOCK_STACK_FRAMES * sizeof(u64));
 } stacks SEC(".maps");
 
-/* How many stacks this CPU took lately; one a program, as one can interrupt the other. */
+/* Stacks read on this CPU in the present window; one per program, as one can interrupt the other. */
 struct path_budget {
 	u64 window;
 	u64 used;
@@ -129,7 +128,7 @@ static __always_inline void set_at_work(struct open_waits *of_cpu, enum at_work 
 	barrier();
 }
 
-/* Where this wait is open; -1: nowhere. */
+/* Index of this open wait; -1: there is none. */
 static __always_inline int find_wait(struct open_waits *open, u64 lock, u32 pid)
 {
 	u32 depth = open->depth;

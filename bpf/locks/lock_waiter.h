@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Who waits: a task of the workload, one of ours, a thread of the kernel, an interrupt, or anybody else?
+ * Kind and name of a waiter: workload, recorder, kernel thread, interrupt or other process.
  *
- * A kworker's own name says nothing ("kworker/u8:3"). What it works on is in struct worker: the workqueue's name,
- * or what the work itself says with set_worker_desc() (kernel/workqueue.c): "loop0", "xfs-conv/sda1", "flush-7:0".
+ * A kworker's own name says nothing ("kworker/u8:3"). Its work is named in struct worker: by the workqueue's name,
+ * or by the work itself with set_worker_desc() (kernel/workqueue.c): "loop0", "xfs-conv/sda1", "flush-7:0".
  * A thread's full name is in struct kthread, where task_struct cuts it at 15 characters (Linux kernel commit
  * d6986ce24fc0 ("kthread: dynamically allocate memory to store kthread's full name") (in v5.17)). Which file system
- * or disk such a name belongs to is for the analysis to say, which knows the devices.
+ * or disk such a name belongs to is found by the analysis, which knows the devices.
  */
 #ifndef SEEKMETER_LOCK_WAITER_H
 #define SEEKMETER_LOCK_WAITER_H
@@ -20,7 +20,7 @@ struct work_struct;
 
 /* kernel/workqueue_internal.h */
 struct worker {
-	struct work_struct *current_work; /* NULL: it has none, and waits for some or takes it */
+	struct work_struct *current_work; /* NULL: idle, or about to take its next work */
 	char desc[LOCK_WAITER_NAME];
 };
 
@@ -32,7 +32,7 @@ struct kthread {
 
 #pragma clang attribute pop
 
-/* Writes the name, of zeros before, only once: a shorter one written over a longer one would keep its end. */
+/* The name must be all zero before: a shorter one written over a longer one would keep its end. */
 static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
 					       struct task_struct___who *task, u32 flags)
 {
@@ -59,7 +59,7 @@ static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
 		BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
 }
 
-/* The workload's tasks need no name: there may be thousands, and each would be a sum of its own. */
+/* The workload's tasks get no name: there may be thousands, and each would be a sum of its own. */
 static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_interrupt)
 {
 	struct task_struct___who *task = (void *)bpf_get_current_task();
@@ -79,7 +79,7 @@ static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_i
 		waiter->who = LOCK_WAITER_RECORDER;
 	} else {
 		waiter->who = LOCK_WAITER_OTHER;
-		waiter->in_workload = !have_cgroup; /* of a live system every program is */
+		waiter->in_workload = !have_cgroup; /* without a workload cgroup every process is */
 		BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
 	}
 }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Which locks are waited for, from where, how long, spinning or sleeping?
+ * Lock waits: lock, call path, waiter, holder, and the time spent spinning and sleeping.
  *
- * Two tracepoints, lock:contention_begin and contention_end, summed in the kernel by lock, call path and time bin
+ * Two tracepoints, lock:contention_begin and contention_end. Waits are summed in the kernel by lock, call path and time bin
  * (the bin in which the wait ended). A contended mutex emits several begins (spin, sleep, spin…) and one
- * end; every new begin of the same lock closes a phase. Waits nest: a spinning wait can be interrupted by
- * another on the same CPU, so spinning kinds have a small stack of open waits a CPU; sleeping kinds have
- * one a task. Waits whose end was never seen are dropped when something later proves it, and counted. A nested
- * wait's time is also part of the wait around it.
+ * end; every new begin for the same lock ends a phase. Waits nest (lock_state.h): the time of an inner wait is also part
+ * of the outer wait. A wait whose end was missed is dropped, and counted, when a later event proves it.
  *
- * What an interrupt waits for is not the workload's, whatever task it hit. Interrupts have a kernel stack of
- * their own on x86-64, except those that arrive in user mode: these count as the task's.
+ * An interrupt's waits are not the workload's, whichever task was interrupted. Interrupts have a kernel stack of their own
+ * on x86-64, except those that arrive in user mode: these count as the task's.
  */
 #include "common/kernel.h"
 
@@ -83,8 +81,8 @@ static __always_inline bool is_untried_percpu_writer(u64 lock, u32 flags)
 }
 
 /*
- * The tracepoint's arguments lie on the stack we were called on: is it the task's own? Their address goes
- * through a map, from where it comes back as a number: the verifier allows no sums with the pointer itself.
+ * The tracepoint's arguments lie on the present stack: is that the task's own? Their address goes through a map, as the
+ * verifier allows no arithmetic on the pointer itself.
  */
 static __always_inline bool on_task_stack(struct open_waits *open, void *ctx)
 {
@@ -95,8 +93,8 @@ static __always_inline bool on_task_stack(struct open_waits *open, void *ctx)
 }
 
 /*
- * The walk up the stack is nine tenths of what a wait costs. Past PATHS_FULL a CPU in one window of 8 ms only one
- * in PATHS_ONE_IN is taken; all waits are counted and timed all the same.
+ * The stack walk is nine tenths of the cost of a wait. After PATHS_FULL stacks on a CPU in one window of 8 ms, only one
+ * in PATHS_ONE_IN is read. All waits are counted and timed.
  */
 static __always_inline bool within_budget(struct path_budget *budget, u64 now)
 {
@@ -110,19 +108,20 @@ static __always_inline bool within_budget(struct path_budget *budget, u64 now)
 	return budget->used <= PATHS_FULL || budget->used % PATHS_ONE_IN == 0;
 }
 
-/* From where it waits, and who holds the lock. */
-static __always_inline void look(void *ctx, struct open_wait *wait, struct lock_counts *count)
+/* Reads the waiter's stack and the lock's holder. */
+static __always_inline void read_stack_and_holder(void *ctx, struct open_wait *wait,
+						  struct lock_counts *count)
 {
-	/* No flags: a stack that falls on another's place is not kept, rather than taken for it. */
+	/* No flags: a stack whose slot is taken by another one is not kept. */
 	wait->key.stack_id = bpf_get_stackid(ctx, &stacks, 0);
 	if (wait->key.stack_id < 0) {
 		wait->key.stack_id = LOCK_STACK_NONE;
 		count->no_stack++;
 	}
-	look_at_holder(wait, count);
+	read_holder(wait, count);
 }
 
-/* Room for one more wait, forgetting what is too old to be true; not open until depth counts it. NULL: none. */
+/* Room for one more wait, which is open once depth counts it. Drops waits too old to be true. NULL: no room. */
 static __always_inline struct open_wait *
 next_wait(struct open_waits *open, struct lock_counts *count, u64 now, u64 expiry_ns)
 {
@@ -166,7 +165,7 @@ static __always_inline void begin_wait(void *ctx, struct open_waits *open,
 	at = find_wait(open, lock, pid);
 	if (at >= 0) {
 		wait = &open->wait[at & (DEPTH - 1)];
-		/* A mutex alternates; one that begins to spin twice has been taken in between, unseen. */
+		/* A mutex alternates; if it begins to spin twice, the end of the first wait was missed. */
 		if ((flags & LCB_F_MUTEX) && !(spinning && wait->spinning)) {
 			close_phase(wait, now);
 			wait->spinning = spinning;
@@ -174,9 +173,9 @@ static __always_inline void begin_wait(void *ctx, struct open_waits *open,
 			if (!spinning) {
 				if (wait->key.stack_id == LOCK_STACK_NOT_SAMPLED) {
 					count->not_sampled--;
-					look(ctx, wait, count);
+					read_stack_and_holder(ctx, wait, count);
 				} else {
-					look_at_holder(wait, count);
+					read_holder(wait, count);
 				}
 				fall_asleep(wait);
 			}
@@ -202,7 +201,7 @@ static __always_inline void begin_wait(void *ctx, struct open_waits *open,
 	wait->spinning = spinning;
 	note_waiter(&wait->key.waiter, spin_kind && !on_task_stack(open, ctx));
 	if (!spinning || within_budget(budget, now)) {
-		look(ctx, wait, count);
+		read_stack_and_holder(ctx, wait, count);
 	} else {
 		count->not_sampled++;
 		wait->key.stack_id = LOCK_STACK_NOT_SAMPLED;
@@ -252,34 +251,33 @@ static __always_inline void sum_up(struct lock_wait_sum *sum, const struct open_
 static __always_inline bool same_waiter(const struct lock_waiter_id *one,
 					const struct lock_waiter_id *other)
 {
-	const u64 *words = (const u64 *)one, *others = (const u64 *)other;
+	const u64 *a = (const u64 *)one, *b = (const u64 *)other;
 
-	return words[0] == others[0] && words[1] == others[1] && words[2] == others[2] &&
-	       words[3] == others[3];
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
 }
 
-/* False: its place is another lock's, or another waiter's, in this bin. */
+/* False: the entry belongs to another lock or waiter in this bin. */
 static __always_inline bool add_hot(const struct open_wait *wait, u32 slot, bool failed)
 {
 	const struct lock_wait_key *key = &wait->key;
 	u32 at = slot * cpus + bpf_get_smp_processor_id();
 	struct lock_hot_sums *sums = bpf_map_lookup_elem(&hot, &at);
-	struct lock_hot *place;
+	struct lock_hot *entry;
 
 	if (!sums)
 		return false;
-	place = &sums->locks[(key->lock * 0x9E3779B97F4A7C15ULL >> 32) & (LOCK_HOT - 1)];
-	if (!place->lock) {
-		place->lock = key->lock;
-		place->kind = key->kind;
-		place->mode = key->mode;
-		place->waiter = key->waiter;
+	entry = &sums->locks[(key->lock * 0x9E3779B97F4A7C15ULL >> 32) & (LOCK_HOT - 1)];
+	if (!entry->lock) {
+		entry->lock = key->lock;
+		entry->kind = key->kind;
+		entry->mode = key->mode;
+		entry->waiter = key->waiter;
 		note_object(key->lock);
-	} else if (place->lock != key->lock || place->kind != key->kind ||
-		   place->mode != key->mode || !same_waiter(&place->waiter, &key->waiter)) {
+	} else if (entry->lock != key->lock || entry->kind != key->kind ||
+		   entry->mode != key->mode || !same_waiter(&entry->waiter, &key->waiter)) {
 		return false;
 	}
-	sum_up(&place->sum, wait, failed);
+	sum_up(&entry->sum, wait, failed);
 	return true;
 }
 
@@ -371,7 +369,7 @@ int BPF_PROG(contention_end, void *lock, int ret)
 	return 0;
 }
 
-/* Without bpf_task_from_pid(): so that a holder's stack is there when someone comes to wait for it. */
+/* Without bpf_task_from_pid(): keeps each task's stack, in case the task holds a lock that others will wait for. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev)
 {

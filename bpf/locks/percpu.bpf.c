@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Where is a CPU's run queue?
+ * Address of each CPU's run queue, from which the begin of its per-CPU variables follows.
  *
- * Run once on each CPU, at the start, attached to nothing. The run queue is a per-CPU variable, so its
- * address tells where that CPU's part of all per-CPU variables begins, also on kernels that list no data in
- * /proc/kallsyms. Every task, the idle one too, knows the queue it is on (CONFIG_FAIR_GROUP_SCHED). The members'
- * offsets come from user space, which has read the kernel's BTF already: reading it once more takes libbpf 50 ms.
+ * Run once on each CPU, at the start, attached to nothing. Works on kernels that list no data in /proc/kallsyms too: every
+ * task, the idle one included, points to its run queue (CONFIG_FAIR_GROUP_SCHED). The members' offsets come from user
+ * space, which has read the kernel's BTF already: CO-RE would read it once more, which takes libbpf 50 ms.
  */
 #include "common/kernel.h"
 

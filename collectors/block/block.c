@@ -107,6 +107,57 @@ static int configure(const struct options *options)
 	return 0;
 }
 
+/*
+ * Reads the numbers of operations from the kernel's BTF. The enum is req_opf before Linux kernel commit ff07a02e9e8e
+ * ("treewide: Rename enum req_opf into enum req_op") (in v6.0). A kernel lacks some of the operations.
+ */
+static int read_operations(const struct btf *btf)
+{
+	static const struct {
+		const char *name;
+		enum block_op op;
+	} known[] = {
+		{ "REQ_OP_READ", BLOCK_OP_READ },
+		{ "REQ_OP_WRITE", BLOCK_OP_WRITE },
+		{ "REQ_OP_FLUSH", BLOCK_OP_FLUSH },
+		{ "REQ_OP_DISCARD", BLOCK_OP_DISCARD },
+		{ "REQ_OP_SECURE_ERASE", BLOCK_OP_SECURE_ERASE },
+		{ "REQ_OP_WRITE_ZEROES", BLOCK_OP_WRITE_ZEROES },
+		{ "REQ_OP_ZONE_APPEND", BLOCK_OP_ZONE },
+		{ "REQ_OP_ZONE_OPEN", BLOCK_OP_ZONE },
+		{ "REQ_OP_ZONE_CLOSE", BLOCK_OP_ZONE },
+		{ "REQ_OP_ZONE_FINISH", BLOCK_OP_ZONE },
+		{ "REQ_OP_ZONE_RESET", BLOCK_OP_ZONE },
+		{ "REQ_OP_ZONE_RESET_ALL", BLOCK_OP_ZONE },
+		{ "REQ_OP_DRV_IN", BLOCK_OP_DRIVER },
+		{ "REQ_OP_DRV_OUT", BLOCK_OP_DRIVER },
+		{ "REQ_OP_SCSI_IN", BLOCK_OP_DRIVER },
+		{ "REQ_OP_SCSI_OUT", BLOCK_OP_DRIVER },
+	};
+	enum block_op *ops = (enum block_op *)skel->rodata->block_ops;
+	size_t numbers = sizeof(skel->rodata->block_ops) / sizeof(*ops);
+	int id = btf__find_by_name_kind(btf, "req_op", BTF_KIND_ENUM);
+	const struct btf_type *type;
+
+	if (id < 0)
+		id = btf__find_by_name_kind(btf, "req_opf", BTF_KIND_ENUM);
+	if (id < 0)
+		return collector_off(&state, "use another kernel",
+				     "the kernel's type information has no enum req_op");
+	type = btf__type_by_id(btf, id);
+	for (size_t i = 0; i < numbers; i++)
+		ops[i] = BLOCK_OP_OTHER;
+	for (int i = 0; i < btf_vlen(type); i++) {
+		const struct btf_enum *value = &btf_enum(type)[i];
+		const char *name = btf__name_by_offset(btf, value->name_off);
+
+		for (size_t j = 0; j < sizeof(known) / sizeof(known[0]); j++)
+			if (!strcmp(name, known[j].name) && (uint32_t)value->val < numbers)
+				ops[value->val] = known[j].op;
+	}
+	return 0;
+}
+
 /* Where tracepoints have their bio or request, and whether the kernel can compare and swap. */
 static int fit_to_kernel(void)
 {
@@ -140,6 +191,8 @@ static int fit_to_kernel(void)
 	sees_merge = merge_at >= 0 && merge_at <= 2;
 	skel->rodata->sees_rq_merge = sees_merge;
 	skel->rodata->merge_rq_at = sees_merge ? merge_at : 0;
+	if (at >= 0 && read_operations(btf))
+		at = -1;
 	btf__free(btf);
 	if (at < 0)
 		return -1;
@@ -168,7 +221,7 @@ static int load(const struct options *options)
 	if (block_bpf__load(skel))
 		return bpf_load_failed(&state);
 	if (bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup) ||
-	    bpf_note_recorder(&state, skel->progs.who_we_are))
+	    bpf_note_recorder(&state, skel->progs.note_recorder))
 		return -1;
 	rings = map_memory(skel->maps.rings, rings_bytes, PROT_READ | PROT_WRITE);
 	inflight = map_memory(skel->maps.inflight, inflight_bytes, PROT_READ);

@@ -96,7 +96,7 @@ static int load(const struct options *options)
 	if (!hot)
 		return collector_off(&state, "free some memory", "the sums can't be mapped: %s",
 				     strerror(errno));
-	if (bpf_note_recorder(&state, skel->progs.who_we_are))
+	if (bpf_note_recorder(&state, skel->progs.note_recorder))
 		return -1;
 	return bpf_set_workload_cgroup(&state, options, skel->maps.workload_cgroup);
 }
