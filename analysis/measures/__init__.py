@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Figures computed from the tables: one file, one question."""
+"""Measures: results computed from the tables, a folder an area."""

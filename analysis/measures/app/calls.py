@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which file-system calls did the workload make, and how long did they take?
+"""File-system calls of the workload: count, bytes, errors and time, by call and target.
 
 Percentiles come from histograms with 8 buckets an octave: the value shown is the middle of the bucket, right
 to within 6 %.
@@ -50,7 +50,7 @@ def hist_percentile_ns(hist: np.ndarray, percent: float) -> float | None:
 
 
 def _at_most(value: float | None, longest: int) -> float | None:
-    """A bucket's middle may lie above the longest call; the percentile can't."""
+    """The percentile, at most the longest call: a bucket's middle may lie above it."""
     return None if value is None else min(value, float(longest)) if longest > 0 else value
 
 

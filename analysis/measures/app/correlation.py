@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What goes up and down together with the application's throughput? Association, not cause.
+"""Correlation of a series with application throughput, over time bins. Association, not cause.
 
 Per time bin, Spearman's rank correlation between application throughput and another series, at every lag
 of up to LAGS bins either way; the lag with the strongest one is shown. Neighbouring bins resemble each
-other, and the best of many lags was picked, so an ordinary p would flatter. Instead:
+other, and the best of many lags is picked: an ordinary p would be too small. Instead:
 
 p: the other series is shifted round in a circle by every amount that leaves the lags searched; each
    shift keeps both series' own rhythm and breaks their link, and gets the same search for its best lag.
    p = (1 + shifts whose best is at least as strong) / (1 + shifts), then Holm's step-down correction over
-   the series compared. It can't be smaller than 1 / (1 + shifts); a series whose p could not reach SURE with
-   that correction gets no figure.
+   the series compared. p is at least 1 / (1 + shifts); a series whose p cannot reach SURE with that
+   correction gets no coefficient.
 interval: Fisher's z with the effective number of bins, n / (1 + 2 sum (1 - k/n) r_x(k) r_y(k)) over k < n/4
    (Bayley and Hammersley 1946 for two series), for the lag shown; it does not allow for the search.
 """
@@ -39,7 +39,7 @@ DEFINITION = (
 
 @dataclass(frozen=True)
 class Correlation:
-    """One series against application throughput; `why_not` says why there is no figure."""
+    """One series against application throughput; why_not: the reason for a missing coefficient."""
 
     name: str
     bins: int
@@ -55,12 +55,12 @@ class Correlation:
 
     @property
     def at_floor(self) -> bool:
-        """Did no shift do as well?"""
+        """Whether p is the smallest that the shifts allow: no shift did as well."""
         return self.p is not None and self.p_floor is not None and self.p <= self.p_floor * (1 + 1e-9)
 
     @property
     def sure(self) -> bool:
-        """Do the interval and p both say that it goes with the application?"""
+        """Whether p is at most SURE and the interval leaves out 0."""
         if self.low is None or self.high is None or self.p is None:
             return False
         return self.p <= SURE and not self.low <= 0 <= self.high
@@ -86,7 +86,7 @@ def _standard(values: F64) -> F64:
 
 
 def spearman(x: F64, y: F64) -> float:
-    """Spearman's rho; 0 if one of them is constant."""
+    """Spearman's rho; 0 if a series is constant."""
     return float(np.clip(_standard(ranks(x)) @ _standard(ranks(y)), -1.0, 1.0))
 
 
@@ -109,7 +109,7 @@ def _autocorrelation(values: F64, most: int) -> F64:
 
 
 def effective_bins(x: F64, y: F64) -> float:
-    """How many independent bins the pair is worth, between 4 and n."""
+    """Effective number of independent bins of the pair, between 4 and n."""
     n = x.size
     most = max(n // 4, 1)
     product = _autocorrelation(x, most) * _autocorrelation(y, most)
@@ -180,7 +180,7 @@ def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Corr
 
 
 def meaningful(found: list[Correlation]) -> list[Correlation]:
-    """p corrected by Holm over the series, of those of which it can mean something at all."""
+    """The series with Holm's correction of p; too short series lose their coefficient."""
     series = sum(c.p is not None for c in found)
     return holm([_figure_or_why_not(c, series) for c in found])
 
@@ -204,7 +204,7 @@ def holm(found: list[Correlation]) -> list[Correlation]:
 
 
 def _corrected(c: Correlation, p: float) -> Correlation:
-    """With this p, of which the floor is raised by as much: a p at its floor stays there."""
+    """The series with this p; its floor grows by the same factor, so a p at its floor stays there."""
     assert c.p is not None
     floor = None if c.p_floor is None else c.p_floor * p / c.p
     return replace(c, p=p, p_floor=floor)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The matrix of iomatrix: KiB/s by operation, file size and record size, and what the disk took part in.
+"""The matrix of iomatrix: KiB/s by operation, file size and record size, and the disk's part in each cell.
 
-A cell is one operation on one file with one record size. The workload says when it ran, from which to which
-inode (a repeated write is a new file each time), how much it moved and how long that took. What it read or
-wrote on the disk meanwhile is in the block table.
+A cell is one operation on one file with one record size. The workload reports when a cell ran, its first and
+last inode (a repeated write makes a new file each time), its bytes and its time. Reads and writes of the disk
+in that time come from the block table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def mark(self) -> str:
-        """Where it went."""
+        """DISK, SOME or CACHED: how much of the bytes the disk carried."""
         if not self.disk_bytes:
             return CACHED
         return DISK if 2 * self.disk_bytes >= self.moved_bytes else SOME
@@ -58,7 +58,7 @@ def _whole(row: dict[str, Value], name: str) -> int:
 
 
 def measure_matrix(figures: Figures | None, block: Block | None) -> Matrix | None:
-    """The matrix, None if the workload was not iomatrix. Rows that are no proper cells are left out."""
+    """The matrix, None if the workload was not iomatrix. Rows with invalid values are left out."""
     rows = figures.tables.get(CELLS, []) if figures else []
     if not rows:
         return None

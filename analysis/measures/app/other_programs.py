@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What did others on the machine do meanwhile: the CPU time of their programs, by name.
+"""CPU time of other programs on the machine during the workload, by name.
 
-It is what the session found in /proc before and after the workload (run.json's "others"). What they asked the
-disk for is in request_owners.py.
+From /proc before and after the workload, as run.json's "others" states it. block/request_owners.py has their
+requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEAST_SHOWN_NS = 50_000_000  # a program that has less is not named: /proc count
 
 @dataclass(frozen=True)
 class Others:
-    """CPU time between two looks."""
+    """CPU time between the two readings of /proc."""
 
     cpu_ns: int  # of programs outside the workload
     kernel_threads_cpu_ns: int  # of which nobody knows whose work it was
@@ -26,7 +26,7 @@ class Others:
 
 
 def measure_others(run: Run) -> Others | None:
-    """None of a run that did not look at them: an older one, or a live system, where nobody is another."""
+    """None: not recorded (an older run, or a watched live system, where no program is another's)."""
     cpu_ns = run.int_("others", "cpu_ns")
     if cpu_ns is None:
         return None

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where did the time go: what was done in each phase, by application and device?
+"""Time by phase: operations, bytes and seeks of application and device, a row a phase name.
 
-Phases of one name are one row. Device figures count requests completed inside. Calls and locks are recorded
-in bins, which the recorder cuts at the borders of phases. Where a bin spans a phase's edge all the same
-(older runs, a workload that marks its phases by itself) it is shared out by overlap: the figure is not exact,
-and of a phase shorter than SHORTEST_SHARED_S there is none. The last row is what lies in no phase.
-Of a phase that outlasts the recording (its recorder was killed) these figures are of the recorded part.
+Device sums count requests that completed inside. Calls and lock waits are recorded in bins, which the
+recorder cuts at the edges of phases. Where a bin spans an edge all the same (older runs, a workload that
+marks its phases without the recorder), overlap divides the bin: the sum is not exact, and a phase shorter
+than SHORTEST_SHARED_S has none. The last row is the time outside of phases. Where a phase outlasts the
+recording (its recorder was killed), the sums are of the recorded part.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class PhaseRow:
         return self.recorded_rate(self.app_bytes)
 
     def rate(self, amount: float | None) -> float | None:
-        """That much of what the workload says, per second of these phases; None: too short for a rate."""
+        """An amount that the workload reports, per second of the phases; None: too short for a rate."""
         return amount / self.elapsed_s if amount is not None and self.elapsed_s >= SHORTEST_RATE_S else None
 
     def recorded_rate(self, amount: float | None) -> float | None:
-        """The same of what was recorded, per second that was."""
+        """A recorded amount, per second of the recorded part; None: too short for a rate."""
         return amount / self.recorded_s if amount is not None and self.recorded_s >= SHORTEST_RATE_S else None
 
 
@@ -79,7 +79,7 @@ def group(phases: Phases) -> dict[str, list[int]]:
 
 
 def union(intervals: Intervals) -> Intervals:
-    """The same time without overlaps."""
+    """The intervals merged where they overlap, in order."""
     merged: Intervals = []
     for begin, end in sorted(intervals):
         if merged and begin <= merged[-1][1]:
@@ -90,7 +90,7 @@ def union(intervals: Intervals) -> Intervals:
 
 
 def outside(intervals: Intervals, start: int, end: int) -> Intervals:
-    """What of [start, end) is in none of them."""
+    """The parts of [start, end) outside of the intervals."""
     left: Intervals = []
     at = start
     for begin, stop in union(intervals):
@@ -103,12 +103,12 @@ def outside(intervals: Intervals, start: int, end: int) -> Intervals:
 
 
 def clipped(intervals: Intervals, start: int, end: int) -> Intervals:
-    """What of these lies in [start, end)."""
+    """The intervals cut to [start, end)."""
     return [(max(a, start), min(b, end)) for a, b in intervals if b > start and a < end]
 
 
 class _Events:
-    """Sums of several values at moments over intervals whose edges are known before."""
+    """Sums of several values at moments, over intervals whose edges are given first."""
 
     def __init__(self, edges: list[int], columns: int) -> None:
         self.edges = np.array(sorted(set(edges)), dtype=np.int64)
@@ -117,7 +117,7 @@ class _Events:
         )  # before the first edge, between, behind the last
 
     def add(self, t_ns: I64, values: Sequence[npt.NDArray[Any]]) -> None:
-        """Some moments, with a value of each column."""
+        """Add moments, with a value of each column."""
         at = np.searchsorted(self.edges, t_ns, side="right")
         for column, value in zip(self.sums, values, strict=True):
             column += np.bincount(at, value, column.size)
@@ -179,7 +179,7 @@ class _Bins:
         return float((at[:, 1] - at[:, 0]).sum())
 
     def is_exact(self, intervals: Intervals) -> bool:
-        """Does no bin that holds anything span an edge of these?"""
+        """Whether no bin with a value spans an edge of the intervals."""
         if not self.x.size:
             return True
         edges = np.array(intervals, dtype=np.int64).reshape(-1) - self.zero
@@ -198,7 +198,7 @@ def by_phase(
     waits: LockWait | None,
     mine: Flags | None = None,
 ) -> list[PhaseRow]:
-    """One row per name, and one for what is in no phase (if longer than 1 ms).
+    """One row per name, and one for the time outside of phases (if longer than 1 ms).
 
     mine: which requests are the workload's, where others use the disk too.
     """

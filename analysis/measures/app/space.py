@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How much room has the file system, after mkfs and after the run? Bytes, from run.json; None: not known.
+"""Space of the file system after mkfs and after the run: bytes, from run.json; None: not known.
 
-used: all blocks less the free ones, as the file system counts them (df). taken: the disks' size less the
-free ones, so with what a file system takes beforehand and does not count, as ext its inode tables.
+used: all blocks minus free blocks, as the file system counts them (df). taken: the disks' size minus free
+blocks; it includes what mkfs took and df does not count, such as ext's inode tables.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ WHEN = (AFTER_MKFS, AFTER_RUN)
 
 
 def space(run: Run, when: str, what: str) -> int | None:
-    """One of statvfs's figures, by its name in run.json."""
+    """One number of statvfs, by its name in run.json."""
     number = as_int(dig(run.facts, "filesystem", "space", when, what))
     return number if number is not None and number >= 0 else None
 
 
 def taken_bytes(run: Run, when: str) -> int | None:
-    """What is not free of the disks; a journal's own disk is not among them."""
+    """The disks' size minus free blocks; a separate journal device does not count."""
     total, used = space(run, when, "total_bytes"), space(run, when, "used_bytes")
     more = dig(run.facts, "more_devices")
     others = (

@@ -23,9 +23,9 @@ DEFINITION = (
 
 
 def application_why_not(run: Run, call: Call | None) -> str:
-    """Why it is not known what the application moved; empty if it is.
+    """Why application throughput is not known; empty: it is.
 
-    A live system has no file system under test but those that are mounted from the device.
+    On a watched live system, the file systems under test are those mounted from the device.
     """
     if call is None:
         return run.absent("calls")
@@ -43,7 +43,7 @@ def on_target(call: Call) -> npt.NDArray[np.bool_]:
 
 
 def moves_bytes(call: Call, op: str) -> npt.NDArray[np.bool_]:
-    """Rows of the calls that read (or write), told by their names: read, uring_read; write, aio_write..."""
+    """Rows of the calls that read (or write), by their names: read, uring_read; write, aio_write..."""
     named = [label for label in call.call.labels if op in label]
     return on_target(call) & call.call.is_in(named)
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which of the application's bytes does nobody count? With any, its figures are lower bounds.
+"""Application bytes that no probe counts: with any, application throughput is a lower bound.
 
-Counted are bytes of read and write calls, and of reads and writes queued by io_uring and libaio. Not counted:
-what a program reads and writes through mapped files, what is copied without a read or a write, and requests
-whose completion no probe saw. How many bytes these moved is not known, so nothing is added to the figures and
-nothing is divided by them.
+Counted: bytes of read and write calls, and of reads and writes queued by io_uring and libaio. Not counted:
+mapped files, copies without a read or a write, and requests whose completion no probe saw. The uncounted
+bytes are not known: nothing is added to a bound, and nothing is divided by it.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ DEFINITION = (
 
 
 def at_least(text: str, is_bound: bool) -> str:
-    """A figure, marked if it is a lower bound; "-", no figure, is not."""
+    """The text of a number, marked if the number is a lower bound; "-" stays as it is."""
     return AT_LEAST + text if is_bound and text != "-" else text
 
 
 def sentence(reasons: Sequence[str]) -> list[str]:
-    """What is not counted, or no sentence."""
+    """A sentence that names what is not counted; none if all bytes are."""
     if not reasons:
         return []
     return [f"the application's bytes are lower bounds ({AT_LEAST}), not counted: {'; '.join(reasons)}"]
@@ -58,12 +57,12 @@ def _rows(call: Call, name: str) -> tuple[int, int]:
 
 
 def _share(part: int, rest: int) -> bool:
-    """Is it so much that it is marked?"""
+    """Whether the part is large enough to be marked."""
     return part > 0 and part >= LEAST_MARKED_SHARE * (part + rest)
 
 
 def unseen_bytes(run: Run, call: Call) -> tuple[str, ...]:
-    """Why the application's bytes are more than those counted; nothing if all are."""
+    """Reasons why the counted bytes are a lower bound; empty: all bytes are counted."""
     loss = run.losses.get("calls")
     notes = loss.notes if loss is not None else {}
     lost = loss.lost if loss is not None else {}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Requests to the device: times, places, kinds, owners."""
+"""Measures of requests: times, sectors, kinds, owners."""

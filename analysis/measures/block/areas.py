@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where on the disk are the requests, in the file system's own terms, and does that fit their class?
+"""Requests by area of the file system's layout (journal, inode tables, groups), checked against their class.
 
-A request is in the area in which it begins; it is classed by its place only where the whole of it is in one.
-The class that was recorded stays as it is: what the place says of it is counted beside it.
+A request is in the area in which it begins. Area and class are compared where the whole request lies in one
+area. The recorded class is not changed: contradictions are counted apart.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class AreaRow:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Requests that lie wholly in an area that is not for their class. flagged: of them, with META."""
+    """Requests wholly inside an area that is not for their class. flagged: those with META."""
 
     class_: str
     area: Area
@@ -73,7 +73,7 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class GroupTable:
-    """Those with most bytes, by number; of how many."""
+    """The groups with most bytes, by number; used and groups: counts of all groups."""
 
     dev: int
     name: str
@@ -118,7 +118,7 @@ class _Counts:
 
 
 def measure_places(block: Block, distances: Distances, geometry: Geometry) -> Places | None:
-    """None where nothing is known, or none of it is of a device with requests."""
+    """None: the layout is not known, or is of no device with requests."""
     if not geometry.devices or not distances.rows.size:
         return None
     class_of_label = np.array(

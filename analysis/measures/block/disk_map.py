@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where on the disk was how much moved, when? A map of bytes per cell of time (of issue) and disk offset.
+"""Map of bytes per cell of time (of issue) and disk offset.
 
 Every byte of every request lands in exactly one cell: a request that spans cells is divided among them by
 the bytes it has in each. Offsets are int64 sectors throughout, so nothing above 8 GiB is rounded. The map

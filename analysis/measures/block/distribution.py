@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How slow, how far, how big are requests, at every share of them? For the picture of the distributions.
+"""Quantiles of latency, seek distance and request size, for the picture of the distributions.
 
-Exact quantiles by nearest rank, close together towards the slow end, where it matters; none is sampled.
+Exact, by nearest rank, of all requests; denser towards the slow end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHARES: F64 = np.unique(
 
 @dataclass(frozen=True)
 class Quantiles:
-    """The values at SHARES of so many requests."""
+    """Values at SHARES, and the number of requests they are of."""
 
     requests: int
     values: I64
@@ -34,7 +34,7 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class Distributions:
-    """Of those that occur: latency (Q2C, ns) by op, absolute seek distance and size (bytes) by class."""
+    """Latency (Q2C, ns) by operation, absolute seek distance and size (bytes) by class, where they occur."""
 
     latency: dict[str, Quantiles]
     distance: dict[str, Quantiles]

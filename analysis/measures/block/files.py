@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which files are behind the requests: the top ones by requests, by bytes and by seeks?
+"""Top files by requests, bytes and seeks.
 
 A request's file is the inode that its first page belongs to; metadata, journals and direct reads of a device
-have none. Inode numbers count per file system, whose number each request has; in older runs the run's disks
-together are one, any other device is its own.
+have none. Inode numbers are unique per file system, whose device number each request carries. Older runs lack
+that number: there the run's disks together are one file system, any other device is another.
 """
 
 from __future__ import annotations

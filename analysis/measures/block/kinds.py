@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What kind of request is each row: its operation and class, as one small number.
+"""Kind of each request: operation and class as one small number.
 
-Most measures are asked for all requests, by operation, by class and by both; counted once by kind, all of
-these are sums over some kinds.
+Most measures report all requests, by operation, by class and by both: all are sums over kinds, so requests
+are counted once.
 """
 
 from __future__ import annotations

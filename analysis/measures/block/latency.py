@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How long does a request take?
+"""Request latency: Q2D, D2C and Q2C.
 
 Q2D: queue to issue (waiting in the kernel). D2C: issue to completion (the device). Q2C: queue to
-completion (all of it). As in blktrace. Percentiles are exact, by nearest rank. Rows whose times are out
+completion (both). As in blktrace. Percentiles are exact, by nearest rank. Rows whose times are out
 of order are left out and counted.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Frames of a movie of the disk: what each cell of the grid was asked for in each frame.
+"""Frames of a movie of the disk: requests and bytes of each cell of the grid in each frame.
 
 Two passes over the block table, a part at a time, so that memory does not grow with it but for 21 bytes a
 read or write that the seeks need (they are told in issue order, the table is in that of completion).

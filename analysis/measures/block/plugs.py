@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How many requests does a thread hold back before it hands them over, and for how long?
+"""Plugs: how many requests a thread holds back until it unplugs, and for how long, by device.
 
-A thread that has more to submit plugs: its requests wait in a list of its own until it unplugs, or goes to
-sleep. One row a device.
+A thread that plugs keeps its requests in a list until it unplugs or sleeps (blk_start_plug).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whose requests are these: the workload's, the tested file system's own, the recorder's, others'?
+"""Owner of each request: the workload, the tested file system itself, the recorder, or others.
 
-The words are those of lock_waiters.py. A disk of the run's own is another's only where another program asks
-it for something (a udev probe). On a shared disk (DIR=) a request is
+The owners' names are those of lock_waiters.py. On a disk of the run's own, requests of other programs are
+others' (a udev probe). On a shared disk (DIR=) a request is
 
 - the workload's, if a task of its cgroup submitted it, if it writes back a page that is charged to its memory
   cgroup, or if its file lies below DIR (a server that works for the workload writes there, too);
@@ -108,7 +108,7 @@ class Owners:
         return getattr(self.of(owner), what) / whole if whole else 0.0
 
     def is_told_first(self, owner: str) -> bool:
-        """Has this owner so many requests, or bytes, that nobody may overlook it?"""
+        """Whether the owner has more than LEAST_TOLD of the requests or bytes: then a banner states it."""
         return any(self.share(owner, what) > LEAST_TOLD for what in ("requests", "bytes"))
 
     def own(self, op: str | None = None, class_: str | None = None) -> tuple[int, int, int]:
@@ -117,7 +117,7 @@ class Owners:
         return int(requests), int(size), int(seeks)
 
     def words(self) -> Categorical:
-        """Of each request its owner."""
+        """The owner of each request, as a categorical column."""
         assert self.codes is not None
         return Categorical(self.codes.view(np.int8), OWNERS)
 
@@ -127,7 +127,7 @@ class Owners:
         return np.asarray(self.codes == OF_WORKLOAD)
 
     def without_rows(self) -> Owners:
-        """What does not grow with the number of requests."""
+        """The owners without what grows with the number of requests."""
         few = replace(self.kinds, codes=np.zeros(0, dtype=np.int8))
         return replace(self, codes=None, kinds=few)
 
@@ -250,7 +250,7 @@ class _Witnesses:
 
 
 def _of_private(w: _Witnesses) -> Codes:
-    """On a disk of the run's own."""
+    """Owners on a disk of the run's own."""
     owner = np.full(w.by.size, OF_FILESYSTEM, dtype=np.uint8)
     owner[(w.by == BY_WORKLOAD) | ((w.by == BY_THREAD) & w.is_data)] = OF_WORKLOAD
     # metadata that another's sync writes is what the workload changed
@@ -259,7 +259,7 @@ def _of_private(w: _Witnesses) -> Codes:
 
 
 def _of_live(w: _Witnesses) -> Codes:
-    """Of a live system, of which a disk or a partition is watched: everybody there is the workload."""
+    """Owners on a watched live system: all users of the disk or partition are the workload."""
     owner = np.full(w.by.size, OF_WORKLOAD, dtype=np.uint8)
     owner[(w.by == BY_THREAD) & ~w.is_data] = OF_FILESYSTEM
     owner[~w.on_tested] = OF_OTHERS
@@ -268,7 +268,7 @@ def _of_live(w: _Witnesses) -> Codes:
 
 
 def _of_directory(w: _Witnesses) -> Codes:
-    """On a file system that others use too."""
+    """Owners on a file system that others use too."""
     owner = np.full(w.by.size, OF_OTHERS, dtype=np.uint8)
     owner[w.by == BY_RECORDER] = OF_RECORDER
     # our sync at the end writes the file system's metadata
@@ -326,7 +326,7 @@ def _is(words: Categorical | None, label: str, at: slice) -> Flags:
 
 
 def _names(block: Block, counts: I64) -> tuple[tuple[str, int], ...]:
-    """Who submitted them; a worker's own name says nothing, so all of them are one."""
+    """Submitters by name; all kworkers are one name."""
     found: dict[str, int] = {}
     for code in np.flatnonzero(counts).tolist():
         name = block.comm.labels[code]
@@ -338,7 +338,7 @@ def _names(block: Block, counts: I64) -> tuple[tuple[str, int], ...]:
 def measure_owners(
     run: Run, block: Block, distances: Distances, kinds: Kinds, timeline: Timeline, paths: Paths | None
 ) -> Owners | None:
-    """Tell the requests apart, and sum them up. None: who submitted them is not known (an older run)."""
+    """Find each request's owner, sum up by owner. None: submitters were not recorded (an older run)."""
     submitter = block.read_categorical("submitter")
     if submitter is None or submitter.is_("unknown").all():
         return None
@@ -386,7 +386,7 @@ def measure_owners(
 
 
 def with_latency(owners: Owners, block: Block, ops: Sequence[str]) -> Owners:
-    """The same with the percentiles of the workload's requests, where others use the disk too."""
+    """The owners with latency percentiles of the workload's requests, where others use the disk too."""
     if not owners.is_shared:
         return owners
     mine = owners.own_rows()

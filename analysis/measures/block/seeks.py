@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How often and how far does the head have to move?
+"""Seeks: how often and how far the head has to move.
 
 Seek (seekwatcher's rule): in issue order on one device, a read or write that starts more than 128 sectors
 from the end of the one before. Distance: start minus previous end, signed, in 512 B sectors. Sequential:
@@ -73,7 +73,7 @@ class SeekSummary:
     absolute_bytes: list[int]  # at ABSOLUTE_PERCENTS
 
     def share(self, some: int) -> float | None:
-        """Some of the requests over those with a predecessor; None without any."""
+        """A count of requests over the requests with a predecessor; None without any."""
         return some / self.with_previous if self.with_previous else None
 
 
@@ -94,7 +94,7 @@ def in_turn(block: Block, in_queue_order: bool = False) -> Ints:
 
 
 def iter_distances(block: Block, rows: Ints, first: int, last: int) -> Iterator[tuple[slice, I64]]:
-    """Of rows[first:last], some at a time: from the end of the row before; of rows[first], from sector 0."""
+    """Yield distances of rows[first:last], some rows at a time; of rows[first]: from sector 0."""
     previous_end = np.zeros(1, dtype=np.int64)
     for part in parts(last - first):
         at = slice(first + part.start, first + part.stop)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whose requests move the head? Seeks by device and direction, process, or file (moves by any code).
+"""Seeks by process, by file, or by any code of the requests.
 
-A seek belongs to the request that the head moved to, though the one before it may be another's.
+A seek counts for the request that the head moves to, whoever submitted the request before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFINITION = (
 
 @dataclass(frozen=True)
 class Counts:
-    """Per code, over the moves of that code."""
+    """Sums per code, over the distances of that code."""
 
     requests: I64
     bytes: I64
@@ -104,7 +104,7 @@ BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # a name, where other
 def by_process(
     block: Block, distances: Distances, continues: npt.NDArray[np.bool_], whose: Categorical | None = None
 ) -> tuple[list[SeekerRow], int]:
-    """The names with most seeks, and how many more there are.
+    """The processes with most seeks, and the number of processes left out.
 
     whose: the owner of each request; the workload and others may run programs of one name.
     """

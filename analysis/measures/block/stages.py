@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where do requests spend their lives, by direction, class, process and size? How many are merged, requeued?
+"""Stages of requests from queue to completion, by direction, class, process and size; merges and requeues.
 
 Q2G: queue to the request being allocated (waiting for a free one); G2I: from there to insertion into the
 scheduler or, without one, the list of what waits for the driver; Q2I: both; I2D: from there to issue. Q2D,
@@ -95,7 +95,7 @@ class Life:
 
 
 def _renamed(words: Categorical, labels: list[str]) -> npt.NDArray[np.int32]:
-    """By word: its index in labels; what is not among them gets the next number."""
+    """The index of each name in labels; other names get the next number."""
     number = np.full(max(len(words.labels), 1), len(labels), dtype=np.int32)
     for i, label in enumerate(words.labels):
         if label in labels:
@@ -104,7 +104,7 @@ def _renamed(words: Categorical, labels: list[str]) -> npt.NDArray[np.int32]:
 
 
 def _top(words: Categorical, many: int) -> tuple[list[str], int]:
-    """The most frequent words, and how many more there are; one more is shown rather than a row for it."""
+    """The most frequent names, and the number left out; never one alone, its row would take the same room."""
     names = words.present()
     top = names if len(names) <= many + 1 else names[:many]
     return top, len(names) - len(top)

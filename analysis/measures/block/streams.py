@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which requests are part of a sequential stream, though others come between them?
+"""Sequential streams, also interleaved ones: requests that continue an earlier request.
 
-Several files written at once look random to a rule that knows only the request before (biopattern's). Here a
+A rule that compares with the request before alone (biopattern's) takes interleaved files as random. Here a
 request continues a stream if one of the WINDOW requests before it, in issue order, of the same device and
 direction, ended exactly where it begins, and no other has begun there since.
 """
@@ -47,7 +47,7 @@ class StreamRow:
 
 @dataclass(frozen=True)
 class Streams:
-    """rows: per device and direction; continues: which of the moves continue a stream."""
+    """rows: per device and direction; continues: which distances are of requests that continue a stream."""
 
     rows: list[StreamRow]
     continues: npt.NDArray[np.bool_]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who told the disk that ranges are zero (write_zeroes), how often and how much?"""
+"""write_zeroes requests by the name of the submitting thread: count, bytes and purpose."""
 
 from __future__ import annotations
 

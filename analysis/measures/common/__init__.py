@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What all measures share: the time axis, the window, statistics."""
+"""Shared by all measures: time axis, window, statistics, cost of tracing."""

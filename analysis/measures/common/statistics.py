@@ -55,7 +55,7 @@ DIFFERENCE = (
 
 
 def differ(a: Mean, b: Mean) -> bool | None:
-    """Do two means differ, by the rule above? None: one of them is a single observation."""
+    """Whether two means differ by DIFFERENCE's rule. None: at least one is a single observation."""
     if a.half_width is None or b.half_width is None:
         return None
     apart = abs(b.value - a.value)
@@ -95,7 +95,7 @@ def difference_interval(a: Mean, b: Mean) -> Interval | None:
 def ratio_interval(a: Mean, b: Mean) -> Interval | None:
     """Of b / a, by Fieller: all ratios r for which b - r a is within t standard errors of 0.
 
-    None: one of them is a single observation, or a may be 0, and then those ratios have no end.
+    None: a or b is a single observation, or a may be 0: then the ratios are unbounded.
     """
     if a.half_width is None or b.half_width is None:
         return None

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What did tracing cost: the CPU time of each collector's BPF programs, and of what it does in user space?
+"""CPU time of tracing: of each collector's BPF programs, and of its process.
 
-The kernel times BPF programs in short windows spread over the recording, as timing them costs time itself.
-What it counts in the windows over the windows' own length is the share, and how they differ tells how well it
-is known.
+The kernel times BPF programs in short windows spread over the recording, as timing costs time itself. The
+share is the programs' time over the windows' length; its interval comes from how the windows differ.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ DEFINITION = (
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one collector; shares are of all CPUs' time. None: nobody measured it, or there is none."""
+    """Cost of one collector, as shares of all CPUs' time. None: not measured, or it has no such part."""
 
     name: str
     bpf: Mean | None
@@ -44,7 +43,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class TracingCost:
-    """A row a collector that was on, the recorder's own first and below them all of them together."""
+    """One row per collector that was on; after those of the recorder, the recorder's process as a whole."""
 
     rows: list[Cost]
     windows: int  # in which BPF programs were timed

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""When was recorded, and when did the workload run? All measures and pictures share this time.
+"""Window of a run: the recorded time and the workload's time, shared by all measures and pictures.
 
-From run.json's clock, where that is sane, else from what the tables hold. It ends where the recording ends:
-of a recorder that died, with the last that it left. No window is longer than LONGEST_RUN_NS, whatever times
+From run.json's clock, where that is valid, else from the tables. The window ends with the recording; after a
+recorder that died, with its last record. No window is longer than LONGEST_RUN_NS, whatever times
 a foreign run has: rows outside count in the first or last bin; a gap says so.
 """
 
@@ -98,7 +98,7 @@ def _last_recorded(run: Run, tables: Tables, start_ns: int) -> int | None:
 
 
 def find_window(run: Run, tables: Tables) -> Window:
-    """The recorded window from run.json's clock, where that is sane, else from what the tables hold."""
+    """The window from run.json's clock, where that is valid, else from the tables."""
     begins, ends = _spans(tables)
     recorded = recorded_time(run)
     stated_end, stated_work = run.int_("clock", "record_end_ns"), run.int_("clock", "workload_start_ns")

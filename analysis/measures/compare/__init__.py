@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Measures of several runs side by side."""
+"""Measures that compare several runs."""

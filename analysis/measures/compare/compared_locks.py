@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which locks cost how much in several runs, how does that grow with threads, and which lock is next?
+"""Lock waits of several runs by class of lock: spin shares, waits per operation, growth with threads.
 
-Everything is of a whole recording. Shares of all CPU time are of all tasks, as in the paper; what an
-operation waits is of the workload's own tasks. A lock is a class: its kind and its name, all modes together.
+All sums are over the whole recording. Shares of CPU time are of all tasks (Bryant 2002, table 1); waits per
+operation are of the workload's tasks. A class of locks is a kind and a name, all modes together.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Locks = Mapping[Lock, Sums]
 
 
 def add(some: Iterable[Sums]) -> Sums:
-    """All of them together."""
+    """The sum of all."""
     every = list(some)
     return Sums(
         sum(s.spin_ns for s in every),
@@ -59,7 +59,7 @@ def class_of(row: LockRow) -> Lock:
 
 
 def has_workload(one: Compared) -> bool:
-    """Are there tasks of a workload? A live system that is watched has none."""
+    """Whether there are tasks of a workload: a watched live system has none."""
     return one.run.text("workload", "name") not in ("", "watch")
 
 
@@ -76,12 +76,12 @@ def _by_class(one: Compared, own: bool) -> Locks | None:
 
 
 def by_class(one: Compared) -> Locks | None:
-    """The sums by class of lock, of all tasks; None: no lock was recorded, as it was not looked for."""
+    """Sums by class of lock, of all tasks; None: locks were not recorded."""
     return _by_class(one, own=False)
 
 
 def of_workload(one: Compared) -> Locks | None:
-    """The same of the workload's own tasks, or of all tasks where there is no workload."""
+    """Sums by class of lock, of the workload's tasks; without a workload, of all tasks."""
     return _by_class(one, own=has_workload(one))
 
 
@@ -92,7 +92,7 @@ def spin_share(spin_ns: float, one: Compared) -> float | None:
 
 @dataclass(frozen=True)
 class Operations:
-    """How much a run did, counted in what, and whose counts may be set side by side."""
+    """Operations of a run, their unit, and what tells whether two runs' operations are alike."""
 
     count: int
     seconds: float  # the time they were done in
@@ -190,7 +190,7 @@ def growth(points: Sequence[tuple[int, float | None]]) -> Growth | None:
 
 @dataclass(frozen=True)
 class Next:
-    """The lock with the longest wait, and what would have it if the first one's waits were not there."""
+    """The lock with the longest wait, and the lock with the longest wait of the rest."""
 
     first: Lock
     first_sums: Sums
@@ -230,7 +230,7 @@ def next_lock(locks: Locks) -> Next | None:
 
 @dataclass(frozen=True)
 class HeldUp:
-    """How much of the waiting for a lock was for a holder that waited for another lock in turn."""
+    """Waiting for a lock whose holder itself waited for another lock."""
 
     known_ns: float  # waited while it could be told what the holder did
     chained_ns: float  # of it, the holder waited for another lock
@@ -239,7 +239,7 @@ class HeldUp:
 
 
 def held_up(one: Compared, lock: Lock) -> HeldUp | None:
-    """None: what holders did was not recorded, or their waiting for locks was not seen."""
+    """None: holders were not recorded, or none of them waited for a lock."""
     holders, rows = one.results.locks.holders, one.results.locks.rows
     if holders is None or rows is None:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Everything that is one number a run, for the table of differences: first what is to be explained (how long,
-how fast), then what may explain it (what the disk was asked for, seeks, latencies, locks).
+"""Numbers for the table of differences, one a run: outcomes (time, throughput), then possible causes.
 
-What made up less than a hundredth in every run is left out: it explains nothing, however much it differs.
+Causes are requests, seeks, latencies and locks. What is below a hundredth of the whole in every run is left
+out: it explains nothing, however much it differs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Measure:
     bounds: tuple[bool, ...] = ()  # which values are lower bounds; empty: none
 
     def is_bound(self, *sides: Sequence[int]) -> bool:
-        """Is a value of these runs a lower bound? Then so is their mean, and no difference is told."""
+        """Whether a value of these runs is a lower bound: then their mean is one, and nothing is judged."""
         return bool(self.bounds) and any(self.bounds[i] for side in sides for i in side)
 
 
@@ -55,7 +55,7 @@ def _phase(one: Compared, name: str) -> PhaseRow | None:
 
 
 def outcomes(runs: Runs) -> list[Measure]:
-    """What is to be explained."""
+    """Outcomes: times and throughput, which the causes may explain."""
     found = [Measure("workload", "s", _each(runs, lambda one: one.results.window.work_s), True)]
     for op in throughput.OPS:
 
@@ -83,7 +83,7 @@ def outcomes(runs: Runs) -> list[Measure]:
 
 
 def _file_system(runs: Runs) -> Iterable[Measure]:
-    """How long mkfs and fsck took, and the room that is used."""
+    """Time of mkfs and fsck, and used space."""
     yield Measure("mkfs", "s", _each(runs, lambda one: one.run.float_("timing", "mkfs_s")), True)
     yield Measure("fsck", "s", _each(runs, lambda one: one.run.float_("filesystem", "fsck", "seconds")), True)
     for when, said in ((AFTER_MKFS, "after mkfs"), (AFTER_RUN, "after the run")):
@@ -107,7 +107,7 @@ def _sums(one: Compared, op: str, class_: str | None = None) -> tuple[int, int] 
 
 
 def _device(runs: Runs) -> Iterable[Measure]:
-    """What the disk was asked for, by op, then by class."""
+    """Requests and bytes by operation, then by class."""
     block = ("block",)
     every = dict.fromkeys((row.op, None) for one in runs for row in one.results.device_totals)
     of_class = dict.fromkeys((row.op, row.class_) for one in runs for row in one.results.device_totals)
@@ -206,7 +206,7 @@ def _active(one: Compared) -> float | None:
 
 
 def _is_long(ns: Values, runs: Runs) -> bool:
-    """Is it a hundredth of the workload's time in one of the runs?"""
+    """Whether the times reach LEAST_SHARE of the workload's time in one of the runs."""
     least = [LEAST_SHARE * one.results.window.work_s * 1e9 for one in runs]
     return any(value is not None and value >= limit for value, limit in zip(ns, least, strict=True))
 
@@ -251,13 +251,13 @@ def _calls(runs: Runs) -> Iterable[Measure]:
 
 
 def _matters(measure: Measure) -> bool:
-    """Is it more than nothing anywhere?"""
+    """Whether any run has a value above 0."""
     least = LEAST_SHARE if measure.unit == "share" else 0.0
     return any(value is not None and value > least for value in measure.values)
 
 
 def causes(runs: Runs) -> list[Measure]:
-    """What may explain it, in no order."""
+    """Possible causes, in no order."""
     block = ("block",)
     found = [
         *_device(runs),

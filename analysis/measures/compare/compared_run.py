@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One run of several that are compared: its facts and measures, without its tables.
+"""One of several compared runs: its facts and results, without its tables.
 
 Only what does not grow with the number of requests is kept, so that any number of runs fits into memory.
 """
@@ -34,12 +34,12 @@ class Compared:
 
     @property
     def has_block(self) -> bool:
-        """Is there a block table?"""
+        """Whether the run has a block table."""
         return self.results.block is not None
 
     @property
     def emulated(self) -> bool:
-        """Were its CPUs emulated?"""
+        """Whether the run's CPUs were emulated."""
         return self.run.emulated
 
 
@@ -55,5 +55,5 @@ def load_compared(letter: str, path: Path) -> Compared:
 
 
 def meaningless(first: Compared, other: Compared) -> bool:
-    """Does a ratio of their times or rates mean little? It does if the CPUs of one were emulated."""
+    """Whether ratios of times and rates are not judged: the CPUs of one run were emulated."""
     return first.emulated or other.emulated

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""By how much do runs differ, in each of their measures, and may that be called a difference?
+"""Differences between runs, measure by measure, each with an interval and a verdict.
 
-Runs of the same words on the same kernel and machine that ended well are repetitions: they are one side of
-the comparison, with the mean of their figures and its 95 % confidence interval. A run that is alone is a
-single observation, and its difference is never called one.
+Runs with the same options, kernel and machine that ended with exit status 0 are repetitions: they form one
+side of the comparison, with a mean and its 95 % confidence interval. A run without repetition is a single
+observation: no verdict.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOT_ASKED = ("OUT", "SEED", "NAME")  # words that repetitions may differ in
 
 
 def _identity(one: Compared) -> str | None:
-    """What repetitions have in common; None: nothing can repeat this run."""
+    """Equal for repetitions; None: the run cannot have repetitions."""
     run = one.run
     words = dig(run.facts, "words")
     if (
@@ -61,14 +61,14 @@ def sides(runs: Sequence[Compared]) -> list[Side]:
 
 
 def mean_of(measure: Measure, side: Side) -> Mean | None:
-    """The side's figure; None: not one of its runs has it."""
+    """The mean over the side's runs; None: no run has a value."""
     values = [value for i in side if (value := measure.values[i]) is not None]
     return mean_ci(values)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One side against the first, in one measure. A side without the measure has no difference."""
+    """One side against the first side, in one measure."""
 
     first: Mean | None
     other: Mean | None
@@ -84,7 +84,7 @@ class Difference:
 
     @property
     def interval(self) -> Interval | None:
-        """Of that; None for single observations."""
+        """The interval of the difference; None for single observations."""
         if self.first is None or self.other is None or self.is_bound:
             return None
         return difference_interval(self.first, self.other)
@@ -98,14 +98,14 @@ class Difference:
 
     @property
     def ratio_interval(self) -> Interval | None:
-        """Of that; None for single observations, or if the first may be 0."""
+        """The interval of the ratio; None for single observations, or if the first may be 0."""
         if self.first is None or self.other is None or self.is_bound:
             return None
         return ratio_interval(self.first, self.other)
 
     @property
     def weight(self) -> float:
-        """How far apart, as a factor, whichever is larger: what the table is sorted by. 1: the same."""
+        """The larger value over the smaller one, which sorts the table. 1: equal."""
         if self.first is None or self.other is None:
             return 0.0
         a, b = abs(self.first.value), abs(self.other.value)
@@ -115,7 +115,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """What may be said of it."""
+        """The verdict, as compare.csv has it."""
         if self.first is None or self.other is None:
             return "not measured in both"
         if self.is_bound:
@@ -137,7 +137,7 @@ def difference(measure: Measure, runs: Sequence[Compared], first: Side, other: S
 
 
 def by_weight(measures: Sequence[Measure], runs: Sequence[Compared], found: Sequence[Side]) -> list[Measure]:
-    """Those first that differ by the rule, and of these and of the rest the farthest apart first."""
+    """The measures, first those that differ by the rule; among equals the largest weight first."""
 
     def key(measure: Measure) -> tuple[bool, float]:
         every = [difference(measure, runs, found[0], other) for other in found[1:]]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where CPUs spent their time, by samples."""
+"""Measures of CPU time, by perf samples."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where did the CPU go? Samples of all CPUs, by phase of the workload and by function.
+"""CPU profile: perf's samples of all CPUs, by phase of the workload and by function.
 
-Idle samples are counted and then left out: a CPU that sleeps is hardly sampled, so how busy the CPUs were
-is told by the elapsed time. The other shares are of the busy samples.
+Idle samples are counted and then left out: a sleeping CPU is hardly sampled. So the busy share is over the
+elapsed time; all other shares are of the busy samples.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PhaseCpu:
 
 @dataclass(frozen=True)
 class CpuProfile:
-    """All of it. The sums of the phases may differ from the whole: phases can overlap."""
+    """Samples as a whole and by phase. Phases can overlap: their sum may differ from the whole."""
 
     whole: PhaseCpu
     phases: list[PhaseCpu]

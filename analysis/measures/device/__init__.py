@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Devices as a whole: utilization and queue depth."""
+"""Measures of devices: counters, utilization, queue depth."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""With several devices (a journal of its own, a file system over several disks): which one did what?"""
+"""Requests, seeks, depth and latency by device, for a run on several devices (an external journal, RAID)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How many intervals are open, at every moment at which one begins or ends?
+"""Number of open intervals at each moment at which one begins or ends.
 
-Begins and ends are sorted apart and taken together some at a time, in the CPU's cache.
+Begins and ends are sorted separately and merged in chunks that fit into a CPU's cache.
 """
 
 from __future__ import annotations

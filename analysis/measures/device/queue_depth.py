@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How many requests are at the device, and how many are in the kernel at all, at a time?
+"""Queue depth: requests at the device, and requests queued, per time bin.
 
-Depth at the device counts requests issued and not completed; depth in all counts those queued and not
-completed. Mean: over time, weighted by how long each depth lasted. Maximum: the highest moment in the bin.
+At the device: issued and not completed. Queued: queued and not completed, whether issued or not. Mean: over
+time, weighted by how long each depth lasted. Maximum: the highest moment in the bin.
 """
 
 from __future__ import annotations

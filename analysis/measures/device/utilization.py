@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""When is a device at work and when idle, and for how long was its queue how deep?
+"""Device utilization: active and idle periods, and the time at each queue depth.
 
-Exact: the depth (requests issued and not completed) changes only where one is issued or completes; the time
-in between counts for the depth that held. Requests are cut to the recorded time. One that is handed over in
-the same nanosecond as the one before completes leaves no idle period between them.
+Exact: the depth (requests issued and not completed) changes only where a request is issued or completes; the
+time in between counts for the depth that held. Requests are cut to the recorded time. A request issued in the
+nanosecond in which the one before completes leaves no idle period.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Activity:
         self.since, self.depth = int(edges[-1]), int(depths[-1])
 
     def busy(self) -> Busy:
-        """What was found, once all steps are added."""
+        """The utilization, once all steps are added."""
         self.add(np.array([self.span_ns], dtype=np.int64), np.zeros(1, dtype=np.int64))
         begins, ends = np.concatenate(self.idle_from), np.concatenate(self.idle_to)
         if begins.size:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Lock waits, holders and holds."""
+"""Measures of locks: waits, waiters, holders, hold times."""

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How busy is each class of locks, how often is it taken, how often in vain? Lockmeter's columns.
+"""Hold times and acquisitions by class of locks, in Lockmeter's columns (Bryant and Hawkes 2000).
 
 For a report: lockmeter_rows(tables.hold, tables.lock_wait, tables.lock_names, elapsed_ns), elapsed_ns the
 recorded time (run.json's clock). Where tables.hold is None pass None: the rows then have what the waits say,
 the other columns are None and `why` says why (and run.off("holds") how to get them). Print None as "-", and
 DEFINITION under the table.
 
-Of Lockmeter (Bryant and Hawkes 2000) these differ: a wait here may be asleep as well as spinning, and WAIT is
+Different from Lockmeter: a wait here may be asleep as well as spinning, and WAIT is
 both; UTIL of a class of several locks is that of the busiest one.
 """
 
@@ -142,7 +142,7 @@ def lockmeter_rows(
 ) -> list[HoldRow]:
     """One row per class of locks (name) and mode, the most time held first, then what was only waited for.
 
-    All tasks count, in the workload's cgroup or not: a lock does not ask.
+    All tasks count, inside and outside of the workload's cgroup.
     """
     classes: dict[tuple[str, str, str], _Class] = {}
     if hold is not None:

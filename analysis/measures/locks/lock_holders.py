@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who held the lock when the wait began, what was it doing, and who waits for whom?
+"""Lock holders: the task that held the lock when a wait began, its state and stack; chains of holders.
 
-Known for mutexes and rwsems, which remember their holder. Everything is weighed by the waiting time: a holder
-state's share is the share of the time waited in waits that began with the holder in that state.
+Known for mutexes and rwsems, which remember their holder. Shares are weighted by the waiting time: the share
+of a holder's state is the time of waits that began with the holder in that state over all waiting time.
 """
 
 from __future__ import annotations

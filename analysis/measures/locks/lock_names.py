@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is a lock called, and who is the caller one wants to know?
+"""Names of locks and of callers, as the reports show them.
 
 A lock's class is its name (all instances of one structure's member are one class); a lock without a name
 goes by the first caller outside the locking primitives. Types are written as `perf lock contention` does.

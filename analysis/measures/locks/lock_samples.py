@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What CPU sampling says about locks: spinning that no tracepoint shows, and where holders ran.
+"""Lock spinning that no tracepoint shows, and where holders ran, from CPU samples.
 
 A sample stands for its period of one CPU's time; the interval is Poisson's for the number of samples.
 Estimates stand beside the traced times and are never added to them.

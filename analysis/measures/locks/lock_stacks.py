@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Lock waits as stacks with a time each: what flame graphs and folded stacks are made of.
+"""Lock waits as stacks with a time each, for flame graphs and folded stacks.
 
 Frames go from the outermost function inward; the last one is the lock, as "type:name".
 """

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whose lock waits are these: the workload's, the tested file system's, the disk's, the recorder's, others'?
+"""Owner of each lock wait: the workload, the tested file system, its disk, the recorder, or others.
 
-Only the first two say anything of the file system under test. A loop device's worker, say, waits for locks
-of the file system that its file lies on, often longer than all of the workload together.
+Only waits of the first two are about the file system under test. A loop device's worker, for example, waits
+for locks of the file system that holds its file, often longer than the whole workload.
 
-A task of the workload's cgroup, and of Seekmeter itself, is told by the recorder. A kernel thread is told by
-its name, which for most holds the device that it serves (jbd2/loop9-8, flush-7:9, xfs-cil/loop9; loop9 itself
-serves the disk), else by the inode of the lock that it waited for, else by its name's beginning
-(btrfs-endio), if no other file system of that kind is mounted. An interrupt is told by the inode alone.
+The recorder marks tasks of the workload's cgroup and of Seekmeter. A kernel thread is known by its name,
+which for most holds the device that it serves (jbd2/loop9-8, flush-7:9, xfs-cil/loop9; loop9 itself serves
+the disk), else by the inode of the lock that it waited for, else by the beginning of its name (btrfs-endio),
+if no other file system of that kind is mounted. An interrupt is known by the inode alone.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which locks were waited on, from where, and how much of it was spinning?
+"""Lock waits by class of lock: count, spinning, sleeping, and callers.
 
 Wait: contention begin to contention end, split into spinning and sleeping. Spin share: time spent spinning
 / (CPUs x elapsed), in percent (Bryant 2002, table 1). Sleeping waiters: time slept / elapsed, that is the
@@ -66,7 +66,7 @@ class LockRow:
 
     @property
     def is_estimate(self) -> bool:
-        """Does the figure hang on call paths of which only some were looked at? Sums by name do not."""
+        """Whether the sums are scaled from sampled call paths; sums by name are exact."""
         return not self.named_by and self.sampled_share < 1
 
 
@@ -283,7 +283,7 @@ def measure_locks(
     inodes: Mapping[tuple[str, int], str],
     timeline: Timeline,
 ) -> LockWaits:
-    """Everything about lock waits of one run."""
+    """Lock waits of a run by class, by call path, by inode and over time."""
     scaled: Scaled = scale(waits)
     found: tuple[Paths, Groups] = by_path(waits, scaled)
     paths, groups = found

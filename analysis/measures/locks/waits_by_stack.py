@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Lock waits by call path: the lock_wait table without its time bins, a few thousand rows of millions.
 
-Where a lock was waited on too often, only some waits' call paths were looked at (the others' stack_id is -2).
-Per lock, kind, mode, workload or not, and bin, the waits that were looked at are scaled up to all of them,
-each of spin, sleep, count and failed for itself, so sums by lock stay exact. A bin in which none was looked
-at stays as it is, with the call path -2.
+At high rates the recorder samples call paths: the waits without one have stack_id -2. Per lock, kind, mode,
+workload or not, and bin, the sampled waits are scaled up to all waits, each of spin, sleep, count and failed
+by its own factor, so that sums by lock stay exact. A bin without any sampled wait keeps the call path -2.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class Scaled:
 
 
 def scale(waits: LockWait) -> Scaled:
-    """Scale the waits whose call path was looked at up to all."""
+    """Scale the waits with a sampled call path up to all waits."""
     columns = [waits.count, waits.failed, waits.spin_ns, waits.sleep_ns]
     skipped = waits.stack_id == NOT_SAMPLED
     if not skipped.any():
@@ -95,7 +94,7 @@ def scale(waits: LockWait) -> Scaled:
 
 @dataclass(frozen=True)
 class Paths:
-    """One row: all waits on one lock from one call path and with one holder. Times are scaled as told."""
+    """One row: all waits on one lock from one call path and with one holder. Times are scaled."""
 
     lock_id: npt.NDArray[np.uint64]
     kind: Categorical
