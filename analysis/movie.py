@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from analysis import units
@@ -21,38 +22,96 @@ from analysis.sections.marks import mark
 from analysis.tables import block, phase
 from analysis.tables.block_parts import parts
 from analysis.tables.load import load_table, open_table
+from analysis.tables.store import Stored
 
 FILE = "movie.html"
 
 
-def _window(run: Run, found: Overview) -> tuple[int, int, int, bool]:
-    """Begin and end of the recording and begin of the workload; does run.json say so, or the requests?"""
+@dataclass(frozen=True)
+class _Times:
+    """The movie's times, CLOCK_MONOTONIC. stated: from run.json; else from the requests."""
+
+    start_ns: int
+    end_ns: int
+    zero_ns: int  # shown as 0 s: the begin of the workload
+    stated: bool
+
+
+def make_movie(path: Path) -> str:
+    """Write movie.html into the run directory; returns its path, for the terminal."""
+    run = open_run(path)
+    try:
+        page = _make_page(run, _open_requests(run))
+    except TableError as error:
+        raise ReportError(f"{run.name} has no requests to show: no block table: {error}") from None
+    write_atomic(run.place / FILE, page.encode("utf-8", "backslashreplace"))
+    return f"{clean(run.path / FILE)}\n"
+
+
+def _open_requests(run: Run) -> Stored:
+    """The block table. ReportError: the run has none, and why."""
+    table = open_table(run, block.TABLE)
+    if table is None:
+        missing = "; ".join(run.missing) if "block" in run.asked else ""
+        reason = run.off("block") or missing or run.absent("block")
+        raise ReportError(f"{run.name} has no requests to show: {reason}")
+    return table
+
+
+def _make_page(run: Run, table: Stored) -> str:
+    """The page of the movie, from two passes over the table."""
+    overview = look_over(parts(table))
+    used = devices.of_numbers(run, sorted(overview.numbers)) if overview.numbers else []
+    overview = overview.in_order([device.number for device in used])
+    times = _times(run, overview)
+    frames = make_frames(overview, parts(table), times.start_ns, times.end_ns, disk_panel.sizes(used))
+    if frames is None:
+        raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
+    captions = movie.Captions(
+        title=f"{titles.run_title(run)} · {units.seconds((times.end_ns - times.start_ns) / 1e9)} s",
+        subtitle=_subtitle(run, frames),
+        banners=_banners(run),
+        devices=[device.label for device in used],
+        time_axis="seconds since the workload started" if times.stated else "seconds since the first request",
+        mark=mark(run, "block"),
+        phases=_phases(run, times),
+        numbers=[device.number for device in used],
+        geometry=read_geometry(run),
+    )
+    return movie.render(frames, captions, times.zero_ns)
+
+
+def _times(run: Run, overview: Overview) -> _Times:
+    """Begin and end of the recording, and begin of the workload."""
     recorded = recorded_time(run)
     start, end = recorded.start_ns, recorded.end_ns
     if start is None or end is None:
-        last = min(found.last_ns, found.first_ns + LONGEST_RUN_NS)
-        return found.first_ns, max(last, found.first_ns + 1), found.first_ns, False
+        first = overview.first_ns
+        last = min(overview.last_ns, first + LONGEST_RUN_NS)
+        return _Times(first, max(last, first + 1), first, stated=False)
     work = run.int_("clock", "workload_start_ns")
-    return start, end, work if work is not None and start <= work < end else start, True
+    return _Times(start, end, work if work is not None and start <= work < end else start, stated=True)
 
 
-def _phases(run: Run, zero_ns: int, start_ns: int, end_ns: int) -> list[movie.Phase]:
-    """The phases, those of one name in a row as one, as far as the picture goes."""
+def _phases(run: Run, times: _Times) -> list[movie.Phase]:
+    """The phases within the movie; consecutive ones of one name are one."""
     table = load_table(run, phase.TABLE)
-    found = []
-    for name, times, begin, end in runs_of_names(table) if table is not None else []:
-        begin, end = max(begin, start_ns), min(end, end_ns)
+    shown = []
+    for name, count, begin, end in runs_of_names(table) if table is not None else []:
+        begin, end = max(begin, times.start_ns), min(end, times.end_ns)
         if begin <= end:
-            label = f"{name} ×{times}" if times > 1 else name
-            found.append(movie.Phase(name, label, (begin - zero_ns) / 1e9, (end - zero_ns) / 1e9))
-    return found[: movie.MOST_PHASES]
+            label = f"{name} ×{count}" if count > 1 else name
+            start_s, end_s = (begin - times.zero_ns) / 1e9, (end - times.zero_ns) / 1e9
+            shown.append(movie.Phase(name, label, start_s, end_s))
+    return shown[: movie.MOST_PHASES]
 
 
 def _subtitle(run: Run, frames: Frames) -> str:
+    """Disk, size of a cell, kernel, requests, date."""
     size = run.int_("device", "size_bytes")
     parts = [
         " ".join(p for p in (run.text("device", "name"), f"({units.bytes_(size)})" if size else "") if p),
-        f"cell {movie.cell_words(frames.grid.cell_sectors)}",
+        f"cell {movie.cell_size(frames.grid.cell_sectors)}",
         f"Linux {k}" if (k := run.text("kernel", "release")) else "",
         f"{frames.rows:,} requests",
         run.text("start_realtime")[:10],
@@ -61,47 +120,8 @@ def _subtitle(run: Run, frames: Frames) -> str:
 
 
 def _banners(run: Run) -> list[str]:
-    """What must be said before anything else; what other collectors lost does not matter here."""
-    said = make_banners(run, {}, ("block",))
+    """Warnings above the picture; losses of other collectors than block do not concern it."""
+    banners = make_banners(run, {}, ("block",))
     if run.text("device", "kind") == "directory":
-        said.insert(0, "everybody's requests on this disk are shown; report.txt says whose they are")
-    return [words if len(words) < 125 else words[:122] + "..." for words in said[:3]]
-
-
-def make_movie(path: Path) -> str:
-    """Write RUN/movie.html; returns what to print."""
-    run = open_run(path)
-    try:
-        return _make(run)
-    except TableError as error:
-        raise ReportError(f"{run.name} has no requests to show: no block table: {error}") from None
-
-
-def _make(run: Run) -> str:
-    table = open_table(run, block.TABLE)
-    if table is None:
-        gaps = "; ".join(run.missing) if "block" in run.asked else ""
-        why = run.off("block") or gaps or run.absent("block")
-        raise ReportError(f"{run.name} has no requests to show: {why}")
-    found = look_over(parts(table))
-    of = devices.of_numbers(run, sorted(found.numbers)) if found.numbers else []
-    found = found.in_order([device.number for device in of])
-    start, end, zero, stated = _window(run, found)
-    frames = make_frames(found, parts(table), start, end, disk_panel.sizes(of))
-    if frames is None:
-        raise ReportError(f"{run.name} has no request that moved bytes: there is nothing to show")
-    title = titles.run_title(run)
-    words = movie.Captions(
-        title=f"{title} · {units.seconds((end - start) / 1e9)} s",
-        subtitle=_subtitle(run, frames),
-        banners=_banners(run),
-        devices=[device.label for device in of],
-        time="seconds since the workload started" if stated else "seconds since the first request",
-        mark=mark(run, "block"),
-        phases=_phases(run, zero, start, end),
-        numbers=[device.number for device in of],
-        geometry=read_geometry(run),
-    )
-    page = movie.render(frames, words, zero)
-    write_atomic(run.place / FILE, page.encode("utf-8", "backslashreplace"))
-    return f"{clean(run.path / FILE)}\n"
+        banners.insert(0, "requests of all programs on this disk are shown; report.txt says whose they are")
+    return [banner if len(banner) < 125 else banner[:122] + "..." for banner in banners[:3]]

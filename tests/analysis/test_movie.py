@@ -490,7 +490,7 @@ def test_a_run_without_a_clock_or_with_absurd_places(tmp_path: Path) -> None:
     data, requests, size = frames_of(run)
     assert sum(requests.values()) == 4 and sum(data["placeless"]) == 5
     assert sum(size.values()) == 3 * 4096 + 0xFFFF_FE00
-    assert data["time_words"] == "seconds since the first request"
+    assert data["time_axis"] == "seconds since the first request"
 
 
 @pytest.mark.parametrize(

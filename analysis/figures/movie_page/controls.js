@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Play, pause, step, speed, the time by slider, mouse or address; and the start.
+// Controls: play, pause, step, speed; the time is set by slider, mouse or address. main() starts the page.
 
 const control = (name) => document.getElementById(name);
 
@@ -47,14 +47,14 @@ function savePicture() {
   });
 }
 
-// #t=12.5: that moment, not playing
+// #t=12.5 in the address: stop at 12.5 s
 function fromHash() {
-  const found = /^#t=(-?[0-9.]+)$/.exec(window.location.hash);
-  if (found) {
+  const match = /^#t=(-?[0-9.]+)$/.exec(window.location.hash);
+  if (match) {
     play(false);
-    show(Number(found[1]));
+    show(Number(match[1]));
   }
-  return found !== null;
+  return match !== null;
 }
 
 function at(event) {

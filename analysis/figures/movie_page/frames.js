@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The movie's frames: unpacks what analysis/figures/movie.py packed, and adds it up. The files of this folder
-// become one script, in the order frames, pen, grid, times, controls; nothing is fetched.
+// Unpack the frames that analysis/figures/movie.py packed, and check their sums. The files of this folder become one
+// script, in the order frames, pen, grid, times, controls; nothing is fetched.
 "use strict";
 
 const movie = JSON.parse(document.getElementById("movie").textContent);
 const state = { frame: 0, time: movie.start_s, playing: false, pointer: null };
 let frames;  // what unpack() returns
 
-// --- numbers as words, as in the report ------------------------------------------------------------------
+// --- numbers with units, as in the report ------------------------------------------------------------------
 
 function figures(value) {
   if (value === 0) return "0";
@@ -15,7 +15,7 @@ function figures(value) {
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
 }
 
-function bytesInWords(value) {
+function bytesWithUnit(value) {
   for (const [unit, factor] of [["EB", 1e18], ["PB", 1e15], ["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]])
     if (value >= factor * 0.9995) return figures(value / factor) + " " + unit;
   return value + " B";
@@ -25,9 +25,9 @@ const count = (value) => value.toLocaleString("en-US");
 
 // --- the frames -------------------------------------------------------------------------------------------
 
-// Four columns of numbers, one after the other: entries a frame; for each entry the distance of its key (kind *
-// cells + cell) from the key before in its frame, its requests, its bytes. A number is 7 bits a byte, lowest
-// first, the top bit set on all but its last.
+// Four columns, one after the other: the number of entries per frame; then per entry its key (kind * cells + cell)
+// minus the key before it in its frame, its requests, its bytes. Numbers are LEB128: 7 bits a byte, lowest first,
+// the top bit set on all but the last byte.
 async function unpack() {
   const packed = Uint8Array.from(atob(movie.packed), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -37,7 +37,7 @@ async function unpack() {
     let value = 0, factor = 1, byte;
     do {
       byte = raw[at++];
-      value += (byte & 127) * factor;  // no shifts: sums of bytes do not fit into 32 bits
+      value += (byte & 127) * factor;  // not shifted: sums of bytes exceed 32 bits
       factor *= 128;
     } while (byte & 128);
     return value;
@@ -55,12 +55,12 @@ async function unpack() {
     }
   for (let j = 0; j < entries; j++) requests[j] = number();
   for (let j = 0; j < entries; j++) bytes[j] = number();
-  const found = { first, kind, cell, requests, bytes, ...summed(first, kind, cell, requests, bytes) };
-  found.kinds.forEach((sums, k) => {
+  const unpacked = { first, kind, cell, requests, bytes, ...summed(first, kind, cell, requests, bytes) };
+  unpacked.kinds.forEach((sums, k) => {
     if (sums.requests !== movie.totals[k][0] || sums.bytes !== movie.totals[k][1])
       throw new Error("the frames do not add up to the run's totals: this file is damaged");
   });
-  return found;
+  return unpacked;
 }
 
 function summed(first, kind, cell, requests, bytes) {
@@ -74,8 +74,7 @@ function summed(first, kind, cell, requests, bytes) {
         sums.requests += requests[j];
         sums.bytes += bytes[j];
       }
-      const one = cells[cell[j]];
-      one.firstFrame = Math.min(one.firstFrame, i);
+      cells[cell[j]].firstFrame = Math.min(cells[cell[j]].firstFrame, i);
       const op = movie.kinds[kind[j]].op;
       if (op === "write") written[i] += bytes[j];
       if (op === "read") read[i] += bytes[j];

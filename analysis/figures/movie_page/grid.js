@@ -4,16 +4,16 @@
 function drawHead() {
   write(movie.title, 10, 24, { size: 17, bold: true, room: width - 230 });
   write(movie.subtitle, 10, 44, { size: 11.5, color: QUIET, room: width - 230 });
-  movie.banners.forEach((words, i) => write("! " + words, 10, 62 + 16 * i, { bold: true, color: ALARM, room: width - 20 }));
+  movie.banners.forEach((banner, i) => write("! " + banner, 10, 62 + 16 * i, { bold: true, color: ALARM, room: width - 20 }));
   const f = state.frame, right = width - 10;
   write(`${(startOf(f)).toFixed(movie.decimals)} s`, right, 26, { size: 20, bold: true, align: "right" });
-  write(`frame ${count(f + 1)} of ${count(movie.frames)}, ${movie.frame_words} each`, right, 44, { size: 11.5, color: QUIET, align: "right" });
-  // two rows of legend: classes and shapes; then what strength, outline, grey and violet mean
+  write(`frame ${count(f + 1)} of ${count(movie.frames)}, ${movie.frame_length} each`, right, 44, { size: 11.5, color: QUIET, align: "right" });
+  // legend, row 1: classes, operations, bytes; row 2: age of a cell's last request, outlines of areas
   let x = LEFT, y = layout.legend + 10;
-  const put = (words, draw) => {
+  const put = (label, draw) => {
     draw(x, y - 9);
     x += 15;
-    x += write(words, x, y, { size: 11 }) + 13;
+    x += write(label, x, y, { size: 11 }) + 13;
   };
   const seen = new Set();
   movie.kinds.forEach((kind, k) => {
@@ -26,16 +26,16 @@ function drawHead() {
     if (movie.kinds.some((kind, k) => kind.op === op && frames.kinds[k].requests))
       put(op, (a, b) => shape(op, a, b, 11, 11, "#8c8c8c", op === "discard" ? null : INK));
   x += 8;
-  put(`light to dark: ${bytesInWords(frames.low)} to ${bytesInWords(frames.high)} a cell and frame`, () => { x -= 15; });
+  put(`light to dark: ${bytesWithUnit(frames.low)} to ${bytesWithUnit(frames.high)} per cell and frame`, () => { x -= 15; });
   x = LEFT;
   y += 18;
   put("in this frame", (a, b) => shape("write", a, b, 11, 11, "#c8c8c8", INK));
-  put(`fading: in the ${movie.fade_words} before`, (a, b) => [0.8, 0.5, 0.2].forEach((alpha, i) => { pen.fillStyle = `rgba(90,90,90,${alpha})`; pen.fillRect(a + i * 4, b, 4, 11); }));
+  put(`fading: in the last ${movie.fade_length}`, (a, b) => [0.8, 0.5, 0.2].forEach((alpha, i) => { pen.fillStyle = `rgba(90,90,90,${alpha})`; pen.fillRect(a + i * 4, b, 4, 11); }));
   put("earlier", (a, b) => shape("write", a, b, 11, 11, BEFORE, LINE));
   put("not yet", (a, b) => shape("write", a, b, 11, 11, "#fff", LINE));
   movie.outlined.forEach((kind, i) => {
     if (outlined(kind.kind).size)
-      put(`${kind.kind}: the file system's own place for it`, (a, b) => {
+      put(`${kind.kind} area of the file system`, (a, b) => {
         borderPen(kind);
         pen.strokeRect(a + i, b + i, 11 - 2 * i, 11 - 2 * i);
         pen.setLineDash([]);
@@ -43,27 +43,27 @@ function drawHead() {
   });
 }
 
-// What each cell shows now: of each shape the inks of its classes, the newer the heavier, mixed.
+// What each cell shows now, by operation: the mixed inks of its classes, newer requests weighing more.
 function glowing() {
-  const found = new Map();
+  const glow = new Map();
   for (let age = Math.min(movie.fade_frames - 1, state.frame); age >= 0; age--) {
     const frame = state.frame - age, weight = 1 - age / movie.fade_frames;
     for (let j = frames.first[frame]; j < frames.first[frame + 1]; j++) {
       const key = movie.ops.indexOf(movie.kinds[frames.kind[j]].op) * movie.cells + frames.cell[j];
-      let one = found.get(key);
-      if (!one || (age === 0 && !one.now)) found.set(key, (one = { sum: [0, 0, 0], weight: 0, strongest: 0, now: age === 0 }));
-      ink(frames.kind[j], frames.bytes[j]).forEach((value, k) => (one.sum[k] += value * weight));
-      one.weight += weight;
-      one.strongest = Math.max(one.strongest, weight);
+      let cell = glow.get(key);
+      if (!cell || (age === 0 && !cell.now)) glow.set(key, (cell = { sum: [0, 0, 0], weight: 0, strongest: 0, now: age === 0 }));
+      ink(frames.kind[j], frames.bytes[j]).forEach((value, k) => (cell.sum[k] += value * weight));
+      cell.weight += weight;
+      cell.strongest = Math.max(cell.strongest, weight);
     }
   }
-  return found;
+  return glow;
 }
 
 function drawGrid() {
   for (const line of layout.lines) {
     if (line.heading) {
-      write(line.words, LEFT, line.y, { size: 11, bold: true, room: gridWidth });
+      write(line.label, LEFT, line.y, { size: 11, bold: true, room: gridWidth });
     } else if (line.gap) {
       pen.fillStyle = "#f4f4f4";
       pen.fillRect(LEFT, line.y + 1, gridWidth, line.height - 2);
@@ -92,15 +92,15 @@ function drawGrid() {
       pen.stroke();
     }
   const glow = [...glowing()].sort((a, b) => a[0] - b[0]);  // discs and crosses above squares
-  for (const [key, one] of glow) {
+  for (const [key, cell] of glow) {
     const [x, y] = layout.cells[key % movie.cells], op = movie.ops[Math.floor(key / movie.cells)];
-    const color = css(one.sum.map((value) => value / one.weight), one.now ? 1 : 0.9 * one.strongest);
-    shape(op, x + 1, y + 1, CELL_W - 1, cellHeight - 1, color, one.now && op !== "discard" ? INK : null);
+    const color = css(cell.sum.map((value) => value / cell.weight), cell.now ? 1 : 0.9 * cell.strongest);
+    shape(op, x + 1, y + 1, CELL_W - 1, cellHeight - 1, color, cell.now && op !== "discard" ? INK : null);
   }
   movie.outlined.forEach((kind, i) => drawOutlines(kind, i * 1.5));
 }
 
-// The cells that hold something of the file system's areas of a kind.
+// The cells that overlap the file system's areas of a kind.
 function outlined(kind) {
   const inside = new Set();
   for (const area of movie.areas)
@@ -115,7 +115,7 @@ function borderPen({ color, dash }) {
   pen.setLineDash(dash);
 }
 
-// The border of such cells: the sides at which the next cell is none of them. The kinds do not cover each other.
+// The border of these cells: the sides whose neighbour is not one of them. Insets keep the kinds' borders apart.
 function drawOutlines(kind, inset) {
   const inside = outlined(kind.kind);
   borderPen(kind);
@@ -124,7 +124,7 @@ function drawOutlines(kind, inset) {
     pen.moveTo(x1, y1);
     pen.lineTo(x2, y2);
   };
-  // is there such a cell, in the row that really lies above or below?
+  // true if the cell is inside and is drawn at this y: the row above or below may belong to another device
   const has = (cell, y) => inside.has(cell) && layout.cells[cell][1] === y;
   for (const i of inside) {
     const [x, y] = layout.cells[i], column = i % movie.columns, right = x + CELL_W, low = y + cellHeight;
@@ -137,7 +137,7 @@ function drawOutlines(kind, inset) {
   pen.setLineDash([]);
 }
 
-// The column beside the grid: this frame in numbers, the cell under the pointer, and all up to now.
+// The numbers at the right of the grid: this frame, the whole run, and the cell under the pointer.
 function drawSide() {
   const f = state.frame, x = LEFT + gridWidth + GAP, right = width - 10;
   let y = layout.grid + 10;
@@ -157,26 +157,26 @@ function drawSide() {
     shape(kind.op, x, y - 9, 10, 10, css(ramps[k][1]), null);
     write(kind.op === kind.class ? kind.op : `${kind.op} ${kind.class}`, x + 15, y, { size: 11, color: now[k][0] ? INK : QUIET });
     write(count(now[k][0]), right - 62, y, { size: 11, align: "right", color: now[k][0] ? INK : QUIET });
-    write(bytesInWords(now[k][1]), right, y, { size: 11, align: "right", color: now[k][0] ? INK : QUIET });
+    write(bytesWithUnit(now[k][1]), right, y, { size: 11, align: "right", color: now[k][0] ? INK : QUIET });
     y += 16;
   });
-  row("without a place (flush)", count(movie.placeless[f]));
+  row("without an offset (flush)", count(movie.placeless[f]));
   row("seeks", count(movie.seeks[f]));
   row("queue depth, mean", figures(movie.depth[f]));
-  const phase = movie.phases.filter((one) => one.start_s <= startOf(f) + lengthOf(f) / 2 && startOf(f) + lengthOf(f) / 2 < one.end_s);
-  if (movie.phases.length) row("phase", phase.length ? phase[phase.length - 1].name : "none");
+  const phases = movie.phases.filter((phase) => phase.start_s <= startOf(f) + lengthOf(f) / 2 && startOf(f) + lengthOf(f) / 2 < phase.end_s);
+  if (movie.phases.length) row("phase", phases.length ? phases[phases.length - 1].name : "none");
   y += 8;
   row("in the whole run" + (movie.mark && " " + movie.mark), "", { bold: true });
   row("requests", count(movie.rows));
-  row("read and written", bytesInWords(frames.kinds.reduce((sum, kind, k) => sum + (movie.kinds[k].op === "discard" ? 0 : kind.bytes), 0)));
+  row("read and written", bytesWithUnit(frames.kinds.reduce((sum, kind, k) => sum + (movie.kinds[k].op === "discard" ? 0 : kind.bytes), 0)));
   row("seeks", count(movie.seeks.reduce((a, b) => a + b, 0)));
   y += 8;
   const cell = pointedCell();
   if (cell < 0) {
-    write("point at a cell to see it in numbers", x, y, { size: 9.5, color: QUIET, room: SIDE });
+    write("point at a cell to see its numbers", x, y, { size: 9.5, color: QUIET, room: SIDE });
     return;
   }
-  const here = frames.cells[cell], line = movie.lines.filter((one) => !one.gap)[Math.floor(cell / movie.columns)];
+  const here = frames.cells[cell], line = movie.lines.filter((row) => !row.gap)[Math.floor(cell / movie.columns)];
   let requests = 0, bytes = 0;
   for (let j = frames.first[f]; j < frames.first[f + 1]; j++)
     if (frames.cell[j] === cell) {
@@ -184,9 +184,9 @@ function drawSide() {
       bytes += frames.bytes[j];
     }
   const offset = line.offset + (cell % movie.columns) * movie.cell_bytes;
-  row(`cell at ${bytesInWords(offset)}`, "", { bold: true });
-  row("in this frame", `${count(requests)}, ${bytesInWords(bytes)}`);
-  row("in the whole run", `${count(here.requests)}, ${bytesInWords(here.bytes)}`);
+  row(`cell at ${bytesWithUnit(offset)}`, "", { bold: true });
+  row("in this frame", `${count(requests)}, ${bytesWithUnit(bytes)}`);
+  row("in the whole run", `${count(here.requests)}, ${bytesWithUnit(here.bytes)}`);
   for (const group of movie.groups)
     if (group.device === line.device && offset + movie.cell_bytes > group.first_byte && offset < group.end_byte)
       row(group.name, count(Math.max(0, Math.floor((offset - group.first_byte) / group.bytes))));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What everything is drawn with: the canvas, where things are on it, words, colours and shapes. All words of the run
-// are drawn as text.
+// The canvas, the layout on it, and how text, colours and shapes are drawn. Text of the run is drawn as text, never
+// parsed.
 
 const LEFT = 78, CELL_W = 12, SIDE = 214, GAP = 14, PANEL_GAP = 20;
 const INK = "#1a1a1a", QUIET = "#666666", LINE = "#dedede", BEFORE = "#e9e9e9", ALARM = "#a00000";
@@ -14,7 +14,7 @@ const width = LEFT + gridWidth + GAP + SIDE;
 
 const ramps = movie.kinds.map((kind) => kind.ramp.map((hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16))));
 
-// The ink of so many bytes: along the class's ramp by their logarithm.
+// The ink of a number of bytes: its logarithm's position on the ramp of the class.
 function ink(kind, bytes) {
   const { low, high } = frames;
   const strength = high > low ? (2 * Math.log(bytes / low)) / Math.log(high / low) : 1;
@@ -24,19 +24,19 @@ function ink(kind, bytes) {
 
 const css = (rgb, alpha = 1) => `rgba(${rgb.map(Math.round).join(",")},${alpha})`;
 
-function write(words, x, y, { size = 12, color = INK, bold = false, align = "left", room = Infinity } = {}) {
+function write(text, x, y, { size = 12, color = INK, bold = false, align = "left", room = Infinity } = {}) {
   pen.font = `${bold ? "bold " : ""}${size}px ${FONT}`;
   pen.fillStyle = color;
   pen.textAlign = align;
-  if (pen.measureText(words).width > room) {
-    while (words.length > 1 && pen.measureText(words + "…").width > room) words = words.slice(0, -1);
-    words += "…";
+  if (pen.measureText(text).width > room) {
+    while (text.length > 1 && pen.measureText(text + "…").width > room) text = text.slice(0, -1);
+    text += "…";
   }
-  pen.fillText(words, x, y);
-  return pen.measureText(words).width;
+  pen.fillText(text, x, y);
+  return pen.measureText(text).width;
 }
 
-// A write is a square, a read a disc, a discard a cross: told apart without colour, and none covers another.
+// A write is a square, a read a disc, a discard a cross: distinct without colour, and none hides another.
 function shape(op, x, y, w, h, color, edge) {
   pen.lineWidth = 1;
   if (op === "write") {
@@ -74,13 +74,13 @@ function place() {
   layout.legend = y;
   y += 40;
   layout.grid = y;
-  layout.cells = [];  // of each cell, where it is
+  layout.cells = [];  // x, y of each cell
   layout.lines = [];
   let device = -1;
   for (const line of movie.lines) {
     if (movie.devices.length > 1 && line.device !== device) {
       y += 18;
-      layout.lines.push({ y: y - 5, words: movie.devices[line.device], heading: true });
+      layout.lines.push({ y: y - 5, label: movie.devices[line.device], heading: true });
     }
     device = line.device;
     const height = line.gap ? 14 : cellHeight;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Below the grid: phases, throughput, seeks and queue depth over time, with the cursor; and the whole picture.
+// Below the grid: phases, throughput, seeks and queue depth over time, with the cursor. draw() draws the whole page.
 
 const span = movie.end_s - movie.start_s;
 const xOf = (time) => LEFT + ((time - movie.start_s) / span) * gridWidth;
@@ -56,7 +56,7 @@ function drawTimes() {
   });
   if (movie.phases.length) write("phase", LEFT - 6, layout.strip + 12, { size: 9.5, color: QUIET, align: "right" });
   const perSecond = (values, factor = 1) => Array.from(values, (value, i) => (value * factor) / lengthOf(i));
-  drawPanel(layout.throughput, "Throughput of the disk, MB/s (10⁶ bytes)", [
+  drawPanel(layout.throughput, "Device throughput, MB/s (10⁶ bytes)", [
     { values: perSecond(frames.written, 1e-6), color: movie.colors.write, name: "write" },
     { values: perSecond(frames.read, 1e-6), color: movie.colors.read, dash: [4, 2], name: "read" },
   ]);
@@ -72,8 +72,8 @@ function drawTimes() {
     pen.stroke();
     write(+tick.toPrecision(6) + "", xOf(tick), layout.axis + 16, { size: 9.5, color: QUIET, align: "center" });
   }
-  write(movie.time_words, LEFT + gridWidth / 2, layout.axis + 31, { size: 11, align: "center" });
-  // the cursor: as wide as the frame
+  write(movie.time_axis, LEFT + gridWidth / 2, layout.axis + 31, { size: 11, align: "center" });
+  // the cursor is as wide as the frame
   const x = xOf(startOf(state.frame));
   pen.fillStyle = "rgba(160,0,0,.18)";
   pen.fillRect(x - 2, layout.strip, Math.max(xOf(startOf(state.frame) + lengthOf(state.frame)) - x, 1) + 4, layout.axis - layout.strip);
