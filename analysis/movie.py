@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis import units
 from analysis.errors import ReportError, TableError
 from analysis.figures import disk_panel, movie
-from analysis.figures.phase_strip import runs_of_names
+from analysis.figures.phase_strip import join_consecutive
 from analysis.measures.block.movie_frames import Frames, Overview, look_over, make_frames
 from analysis.render import titles
 from analysis.rundir import devices
@@ -97,7 +97,7 @@ def _phases(run: Run, times: _Times) -> list[movie.Phase]:
     """The phases within the movie; consecutive ones of one name are one."""
     table = load_table(run, phase.TABLE)
     shown = []
-    for name, count, begin, end in runs_of_names(table) if table is not None else []:
+    for name, count, begin, end in join_consecutive(table) if table is not None else []:
         begin, end = max(begin, times.start_ns), min(end, times.end_ns)
         if begin <= end:
             label = f"{name} ×{count}" if count > 1 else name

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Disk offset over time: one panel for writes, one for reads, on the same disk axis; one ink a class, darker
-where more bytes went. Classes in one cell have their inks mixed: none hides another. Several devices are
-bands, one above the other, each with its own offsets. A strip beside the panels shows the whole disk (or
-disks) and which part of it the panels show."""
+"""Disk maps: bytes by disk offset and time, of writes and of reads, on one axis of offsets.
+
+Each class has an ink, darker for more bytes; a cell with several classes has their mean. Several devices are
+bands, one above the other, each with its own offsets. A strip at the right shows the whole disk (or disks)
+and which part of it the maps show.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,20 @@ from analysis.tables.block import CLASSES, SECTOR_BYTES, Block, parts
 COLUMNS = 440
 ROWS = 230
 TALL_IN = 2.7
-GAP_ROWS = 7  # a stretch of the disk that was cut out of the axis is drawn so high
-TICK_IN = 0.17  # labels of the axis need so much height
-MOST_BYTES = 1 << 60  # a size beyond is not believed
-TIE_FROM = 1.016  # of a panel's width: behind the strip of disk_bands.py
-FEW_CELLS = 800  # with fewer cells than this, each is drawn three cells wide
+GAP_ROWS = 7  # height of a gap: a stretch of the disk that is left out of the axis
+TICK_IN = 0.17  # height of a tick label
+MOST_BYTES = 1 << 60  # a larger device size is taken for this
+TIE_FROM = 1.016  # in panel widths: right of the strip of disk_bands.py
+FEW_CELLS = 800  # cells of a map with fewer are drawn three cells wide
 OPS = ("write", "read")  # the panels, from the top
 LAYERS = (*((op, class_) for op in OPS for class_ in CLASSES), ("write", "discard"))
-PART = 1 << 18  # requests drawn at a time
-WORDS = {"write": "writes", "read": "reads"}
+PART = 1 << 18  # requests added to the maps at a time
+PLURAL = {"write": "writes", "read": "reads"}
 Rgb = npt.NDArray[np.float64]
 
 
 def ink(values: F64, low: float, high: float, ramp: tuple[str, str, str]) -> Rgb:
-    """The ink of each cell: white where nothing was moved, along the ramp by log(bytes)."""
+    """The ink of each cell: white for 0 bytes, else on the ramp by log(bytes) between low and high."""
     strength = np.zeros(values.shape)
     some = values > 0
     if high > low:
@@ -56,7 +58,7 @@ def ink(values: F64, low: float, high: float, ramp: tuple[str, str, str]) -> Rgb
 
 
 def mix(inks: list[Rgb]) -> Rgb:
-    """Cells of several classes get the mean of their inks: each shows, and a dense area keeps its shades."""
+    """The mean ink of the classes in each cell, so that none hides another."""
     drawn = [(ink < 1.0).any(axis=-1, keepdims=True) for ink in inks]
     count = np.sum(drawn, axis=0)
     total = np.sum([ink * there for ink, there in zip(inks, drawn, strict=True)], axis=0)
@@ -64,7 +66,7 @@ def mix(inks: list[Rgb]) -> Rgb:
 
 
 def thicken(values: F64) -> F64:
-    """Each cell spread over its neighbours, the larger value winning: a few lone cells must be seen."""
+    """Each cell spread over its 8 neighbours, the larger value winning, so that lone cells can be seen."""
     padded = np.pad(values, 1)
     rows, columns = values.shape
     spread = [padded[i : i + rows, j : j + columns] for i in range(3) for j in range(3)]
@@ -72,16 +74,16 @@ def thicken(values: F64) -> F64:
 
 
 def sizes(devices: list[Device]) -> list[int]:
-    """The devices' sizes in sectors; 0 where it is not known."""
+    """The devices' sizes in sectors; 0: not known."""
     return [min(device.size_bytes or 0, MOST_BYTES) // SECTOR_BYTES for device in devices]
 
 
 def layer(op: str, class_: str) -> tuple[str, str]:
-    """In which panel, and with which ink, a request is drawn that moves bytes; every one is in one."""
+    """The panel and the class, thus the ink, of a request that moves bytes. Every request has one."""
     if op in disk_map.DISCARDS:
         return "write", "discard"
     if op not in OPS:
-        return "write", "unknown"  # a rare op (driver, zone) is not left out
+        return "write", "unknown"  # rare operations (driver, zone)
     return op, class_ if class_ in ("data", "metadata", "journal") else "unknown"
 
 
@@ -149,7 +151,7 @@ class DiskPanels:
         return cls(axis, names, maps, bytes_, float(edges[0]), float(edges[-1]), known, strip, unit)
 
     def ranges(self) -> Ranges:
-        """Fewest and most bytes of a cell with any, by op and class: where the ink begins and ends."""
+        """Fewest and most bytes of a used cell, by op and class: the ends of the ink's ramp."""
         return {
             (op, class_): (float(values[values > 0].min()), float(values.max()))
             for op, maps in self.maps.items()
@@ -159,26 +161,26 @@ class DiskPanels:
 
     def title(self, op: str) -> str:
         """The panel's title, with its unit."""
-        return f"Disk offset of {WORDS[op]}, {self.unit[0]}"
+        return f"Disk offset of {PLURAL[op]}, {self.unit[0]}"
 
     def absent(self, op: str) -> str:
-        """What to say in the panel's place if this op moved nothing."""
-        return "" if self.maps[op] else f"no {WORDS[op]}"
+        """Why the panel is empty; "" if it is not."""
+        return "" if self.maps[op] else f"no {PLURAL[op]}"
 
     def height_in(self, op: str) -> float:
-        """The op that moved nothing needs a line; one that moved little, less than the other."""
+        """Height of the panel, by the op's share of all bytes; one line if the op moved nothing."""
         if not self.maps[op]:
             return 0.28
         other = "read" if op == "write" else "write"
         share = self.bytes_[op] / max(self.bytes_[other], 1)
         return TALL_IN if share >= 0.5 else TALL_IN * (0.62 if share >= 0.02 else 0.35)
 
-    def row_of(self, place: int) -> float:
-        """Vertical position of a place of the axis, in drawn rows, the gaps between stretches included."""
+    def row_of(self, sector: int) -> float:
+        """Vertical position of a sector of the axis, in drawn rows, gaps included."""
         for i, (begin, end) in enumerate(self.axis.stretches):
             rows = int(self.axis.starts[i + 1] - self.axis.starts[i])
-            if place <= end or i == len(self.axis.stretches) - 1:
-                within = min(max((place - begin) / (end - begin), 0.0), 1.0)
+            if sector <= end or i == len(self.axis.stretches) - 1:
+                within = min(max((sector - begin) / (end - begin), 0.0), 1.0)
                 return float(self.axis.starts[i]) + i * GAP_ROWS + within * rows
         return 0.0
 
@@ -198,7 +200,7 @@ class DiskPanels:
         return np.concatenate(parts)
 
     def draw(self, ax: Axes, op: str, ranges: Ranges) -> list[Handle]:
-        """Draw one op's map, inked by the ranges of bytes per cell; returns what its legend shows."""
+        """Draw one op's map with the ink of these ranges; returns the legend's entries."""
         inks: list[Rgb] = []
         handles: list[Handle] = []
         for class_, values in self.maps[op].items():
@@ -220,27 +222,27 @@ class DiskPanels:
         return handles
 
     def annotate(self, ax: Axes, height_in: float) -> None:
-        """The axis of a panel so high: ticks, what was cut out, and the names of several devices."""
+        """Draw the axis: ticks, the sizes of gaps, the names of several devices. height_in: of the panel."""
         ax.set_yticks(*self._ticks(height_in))
         ax.grid(True, color="#00000018")
         if height_in > TALL_IN / 2:
             for i in range(1, len(self.axis.stretches)):
                 begin, end = self.axis.stretches[i - 1][1], self.axis.stretches[i][0]
                 if self.axis.device[i - 1] == self.axis.device[i]:
-                    words = f"no I/O for {units.bytes_((end - begin) * SECTOR_BYTES)}"
-                    self._say(ax, 0.5, self.row_of(begin) + GAP_ROWS / 2, words, style.QUIET)
+                    text = f"no I/O for {units.bytes_((end - begin) * SECTOR_BYTES)}"
+                    self._write(ax, 0.5, self.row_of(begin) + GAP_ROWS / 2, text, style.QUIET)
         if len(self.names) > 1:
             for device, stretch in dict(zip(self.axis.device, self.axis.stretches, strict=True)).items():
                 top = self.row_of(stretch[1]) - 0.055 / height_in * self.height_rows * 1.5
-                self._say(ax, 0.01, top, self.names[device], style.INK)
+                self._write(ax, 0.01, top, self.names[device], style.INK)
 
     @staticmethod
-    def _say(ax: Axes, x: float, y: float, words: str, color: str) -> None:
+    def _write(ax: Axes, x: float, y: float, text: str, color: str) -> None:
         box = {"facecolor": "#FFFFFFC0", "linewidth": 0, "pad": 0.8} if color == style.INK else None
         ax.text(
             x,
             y,
-            words,
+            text,
             transform=ax.get_yaxis_transform(),
             fontsize=7,
             ha="center" if x == 0.5 else "left",
@@ -250,7 +252,7 @@ class DiskPanels:
         )
 
     def _ticks(self, height_in: float) -> tuple[list[float], list[str]]:
-        """Round offsets in every stretch, none closer to the one below than a label is high."""
+        """Rows and labels of round offsets in every stretch, at least a label's height apart."""
         ticks: list[float] = []
         labels: list[str] = []
         most = max(int(height_in * 2.4), 3)
@@ -261,15 +263,15 @@ class DiskPanels:
             share = (self.row_of(end) - self.row_of(begin)) / self.height_rows
             locator = MaxNLocator(nbins=max(int(most * share), 1), steps=[1, 2, 2.5, 5, 10])
             for value in locator.tick_values((begin - base) * factor, (end - base) * factor):
-                place = value / factor + base
-                row = self.row_of(int(place))
-                if begin <= place <= end and (not ticks or row - ticks[-1] >= apart):
+                sector = value / factor + base
+                row = self.row_of(int(sector))
+                if begin <= sector <= end and (not ticks or row - ticks[-1] >= apart):
                     ticks.append(row)
                     labels.append(f"{value:,.10g}")
         return ticks, labels
 
     def draw_whole_disk(self, figure: Figure, panels: list[Axes]) -> None:
-        """A slim strip of the whole disk beside the taller panel, the stretches it shows framed."""
+        """Draw a slim strip of the whole disk beside the taller panel, with frames around what it shows."""
         panel = max(panels, key=lambda ax: ax.get_position().height)
         box = panel.get_position()
         width = 0.012

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The strip of the workload's phases above the panels. Phases of one name in a row share one label and show
-their borders as ticks, so twenty trees do not clutter; a label too long for its band stands above it, on as
-many lines as it takes; only changes of name run through the panels."""
+"""The strip of the workload's phases above the panels.
+
+Consecutive phases of one name share a band and a label; ticks show where each begins. A label too long for
+its band stands above it, on the first line with room. Only changes of name are drawn through the panels.
+"""
 
 from __future__ import annotations
 
@@ -16,58 +18,59 @@ from analysis.figures import style
 from analysis.measures.results import Results
 from analysis.tables.phase import Phases
 
-CHARACTER_IN = 0.083  # of the labels' font, with room
-SMALL_CHARACTER_IN = 0.073
+CHARACTER_IN = 0.083  # width of a character of a label
+SMALL_CHARACTER_IN = 0.073  # of a label above its band
 BAND_IN = 0.22
 LINE_IN = 0.14
-MOST_LINES = 4
-MOST_BORDERS = 40
+MOST_LINES = 4  # of labels above the bands
+MOST_BORDERS = 40  # bands; the borders of more are not drawn through the panels
+MOST_TICKS = 300
 
 
 @dataclass(frozen=True)
 class Band:
-    """Phases of one name in a row, in seconds of the picture; line 0: the label is inside, else above."""
+    """Consecutive phases of one name, in seconds of the picture."""
 
     name: str
     label: str
     start_s: float
     end_s: float
-    line: int | None  # None: no room for a label
-    label_s: float  # where the label's middle is
+    line: int | None  # of the label: 0 in the band, 1 and more above it; None: no room
+    label_s: float  # the middle of the label
 
 
 @dataclass(frozen=True)
 class Strip:
-    """All bands, and what the strip needs of the picture's height."""
+    """All bands, and the number of label lines above them."""
 
     bands: list[Band]
     lines: int
 
     @property
     def height_in(self) -> float:
-        """Band and label lines."""
+        """Height of the bands and the label lines."""
         return BAND_IN + self.lines * LINE_IN
 
 
-def runs_of_names(phases: Phases) -> list[tuple[str, int, int, int]]:
-    """(name, how many, start_ns, end_ns) of phases of the same name in a row."""
-    found: list[tuple[str, int, int, int]] = []
+def join_consecutive(phases: Phases) -> list[tuple[str, int, int, int]]:
+    """(name, number of phases, start_ns, end_ns) of consecutive phases of one name."""
+    joined: list[tuple[str, int, int, int]] = []
     for name, start, end in zip(phases.name, phases.start_ns.tolist(), phases.end_ns.tolist(), strict=True):
-        if found and found[-1][0] == name:
-            found[-1] = (name, found[-1][1] + 1, found[-1][2], max(found[-1][3], end))
+        if joined and joined[-1][0] == name:
+            joined[-1] = (name, joined[-1][1] + 1, joined[-1][2], max(joined[-1][3], end))
         else:
-            found.append((name, 1, start, end))
-    return found
+            joined.append((name, 1, start, end))
+    return joined
 
 
 def make_strip(phases: Phases, results: Results, width_in: float) -> Strip:
-    """Place every label: inside its band, or on the first line above where it is free."""
+    """Place every label: inside its band, or on the first line above with room. width_in: of the strip."""
     begin_s, finish_s = float(results.timeline.edges_s[0]), float(results.timeline.edges_s[-1])
     per_in = (finish_s - begin_s) / width_in
     free_from = [begin_s] * (MOST_LINES + 1)
     bands = []
-    for name, times, start_ns, end_ns in runs_of_names(phases):
-        # what lies outside the picture is not drawn: text at a far place would overflow the renderer
+    for name, times, start_ns, end_ns in join_consecutive(phases):
+        # phases outside the picture are not drawn: far text would overflow the renderer
         start = max((start_ns - results.timeline.zero_ns) / 1e9, begin_s)
         end = min((end_ns - results.timeline.zero_ns) / 1e9, finish_s)
         if end < start:
@@ -96,7 +99,7 @@ def draw_phases(
     results: Results,
     panels: list[Axes],
 ) -> None:
-    """Draw the strip into `box` (figure coordinates, strip.height_in tall); its borders into the panels."""
+    """Draw the strip into `box` (figure coordinates, strip.height_in tall), its borders into the panels."""
     ax = figure.add_axes(box, sharex=panels[0])
     ax.set_ylim(0, strip.height_in)
     ax.axis("off")
@@ -123,7 +126,7 @@ def draw_phases(
     begin_s, finish_s = float(results.timeline.edges_s[0]), float(results.timeline.edges_s[-1])
     ticks = (np.unique(np.concatenate((phases.start_ns, phases.end_ns))) - results.timeline.zero_ns) / 1e9
     ticks = ticks[(ticks >= begin_s) & (ticks <= finish_s)]
-    if ticks.size <= 300:
+    if ticks.size <= MOST_TICKS:
         ax.add_collection(
             LineCollection([[(x, 0), (x, 0.06)] for x in ticks], colors="#8894A5", linewidths=0.7)
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a report consists of: sections of words, tables and notes. Cells are words already, with units."""
+"""The data of a report: sections of facts, tables and notes. Values are text, with their units."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Table:
-    """Columns whose heading begins with "<" are set left, all others right. Where a table is too wide for the
-    text, it is continued below with its left columns again; a heading that begins with "&" says that its
-    column stays beside the one before. A heading may have several lines."""
+    """One table. A heading may have several lines; its first character sets the column.
+
+    "<": aligned left, all others right. A table too wide for the text is continued below, with its left
+    columns again. "&": this column is never parted from the column before.
+    """
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
-    least_left: int = 12  # in the text, a left column is folded to so little before the table is continued
+    least_left: int = 12  # width to which the text folds a left column before it continues the table
 
     @property
     def titles(self) -> list[str]:
-        """The headings as they are shown."""
+        """The headings as they are printed."""
         return [head[1:] if head[:1] in ("<", "&") else head for head in self.heads]
 
 
@@ -43,5 +45,5 @@ class Document:
     """The whole report."""
 
     title: str
-    banners: list[str]  # said on top, before anything else
+    banners: list[str]  # warnings above everything else
     sections: list[Section]

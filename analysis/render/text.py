@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The document as 80-column text (UTF-8 in a file), to be pasted into a mail: a command as it was typed."""
+"""The document as UTF-8 text of at most 80 columns, to be pasted into a mail."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from analysis.render.document import Document, Section, Table
 from analysis.visible import clean
 
 WIDTH = 80
+LEAST_WIDTH = 8  # of a left column that is narrowed
 
 
 def encoded(text: str) -> bytes:
-    """As it stands in a file; half a surrogate pair, which is no character, as \\u.... ."""
+    """The text as UTF-8. A lone surrogate, which UTF-8 cannot encode, becomes its escape."""
     return text.encode("utf-8", "backslashreplace")
 
 
 def wrap(text: str, indent: str = "", hang: str | None = None) -> list[str]:
-    """Fold at 80 columns; a word longer than a line is cut into lines, nothing is dropped."""
+    """Fold at 80 columns; a longer word is cut, nothing is dropped. hang: indent of later lines."""
     return textwrap.wrap(
         text,
         WIDTH,
@@ -32,7 +33,7 @@ def wrap(text: str, indent: str = "", hang: str | None = None) -> list[str]:
 
 
 def _fold(cell: str, width: int) -> list[str]:
-    """The cell in pieces of at most `width`, at spaces or after "()" where there are any, then indented."""
+    """The cell as lines of at most `width`, cut at spaces or after "()" where possible, then indented."""
     if len(cell) <= width:
         return [cell]
     lead = " " * (len(cell) - len(cell.lstrip()))
@@ -55,7 +56,7 @@ def _width(cell: str) -> int:
 
 
 def _parts(table: Table) -> list[Table]:
-    """The table, or as many parts of it as it takes to fit, each with the left columns again."""
+    """The table in parts of at most 80 columns, each with the left columns again."""
     cells = [table.titles, *table.rows]
     left = [i for i, head in enumerate(table.heads) if head.startswith("<")]
     groups: list[list[int]] = []
@@ -69,7 +70,7 @@ def _parts(table: Table) -> list[Table]:
         return [table]
 
     def width(columns: list[int]) -> int:
-        """With single blanks between, the left columns folded as far as is well."""
+        """Width of these columns with one space between, left columns folded to least_left."""
         widest = {i: max(_width(row[i]) for row in cells) for i in columns}
         return 1 + sum(1 + (min(w, table.least_left) if i in left else w) for i, w in widest.items())
 
@@ -85,7 +86,7 @@ def _parts(table: Table) -> list[Table]:
 
 
 def table_lines(table: Table) -> list[str]:
-    """The table's lines; what is too wide is continued below."""
+    """The table's lines; the columns that do not fit are continued below."""
     parts = [_part_lines(part) for part in _parts(table)]
     lines = parts[0]
     for part in parts[1:]:
@@ -94,42 +95,54 @@ def table_lines(table: Table) -> list[str]:
 
 
 def _part_lines(table: Table) -> list[str]:
-    """Columns as wide as their widest cell; if too much, gaps and left-set columns give way."""
-    left = [head.startswith("<") for head in table.heads]
+    """The lines of a table or of one part."""
+    is_left = [head.startswith("<") for head in table.heads]
     rows = [table.titles, *table.rows]
-    widths = [max(_width(row[i]) for row in rows) for i in range(len(left))]
-    over = sum(widths) + 2 * (len(widths) - 1) + 2 - WIDTH
-    gap = "  "
-    if over > 0:
-        gap = " "
-        over -= len(widths) - 1
-    while over > 0:
-        at = max((i for i in range(len(widths)) if left[i]), key=lambda i: widths[i], default=None)
-        if at is None or widths[at] <= 8:
-            break
-        take = min(over, widths[at] - 8)
-        widths[at] -= take
-        over -= take
+    widths, gap = _fit([max(_width(row[i]) for row in rows) for i in range(len(is_left))], is_left)
     lines = []
     for row in rows:
-        pieces = []
-        for cell, w, is_left in zip(row, widths, left, strict=True):
-            stacked = cell.split("\n")
-            pieces.append([part for line in stacked for part in _fold(line, w)] if is_left else stacked)
-        # a folded name goes on above; the numbers stand on its last line
-        height = max(len(p) for p in pieces)
-        for i in range(height):
-            cells = []
-            for piece, w, is_left in zip(pieces, widths, left, strict=True):
-                at = i if is_left else i - (height - len(piece))
-                word = piece[at] if 0 <= at < len(piece) else ""
-                cells.append(word.ljust(w) if is_left else word.rjust(w))
-            lines.append(("  " + gap.join(cells)).rstrip())
+        lines += _row_lines(row, widths, is_left, gap)
     return lines
 
 
+def _fit(widths: list[int], is_left: list[bool]) -> tuple[list[int], str]:
+    """Column widths and the gap that fit into 80 columns: first the gap, then left columns are narrowed."""
+    over = sum(widths) + 2 * (len(widths) - 1) + 2 - WIDTH
+    if over <= 0:
+        return widths, "  "
+    over -= len(widths) - 1
+    while over > 0:
+        widest = max((i for i in range(len(widths)) if is_left[i]), key=lambda i: widths[i], default=None)
+        if widest is None or widths[widest] <= LEAST_WIDTH:
+            break
+        less = min(over, widths[widest] - LEAST_WIDTH)
+        widths[widest] -= less
+        over -= less
+    return widths, " "
+
+
+def _row_lines(row: Sequence[str], widths: list[int], is_left: list[bool], gap: str) -> list[str]:
+    """One row: cells of left columns are folded and start at the top, all others end at the bottom."""
+    columns = []
+    for cell, width, left in zip(row, widths, is_left, strict=True):
+        lines = cell.split("\n")
+        columns.append([part for line in lines for part in _fold(line, width)] if left else lines)
+    height = max(len(column) for column in columns)
+    rows = []
+    for i in range(height):
+        cells = []
+        for column, width, left in zip(columns, widths, is_left, strict=True):
+            at = (
+                i if left else i - (height - len(column))
+            )  # a number stands on the last line of a folded name
+            text = column[at] if 0 <= at < len(column) else ""
+            cells.append(text.ljust(width) if left else text.rjust(width))
+        rows.append(("  " + gap.join(cells)).rstrip())
+    return rows
+
+
 def fact_lines(facts: list[tuple[str, str]]) -> list[str]:
-    """Names and values, folded."""
+    """Names and values, a line each, folded."""
     width = max((len(name) for name, _ in facts), default=0)
     lines: list[str] = []
     for name, value in facts:
@@ -138,7 +151,7 @@ def fact_lines(facts: list[tuple[str, str]]) -> list[str]:
 
 
 def section_lines(section: Section) -> list[str]:
-    """One section as lines."""
+    """The section's lines: title, reason of absence, facts, tables, notes, definition."""
     title = f"{section.title}{' ' + section.mark if section.mark else ''}"
     lines = ["", f"{title.upper()} {'-' * (WIDTH - len(title) - 1)}"]
     if section.absent:
@@ -157,7 +170,7 @@ def section_lines(section: Section) -> list[str]:
 
 
 def render(document: Document) -> str:
-    """The whole text, lines of at most 80 columns."""
+    """The document's text."""
     lines = wrap(document.title)
     lines += ["=" * min(len(line), WIDTH) for line in lines[-1:]]
     for banner in document.banners:

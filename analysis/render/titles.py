@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a run is called in reports and pictures: NAME= or what ran, the file system, the device, the mount."""
+"""The title of a run: its file system, device and mount point, and NAME= or the workload."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from analysis import units
 from analysis.rundir.run import Run, as_int, clean, dig
 
 TITLE_LETTERS = 60  # of a picture's title
-COMMAND_LETTERS = 40  # of a command of the user's own
-PLACE_LETTERS = 30  # of a mount point
-MOUNTS_SHOWN = 2  # of a watched device
+COMMAND_LETTERS = 40  # of CMD=
+MOUNT_LETTERS = 30  # of a mount point
+MOUNTS_SHOWN = 2  # mount points of a watched device
 
 
 def cut(text: str, letters: int) -> str:
-    """At most so many letters, between words if there is a place to cut in the second half of them."""
+    """At most so many letters, cut between words where the second half of the text has a space."""
     if len(text) <= letters:
         return text
     text = text[: letters - 3]
@@ -24,14 +24,14 @@ def cut(text: str, letters: int) -> str:
 
 
 def _command(run: Run) -> str:
-    """The first words of the user's own command, on one line."""
+    """The beginning of CMD=, on one line."""
     argv = dig(run.facts, "workload", "argv")
     line = argv[-1] if isinstance(argv, list) and argv[1:2] == ["-c"] else dig(run.facts, "words", "CMD")
     return cut(clean(" ".join(line.split())), COMMAND_LETTERS) if isinstance(line, str) else ""
 
 
 def what_ran(run: Run) -> str:
-    """The run's own name, or the command's first words, or the workload; empty if run.json does not say."""
+    """NAME=, or the workload, or the beginning of CMD=; empty if run.json has none of these."""
     if name := run.text("name"):
         return cut(name, COMMAND_LETTERS)
     workload, variant = run.text("workload", "name"), run.text("workload", "variant")
@@ -41,27 +41,27 @@ def what_ran(run: Run) -> str:
 
 
 def mount_point(run: Run) -> str:
-    """Where the file system of DIR= is mounted; an older run has it in what /proc/mounts said alone."""
+    """Mount point of the file system of DIR=; older runs have it in their line of /proc/mounts only."""
     stated = run.text("filesystem", "mount_point")
     line = run.text("filesystem", "proc_mounts").split()
-    return cut(stated or (line[1] if len(line) > 2 else ""), PLACE_LETTERS)
+    return cut(stated or (line[1] if len(line) > 2 else ""), MOUNT_LETTERS)
 
 
 def _watched(run: Run) -> str:
-    """A live device, and what is mounted from it."""
+    """A watched device, and the file systems mounted from it."""
     mounts = dig(run.facts, "filesystem", "mounts")
-    known = [one for one in mounts if isinstance(one, Mapping)] if isinstance(mounts, list) else []
-    said = [
-        f"{clean(one.get('name'), 20)} on {cut(clean(one.get('mount_point')), PLACE_LETTERS)}"
-        for one in known[:MOUNTS_SHOWN]
+    known = [mount for mount in mounts if isinstance(mount, Mapping)] if isinstance(mounts, list) else []
+    shown = [
+        f"{clean(mount.get('name'), 20)} on {cut(clean(mount.get('mount_point')), MOUNT_LETTERS)}"
+        for mount in known[:MOUNTS_SHOWN]
     ]
     if len(known) > MOUNTS_SHOWN:
-        said.append(f"{len(known) - MOUNTS_SHOWN} more")
-    return run.text("device", "name") + (f" ({', '.join(said)})" if said else "")
+        shown.append(f"{len(known) - MOUNTS_SHOWN} more")
+    return run.text("device", "name") + (f" ({', '.join(shown)})" if shown else "")
 
 
-def where(run: Run, brief: bool = False) -> str:
-    """The file system and what it lies on. brief: without a device that was made for the run.
+def filesystem_on_device(run: Run, brief: bool = False) -> str:
+    """The file system and its device. brief: without a device that was made for the run.
 
     "ext3 on a 12.9 GB disk file", "xfs on sdb", "ext4 on vda (/srv)" of DIR=, "vda (ext4 on /)" of watch.
     """
@@ -70,11 +70,11 @@ def where(run: Run, brief: bool = False) -> str:
     if run.text("workload", "name") == "watch":
         return _watched(run)
     if kind == "directory":
-        on = f" on {name}" if name and name != filesystem else ""
-        point = f" ({point})" if (point := mount_point(run)) else ""
-        if run.text("device", "chosen_by").startswith("DEV="):  # it need not lie on that
-            return f"{filesystem}{point}, disk {name}"
-        return f"{filesystem}{on}{point}"
+        device = f" on {name}" if name and name != filesystem else ""
+        mount = f" ({point})" if (point := mount_point(run)) else ""
+        if run.text("device", "chosen_by").startswith("DEV="):  # DEV= need not be the file system's device
+            return f"{filesystem}{mount}, disk {name}"
+        return f"{filesystem}{device}{mount}"
     made = {"file": "disk file", "ram": "RAM disk"}.get(kind)
     if not filesystem or not name or (brief and made):
         return filesystem
@@ -85,12 +85,12 @@ def where(run: Run, brief: bool = False) -> str:
 
 
 def run_title(run: Run) -> str:
-    """For a picture, whose second line has the disk and its size."""
-    title = " · ".join(part for part in (where(run, brief=True), what_ran(run)) if part)
+    """The title of a picture, whose second line has the disk and its size."""
+    title = " · ".join(part for part in (filesystem_on_device(run, brief=True), what_ran(run)) if part)
     return cut(title or run.name, TITLE_LETTERS)
 
 
 def headline(run: Run, seconds: float) -> str:
-    """The run in one line."""
-    name = ": ".join(part for part in (where(run), what_ran(run)) if part)
+    """The first line of report.txt."""
+    name = ": ".join(part for part in (filesystem_on_device(run), what_ran(run)) if part)
     return f"Seekmeter: {name or run.name}, {units.seconds(seconds)} s"

@@ -124,9 +124,9 @@ def test_the_graph_says_what_the_strip_is(loaded: tuple[Run, Tables, Results]) -
 
 def test_labels_move_away_from_requests() -> None:
     used = np.zeros((20, 100), dtype=np.bool_)
-    assert disk_bands._free_place(used, 5, 8, 0.2) == pytest.approx(0.996)
+    assert disk_bands._label_right(used, 5, 8, 0.2) == pytest.approx(0.996)
     used[6, 70:] = True
-    assert disk_bands._free_place(used, 5, 8, 0.2) == pytest.approx(0.7)
-    assert disk_bands._free_place(used, 9, 12, 0.2) == pytest.approx(0.996)
+    assert disk_bands._label_right(used, 5, 8, 0.2) == pytest.approx(0.7)
+    assert disk_bands._label_right(used, 9, 12, 0.2) == pytest.approx(0.996)
     used[:] = True
-    assert 0.2 <= disk_bands._free_place(used, 5, 8, 0.2) <= 0.996
+    assert 0.2 <= disk_bands._label_right(used, 5, 8, 0.2) <= 0.996

@@ -162,7 +162,9 @@ def _disk_rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> l
         height_in = DISK_IN[op] if moved[op] >= 0.02 * max(moved.values()) else LITTLE_IN
         draw = partial(_draw_map, op=op, ranges=ranges, height_in=height_in)
         cells: list[Draw | str] = [
-            partial(draw, disk, bands) if disk is not None and disk.maps[op] else f"no {disk_panel.WORDS[op]}"
+            partial(draw, disk, bands)
+            if disk is not None and disk.maps[op]
+            else f"no {disk_panel.PLURAL[op]}"
             for disk, bands in zip(maps, strips, strict=True)
         ]
         rows.append(Row(height_in, title + _mark(runs, ("block",)), cells, "per cell, all runs:"))
