@@ -65,10 +65,10 @@ def _of_locks(tables: Tables, results: Results) -> dict[str, bytes]:
 
 
 def _of_cpus(results: Results) -> dict[str, bytes]:
-    found = results.cpu
-    if found is None or not found.whole.busy.samples:
+    profile = results.cpu
+    if profile is None or not profile.whole.busy.samples:
         return {}
-    stacks = (*found.stacks_workload, *found.stacks_others)
+    stacks = (*profile.stacks_workload, *profile.stacks_others)
     return {"on_cpu.folded": folded((stack, stack.ns) for stack in stacks)}
 
 

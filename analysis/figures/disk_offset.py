@@ -41,7 +41,7 @@ def make_panel(key: str, order: int, op: str, is_first: bool) -> Panel:
         """At the right of the strip of the whole disk."""
         if graph.disk is not None:
             total = units.bytes_(float(graph.disk.bytes_[op]))
-            axes.legend(ax, handles, f"{total} in all,\nper cell:", right=1.09)
+            axes.legend(ax, handles, f"total {total},\nper cell:", right=1.09)
 
     return Panel(
         key=key,

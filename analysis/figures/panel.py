@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The interface of the IO graph's panels: a module of figures/panels/ states PANEL, one question each.
 
-The IO graph finds the modules by folder and draws their panels by order. It adds to a title "everybody's" and
-the mark of lossy collectors, and writes into an empty panel why there is nothing. The compared IO graphs draw
-the panels that state compared_height_in.
+The IO graph finds the modules by folder and draws their panels by order. It adds "all programs" and the mark
+of lossy collectors to a title, and writes into an empty panel why there is nothing. A comparison draws the
+panels that state compared_height_in.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Panel:
         return self.height_in if isinstance(self.height_in, float) else self.height_in(graph)
 
     def full_title(self, graph: Graph) -> str:
-        """The title, with "everybody's" where others may use the disk, and the mark of a lossy collector."""
+        """The title, with "all programs" where others may use the disk, and the mark of a lossy collector."""
         owners = graph.results.owners
         shared = "block" in self.collectors and owners is not None and owners.is_shared
-        return self.title(graph) + (", everybody's" if shared else "") + self.mark(graph.run)
+        return self.title(graph) + (", all programs" if shared else "") + self.mark(graph.run)
 
     def mark(self, run: Run) -> str:
         """ " *" if a collector lost enough to be marked."""

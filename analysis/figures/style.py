@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How everything looks: one colour for one thing in every panel and report.
+"""Colours, fonts and lines of all pictures: one colour means one thing everywhere.
 
 Hues follow Okabe and Ito (safe for colour-blind readers); the classes also differ in lightness (data light,
 metadata middle, journal dark), so they stay apart in greyscale, and lines differ in width or dash as well.
@@ -17,7 +17,7 @@ import matplotlib as mpl
 from analysis import units
 from analysis.rundir.run import LEAST_MARKED_SHARE
 
-# what a star behind a title means; it stands below pictures that have one
+# below pictures with a mark at a title
 MARKED = f"* a source lost {units.percent(LEAST_MARKED_SHARE)} % of its events or more, or ended early."
 DATA = "#56B4E9"
 METADATA = "#D55E00"
@@ -25,7 +25,7 @@ JOURNAL = "#4B2A84"
 UNKNOWN = "#9A9A9A"
 DISCARD = "#E3D36B"
 CLASS = {"data": DATA, "metadata": METADATA, "journal": JOURNAL, "unknown": UNKNOWN, "discard": DISCARD}
-# the ink of a cell from few to many bytes; the lightness ranges of the classes do not meet
+# the ink of a cell from few to many bytes; the lightness ranges of the classes do not overlap
 CLASS_RAMP = {
     "data": ("#86CBF2", "#4AA8E0", "#0B5E9E"),
     "metadata": ("#F0914A", "#D55E00", "#8F3700"),
@@ -34,7 +34,7 @@ CLASS_RAMP = {
     "discard": ("#F2E9B0", "#E3D36B", "#B9A63A"),
 }
 APPLICATION = "#111111"
-OWN = "#B0006D"  # the workload's part of what the device did, where others use it too
+OWN = "#B0006D"  # the workload's share of the device's bytes, where others use the device too
 READ = "#009E73"
 WRITE = "#A0195E"
 OP = {"read": READ, "write": WRITE}
@@ -47,7 +47,7 @@ OWN_SEEKS = "#8A8A8A"
 DEPTH = "#4D4D4D"
 DEPTH_HIGHEST = "#A6A6A6"
 QUEUED = "#D6D6D6"
-# lock_colors() deals them out
+# assigned by lock_colors()
 LOCKS = (
     "#3B1C5A",
     "#D9822B",
@@ -100,7 +100,7 @@ RC: dict[str, object] = {
     "legend.labelspacing": 0.25,
     "legend.borderaxespad": 0.0,
     "legend.borderpad": 0.0,
-    "text.parse_math": False,  # a dollar sign in somebody's file name is a dollar sign
+    "text.parse_math": False,  # a dollar sign in a file name is no formula
     "svg.fonttype": "path",
     "svg.hashsalt": "seekmeter",  # the same run gives the same file
     "figure.facecolor": "white",
@@ -116,13 +116,13 @@ def applied() -> Iterator[None]:
 
 
 def lock_colors(locks: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """A colour for each lock (type and name), from its name: the same in every graph of the same locks.
+    """A colour for each lock (type and name), from a checksum of its name: the same in all graphs.
 
-    Where two names ask for the same one, the later in the alphabet takes the next that is free.
+    Of two locks with the same checksum, the later in the alphabet takes the next free colour.
     """
     colors: dict[tuple[str, str], str] = {}
     for lock in sorted(set(locks)):
-        own = zlib.crc32(" ".join(lock).encode()) % len(LOCKS)
-        in_turn = LOCKS[own:] + LOCKS[:own]
-        colors[lock] = next((color for color in in_turn if color not in colors.values()), LOCKS[own])
+        first = zlib.crc32(" ".join(lock).encode()) % len(LOCKS)
+        in_turn = LOCKS[first:] + LOCKS[:first]
+        colors[lock] = next((color for color in in_turn if color not in colors.values()), LOCKS[first])
     return colors

@@ -118,7 +118,7 @@ def test_the_graph_says_what_the_strip_is(loaded: tuple[Run, Tables, Results]) -
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
         figure = iograph.draw(run, tables, m, "t", "s", [])
         words = [text.get_text() for text in (*figure.texts, *(t for ax in figure.axes for t in ax.texts))]
-    assert any("what the file system keeps there" in text for text in words)
+    assert any("areas of the file system" in text for text in words)
     assert "the log" in words
 
 

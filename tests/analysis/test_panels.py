@@ -64,13 +64,13 @@ def test_a_panel_without_data_names_its_collector(tmp_path: Path) -> None:
 def test_a_panel_of_requests_says_that_there_were_none(tmp_path: Path) -> None:
     found = texts(draw(Spec().write(tmp_path / "r")))
     assert found["Disk offset"] == ["no request moved any bytes"]
-    assert found["Request latency, queued to completed (Q2C)"] == ["no requests"]
+    assert found["Request latency from queue to completion (Q2C)"] == ["no requests"]
 
 
 def test_latency_without_a_completed_request_says_so(tmp_path: Path) -> None:
     path = Spec(block=[request(START_NS + 9_000, 8, complete_ns=0)]).write(tmp_path / "r")
     found = texts(draw(path))
-    assert found["Request latency, queued to completed (Q2C)"] == ["no request was seen to complete"]
+    assert found["Request latency from queue to completion (Q2C)"] == ["no request was seen to complete"]
 
 
 def test_a_new_panel_is_drawn_by_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

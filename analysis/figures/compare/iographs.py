@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The IO graphs of several runs side by side: a column a run, one question a row, the same axes along a row.
+"""IO graphs of several runs side by side: a column per run, a row per question, one scale along a row.
 
-Rows: where on the disk, throughput of application and device, requests and seeks, latency. What a cell's ink
-means in bytes is the same for all runs too. A run much shorter than another would be a line on its time axis,
-and its rates would dwarf the other's: then, and only then, each run has its own scales of time and of rates,
-and the picture says so.
+Rows are the disk maps and the panels that state a compared_height_in. The ink of a cell means the same
+bytes in all runs. Where one run is more than MOST_TIMES_LONGER times as long as another, each run has its own
+scales of time and of rates, and the picture says so.
 """
 
 from __future__ import annotations
@@ -44,26 +43,26 @@ LEFT_IN = 0.85
 RIGHT_IN = 1.75
 BETWEEN_IN = 0.2
 COLUMN_IN = {2: 3.5, 3: 2.7, 4: 2.25}
-NARROW_IN = 1.8  # a column where there are more
-MOST_TIMES_LONGER = 8  # a run more times longer than another: scales of their own
+NARROW_IN = 1.8  # a column of more runs
+MOST_TIMES_LONGER = 8  # of the longest run to the shortest, for one scale of time
 APART_IN = 0.6  # between columns with scales of their own
 OWN_SCALE = "each run on its own scale"
 DISK_IN = {"write": 2.3, "read": 1.3}
-LITTLE_IN = 0.75  # a disk map of an op that moved little
+LITTLE_IN = 0.75  # a disk map of an op with few bytes
 TOTAL_IN = 0.15  # room above a disk map for its total
-NAMES_IN = 0.68  # the lines on each run
+NAMES_IN = 0.68  # the lines above a column
 BANNER_IN = 0.2
 FOOT_IN = 1.15
 CHARACTER_IN = 0.088  # of a column's title
 
 
 def _roles(runs: Sequence[Compared]) -> list[str]:
-    """The devices of all runs by what they are for: "disk", "journal", ...; unnamed ones by their names."""
+    """The roles of all runs' devices: "disk", "journal", ...; a device without one by its name."""
     return list(dict.fromkeys(device.role or device.name for one in runs for device in one.devices))
 
 
 def _by_role(one: Compared, roles: Sequence[str]) -> list[Device]:
-    """The run's devices in the order of the roles; one that it has not got matches no request."""
+    """The run's devices in the order of the roles; a device number of -1, no request's, where it has none."""
     have = {device.role or device.name: device for device in one.devices}
     return [
         Device(have[role].number, role, "", have[role].facts) if role in have else Device(-1, role, "", {})
@@ -72,7 +71,7 @@ def _by_role(one: Compared, roles: Sequence[str]) -> list[Device]:
 
 
 def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
-    """Each run's map, all on one axis. One block table is in memory at a time."""
+    """The disk map of each run, all on one axis. One block table is in memory at a time."""
     roles = _roles(runs)
     found = [_by_role(one, roles) for one in runs]
     used: list[disk_map.Stretches] = []
@@ -122,7 +121,7 @@ class Row:
 def _draw_map(
     one: DiskPanels, bands: DiskBands | None, ax: Axes, op: str, ranges: disk_panel.Ranges, height_in: float
 ) -> list[Handle]:
-    """One run's map of an op, and above it how much it moved in all."""
+    """Draw one run's map of an op, and above it the bytes it moved."""
     handles = one.draw(ax, op, ranges)
     one.annotate(ax, height_in)
     if bands is not None:
@@ -135,7 +134,7 @@ def _draw_map(
 
 
 def _bands(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[DiskBands | None]:
-    """What each run's file system keeps where, at the heights of its map."""
+    """The areas of each run's file system, at the heights of its map."""
     roles = _roles(runs)
     return [
         DiskBands.make(of, [device.number for device in _by_role(one, roles)], one.results.geometry)
@@ -194,7 +193,7 @@ def _rows(runs: Sequence[Compared], maps: Sequence[DiskPanels | None]) -> list[R
 
 
 def _same_height(axes: Sequence[Axes]) -> None:
-    """One vertical axis for all, its labels on the left only."""
+    """Give all panels of a row one vertical axis."""
     limits = [ax.get_ylim() for ax in axes]
     low, high = min(bottom for bottom, _ in limits), max(top for _, top in limits)
     for ax in axes:
@@ -204,56 +203,57 @@ def _same_height(axes: Sequence[Axes]) -> None:
             ax.set_ylim(low, high)
 
 
-def _look(handle: Handle) -> tuple[object, ...]:
-    """What tells a legend's entry from the others."""
+def _appearance(handle: Handle) -> tuple[object, ...]:
+    """Colour and style of a legend's entry, by which entries of several runs are matched."""
     if isinstance(handle, Line2D):
         return (handle.get_color(), handle.get_linestyle(), handle.get_linewidth(), handle.get_marker())
     return (handle.get_facecolor(),)
 
 
 def _together(handles: Sequence[list[Handle]]) -> list[Handle]:
-    """The legend entries of all runs, each look once, labelled with all it stands for in any of them."""
+    """The legend entries of all runs, one per appearance, labelled with all its names."""
     merged: dict[tuple[object, ...], Handle] = {}
     for handle in (handle for some in handles for handle in some):
-        known = merged.setdefault(_look(handle), handle)
+        known = merged.setdefault(_appearance(handle), handle)
         names = [*str(known.get_label()).split(", "), *str(handle.get_label()).split(", ")]
         known.set_label(", ".join(dict.fromkeys(names)))
     return list(merged.values())
 
 
-def _fit(words: str, width_in: float, character_in: float = CHARACTER_IN) -> str:
+def _fit(text: str, width_in: float, character_in: float = CHARACTER_IN) -> str:
+    """The text, cut to the width."""
     most = int(width_in / character_in)
-    return words if len(words) <= most else words[: max(most - 3, 1)] + "..."
+    return text if len(text) <= most else text[: max(most - 3, 1)] + "..."
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things are: inches from the top and the left."""
+    """Sizes and positions, in inches from the top and the left."""
 
     columns: int
     rows: Sequence[Row]
-    head_in: float  # title, banners, and the runs' names
+    head_in: float  # title, banners, and the lines above the columns
     strip_in: float  # the strips of phases
-    same_scale: bool  # of time and rates, for all runs
+    same_scale: bool  # one scale of time and of rates for all runs
 
     @property
     def column_in(self) -> float:
-        """Width of one run's column."""
+        """Width of a column."""
         return COLUMN_IN.get(self.columns, NARROW_IN)
 
     @property
     def step_in(self) -> float:
-        """From one column to the next."""
+        """Distance of two columns' left edges."""
         return self.column_in + (BETWEEN_IN if self.same_scale else APART_IN)
 
     @property
     def width_in(self) -> float:
-        """Of the whole picture."""
+        """Width of the picture."""
         return LEFT_IN + self.columns * self.step_in + RIGHT_IN
 
     @property
     def height_in(self) -> float:
-        """Of the whole picture."""
+        """Height of the picture."""
         rows_in = sum(row.height_in + TITLE_GAP_IN for row in self.rows)
         return self.head_in + self.strip_in + rows_in + FOOT_IN
 
@@ -262,7 +262,7 @@ class Layout:
         return (LEFT_IN + column * self.step_in) / self.width_in
 
     def at(self, y_in: float) -> float:
-        """So many inches from the top, in figure coordinates."""
+        """Inches from the top in figure coordinates."""
         return 1 - y_in / self.height_in
 
     def box(self, column: int, bottom_in: float, height_in: float) -> tuple[float, float, float, float]:
@@ -275,7 +275,7 @@ def _draw_head(
     figure: Figure, layout: Layout, title: str, banners: Sequence[str], runs: Sequence[Compared],
     names: Sequence[Sequence[str]],
 ) -> None:  # fmt: skip
-    """Title, banners, and above each column its run's name and two lines on it."""
+    """Title, banners, and above each column the run's name, kernel and length."""
     left, at = layout.left(0), layout.at
     figure.text(left, at(0.3), title, fontsize=15, weight="bold", color=style.INK, va="center")
     for i, words in enumerate(banners):
@@ -292,7 +292,7 @@ def _draw_head(
 
 
 def _draw_rows(figure: Figure, layout: Layout) -> list[list[Axes]]:
-    """All panels; returns them by column."""
+    """Draw all panels; returns them by column."""
     columns: list[list[Axes]] = [[] for _ in range(layout.columns)]
     y = layout.head_in + layout.strip_in
     for row in layout.rows:
@@ -327,7 +327,7 @@ def draw(
     names: Sequence[Sequence[str]],
     banners: Sequence[str],
 ) -> Figure:
-    """The whole picture. names: for each run, its name and two lines on it."""
+    """The whole picture. names: for each run, the lines above its column."""
     starts = [float(one.results.timeline.edges_s[0]) for one in runs]
     ends = [float(one.results.timeline.edges_s[-1]) for one in runs]
     lengths = [end - start for start, end in zip(starts, ends, strict=True)]
@@ -371,15 +371,16 @@ def draw(
 
 def _foot(runs: Sequence[Compared], same_scale: bool) -> str:
     foot = (
-        "All runs have the same axes along a row."
+        "All runs have the same scale along a row."
         if same_scale
-        else "SCALES DIFFER: one run is much longer than another; offsets and latency have the same axes."
+        else "SCALES DIFFER: one run is much longer than another; offsets and latency have one scale."
     )
     foot += (
-        "\nOffsets: bytes per cell at the time of issue, darker for more. Throughput, latency: by completion."
-        "\nStrip beside the offsets: what the file system keeps there (dark: journal; orange: metadata; blue:"
-        " data; grey: any of these; white: nothing)."
-        "\nRates: count / real length of the bin. Exact definitions and losses: compare.txt."
+        "\nDisk offset: bytes per cell, by time of issue; darker is more."
+        " Throughput, latency: by time of completion."
+        "\nStrip beside the offsets: areas of the file system (dark: journal; orange: metadata; blue: data;"
+        " grey: any of these; white: unused)."
+        "\nRates: count / real length of the bin. Definitions and lost events: compare.txt."
     )
     if any(one.results.app.uncounted for one in runs):
         foot += f"  {APPLICATION_BOUND}"

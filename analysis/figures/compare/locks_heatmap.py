@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Locks by runs as a heat map, two panels: share of all CPU time spent spinning; sleeping, per operation
-where all runs count the same kind of operation, else in seconds per second.
+"""Heat map of locks by runs, two panels: share of all CPU time spent spinning, and time asleep.
 
-Every cell has its figure, so that nothing hangs on the colour; the colours go from light to dark in one
-direction, also in greyscale, on a log scale where the values span more than two decades.
+Time asleep is per operation where all runs count the same kind of operation, else in seconds per second.
+Every cell has its number. Colours go from light to dark, also in greyscale, on a log scale where the values
+span more than two decades.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from analysis.sections.compare.facts import stacked
 Runs = Sequence[Compared]
 Get = Callable[[Sums, Compared], float | None]
 CAPTION = "Heat map of locks by runs: share of CPU time spinning, and sleeping per operation"
-MOST = 5  # locks of each run
-MOST_IN_ALL = 16
-LEAST_OF_ALL = 0.001  # a lock has a row from so much of the highest run's sleeping on
-LEAST_SPIN = 0.001  # and from so much of all CPU time spent spinning on
+MOST = 5  # locks per run
+MOST_LOCKS = 16
+LEAST_SLEEP = 0.001  # share of the highest run's time asleep from which a lock has a row
+LEAST_SPIN = 0.001  # share of all CPU time spent spinning from which a lock has a row
 COLORS = mpl.colormaps["YlOrBr"]
-DECADES = 2.0  # more than so many between lowest and highest: a log scale
-SHOWN_DECADES = 4.0  # of the log scale, from the highest down; what is lower has the lightest colour
+DECADES = 2.0  # between lowest and highest value, from which the scale is logarithmic
+SHOWN_DECADES = 4.0  # of the log scale, from the highest down; lower values have the lightest colour
 NAME_CHARACTERS = 40
 CELL_IN = (0.66, 0.27)
 NAMES_IN = 3.15
@@ -64,32 +64,32 @@ TITLE_IN = 0.28
 HEAD_IN = 0.5
 BANNER_IN = 0.2
 RUN_LINE_IN = 0.145
-SIDE_BY_SIDE = 6  # runs; the panels of more are one above the other
+SIDE_BY_SIDE = 6  # runs; with more, the panels are one above the other
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One question: values by lock and run (NaN: not known), and how a cell shows its own."""
+    """One question: values by lock and run (NaN: not known), and the text of a cell."""
 
     title: str
     values: F64
     show: Callable[[float], str]
-    least: float  # lower values have the lightest colour, as they all look alike in words
+    least: float  # lower values have the lightest colour, as their texts are alike
 
 
 def _shown(name: str) -> str:
-    """The name, its middle left out where it is too long: both ends tell."""
+    """The name; the middle of a long one is left out, as both ends identify it."""
     half = (NAME_CHARACTERS - 3) // 2
     return name if len(name) <= NAME_CHARACTERS else f"{name[:half]}...{name[-half:]}"
 
 
 def percent(value: float) -> str:
-    """As in the tables; the value is in percent already."""
+    """The value, already in percent, as in the tables."""
     return units.percent(value / 100)
 
 
 def short(value: float) -> str:
-    """Two figures: a cell has little room."""
+    """Two significant figures, which fit into a cell."""
     if 0 < value < 0.01:
         return "<.01"
     return units.rate(value) if value >= 1e5 else units.figures(value, 2)
@@ -110,7 +110,7 @@ def _values(runs: Runs, every: Sequence[Locks | None], get: Get) -> list[dict[Lo
 
 
 def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
-    """The locks from the highest down, and what of them is shown; no locks if none was waited on."""
+    """The locks from the highest down, and the panels; no locks if none was waited on."""
 
     def spin(sums: Sums, one: Compared) -> float | None:
         return spin_share(sums.spin_ns, one)
@@ -127,8 +127,8 @@ def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
     everybody, own = [by_class(one) for one in runs], [of_workload(one) for one in runs]
     spinning, sleeping = _values(runs, everybody, spin), _values(runs, own, sleep)
     most_asleep = max((sum(values.values()) for values in sleeping), default=0.0)
-    found = top(spinning, MOST, LEAST_SPIN)[: MOST_IN_ALL // 2]
-    found += top(sleeping, MOST, LEAST_OF_ALL * most_asleep)[: MOST_IN_ALL // 2]
+    found = top(spinning, MOST, LEAST_SPIN)[: MOST_LOCKS // 2]
+    found += top(sleeping, MOST, LEAST_SLEEP * most_asleep)[: MOST_LOCKS // 2]
     locks = list(dict.fromkeys(found))
     title = "Asleep, µs per operation" if per_op else "Threads asleep (s per s)"
     return locks, [
@@ -138,7 +138,7 @@ def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
 
 
 def _norm(values: F64, least: float) -> Normalize | None:
-    """The scale of the values above 0; None: there are none."""
+    """The colour scale of the values above 0; None: no value is above 0."""
     above = values[np.isfinite(values) & (values > 0)]
     if not above.size:
         return None
@@ -173,13 +173,13 @@ def _draw_cells(ax: Axes, panel: Panel, norm: Normalize | None) -> None:
 
 
 def lightness(color: str) -> float:
-    """Of a colour, 0 (black) to 1: what a greyscale print shows."""
+    """Lightness of a colour in greyscale, 0 (black) to 1."""
     red, green, blue = to_rgb(color)
     return 0.299 * red + 0.587 * green + 0.114 * blue
 
 
 def _draw_bar(figure: Figure, box: tuple[float, float, float, float], norm: Normalize) -> None:
-    """The colours and what they stand for."""
+    """The colour bar."""
     ax = figure.add_axes(box)
     bar = figure.colorbar(ScalarMappable(norm, COLORS), cax=ax, orientation="horizontal")
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
@@ -193,7 +193,7 @@ def _draw_bar(figure: Figure, box: tuple[float, float, float, float], norm: Norm
 
 
 def _run_labels(runs: Runs, tags: Sequence[str]) -> list[str]:
-    """What stands above a column: the letter and the tag's lines, as wide as a cell."""
+    """The labels above the columns: the run's letter and the lines of its tag, as wide as a cell."""
     labels = []
     for one, tag in zip(runs, tags, strict=True):
         lines = [part for line in tag.split("\n") for part in textwrap.wrap(line, 9)]
@@ -256,9 +256,9 @@ def draw(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) ->
 
 def _foot(runs: Runs, characters: int) -> str:
     words = (
-        "A row a class of lock. Spinning: in waits the lock tracepoints show, over CPUs x recorded time."
-        " Asleep: the workload's tasks, over the operations (compare.txt says which, and how much spins"
-        " unseen). Darker is more."
+        "One row per class of locks. Spinning: in waits that the lock tracepoints show, over CPUs x recorded"
+        " time. Asleep: the workload's tasks, over its operations (compare.txt says which, and how much"
+        " spinning no tracepoint shows). Darker is more."
     )
     if any(by_class(one) is None for one in runs):
         words += " Hatched: no lock data."

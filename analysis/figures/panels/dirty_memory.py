@@ -39,7 +39,7 @@ PANEL = Panel(
     height_in=0.65,
     collectors=("counters",),
     needs=lambda results: results.memory,
-    title=lambda _: "Written data waiting in memory, of the whole machine, MB",
+    title=lambda _: "Dirty pages and writeback, whole machine, MB",
     draw=_draw,
     empty=_empty,
 )

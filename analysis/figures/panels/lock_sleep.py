@@ -23,7 +23,7 @@ PANEL = Panel(
     height_in=0.8,
     collectors=("locks",),
     needs=lambda results: results.locks.sleeping_threads,
-    title=lambda _: "Asleep on locks, threads (seconds waited a second), by lock",
+    title=lambda _: "Threads asleep on locks (seconds waited per second), by lock",
     draw=_draw,
     legend=lock_series.legend,
 )

@@ -25,7 +25,7 @@ def _draw(ax: Axes, graph: Graph) -> list[Handle]:
     return [
         legend_line(style.DEPTH, "at device, mean"),
         legend_line(style.DEPTH_HIGHEST, "at device, highest", 0.8, style.DASHED),
-        Patch(color=style.QUEUED, label="queued too, mean"),
+        Patch(color=style.QUEUED, label="at device or queued, mean"),
     ]
 
 

@@ -24,7 +24,7 @@ def _draw(ax: Axes, graph: Graph) -> list[Handle]:
     top = float(seeks_per_s.max(initial=0.0))
     if results.owners is not None and results.owners.is_shared:
         ax.stairs(results.owners.own_seeks_per_s, edges, fill=True, color=style.OWN_SEEKS, lw=0)
-        handles.append(Patch(color=style.OWN_SEEKS, label="seeks, own"))
+        handles.append(Patch(color=style.OWN_SEEKS, label="seeks, workload's"))
     for op in (op for op in iops if op in OPS):
         ax.stairs(iops[op], edges, baseline=None, color=style.OP[op], lw=1.2, ls=style.OP_DASH[op])
         handles.append(legend_line(style.OP[op], op, 1.2, style.OP_DASH[op]))

@@ -19,7 +19,7 @@ from analysis.tables.block import CLASSES
 READS_SHOWN = 0.002  # reads lower than this share of the writes are not drawn below the axis
 SIGN = {"write": 1.0, "read": -1.0}  # writes up, reads down
 APPLICATION_AT_LEAST = f"application ({AT_LEAST})"
-APPLICATION_BOUND = f"{APPLICATION_AT_LEAST}: a lower bound, part of what it moved is not seen."
+APPLICATION_BOUND = f"{APPLICATION_AT_LEAST}: a lower bound, some of its bytes are not counted."
 
 
 def _title(graph: Graph) -> str:
@@ -62,7 +62,7 @@ def _draw(ax: Axes, graph: Graph) -> list[Handle]:
     handles: list[Handle] = [_application_entry(results)]
     handles += [Patch(color=style.CLASS[c], label=f"device, {c}") for c in CLASSES if c in used]
     if own:
-        handles.append(legend_line(style.OWN, "device, own", 1.2, style.DASHED))
+        handles.append(legend_line(style.OWN, "device, workload's", 1.2, style.DASHED))
     return handles
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Flame graphs of the CPU profile: what ran, the workload's tasks and all others apart."""
+"""Flame graphs of the CPU profile: one of the workload's tasks, one of all others."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from analysis.figures import flamegraph
 from analysis.figures.flamegraph import Panel
 from analysis.render.output import Drawing, Made, Output, RunSource
 
-CAPTION = "Flame graph of the CPUs: what ran, the workload and the rest apart"
+CAPTION = "Flame graph of the CPU profile: the workload's tasks, and all others"
 
 
 def make(source: RunSource) -> Made:
     """The flame graphs; nothing for a run without samples."""
-    found = source.results.cpu
-    if found is None or not found.whole.busy.samples:
+    profile = source.results.cpu
+    if profile is None or not profile.whole.busy.samples:
         return Made()
     panels = [
         Panel(
-            f"{what}: {units.ns(sum(s.ns for s in stacks))} of CPU time",
+            f"{title}: {units.ns(sum(s.ns for s in stacks))} of CPU time",
             "width: CPU time by samples; the function that ran on top, its callers below, the thread's name"
-            " at the bottom; _[k]: kernel. A scale of its own",
+            " at the bottom; _[k]: kernel. Each graph has its own scale",
             stacks,
             "ran",
             "",
             "no sample",
         )
-        for what, stacks in (
-            ("The workload on the CPUs", found.stacks_workload),
-            ("All others on the CPUs, but idle", found.stacks_others),
+        for title, stacks in (
+            ("CPU profile of the workload", profile.stacks_workload),
+            ("CPU profile of all other tasks, without idle", profile.stacks_others),
         )
     ]
     svg = flamegraph.render(panels)

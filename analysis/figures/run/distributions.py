@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How fast, how far, how big: the distributions behind the percentiles, as small multiples.
+"""Cumulative distributions: request latency by operation, seek distance and request size by class.
 
-Latency from queue to completion by operation, seek distance and request size by class, each as the share of
-requests at most so slow, far, big. A line is drawn through exact quantiles of all requests (none is left out
-or sampled), close together towards the slow end, where it matters. Seaborn is imported where something is
-drawn: that takes longer than drawing, and 100 MB; the report does both in a process beside its own.
+The lines go through exact quantiles of all requests, which are dense towards the largest values. Seaborn is
+imported inside functions, as that takes longer than drawing, and 100 MB; so the output is forked.
 """
 
 from __future__ import annotations
@@ -20,30 +18,32 @@ from analysis.measures.results import Results
 from analysis.render.output import Drawing, Made, Output, RunSource
 
 DPI = 110
-CAPTION = "Distributions of request latency by operation, of seek distance and of request size by class"
+CAPTION = "Cumulative distributions: request latency by operation, seek distance and request size by class"
 DECIMAL = {1: "B", 10**3: "kB", 10**6: "MB", 10**9: "GB", 10**12: "TB"}
 TIMES = {1: "ns", 10**3: "µs", 10**6: "ms", 10**9: "s"}
 
 
-def _draw(axes: Axes, found: Mapping[str, Quantiles], title: str, units: dict[int, str]) -> None:
+def _draw(axes: Axes, lines: Mapping[str, Quantiles], title: str, units: dict[int, str]) -> None:
+    """One panel, a line per operation or class."""
     import pandas as pd
     import seaborn as sns
 
     axes.set_title(title)
     axes.set_ylim(0, 101)
-    if not found:
+    if not lines:
         axes.set_xticks([])
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=style.QUIET)
         return
-    colours = {**style.CLASS, **style.OP, "flush": style.OTHER_OPS}
-    labels = {name: f"{name} ({one.requests:,})" for name, one in found.items()}
+    colors = {**style.CLASS, **style.OP, "flush": style.OTHER_OPS}
+    labels = {name: f"{name} ({quantiles.requests:,})" for name, quantiles in lines.items()}
     frame = pd.concat(
-        pd.DataFrame({"value": one.values, "share_pct": SHARES * 100, "of": labels[name]})
-        for name, one in found.items()
+        pd.DataFrame({"value": quantiles.values, "share_pct": SHARES * 100, "label": labels[name]})
+        for name, quantiles in lines.items()
     )
     sns.lineplot(
-        data=frame, x="value", y="share_pct", hue="of", style="of", estimator=None, sort=False, linewidth=1.8,
-        palette={label: colours[name] for name, label in labels.items()}, ax=axes,
+        data=frame, x="value", y="share_pct", hue="label", style="label", estimator=None, sort=False,
+        linewidth=1.8,
+        palette={label: colors[name] for name, label in labels.items()}, ax=axes,
     )  # fmt: skip
     axes.set_xlabel("")
     axes.set_ylabel("")
@@ -54,12 +54,13 @@ def _draw(axes: Axes, found: Mapping[str, Quantiles], title: str, units: dict[in
 
 
 def _unit(value: float, units: dict[int, str]) -> str:
+    """A tick label: the value in the largest unit that fits."""
     size = max((size for size in units if value >= size), default=1)
     return f"{value / size:g} {units[size]}"
 
 
 def render(results: Results) -> tuple[bytes, bytes] | None:
-    """The picture as PNG and as SVG; None without a request."""
+    """The picture as PNG and as SVG; None for a run without requests."""
     if results.block is None or not results.device_totals:
         return None
     import seaborn as sns
@@ -68,10 +69,15 @@ def render(results: Results) -> tuple[bytes, bytes] | None:
         figure = Figure(figsize=(11.6, 4.1))
         figure.subplots_adjust(left=0.055, right=0.985, top=0.93, bottom=0.28, wspace=0.06)
         latency, distance, size = figure.subplots(1, 3, sharey=True)
-        _draw(latency, results.block.distributions.latency, "Latency, queued to completed", TIMES)
+        _draw(
+            latency,
+            results.block.distributions.latency,
+            "Request latency (Q2C)",
+            TIMES,
+        )
         _draw(distance, results.block.distributions.distance, "Seek distance", DECIMAL)
         _draw(size, results.block.distributions.size, "Request size", DECIMAL)
-        latency.set_ylabel("share of requests at most that, %")
+        latency.set_ylabel("requests with at most this value, %")
         return save.png(figure, DPI), save.svg(figure)
 
 

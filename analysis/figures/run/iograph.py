@@ -40,7 +40,7 @@ FOOT_WITH_BANDS_IN = 1.15
 SUBTITLE_LETTERS = 120
 BANNER_LETTERS = 114
 BANNERS_SHOWN = 3
-CAPTION = "IO graph: disk offset, throughput, rates, latency, queue depth, lock waits and memory over time"
+CAPTION = "IO graph: disk offset, throughput, rates, latency, queue depth, lock waits, dirty pages over time"
 
 
 @dataclass(frozen=True)
@@ -171,17 +171,17 @@ def _draw_time_axis(axes: Sequence[Axes], results: Results) -> None:
 def _foot(graph: Graph, panels: Sequence[Panel]) -> str:
     """Definitions that the graph cannot be read without, and what its marks mean."""
     foot = (
-        "Offsets: bytes per cell at the time of issue, darker for more; several classes in a cell are mixed."
-        " Device throughput and latency: by completion.\n"
+        "Disk offset: bytes per cell, by time of issue; darker is more; classes in one cell are mixed."
+        " Device throughput and latency: by time of completion.\n"
         f"Rates: count / real length of the bin ({graph.results.timeline.width_ns / 1e9:g} s). Seek: starts"
-        " more than 128 sectors from the end of the request before on its device, in issue order.\n"
+        " more than 128 sectors from the end of the previous request of its device, in issue order.\n"
     )
     if graph.bands is not None:
         foot += (
-            "Strip at the right of the offsets: what the file system keeps there (dark: journal; orange:"
-            " metadata; blue: data; grey: any of these; white: nothing).\n"
+            "Strip at the right of the offsets: areas of the file system (dark: journal; orange: metadata;"
+            " blue: data; grey: any of these; white: unused).\n"
         )
-    foot += "Exact definitions and losses: report.txt."
+    foot += "Definitions and lost events: report.txt."
     if graph.results.app.uncounted:
         foot += f"  {APPLICATION_BOUND}"
     if any(panel.mark(graph.run) for panel in panels):

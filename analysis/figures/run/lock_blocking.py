@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The blocking graph: call paths that waited, the locks they wanted, and who held these; lines as wide as the
-time waited.
+"""The blocking graph: waiters' call paths, locks and holders, joined by lines as wide as the time waited.
 
-Three columns. Per lock, the call paths and holders with least time are one box each; the subtitle says what
-locks are left out.
+For each lock, the call paths with least time are one box, and so are its holders with least time. The
+subtitle says how much time the locks have that are left out.
 """
 
 from __future__ import annotations
@@ -25,25 +24,26 @@ from analysis.measures.locks.lock_waits import LockWaits
 from analysis.render.output import Drawing, Made, Output, RunSource
 from analysis.sections.lock_labels import holder_words, name
 
-CAPTION = "Who waits for whom: call paths, locks, and their holders"
+CAPTION = "Blocking graph of locks: waiters by call path, locks, holders"
 TOP_LOCKS = 4
-TOP_ENDS = 8  # boxes on either side, those of the others not counted
+TOP_ENDS = 8  # boxes of a side, without the boxes of the rest
 WIDTH_IN = 12.0
 LINE_IN = 0.165
 GAP_IN = 0.16
-COLUMNS = ((0.1, 4.1, 46), (4.9, 2.6, 29), (8.2, 3.7, 42))  # left edge, width (inches), letters a line
+COLUMNS = ((0.1, 4.1, 46), (4.9, 2.6, 29), (8.2, 3.7, 42))  # left edge, width (inches), letters per line
 DPI = 110
-WIDEST_IN = 0.55  # of all lines into the heaviest lock
+WIDEST_IN = 0.55  # all lines of the lock with most time
 MOST_SPARE_IN = 0.25
 
 
-def _fold(words: str, letters: int) -> list[str]:
-    lines = textwrap.wrap(words, letters, break_on_hyphens=False, subsequent_indent="  ")
+def _fold(text: str, letters: int) -> list[str]:
+    """At most 4 lines of so many letters."""
+    lines = textwrap.wrap(text, letters, break_on_hyphens=False, subsequent_indent="  ")
     return lines[:4] if len(lines) <= 4 else [*lines[:3], lines[3][: letters - 2] + ".."]
 
 
 class _Column:
-    """Boxes of one column, placed from the top down, each as tall as its text."""
+    """The boxes of one column from the top down, each as tall as its text."""
 
     def __init__(self, left: float, width: float, letters: int) -> None:
         self.left, self.width, self.letters = left, width, letters
@@ -51,18 +51,18 @@ class _Column:
         self.ns: dict[str, float] = {}
         self.middle: dict[str, float] = {}
 
-    def add(self, key: str, words: Sequence[str], ns: float) -> None:
-        """A box, or more weight for it."""
-        self.lines.setdefault(key, [line for part in words for line in _fold(part, self.letters)])
+    def add(self, key: str, parts: Sequence[str], ns: float) -> None:
+        """Add a box, or more time to the box of this key."""
+        self.lines.setdefault(key, [line for part in parts for line in _fold(part, self.letters)])
         self.ns[key] = self.ns.get(key, 0.0) + ns
 
     @property
     def height(self) -> float:
-        """Of all boxes and gaps, in inches."""
+        """Height of all boxes and gaps, in inches."""
         return sum((len(lines) + 1) * LINE_IN + 0.1 + GAP_IN for lines in self.lines.values())
 
     def place(self, height: float) -> None:
-        """Spread over the height, in the order they came."""
+        """Spread the boxes over the height, in the order in which they were added."""
         spare = min((height - self.height) / max(len(self.lines), 1), MOST_SPARE_IN)
         y = (height - self.height - spare * (len(self.lines) - 1)) / 2
         for key in self.lines:
@@ -71,7 +71,7 @@ class _Column:
             y += size + GAP_IN + spare
 
     def draw(self, ax: Axes, color: str) -> None:
-        """The boxes, with their time in the last line."""
+        """Draw the boxes, with their time in the last line."""
         for key, lines in self.lines.items():
             size = (len(lines) + 1) * LINE_IN + 0.1
             top = self.middle[key] - size / 2
@@ -121,19 +121,19 @@ def _link(ax: Axes, x0: float, y0: float, x1: float, y1: float, width_in: float)
 Link = tuple[str, str, float]  # key of the lock's box, key of the other box, ns
 
 
-def _ends(ends: dict[tuple[int, str], float], column: _Column, what: str) -> list[Link]:
-    """The boxes on one side, in the order of the locks; per lock, those with least time are one."""
+def _ends(ends: dict[tuple[int, str], float], column: _Column) -> list[Link]:
+    """Add the boxes of one side, in the order of the locks; for each lock, those with least time are one."""
     order = sorted(ends.items(), key=lambda item: -item[1])
     shown = {key for key, _ in order[:TOP_ENDS]}
     links: list[Link] = []
     for row in sorted({row for row, _ in ends}):
         rest = [ns for key, ns in order if key[0] == row and key not in shown]
-        for (of, words), ns in order:
-            if of == row and (of, words) in shown:
-                column.add(words, words.split("\n"), ns)
-                links.append((str(row), words, ns))
+        for (lock, label), ns in order:
+            if lock == row and (lock, label) in shown:
+                column.add(label, label.split("\n"), ns)
+                links.append((str(row), label, ns))
         if sum(rest) > 0:
-            column.add(f"others {row}", [f"{len(rest):,} more {what}"], sum(rest))
+            column.add(f"others {row}", [f"{len(rest):,} more with less time"], sum(rest))
             links.append((str(row), f"others {row}", sum(rest)))
     return links
 
@@ -141,7 +141,7 @@ def _ends(ends: dict[tuple[int, str], float], column: _Column, what: str) -> lis
 def _links(
     ax: Axes, links: list[Link], locks: _Column, others: _Column, scale: float, to_the_right: bool
 ) -> None:
-    """The lines, side by side at both ends in the order of the boxes they go to."""
+    """Draw the lines of each lock side by side, in the order of the boxes at their other ends."""
     for lock in locks.middle:
         mine = sorted((link for link in links if link[0] == lock), key=lambda k: others.middle[k[1]])
         y = locks.middle[lock] - sum(ns for _, _, ns in mine) * scale / 2
@@ -169,7 +169,7 @@ def _draw(found: LockWaits, edges: Sequence[Edge]) -> Figure:
             right[e.row, who] = right.get((e.row, who), 0.0) + e.ns
     for row in sorted(shown):
         locks.add(str(row), [found.rows[row].type, name(found.rows[row])], by_lock[row])
-    to_left, to_right = _ends(left, waiters, "with less"), _ends(right, holders, "with less")
+    to_left, to_right = _ends(left, waiters), _ends(right, holders)
     height = max(c.height for c in (waiters, locks, holders)) + 0.1
     top_in = 0.85
     whole = height + top_in + 0.1
@@ -190,15 +190,15 @@ def _draw(found: LockWaits, edges: Sequence[Edge]) -> Figure:
     rest = (
         f"; {units.ns(left_out)} more for {len(by_lock) - len(shown):,} other locks" if left_out > 0 else ""
     )
-    words = f"time waited, by who held the lock when the wait began{rest}"
+    subtitle = f"time waited, by the holder of the lock when the wait began{rest}"
 
-    def say(x_in: float, y_in: float, text: str, size: float, **more: Any) -> None:
+    def write(x_in: float, y_in: float, text: str, size: float, **more: Any) -> None:
         figure.text(x_in / WIDTH_IN, 1 - y_in / whole, text, fontsize=size, va="center", **more)
 
-    say(0.1, 0.25, "Who waits for whom", 13, fontweight="bold")
-    say(2.6, 0.26, words, 9, color=style.QUIET)
-    for column, head in ((waiters, "waits in"), (locks, "for"), (holders, "held by")):
-        say(column.left, 0.62, head, 10, fontweight="bold")
+    write(0.1, 0.25, "Blocking graph", 13, fontweight="bold")
+    write(2.6, 0.26, subtitle, 9, color=style.QUIET)
+    for column, head in ((waiters, "waiter"), (locks, "lock"), (holders, "holder")):
+        write(column.left, 0.62, head, 10, fontweight="bold")
     return figure
 
 

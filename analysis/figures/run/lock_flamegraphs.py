@@ -14,8 +14,8 @@ from analysis.render.output import Drawing, Made, Output, RunSource
 from analysis.sections.lock_labels import ESTIMATED, sampled_share
 from analysis.tables.load import Tables
 
-WAITING = "Flame graph of waiting for locks: call paths of the waiters"
-HOLDING = "Flame graph of holding locks: call paths of those who held what others waited for"
+WAITING = "Flame graph of lock waits, by the waiters' call paths"
+HOLDING = "Flame graph of lock waits, by the holders' call paths"
 
 
 def _waiting(tables: Tables, results: Results, waits: LockWaits) -> bytes:
@@ -23,10 +23,10 @@ def _waiting(tables: Tables, results: Results, waits: LockWaits) -> bytes:
     share = sampled_share(results)
     sampled = f"; {ESTIMATED} scaled from {units.percent(share)} % sampled" if share < 1 else ""
     panel = Panel(
-        f"Waiting for locks: {units.ns(waits.total_ns)} in all",
-        f"width: time waited; the lock on top, callers below, outermost at the bottom{sampled}",
+        f"Lock waits by the waiter's call path: {units.ns(waits.total_ns)} in total",
+        f"width: time waited; the lock on top, its callers below, the outermost at the bottom{sampled}",
         lock_stacks.waiting(waits, tables.stacks),
-        empty="nobody waited",
+        empty="no lock was waited on",
     )
     return flamegraph.render([panel])
 
@@ -38,23 +38,23 @@ def _holding(tables: Tables, waits: LockWaits, samples: Samples | None) -> bytes
     return flamegraph.render(
         [
             Panel(
-                "Where the holder was when the wait began",
-                f"width: time others waited, {units.ns(sum(s.ns for s in holding))} in waits whose holder"
-                " was seen (mutexes, rwsems); the lock on top, the holder's functions below, its name at"
-                " the bottom",
+                "Lock waits by the holder's call path when the wait began",
+                f"width: time others waited, {units.ns(sum(s.ns for s in holding))} in waits with a known"
+                " holder (mutexes, rwsems); the lock on top, the holder's functions below, its thread's name"
+                " at the bottom",
                 holding,
                 "others spun",
                 "others slept",
-                "no holder of a waited-for lock was seen",
+                "no wait has a known holder",
             ),
             Panel(
-                "Where holders ran while others waited",
-                f"width: CPU time by samples, {ESTIMATED}{units.ns(sum(s.ns for s in ran))}; a scale of"
-                " its own, not comparable with the above",
+                "CPU time of holders while others waited",
+                f"width: CPU time by samples, {ESTIMATED}{units.ns(sum(s.ns for s in ran))}; not on"
+                " the scale of the graph above",
                 ran,
                 "ran",
                 "",
-                "no CPU sample hit a holder" if samples else "CPUs were not sampled",
+                "no CPU sample is of a holder" if samples else "CPUs were not sampled",
             ),
         ]
     )
