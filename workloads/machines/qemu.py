@@ -101,10 +101,10 @@ def open_disk(serial: str, size_bytes: int, directory: Path) -> VirtualDisk:
 class Shared:
     """Directories that host and guest share, and those of the host alone."""
 
-    place: Path  # the directory on the host that the guest may write; it has raw/.vm/ in it
+    directory: Path  # on the host, writable by the guest; it has raw/.vm/ in it
     talk: int  # descriptor of raw/.vm/
     own: Path  # a directory of the host's alone
-    give: Callable[[], None]  # gives place to QEMU's user
+    give: Callable[[], None]  # gives directory to QEMU's user
 
 
 class Machine:
@@ -129,7 +129,7 @@ class Machine:
         with os.fdopen(os.open("boot", _NEW, 0o600, dir_fd=self._talk), "wb") as file:
             file.write(boot)
         made = Path(tempfile.mkdtemp(dir=shared.own))
-        self.argv = _arguments(hardware, shared.place, made / "initramfs")
+        self.argv = _arguments(hardware, shared.directory, made / "initramfs")
         directory = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             unprivileged.give(directory)  # QEMU writes virtme-run's files there; nobody reads them

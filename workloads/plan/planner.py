@@ -29,7 +29,7 @@ _OVERHEAD_SECONDS = 8.0
 
 @dataclass
 class _Notes:
-    """What the plan says beside its commands, collected while it is made."""
+    """Warnings, checks left out and missing packages, collected while a plan is made."""
 
     options: Options
     warnings: list[str] = field(default_factory=list)
