@@ -35,6 +35,23 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("workloads.cli",),
         ("workloads.plan",),
     ],
+    "collectors": [
+        ("collectors.host",),
+        ("collectors.privilege",),
+        ("collectors.collector",),
+        ("collectors.recorder", "collectors.blktrace", "collectors.perf", "collectors.with_programs"),
+        # Folders of collectors inside the recorder.
+        (
+            "collectors.block",
+            "collectors.calls",
+            "collectors.counters",
+            "collectors.holds",
+            "collectors.locks",
+        ),
+        # A session on the host boots a machine (vm/), in which the same session runs again (trace/).
+        ("collectors.trace", "collectors.vm", "collectors.doctor"),
+        ("collectors.front", "collectors.__main__"),
+    ],
     "analysis": [
         # A run directory's layout is read with the reader of tables, and a table from a run directory.
         ("analysis.errors", "analysis.visible", "analysis.rundir", "analysis.tables"),
@@ -42,7 +59,8 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         # render/document.py is the data of a document, which sections fill.
         ("analysis.render", "analysis.exporters"),
         ("analysis.findings",),
-        ("analysis.figures", "analysis.sections"),
+        ("analysis.sections",),
+        ("analysis.figures",),
         ("analysis.report", "analysis.movie", "analysis.compare"),
         ("analysis.__main__",),
     ],
