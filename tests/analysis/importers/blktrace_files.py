@@ -29,13 +29,13 @@ ROW = ("dev", "op", "sector", "bytes", "queue_ns", "insert_ns", "issue_ns", "com
 
 
 def dev(major: int, minor: int) -> int:
-    """A device's number in the kernel."""
+    """A device number (dev_t) of the kernel."""
     return major << 20 | minor
 
 
 @dataclass
 class Event:
-    """One event. `categories` beside the action's own; `pdu`: what follows it."""
+    """One event. categories: in addition to the action's own; pdu: the data that follows the event."""
 
     t_ns: int
     action: str | int
@@ -70,17 +70,17 @@ def process_note(t_ns: int, pid: int, comm: str, cpu: int = 0) -> Event:
 def timestamp_note(t_ns: int, seconds: int, nanoseconds: int, order: str) -> Event:
     """The wall clock at t_ns."""
     side = "little" if order == "<" else "big"
-    words = seconds.to_bytes(4, side) + nanoseconds.to_bytes(4, side)  # type: ignore[arg-type]
-    return Event(t_ns, 1, categories=NOTIFY, pid=0, pdu=words)
+    pdu = seconds.to_bytes(4, side) + nanoseconds.to_bytes(4, side)  # type: ignore[arg-type]
+    return Event(t_ns, 1, categories=NOTIFY, pid=0, pdu=pdu)
 
 
 def message_note(t_ns: int, text: bytes) -> Event:
-    """Categorical of a driver or a scheduler."""
+    """A message of a driver or a scheduler."""
     return Event(t_ns, 2, categories=NOTIFY, pid=0, pdu=text)
 
 
 def numbered(events: Iterable[Event]) -> list[Event]:
-    """In order of time, numbered by device and CPU as the kernel does."""
+    """The events in order of time, numbered by device and CPU as the kernel does."""
     last: dict[tuple[int, int], int] = {}
     found = sorted(events, key=lambda event: event.t_ns)
     for event in found:
@@ -90,7 +90,7 @@ def numbered(events: Iterable[Event]) -> list[Event]:
 
 
 def write_cpus(folder: Path, name: str, events: Sequence[Event], order: str = "<") -> list[Path]:
-    """As blktrace writes them: a file of each CPU, also of those that had no event."""
+    """Write one file per CPU as blktrace does, empty for a CPU without events."""
     folder.mkdir(exist_ok=True)
     cpus = max((event.cpu for event in events), default=0) + 1
     paths = [folder / f"{name}.blktrace.{cpu}" for cpu in range(cpus + 1)]
@@ -100,14 +100,14 @@ def write_cpus(folder: Path, name: str, events: Sequence[Event], order: str = "<
 
 
 def write_dump(path: Path, events: Sequence[Event], order: str = "<") -> list[Path]:
-    """All events in one file, as blkparse -d does."""
+    """Write all events to one file as blkparse -d does."""
     path.write_bytes(b"".join(event.pack(order) for event in events))
     return [path]
 
 
 @dataclass
 class Imported:
-    """What the reader made of a trace."""
+    """Recording, losses and facts that the reader made of a trace."""
 
     rows: list[dict[str, Any]]
     header: dict[str, Any]
@@ -123,7 +123,7 @@ class Imported:
 
 
 def run_reader(reader: Path, out: Path, paths: Sequence[Path]) -> Imported:
-    """Read a trace that must be readable."""
+    """Run the reader on a valid trace."""
     out.mkdir(exist_ok=True)
     done = subprocess.run([reader, out, *paths], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and not done.stderr, (done.returncode, done.stderr)

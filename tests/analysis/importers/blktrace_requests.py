@@ -26,7 +26,7 @@ CPUS = 3
 
 
 class Requests:
-    """Requests to one device: `events` in no order, `rows` as blktrace_files.ROW has them."""
+    """Requests to one device: events in any order, rows with the columns of blktrace_files.ROW."""
 
     def __init__(
         self, seed: int, device: int, start_ns: int = 10**12, count: int = 60, in_parts: bool = True
@@ -47,7 +47,7 @@ class Requests:
         self.events.append(Event(t_ns, action, sector, size, what, pid, device=self.device, cpu=cpu, **more))
 
     def one(self, t_ns: int) -> None:
-        """One request of one to five bios, in the order the kernel traces things."""
+        """One request of one to five bios, in the order of the kernel's events."""
         pick = self.random
         what = pick.choice(list(OPS))
         flags = sum(flag for flag in FLAGS if pick.random() < 0.3)
@@ -98,7 +98,7 @@ class Requests:
         self.finish(queued, allocated, inserted, later, start, bios, what | flags, first_pid, q2m, merged_at)
 
     def split(self, queued: int, later: Any, starts: list[int], bios: list[int], what: int, pid: int) -> None:
-        """One bio that is too large: each part is a request, as old as the bio."""
+        """One bio that is too large: each part is a request with the bio's queue time."""
         self.event(queued, "Q", starts[0], sum(bios), what, pid)
         for i, size in enumerate(bios):
             if i + 1 < len(bios):
@@ -111,7 +111,7 @@ class Requests:
         self, queued: int, allocated: int, inserted: int, later: Any, start: int, bios: list[int], what: int,
         pid: int, q2m: int, merged_at: list[int],
     ) -> None:  # fmt: skip
-        """Issue, perhaps again and again, and completion, perhaps in parts."""
+        """Issue, perhaps with requeues, and completion, perhaps in parts."""
         pick, size = self.random, sum(bios)
         requeues = pick.choice([0, 0, 0, 1, 3])
         for _ in range(requeues):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The readers of traces, built again with the compiler's checks of memory and of undefined behaviour."""
+"""The trace readers in C, built with AddressSanitizer and UndefinedBehaviorSanitizer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def build(folder: Path, program: Path) -> Path:
-    """A program of a folder's C files that ends with an error at the first wrong access."""
+    """Build the C files of a folder to a program that exits at the first wrong access."""
     flags: list[str | Path] = ["-std=c11", "-O1", "-g", "-D_GNU_SOURCE", *CHECKS, "-I", TREE / "bpf"]
     subprocess.run(["gcc", *flags, *sorted(folder.glob("*.c")), "-o", program], check=True)
     return program
@@ -23,13 +23,13 @@ def build(folder: Path, program: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """import-blktrace"""
+    """build/import-blktrace with sanitizers."""
     folder = TREE / "analysis/importers/blktrace_reader"
     return build(folder, tmp_path_factory.mktemp("reader") / "import-blktrace")
 
 
 @pytest.fixture(scope="session")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """text-to-blktrace"""
+    """build/text-to-blktrace with sanitizers."""
     folder = TREE / "analysis/importers/text_reader"
     return build(folder, tmp_path_factory.mktemp("translator") / "text-to-blktrace")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Request life of real traces: btt's figures where btt is right, and a third account where it is not."""
+"""Request stages of real traces: equal to btt's where btt is right, to the naive pairing where it is not."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def sums(btt: str, stage: str) -> tuple[int, int, int, int]:
     return least, mean, most, int(found[4])
 
 
-def test_stages_merges_and_plugs_are_btts(traced: tuple[BlkTracer, Imported, Path]) -> None:
+def test_stages_merges_and_plugs_equal_btts(traced: tuple[BlkTracer, Imported, Path]) -> None:
     tracer, got, folder = traced
     btt = btt_of(folder)
     rows = got.rows
@@ -130,7 +130,7 @@ def test_stages_merges_and_plugs_are_btts(traced: tuple[BlkTracer, Imported, Pat
     assert each and float(each[1]) == pytest.approx(sum(explicit) / len(explicit), abs=0.06)
 
 
-def test_every_request_is_the_third_accounts(traced: tuple[BlkTracer, Imported, Path]) -> None:
+def test_every_request_equals_the_naive_pairing(traced: tuple[BlkTracer, Imported, Path]) -> None:
     tracer, got, _ = traced
     truth = sorted(tuple(getattr(one, name) for name in PAIRED) for one in pair(tracer.events))
     assert got.tuples(PAIRED) == truth
@@ -145,7 +145,7 @@ def test_every_request_is_the_third_accounts(traced: tuple[BlkTracer, Imported, 
     assert [(plug["plug_ns"], plug["unplug_ns"], plug["pid"]) for plug in got.plugs] == starts
 
 
-def test_distances_are_btts_but_not_its_median(
+def test_distances_equal_btts_except_its_median(
     traced: tuple[BlkTracer, Imported, Path], tmp_path: Path
 ) -> None:
     """Of distances from issue to issue btt's number and mean are right; what it calls the median is not."""
@@ -173,9 +173,7 @@ def test_distances_are_btts_but_not_its_median(
     assert summary.absolute_bytes[at] == truth[(len(truth) + 1) // 2 - 1] > 0
 
 
-def test_without_a_scheduler_nothing_waits_in_one(
-    traced: tuple[BlkTracer, Imported, Path], tmp_path: Path
-) -> None:
+def test_scheduler_none_has_no_insert_stage(traced: tuple[BlkTracer, Imported, Path], tmp_path: Path) -> None:
     """blkparse -t shows the raw time of the issue where there was no insertion: ours has no such stage."""
     tracer, got, folder = traced
     inserted = any(event.action == "I" for event in tracer.events)

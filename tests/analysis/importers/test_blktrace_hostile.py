@@ -45,7 +45,7 @@ SEED = b"".join(event.pack("<") for event in Requests(1, dev(8, 0), count=12).ev
 
 @HOSTILE
 @given(st.binary(max_size=300))
-def test_any_bytes_behind_the_magic(reader: Path, tmp_path: Path, data: bytes) -> None:
+def test_random_bytes_after_the_magic_end_in_order(reader: Path, tmp_path: Path, data: bytes) -> None:
     survives(reader, tmp_path, b"\x07tae" + data)
 
 
@@ -53,7 +53,7 @@ def test_any_bytes_behind_the_magic(reader: Path, tmp_path: Path, data: bytes) -
 @given(
     st.lists(st.tuples(st.integers(0, len(SEED) - 1), st.integers(0, 255)), max_size=40), st.integers(0, 99)
 )
-def test_a_trace_with_bytes_changed(
+def test_trace_with_changed_bytes_ends_in_order(
     reader: Path, tmp_path: Path, changes: list[tuple[int, int]], cut: int
 ) -> None:
     data = bytearray(SEED)
@@ -83,11 +83,13 @@ EVENTS = st.builds(
 
 @HOSTILE
 @given(st.lists(EVENTS, max_size=60), st.sampled_from("<>"))
-def test_any_events(reader: Path, tmp_path: Path, events: Sequence[Event], order: str) -> None:
+def test_random_events_end_in_order(
+    reader: Path, tmp_path: Path, events: Sequence[Event], order: str
+) -> None:
     survives(reader, tmp_path, b"".join(event.pack(order) for event in events))
 
 
-def test_the_name_of_a_file_commands_no_terminal(reader: Path, tmp_path: Path) -> None:
+def test_control_characters_in_file_names_are_escaped(reader: Path, tmp_path: Path) -> None:
     file = tmp_path / "\x1b]0;OWNED\x07 \x9b \x7f Größe"
     file.write_bytes(b"no trace")
     done = subprocess.run([reader, tmp_path, file], capture_output=True, text=True, check=False)
@@ -105,7 +107,7 @@ def test_the_name_of_a_file_commands_no_terminal(reader: Path, tmp_path: Path) -
         (b"\x07t", "does not begin as"),
     ],
 )
-def test_what_is_no_trace(reader: Path, tmp_path: Path, data: bytes, says: str) -> None:
+def test_file_that_is_no_trace_is_refused(reader: Path, tmp_path: Path, data: bytes, says: str) -> None:
     done = survives(reader, tmp_path, data)
     assert done.returncode == 2 and says in done.stderr
 
@@ -160,7 +162,7 @@ def of_one_hash() -> npt.NDArray[np.uint64]:
         *(pytest.param(what, marks=pytest.mark.long) for what in ("at one place", "many pids", "backwards")),
     ],
 )
-def test_memory_is_bounded(tmp_path: Path, what: str) -> None:
+def test_memory_of_open_bios_is_bounded(tmp_path: Path, what: str) -> None:
     """Two million bios that are never issued, in the ways that could fill a table or make a chain long."""
     count = 2_000_000
     events = events_of(count, action=QUEUE_READ)

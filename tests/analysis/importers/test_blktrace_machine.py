@@ -33,7 +33,7 @@ cp /run/bt/* {out}
 """
 
 
-def test_a_trace_of_blktrace(reader: Path, tmp_path: Path, tree: Path) -> None:
+def test_blktrace_in_a_vm_equals_the_recorder(reader: Path, tmp_path: Path, tree: Path) -> None:
     script, out = tmp_path / "script", tmp_path / "run" / "raw" / "blktrace"
     script.write_text(SCRIPT.format(out=out, tree=tree))
     job = Job(

@@ -48,7 +48,7 @@ def one_request(t_ns: int, sector: int, size: int = 4096, what: int = READ, **mo
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("seed", range(3))
-def test_every_request_is_a_row(reader: Path, tmp_path: Path, order: str, seed: int) -> None:
+def test_every_request_becomes_its_row(reader: Path, tmp_path: Path, order: str, seed: int) -> None:
     several = [Requests(100 * seed + i, device) for i, device in enumerate(DEVICES)]
     events = numbered([*notes(), *(event for one in several for event in one.events)])
     rows = sorted(row for one in several for row in one.rows)
@@ -70,7 +70,7 @@ def test_every_request_is_a_row(reader: Path, tmp_path: Path, order: str, seed: 
         assert [row["complete_ns"] for row in got.rows] == sorted(row["complete_ns"] for row in got.rows)
 
 
-def test_a_pipe_brings_the_cpus_buffers_one_after_the_other(reader: Path, tmp_path: Path) -> None:
+def test_pipe_with_cpu_buffers_in_turn_is_sorted(reader: Path, tmp_path: Path) -> None:
     one = Requests(5, dev(8, 0), count=2000)
     events = numbered([*notes(), *one.events])
     pieces = []
@@ -82,7 +82,7 @@ def test_a_pipe_brings_the_cpus_buffers_one_after_the_other(reader: Path, tmp_pa
     assert got.lost == {} and got.notes.keys() <= {"partial completions"}
 
 
-def test_what_is_moved_a_little_is_put_back(reader: Path, tmp_path: Path) -> None:
+def test_events_slightly_out_of_order_are_sorted(reader: Path, tmp_path: Path) -> None:
     one = Requests(6, dev(8, 0), count=500)
     events = numbered([*notes(), *one.events])
     pick = random.Random(1)
@@ -93,7 +93,7 @@ def test_what_is_moved_a_little_is_put_back(reader: Path, tmp_path: Path) -> Non
     assert run_reader(reader, tmp_path / "out", paths).tuples() == sorted(one.rows)
 
 
-def test_flushes_belong_to_who_asked(reader: Path, tmp_path: Path) -> None:
+def test_flushes_belong_to_their_submitter(reader: Path, tmp_path: Path) -> None:
     """A journal's commit: write with flush before and after on a disk without FUA, then an fsync alone."""
     data = WRITE | SYNC
     events = [
@@ -127,7 +127,7 @@ def test_flushes_belong_to_who_asked(reader: Path, tmp_path: Path) -> None:
     assert got.notes == {"flush-only bios": 1}  # the other one had data
 
 
-def test_a_disk_that_writes_through_has_no_flush_behind(reader: Path, tmp_path: Path) -> None:
+def test_write_through_disk_has_no_post_flush(reader: Path, tmp_path: Path) -> None:
     through = WRITE | SYNC | FUA
     events = [
         *one_request(START_NS, 800, what=through, pid=50),
@@ -139,7 +139,7 @@ def test_a_disk_that_writes_through_has_no_flush_behind(reader: Path, tmp_path: 
     assert got.tuples(("op", "pid", "queue_ns")) == [("flush", 60, START_NS + 1000), ("write", 50, START_NS)]
 
 
-def test_discards_of_several_places_and_commands(reader: Path, tmp_path: Path) -> None:
+def test_multi_range_discards_and_commands_are_rows(reader: Path, tmp_path: Path) -> None:
     what = WRITE | DISCARD
     events = [
         Event(START_NS, "Q", 1000, 4096, what),
@@ -161,7 +161,7 @@ def test_discards_of_several_places_and_commands(reader: Path, tmp_path: Path) -
     assert got.lost == {} and got.notes == {}
 
 
-def test_a_device_mapper_volume_takes_bios(reader: Path, tmp_path: Path) -> None:
+def test_device_mapper_volume_has_a_row_per_bio(reader: Path, tmp_path: Path) -> None:
     """253:0 on 8:0, both traced: bios of the one, requests of the other, and which lies on which."""
     pdu = dev(253, 0).to_bytes(4, "big") + dev(8, 0).to_bytes(4, "big") + (64).to_bytes(8, "big")
     events = [
@@ -184,7 +184,7 @@ def test_a_device_mapper_volume_takes_bios(reader: Path, tmp_path: Path) -> None
     ]
 
 
-def test_two_requests_at_one_place(reader: Path, tmp_path: Path) -> None:
+def test_two_requests_at_one_sector_complete_in_order(reader: Path, tmp_path: Path) -> None:
     """Two threads read the same block at once: each completion ends the one that was issued first."""
     first, second = one_request(START_NS, 800, pid=50), one_request(START_NS + 10, 800, pid=60)
     got = run_reader(reader, tmp_path, write_dump(tmp_path / "dump", numbered(first + second)))
@@ -194,7 +194,7 @@ def test_two_requests_at_one_place(reader: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_not_in_the_trace_is_said(reader: Path, tmp_path: Path) -> None:
+def test_missing_kinds_of_events_are_counted(reader: Path, tmp_path: Path) -> None:
     second = 10**9
     orphan = one_request(START_NS + 5 * second, 40)[-1]
     events = numbered(
@@ -225,7 +225,7 @@ def test_what_is_not_in_the_trace_is_said(reader: Path, tmp_path: Path) -> None:
     assert [(row["sector"], row["queue_source"]) for row in got.rows] == [(800, 0), (1600, 1)]
 
 
-def test_the_kernels_marks_of_loss(reader: Path, tmp_path: Path) -> None:
+def test_lost_event_marks_are_counted(reader: Path, tmp_path: Path) -> None:
     """A tracer through tracefs writes them as text between the events, also at the start and the end."""
     good = [event.pack("<") for event in one_request(START_NS, 800)]
     marks = [b"CPU:0 [LOST 123 EVENTS]\n", b"CPU:11 [LOST EVENTS]\n", b"CPU:1 [LOST 7 EVENTS]\n"]
@@ -238,7 +238,7 @@ def test_the_kernels_marks_of_loss(reader: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_notes(reader: Path, tmp_path: Path, order: str) -> None:
+def test_notes_set_clock_and_names(reader: Path, tmp_path: Path, order: str) -> None:
     """Wall clock, messages, a name that changes; the cgroup's id in front of what follows an event."""
     cgroup = (77).to_bytes(8, "little" if order == "<" else "big")
     renamed = process_note(START_NS + 500, 100, "after")
@@ -297,7 +297,7 @@ def split_request(t_ns: int, start: int, sizes: list[int]) -> list[Event]:
     return events
 
 
-def test_completions_that_blkparse_made_longer(reader: Path, tmp_path: Path) -> None:
+def test_completions_lengthened_by_blkparse_are_repaired(reader: Path, tmp_path: Path) -> None:
     several = [Requests(100 + i, device, in_parts=False) for i, device in enumerate(DEVICES)]
     events = numbered([*notes(), *(event for one in several for event in one.events)])
     later = max(event.t_ns for event in events) + 1000
@@ -321,7 +321,9 @@ def test_completions_that_blkparse_made_longer(reader: Path, tmp_path: Path) -> 
     ("order", "step"),
     [(">", 7), pytest.param("<", 1, marks=pytest.mark.long), pytest.param(">", 1, marks=pytest.mark.long)],
 )
-def test_cut_at_every_byte(reader: Path, tmp_path: Path, order: str, step: int) -> None:
+def test_trace_cut_at_any_byte_keeps_whole_events(
+    reader: Path, tmp_path: Path, order: str, step: int
+) -> None:
     """A trace that ends inside an event: all before it is there, and the bytes behind are counted."""
     pdu = (8 << 20 | 1).to_bytes(4, "big") + bytes(12)
     events = [
@@ -345,7 +347,7 @@ def test_cut_at_every_byte(reader: Path, tmp_path: Path, order: str, step: int) 
         assert got.notes.get("bytes cut off by the end of a file", 0) == left
 
 
-def test_one_damaged_time_does_not_make_a_trace_of_years(reader: Path, tmp_path: Path) -> None:
+def test_damaged_time_does_not_stretch_the_trace(reader: Path, tmp_path: Path) -> None:
     """Reports would need memory for all of them."""
     events = [*one_request(START_NS, 800), Event(START_NS + 401 * 86400 * 10**9, "Q", 8, 4096)]
     events += [Event(1 << 61, "Q", 8, 4096), Event(START_NS + 400, "Q", 1 << 53, 4096)]
@@ -354,7 +356,7 @@ def test_one_damaged_time_does_not_make_a_trace_of_years(reader: Path, tmp_path:
     assert got.facts["last_ns"] == START_NS + 300 and len(got.rows) == 1
 
 
-def test_a_dump_counts_from_zero(reader: Path, tmp_path: Path) -> None:
+def test_dump_times_are_shifted_from_zero(reader: Path, tmp_path: Path) -> None:
     """Notes keep their own time in it, which says nothing there: they count from where they stand."""
     events = [
         timestamp_note(START_NS, 1_700_000_000, 0, "<"),
@@ -371,7 +373,7 @@ def test_a_dump_counts_from_zero(reader: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_the_recording_is_described_as_the_recorders(reader: Path, tmp_path: Path, tree: Path) -> None:
+def test_recording_header_equals_the_recorders(reader: Path, tmp_path: Path, tree: Path) -> None:
     """Names, types and numbers of bpf/block/block_records.h, read here for themselves."""
     text = (tree / "bpf/block/block_records.h").read_text()
     struct = text[text.index("struct block_record {") : text.index("char comm[16]")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A real trace, imported, against blkparse's account of it and our BPF source at the same moments."""
+"""A real trace, imported, against blkparse's output and against the recorder at the same time."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def assert_same_as_bpf(got: Imported, recorded: list[dict[str, Any]], moments: M
 @needs_root
 @needs_btf
 @pytest.mark.parametrize("scheduler", [pytest.param("none", marks=pytest.mark.long), "mq-deadline"])
-def test_a_real_trace(reader: Path, tmp_path: Path, scheduler: str) -> None:
+def test_real_trace_equals_blkparse_and_the_recorder(reader: Path, tmp_path: Path, scheduler: str) -> None:
     mountpoint = tmp_path / "mnt"
     mountpoint.mkdir()
     with loop_disk(tmp_path / "image", 256 * MIB, "--direct-io=on") as disk:
@@ -186,7 +186,7 @@ def test_a_real_trace(reader: Path, tmp_path: Path, scheduler: str) -> None:
 
 
 @pytest.mark.parametrize("major", [8, 9, 253, 254])
-def test_latencies_are_btts_for_any_major(reader: Path, tmp_path: Path, major: int) -> None:
+def test_latencies_equal_btts_for_any_major(reader: Path, tmp_path: Path, major: int) -> None:
     """btt takes 9, 253 and 254 for remappers and finds no queueing there; where it does look, we agree."""
     folder = tmp_path / "trace"
     folder.mkdir()

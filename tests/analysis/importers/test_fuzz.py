@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""libFuzzer looks for traces on which the readers in C crash, read wrong memory, hang or grow."""
+"""libFuzzer on the trace readers in C: no crash, no wrong access, no hang, no unbounded memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def assert_no_fault_found(program: Path, folder: Path, seeds: list[bytes], secon
 
 
 @pytest.mark.parametrize("seconds", SECONDS)
-def test_blktrace_reader(tmp_path: Path, seconds: int) -> None:
+def test_blktrace_reader_survives_fuzzing(tmp_path: Path, seconds: int) -> None:
     notes = [process_note(1, 100, "a name"), timestamp_note(2, 1, 2, "<"), message_note(3, b"words")]
     seeds = []
     for seed, order in ((1, "<"), (2, ">"), (3, "<")):
@@ -69,7 +69,7 @@ def test_blktrace_reader(tmp_path: Path, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("seconds", SECONDS)
-def test_text_reader(tmp_path: Path, seconds: int) -> None:
+def test_text_reader_survives_fuzzing(tmp_path: Path, seconds: int) -> None:
     snoops = [
         snoop_rows(kind, queued, 5)[0] for kind in ("bcc -P", "libbpf-tools") for queued in (False, True)
     ]
@@ -77,8 +77,8 @@ def test_text_reader(tmp_path: Path, seconds: int) -> None:
     assert_no_fault_found(fuzzer(tmp_path, SOURCES / "text_reader"), tmp_path, seeds, seconds)
 
 
-def test_the_fuzzer_finds_a_fault(tmp_path: Path) -> None:
-    """A reader with one check taken out: the test above can fail."""
+def test_fuzzer_detects_a_removed_check(tmp_path: Path) -> None:
+    """With one check of the reader removed, the tests above fail."""
     source = (SOURCES / "text_reader/payload.c").read_text()
     check = "i < COMM_BYTES && i < text_left(text)"
     assert check in source

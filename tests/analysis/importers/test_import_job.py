@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make import: what TRACE= may be, the run directory it becomes, and what the report says of it."""
+"""make import: values of TRACE=, the run directory, and the report of an imported run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def events() -> list[Event]:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_all_files_of_a_trace_are_found(tmp_path: Path, name: str) -> None:
+def test_every_name_of_a_trace_imports_all_its_files(tmp_path: Path, name: str) -> None:
     paths = write_cpus(tmp_path / "traces", "sda", events())
     (tmp_path / "traces" / "report.txt").touch()
     (tmp_path / "traces" / "sda.blktrace.x").touch()
@@ -77,7 +77,7 @@ def test_all_files_of_a_trace_are_found(tmp_path: Path, name: str) -> None:
     assert found == ("traces" if name == "." else "sda")
 
 
-def test_a_trace_becomes_a_run(tmp_path: Path) -> None:
+def test_trace_becomes_a_complete_run(tmp_path: Path) -> None:
     write_cpus(tmp_path / "traces", "sda", events())
     done = run_job(tmp_path, "import", "traces/sda")
     assert done.returncode == 0, done.stderr
@@ -108,8 +108,8 @@ def test_a_trace_becomes_a_run(tmp_path: Path) -> None:
     assert "Seekmeter" in again.stdout
 
 
-def test_several_devices_are_named_by_their_files(tmp_path: Path) -> None:
-    """A volume on a disk, both traced: the report says that bytes count on each."""
+def test_devices_are_named_by_their_files(tmp_path: Path) -> None:
+    """A volume on a disk, both traced: the report warns that bytes count twice."""
     pdu = dev(253, 0).to_bytes(4, "big") + dev(8, 0).to_bytes(4, "big") + bytes(8)
     upper = [
         Event(START_NS + 1000 * i + step, action, 8 * i, 4096, READ | AHEAD, device=dev(253, 0))
@@ -140,7 +140,7 @@ def test_several_devices_are_named_by_their_files(tmp_path: Path) -> None:
     assert "253:0 takes bios, not requests" in words
 
 
-def test_what_was_lost_is_marked(tmp_path: Path) -> None:
+def test_lost_events_mark_the_results(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     write_dump(path, events())
     path.write_bytes(path.read_bytes()[:-20])
@@ -167,7 +167,7 @@ def test_what_was_lost_is_marked(tmp_path: Path) -> None:
         ("x" * 300, ""),
     ],
 )
-def test_what_is_no_trace(tmp_path: Path, trace: str, says: str) -> None:
+def test_file_that_is_no_trace_is_refused(tmp_path: Path, trace: str, says: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").write_text("hello\n")
     (tmp_path / "zero").write_bytes(b"")
@@ -186,7 +186,7 @@ def test_what_is_no_trace(tmp_path: Path, trace: str, says: str) -> None:
     assert not list((tmp_path / "runs").glob("*"))  # nothing is left of it
 
 
-def test_a_program_that_is_not_there(tmp_path: Path, tree: Path) -> None:
+def test_missing_perf_is_named_with_a_remedy(tmp_path: Path, tree: Path) -> None:
     """perf.data on a machine without perf: exit 3, with the remedy."""
     (tmp_path / "perf.data").write_bytes(b"PERFILE2" + bytes(100))
     done = subprocess.run(
@@ -200,7 +200,7 @@ def test_a_program_that_is_not_there(tmp_path: Path, tree: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_text_without_queueing_becomes_a_run(tmp_path: Path) -> None:
+def test_biosnoop_text_becomes_a_run(tmp_path: Path) -> None:
     """biosnoop: the report has its latencies, no stage that nobody measured, and says what is not known."""
     trace, rows = snoop_rows("bcc", False)
     (tmp_path / "snoop.txt").write_text(trace + "hello\n0.1 dd 1 sda R")
@@ -225,7 +225,7 @@ def test_text_without_queueing_becomes_a_run(tmp_path: Path) -> None:
     assert "times count from biosnoop's first row" in words and "imported from biosnoop" in words
 
 
-def test_a_taken_place_is_refused(tmp_path: Path) -> None:
+def test_existing_out_directory_is_refused(tmp_path: Path) -> None:
     write_dump(tmp_path / "trace", events())
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
@@ -233,7 +233,7 @@ def test_a_taken_place_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2 and "taken is there already" in done.stderr
 
 
-def test_an_interrupted_import_says_so(tmp_path: Path, tree: Path) -> None:
+def test_interrupted_import_leaves_an_interrupted_run(tmp_path: Path, tree: Path) -> None:
     """^C while the reader reads: the run stays, called interrupted."""
     write_dump(tmp_path / "part", events())
     data = (tmp_path / "part").read_bytes()
@@ -259,7 +259,7 @@ def test_an_interrupted_import_says_so(tmp_path: Path, tree: Path) -> None:
     assert "this run's state is 'interrupted'" in (tmp_path / "run/report.txt").read_text()
 
 
-def test_a_trace_of_flushes_alone(tmp_path: Path) -> None:
+def test_trace_of_flushes_alone_is_reported(tmp_path: Path) -> None:
     """iowatcher crashes on it. No data, so no seeks and no throughput, but the flushes' lives."""
     flush = [Event(START_NS + 10**7 * i, "Q", 0, 0, WRITE | FLUSH, 50) for i in range(20)]
     flush += [Event(e.t_ns + 100, "D", 0, 0, READ | FLUSH | FS, 7) for e in flush]

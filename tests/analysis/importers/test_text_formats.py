@@ -55,7 +55,9 @@ def snoop_rows(kind: str, queued: bool, count: int = 200) -> tuple[str, list[tup
 
 @pytest.mark.parametrize("queued", [False, True])
 @pytest.mark.parametrize("kind", ["bcc", "bcc 2016", "bcc -P", "libbpf-tools"])
-def test_biosnoop(translator: Path, reader: Path, tmp_path: Path, kind: str, queued: bool) -> None:
+def test_biosnoop_rows_become_requests(
+    translator: Path, reader: Path, tmp_path: Path, kind: str, queued: bool
+) -> None:
     text, expected = snoop_rows(kind, queued)
     got = read_text(translator, reader, tmp_path, text)
     assert got.said["format"] == "biosnoop"
@@ -78,7 +80,7 @@ def test_biosnoop(translator: Path, reader: Path, tmp_path: Path, kind: str, que
     assert got.imported.lost == {}
 
 
-def test_biosnoops_oddities(translator: Path, reader: Path, tmp_path: Path) -> None:
+def test_biosnoop_edge_cases_become_requests(translator: Path, reader: Path, tmp_path: Path) -> None:
     """Never inserted, nobody known, a flush, begun before the first; two headers; a cut last row."""
     text = (
         "Tracing block device I/O... Hit Ctrl-C to end.\n"
@@ -123,7 +125,9 @@ HEADS = [
 
 @pytest.mark.parametrize("kernel", OF_KERNELS)
 @pytest.mark.parametrize("head", HEADS)
-def test_heads_and_kernels(translator: Path, reader: Path, tmp_path: Path, head: str, kernel: str) -> None:
+def test_line_formats_of_tools_and_kernels_are_equal(
+    translator: Path, reader: Path, tmp_path: Path, head: str, kernel: str
+) -> None:
     issue, complete = OF_KERNELS[kernel]
     text = head.format(t="12.000001", what="issue") + issue + "\r\n"
     text += head.format(t="12.000301", what="complete") + complete + "\n"
@@ -147,7 +151,7 @@ def lines(*events: str) -> str:
         ("FF", 0, "flush", 8), ("FN", 0, "flush", 8), ("NS", 8, "write", 1), ("ZA", 8, "write", 16),
     ],
 )  # fmt: skip
-def test_kinds_of_requests(
+def test_rwbs_letters_become_op_and_flags(
     translator: Path, reader: Path, tmp_path: Path, rwbs: str, sectors: int, op: str, flags: int
 ) -> None:
     """As blktrace's own categories would have it: 1 sync, 2 meta, 4 FUA, 8 preflush, 16 ahead."""
@@ -159,7 +163,7 @@ def test_kinds_of_requests(
     assert (row["op"], row["bytes"], row["flags"]) == (op, sectors * 512, flags)
 
 
-def test_a_drivers_own_command(translator: Path, reader: Path, tmp_path: Path) -> None:
+def test_driver_command_has_no_sector(translator: Path, reader: Path, tmp_path: Path) -> None:
     """It has no place: 6.x gives it the sector -1 when it ends; old kernels print its bytes."""
     text = lines(
         "rq_issue: 8,0 N 512 () 0 + 0 [smartd]",
@@ -174,7 +178,7 @@ def test_a_drivers_own_command(translator: Path, reader: Path, tmp_path: Path) -
     assert got.lost == {}
 
 
-def test_splits_remaps_merges_and_plugs(translator: Path, reader: Path, tmp_path: Path) -> None:
+def test_splits_remaps_merges_and_plugs_are_read(translator: Path, reader: Path, tmp_path: Path) -> None:
     text = lines(
         "bio_remap: 8,0 W 2148 + 16 <- (8,1) 100",
         "bio_queue: 8,0 W 2148 + 16 [dd]",
@@ -206,7 +210,7 @@ def test_splits_remaps_merges_and_plugs(translator: Path, reader: Path, tmp_path
     assert got.said["other_events"] == 1
 
 
-def test_losses_and_what_is_no_event(translator: Path, reader: Path, tmp_path: Path) -> None:
+def test_losses_and_strange_lines_are_counted(translator: Path, reader: Path, tmp_path: Path) -> None:
     good = lines("rq_issue: 8,0 R 4096 () 0 + 8 [dd]", "rq_complete: 8,0 R () 0 + 8 [0]")
     text = (
         "# tracer: nop\n#\n\ncpus=2\nCPU 1 is empty\n"

@@ -53,14 +53,16 @@ def translates(translator: Path, reader: Path, folder: Path, text: bytes) -> Non
 
 @HOSTILE
 @given(st.binary(max_size=2000))
-def test_any_bytes(translator: Path, reader: Path, tmp_path: Path, data: bytes) -> None:
+def test_random_bytes_end_in_order(translator: Path, reader: Path, tmp_path: Path, data: bytes) -> None:
     translates(translator, reader, tmp_path, data)
 
 
 @HOSTILE
 @given(st.data())
-def test_lines_changed(translator: Path, reader: Path, tmp_path: Path, data: st.DataObject) -> None:
-    """Categorical exchanged for huge numbers or other words, bytes changed, lines mixed, the end cut off."""
+def test_changed_lines_end_in_order(
+    translator: Path, reader: Path, tmp_path: Path, data: st.DataObject
+) -> None:
+    """Words replaced by huge numbers or other words, bytes changed, lines mixed, the end cut off."""
     lines = [line for seed in SEEDS for line in seed.split(b"\n")]
     chosen = data.draw(st.lists(st.sampled_from(lines), min_size=1, max_size=40))
     words = sorted({word for line in lines for word in line.split()})
@@ -84,7 +86,7 @@ def test_lines_changed(translator: Path, reader: Path, tmp_path: Path, data: st.
         *(pytest.param(what, marks=pytest.mark.long) for what in ("lines", "disks", "zeros")),
     ],
 )
-def test_memory_does_not_grow(tmp_path: Path, what: str) -> None:
+def test_memory_of_the_translator_is_bounded(tmp_path: Path, what: str) -> None:
     """Some 60 MB of what could fill a table or a buffer."""
     path = tmp_path / "text"
     event = " dd-77 [000] 5.000001: block_rq_issue: 8,0 R 4096 () 0 + 8 [dd]\n"

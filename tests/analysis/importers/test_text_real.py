@@ -195,7 +195,7 @@ def recorded(reader: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded
 
 
 @pytest.mark.parametrize("name", ["blk tracer", "blkparse"])
-def test_the_same_stream_in_text(
+def test_text_of_the_same_stream_gives_the_same_rows(
     translator: Path, reader: Path, tmp_path: Path, recorded: Recorded, name: str
 ) -> None:
     """Every field as from the binary stream, but for digits, names, and sizes that the text leaves out."""
@@ -259,7 +259,7 @@ QUICK = ("perf", "perf --ns", "ftrace", "trace-cmd")
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in (*PERF, *FTRACE)],
 )
-def test_events_in_text(
+def test_text_of_another_tracer_gives_the_same_requests(
     translator: Path, reader: Path, tmp_path: Path, recorded: Recorded, name: str
 ) -> None:
     """Request by request, the blk tracer's; times but for what the tracers cost each other."""
@@ -295,7 +295,7 @@ def test_events_in_text(
     assert "" not in named
 
 
-def test_a_missing_event_changes_no_other_request(
+def test_missing_event_changes_no_other_request(
     translator: Path, reader: Path, tmp_path: Path, recorded: Recorded
 ) -> None:
     """Events taken out of perf's text are found missing; only what they leave in doubt changes."""
@@ -315,7 +315,7 @@ def test_a_missing_event_changes_no_other_request(
         assert_same_otherwise(same_requests(rows, expected, Doubt([], stream)))
 
 
-def test_all_of_perfs_forms_are_the_same(
+def test_all_output_forms_of_perf_give_the_same_rows(
     translator: Path, reader: Path, tmp_path: Path, recorded: Recorded
 ) -> None:
     read = {name: read_text(translator, reader, tmp_path / name, recorded.texts[name]) for name in PERF}
@@ -348,7 +348,7 @@ def job(folder: Path, tree: Path, *words: str) -> subprocess.CompletedProcess[st
     )  # fmt: skip
 
 
-def test_perf_data_itself(
+def test_perf_data_file_is_imported(
     translator: Path, reader: Path, tmp_path: Path, tree: Path, recorded: Recorded
 ) -> None:
     done = job(tmp_path, tree, str(recorded.folder / "perf.data"))
@@ -367,7 +367,7 @@ def test_perf_data_itself(
     assert "imported" in (tmp_path / "run/report.txt").read_text()
 
 
-def test_trace_dat_itself(
+def test_trace_dat_file_is_imported(
     translator: Path, reader: Path, tmp_path: Path, tree: Path, recorded: Recorded
 ) -> None:
     if "trace-cmd -t" not in recorded.texts:
@@ -382,7 +382,7 @@ def test_trace_dat_itself(
     assert sorted(int(row["issue_ns"]) for row in table) == sorted(row["issue_ns"] for row in expected.rows)
 
 
-def test_lost_events_are_counted(translator: Path, reader: Path, tmp_path: Path) -> None:
+def test_lost_events_are_counted_as_by_the_kernel(translator: Path, reader: Path, tmp_path: Path) -> None:
     """trace_pipe of a buffer that is too small: as many as the kernel counted."""
     LOCK.parent.mkdir(exist_ok=True)
     with LOCK.open("w") as lock:
