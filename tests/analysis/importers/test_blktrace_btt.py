@@ -180,7 +180,7 @@ def test_scheduler_none_has_no_insert_stage(traced: tuple[BlkTracer, Imported, P
     run = open_run(import_trace(folder / "disk", tmp_path / "run"))
     tables = load_tables(run)
     document = text.render(make_document(run, tables, measure(run, tables)))
-    life = document[document.index("REQUEST STAGES (Q2C)") : document.index("ACTIVE, IDLE")]
+    life = document[document.index("REQUEST STAGES (Q2C)") : document.index("DEVICE UTILIZATION")]
     assert ("I2D" in life.split("[Q2G")[0].replace("no I2D", "")) == inserted
     assert ("no Q2I and no I2D" in " ".join(life.split())) == (not inserted)
     span = tracer.events[-1].t_ns - tracer.events[0].t_ns
