@@ -62,12 +62,12 @@ def kernel_checks() -> Iterator[Check]:
         )
         yield Check("lockdown", YES, why)
     yield _bpf_permission()
-    place = kernel.tracefs()
-    if place is None:
+    tracefs = kernel.tracefs()
+    if tracefs is None:
         remedy = "mount -t tracefs tracefs /sys/kernel/tracing"
         yield Check("tracefs", NO, "not mounted; only perf, blktrace and bpftrace need it", remedy)
     else:
-        yield Check("tracefs", YES, str(place))
+        yield Check("tracefs", YES, str(tracefs))
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if resource.RLIM_INFINITY in (soft, hard) or kernel.capable(24):  # CAP_SYS_RESOURCE
         yield Check("locked memory", YES, "not limited")
@@ -107,7 +107,7 @@ def collector_checks() -> Iterator[Check]:
     for name, collector in collectors().items():
         check = collector.probe()
         if not collector.default and check.answer != NO:
-            why = f"{check.why}; on only if asked for: COLLECT='{defaults} {name}'"
+            why = f"{check.why}; off by default (costs {collector.cost}): COLLECT='{defaults} {name}'"
             check = replace(check, why=why)
         yield check
 
@@ -155,7 +155,7 @@ def filesystem_checks() -> Iterator[Check]:
 
 
 def _other_kernel(name: str) -> str:
-    """Return where a kernel with the file system is found."""
+    """Return the remedy for a kernel without the file system."""
     if guest.inside():
         return "another KERNEL="
     return "a virtual machine: see make doctor VM=1"
@@ -182,14 +182,14 @@ def disk_checks() -> Iterator[Check]:
 
 
 def _free_space() -> Check:
-    place = disks.scratch_directory()
-    there = next(path for path in (place, *place.parents) if path.exists())
-    status = os.statvfs(there)
+    scratch = disks.scratch_directory()
+    existing = next(path for path in (scratch, *scratch.parents) if path.exists())
+    status = os.statvfs(existing)
     free_bytes = status.f_bavail * status.f_frsize
     if free_bytes < 2 << 30:
         remedy = "free some, or set SEEKMETER_SCRATCH to another directory"
-        return Check("free space", PART, f"{free_bytes >> 20} MiB for disk files in {place}", remedy)
-    return Check("free space", YES, f"{free_bytes >> 30} GiB for disk files in {place}")
+        return Check("free space", PART, f"{free_bytes >> 20} MiB for disk files in {scratch}", remedy)
+    return Check("free space", YES, f"{free_bytes >> 30} GiB for disk files in {scratch}")
 
 
 def cgroup_checks() -> Iterator[Check]:
@@ -245,14 +245,14 @@ def script_checks() -> Iterator[Check]:
         remedy = "make trace WITH=bpftrace:NAME installs it"
         yield Check("bpftrace", NO, "not installed", remedy)
     elif kernel.lockdown() in ("integrity", "confidentiality"):
-        why = "tracepoint, profile and uprobe scripts; lockdown closes kprobes; on only if asked for:"
+        why = "tracepoint, profile and uprobe scripts; lockdown closes kprobes; off by default:"
         yield Check("bpftrace", PART, f"{why} WITH=bpftrace:NAME")
     else:
-        yield Check("bpftrace", YES, "as root; on only if asked for: WITH=bpftrace:NAME")
+        yield Check("bpftrace", YES, "as root; off by default: WITH=bpftrace:NAME")
     for name in our_scripts():
         script = SCRIPTS / f"{name}.bt"
-        place = kernel.tracefs()
-        if place is None or not os.access(place / "events", os.R_OK | os.X_OK):
+        tracefs = kernel.tracefs()
+        if tracefs is None or not os.access(tracefs / "events", os.R_OK | os.X_OK):
             yield Check(name, UNKNOWN, "only root may read tracefs, mounted", "make doctor as root")
         elif missing := bpftrace.lacking(script):
             yield Check(name, NO, *bpftrace.why_lacking(missing))
@@ -269,7 +269,7 @@ def _bcc() -> Check:
     if kernel.lockdown() in ("integrity", "confidentiality"):
         why = "tools that need tracepoints only; lockdown closes kprobes, which most need"
         return Check("bcc", PART, why, "VM=1, or boot without lockdown")
-    return Check("bcc", YES, "as root; on only if asked for: WITH=bcc:TOOL")
+    return Check("bcc", YES, "as root; off by default: WITH=bcc:TOOL")
 
 
 TABLE = {

@@ -224,7 +224,7 @@ COLLECTOR = Collector(
     "blktrace",
     default=False,
     order=0,  # around what the recorder sees, so that each of its requests is in the files
-    cost="a third of the fastest disk's requests, and large files",
+    cost="up to two thirds of the fastest disks' speed, and large files",
     tables=(),
     probe=tracefs.check,
     start=_start,

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The Python packages in .venv, by pip, pinned and with hashes.
+# Installs the pinned Python packages, with hashes, into .venv.
 #
 #   setup_venv.sh PYTHON run   those of requirements.txt
 #   setup_venv.sh PYTHON test  those of requirements-test.txt: the same, and what tests, lint and bench need
 #
-# A .venv made to test is also one to run with, and one made to run becomes one to test with by additions.
-# A stamp names the Python and the lists that .venv was made of: while it is right, nothing is asked of pip.
-# Exit status: 0, 3 (this machine cannot, and why).
+# A .venv for tests also serves runs, and one for runs is extended for tests. A stamp names the Python and the lists
+# that .venv was made from: while it matches, pip is not called.
+# Exit status: 0, or 3 with a message (the packages cannot be installed).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=$1 what=$2
@@ -31,22 +31,22 @@ if [ -x .venv/bin/python ]; then
 	[ "$what" = test ] || [ "$(cat .venv/seekmeter-run 2>/dev/null)" != "$run" ] || exit 0
 fi
 
-# What .venv takes was measured when the list was made; the list says it.
+# The installed size was measured when the list was made, and is in its first lines.
 size=$(sed -n 's/^# Installed: \([0-9]* MB\).*/\1/p' "$list")
 echo "seekmeter: installing the Python packages of $list into .venv ($(grep -c == "$list") packages, $size in all)" >&2
-# In place where that works, so that a second shell using .venv does not lose it.
+# Update in place where pip works, so that another shell can go on using .venv.
 .venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv --clear .venv ||
 	cannot "could not make .venv (above is why)"
 rm -f .venv/seekmeter-*
-# Packages of older lists, which pip would leave there.
+# Remove packages of older lists, which pip would keep.
 stale=$(.venv/bin/python -m pip freeze | sed 's/[= ].*//; s/[_.]/-/g; s/.*/\L&/' |
 	grep -vxF "$(sed -n 's/==.*//p' requirements-test.txt)" || true)
 # shellcheck disable=SC2086 # one word a package
 [ -z "$stale" ] || .venv/bin/python -m pip uninstall --quiet --yes $stale
 .venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check --no-compile --require-hashes -r "$list" ||
 	cannot "pip could not install $list (above is why): check the network, then run make again"
-# pip compiles on one CPU, and not where PYTHONDONTWRITEBYTECODE is set, where each report would take 5 s longer.
-# The packages' own tests, a quarter of what could be compiled, are never run here.
+# pip compiles on one CPU, and not at all with PYTHONDONTWRITEBYTECODE; without compiled files each report takes 5 s
+# longer. The packages' own tests, a quarter of the files, are never run here.
 .venv/bin/python -m compileall -q -j 0 -x '/tests/' .venv/lib >/dev/null || true
 echo "$run" >.venv/seekmeter-run
 [ "$what" = run ] || echo "$test" >.venv/seekmeter-test

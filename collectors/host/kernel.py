@@ -106,8 +106,8 @@ def tracefs() -> Path | None:
 
 def capable(number: int) -> bool:
     """Return whether this process has the capability (linux/capability.h) in its effective set."""
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)", read("/proc/self/status") or "", re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) >> number & 1)
+    mask = re.search(r"^CapEff:\s*([0-9a-f]+)", read("/proc/self/status") or "", re.MULTILINE)
+    return mask is not None and bool(int(mask[1], 16) >> number & 1)
 
 
 def may_trace() -> bool:

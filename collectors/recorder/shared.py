@@ -37,7 +37,7 @@ def recorder_collector(
 ) -> Collector:
     """Return a collector that runs inside the recorder.
 
-    remedy: for a kernel without its tracepoints. tried: doctor's words when recorder --probe started it.
+    remedy: for a kernel without its tracepoints. tried: doctor's text if recorder --probe started it.
     untried: the check where --probe cannot be run; None: by the tracepoints that the kernel lists.
     """
 

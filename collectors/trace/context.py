@@ -36,7 +36,7 @@ class RunContext:
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
-        self.cut_socket: Path | None = None  # where the recorder is asked to cut its time bins
+        self.cut_socket: Path | None = None  # the recorder's socket for cuts of its time bins
         try:
             # Opened once: the last lines are written after the directory was given to its owner.
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -147,7 +147,7 @@ class _Outcome:
 
     ended: Ended
     unsynced: str | None  # why the workload's data could not be written back
-    damage: str | None  # what fsck found
+    damage: str | None  # reported by fsck
 
 
 def _record_workload(
@@ -209,7 +209,7 @@ def _sync(context: RunContext, directory: Path) -> str | None:
 
 
 def _why_unchecked(ended: Ended, unsynced: str | None) -> str | None:
-    """Return why fsck is left out: after ^C nobody waits for it, and unwritten data proves nothing.
+    """Return why fsck is left out: after ^C the user does not wait, and unwritten data proves nothing.
 
     A failed workload is no reason: whatever a program does, the file system must be whole.
     """

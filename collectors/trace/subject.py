@@ -46,7 +46,7 @@ class Subject(Protocol):
     def leave(self, unchecked: str | None) -> str | None:
         """Resolve the inodes' paths; unmount and check a file system of the run's own.
 
-        unchecked: why fsck is left out. Returns the damage that fsck found.
+        unchecked: why fsck is left out. Returns the damage that fsck reports.
         """
 
     def read_layout(self) -> None:
@@ -112,7 +112,7 @@ class OwnFilesystem:
         self.numbers.append(blockdev.filesystem_number(self.directory))
 
     def memory_cgroup(self, cgroup: WorkloadCgroup) -> Path | None:
-        """None: nobody else writes to a disk of the run's own."""
+        """None: only the workload writes to a disk of the run's own."""
         return None
 
     def leave(self, unchecked: str | None) -> str | None:

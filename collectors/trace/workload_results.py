@@ -105,8 +105,8 @@ class WorkloadResults:
         if left:
             shown = ", ".join(map(ascii, left[:3]))
             self._warn(
-                f"the workload left {len(left)} things beside its figures that are no plain files of at most "
-                f"{_SIZE_BYTES >> 20} MiB in all, or have a name that is taken ({shown}): they are not kept"
+                f"the workload left {len(left)} files among its results that are not kept ({shown}): keep to "
+                f"plain files of at most {_SIZE_BYTES >> 20} MiB in all, without names that a run itself uses"
             )
         self.close()
         try:

@@ -65,7 +65,7 @@ class Ended:
 
 
 def run_trace(options: Options, report: Callable[[Path], None]) -> tuple[Path, int]:
-    """Run and record the workload of these words in a machine. Returns the run directory and the exit code.
+    """Run and record the workload of these options in a machine. Returns run directory and exit code.
 
     The guest prints its own errors. report: as in trace.flow.run_trace(). Raises UserError; RunFailed, with
     the run directory, if the machine itself failed.
@@ -335,7 +335,7 @@ def _why_ended(console: Path, code: int) -> str:
     if "Failed to mount real root" in text:  # a message of virtme-ng's initramfs
         return (
             "the guest could not mount the host's root: its kernel has no 9p, virtio and overlay, or as "
-            "modules that were not found; name it as …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"
+            "modules that are missing; name it as …/boot/vmlinuz-RELEASE next to …/lib/modules/RELEASE"
         )
     panic = re.search(r"Kernel panic - not syncing: (.*)", text)
     if panic is not None:

@@ -145,7 +145,7 @@ def test_phases_of_a_command_are_read_with_limits(home: Path, secret: Path) -> N
     assert is_untouched(secret)
     assert "the workload's phases.jsonl has a line of more than 64 KiB" in job.said
     assert "the workload's figures.jsonl has a line of more than 64 KiB" in job.said
-    assert "the workload left 5 things beside its figures" in job.said
+    assert "the workload left 5 files among its results" in job.said
     kept = {path.name for path in (run / "raw").iterdir()}
     assert {"fine.json", "again.json"} <= kept
     assert not kept & {"link.json", "pipe.json", "folder", "holes.json"}
