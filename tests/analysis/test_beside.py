@@ -14,7 +14,7 @@ from analysis.tables import arrays
 
 
 @pytest.mark.parametrize("cpus", [1, 2])
-def test_what_is_made_or_raised_is_handed_over(cpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_or_exception_is_handed_over(cpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
 
     def fails() -> int:
@@ -27,14 +27,14 @@ def test_what_is_made_or_raised_is_handed_over(cpus: int, monkeypatch: pytest.Mo
         ForkedTask(fails).result()
 
 
-def test_a_process_that_is_killed_is_short_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_process_is_reported_as_short_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     with pytest.raises(MemoryError):
         ForkedTask(lambda: os.kill(os.getpid(), signal.SIGKILL)).result()
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint64", "int32", "uint32"])
-def test_numbers_to_arrow_and_back(kind: str) -> None:
+def test_numbers_survive_arrow(kind: str) -> None:
     values = np.array([3, 0, 7, 0, 1, 2, 0, 4, 5, 0, 2**31 - 1], dtype=kind)
     plain, nulls = arrays.numbers(values), arrays.numbers(values, zero_is_null=True)
     plain.validate(full=True)
@@ -46,7 +46,7 @@ def test_numbers_to_arrow_and_back(kind: str) -> None:
             assert arrays.to_numpy(column[first:]).tolist() == values[first:].tolist()
 
 
-def test_truths_and_words_to_arrow_and_back() -> None:
+def test_booleans_and_strings_survive_arrow() -> None:
     truths = np.array([True, False, True, True, False, False, False, True, True])
     assert arrays.bools(truths).to_pylist() == truths.tolist()
     assert arrays.to_numpy(arrays.bools(truths)[3:]).tolist() == truths[3:].tolist()

@@ -135,7 +135,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder / "out", good_compare(folder / "out", folder / "ext3", folder / "xfs")
 
 
-def test_ratios_by_hand(two: tuple[Path, str]) -> None:
+def test_ratios_equal_those_by_hand(two: tuple[Path, str]) -> None:
     times = section(two[1], "TIME BY PHASE")
     assert row(times, "create", "s") == ["4.00", "4.00", "1.00"]
     # 100, 101, 102, 103 MB a second: s = 1.29, and t(0.975, 3) = 3.182, so +-2.1; xfs twice that
@@ -168,7 +168,7 @@ def test_ratios_by_hand(two: tuple[Path, str]) -> None:
     assert row(section(two[1], "LOST EVENTS AND OVERHEAD"), "block", "recorded") == ["101", "201"]
 
 
-def test_what_is_the_same_and_what_differs(two: tuple[Path, str]) -> None:
+def test_same_and_different_facts_are_listed(two: tuple[Path, str]) -> None:
     out, found = two
     head = folded(found.split("DIFFERENCES")[0])
     assert re.search(r"file system A ext3 B xfs", head)
@@ -187,7 +187,7 @@ def test_what_is_the_same_and_what_differs(two: tuple[Path, str]) -> None:
     assert "single observations" in folded(found)
 
 
-def test_the_page_fetches_and_runs_nothing(two: tuple[Path, str]) -> None:
+def test_compare_page_fetches_and_runs_nothing(two: tuple[Path, str]) -> None:
     page = Page()
     page.feed((two[0] / "compare.html").read_text("utf-8"))
     assert "script" not in page.tags and page.tags.count("img") == 2
@@ -195,7 +195,7 @@ def test_the_page_fetches_and_runs_nothing(two: tuple[Path, str]) -> None:
 
 
 @given(st.tuples(st.floats(1, 100), st.floats(0, 30)), st.tuples(st.floats(1, 100), st.floats(0, 30)))
-def test_the_rule_of_a_difference(a: tuple[float, float], b: tuple[float, float]) -> None:
+def test_difference_follows_the_rule(a: tuple[float, float], b: tuple[float, float]) -> None:
     overlap = max(a[0] - a[1], b[0] - b[1]) <= min(a[0] + a[1], b[0] + b[1])
     expected = not overlap and abs(b[0] / a[0] - 1) >= 0.1
     if abs(abs(b[0] / a[0] - 1) - 0.1) > 1e-9 and abs(abs(a[0] - b[0]) - a[1] - b[1]) > 1e-9:
@@ -203,7 +203,7 @@ def test_the_rule_of_a_difference(a: tuple[float, float], b: tuple[float, float]
     assert differ(Mean(a[0], None, 1), Mean(*b, 5)) is None
 
 
-def test_the_rule_at_its_edges() -> None:
+def test_difference_rule_holds_at_its_edges() -> None:
     assert differ(Mean(100, 4, 5), Mean(110, 4, 5)) is True  # 10 % exactly, 104 < 106
     assert differ(Mean(100, 5, 5), Mean(110, 5, 5)) is False  # the intervals touch
     assert differ(Mean(100, 0.1, 5), Mean(109, 0.1, 5)) is False  # clear, and too small to matter
@@ -224,12 +224,12 @@ def test_the_rule_at_its_edges() -> None:
         (Mean(100, 1, 9), Mean(200, None, 1), True, "2.00"),
     ],
 )
-def test_a_ratio_and_its_mark(a: Any, b: Any, judged: bool, shown: str) -> None:
+def test_ratio_carries_the_mark_of_a_difference(a: Any, b: Any, judged: bool, shown: str) -> None:
     assert show_ratio(a, b, judged) == shown
 
 
 @pytest.mark.usefixtures("words_only")
-def test_emulated_cpus_are_said_and_marked_and_not_judged(tmp_path: Path) -> None:
+def test_emulated_runs_are_marked_and_not_judged(tmp_path: Path) -> None:
     phases: list[dict[str, Any]] = [
         {
             "name": "p",
@@ -271,7 +271,7 @@ def test_two_runs_on_kvm_are_not_called_emulated(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_lossy_run_is_marked_in_its_column(tmp_path: Path) -> None:
+def test_lossy_run_is_marked_in_its_column(tmp_path: Path) -> None:
     for name in ("a", "b"):
         spec = simple(name)
         spec.block = [request(START_NS + i, 8 * i) for i in range(9)]
@@ -293,7 +293,7 @@ def test_a_lossy_run_is_marked_in_its_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_names_that_are_new_in_every_run_do_not_differ(tmp_path: Path) -> None:
+def test_names_unique_to_each_run_do_not_differ(tmp_path: Path) -> None:
     for name, number in (("a", 3), ("b", 31)):
         spec = simple("ext4")
         disk, mnt = f"/dev/loop{number}", f"/run/seekmeter/{number}-9/mnt"
@@ -348,7 +348,7 @@ def test_tags_tell_runs_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_kernel_config_that_differs_is_named(tmp_path: Path) -> None:
+def test_differing_kernel_config_is_named(tmp_path: Path) -> None:
     configs: list[dict[str, Any]] = [
         {"kernel": {"config": {"CONFIG_HZ": "250", "CONFIG_SMP": "y", "CONFIG_X": "y"}}},
         {"kernel": {"config": {"CONFIG_HZ": "100", "CONFIG_SMP": "y"}}},
@@ -359,7 +359,9 @@ def test_kernel_config_that_differs_is_named(tmp_path: Path) -> None:
     assert same_and_different(loaded(tmp_path / "b", *configs))[1] == []
 
 
-def test_the_essence_and_the_default_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_gets_main_results_and_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a", "b"):
         simple(name).write(tmp_path / name)
     monkeypatch.chdir(tmp_path)
@@ -388,7 +390,7 @@ def test_the_essence_and_the_default_place(tmp_path: Path, monkeypatch: pytest.M
         (["--uot=x", "a", "b"], 2, "--uot=x is not a directory"),
     ],
 )
-def test_wrong_words(
+def test_compare_refuses_wrong_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, says: str
 ) -> None:
     for name in ("a", "b"):
@@ -416,7 +418,7 @@ def test_broken_runs_are_compared_with_their_gaps_stated(tmp_path: Path) -> None
     assert re.search(r"device write, data requests [\d,]+ - - 0 0", found)
 
 
-def test_words_of_a_run_are_words_only(tmp_path: Path) -> None:
+def test_strings_of_a_run_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>&$x^{\x1b[31m\x00\u202e"
     for name in ("a", "b"):
         spec = decaying_ext3(2, 50)
@@ -445,7 +447,7 @@ def test_eight_runs_fit_and_each_has_its_letter(tmp_path: Path) -> None:
     assert [w for head in heads for w in head[3:]] == ["A", *(w for x in "BCDEFGH" for w in (x, f"{x}/A"))]
 
 
-def test_a_table_too_wide_is_continued_with_its_names() -> None:
+def test_wide_table_is_continued_with_its_names() -> None:
     heads = ("<name", *(f"{'&' if i % 2 else ''}column{i}" for i in range(20)))
     rows = [[f"row{r}", *(f"{r}-{i}" for i in range(20))] for r in range(3)]
     lines = text.table_lines(Table(heads, rows))
@@ -463,7 +465,7 @@ def test_a_table_too_wide_is_continued_with_its_names() -> None:
     assert seen == [f"column{i}" for i in range(20)]
 
 
-def test_names_that_repeat_stand_once() -> None:
+def test_repeated_names_are_shown_once() -> None:
     rows = [["a", "x", "1"], ["a", "y", "2"], ["b", "y", "3"], ["b", "y", "4"]]
     assert without_repeats(rows, 2) == [["a", "x", "1"], ["", "y", "2"], ["b", "y", "3"], ["", "y", "4"]]
 
@@ -488,7 +490,7 @@ def cut(figure: Any) -> list[str]:
     ]
 
 
-def test_the_pictures_axes_are_the_same_for_all_runs(tmp_path: Path) -> None:
+def test_picture_has_the_same_axes_for_all_runs(tmp_path: Path) -> None:
     runs = []
     for letter, seconds, rate in (("A", 3, 100), ("B", 5, 900), ("C", 4, 10)):
         runs.append(load_compared(letter, decaying_ext3(seconds, rate, seed=rate).write(tmp_path / letter)))
@@ -509,7 +511,7 @@ def test_the_pictures_axes_are_the_same_for_all_runs(tmp_path: Path) -> None:
     assert not cut(figure)
 
 
-def test_ink_means_the_same_bytes_in_every_run(tmp_path: Path) -> None:
+def test_colour_depth_means_the_same_bytes_in_every_run(tmp_path: Path) -> None:
     runs = []
     for letter, size in (("A", 4096), ("B", 1 << 20)):
         spec = simple("ext4")
@@ -524,7 +526,7 @@ def test_ink_means_the_same_bytes_in_every_run(tmp_path: Path) -> None:
     assert low == min(float(c[c > 0].min()) for c in cells) < high == max(float(c.max()) for c in cells)
 
 
-def test_a_run_much_longer_gets_a_time_axis_of_its_own_and_it_is_said(tmp_path: Path) -> None:
+def test_much_longer_run_gets_its_own_time_axis(tmp_path: Path) -> None:
     runs = []
     for letter, seconds in (("A", 3), ("B", 40)):
         runs.append(load_compared(letter, decaying_ext3(seconds, 40).write(tmp_path / letter)))
@@ -543,7 +545,7 @@ def test_a_run_much_longer_gets_a_time_axis_of_its_own_and_it_is_said(tmp_path: 
     assert len(beside) == 2 and len({ax.get_ylim() for ax in beside}) == 1
 
 
-def test_devices_are_matched_by_what_they_are_for(tmp_path: Path) -> None:
+def test_devices_are_matched_by_purpose(tmp_path: Path) -> None:
     """The journal's device of one run is never drawn in the band of another run's disk."""
     runs = []
     for letter, disk, journal in (("A", 3, 4), ("B", 4, 3), ("C", 5, None)):
@@ -561,7 +563,7 @@ def test_devices_are_matched_by_what_they_are_for(tmp_path: Path) -> None:
         assert {i: float(total[of_row == i].sum()) for i in (0, 1)} == expected
 
 
-def test_a_disk_that_run_json_does_not_name_is_the_disk(tmp_path: Path) -> None:
+def test_unnamed_disk_is_the_main_disk(tmp_path: Path) -> None:
     """A foreign run's only disk shares the band, and the axis, of the other run's disk."""
     spec = simple("ext4")
     spec.block = [request(START_NS + i * 1000, i * 8) for i in range(10)]
@@ -572,7 +574,7 @@ def test_a_disk_that_run_json_does_not_name_is_the_disk(tmp_path: Path) -> None:
     assert [one is not None and one.names for one in maps] == [["disk"], ["disk"]]
 
 
-def test_runs_without_requests_say_so_in_the_picture(tmp_path: Path) -> None:
+def test_picture_says_when_a_run_has_no_requests(tmp_path: Path) -> None:
     runs = [load_compared(letter, simple("ext4").write(tmp_path / letter)) for letter in "AB"]
     figure, maps = drawn(runs)
     assert maps == [None, None]
@@ -581,12 +583,12 @@ def test_runs_without_requests_say_so_in_the_picture(tmp_path: Path) -> None:
     assert isinstance(sections["Seeks"], Section) and sections["Seeks"].absent
 
 
-def test_names_that_are_quoted_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unbalanced_quotes_in_runs_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--runs=a 'b"]) == 2
     assert "RUNS=a 'b cannot be split into names: no closing quotation" in capsys.readouterr().err
 
 
-def test_as_make_starts_it(tmp_path: Path) -> None:
+def test_make_compare_passes_names_unchanged(tmp_path: Path) -> None:
     """The Makefile's line: names with any character arrive as they are, in quotes those with blanks."""
     for name in ("a*", "b  $x"):
         simple("ext4").write(tmp_path / name)

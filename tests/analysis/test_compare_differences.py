@@ -59,7 +59,7 @@ samples = st.lists(st.integers(10, 10_000).map(lambda n: n / 10), min_size=2, ma
 
 @settings(deadline=None)
 @given(samples, samples)
-def test_the_interval_of_a_difference_is_welchs(a: list[float], b: list[float]) -> None:
+def test_interval_of_a_difference_is_welchs(a: list[float], b: list[float]) -> None:
     va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
     assume(va + vb > 1e-6)
     found = difference_interval(mean_ci(a), mean_ci(b))  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def test_the_interval_of_a_difference_is_welchs(a: list[float], b: list[float]) 
 
 @settings(deadline=None)
 @given(samples, samples)
-def test_the_interval_of_a_ratio_holds_the_ratios_that_may_be(a: list[float], b: list[float]) -> None:
+def test_interval_of_a_ratio_covers_the_possible_ratios(a: list[float], b: list[float]) -> None:
     first, other = mean_ci(a), mean_ci(b)
     assert first is not None and other is not None
     difference, ratio = difference_interval(first, other), ratio_interval(first, other)
@@ -95,7 +95,7 @@ def test_single_observations_have_no_intervals() -> None:
     assert difference_interval(one, several) is ratio_interval(one, several) is None
 
 
-def test_which_runs_are_repetitions(tmp_path: Path) -> None:
+def test_repetitions_are_runs_of_equal_settings(tmp_path: Path) -> None:
     specs = [
         run_of("ext3", 9),  # A
         run_of("xfs", 9),  # B
@@ -115,7 +115,7 @@ def test_which_runs_are_repetitions(tmp_path: Path) -> None:
     assert found == ["AC", "BJ", *"DEFGHIKLM"]
 
 
-def test_values_and_intervals_by_numpy(tmp_path: Path) -> None:
+def test_values_and_intervals_equal_numpy(tmp_path: Path) -> None:
     ext3, xfs = (1000, 1010, 1020), (300, 330)
     specs = [run_of("ext3", ext3[0]), run_of("xfs", xfs[0], 1000, 50), run_of("ext3", ext3[1])]
     specs += [run_of("xfs", xfs[1], 1000, 52), run_of("ext3", ext3[2])]
@@ -146,7 +146,7 @@ def test_values_and_intervals_by_numpy(tmp_path: Path) -> None:
     assert rows["seeks of all moves", "share", "B+D"]["value"] == "1"
 
 
-def test_what_is_apart_by_the_rule_comes_first_and_then_the_farthest(tmp_path: Path) -> None:
+def test_differences_by_the_rule_come_first_then_the_largest(tmp_path: Path) -> None:
     specs = [run_of("ext3", 1000 + i, megabytes=100 + i) for i in range(3)]
     specs += [run_of("xfs", n, 1000, megabytes=100) for n in (2000, 2001, 2002)]
     runs = loaded(tmp_path, specs)
@@ -175,7 +175,7 @@ def differences(runs: list[Compared]) -> Section:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_the_table_in_the_text(tmp_path: Path) -> None:
+def test_text_has_the_table_of_differences(tmp_path: Path) -> None:
     paths = []
     for name, spec in (
         ("a", run_of("ext3", 1000)),
@@ -203,7 +203,7 @@ def test_the_table_in_the_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_emulated_times_are_not_judged_and_counts_are(tmp_path: Path) -> None:
+def test_emulated_counts_are_judged_and_times_are_not(tmp_path: Path) -> None:
     specs = [run_of("ext3", 1000 + i) for i in range(2)]
     specs += [run_of("xfs", 500 + i, machine={"vm": TCG}) for i in range(2)]
     runs = loaded(tmp_path, specs)
@@ -215,7 +215,7 @@ def test_emulated_times_are_not_judged_and_counts_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_what_explains_nothing_is_left_out(tmp_path: Path) -> None:
+def test_negligible_measures_are_left_out(tmp_path: Path) -> None:
     spec = run_of("ext3", 1000)
     spec.block += [{**request(START_NS + 5 * SECOND, 77, op="read"), "class": "metadata"} for _ in range(5)]
     other = run_of("xfs", 1000)
@@ -226,14 +226,14 @@ def test_what_explains_nothing_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_repetitions_alone_have_nothing_to_differ_from(tmp_path: Path) -> None:
+def test_repetitions_alone_have_no_differences(tmp_path: Path) -> None:
     runs = loaded(tmp_path, [run_of("ext3", 10), run_of("ext3", 11)])
     assert "repetitions of the same words: A+B" in differences(runs).absent
     assert {row["side"] for row in rows_of(runs).values()} == {"A+B"}
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_runs_own_words_are_cells_of_the_csv(tmp_path: Path) -> None:
+def test_strings_of_a_run_are_quoted_in_the_csv(tmp_path: Path) -> None:
     specs = [run_of("ext3", 10), run_of("xfs", 20)]
     evil = '=cmd(),"\n<script>'
     for spec in specs:
@@ -246,7 +246,7 @@ def test_a_runs_own_words_are_cells_of_the_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_lossy_source_is_marked(tmp_path: Path) -> None:
+def test_lossy_source_is_marked_in_differences(tmp_path: Path) -> None:
     lossy = run_of("xfs", 20)
     lossy.losses = {
         "collectors": {"block": {"state": "on", "seen": 30, "recorded": 20, "lost": {"ring full": 10}}}
@@ -275,7 +275,7 @@ def test_a_lossy_source_is_marked(tmp_path: Path) -> None:
         ("", 59, 0, "59 +-0"),
     ],
 )
-def test_a_mean_and_its_half_are_in_one_unit(unit: str, value: float, half: float, shown: str) -> None:
+def test_mean_and_half_interval_have_one_unit(unit: str, value: float, half: float, shown: str) -> None:
     assert _value(Mean(value, half, 3), SHOW[unit]) == shown
 
 
@@ -302,7 +302,7 @@ def test_repetitions_stay_one_column_in_every_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_the_mark_is_explained_where_it_stands_and_contradicts_nothing(tmp_path: Path) -> None:
+def test_difference_mark_is_explained_in_its_table(tmp_path: Path) -> None:
     """On the terminal, which shows no definitions, and in the text."""
     specs = [run_of("ext3", 1000), run_of("ext3", 1001), run_of("xfs", 250, 1000), run_of("xfs", 251, 1000)]
     paths = [spec.write(tmp_path / f"r{i}") for i, spec in enumerate(specs)]

@@ -180,7 +180,7 @@ def percent(value: float) -> str:
     return "<0.1" if 0 < value < 0.1 else f"{value:.1f}"
 
 
-def test_the_papers_table_by_plain_loops(tmp_path: Path, three: list[Made]) -> None:
+def test_spin_share_table_equals_plain_loops(tmp_path: Path, three: list[Made]) -> None:
     runs = load(tmp_path, three)
     found = section(runs, "Spin share by lock")
     chosen, shares = expected_shares(three)
@@ -206,7 +206,7 @@ def test_the_papers_table_by_plain_loops(tmp_path: Path, three: list[Made]) -> N
     assert "no CPU samples" in " ".join(found.notes)
 
 
-def test_what_is_below_a_tenth_of_a_percent_everywhere_is_with_the_others(tmp_path: Path) -> None:
+def test_locks_below_a_tenth_percent_are_summed(tmp_path: Path) -> None:
     big, small = made(), made("xfs")
     big.wait("spinlock", "big.lock", SECOND, 0)
     small.wait("spinlock", "small.lock", SECOND // 100, 0)  # 0.05 % of 20 s
@@ -218,7 +218,7 @@ def test_what_is_below_a_tenth_of_a_percent_everywhere_is_with_the_others(tmp_pa
     assert rows["small.lock"] == ["<0.1"] and "1 other lock" not in rows
 
 
-def test_sleeping_per_operation_by_plain_loops(tmp_path: Path, three: list[Made]) -> None:
+def test_sleep_per_operation_equals_plain_loops(tmp_path: Path, three: list[Made]) -> None:
     found = section(load(tmp_path, three), "Sleeping per operation by lock")
     (table,) = found.tables
     rows = cells(table)
@@ -244,7 +244,7 @@ def test_sleeping_per_operation_by_plain_loops(tmp_path: Path, three: list[Made]
     assert found.notes[0] == "A, B, C: per operations the workload marks (part0, part1)"
 
 
-def test_which_lock_next_by_plain_loops(tmp_path: Path, three: list[Made]) -> None:
+def test_next_lock_equals_plain_loops(tmp_path: Path, three: list[Made]) -> None:
     (table,) = section(load(tmp_path, three), "Which lock next").tables
     assert len(table.rows) == 6
     for i, one in enumerate(three):
@@ -267,7 +267,7 @@ def test_which_lock_next_by_plain_loops(tmp_path: Path, three: list[Made]) -> No
         )
 
 
-def test_what_the_first_locks_holder_waited_for(tmp_path: Path) -> None:
+def test_wait_of_the_first_locks_holder_is_found(tmp_path: Path) -> None:
     one = made(ops=1)
     for mode in ("read", "write"):
         one.wait("rwsem", "i.rwsem", 0, 5 * SECOND, mode=mode)
@@ -302,7 +302,7 @@ def test_what_the_first_locks_holder_waited_for(tmp_path: Path) -> None:
     assert words in section([run], "Which lock next").notes
 
 
-def test_two_locks_that_go_by_their_callers_may_be_one(tmp_path: Path) -> None:
+def test_locks_named_by_callers_may_be_the_same(tmp_path: Path) -> None:
     one = made(ops=1)
     for i in range(2):
         one.spec.stack.append({"stack_id": i, "frames": ["mutex_lock+0x1", f"caller{i}+0x{i}2/0x99"]})
@@ -312,7 +312,7 @@ def test_two_locks_that_go_by_their_callers_may_be_one(tmp_path: Path) -> None:
     assert "A: both go by their callers: they may be one lock" in found.notes
 
 
-def test_a_watched_system_has_no_tasks_of_its_own(tmp_path: Path) -> None:
+def test_watched_system_has_no_workload_tasks(tmp_path: Path) -> None:
     """All tasks count then: there is no workload."""
     one = made(ops=10, workload={"name": "watch"})
     one.wait("mutex", "m.lock", SECOND, SECOND, own=False)
@@ -336,7 +336,7 @@ def test_modes_of_a_lock_are_one_class(tmp_path: Path) -> None:
     ]
 
 
-def test_one_run_only_and_no_second_lock(tmp_path: Path) -> None:
+def test_single_run_and_single_lock_are_compared(tmp_path: Path) -> None:
     one = made(ops=10)
     one.wait("mutex", "pipe.mutex", SECOND, 3 * SECOND)
     runs = load(tmp_path, [one])
@@ -418,7 +418,7 @@ def test_only_like_operations_share_a_table(tmp_path: Path) -> None:
     assert any("not alike" in note for note in found.notes)
 
 
-def test_operations_per_second_are_over_the_time_of_the_phases_that_have_some(tmp_path: Path) -> None:
+def test_operation_rate_uses_only_phases_with_operations(tmp_path: Path) -> None:
     one = made(ops=400)  # two phases of 2 s each, then a sync without operations
     one.spec.phases.append(
         {"name": "part1", "ops": 4, "start_ns": START_NS + SECOND, "end_ns": START_NS + 2 * SECOND}
@@ -447,7 +447,7 @@ def growth_rows(table: Table) -> dict[tuple[str, str], list[str]]:
     return rows
 
 
-def test_growth_of_a_power_law(tmp_path: Path) -> None:
+def test_growth_of_a_power_law_is_found(tmp_path: Path) -> None:
     runs = load(tmp_path, grown([(8, 8**1.5), (1, 1.0), (4, 4**1.5), (2, 2**1.5)]))
     found = section(runs, "Growth with threads")
     (table,) = found.tables
@@ -465,14 +465,14 @@ def test_growth_of_a_power_law(tmp_path: Path) -> None:
     assert any(note.startswith("C, A: more threads than CPUs") for note in found.notes)
 
 
-def test_two_points_are_no_trend_and_zeros_no_points(tmp_path: Path) -> None:
+def test_trend_needs_three_nonzero_points(tmp_path: Path) -> None:
     runs = load(tmp_path, grown([(1, 0.0), (2, 4.0), (4, 12.0)]))
     rows = growth_rows(section(runs, "Growth with threads").tables[0])
     assert rows["mutex m.lock", "sleep us/op"] == ["0", "4.00", "12.0", "3.00", "two points", "2"]
     assert growth([(1, 0.0), (2, 4.0)]) is None and growth([(2, 1.0), (2, 4.0), (1, None)]) is None
 
 
-def test_runs_that_differ_in_more_than_threads_are_no_line(tmp_path: Path) -> None:
+def test_runs_differing_beyond_threads_have_no_trend(tmp_path: Path) -> None:
     runs = grown([(1, 1.0), (2, 2.0)]) + grown([(4, 4.0)], kernel={"release": "6.1"})
     runs += grown([(2, 1.0)], workload={"name": "fio"})
     runs[3].spec.run["workload"]["threads"] = 2
@@ -489,7 +489,7 @@ def test_runs_that_differ_in_more_than_threads_are_no_line(tmp_path: Path) -> No
         st.tuples(st.sampled_from([1, 2, 3, 8, 64]), st.floats(1e-6, 1e9)), min_size=3, max_size=12
     ).filter(lambda points: len({t for t, _ in points}) > 2)
 )
-def test_the_exponent_is_numpys_and_its_interval_scipys(points: list[tuple[int, float]]) -> None:
+def test_exponent_and_interval_equal_numpy_and_scipy(points: list[tuple[int, float]]) -> None:
     found = growth([*points, (5, 0.0), (6, None)])
     assert found is not None
     x, y = np.log([t for t, _ in points]), np.log([v for _, v in points])
@@ -541,7 +541,7 @@ def samples(*rows: tuple[int, str], period_ns: int = 1_000_000) -> bytes:
     return start + b"\0" * (-len(start) % 8) + body
 
 
-def test_spinning_unseen_stands_on_lines_of_its_own(tmp_path: Path) -> None:
+def test_sampled_spinning_has_rows_of_its_own(tmp_path: Path) -> None:
     runs = [made(ops=1) for _ in range(4)]
     entry = collector(notes={"CPU sampling is off: no timers": 1})
     runs[2].spec.losses = {
@@ -575,7 +575,7 @@ def test_spinning_unseen_stands_on_lines_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_hostile_names_in_all_of_it(tmp_path: Path) -> None:
+def test_hostile_names_are_harmless_in_lock_comparison(tmp_path: Path) -> None:
     for i, name in enumerate("ab"):
         one = made(EVIL + name, threads=i + 1, ops=10)
         for k in range(4):
@@ -608,7 +608,7 @@ def test_sixteen_runs_fit_and_all_their_columns_are_there(tmp_path: Path) -> Non
     assert len(section(loaded, "Growth with threads").tables) == 4
 
 
-def test_the_next_lock_of_repetitions_is_that_of_their_sum(tmp_path: Path) -> None:
+def test_next_lock_of_repetitions_is_of_their_sum(tmp_path: Path) -> None:
     """Each alone would have another first lock: a 5 and 1, b 3 and 4."""
     runs = [made("ext3", ops=10) for _ in range(2)]
     for one, waits in zip(runs, ((5, 3), (1, 4)), strict=True):
@@ -621,12 +621,12 @@ def test_the_next_lock_of_repetitions_is_that_of_their_sum(tmp_path: Path) -> No
     ]
 
 
-def test_headings_of_several_lines() -> None:
+def test_headings_may_have_several_lines() -> None:
     lines = text.table_lines(Table(("<lock", "A ext3\n1 thr", "B xfs\n16 thr*"), [["a", "1.0", "<0.1"]]))
     assert lines == ["  lock  A ext3    B xfs", "         1 thr  16 thr*", "  a        1.0     <0.1"]
 
 
-def test_the_highest_of_each_run_are_chosen() -> None:
+def test_top_locks_include_the_highest_of_each_run() -> None:
     a, b, c, d = (("mutex", name) for name in "abcd")
     assert top([{a: 9.0, b: 1.0, c: 0.0}, {c: 5.0, d: 4.0}], 1) == [a, c]
     assert top([{a: 9.0, b: 1.0}, {c: 5.0, d: 0.4}], 2, 0.5) == [a, c, b]
@@ -642,7 +642,7 @@ def drawn(runs: list[Compared]) -> Any:
     return figure
 
 
-def test_the_heat_map_shows_every_value_in_its_cell(tmp_path: Path, three: list[Made]) -> None:
+def test_heat_map_shows_every_value_in_its_cell(tmp_path: Path, three: list[Made]) -> None:
     runs = load(tmp_path, three)
     figure = drawn(runs)
     assert not cut(figure)
@@ -666,7 +666,7 @@ def test_the_heat_map_shows_every_value_in_its_cell(tmp_path: Path, three: list[
     assert any(name.startswith("inode.i_rwsem") for name in names) and len(names) == len(locks)
 
 
-def test_the_colours_are_safe_in_greyscale_and_the_scale_is_log_over_decades(tmp_path: Path) -> None:
+def test_heat_map_colours_are_log_and_safe_in_greyscale(tmp_path: Path) -> None:
     steps = [locks_heatmap.lightness(mpl.colors.to_hex(locks_heatmap.COLORS(i / 20))) for i in range(21)]
     assert all(b < a for a, b in itertools.pairwise(steps)) and steps[0] - steps[-1] > 0.6
     wide = locks_heatmap._norm(np.array([[0.0, 0.1, 30.0, np.nan]]), 0.05)
@@ -686,7 +686,7 @@ def test_the_colours_are_safe_in_greyscale_and_the_scale_is_log_over_decades(tmp
             assert abs(ink - locks_heatmap.lightness(fill)) > 0.35
 
 
-def test_the_heat_map_of_many_runs_of_different_workloads(tmp_path: Path) -> None:
+def test_heat_map_of_many_different_runs_is_drawn(tmp_path: Path) -> None:
     runs = [made("ext3", t, ops=100, workload={"name": f"w{t % 2}"}) for t in range(1, 13)]
     for t, one in enumerate(runs, 1):
         one.wait("rwsem", "a_rather_long_structure_name.with_a_long_member_name.wait_lock", 10**9, t * 10**9)
@@ -702,7 +702,7 @@ def test_the_heat_map_of_many_runs_of_different_workloads(tmp_path: Path) -> Non
     assert width < 16 and height < 16
 
 
-def test_files_and_page_name_the_heat_map_only_if_there_is_one(tmp_path: Path) -> None:
+def test_heat_map_is_named_only_where_it_exists(tmp_path: Path) -> None:
     for name in "ab":
         made().spec.write(tmp_path / name)
         one = made()
@@ -718,7 +718,7 @@ def test_files_and_page_name_the_heat_map_only_if_there_is_one(tmp_path: Path) -
         assert "SPIN SHARE BY LOCK" in done.stdout and "WHICH LOCK NEXT" in done.stdout
 
 
-def test_a_figure_below_a_nanosecond_is_not_nothing(tmp_path: Path) -> None:
+def test_value_below_a_nanosecond_is_shown(tmp_path: Path) -> None:
     one = made(ops=10_000_000)
     one.wait("mutex", "m.lock", 0, 5_000)
     (table,) = section(load(tmp_path, [one]), "Sleeping per operation by lock").tables

@@ -62,7 +62,7 @@ def test_requests_to_the_journals_device_are_journal(tmp_path: Path) -> None:
     assert classes(spec, tmp_path / "r") == [expected for *_, expected in REQUESTS]
 
 
-def test_with_data_journalling_file_data_belongs_on_the_journals_device(tmp_path: Path) -> None:
+def test_data_journalling_puts_file_data_on_the_journal_device(tmp_path: Path) -> None:
     spec = Spec(block=requests(), run=two_disks())
     spec.run["filesystem"]["proc_mounts"] = "/dev/loop3 /mnt ext4 rw,relatime,data=journal 0 0"
     assert classes(spec, tmp_path / "r")[4] == "journal"
@@ -70,7 +70,7 @@ def test_with_data_journalling_file_data_belongs_on_the_journals_device(tmp_path
     assert classes(spec, tmp_path / "s")[4] == "unknown"
 
 
-def test_the_journals_place_is_on_the_main_disk_only(tmp_path: Path) -> None:
+def test_journal_sectors_count_on_the_main_disk_only(tmp_path: Path) -> None:
     """The extents of geometry.journal are sectors of the main disk: the same sectors elsewhere are not it."""
     spec = Spec(block=requests(), run=two_disks())
     spec.run["filesystem"]["geometry"] = {"journal_dev": "7:9", "journal": [[0, 1000]]}
@@ -81,7 +81,7 @@ def test_the_journals_place_is_on_the_main_disk_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "number", [None, 5, "", "7", "7:", ":9", "7:9:1", "-7:9", "7:1048576", "4096:1", "٣:٤", []]
 )
-def test_a_journal_device_that_is_none_changes_nothing(tmp_path: Path, number: object) -> None:
+def test_malformed_journal_device_changes_nothing(tmp_path: Path, number: object) -> None:
     facts = run_json(10)
     facts["filesystem"]["geometry"] = {"journal_dev": number}
     assert classes(Spec(block=requests(), run=facts), tmp_path / "r") == [c for _, c, _, _ in REQUESTS]
@@ -122,7 +122,7 @@ def test_each_device_has_a_band_of_its_own(
 
 
 @pytest.mark.usefixtures("words_only")
-def test_what_each_device_did(tmp_path: Path) -> None:
+def test_each_device_has_its_own_row(tmp_path: Path) -> None:
     """Seeks, depth and latency of each device are its own, whatever the other does in between."""
     spec = Spec(run=two_disks())
     for i in range(50):
@@ -159,7 +159,7 @@ def test_what_each_device_did(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_the_counters_are_not_compared_with_an_unknown_disk(tmp_path: Path) -> None:
+def test_counters_of_an_unknown_disk_are_not_compared(tmp_path: Path) -> None:
     spec = Spec(block=[request(START_NS, 8), request(START_NS, 8, dev=JOURNAL)], run={"schema": 1})
     spec.counter = [{"t_ns": START_NS + i * 10**9, "name": "disk.write_bytes", "value": i} for i in range(2)]
     make_report(spec.write(tmp_path / "r"))
@@ -172,7 +172,7 @@ def test_the_counters_are_not_compared_with_an_unknown_disk(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("words_only")
-def test_the_counters_count_zeroing_as_writing(tmp_path: Path) -> None:
+def test_counters_count_zeroing_as_writing(tmp_path: Path) -> None:
     """As the kernel does (op_stat_group): and nothing that had ended before they were first read."""
     ends = [(START_NS - 100, START_NS - 50), (START_NS + 100, START_NS + 200)]
     spec = Spec(
@@ -207,7 +207,7 @@ def test_devices_are_named_as_run_json_names_them(tmp_path: Path) -> None:
     assert [d.number for d in found] == [MAIN, OTHER, 5, JOURNAL]
 
 
-def test_the_pictures_axis_has_each_devices_own_offsets(tmp_path: Path) -> None:
+def test_axis_has_the_offsets_of_each_device(tmp_path: Path) -> None:
     """A tick of the second device's band is an offset on that device, not on the two laid end to end."""
     spec = Spec(run=two_disks())
     for i in range(100):
@@ -225,7 +225,7 @@ def test_the_pictures_axis_has_each_devices_own_offsets(tmp_path: Path) -> None:
     assert in_journal and max(in_journal) <= 100 * 100 * 512 / 1e9
 
 
-def test_a_picture_of_two_devices_is_drawn(tmp_path: Path) -> None:
+def test_picture_of_two_devices_is_drawn(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 200)
     spec.run = two_disks()
     for row in spec.block:

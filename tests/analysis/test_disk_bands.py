@@ -61,7 +61,7 @@ def panels(loaded: tuple[Run, Tables, Results]) -> tuple[DiskPanels, DiskBands]:
     return disk, bands
 
 
-def test_bands_are_where_the_map_has_their_sectors(loaded: tuple[Run, Tables, Results]) -> None:
+def test_bands_lie_at_their_sectors_of_the_map(loaded: tuple[Run, Tables, Results]) -> None:
     disk, bands = panels(loaded)
     m = loaded[2]
     (device,) = m.geometry.devices.values()
@@ -81,7 +81,7 @@ def test_bands_are_where_the_map_has_their_sectors(loaded: tuple[Run, Tables, Re
     assert rows == pytest.approx([disk.row_of(sector) for sector in ends], abs=1.0)
 
 
-def test_the_picture_names_them_and_hides_nothing(loaded: tuple[Run, Tables, Results]) -> None:
+def test_bands_are_labelled_and_hide_no_requests(loaded: tuple[Run, Tables, Results]) -> None:
     disk, bands = panels(loaded)
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
         figure = Figure(figsize=(8, 4))
@@ -113,7 +113,7 @@ def test_the_picture_names_them_and_hides_nothing(loaded: tuple[Run, Tables, Res
             assert free[left:right].mean() > 0.9
 
 
-def test_the_graph_says_what_the_strip_is(loaded: tuple[Run, Tables, Results]) -> None:
+def test_strip_of_the_layout_is_explained(loaded: tuple[Run, Tables, Results]) -> None:
     run, tables, m = loaded
     with mpl.rc_context(style.RC):  # type: ignore[arg-type]
         figure = iograph.draw(run, tables, m, "t", "s", [])

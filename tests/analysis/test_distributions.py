@@ -17,7 +17,7 @@ from tests.analysis.measured import block_results
 from tests.analysis.synthetic import START_NS, Spec, request
 
 
-def test_each_line_is_the_share_of_requests_at_most_that(tmp_path: Path) -> None:
+def test_distribution_lines_are_cumulative_shares(tmp_path: Path) -> None:
     """Against counting: of all requests, as many as the line says are at most so slow."""
     rng = np.random.default_rng(5)
     slow = np.sort(rng.lognormal(12, 1, 3000).astype(int) + 1)
@@ -39,20 +39,20 @@ def test_each_line_is_the_share_of_requests_at_most_that(tmp_path: Path) -> None
     assert line.values[-1] == latencies.max()
 
 
-def test_no_requests_make_no_picture(tmp_path: Path) -> None:
+def test_run_without_requests_has_no_distributions(tmp_path: Path) -> None:
     run = open_run(Spec().write(tmp_path / "r"))
     tables = load_tables(run)
     assert distributions.render(measure(run, tables)) is None
 
 
-def test_a_flush_only_trace_is_drawn(tmp_path: Path) -> None:
+def test_flush_only_trace_is_drawn(tmp_path: Path) -> None:
     run = open_run(Spec(block=[request(START_NS, 0, 0, op="flush")]).write(tmp_path / "r"))
     tables = load_tables(run)
     pictures = distributions.render(measure(run, tables))
     assert pictures is not None and pictures[0].startswith(b"\x89PNG")
 
 
-def test_frames_hold_what_was_recorded(tmp_path: Path) -> None:
+def test_data_frames_hold_the_recorded_rows(tmp_path: Path) -> None:
     path = Spec(block=[request(START_NS + i, 2**40 + i, ino=i) for i in range(5)]).write(tmp_path / "r")
     block = dataframes.load(path, "block")
     assert block["sector"].tolist() == [2**40 + i for i in range(5)]

@@ -40,7 +40,7 @@ def cell(operation: str, start: int, end: int, moved: int, inodes: dict[str, int
     }
 
 
-def test_figures_come_back_and_are_shown(tmp_path: Path) -> None:
+def test_results_survive_parquet_and_are_shown(tmp_path: Path) -> None:
     rows = [
         {"table": "", "peak_jobs_per_min": 73088.25, "peak_passed": "no"},
         {"table": "steps", "tasks": 8, "start_ns": 2**62 + 1, "jobs_per_min": 1.5},
@@ -85,7 +85,7 @@ def test_figures_come_back_and_are_shown(tmp_path: Path) -> None:
         '{"table":"","' + "n" * 500 + '":"' + "v" * 5000 + '"}',
     ],
 )
-def test_nonsense_is_left_out_or_safe(tmp_path: Path, line: str) -> None:
+def test_malformed_results_are_left_out_or_escaped(tmp_path: Path, line: str) -> None:
     path = with_figures(tmp_path / "run", [line, '{"table":"good","a":1}'])
     make_report(path)
     text = (path / "report.txt").read_text()
@@ -95,7 +95,7 @@ def test_nonsense_is_left_out_or_safe(tmp_path: Path, line: str) -> None:
     assert "<script>" not in (path / "report.html").read_text().replace("<script>'", "")
 
 
-def test_the_disks_part_of_a_cell_is_that_of_a_naive_count(tmp_path: Path) -> None:
+def test_disk_share_of_a_cell_equals_a_naive_count(tmp_path: Path) -> None:
     rng = random.Random(5)
     cells = [
         cell(

@@ -119,7 +119,7 @@ def test_result_mode_follows_the_run_directory(tmp_path: Path, folder: int, file
     assert file == 0o600 or about.st_gid == max(groups)
 
 
-def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
+def test_two_writers_of_a_file_do_not_mix(tmp_path: Path) -> None:
     threads = [
         threading.Thread(target=write_atomic, args=(tmp_path / "f", letter * 1_000_000))
         for letter in (b"a", b"b")

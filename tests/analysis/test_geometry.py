@@ -101,7 +101,7 @@ def name_at(dev: int, sector: int) -> str:
         max_size=40,
     )
 )
-def test_requests_are_counted_as_a_naive_count_does(tmp_path: Path, requests: list[Any]) -> None:
+def test_requests_by_area_equal_a_naive_count(tmp_path: Path, requests: list[Any]) -> None:
     known, gaps = read(tmp_path / "run", SPANNED)
     assert not gaps
     sector, size, dev, class_, write, meta = (list(values) for values in zip(*requests, strict=True))
@@ -151,7 +151,7 @@ def test_requests_are_counted_as_a_naive_count_does(tmp_path: Path, requests: li
     assert rows == groups
 
 
-def test_pieces_at_once_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_in_parts_give_the_same_areas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = read_geometry(run_with(tmp_path / "run", SPANNED))
     rng = np.random.default_rng(3)
     many = 5000
@@ -172,7 +172,7 @@ def read(folder: Path, geometry: object, **facts: object) -> tuple[Geometry, lis
     return read_geometry(run), run.missing[before:]
 
 
-def test_overlaps_are_left_out_and_said(tmp_path: Path) -> None:
+def test_overlapping_areas_are_left_out_with_a_note(tmp_path: Path) -> None:
     areas = [
         {"name": "a", "kind": "data", "dev": "7:9", "extents": [[0, 10], [5, 20], [10, 12]]},
         {"name": "b", "kind": "metadata", "dev": "7:9", "extents": [[11, 30], [30, 40]]},
@@ -185,7 +185,7 @@ def test_overlaps_are_left_out_and_said(tmp_path: Path) -> None:
     assert "2 of its areas are broken or overlap" in gap
 
 
-def test_an_older_run_has_its_journal(tmp_path: Path) -> None:
+def test_older_run_has_its_journal_area(tmp_path: Path) -> None:
     got, gaps = read(tmp_path / "run", {"journal": [[5, 9]]}, device={"dev": "7:9"})
     assert [got.areas[code].kind for _, _, code in got.devices[DEV].pieces()] == ["journal"]
     assert gaps == []
@@ -237,7 +237,7 @@ GEOMETRY = (
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(GEOMETRY)
-def test_whatever_stands_there_is_survived(tmp_path: Path, geometry: object) -> None:
+def test_malformed_layout_is_survived(tmp_path: Path, geometry: object) -> None:
     got, _ = read(tmp_path / "run", geometry)
     for one in got.devices.values():
         assert (np.diff(one.edges) > 0).all()

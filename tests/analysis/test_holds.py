@@ -94,7 +94,7 @@ def only(rows: list[HoldRow], name: str) -> HoldRow:
 NAMES = {1: named("inode.i_rwsem"), 2: named("inode.i_rwsem"), 3: named("pipe.mutex"), 4: named("zone.lock")}
 
 
-def test_the_columns_of_one_class() -> None:
+def test_hold_columns_of_one_class_equal_those_by_hand() -> None:
     rows = lockmeter_rows(
         holds(
             (1, "rwsem", "write", 60, 5, 59, 300_000_000, 20_000_000),
@@ -126,7 +126,7 @@ def test_the_columns_of_one_class() -> None:
     assert sum(part for part in parts if part is not None) == pytest.approx(100)
 
 
-def test_modes_are_apart_and_readers_add_up() -> None:
+def test_hold_modes_are_apart_and_readers_add_up() -> None:
     rows = lockmeter_rows(
         holds(
             (1, "rwsem", "read", 10, 0, 10, 2 * SECOND_NS, SECOND_NS),
@@ -141,7 +141,7 @@ def test_modes_are_apart_and_readers_add_up() -> None:
     assert rows[0].mean_wait_ns is None
 
 
-def test_what_was_not_traced_says_why() -> None:
+def test_untraced_lock_kind_says_why() -> None:
     rows = lockmeter_rows(
         holds((3, "mutex", "excl", 4, 0, 4, 400, 100)),
         waits((4, "spinlock", "excl", 9, 0, 900, 0, 500), (9, "mutex", "excl", 1, 0, 1, 0, 1)),
@@ -157,7 +157,7 @@ def test_what_was_not_traced_says_why() -> None:
     assert only(rows, "pipe.mutex").why == ""
 
 
-def test_without_a_recording_of_holds() -> None:
+def test_report_without_holds_says_how_to_record_them() -> None:
     (row,) = lockmeter_rows(None, waits((3, "mutex", "excl", 2, 0, 0, 10, 8)), NAMES, SECOND_NS)
     assert (row.why, row.waits, row.acquired, row.spin_pct, row.reject_pct) == (
         NOT_RECORDED,
@@ -169,7 +169,7 @@ def test_without_a_recording_of_holds() -> None:
     assert lockmeter_rows(None, None, NAMES, SECOND_NS) == []
 
 
-def test_more_waits_than_acquisitions_are_no_more_than_all() -> None:
+def test_contention_is_at_most_100_percent() -> None:
     (row,) = lockmeter_rows(
         holds((3, "mutex", "excl", 4, 0, 4, 40, 10)),
         waits((3, "mutex", "excl", 6, 0, 60, 0, 10)),
@@ -179,7 +179,7 @@ def test_more_waits_than_acquisitions_are_no_more_than_all() -> None:
     assert (row.con_pct, row.spin_pct, row.nowait_pct, row.util_pct) == (100, 100, 0, None)
 
 
-def test_the_table_comes_back_to_the_byte(tmp_path: Path) -> None:
+def test_hold_table_survives_parquet(tmp_path: Path) -> None:
     spec = Spec(
         hold=[
             {
@@ -206,7 +206,7 @@ def test_the_table_comes_back_to_the_byte(tmp_path: Path) -> None:
     assert hold.bin_length_ns == BIN_NS
 
 
-def test_a_run_without_it_has_no_gap(tmp_path: Path) -> None:
+def test_run_without_holds_misses_nothing(tmp_path: Path) -> None:
     run = open_run(Spec().write(tmp_path / "r"))
     assert load_tables(run).hold is None
     assert not any("hold" in gap for gap in run.missing)

@@ -120,7 +120,7 @@ def test_flame_graph_widths_are_times() -> None:
         assert not below or any(b[0] - 0.1 <= x and x + width <= b[0] + b[2] + 0.5 for b in below)
 
 
-def test_frames_too_narrow_are_one_and_nothing_is_missing() -> None:
+def test_narrow_frames_are_merged_and_none_is_missing() -> None:
     stacks = [Stack(("main", "wide", "lock"), 0, 10**6)]
     stacks += [Stack(("main", f"thin{i}", "x", "lock"), 0, 100) for i in range(300)]
     found = frames(flamegraph.render([panel(stacks)]))
@@ -131,7 +131,7 @@ def test_frames_too_narrow_are_one_and_nothing_is_missing() -> None:
     assert sum(f[2] for f in second) == pytest.approx(flamegraph.WIDTH - 2 * flamegraph.MARGIN, abs=1)
 
 
-def test_deep_and_empty_flame_graphs() -> None:
+def test_deep_and_empty_flame_graphs_are_drawn() -> None:
     deep = Stack((*(f"f{i}" for i in range(200)), "lock"), 0, 5)
     assert len(frames(flamegraph.render([panel([deep])]))) == 202
     nothing = flamegraph.render([panel([], empty="nobody waited")])
@@ -158,7 +158,7 @@ def evil_spec() -> Spec:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_hostile_names_are_shown_and_do_nothing(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped_in_pictures(tmp_path: Path) -> None:
     path = evil_spec().write(tmp_path / "r")
     make_report(path)
     for name in ("lock_waiting.svg", "lock_holding.svg", "lock_blocking.svg"):
@@ -183,7 +183,7 @@ def section(text: str, title: str) -> str:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_the_report_says_what_was_sampled_named_and_not_shown(tmp_path: Path) -> None:
+def test_report_states_shares_sampled_named_and_hidden(tmp_path: Path) -> None:
     spec = random_spec(13, sampled=True)
     spec.lock[0]["named_by"] = spec.lock[3]["named_by"] = spec.lock[6]["named_by"] = "call path"
     spec.run["kernel"]["config"] = {"CONFIG_DEBUG_LOCK_ALLOC": "y"}
@@ -207,7 +207,7 @@ def test_the_report_says_what_was_sampled_named_and_not_shown(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_run_without_lock_waits_leaves_no_lock_pictures(tmp_path: Path) -> None:
+def test_run_without_lock_waits_has_no_lock_pictures(tmp_path: Path) -> None:
     spec = random_spec(14, sampled=False)
     path = spec.write(tmp_path / "r")
     make_report(path)
@@ -221,7 +221,7 @@ def test_a_run_without_lock_waits_leaves_no_lock_pictures(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("words_only")
-def test_unseen_spinning_has_a_root_of_its_own(tmp_path: Path) -> None:
+def test_sampled_spinning_has_a_root_of_its_own(tmp_path: Path) -> None:
     spec = Spec(
         lock_wait=[{"bin_ns": START_NS, "lock_id": 1, "spin_ns": 7_000, "stack_id": 1}],
         stack=[{"stack_id": i, "frames": [f"mutex_spin_on_owner+0x{i}", "f+0x1", "g+0x1"]} for i in (1, 2)],
@@ -275,7 +275,7 @@ def test_lockmeters_columns_where_holds_were_asked_for(tmp_path: Path) -> None:
     assert "not available: " in section((asked / "report.txt").read_text(), "LOCK HOLD TIMES")
 
 
-def test_a_locks_colour_does_not_depend_on_what_it_costs() -> None:
+def test_lock_colour_is_independent_of_cost() -> None:
     """Eight of each run's locks are drawn: all differ, and most are as in any other run."""
     locks = [("mutex", f"struct_{i}.lock") for i in range(len(style.LOCKS))]
     colors = style.lock_colors(locks)

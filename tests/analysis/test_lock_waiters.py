@@ -99,13 +99,13 @@ def owner(waiter: dict[str, Any], folder: Path, **filesystem: Any) -> str:
         ("ext4-rsv-conversion", 1, "others"),  # there is another ext4
     ],
 )
-def test_a_kernel_thread_is_told_by_its_name_or_the_inode(
+def test_kernel_thread_is_assigned_by_name_or_inode(
     name: str, lock_id: int, whose: str, tmp_path: Path
 ) -> None:
     assert owner(wait(name, 5, lock_id), tmp_path / "r") == whose
 
 
-def test_a_name_that_says_only_the_kind_is_trusted_if_there_is_one_of_it(tmp_path: Path) -> None:
+def test_thread_name_counts_with_one_file_system_of_its_kind(tmp_path: Path) -> None:
     assert owner(wait("ext4-rsv-conversion", 5), tmp_path / "r", others_of_kind=0) == "filesystem"
 
 
@@ -119,7 +119,7 @@ def test_a_name_that_says_only_the_kind_is_trusted_if_there_is_one_of_it(tmp_pat
         ("interrupt", 1, "others"),
     ],
 )
-def test_a_process_is_told_by_the_recorder(waiter: str, lock_id: int, whose: str, tmp_path: Path) -> None:
+def test_process_is_assigned_by_the_recorder(waiter: str, lock_id: int, whose: str, tmp_path: Path) -> None:
     assert owner(wait("", 5, lock_id, waiter), tmp_path / "r") == whose
 
 
@@ -142,7 +142,7 @@ def report(folder: Path, everyones_locks: bool = False) -> str:
     return " ".join(text.render(make_document(run, tables, m)).split())
 
 
-def test_the_report_shows_the_workload_and_its_file_system_and_a_line_for_each_other(tmp_path: Path) -> None:
+def test_report_shows_workload_waits_and_a_line_per_other_group(tmp_path: Path) -> None:
     said = report(tmp_path / "r")
     assert "in all 2 waits, spinning 0 ns, sleeping 40.0 ms" in said
     assert (
@@ -156,14 +156,14 @@ def test_the_report_shows_the_workload_and_its_file_system_and_a_line_for_each_o
     assert "i_data_sem" not in said
 
 
-def test_all_are_shown_on_request(tmp_path: Path) -> None:
+def test_all_waits_are_shown_on_request(tmp_path: Path) -> None:
     said = report(tmp_path / "r", everyones_locks=True)
     assert "in all 5 waits" in said
     assert "i_data_sem" in said
     assert "not shown" not in said
 
 
-def test_a_block_devices_own_inode_is_named(tmp_path: Path) -> None:
+def test_block_device_inode_is_named(tmp_path: Path) -> None:
     spec = Spec(run=facts(), lock=LOCKS, lock_wait=[wait("", 30 * MS, 5, "workload")])
     run = open_run(spec.write(tmp_path / "r"))
     tables = load_tables(run)

@@ -114,7 +114,7 @@ def type_of(row: Row) -> str:
     return str(row["kind"]) + {"excl": "", "read": ":R", "write": ":W"}[row["mode"]]
 
 
-def test_classes_are_summed_as_a_loop_sums_them(tmp_path: Path) -> None:
+def test_lock_classes_equal_plain_loops(tmp_path: Path) -> None:
     spec = random_spec(1, sampled=False)
     _, m = load(spec, tmp_path / "r")
     truth: dict[tuple[str, str], list[Any]] = defaultdict(lambda: [0, 0, 0, 0, 0, set(), 0, 0, 0])
@@ -200,7 +200,7 @@ def test_sampled_call_paths_are_scaled_by_lock_and_bin(tmp_path: Path) -> None:
     assert any(r.is_estimate for r in m.locks.rows or [])
 
 
-def test_a_small_scaled_case_by_hand(tmp_path: Path) -> None:
+def test_scaled_waits_equal_those_by_hand(tmp_path: Path) -> None:
     wait = {"bin_ns": START_NS, "lock_id": 7, "kind": "mutex"}
     spec = Spec(
         lock_wait=[
@@ -230,7 +230,7 @@ def test_a_small_scaled_case_by_hand(tmp_path: Path) -> None:
     }
 
 
-def test_holders_edges_and_chains_are_as_a_loop_sums_them(tmp_path: Path) -> None:
+def test_holders_edges_and_chains_equal_plain_loops(tmp_path: Path) -> None:
     spec = random_spec(4, sampled=False)
     _, m = load(spec, tmp_path / "r")
     found, holders = waits_of(m), m.locks.holders
@@ -285,7 +285,7 @@ def test_inode_locks_have_their_number_and_path(tmp_path: Path) -> None:
     assert have == truth
 
 
-def test_the_last_line_of_a_lock_counts(tmp_path: Path) -> None:
+def test_last_line_of_a_lock_counts(tmp_path: Path) -> None:
     spec = Spec(
         lock_wait=[{"bin_ns": START_NS, "lock_id": 5, "sleep_ns": 10}],
         lock=[
@@ -297,7 +297,7 @@ def test_the_last_line_of_a_lock_counts(tmp_path: Path) -> None:
     assert [(r.name, r.named_by) for r in m.locks.rows or []] == [("late.name", "call path")]
 
 
-def test_a_run_from_before_holders_is_read_with_unknown_holders(tmp_path: Path) -> None:
+def test_older_run_has_unknown_holders(tmp_path: Path) -> None:
     spec = random_spec(6, sampled=False)
     path = spec.write(tmp_path / "r")
     (path / "raw" / "recorder" / "lock_wait.rec").write_bytes(
@@ -314,7 +314,7 @@ def test_a_run_from_before_holders_is_read_with_unknown_holders(tmp_path: Path) 
     assert set(stored.column("root_stack_id").to_pylist()) == {-1}
 
 
-def test_tables_of_an_older_analysis_are_made_again_or_filled_up(tmp_path: Path) -> None:
+def test_older_tables_are_remade_or_completed(tmp_path: Path) -> None:
     spec = random_spec(7, sampled=False)
     path = spec.write(tmp_path / "r")
     load_tables(open_run(path))
@@ -331,13 +331,13 @@ def test_tables_of_an_older_analysis_are_made_again_or_filled_up(tmp_path: Path)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 30, 199, 200, 201, 1000, 50_000])
-def test_the_interval_of_samples_is_garwoods(n: int) -> None:
+def test_sample_interval_is_garwoods(n: int) -> None:
     low, high = lock_samples.poisson_95(n)
     assert low == pytest.approx(chi2.ppf(0.025, 2 * n) / 2, rel=1e-4)
     assert high == pytest.approx(chi2.ppf(0.975, 2 * n + 2) / 2, rel=1e-4)
 
 
-def test_no_sample_is_at_most_three() -> None:
+def test_zero_samples_have_an_upper_bound_of_three() -> None:
     assert lock_samples.poisson_95(0) == (0.0, 3.0)
     nothing = lock_samples.estimate(0, 0.0, 1e6)
     assert (nothing.low_ns, nothing.high_ns) == (0.0, 3e6)
@@ -359,7 +359,7 @@ SPINS = {
 }
 
 
-def test_unseen_spinning_goes_to_the_one_class_that_fits(tmp_path: Path) -> None:
+def test_sampled_spinning_goes_to_the_one_class_that_fits(tmp_path: Path) -> None:
     spec = Spec(
         lock_wait=[
             {
@@ -407,7 +407,7 @@ def test_unseen_spinning_goes_to_the_one_class_that_fits(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("traced_ns", "missed"), [(197_000_000, True), (7_000_000, False)])
 @pytest.mark.usefixtures("words_only")
-def test_samples_that_the_tracepoints_refute_say_so(tmp_path: Path, traced_ns: int, missed: bool) -> None:
+def test_samples_refuted_by_tracepoints_say_so(tmp_path: Path, traced_ns: int, missed: bool) -> None:
     """Seven samples of a millisecond, of 197 ms that were traced: scipy's interval of 7 ends below."""
     assert (chi2.ppf(0.975, 2 * 8) / 2 < traced_ns / 1e6) == missed
     spec = Spec(
@@ -428,7 +428,7 @@ def test_samples_that_the_tracepoints_refute_say_so(tmp_path: Path, traced_ns: i
     assert ("samples missed" in text) == missed
 
 
-def test_a_class_that_only_one_of_two_can_be_is_not_guessed(tmp_path: Path) -> None:
+def test_ambiguous_lock_class_is_not_guessed(tmp_path: Path) -> None:
     wait = {"bin_ns": START_NS, "kind": "rwsem", "mode": "write", "sleep_ns": 9, "stack_id": 4}
     spec = Spec(
         lock_wait=[{**wait, "lock_id": 1}, {**wait, "lock_id": 2}],
@@ -482,11 +482,11 @@ def test_percpu_writers_are_judged_by_what_was_recorded(
         ("semaphore", "excl", "semaphore"),
     ],
 )
-def test_types_are_perfs(kind: str, mode: str, shown: str) -> None:
+def test_lock_types_equal_perfs(kind: str, mode: str, shown: str) -> None:
     assert lock_names.perf_type(kind, mode) == shown
 
 
-def test_paths_in_few_words() -> None:
+def test_call_paths_are_shortened() -> None:
     frames = [
         "mutex_lock+0x1",
         "a+0x1",
@@ -501,7 +501,7 @@ def test_paths_in_few_words() -> None:
     assert lock_names.path_label([]) == lock_names.NO_PATH
 
 
-def test_spin_share_is_the_machines_and_the_workloads(tmp_path: Path) -> None:
+def test_spin_share_has_machine_and_workload_columns(tmp_path: Path) -> None:
     wait = {"bin_ns": START_NS, "lock_id": 1, "kind": "spinlock"}
     spec = Spec(
         lock_wait=[

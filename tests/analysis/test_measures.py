@@ -110,13 +110,13 @@ def test_percentiles_are_nearest_rank(values: list[int], percent: float) -> None
     assert percentiles(np.array(values), [percent]) == [at_or_below[0]]
 
 
-def test_the_median_of_an_odd_and_an_even_number() -> None:
+def test_median_of_odd_and_even_counts_is_exact() -> None:
     # btt's median of seeks is wrong; by nearest rank, of four values it is the second
     assert percentiles(np.array([1, 2, 9]), [50]) == [2]
     assert percentiles(np.array([1, 2, 3, 9]), [50]) == [2]
 
 
-def test_the_interval_is_students_with_root_n() -> None:
+def test_interval_is_students_over_root_n() -> None:
     values = [9.0, 10.0, 11.0, 12.0, 13.0]
     mean = mean_ci(values)
     assert mean is not None and mean.half_width is not None
@@ -128,12 +128,12 @@ def test_the_interval_is_students_with_root_n() -> None:
 
 
 @given(st.integers(1, 5000) | st.floats(1, 5000))
-def test_students_t_against_scipy(freedom: float) -> None:
+def test_students_t_equals_scipy(freedom: float) -> None:
     assert t_975(freedom) == pytest.approx(float(stdtrit(freedom, 0.975)), rel=2e-6)
 
 
 @pytest.mark.usefixtures("words_only")
-def test_an_end_that_was_not_seen_counts_at_its_bound_but_in_no_latency(tmp_path: Path) -> None:
+def test_unseen_end_counts_at_its_bound_but_in_no_latency(tmp_path: Path) -> None:
     """Against sums over the requests by hand; without bounds, as older recordings are, it counts nowhere."""
     rng = random.Random(12)
     rows, begins, ends = [], [], []
@@ -196,7 +196,7 @@ def test_an_end_that_was_not_seen_counts_at_its_bound_but_in_no_latency(tmp_path
 
 
 @pytest.mark.usefixtures("words_only")
-def test_rates_of_a_phase_are_of_all_its_time_and_none_of_a_moment(tmp_path: Path) -> None:
+def test_phase_rate_uses_all_its_time_and_none_below_10_ms(tmp_path: Path) -> None:
     """Two phases of one name: 300 MB in 0.1 s and 400 MB in 0.4 s; and one of 0.36 ms."""
     marks = (
         ("a", 0, 100_000_000, 300),
@@ -218,7 +218,7 @@ def test_rates_of_a_phase_are_of_all_its_time_and_none_of_a_moment(tmp_path: Pat
     assert "a: each phase's own rate, 2,000" in text
 
 
-def test_latency_stages_by_hand(tmp_path: Path) -> None:
+def test_latency_stages_equal_those_by_hand(tmp_path: Path) -> None:
     rows = [
         request(START_NS + i * 10_000, i * 8, queue_ns=START_NS + i * 10_000 - 100 * (i + 1))
         | {"complete_ns": START_NS + i * 10_000 + 1000 * (i + 1)}
@@ -235,7 +235,7 @@ def test_latency_stages_by_hand(tmp_path: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**9 - 1), st.integers(0, 10**9)), max_size=60))
-def test_latency_per_bin_against_sorting_each_bin(items: list[tuple[int, int]]) -> None:
+def test_latency_per_bin_equals_sorting_each_bin(items: list[tuple[int, int]]) -> None:
     line = make_timeline(0, 10**9, 0, BIN_NS, BIN_NS)
     begin = [10**10 + end - took for end, took in items]
     block = block_of(
@@ -254,7 +254,7 @@ def test_latency_per_bin_against_sorting_each_bin(items: list[tuple[int, int]]) 
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 990), st.integers(0, 300)), max_size=25))
-def test_queue_depth_against_counting_every_moment(items: list[tuple[int, int]]) -> None:
+def test_queue_depth_equals_counting_every_moment(items: list[tuple[int, int]]) -> None:
     begin = [a for a, _ in items]
     end = [min(a + took, 1000) for a, took in items]
     line = Timeline(0, np.arange(0, 1001, 100), 0, 100, 0)
@@ -280,7 +280,7 @@ def test_queue_depth_against_counting_every_moment(items: list[tuple[int, int]])
     ),
     st.integers(1, 60),
 )
-def test_the_map_holds_every_byte(items: list[tuple[int, int, int]], rows: int) -> None:
+def test_disk_map_holds_every_byte(items: list[tuple[int, int, int]], rows: int) -> None:
     """iowatcher's automatic zoom hid 88 % of a trace's bytes: ours may hide none."""
     t, sector, size = (list(column) for column in zip(*items, strict=True))
     block = block_of(t, t, sector, size)
@@ -301,7 +301,7 @@ def test_the_map_holds_every_byte(items: list[tuple[int, int, int]], rows: int) 
 @given(
     st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60)), min_size=1, max_size=12), st.integers(1, 30)
 )
-def test_the_map_against_sector_by_sector(items: list[tuple[int, int]], rows: int) -> None:
+def test_disk_map_equals_sector_by_sector(items: list[tuple[int, int]], rows: int) -> None:
     block = block_of([0] * len(items), [0] * len(items), [s for s, _ in items], [n * 512 for _, n in items])
     axis = axis_of(block, [0], rows)
     assert axis is not None
@@ -315,7 +315,7 @@ def test_the_map_against_sector_by_sector(items: list[tuple[int, int]], rows: in
     assert drawn.tolist() == expected
 
 
-def test_a_long_unused_stretch_is_cut_out_and_nothing_else() -> None:
+def test_only_long_unused_stretches_are_cut_out() -> None:
     sectors = [0, 8, 16, 10_000_000, 10_000_008]
     block = block_of([0] * 5, [1] * 5, sectors, [4096] * 5)
     axis = axis_of(block, [0], 100)
@@ -324,7 +324,7 @@ def test_a_long_unused_stretch_is_cut_out_and_nothing_else() -> None:
         assert any(a <= sector and sector + 8 <= b for a, b in axis.stretches)
 
 
-def test_throughput_adds_up_to_what_was_recorded(tmp_path: Path) -> None:
+def test_throughput_adds_up_to_the_recorded_bytes(tmp_path: Path) -> None:
     rows = []
     for i in range(500):
         row = request(START_NS + i * 7_000_000, i * 100, 512 * (1 + i % 9), op="read" if i % 3 else "write")
@@ -358,7 +358,7 @@ def test_application_bytes_are_those_on_the_target(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 2**62))
-def test_bucket_edges_are_the_recorders(ns: int) -> None:
+def test_bucket_edges_equal_the_recorders(ns: int) -> None:
     edges = bucket_edges_ns()
     bucket = hist_bucket(ns)
     if bucket < 256:
@@ -448,7 +448,7 @@ def test_spin_share_is_over_all_cpus(tmp_path: Path) -> None:
     assert np.average(m.locks.sleeping_threads, weights=m.timeline.lengths_s) == pytest.approx(0.3)
 
 
-def test_phases_share_everything_out_once(tmp_path: Path) -> None:
+def test_phases_assign_everything_once(tmp_path: Path) -> None:
     t0 = START_NS + 100_000_000
     spec = Spec(
         block=[request(t0 + i * 10_000_000, i * 10_000, 4096) for i in range(900)],
@@ -485,7 +485,7 @@ def test_phases_share_everything_out_once(tmp_path: Path) -> None:
     assert sum(row.elapsed_s for row in by.values()) == pytest.approx(10)
 
 
-def test_what_is_summed_in_cut_bins_is_of_one_phase_only(tmp_path: Path) -> None:
+def test_sums_of_cut_bins_belong_to_one_phase(tmp_path: Path) -> None:
     at = START_NS + SECOND
     # a phase without a byte, 77 ms of writing, nothing, 21 ms of reading; a cut 0.1 ms around each
     edges = {"sleep": (0, 330), "write": (331, 408), "idle": (409, 739), "read": (740, 761)}
@@ -539,14 +539,14 @@ def test_what_is_summed_in_cut_bins_is_of_one_phase_only(tmp_path: Path) -> None
 
 
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=40))
-def test_ranks_share_ties(values: list[int]) -> None:
+def test_ties_share_a_rank(values: list[int]) -> None:
     ranks = correlation.ranks(np.array(values, dtype=np.float64))
     for value, rank in zip(values, ranks, strict=True):
         below, same = sum(v < value for v in values), sum(v == value for v in values)
         assert rank == below + (same + 1) / 2
 
 
-def test_a_known_lag_is_found_with_its_sign() -> None:
+def test_known_lag_is_found_with_its_sign() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=300)
     y = np.concatenate((rng.normal(size=3), x[:-3])) + 0.2 * rng.normal(size=300)
@@ -570,13 +570,13 @@ def test_unrelated_smooth_series_are_not_called_related() -> None:
     assert flagged <= 20  # 5 % of 200, and chance
 
 
-def test_holm_by_hand() -> None:
+def test_holm_correction_equals_that_by_hand() -> None:
     ps = [0.01, 0.04, 0.03]
     found = correlation.holm([correlation.Correlation("s", 100, rho=0.5, p=p) for p in ps])
     assert [c.p for c in found] == pytest.approx([0.03, 0.06, 0.06])
 
 
-def test_a_p_that_could_never_be_small_is_not_printed() -> None:
+def test_p_value_that_cannot_be_small_is_not_printed() -> None:
     """With n bins and lags to 5 there are n - 21 shifts: 56 bins give 1/36 at best, five series 0.139."""
     x = np.random.default_rng(3).normal(size=300)
     for bins, series, has in ((56, 1, True), (56, 2, False), (119, 5, False), (120, 5, True), (300, 5, True)):
@@ -589,7 +589,7 @@ def test_a_p_that_could_never_be_small_is_not_printed() -> None:
                 assert c.why_not == f"too few bins ({bins}: p could not be below {series / (bins - 20):.2g})"
 
 
-def test_interval_and_p_make_one_verdict() -> None:
+def test_interval_and_p_value_give_one_verdict() -> None:
     c = correlation.Correlation("s", 100, rho=0.5, p=0.01, low=-0.1, high=0.9)
     assert not c.sure
     assert replace(c, low=0.1).sure and replace(c, low=-0.9, high=-0.1).sure
@@ -615,6 +615,6 @@ def test_interval_and_p_make_one_verdict() -> None:
         (np.arange(50.0), np.where(np.arange(50) % 2, 1.0, np.nan), "24 of 49 bins have no value"),
     ],
 )
-def test_a_correlation_that_can_not_be_says_why(x: np.ndarray, y: np.ndarray, says: str) -> None:
+def test_impossible_correlation_says_why(x: np.ndarray, y: np.ndarray, says: str) -> None:
     found = correlation.correlate("s", x, y)
     assert found.rho is None and found.why_not == says

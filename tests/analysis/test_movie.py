@@ -213,7 +213,7 @@ def test_every_request_and_every_byte_is_in_its_frame_and_cell(made: Path) -> No
     assert dict(enumerate(data["placeless"])) == {i: placeless[i] for i in range(500)}
 
 
-def test_the_sums_are_the_block_tables(made: Path) -> None:
+def test_movie_sums_equal_the_block_table(made: Path) -> None:
     data, requests, size = frames_of(made)
     total: Counter[Any] = Counter()
     table = block_table(made)
@@ -233,7 +233,7 @@ def test_the_sums_are_the_block_tables(made: Path) -> None:
     assert sum(requests.values()) + sum(data["placeless"]) == data["rows"]
 
 
-def test_seeks_and_depth_are_the_reports(made: Path) -> None:
+def test_movie_seeks_and_depth_equal_the_report(made: Path) -> None:
     data, _, _ = frames_of(made)
     block = load_table(open_run(made), BLOCK)
     assert block is not None
@@ -248,7 +248,7 @@ def test_seeks_and_depth_are_the_reports(made: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.95, 0.8])
-def test_a_movie_that_is_too_large_has_longer_frames_and_the_same_sums(
+def test_oversized_movie_gets_longer_frames_with_equal_sums(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     run = mixed(count=2000).write(tmp_path / "run")
@@ -279,7 +279,7 @@ def test_frames_are_joined_before_there_are_too_many(tmp_path: Path, monkeypatch
     assert +requests == +of_requests and size == of_bytes
 
 
-def test_several_disks_lie_one_below_the_other(tmp_path: Path) -> None:
+def test_several_disks_are_stacked(tmp_path: Path) -> None:
     spec = Spec(run=run_json(10.0))
     spec.run["journal_device"] = {"name": "loop9", "dev": "7:9", "size_bytes": 128 << 20}
     spec.block = [request(START_NS + i * 1000, i * 8) for i in range(10)]
@@ -310,7 +310,7 @@ def cells_of(data: dict[str, Any], name: str) -> set[int]:
     }
 
 
-def test_areas_of_the_file_system_are_at_the_cells_that_hold_some_of_them(tmp_path: Path) -> None:
+def test_areas_mark_the_cells_that_they_touch(tmp_path: Path) -> None:
     spec = mixed()
     places = {
         "journal": [[30_000_001, 30_262_145]],
@@ -349,7 +349,7 @@ def test_areas_of_the_file_system_are_at_the_cells_that_hold_some_of_them(tmp_pa
     assert [one["kind"] for one in data["outlined"]] == ["journal", "metadata"]
 
 
-def test_an_older_runs_journal_is_one_area(made: Path) -> None:
+def test_older_runs_journal_is_one_area(made: Path) -> None:
     data, _, _ = frames_of(made)
     assert cells_of(data, "journal")
     assert [(area["name"], area["kind"]) for area in data["areas"]] == [("journal", "journal")]
@@ -393,11 +393,11 @@ def test_the_grid_covers_each_disk_once(disks: list[list[tuple[int, int]]], know
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, (1 << 63) - 1)))
-def test_numbers_are_packed_as_they_are(values: list[int]) -> None:
+def test_packed_numbers_are_exact(values: list[int]) -> None:
     assert numbers(movie.varints(np.array(values, dtype=np.int64))) == values
 
 
-def test_what_a_run_says_is_text(tmp_path: Path) -> None:
+def test_strings_of_a_run_are_escaped_in_the_movie(tmp_path: Path) -> None:
     spec = mixed(count=50)
     evil = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>&amp;"
     spec.run["filesystem"]["name"] = evil
@@ -422,7 +422,7 @@ def test_what_a_run_says_is_text(tmp_path: Path) -> None:
     assert "<" not in page.scripts[0] and "http" not in page.scripts[1].lower()
 
 
-def test_phases_are_those_of_the_run(tmp_path: Path) -> None:
+def test_movie_phases_equal_those_of_the_run(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     run = spec.write(tmp_path / "run")
     assert make(run).returncode == 0
@@ -437,7 +437,7 @@ def test_phases_are_those_of_the_run(tmp_path: Path) -> None:
     "spoil",
     ["no rows", "flushes", "no table", "half a table", "nulls", "no words", "off", "not a run", "no such"],
 )
-def test_without_requests_there_is_a_reason_and_no_page(tmp_path: Path, spoil: str) -> None:
+def test_run_without_requests_has_a_reason_and_no_movie(tmp_path: Path, spoil: str) -> None:
     run, code, said = tmp_path / "run", 1, ""
     if spoil == "no rows":
         Spec().write(run)
@@ -479,7 +479,7 @@ def test_without_requests_there_is_a_reason_and_no_page(tmp_path: Path, spoil: s
     assert not (run / "movie.html").exists()
 
 
-def test_a_run_without_a_clock_or_with_absurd_places(tmp_path: Path) -> None:
+def test_run_without_clock_or_with_absurd_sectors_is_survived(tmp_path: Path) -> None:
     spec = Spec(run={"schema": 1})
     spec.block = [request(START_NS + i, 1 << 62, 4096) for i in range(5)]  # nowhere
     spec.block += [request(START_NS + SECOND, (1 << 52) + i * 8) for i in range(3)]
@@ -501,7 +501,7 @@ def test_a_run_without_a_clock_or_with_absurd_places(tmp_path: Path) -> None:
         (["RUNS=a"], 2, "RUNS does not fit the job movie"),
     ],
 )
-def test_as_make_starts_it(words: list[str], code: int, said: str) -> None:
+def test_make_movie_exits_with_the_jobs_code(words: list[str], code: int, said: str) -> None:
     done = subprocess.run(
         ["make", "-C", str(ROOT), "movie", *words],
         env={k: v for k, v in os.environ.items() if not k.startswith(("SEEKMETER_", "MAKE"))},

@@ -21,7 +21,7 @@ MODES = ("user", "kernel", "idle")
 COMMS = ("dd", "kworker/0:1", "cc1")
 
 
-def test_against_a_count_by_hand() -> None:
+def test_profile_equals_a_naive_count() -> None:
     draw = random.Random(5)
     names = ["main", "f", "g_[k]", "h_[k]", "f"]
     stacks = {n: [draw.choice(names) for _ in range(draw.randint(1, 6))] for n in range(40)}
@@ -94,7 +94,7 @@ def test_against_a_count_by_hand() -> None:
         assert {stack.frames: stack.ns for stack in stacks_found} == by_hand
 
 
-def test_how_busy_the_cpus_were_does_not_depend_on_idle_samples() -> None:
+def test_cpu_utilization_is_independent_of_idle_samples() -> None:
     """A CPU that sleeps is hardly sampled: one of two CPUs ran for 0.4 of a second, the other slept."""
     t = np.arange(0, 400_000_000, PERIOD_NS, dtype=np.int64)
     few = np.zeros(t.size, dtype=np.int64)
@@ -114,7 +114,7 @@ def test_how_busy_the_cpus_were_does_not_depend_on_idle_samples() -> None:
         assert measure_profile(samples, {}, None, None, 0, 10**9, None).whole.busy_share is None
 
 
-def test_no_samples_at_all() -> None:
+def test_profile_without_samples_says_so() -> None:
     none = np.zeros(0, dtype=np.int64)
     words = Categorical(none.astype(np.int32), ())
     found = measure_profile(
@@ -125,7 +125,7 @@ def test_no_samples_at_all() -> None:
     assert found.phases == []
 
 
-def test_numbers_of_a_hostile_run() -> None:
+def test_hostile_sample_numbers_are_survived() -> None:
     ids = np.array([-(2**62), 2**62, 5, 7, 7], dtype=np.int64)
     few = np.zeros(ids.size, dtype=np.int64)
     samples = CpuSample(

@@ -46,7 +46,7 @@ def spec_of(**facts: Any) -> Spec:
     return spec
 
 
-def test_what_others_did_is_one_line(tmp_path: Path) -> None:
+def test_other_programs_are_one_line(tmp_path: Path) -> None:
     found = document(spec_of(others=OTHERS), tmp_path / "r")
     (line,) = [note for note in section(found, "Time by phase").notes if "others meanwhile" in note]
     # 9.02 of 2 CPUs x 9.9 s; 2 of the 10 requests
@@ -56,7 +56,7 @@ def test_what_others_did_is_one_line(tmp_path: Path) -> None:
     )
 
 
-def test_the_disks_share_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
+def test_unknown_disk_share_of_others_is_left_out(tmp_path: Path) -> None:
     spec = spec_of(others=OTHERS)
     spec.block = [row | {"submitter": "unknown"} for row in spec.block]
     (line,) = section(document(spec, tmp_path / "r"), "Time by phase").notes
@@ -64,7 +64,7 @@ def test_the_disks_share_is_left_out_where_it_is_not_known(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("facts", [{}, {"others": 5}, {"others": {"cpu_ns": "x"}}])
-def test_an_older_run_says_nothing_of_others(tmp_path: Path, facts: dict[str, Any]) -> None:
+def test_older_run_has_no_line_on_others(tmp_path: Path, facts: dict[str, Any]) -> None:
     assert section(document(spec_of(**facts), tmp_path / "r"), "Time by phase").notes == []
 
 
@@ -77,7 +77,7 @@ def test_an_older_run_says_nothing_of_others(tmp_path: Path, facts: dict[str, An
         (["unknown"] * 3, {"python": "3"}),  # an older run
     ],
 )
-def test_our_own_requests_have_a_name_of_their_own(
+def test_own_requests_have_a_name_of_their_own(
     tmp_path: Path, submitters: list[str], names: dict[str, str]
 ) -> None:
     spec = spec_of()
@@ -88,7 +88,7 @@ def test_our_own_requests_have_a_name_of_their_own(
     assert any("when it writes back what" in note for note in found.notes) == any("(S" in n for n in names)
 
 
-def test_a_commands_last_words_are_shown(tmp_path: Path) -> None:
+def test_last_output_lines_of_a_command_are_shown(tmp_path: Path) -> None:
     command = {"name": "command", "argv": ["/bin/sh", "-c", "x"], "exit_status": 0}
     output = {"file": "raw/workload.out", "bytes": 1234, "last_lines": ["tps = 512", "\x1b[31mdone"]}
     found = document(spec_of(workload=command | {"output": output}), tmp_path / "r")
@@ -110,7 +110,9 @@ def test_a_commands_last_words_are_shown(tmp_path: Path) -> None:
         ({"name": "command", "exit_status": 0, "output": None}, None),
     ],
 )
-def test_when_the_last_words_are_shown(tmp_path: Path, workload: dict[str, Any], title: str | None) -> None:
+def test_last_output_lines_are_shown_when_useful(
+    tmp_path: Path, workload: dict[str, Any], title: str | None
+) -> None:
     said = {"output": {"bytes": 3, "last_lines": ["bye"]}, "argv": ["x"]} | workload
     found = document(spec_of(workload=said), tmp_path / "r")
     assert [one.title for one in found.sections if " printed" in one.title] == ([title] if title else [])

@@ -91,7 +91,7 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_text_says_what_was_run_and_measured(whole_run: Path) -> None:
+def test_text_says_what_was_run_and_measured(whole_run: Path) -> None:
     text = folded((whole_run / "report.txt").read_text())
     for words in (
         "make trace FS=ext3 WL=compilebench",
@@ -126,7 +126,7 @@ def test_totals_in_the_text_are_those_recorded(tmp_path: Path) -> None:
     assert re.search(r"all +1,311 +77 +7\.70", text)
 
 
-def test_as_a_command_of_its_own_and_from_elsewhere(whole_run: Path, tmp_path: Path) -> None:
+def test_report_runs_as_a_command_from_any_directory(whole_run: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "analysis", "report", str(whole_run)],
         cwd=tmp_path,
@@ -140,7 +140,7 @@ def test_as_a_command_of_its_own_and_from_elsewhere(whole_run: Path, tmp_path: P
     assert str(whole_run / "report.html") in done.stdout
 
 
-def test_stdout_has_the_essence_and_the_places(whole_run: Path) -> None:
+def test_stdout_has_main_results_and_file_names(whole_run: Path) -> None:
     done = report(whole_run)
     assert "TIME BY PHASE" in done.stdout and "THROUGHPUT" in done.stdout
     for name in FILES:
@@ -161,7 +161,7 @@ class Page(HTMLParser):
         self.links += [value or "" for name, value in attrs if name in ("src", "href", "data", "action")]
 
 
-def test_the_page_fetches_and_runs_nothing(whole_run: Path) -> None:
+def test_report_page_fetches_and_runs_nothing(whole_run: Path) -> None:
     page = Page()
     page.feed((whole_run / "report.html").read_text("utf-8"))
     assert "script" not in page.tags and "link" not in page.tags and "iframe" not in page.tags
@@ -174,7 +174,7 @@ def test_the_page_fetches_and_runs_nothing(whole_run: Path) -> None:
 EVIL = "<script>alert(1)</script>\"'&$x^{$\\frac\x1b[31m\x00\u202e\ud800{{7*7}}%s"
 
 
-def test_words_of_the_run_are_words_only(tmp_path: Path) -> None:
+def test_strings_of_a_run_are_escaped_in_the_report(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["command"] = EVIL
     spec.run["filesystem"]["name"] = EVIL
@@ -198,7 +198,7 @@ def test_words_of_the_run_are_words_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_an_interrupted_run_says_so_on_top(tmp_path: Path) -> None:
+def test_interrupted_run_says_so_on_top(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run = {"schema": 1, "state": "interrupted", "command": "make trace"}
     path = spec.write(tmp_path / "r")
@@ -223,7 +223,9 @@ def test_an_interrupted_run_says_so_on_top(tmp_path: Path) -> None:
         ("interrupted", {}, ""),
     ],
 )
-def test_how_a_workload_ended(tmp_path: Path, state: str, workload: dict[str, Any], words: str) -> None:
+def test_report_says_how_the_workload_ended(
+    tmp_path: Path, state: str, workload: dict[str, Any], words: str
+) -> None:
     facts = run_json(1)
     del facts["workload"]["exit_status"]
     facts["state"] = state
@@ -241,7 +243,7 @@ def test_how_a_workload_ended(tmp_path: Path, state: str, workload: dict[str, An
 
 
 @pytest.mark.usefixtures("words_only")
-def test_an_emulated_run_says_so_on_top(tmp_path: Path) -> None:
+def test_emulated_run_says_so_on_top(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["machine"]["virtualization"] = "qemu (TCG)"
     text = good_report(spec.write(tmp_path / "r"))
@@ -260,7 +262,7 @@ VM = {
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_run_in_an_emulated_machine_says_so_everywhere(tmp_path: Path) -> None:
+def test_emulated_machine_is_named_in_every_output(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["machine"] |= {"vm": VM, "virtualization": "guest"}
     spec.run["kernel"]["build_id"] = "0123456789abcdef"
@@ -283,7 +285,7 @@ def test_a_run_in_an_emulated_machine_says_so_everywhere(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_run_in_a_machine_with_real_cpus_is_not_called_emulated(tmp_path: Path) -> None:
+def test_machine_with_kvm_is_not_called_emulated(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["machine"] |= {"vm": {**VM, "accel": "kvm"}, "virtualization": "qemu"}
     text = good_report(spec.write(tmp_path / "r"))
@@ -292,14 +294,14 @@ def test_a_run_in_a_machine_with_real_cpus_is_not_called_emulated(tmp_path: Path
 
 @pytest.mark.parametrize("vm", [5, [], "tcg", {}, {"accel": None}, {"accel": {"a": 1}, "by": [1]}])
 @pytest.mark.usefixtures("words_only")
-def test_nonsense_about_the_machine_is_no_emulation(tmp_path: Path, vm: object) -> None:
+def test_malformed_machine_facts_are_no_emulation(tmp_path: Path, vm: object) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["machine"]["vm"] = vm
     assert "emulated CPUs" not in good_report(spec.write(tmp_path / "r"))
 
 
 @pytest.mark.usefixtures("words_only")
-def test_why_a_guest_ended_stands_on_top_and_its_console_is_listed(tmp_path: Path) -> None:
+def test_reason_of_a_guests_end_heads_the_report(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run |= {"state": "interrupted", "warnings": ["the guest panicked: see its console"]}
     path = spec.write(tmp_path / "r")
@@ -313,7 +315,7 @@ def test_why_a_guest_ended_stands_on_top_and_its_console_is_listed(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("words_only")
-def test_names_of_facts_are_words_too(tmp_path: Path) -> None:
+def test_names_of_facts_are_escaped(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.run["device"]["queue"] = {"a\x1b[31m": 1}
     spec.run["tools"] = {"b\x1b[31m\u202e": 2}
@@ -323,7 +325,7 @@ def test_names_of_facts_are_words_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_losses_mark_every_figure_of_their_source(tmp_path: Path) -> None:
+def test_losses_mark_every_result_of_their_source(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     spec.losses = {
         "collectors": {
@@ -343,7 +345,7 @@ def test_losses_mark_every_figure_of_their_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_collector_that_was_off_is_named_with_its_remedy(tmp_path: Path) -> None:
+def test_collector_that_was_off_is_named_with_its_remedy(tmp_path: Path) -> None:
     spec = decaying_ext3(3, 100)
     path = spec.write(tmp_path / "r")
     losses = json.loads((path / "losses.json").read_text())
@@ -361,7 +363,7 @@ def test_a_collector_that_was_off_is_named_with_its_remedy(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_command_stands_in_the_text_as_it_was_typed(tmp_path: Path) -> None:
+def test_command_is_shown_as_typed(tmp_path: Path) -> None:
     """Somebody pastes it back: \xfc for a letter is another command."""
     spec = decaying_ext3(3, 100)
     spec.run["command"] = "make trace CMD='cp /srv/Bücher/Ж…'"
@@ -377,7 +379,7 @@ def test_a_command_stands_in_the_text_as_it_was_typed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_who_zeroed_ranges_is_said(tmp_path: Path) -> None:
+def test_submitters_of_zeroed_ranges_are_named(tmp_path: Path) -> None:
     rows = [request(START_NS + i * 1_000_000, i * 8) for i in range(20)]
     lazy = {"op": "write_zeroes", "comm": b"ext4lazyinit"}
     rows += [request(START_NS + (30 + i) * 1_000_000, 8000 + i * 4096, 2 << 20, **lazy) for i in range(3)]
@@ -425,7 +427,7 @@ def test_short_runs_have_too_few_bins_to_correlate(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("how", ["missing", "empty", "binary", "cut", "directory", "fifo", "link", "array"])
-def test_any_file_may_be_broken(tmp_path: Path, whole_run: Path, name: str, how: str) -> None:
+def test_broken_file_is_survived(tmp_path: Path, whole_run: Path, name: str, how: str) -> None:
     path = tmp_path / "r"
     shutil.copytree(whole_run, path, ignore=shutil.ignore_patterns("tables", *FILES))
     victim = path / name
@@ -465,13 +467,13 @@ def test_any_file_may_be_broken(tmp_path: Path, whole_run: Path, name: str, how:
         {"schema": 1, "device": {"size_bytes": -1}, "timing": {"setup_s": "x"}, "tools": [1]},
     ],
 )
-def test_any_fact_may_be_nonsense(tmp_path: Path, facts: dict[str, Any]) -> None:
+def test_malformed_fact_is_survived(tmp_path: Path, facts: dict[str, Any]) -> None:
     spec = decaying_ext3(3, 100)
     spec.run = facts
     good_report(spec.write(tmp_path / "r"))
 
 
-def test_times_and_sizes_may_be_nonsense(tmp_path: Path) -> None:
+def test_absurd_times_and_sizes_are_survived(tmp_path: Path) -> None:
     big = 2**64 - 1
     spec = Spec(run=run_json(3))
     spec.block = [request(START_NS + i * 1_000_000, i * 8) for i in range(50)]
@@ -489,7 +491,7 @@ def test_times_and_sizes_may_be_nonsense(tmp_path: Path) -> None:
     assert "block: 2 rows of table block left out (not lost): completed after it ended" in text
 
 
-def test_results_replace_links_and_do_not_follow_them(tmp_path: Path) -> None:
+def test_result_files_replace_links(tmp_path: Path) -> None:
     path = decaying_ext3(2, 50).write(tmp_path / "r")
     outside = tmp_path / "outside"
     outside.write_text("precious")
@@ -500,7 +502,7 @@ def test_results_replace_links_and_do_not_follow_them(tmp_path: Path) -> None:
     assert not any((path / name).is_symlink() for name in FILES)
 
 
-def test_a_tables_link_is_refused(tmp_path: Path) -> None:
+def test_tables_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
     path = decaying_ext3(2, 50).write(tmp_path / "r")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -522,13 +524,15 @@ def test_a_tables_link_is_refused(tmp_path: Path) -> None:
         (["report", __file__], 2, "is not a directory"),
     ],
 )
-def test_wrong_words(words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_refuses_wrong_options(
+    words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words) == code
     err = capsys.readouterr().err
     assert err.startswith("seekmeter: ") and says in err and err.count("\n") == 1
 
 
-def test_no_temporary_files_stay(whole_run: Path) -> None:
+def test_report_leaves_no_temporary_files(whole_run: Path) -> None:
     left = {p.name for p in whole_run.rglob(".*")}
     assert left == set()
 
@@ -541,7 +545,7 @@ def png_size(path: Path) -> tuple[int, int]:
     return int(width), int(height)
 
 
-def test_the_picture_keeps_its_shape_whatever_is_missing(whole_run: Path, tmp_path: Path) -> None:
+def test_picture_keeps_its_shape_whatever_is_missing(whole_run: Path, tmp_path: Path) -> None:
     """A panel without data says so in its place, so the picture is about as tall."""
     empty = Spec().write(tmp_path / "r")
     good_report(empty)

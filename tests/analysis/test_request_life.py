@@ -41,7 +41,7 @@ def life_of(rows: list[dict[str, Any]], path: Path) -> request_life.Life:
     return request_life.measure_life(block)
 
 
-def test_constant_stages_by_hand(tmp_path: Path) -> None:
+def test_constant_stages_equal_those_by_hand(tmp_path: Path) -> None:
     """Half of the writes inserted: Q2I 3 us, I2D 7 us; the others straight to the driver after 1 us."""
     rows = []
     for i in range(1000):
@@ -62,7 +62,7 @@ def test_constant_stages_by_hand(tmp_path: Path) -> None:
     assert row.stages["Q2I"].requests == 500
 
 
-def test_an_insertion_outside_the_request_is_none(tmp_path: Path) -> None:
+def test_insertion_outside_the_request_is_ignored(tmp_path: Path) -> None:
     t = START_NS + 50_000_000
     rows = [request(t, 0, insert_ns=t + 1), request(t, 8, insert_ns=t - 10_001), request(t, 16, insert_ns=t)]
     (row,) = life_of(rows, tmp_path / "r").groups["direction"]
@@ -107,7 +107,7 @@ def expected_rows(rows: list[dict[str, Any]], group: str, label: Any) -> dict[st
 
 
 @pytest.mark.parametrize(("chunk", "cells"), [(7, 512), (1 << 20, 512), (1 << 20, 1)])
-def test_every_grouping_against_one_row_at_a_time(
+def test_every_grouping_equals_one_row_at_a_time(
     tmp_path: Path, chunk: int, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_life, "CHUNK", chunk)
@@ -154,14 +154,14 @@ def test_every_grouping_against_one_row_at_a_time(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 1 << 62), min_size=1, max_size=50))
-def test_buckets_keep_the_order(values: list[int]) -> None:
+def test_stage_buckets_keep_the_order(values: list[int]) -> None:
     ordered = np.array(sorted(values), dtype=np.int64)
     for shift in (16, 20):
         bucket = stage_percentiles.bucket(ordered, shift)
         assert (np.diff(bucket) >= 0).all() and bucket.min() >= 0 and bucket.max() < 64 << (23 - shift)
 
 
-def test_merged_bios_and_plugs(tmp_path: Path) -> None:
+def test_merged_bios_and_plugs_are_counted(tmp_path: Path) -> None:
     """q2m_ns and m2d_ns are sums over a request's merges; one whose merges were not all seen has none."""
     t = START_NS + 50_000_000
     rows = [
@@ -193,7 +193,7 @@ def test_merged_bios_and_plugs(tmp_path: Path) -> None:
     assert max(map(len, text.render(document).splitlines())) <= 80
 
 
-def test_merges_and_requeues(tmp_path: Path) -> None:
+def test_merges_and_requeues_are_counted(tmp_path: Path) -> None:
     rows = [request(START_NS + i, i * 8, merges=i % 4, requeues=2 if i == 5 else 0) for i in range(12)]
     rows.append(request(START_NS + 100, 0, 0, op="flush"))
     write, flush = life_of(rows, tmp_path / "r").merges
@@ -206,7 +206,7 @@ def test_merges_and_requeues(tmp_path: Path) -> None:
 @given(
     st.lists(st.tuples(st.integers(-20, 130), st.integers(0, 40)), max_size=20), st.sampled_from([2, 1 << 19])
 )
-def test_depth_and_periods_against_counting_every_moment(items: list[tuple[int, int]], chunk: int) -> None:
+def test_depth_and_periods_equal_counting_every_moment(items: list[tuple[int, int]], chunk: int) -> None:
     begin = np.array([a for a, _ in items], dtype=np.int64) + 1000
     end = begin + np.array([n for _, n in items], dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
@@ -231,7 +231,7 @@ def test_depth_and_periods_against_counting_every_moment(items: list[tuple[int, 
         assert kind.p50_ns == (ordered[math.ceil(len(ordered) / 2) - 1] if lengths else None)
 
 
-def test_shares_of_depths() -> None:
+def test_shares_of_depths_add_up() -> None:
     """Twelve requests that start 10 ns apart and end together."""
     begin = np.arange(0, 120, 10, dtype=np.int64)
     found = utilization.busy(begin, np.full(12, 200, dtype=np.int64), 0, 1000)
@@ -262,7 +262,7 @@ def file_spec() -> Spec:
     return Spec(block=rows, paths=paths)
 
 
-def test_top_files(tmp_path: Path) -> None:
+def test_top_files_have_the_most_requests(tmp_path: Path) -> None:
     run, tables, m = load(file_spec(), tmp_path / "r")
     found = block_results(m).files
     assert (found.files, found.requests, found.without) == (23, 72, 5)
@@ -293,7 +293,7 @@ def test_inodes_of_another_device_are_other_files(tmp_path: Path) -> None:
     assert by_path == {"mail/inbox": 40, "elsewhere": 30}
 
 
-def test_requests_of_an_earlier_file_with_the_same_inode_are_told(tmp_path: Path) -> None:
+def test_requests_of_an_earlier_file_with_the_inode_are_apart(tmp_path: Path) -> None:
     at = [START_NS + 60_000_000 + i for i in range(3)] + [START_NS + 200_000_000 + i for i in range(5)]
     rows = [request(t, i * 8, ino=50 + i % 2) for i, t in enumerate(at)]
     paths = [{"dev": "7:3", "ino": ino, "path": f"p{ino}"} for ino in (50, 51)]
@@ -309,12 +309,12 @@ def test_requests_of_an_earlier_file_with_the_same_inode_are_told(tmp_path: Path
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 6), max_size=30), st.integers(1, 8))
-def test_the_top_ones_against_sorting(values: list[int], many: int) -> None:
+def test_top_files_equal_full_sorting(values: list[int], many: int) -> None:
     expected = sorted(range(len(values)), key=lambda i: (-values[i], i))[:many]
     assert files._top(np.array(values, dtype=np.int64), many).tolist() == expected
 
 
-def test_sections_say_what_the_table_cannot_tell(tmp_path: Path) -> None:
+def test_sections_name_what_the_table_lacks(tmp_path: Path) -> None:
     spec = Spec(block=[request(START_NS + 60_000_000 + i * 1_000_000, i * 80_000) for i in range(50)])
     run, tables, m = load(spec, tmp_path / "r")
     sections = {section.title: section for section in make_document(run, tables, m).sections}
@@ -337,7 +337,9 @@ def test_sections_say_what_the_table_cannot_tell(tmp_path: Path) -> None:
         (["block", "blktrace"], "off", ""),
     ],
 )
-def test_a_run_is_not_told_to_do_what_it_did(tmp_path: Path, asked: list[str], state: str, says: str) -> None:
+def test_remedy_names_nothing_the_run_already_did(
+    tmp_path: Path, asked: list[str], state: str, says: str
+) -> None:
     spec = Spec(block=[request(START_NS + 60_000_000 + i * 1_000_000, i * 80_000) for i in range(50)])
     spec.run["collect"] = asked
     losses = {"block": collector(50), **({"blktrace": collector(9, state=state)} if state else {})}
@@ -350,7 +352,7 @@ def test_a_run_is_not_told_to_do_what_it_did(tmp_path: Path, asked: list[str], s
     assert ("COLLECT" in note) == (len(asked) == 1)
 
 
-def test_without_requests_nothing_is_made_up(tmp_path: Path) -> None:
+def test_run_without_requests_has_no_stages(tmp_path: Path) -> None:
     run, tables, m = load(Spec(), tmp_path / "r")
     titles = {section.title for section in make_document(run, tables, m).sections}
     assert not titles & {"Streams", "Seeks by process and file", "Request stages (Q2C)", "Device utilization"}

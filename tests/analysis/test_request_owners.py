@@ -92,12 +92,12 @@ OF_DIRECTORY = [
 ]
 
 
-def test_on_a_shared_file_system_each_witness_tells(tmp_path: Path) -> None:
+def test_shared_file_system_uses_every_kind_of_evidence(tmp_path: Path) -> None:
     found = owners_of([one for one, _ in OF_DIRECTORY], tmp_path / "r", shared())
     assert found == [owner for _, owner in OF_DIRECTORY]
 
 
-def test_a_number_that_was_anothers_before_tells_nothing_of_that_time(tmp_path: Path) -> None:
+def test_reused_device_number_tells_nothing_of_earlier_requests(tmp_path: Path) -> None:
     facts = shared()
     rows = [row("kernel_thread", ino=BELOW), row("kernel_thread", ino=BELOW)]
     block = [request(AT, FIRST_SECTOR, **rows[0]), request(AT + 2_000_000_000, FIRST_SECTOR + 8, **rows[1])]
@@ -107,7 +107,7 @@ def test_a_number_that_was_anothers_before_tells_nothing_of_that_time(tmp_path: 
     assert [OWNERS[code] for code in owners.codes.tolist()] == ["filesystem", "workload"]
 
 
-def test_a_recording_on_another_partition_of_the_disk_is_told(tmp_path: Path) -> None:
+def test_recording_on_another_partition_is_told_apart(tmp_path: Path) -> None:
     facts = shared()
     facts["own_files"] = {"dev": "259:2", "inodes": [RECORDING]}
     rows = [
@@ -118,7 +118,7 @@ def test_a_recording_on_another_partition_of_the_disk_is_told(tmp_path: Path) ->
     assert owners_of(rows, tmp_path / "r", facts) == ["recorder", "filesystem", "others"]
 
 
-def test_a_watched_partition_is_told_from_the_rest_of_its_disk(tmp_path: Path) -> None:
+def test_watched_partition_is_told_from_the_rest_of_its_disk(tmp_path: Path) -> None:
     cases = [
         (row("other"), "workload"),
         (row("other", sb_dev=OTHER), "others"),
@@ -132,7 +132,7 @@ def test_a_watched_partition_is_told_from_the_rest_of_its_disk(tmp_path: Path) -
     assert found == [owner for _, owner in cases]
 
 
-def test_of_a_watched_disk_nothing_is_others(tmp_path: Path) -> None:
+def test_whole_watched_disk_has_no_others(tmp_path: Path) -> None:
     whole = {"name": "loop3", "dev": "7:3", "first_sector": 0, "sectors": 1 << 20}
     facts = shared("watch", parts=[whole])
     rows = [row("other", sb_dev=n) for n in (MINE, OTHER, DISK, 0)]
@@ -143,7 +143,7 @@ def test_of_a_watched_disk_nothing_is_others(tmp_path: Path) -> None:
     assert not owners.is_shared
 
 
-def test_on_a_disk_of_the_runs_own_only_other_processes_are_others(tmp_path: Path) -> None:
+def test_private_disk_has_only_other_processes_as_others(tmp_path: Path) -> None:
     cases = [
         (row("workload"), "workload"),
         (row("kernel_thread", ino=GONE), "workload"),
@@ -157,7 +157,7 @@ def test_on_a_disk_of_the_runs_own_only_other_processes_are_others(tmp_path: Pat
     assert found == [owner for _, owner in cases]
 
 
-def test_who_submitted_them_is_not_known_of_an_older_run(tmp_path: Path) -> None:
+def test_older_run_has_unknown_submitters(tmp_path: Path) -> None:
     spec = Spec(block=[request(AT, 0), request(AT + 5_000_000, 80_000)], run=shared())
     assert measured_of(spec, tmp_path / "r").owners is None
     make_report(tmp_path / "r")
@@ -184,7 +184,7 @@ def mixed() -> Spec:
     return Spec(block=block, phases=phases, paths=PATHS, run=shared())
 
 
-def test_the_sums_are_those_of_the_requests(tmp_path: Path) -> None:
+def test_owner_sums_equal_the_requests(tmp_path: Path) -> None:
     measured = measured_of(mixed(), tmp_path / "r")
     owners = measured.owners
     assert owners is not None
@@ -217,7 +217,7 @@ def test_the_sums_are_those_of_the_requests(tmp_path: Path) -> None:
     }
 
 
-def test_the_report_says_it_first(tmp_path: Path) -> None:
+def test_report_begins_with_the_share_of_others(tmp_path: Path) -> None:
     mixed().write(tmp_path / "r")
     said = make_report(tmp_path / "r")
     text = (tmp_path / "r" / "report.txt").read_text()
@@ -242,7 +242,7 @@ def test_the_report_says_it_first(tmp_path: Path) -> None:
     assert "of everybody's requests on the disk" in text[text.index("\nQUEUE DEPTH") :]
 
 
-def test_files_say_whose_they_are(tmp_path: Path) -> None:
+def test_files_name_their_owner(tmp_path: Path) -> None:
     rows = [row("kernel_thread", ino=inode) for inode in (BELOW, OUTSIDE, GONE)]
     rows.append(row("kernel_thread", ino=BELOW, sb_dev=OTHER))
     block = [request(AT + i * 1_000_000, FIRST_SECTOR + 5000 * i, **one) for i, one in enumerate(rows)]
@@ -256,7 +256,7 @@ def test_files_say_whose_they_are(tmp_path: Path) -> None:
     }
 
 
-def test_data_that_nobody_can_tell_are_said(tmp_path: Path) -> None:
+def test_unassignable_data_are_reported(tmp_path: Path) -> None:
     block = [request(AT, FIRST_SECTOR, 1 << 20, **row("kernel_thread", ino=GONE))]
     Spec(block=block, paths=PATHS, run=shared()).write(tmp_path / "r")
     make_report(tmp_path / "r")
@@ -265,7 +265,7 @@ def test_data_that_nobody_can_tell_are_said(tmp_path: Path) -> None:
     assert "others use this disk" not in text
 
 
-def test_a_probe_of_a_private_disk_is_told(tmp_path: Path) -> None:
+def test_probe_of_a_private_disk_is_reported(tmp_path: Path) -> None:
     block = [request(AT + i * 1_000_000, 8 * i, **row("workload", sb_dev=DISK)) for i in range(200)]
     probe = row("other", sb_dev=DISK, op="read", comm=b"(udev-worker)", **METADATA)
     block.append(request(AT + 500_000_000, 0, 4096, **probe))
@@ -277,7 +277,7 @@ def test_a_probe_of_a_private_disk_is_told(tmp_path: Path) -> None:
     assert "own %" in text
 
 
-def test_a_comparison_says_it_of_each_run(tmp_path: Path) -> None:
+def test_comparison_has_the_share_of_others_per_run(tmp_path: Path) -> None:
     mixed().write(tmp_path / "a")
     quiet = mixed()
     quiet.block = [one for one in quiet.block if one["submitter"] != "other"]

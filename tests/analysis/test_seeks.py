@@ -52,7 +52,7 @@ def naive(rows: list[dict[str, Any]]) -> tuple[int, int, int, int, list[int]]:
     return seek, sequential, ahead, back, distances
 
 
-def test_the_rule_at_its_edges(tmp_path: Path) -> None:
+def test_seek_rule_holds_at_its_edges(tmp_path: Path) -> None:
     # ends: 8; then exactly there, 128 off both ways (near), 129 off both ways (seeks)
     starts = [0, 8, 16 + 128, 152 - 128, 32 + 129, 169 - 129]
     spec = Spec(block=[request(START_NS + i * 1_000_000, s) for i, s in enumerate(starts)])
@@ -62,7 +62,7 @@ def test_the_rule_at_its_edges(tmp_path: Path) -> None:
     assert found.share(found.sequential) == pytest.approx(1 / 5)
 
 
-def test_issue_order_decides_not_the_order_of_completion(tmp_path: Path) -> None:
+def test_seeks_follow_the_issue_order(tmp_path: Path) -> None:
     rows = [request(START_NS + i * 1000, i * 8, complete_ns=START_NS + 9_000_000 - i) for i in range(100)]
     found = seeks.summary(seeks.measure_distances(load_block(Spec(block=rows[::-1]), tmp_path / "r")))
     assert (found.sequential, found.seeks) == (99, 0)
@@ -108,7 +108,7 @@ def test_reads_and_writes_are_counted_apart(tmp_path: Path) -> None:
     assert found["all"].seeks == 9
 
 
-def test_a_sliver_at_the_end_is_no_spike(tmp_path: Path) -> None:
+def test_short_last_bin_is_no_spike(tmp_path: Path) -> None:
     """seekwatcher scales its last, partial second up; ours joins it to the bin before."""
     spec = Spec(run={})
     end = START_NS + 10_000_000_000 + 1_000_000  # 10 s and 1 ms
@@ -142,7 +142,7 @@ def test_a_sliver_at_the_end_is_no_spike(tmp_path: Path) -> None:
         unique_by=lambda t: t[0],
     )
 )
-def test_against_one_row_at_a_time(
+def test_seeks_equal_one_row_at_a_time(
     tmp_path_factory: pytest.TempPathFactory, items: list[tuple[int, int, int, str, int]]
 ) -> None:
     rows = [
@@ -160,7 +160,7 @@ def test_against_one_row_at_a_time(
         assert total.signed_bytes == expected
 
 
-def test_near_requests_have_a_direction_in_the_report(tmp_path: Path) -> None:
+def test_report_has_near_requests_by_direction(tmp_path: Path) -> None:
     """Backwards by a little is near, but costs a disk most of a revolution."""
     starts = [1000 - 16 * i for i in range(10)]  # each 24 sectors before the end of the one before
     starts += [starts[-1] + 8 + 5]  # 5 ahead

@@ -49,14 +49,14 @@ def predecessors(start: I64, end: I64) -> Ints:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4)), max_size=60))
-def test_predecessors_against_one_at_a_time(items: list[tuple[int, int]]) -> None:
+def test_predecessors_equal_one_at_a_time(items: list[tuple[int, int]]) -> None:
     start = np.array([s for s, _ in items], dtype=np.int64)
     length = np.array([n for _, n in items], dtype=np.int64)
     expected = naive([(s, s + n) for s, n in items])
     assert predecessors(start, start + length).tolist() == expected
 
 
-def test_predecessors_where_the_pieces_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predecessors_cross_the_border_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same when a piece ends in the middle of the streams, and with ends that have become too old."""
     rng = random.Random(3)
     heads = [k * 100_000 for k in range(40)]
@@ -76,14 +76,14 @@ def test_predecessors_where_the_pieces_meet(monkeypatch: pytest.MonkeyPatch) -> 
         assert predecessors(start, end).tolist() == expected
 
 
-def test_the_window_is_256_requests() -> None:
+def test_stream_window_is_256_requests() -> None:
     for others, continues in ((255, True), (256, False)):
         starts = [0, *(10_000 + 100 * i for i in range(others)), 8]
         start = np.array(starts, dtype=np.int64)
         assert predecessors(start, start + 8)[-1] == (0 if continues else -1)
 
 
-def test_addresses_no_disk_has_belong_to_no_stream() -> None:
+def test_impossible_sectors_belong_to_no_stream() -> None:
     start = np.array([0, 1 << 42, (1 << 42) + 8, 8], dtype=np.int64)
     assert predecessors(start, start + 8).tolist() == [-1, -1, -1, 0]
 
@@ -130,7 +130,7 @@ def test_one_direction_does_not_continue_the_other(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_known_permutation_saved(tmp_path: Path) -> None:
+def test_known_permutation_saves_known_seeks(tmp_path: Path) -> None:
     """Queued in shuffled order, issued in order of sectors: 999 sequential instead of random requests."""
     order = list(range(1000))
     random.Random(5).shuffle(order)
@@ -169,7 +169,7 @@ def naive_position_s(starts: list[int], length: int) -> float:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 1 << 20) | st.integers(0, 1000), min_size=1, max_size=40))
-def test_the_model_against_one_at_a_time(tmp_path_factory: pytest.TempPathFactory, starts: list[int]) -> None:
+def test_model_disk_equals_one_at_a_time(tmp_path_factory: pytest.TempPathFactory, starts: list[int]) -> None:
     rows = [request(START_NS + i * 1000, start) for i, start in enumerate(starts)]
     block = load_block(rows, tmp_path_factory.mktemp("run") / "r")
     found = seeks.measure_distances(block)
@@ -178,7 +178,7 @@ def test_the_model_against_one_at_a_time(tmp_path_factory: pytest.TempPathFactor
     assert row.issued.model.position_s == pytest.approx(naive_position_s(starts, 8), rel=1e-9)
 
 
-def test_the_model_disk_is_the_stated_one() -> None:
+def test_model_disk_has_the_stated_times() -> None:
     """Its seek times, and what an emulated disk of this kind measured, within 5 %."""
     assert seek_cost.seek_ms(np.array([0.0, 1.0])) == pytest.approx([0.8, 18.0])
     rng = np.random.default_rng(1)
@@ -191,7 +191,7 @@ def test_the_model_disk_is_the_stated_one() -> None:
     assert 1000 / near == pytest.approx(189, rel=0.02)
 
 
-def test_a_larger_disk_has_longer_ways_for_the_same_share(tmp_path: Path) -> None:
+def test_larger_model_disk_seeks_longer_for_the_same_share(tmp_path: Path) -> None:
     rows = [request(START_NS, 0), request(START_NS + 1, 2 * 10**12 // 512 - 8)]
     block = load_block(rows, tmp_path / "r")
     found = seeks.measure_distances(block)

@@ -113,7 +113,7 @@ def test_titles_say_what_was_run(tmp_path: Path, facts: dict[str, Any], line: st
     assert titles(tmp_path, **facts) == (line, picture)
 
 
-def test_a_run_that_says_nothing_has_its_directorys_name(tmp_path: Path) -> None:
+def test_run_without_facts_is_titled_by_its_directory(tmp_path: Path) -> None:
     nothing: dict[str, Any] = dict.fromkeys(run_json(1))
     assert titles(tmp_path, **nothing) == (f"Seekmeter: {tmp_path.name}, 41.8 s", tmp_path.name[:60])
 
@@ -128,12 +128,12 @@ def test_a_run_that_says_nothing_has_its_directorys_name(tmp_path: Path) -> None
         {"name": "\x1b" * 500, "filesystem": {"mounts": "x"}, "workload": {"name": "watch"}},
     ],
 )
-def test_nonsense_is_no_error(tmp_path: Path, facts: dict[str, Any]) -> None:
+def test_malformed_title_facts_are_survived(tmp_path: Path, facts: dict[str, Any]) -> None:
     for title in titles(tmp_path, **facts):
         assert title.isprintable() and title
 
 
-def test_what_is_too_long_is_cut_between_words_where_it_can_be() -> None:
+def test_long_title_is_cut_between_words() -> None:
     assert cut("one two three", 20) == "one two three"
     assert cut("one two three four", 15) == "one two..."
     assert cut("x" * 30, 10) == "xxxxxxx..."

@@ -36,7 +36,7 @@ def run_of(windows_ns: list[int], times_ns: list[int]) -> tuple[Run, BpfSums]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_mean_and_interval_are_scipys(seed: int) -> None:
+def test_mean_and_interval_equal_scipy(seed: int) -> None:
     """The ratio of sums, and Student's t of what each window has beyond its share, window by window."""
     rng = random.Random(seed)
     windows = [WINDOW_NS + rng.randrange(5_000_000) for _ in range(rng.choice([2, 3, 10, 140]))]
@@ -52,7 +52,7 @@ def test_mean_and_interval_are_scipys(seed: int) -> None:
     assert found.half_width == pytest.approx(half, rel=1e-5, abs=1e-9)
 
 
-def test_the_true_cost_is_in_19_of_20_intervals() -> None:
+def test_true_cost_lies_in_19_of_20_intervals() -> None:
     """Recordings whose cost per window is drawn about a known mean, in windows of unequal length."""
     rng = np.random.default_rng(1)
     hits, rounds = 0, 2000
@@ -65,7 +65,7 @@ def test_the_true_cost_is_in_19_of_20_intervals() -> None:
     assert 0.93 <= hits / rounds <= 0.97
 
 
-def test_one_window_has_no_interval_and_none_no_share() -> None:
+def test_single_window_has_no_interval() -> None:
     found = bpf_share(*run_of([WINDOW_NS], [WINDOW_NS // 10]))
     assert found is not None and found.half_width is None
     assert found.value == pytest.approx(0.05)
@@ -114,7 +114,7 @@ def cost_rows(path: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_the_report_shows_bpf_time_with_its_interval_and_user_space_apart(tmp_path: Path) -> None:
+def test_report_shows_bpf_time_and_user_space_time_apart(tmp_path: Path) -> None:
     spec = expensive()
     path = spec.write(tmp_path / "r")
     make_report(path)
@@ -166,7 +166,7 @@ def told(path: Path) -> str:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_an_older_run_does_not_pretend_to_know(tmp_path: Path) -> None:
+def test_older_run_has_unknown_tracing_cost(tmp_path: Path) -> None:
     path = expensive().write(tmp_path / "r")
     old = {"programs": 3, "sampled_runs": 1000, "sampled_ns": 115_000}
     names = ("block", "calls", "locks")
@@ -178,7 +178,7 @@ def test_an_older_run_does_not_pretend_to_know(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_emulated_cpus_are_the_reason_where_they_are(tmp_path: Path) -> None:
+def test_emulated_cpus_explain_missing_tracing_cost(tmp_path: Path) -> None:
     spec = expensive()
     spec.run["machine"]["vm"] = {"accel": "tcg"}
     assert spec.losses is not None
@@ -188,7 +188,7 @@ def test_emulated_cpus_are_the_reason_where_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_what_others_cost_in_the_kernel_is_said_to_be_unknown(tmp_path: Path) -> None:
+def test_unknown_kernel_cost_of_other_tracers_is_stated(tmp_path: Path) -> None:
     path = expensive().write(tmp_path / "r")
     perf = {"state": "on", "seen": 5, "recorded": 5, "lost": {}, "notes": {}, "cpu_ns": 715_000_000}
     said = told(changed(path, None, perf=perf))
@@ -208,13 +208,13 @@ def test_what_others_cost_in_the_kernel_is_said_to_be_unknown(tmp_path: Path) ->
     ],
 )
 @pytest.mark.usefixtures("words_only")
-def test_nonsense_breaks_nothing(tmp_path: Path, bpf: Any) -> None:
+def test_malformed_tracing_cost_is_survived(tmp_path: Path, bpf: Any) -> None:
     path = changed(expensive().write(tmp_path / "r"), {"cpu_ns": 1, "bpf": bpf})
     make_report(path)
     assert max(len(line) for line in (path / "report.txt").read_text().splitlines()) <= 80
 
 
-def test_compare_has_it_in_rows(tmp_path: Path) -> None:
+def test_comparison_has_rows_of_tracing_cost(tmp_path: Path) -> None:
     runs = [load_compared(letter, expensive().write(tmp_path / letter)) for letter in "AB"]
     (table,) = build_losses(runs, Tags("AB", "AB", "AB"))[0].tables
     values = {(row[0], row[1]): row[2:] for row in table.cells}  # type: ignore[attr-defined]

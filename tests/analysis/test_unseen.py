@@ -57,7 +57,7 @@ def report(made: Spec, path: Path) -> tuple[Results, str]:
     return m, " ".join(text.render(make_document(run, tables, m)).split())
 
 
-def test_requests_of_io_uring_and_libaio_are_the_applications(tmp_path: Path) -> None:
+def test_io_uring_and_libaio_requests_are_the_applications(tmp_path: Path) -> None:
     rows = [
         call("uring_write", bytes=20 * MB),
         call("aio_write", bytes=10 * MB),
@@ -92,7 +92,7 @@ def test_requests_of_io_uring_and_libaio_are_the_applications(tmp_path: Path) ->
         ([], {}, {"32-bit calls: left out": 50}, "50 32-bit calls"),
     ],
 )
-def test_what_is_not_counted_makes_lower_bounds_and_no_ratio(
+def test_uncounted_bytes_make_lower_bounds_and_no_ratio(
     tmp_path: Path, rows: list[dict[str, Any]], lost: dict[str, int], notes: dict[str, int], words: str
 ) -> None:
     m, found = report(spec(*rows, lost=lost, notes=notes), tmp_path / "r")
@@ -117,7 +117,7 @@ def test_what_is_not_counted_makes_lower_bounds_and_no_ratio(
         ([], {}, {"32-bit calls: left out": 1}),
     ],
 )
-def test_what_is_next_to_nothing_or_elsewhere_marks_nothing(
+def test_negligible_uncounted_bytes_mark_nothing(
     tmp_path: Path, rows: list[dict[str, Any]], lost: dict[str, int], notes: dict[str, int]
 ) -> None:
     m, found = report(spec(*rows, lost=lost, notes=notes), tmp_path / "r")
@@ -125,7 +125,7 @@ def test_what_is_next_to_nothing_or_elsewhere_marks_nothing(
     assert "device bytes / application bytes" in found and ">=10.0 MB" not in found
 
 
-def test_the_phases_rates_are_bounds_too(tmp_path: Path) -> None:
+def test_rates_of_phases_are_lower_bounds_too(tmp_path: Path) -> None:
     made = spec(call("mmap", count=1))
     run = open_run(made.write(tmp_path / "r"))
     tables = load_tables(run)
@@ -136,7 +136,7 @@ def test_the_phases_rates_are_bounds_too(tmp_path: Path) -> None:
     assert {row[0]: row[column] for row in table.rows}["work"] == ">=2.00"
 
 
-def test_the_graph_says_so_where_the_application_is_drawn(tmp_path: Path) -> None:
+def test_graph_marks_lower_bounds_of_the_application(tmp_path: Path) -> None:
     for name, rows, drawn in (("a", [call("mmap", count=1)], True), ("b", [], False)):
         run = open_run(spec(*rows).write(tmp_path / name))
         tables = load_tables(run)

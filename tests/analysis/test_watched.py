@@ -39,7 +39,7 @@ def application(of: Document) -> dict[str, str]:
     return {name: words for name, words in found.facts if name.startswith("application")}
 
 
-def test_calls_on_its_file_systems_are_the_applications(tmp_path: Path) -> None:
+def test_calls_on_a_watched_device_are_the_applications(tmp_path: Path) -> None:
     m, found = watched(
         tmp_path / "r", ["target", "target", "elsewhere", "unknown"], numbers=["254:1"], mounts=MOUNTS
     )
@@ -59,7 +59,7 @@ def test_calls_on_its_file_systems_are_the_applications(tmp_path: Path) -> None:
         ([], {"numbers": "x", "mounts": 5}, "which file systems are on the device was not looked for"),
     ],
 )
-def test_what_is_not_known_is_not_0_bytes(
+def test_unknown_application_bytes_are_not_zero(
     tmp_path: Path, targets: list[str], filesystem: dict[str, Any], why: str
 ) -> None:
     m, found = watched(tmp_path / "r", targets, **filesystem)

@@ -49,7 +49,7 @@ FAR = {
 
 
 @pytest.mark.parametrize("times", FAR.values(), ids=FAR)
-def test_times_that_run_json_does_not_bound(times: list[int], tmp_path: Path) -> None:
+def test_unbounded_times_are_cut_to_400_days(times: list[int], tmp_path: Path) -> None:
     spec = Spec(block=[request(t, 8 * i) for i, t in enumerate(times)], call=calls(times), run={})
     run, m = measured(spec, tmp_path / "r")
     assert m.window.end_ns - m.window.start_ns <= LONGEST_RUN_NS + 1
@@ -59,7 +59,7 @@ def test_times_that_run_json_does_not_bound(times: list[int], tmp_path: Path) ->
     assert any("the 400 days that most rows lie in" in gap for gap in run.missing)
 
 
-def test_a_year_that_run_json_states(tmp_path: Path) -> None:
+def test_stated_year_long_run_is_kept(tmp_path: Path) -> None:
     spec = Spec(block=[request(START_NS, 0)], call=calls([START_NS, START_NS + YEAR_NS]))
     spec.run["clock"] = {
         "record_start_ns": START_NS,
@@ -72,7 +72,7 @@ def test_a_year_that_run_json_states(tmp_path: Path) -> None:
     assert m.window.elapsed_s == YEAR_NS / 1e9
 
 
-def test_the_window_lies_around_most_rows(tmp_path: Path) -> None:
+def test_window_lies_around_most_rows(tmp_path: Path) -> None:
     """Two strays, before and after, do not widen it."""
     times = [20_000, *(START_NS + 50 * YEAR_NS + i * 10**7 for i in range(500)), START_NS + 250 * YEAR_NS]
     run, m = measured(Spec(block=[request(t, 0) for t in times], run={}), tmp_path / "r")
@@ -80,7 +80,7 @@ def test_the_window_lies_around_most_rows(tmp_path: Path) -> None:
     assert any(gap.startswith("2 rows lie") or gap.startswith("3 rows lie") for gap in run.missing)
 
 
-def test_the_report_of_such_a_run_is_made(tmp_path: Path) -> None:
+def test_report_with_unbounded_times_is_made(tmp_path: Path) -> None:
     times = FAR["all over"]
     spec = Spec(block=[request(t, 8 * i) for i, t in enumerate(times)], call=calls(times), run={})
     assert "report.txt" in make_report(spec.write(tmp_path / "r"))
