@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The locks source's CPU samples: one timer a CPU, the kernel's spinning functions, and the sums, bin by bin, into
- * lock_sample.rec.
+ * CPU samples of the locks collector, bin by bin, into lock_sample.rec: one timer per CPU (bpf/locks/lock_samples.h).
  *
- * A CPU that goes offline takes its timer with it; it gets a new one when it's back (looked for once a second).
- * The kernel counts the time each timer ran, so it is known how many samples are missing: a timer that is late
- * by more than its period (an idle CPU, interrupts off, a virtual CPU not run) leaves out the samples in between.
+ * A CPU that goes offline loses its timer; it gets a new one when it is back (checked once a second). The kernel counts
+ * the time each timer ran, which gives the number of missing samples: a timer late by more than its period (idle CPU,
+ * interrupts off, a virtual CPU that is not run) leaves out the samples in between.
  */
 #include "sampling.h"
 
@@ -51,7 +50,7 @@ static char why_off[256];
 
 static struct spin_range ranges[SPIN_RANGES];
 static uint32_t range_count;
-static bool optimistic_apart; /* rwsem_optimistic_spin() is a function of its own */
+static bool optimistic_apart; /* rwsem_optimistic_spin() is not inlined */
 
 static struct timer {
 	struct bpf_link *link; /* NULL: none, the CPU is offline */
@@ -63,14 +62,14 @@ static uint64_t next_check_ns;
 
 static void drain_bin(uint64_t bin);
 
-/* Samples are counted in notes: what is lost here is no wait. */
+/* A lost sample is no lost wait: samples are counted in notes. */
 static uint64_t no_events(const void *record)
 {
 	(void)record;
 	return 0;
 }
 
-/* The source goes on without samples. */
+/* Turns sampling off; the collector goes on without samples. */
 static void off(const char *why, int error)
 {
 	snprintf(why_off, sizeof(why_off), "CPU sampling is off: %s%s%s", why, error ? ": " : "",
@@ -95,7 +94,7 @@ static void add_range(const char *name, uint64_t begin, uint64_t end)
 		optimistic_apart = true;
 }
 
-/* With rwsem_optimistic_spin() a function of its own the slow path around it doesn't spin. */
+/* Where rwsem_optimistic_spin() is not inlined, the slow path around it does not spin. */
 static void drop_rwsem_slowpath(void)
 {
 	for (uint32_t i = 0; i < range_count; i++)
@@ -103,7 +102,7 @@ static void drop_rwsem_slowpath(void)
 			ranges[i].kind = SPIN_NOT;
 }
 
-/* Different (lock, path, doing) in one bin: no more than samples in it, most of which are of few paths. */
+/* Entries of a bin's map: at most one per sample in the bin; most samples share few call paths. */
 static uint32_t sums_entries(void)
 {
 	uint64_t entries = 64 + 2 * cpus * bin_ns / SAMPLE_PERIOD_NS;
@@ -158,7 +157,7 @@ static int start_timer(int cpu)
 	return 0;
 }
 
-/* Adds the time since the last look; false: the timer stands still. */
+/* Adds the time since the last read; false: the timer stands still. */
 static bool read_timer(struct timer *timer)
 {
 	uint64_t now_ns;
@@ -181,7 +180,7 @@ static void stop_timer(struct timer *timer)
 	timer->link = NULL;
 }
 
-/* "0-3,5" -> online[cpu]; false: not to be had. */
+/* Parses "0-3,5" into online[cpu]; false: the file can't be read. */
 static bool read_online(bool *online)
 {
 	FILE *in = fopen(ONLINE, "re");
@@ -214,7 +213,7 @@ static int follow_cpus(bool first)
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		struct timer *timer = &timers[cpu];
 
-		/* One that stands still has lost its CPU and got it back. */
+		/* A timer that stands still: its CPU went offline and came back. */
 		if (timer->link && (!read_timer(timer) || !online[cpu])) {
 			stop_timer(timer);
 			reason_add(state->notes, "CPUs that went offline while they were sampled",
@@ -225,7 +224,8 @@ static int follow_cpus(bool first)
 		failed = online[cpu] ? start_timer(cpu) : 0;
 		if (first && !online[cpu])
 			reason_add(state->notes, "CPUs offline when sampling began", 1);
-		if (failed && failed != ENODEV && failed != ENXIO) /* these: just gone offline */
+		if (failed && failed != ENODEV &&
+		    failed != ENXIO) /* these two: the CPU has just gone offline */
 			err = failed;
 	}
 	return err;
@@ -272,7 +272,7 @@ int lock_samples_open(struct locks_bpf *object, const struct options *options)
 	return 0;
 }
 
-/* One row: the CPUs' parts of a sum put together. */
+/* One row from the sums of all CPUs. */
 static struct lock_sample_record merge(uint64_t bin, const struct lock_sample_key *key,
 				       const uint64_t *parts)
 {
@@ -321,7 +321,7 @@ static void drain_bin(uint64_t bin)
 		reason_add(state->notes, "a bin's CPU samples could not be read", 1);
 }
 
-/* Rare enough to be told only if there are any. */
+/* A note that is written only if the count is not 0. */
 static void note(const char *name, uint64_t count)
 {
 	if (count)
@@ -354,7 +354,7 @@ void lock_samples_drain(bool last)
 		return;
 	bins_drain(&bins, last);
 	if (now >= next_check_ns && !last) {
-		/* The first time showed that timers can be had: what fails now is tried again. */
+		/* Timers worked at the start, so a failure now is tried again. */
 		if (follow_cpus(false))
 			reason_add(state->notes, "CPU sampling could not go on on a CPU", 1);
 		next_check_ns = now + CHECK_NS;

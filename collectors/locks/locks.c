@@ -120,7 +120,7 @@ static void close_all(void)
 	skel = NULL;
 }
 
-/* Begin first: an end without its begin is then a wait that was open at the start, never half a wait. */
+/* contention_begin first: an end without a begin is then a wait open at the start, never half a wait. */
 static int attach_programs(void)
 {
 	skel->links.contention_begin = bpf_program__attach(skel->progs.contention_begin);
@@ -175,7 +175,7 @@ static int attach(void)
 	return 0;
 }
 
-/* One row: the CPUs' parts of a sum put together. */
+/* One row from the sums of all CPUs. */
 static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *key,
 				     const struct lock_wait_sum *parts)
 {
@@ -219,7 +219,7 @@ static uint64_t waits_in(size_t count)
 	return waits;
 }
 
-/* The kernel's id of a stack becomes that of the file. */
+/* Writes the stack; *id becomes its number in stack.jsonl. */
 static bool note_stack(int32_t *id)
 {
 	bool of_holder = *id >= LOCK_HOLDER_STACK_IDS;
@@ -228,7 +228,7 @@ static bool note_stack(int32_t *id)
 			   *id, id);
 }
 
-/* The row's stacks and lock get their lines. False: the row can't be kept, as its lock has no number. */
+/* Writes the row's stacks and its lock. False: the row can't be kept, as its lock has no number. */
 static bool note_row(struct lock_wait_record *row, const struct lock_wait_key *key,
 		     const uint64_t *frames)
 {
@@ -246,7 +246,7 @@ static bool note_row(struct lock_wait_record *row, const struct lock_wait_key *k
 	return true;
 }
 
-/* One row of each lock: the CPUs' parts, each in the same place, put together. */
+/* One row per lock and waiter from entry `place` of all CPUs. */
 static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
 {
 	size_t count = 0;

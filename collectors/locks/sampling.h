@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The locks source's CPU samples: lock_sample.rec; what they mean is in bpf/locks/lock_samples.h. */
+/* CPU samples of the locks collector: lock_sample.rec; bpf/locks/lock_samples.h says what the samples mean. */
 #ifndef SEEKMETER_RECORDER_LOCK_SAMPLES_H
 #define SEEKMETER_RECORDER_LOCK_SAMPLES_H
 
@@ -10,16 +10,16 @@ struct options;
 
 struct locks_bpf;
 
-/* Before the BPF object is loaded: where the kernel spins. Without that there are no samples. */
+/* Before the BPF object is loaded: finds the kernel's spinning functions. If there are none, sampling is off. */
 void lock_samples_prepare(struct locks_bpf *skel, const struct options *options,
 			  struct collector_state *state);
 /*
- * Starts sampling. Where that can't be done the source goes on without, and its notes say why; -1 only if
- * lock_sample.rec can't be written (errno is set).
+ * Starts sampling. If that fails the collector goes on without samples, and a note says why. -1 with errno set only if
+ * lock_sample.rec can't be written.
  */
 int lock_samples_open(struct locks_bpf *skel, const struct options *options);
 void lock_samples_drain(bool last);
-/* Stops sampling; what was counted stays to be drained. */
+/* Stops sampling; the sums can still be drained. */
 void lock_samples_detach(void);
 void lock_samples_close(void);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lock.jsonl: every lock that was waited for, with what names can be had.
+ * lock.jsonl: every lock that was waited for, with its kind, name and inode.
  *
- * Asked in turn: the symbol of a static lock, where /proc/kallsyms lists data; the per-CPU variable; the slab cache's
- * struct and its member; the call paths. What none of them knows has no name. A call path seen later can give a
- * name, or a nearer one, and two that disagree take it away; an inode's place can become another inode's: then
- * the lock gets another line, and its last one holds. A lock is its address, which is told only to who asks for it
- * (--addresses): one freed and another of another kind made in its place are taken for the same.
+ * Sources of a name, in this order: the symbol of a static lock, where /proc/kallsyms lists data; the per-CPU variable; the
+ * slab cache's struct and its member; the call paths. Without any of these a lock has no name. A later call path can
+ * give a name, or a nearer one, and two that disagree take the name away; an inode's memory can become another inode's.
+ * Then the lock gets another line: the last line counts. A lock is identified by its address, which is written only
+ * with --addresses. A lock freed and another one allocated at its address are taken for the same.
  */
 #include "lock_names.h"
 
@@ -30,7 +30,7 @@
 #define LOOK_AGAIN_NS 1000000000ULL
 #define PATHS_KEPT    8
 #define PATHS_WAITING 2048
-#define TURN_NS	      3000000
+#define SEARCH_NS     3000000
 
 static const char *const kind_names[] = {
 	[LOCK_KIND_SPINLOCK] = "spinlock",
@@ -43,7 +43,7 @@ static const char *const kind_names[] = {
 	[LOCK_KIND_UNKNOWN] = "unknown",
 };
 
-/* Names that locks share. */
+/* Names, shared by all locks of a class. */
 struct class
 {
 	struct class *next;
@@ -53,19 +53,19 @@ struct class
 
 struct lock {
 	uint64_t address;
-	uint64_t looked_ns;	   /* when its object was last asked for */
+	uint64_t looked_ns;	   /* when its object was last read */
 	const struct class *class; /* NULL: not named */
-	uint64_t inodes;	   /* that were found at its place, in turn */
+	uint64_t inodes;	   /* that had this memory, one after the other */
 	uint64_t inodes_written;
 	struct lock_object object;
-	uint32_t paths[PATHS_KEPT]; /* hashes of those tried */
+	uint32_t paths[PATHS_KEPT]; /* hashes of call paths tried */
 	int path_count;
 	int kind;
 };
 
 static const char by_path[] = "call path";
 
-/* Call paths to be looked at, oldest first from `first_waiting`. */
+/* Call paths to be searched, oldest first from `first_waiting`. */
 static struct waiting {
 	struct lock *lock;
 	uint64_t frames[LOCK_STACK_FRAMES + 1];
@@ -74,7 +74,7 @@ static size_t first_waiting, waiting_count;
 
 static struct jsonl file = { .fd = -1 };
 static int objects, inode_caches; /* maps */
-static int users;		  /* sources that have it open */
+static int users;		  /* collectors that have it open */
 static bool addresses;
 static struct class *classes;
 static struct lock **locks; /* by number (lock_ids.h), from 1; NULL: no wait on it was noted */
@@ -96,7 +96,7 @@ static bool grow(size_t wanted)
 	return true;
 }
 
-/* The lock at this address, made if it is new. NULL: it has no number, or there is no memory. */
+/* The lock at this address, added if it is new. NULL: it has no number, or there is no memory. */
 static struct lock *lock_at(uint64_t address, int kind, bool *is_new)
 {
 	uint64_t id = lock_id(address);
@@ -158,7 +158,7 @@ int lock_names_open(const struct options *options, struct bpf_object *object)
 	return 0;
 }
 
-/* The class of these names, made if it is new. NULL: no memory. */
+/* The class of these names, added if it is new. NULL: no memory. */
 static const struct class *class_of(const char *named_by, const struct lock_member *member)
 {
 	struct class *class;
@@ -236,8 +236,8 @@ static void name_static(struct lock *lock)
 		lock->class = class_of("percpu", &member);
 }
 
-/* What can be had of the address and the cache. */
-static void name_by_place(struct lock *lock)
+/* Names the lock by its address, else by its slab cache. */
+static void name_by_address(struct lock *lock)
 {
 	struct lock_member member;
 
@@ -247,8 +247,8 @@ static void name_by_place(struct lock *lock)
 		lock->class = class_of("slab", &member);
 }
 
-/* Asks the kernel for the lock's object; true: it is news. The map may have forgotten it in between. */
-static bool look_at_object(struct lock *lock)
+/* Reads the lock's object from the programs' map, which may have dropped it; true: it is known for the first time. */
+static bool read_object(struct lock *lock)
 {
 	struct lock_object now, *known = &lock->object;
 	bool first = !known->slab[0];
@@ -267,11 +267,11 @@ static bool look_at_object(struct lock *lock)
 	if (!first)
 		known->ino = ino;
 	else if (!lock->class)
-		name_by_place(lock);
+		name_by_address(lock);
 	return first;
 }
 
-/* Whether this call path is new for the lock. */
+/* Is this call path new for the lock? */
 static bool new_path(struct lock *lock, const uint64_t *frames)
 {
 	uint64_t hash = 14695981039346656037ULL;
@@ -286,18 +286,18 @@ static bool new_path(struct lock *lock, const uint64_t *frames)
 	return true;
 }
 
-static bool may_ask_paths(const struct lock *lock)
+static bool may_use_paths(const struct lock *lock)
 {
 	return lock->object.slab[0] && (!lock->class || lock->class->named_by == by_path);
 }
 
-/* frames: as kmalloc_lock() has it. False: later. *news: the lock has another name now, or none. */
+/* frames: as for kmalloc_lock(). False: the deadline is over. *news: set if the lock's name has changed. */
 static bool name_by_path(struct lock *lock, const uint64_t *frames, bool *news)
 {
 	const struct class *before = lock->class;
 	struct lock_member member;
 
-	if (!may_ask_paths(lock))
+	if (!may_use_paths(lock))
 		return true;
 	switch (kmalloc_lock(lock->address, &lock->object, lock->kind, frames, &member)) {
 	case CALLERS_LATER:
@@ -313,8 +313,8 @@ static bool name_by_path(struct lock *lock, const uint64_t *frames, bool *news)
 	return true;
 }
 
-/* A full queue loses nothing: the path is new again when it comes the next time. */
-static void put_off(struct lock *lock, const uint64_t *frames)
+/* Queues a call path for a later search. With a full queue the path counts as new at its next use. */
+static void queue_path(struct lock *lock, const uint64_t *frames)
 {
 	struct waiting *place;
 
@@ -326,7 +326,7 @@ static void put_off(struct lock *lock, const uint64_t *frames)
 		place->frames[i] = frames[i];
 }
 
-static void work(uint64_t until_ns)
+static void search_paths(uint64_t until_ns)
 {
 	callers_set_deadline(until_ns);
 	while (waiting_count && monotonic_ns() < until_ns) {
@@ -342,19 +342,16 @@ static void work(uint64_t until_ns)
 	}
 }
 
-/*
- * Goes on finding names from call paths, for some milliseconds, and writes what was noted: after bins are emptied,
- * as that must not wait.
- */
-static void lock_names_work(void)
+/* Searches call paths for names, for some milliseconds, and writes the lines. After bins are emptied, which must not wait. */
+static void lock_names_search(void)
 {
 	if (!users || !room_left())
 		return;
-	work(monotonic_ns() + TURN_NS);
+	search_paths(monotonic_ns() + SEARCH_NS);
 	jsonl_flush(&file);
 }
 
-REGISTER_IDLE_WORK(lock_names_work)
+REGISTER_IDLE_WORK(lock_names_search)
 
 bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
 {
@@ -366,23 +363,23 @@ bool lock_names_note(uint64_t address, int kind, const uint64_t *frames)
 	if (news)
 		name_static(lock);
 	if (kind == LOCK_KIND_SEMAPHORE && lock->kind == LOCK_KIND_SPINLOCK) {
-		/* A semaphore begins with a spinlock of its own: one address, two locks, one name. */
+		/* A semaphore begins with its own spinlock: one address, two locks, one name. */
 		lock->kind = kind;
-		name_by_place(lock);
+		name_by_address(lock);
 		name_by_path(lock, NULL, &news);
 		news = true;
 	}
 	due = news || monotonic_ns() - lock->looked_ns > LOOK_AGAIN_NS;
 	if (due && (news || lock->object.inode || !lock->object.slab[0]))
-		news |= look_at_object(lock);
-	/* Other locks of its object may have been named in between. */
+		news |= read_object(lock);
+	/* Other locks of the object may have been named meanwhile. */
 	if (due)
 		name_by_path(lock, NULL, &news);
-	if (frames && may_ask_paths(lock))
-		put_off(lock, frames);
+	if (frames && may_use_paths(lock))
+		queue_path(lock, frames);
 	if (due)
 		lock->looked_ns = monotonic_ns();
-	/* That a place is used for several inodes is told at once, how many at the end. */
+	/* A second inode at this address is written at once, the number of inodes at the end. */
 	if (lock->inodes_written == 1 && lock->inodes > 1)
 		news = true;
 	return !news || write_lock(lock);
@@ -392,7 +389,7 @@ void lock_names_close(void)
 {
 	if (--users)
 		return;
-	work(UINT64_MAX);
+	search_paths(UINT64_MAX);
 	for (size_t i = 0; i < room; i++) {
 		struct lock *lock = locks[i];
 		bool news = false;
@@ -400,7 +397,7 @@ void lock_names_close(void)
 		if (!lock)
 			continue;
 		if (lock->object.inode)
-			look_at_object(lock);
+			read_object(lock);
 		name_by_path(lock, NULL, &news);
 		if (news || lock->inodes != lock->inodes_written)
 			write_lock(lock);

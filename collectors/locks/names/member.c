@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Which lock of a struct is at this offset, and what it is called.
+ * The lock at an offset of a struct: its class and its member path.
  *
- * A class is named by the innermost struct that has a name, and the path from there: of
- * ext4_inode_info.vfs_inode.i_rwsem that is inode.i_rwsem, as every file system's inodes have it. Structs that are
- * only a lock, or a thing of which everything has one, say nothing by themselves: there the struct around
- * them counts too (journal_s.j_wait_commit.lock, not wait_queue_head.lock).
+ * A class is named by the innermost struct that has a name, and the path from there: ext4_inode_info.vfs_inode.i_rwsem is
+ * inode.i_rwsem, in every file system. Structs that are only a lock, or a part that many structs have (a wait
+ * queue), say nothing by themselves: the struct around them is named too (journal_s.j_wait_commit.lock, not
+ * wait_queue_head.lock).
  */
 #include "member.h"
 
@@ -17,7 +17,7 @@
 #define MAX_PATH   16
 #define KIND_TYPES 6
 
-/* Where the tracepoint's lock address is the begin of one of these; types and typedefs. */
+/* Types and typedefs of each kind of lock; the tracepoint's lock address is the begin of one. */
 static const char *const lock_types[][KIND_TYPES] = {
 	[LOCK_KIND_SPINLOCK] = { "spinlock", "spinlock_t", "raw_spinlock", "raw_spinlock_t",
 				 "qspinlock" },
@@ -71,7 +71,7 @@ static const char *const carriers[] = {
 
 struct step {
 	const char *member;
-	const char *owner; /* the named struct it is a member of; NULL: it is in none with a name */
+	const char *owner; /* the named struct of this member; NULL: the struct has no name */
 	bool array;
 };
 
@@ -98,9 +98,9 @@ static bool is_carrier(const char *name)
 	return false;
 }
 
-static bool look(struct search *search, uint32_t id, uint32_t offset, const char *owner);
+static bool find_lock(struct search *search, uint32_t id, uint32_t offset, const char *owner);
 
-static bool look_at_members(struct search *search, const struct btf_type *t, uint32_t offset,
+static bool find_in_members(struct search *search, const struct btf_type *t, uint32_t offset,
 			    const char *owner)
 {
 	const char *name = btf__name_by_offset(search->btf, t->name_off);
@@ -119,22 +119,22 @@ static bool look_at_members(struct search *search, const struct btf_type *t, uin
 		    offset >= begin + bytes)
 			continue;
 		if (!member || !member[0]) {
-			if (look(search, m->type, offset - begin, owner))
+			if (find_lock(search, m->type, offset - begin, owner))
 				return true;
 			continue;
 		}
 		if (search->depth == MAX_PATH)
 			continue;
 		search->path[search->depth++] = (struct step){ member, owner, false };
-		if (look(search, m->type, offset - begin, NULL))
+		if (find_lock(search, m->type, offset - begin, NULL))
 			return true;
 		search->depth--;
 	}
 	return false;
 }
 
-/* owner: whose members an unnamed struct's members are taken for. */
-static bool look(struct search *search, uint32_t id, uint32_t offset, const char *owner)
+/* Finds the lock at the offset of the type, and the path to it. owner: the struct that an unnamed struct's members count as members of. */
+static bool find_lock(struct search *search, uint32_t id, uint32_t offset, const char *owner)
 {
 	const struct btf_type *t = btf__type_by_id(search->btf, id);
 	long long bytes;
@@ -153,13 +153,13 @@ static bool look(struct search *search, uint32_t id, uint32_t offset, const char
 			return false;
 		if (search->depth)
 			search->path[search->depth - 1].array = true;
-		return look(search, btf_array(t)->type, offset % bytes, NULL);
+		return find_lock(search, btf_array(t)->type, offset % bytes, NULL);
 	}
 	if (!btf_is_composite(t))
 		return false;
 	if (!offset && is_lock_type(btf__name_by_offset(search->btf, t->name_off), search->kind))
 		return true;
-	return look_at_members(search, t, offset, owner);
+	return find_in_members(search, t, offset, owner);
 }
 
 static void join(char *text, size_t room, const char *begin, const struct step *steps, int count)
@@ -171,23 +171,23 @@ static void join(char *text, size_t room, const char *begin, const struct step *
 			       steps[i].array ? "[]" : "");
 }
 
-bool member_lock_at(struct type outer, uint32_t offset, int kind, struct lock_member *found)
+bool member_lock_at(struct type outer, uint32_t offset, int kind, struct lock_member *member)
 {
 	struct search search = { .btf = outer.btf, .kind = kind };
 	int from = -1;
 
 	types_plain(&outer);
-	if (kind < 0 || kind > LOCK_KIND_UNKNOWN || !look(&search, outer.id, offset, NULL))
+	if (kind < 0 || kind > LOCK_KIND_UNKNOWN || !find_lock(&search, outer.id, offset, NULL))
 		return false;
 	for (int i = 0; i < search.depth; i++)
 		if (search.path[i].owner && (from < 0 || !is_carrier(search.path[i].owner)))
 			from = i;
 	if (from < 0)
 		return false;
-	found->outer = outer;
-	snprintf(found->type, sizeof(found->type), "%s", types_name(outer));
-	join(found->member, sizeof(found->member), "", search.path, search.depth);
-	join(found->name, sizeof(found->name), search.path[from].owner, &search.path[from],
+	member->outer = outer;
+	snprintf(member->type, sizeof(member->type), "%s", types_name(outer));
+	join(member->member, sizeof(member->member), "", search.path, search.depth);
+	join(member->name, sizeof(member->name), search.path[from].owner, &search.path[from],
 	     search.depth - from);
 	return true;
 }
@@ -196,5 +196,5 @@ bool member_is_lock(struct type type, int kind)
 {
 	struct search search = { .btf = type.btf, .kind = kind };
 
-	return look(&search, type.id, 0, NULL) && !search.depth;
+	return find_lock(&search, type.id, 0, NULL) && !search.depth;
 }

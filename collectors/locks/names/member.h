@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which lock of a struct is at this offset, and what it is called. */
+/* The lock at an offset of a struct: its class and its member path. */
 #ifndef SEEKMETER_LOCK_MEMBERS_H
 #define SEEKMETER_LOCK_MEMBERS_H
 
@@ -12,9 +12,9 @@ struct lock_member {
 	char member[160]; /* from there: vfs_inode.i_rwsem */
 };
 
-/* kind: enum lock_kind. False: no lock of this kind begins there. */
-bool member_lock_at(struct type outer, uint32_t offset, int kind, struct lock_member *found);
-/* Whether the type itself is a lock of this kind. */
+/* The lock of this kind (enum lock_kind) that begins at the offset. False: there is none. */
+bool member_lock_at(struct type outer, uint32_t offset, int kind, struct lock_member *member);
+/* Is the type itself a lock of this kind? */
 bool member_is_lock(struct type type, int kind);
 
 #endif

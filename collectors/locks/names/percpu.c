@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Which per-CPU variable of the kernel a lock is in.
+ * Locks in per-CPU variables of the kernel.
  *
- * Each CPU has its own copy of the section .data..percpu, whose variables BTF lists. Where a CPU's copy begins follows
- * from its run queue, which BPF finds (percpu.bpf.c), and the variable runqueues' offset. What a module has
- * per CPU, or what was allocated per CPU, is not in that section and gets no name.
+ * Each CPU has a copy of the section .data..percpu, whose variables BTF lists. The begin of a CPU's copy is the address of
+ * its run queue (bpf/locks/percpu.bpf.c) minus the offset of the variable runqueues. Per-CPU variables of modules, and
+ * per-CPU memory allocated at run time, are not in that section: locks in these get no name.
  */
 #include "percpu.h"
 
@@ -18,7 +18,7 @@
 
 #include "percpu.skel.h"
 
-static uint64_t begins[BIN_CPUS]; /* of the CPUs' copies; 0: not known */
+static uint64_t begins[BIN_CPUS]; /* addresses of the CPUs' copies; 0: not known */
 static struct type section;
 static uint32_t section_bytes;
 
@@ -38,7 +38,7 @@ static const char *name_of(const struct btf_var_secinfo *variable)
 	return types_name((struct type){ section.btf, variable->type });
 }
 
-/* Where runqueues is in the section; false: BTF does not say. */
+/* Offset of runqueues in the section; false: BTF does not tell. */
 static bool find_section(uint32_t *queues)
 {
 	const struct btf *btf = types_vmlinux();
@@ -62,8 +62,8 @@ static bool find_section(uint32_t *queues)
 	return found;
 }
 
-/* The way from a task to its CPU's run queue; false: this kernel has another. */
-static bool find_way(struct percpu_bpf *skel)
+/* Offsets on the way from a task to its CPU's run queue; false: this kernel has no such members. */
+static bool find_offsets(struct percpu_bpf *skel)
 {
 	struct type task, cfs, rq, se, unused;
 	uint32_t se_at, cfs_rq_at, rq_at, cpu_at;
@@ -92,19 +92,19 @@ void percpu_load(void)
 	skel = percpu_bpf__open();
 	if (!skel)
 		return;
-	if (!find_way(skel) || percpu_bpf__load(skel))
+	if (!find_offsets(skel) || percpu_bpf__load(skel))
 		cpus = 0;
 	for (int cpu = 0; cpu < cpus && cpu < BIN_CPUS; cpu++) {
 		LIBBPF_OPTS(bpf_test_run_opts, run, .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
 
-		/* A CPU that is off does not run it, and has no locks that are fought for. */
+		/* A CPU that is offline does not run it, and nobody waits for its locks. */
 		if (bpf_prog_test_run_opts(bpf_program__fd(skel->progs.find_run_queue), &run) ==
 			    0 &&
 		    skel->bss->run_queues[cpu])
 			begins[cpu] = skel->bss->run_queues[cpu] - queues;
 	}
 	percpu_bpf__destroy(skel);
-	refusal_forget(); /* of this program, which can be done without */
+	refusal_forget(); /* this program is not needed */
 }
 
 void percpu_unload(void)
@@ -137,7 +137,7 @@ bool percpu_lock(uint64_t lock, int kind, struct lock_member *found)
 		}
 		if (offset || !member_is_lock(type, kind))
 			return false;
-		/* A lock that is a variable by itself. */
+		/* The variable itself is the lock. */
 		memset(found, 0, sizeof(*found));
 		snprintf(found->name, sizeof(found->name), "%s", name_of(variable));
 		return true;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which per-CPU variable of the kernel a lock is in. */
+/* Locks in per-CPU variables of the kernel. */
 #ifndef SEEKMETER_LOCK_PERCPU_H
 #define SEEKMETER_LOCK_PERCPU_H
 
 #include "member.h"
 
-/* Asks the kernel where its CPUs' parts are; types_load() comes first. Without an answer nothing is per-CPU. */
+/* Finds the begin of each CPU's variables; call types_load() first. If that fails, no lock counts as per-CPU. */
 void percpu_load(void);
 void percpu_unload(void);
-/* False: it is in none. found->name is the variable and the member: runqueues.__lock. */
+/* found->name is the variable and the member: runqueues.__lock. False: the lock is in no per-CPU variable. */
 bool percpu_lock(uint64_t lock, int kind, struct lock_member *found);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Which struct lies in a slab cache's objects.
+ * The struct in a slab cache's objects, guessed from the cache's name.
  *
- * Nothing in the kernel says; but a cache is mostly called after its struct. A guess holds if the struct has the
- * cache's size and a lock of the right kind where the lock is. The kernel merges caches of one size, and
- * all go by one name then: the others' names are links in /sys/kernel/slab, and a guess must hold for one only.
+ * The kernel does not tell the struct, but most caches are named after it. A guess is right if the struct has the cache's
+ * size and a lock of this kind at the lock's offset. The kernel merges caches of one size under one name; the other
+ * names are links in /sys/kernel/slab. Then a guess must be right for exactly one of the names.
  */
 #include "slab.h"
 
@@ -22,7 +22,7 @@
 #define MAX_GROUPS 2048
 #define MAX_OWNERS 2048
 
-/* Names that no rule gets from one to the other. */
+/* Caches whose struct does not follow from their name by a rule. */
 static const struct {
 	const char *slab, *type; /* type "": has no locks */
 } known[] = {
@@ -84,7 +84,7 @@ static const struct {
 	{ "jbd2_2k", "" },
 };
 
-/* What a cache's name ends in, and what the struct's does instead; "*": a word in front is left out too. */
+/* The end of a cache's name, and the end of its struct's name instead. */
 static const struct {
 	const char *slab, *type;
 } endings[] = {
@@ -128,7 +128,7 @@ static int fitting(const char *name, uint32_t bytes, uint32_t spare, struct type
 	return kept;
 }
 
-/* The structs it may be called after; -1: none is known. */
+/* The structs that the cache may be named after; -1: none is known. */
 static int types_of(const char *slab, uint32_t bytes, struct type *found)
 {
 	const char *rest = strchr(slab, '_');
@@ -140,7 +140,7 @@ static int types_of(const char *slab, uint32_t bytes, struct type *found)
 			continue;
 		if (!known[i].type[0])
 			return 0;
-		/* Objects of some caches have room for more behind the struct. */
+		/* Objects of some caches have more room behind the struct. */
 		count = fitting(known[i].type, bytes, bytes, found);
 		return count ? count : -1;
 	}
@@ -153,7 +153,7 @@ static int types_of(const char *slab, uint32_t bytes, struct type *found)
 			continue;
 		snprintf(name, sizeof(name), "%.*s%s", (int)(length - end), slab, endings[i].type);
 		count = fitting(name, bytes, same ? bytes : SPARE_BYTES, found);
-		/* jbd2_journal_head, btrfs_extent_buffer: what the file system's name is put before. */
+		/* jbd2_journal_head, btrfs_extent_buffer: without the file system's name in front. */
 		if (!count && rest) {
 			snprintf(name, sizeof(name), "%.*s%s",
 				 (int)(length - end - (rest + 1 - slab)), rest + 1,
@@ -181,7 +181,7 @@ static uint32_t object_bytes(const char *slab)
 	return bytes;
 }
 
-/* All structs that have a cache. */
+/* Lists all structs that have a cache. */
 static void find_owners(void)
 {
 	DIR *dir = opendir(SLAB_FOLDER);
@@ -250,7 +250,7 @@ static bool same_cache(const char *a, const char *b)
 	return false;
 }
 
-/* Adds what one name says. False: there are several answers now. */
+/* Adds the answer from one name of the cache. False: there are several answers now, or the name is not known. */
 static bool add_answer(const char *slab, uint32_t bytes, uint32_t offset, int kind,
 		       struct lock_member *found, bool *have)
 {
@@ -311,7 +311,7 @@ void slabs_note_inodes(int map_fd)
 		    !types_embedded(types[0], "inode", &offset))
 			continue;
 		strcpy(key, name);
-		/* More than there is room for: those inodes stay without a number. */
+		/* No room: inodes of further caches get no number. */
 		if (bpf_map_update_elem(map_fd, key, &offset, BPF_ANY))
 			break;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which struct lies in a slab cache's objects. */
+/* The struct in a slab cache's objects, guessed from the cache's name. */
 #ifndef SEEKMETER_LOCK_SLABS_H
 #define SEEKMETER_LOCK_SLABS_H
 
@@ -9,16 +9,16 @@
 #include "member.h"
 #include "common/records.h"
 
-/* Reads which caches are merged; types_load() comes first. */
+/* Reads the list of merged caches; call types_load() first. */
 void slabs_load(void);
 void slabs_unload(void);
-/* Whether the cache is one of those any code takes its memory from. */
+/* Is it a cache of kmalloc(), shared by all code? */
 bool slab_is_kmalloc(const char *slab);
-/* Whether a cache is called after this struct: it does not lie in one of kmalloc()'s then. */
+/* Is a cache named after this struct? Then the struct is not allocated by kmalloc(). */
 bool slab_has_own(struct type type);
-/* By the cache's name. False: it tells no struct that has such a lock there, or several. */
+/* The lock, by the cache's name. False: no struct fits, or several do. */
 bool slab_lock(const struct lock_object *object, int kind, struct lock_member *found);
-/* Fills the map from the names of caches of inodes to where struct inode is in their objects (bpf/locks/lock_object.h). */
+/* Fills the map inode_caches (bpf/locks/lock_object.h): by cache, the offset of struct inode in its objects. */
 void slabs_note_inodes(int map_fd);
 
 #endif
