@@ -13,7 +13,8 @@ from pathlib import Path
 from tests.bench import block, locks, tracers
 from tests.bench.paired import CONTROL, Counts, Result, pairs
 from tests.collectors.blk_tracer import LOCK
-from tests.collectors.recording import compile_program, needs_btf, needs_root
+from tests.collectors.recording import compile_program, needs_btf
+from tests.marks import needs_root
 
 
 def check(result: Result, *names: str) -> None:

@@ -27,7 +27,6 @@ SLOWER = 20 if INSIDE else 1
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
-needs_root = pytest.mark.root
 needs_btf = pytest.mark.skipif(
     not Path("/sys/kernel/btf/vmlinux").exists(),
     reason="the kernel has no BTF: use one with CONFIG_DEBUG_INFO_BTF",

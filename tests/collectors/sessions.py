@@ -24,8 +24,6 @@ from workloads.system import mounts
 
 TREE = Path(__file__).resolve().parents[2]
 
-needs_root = pytest.mark.root
-
 
 def listen_to_interrupts() -> None:
     """Undo what a test run in the background inherits: ^C ignored (preexec_fn)."""

@@ -26,9 +26,10 @@ from tests.analysis.importers.blktrace_files import run_reader
 from tests.analysis.importers.test_blktrace_real import by_request
 from tests.collectors.blk_tracer import LOCK, copy_without_splits, records
 from tests.collectors.loop_disk import MIB, loop_disk
-from tests.collectors.recording import EMULATED, INSIDE, needs_btf, needs_root, read_table
+from tests.collectors.recording import EMULATED, INSIDE, needs_btf, read_table
 from tests.collectors.same_moments import Moments
 from tests.collectors.sessions import TREE, Job, Run, finished, wait_for
+from tests.marks import needs_root
 from workloads.system.guest import GUEST
 
 pytestmark = [needs_root, needs_btf]

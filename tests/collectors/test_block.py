@@ -27,7 +27,8 @@ from tests.collectors.loop_disk import (
     sectors_of,
     tmpfs,
 )
-from tests.collectors.recording import needs_btf, needs_root, read_table, recording
+from tests.collectors.recording import needs_btf, read_table, recording
+from tests.marks import needs_root
 from workloads import filesystems
 from workloads.filesystems import layout
 

@@ -14,8 +14,9 @@ import pytest
 
 from tests.collectors.blk_tracer import BlkTracer, Event, blk_tracer
 from tests.collectors.loop_disk import MIB, SECTOR_BYTES, assert_equals_diskstats, loop_disk
-from tests.collectors.recording import Recording, needs_btf, needs_root, read_table, recording
+from tests.collectors.recording import Recording, needs_btf, read_table, recording
 from tests.collectors.same_moments import Moments
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 

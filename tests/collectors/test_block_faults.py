@@ -16,16 +16,9 @@ import numpy.typing as npt
 import pytest
 
 from tests.collectors.loop_disk import MIB, LoopDisk, assert_equals_diskstats, loop_disk, rows_of, tmpfs
-from tests.collectors.recording import (
-    RECORDER,
-    Recording,
-    needs_btf,
-    needs_root,
-    read_table,
-    recording,
-    same_pids,
-)
+from tests.collectors.recording import RECORDER, Recording, needs_btf, read_table, recording, same_pids
 from tests.collectors.sessions import wait_for
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 

@@ -31,12 +31,12 @@ from tests.collectors.recording import (
     cgroup,
     compile_program,
     needs_btf,
-    needs_root,
     read_table,
     recording,
     run_inside,
     same_pids,
 )
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 

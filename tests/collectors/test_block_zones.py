@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.recording import needs_btf, needs_root, read_table, recording
+from tests.collectors.recording import needs_btf, read_table, recording
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 CONFIGURED = Path("/sys/kernel/config/nullb")

@@ -20,7 +20,8 @@ from analysis.measures.results import measure
 from analysis.rundir.run import open_run
 from analysis.tables.load import load_tables
 from tests.collectors.recording import cgroup, needs_btf, read_table, recording, run_inside
-from tests.collectors.sessions import finished, needs_root
+from tests.collectors.sessions import finished
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 MIB = 1 << 20

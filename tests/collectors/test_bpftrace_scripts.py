@@ -18,8 +18,9 @@ import pytest
 
 from collectors.with_programs import bpftrace
 from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, mounted
-from tests.collectors.recording import EMULATED, needs_root
+from tests.collectors.recording import EMULATED
 from tests.collectors.test_block import LAZY_OFF
+from tests.marks import needs_root
 from workloads.cli.with_options import SCRIPTS, our_scripts, script_summary
 from workloads.filesystems import kernel_has
 

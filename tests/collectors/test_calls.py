@@ -27,12 +27,12 @@ from tests.collectors.recording import (
     holding,
     let_go,
     needs_btf,
-    needs_root,
     read_table,
     recording,
     run_inside,
     until_stopped,
 )
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 # Bins so long that a recorder which gets no CPU for a while is not late with them.

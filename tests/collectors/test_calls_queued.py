@@ -18,11 +18,11 @@ from tests.collectors.recording import (
     compile_program,
     enum_value,
     needs_btf,
-    needs_root,
     recording,
     run_inside,
 )
 from tests.collectors.test_calls import BINS, assert_balanced, file_system, totals
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 

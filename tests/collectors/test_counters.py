@@ -15,15 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.collectors.loop_disk import MIB, loop_disk, tmpfs
-from tests.collectors.recording import (
-    TICK_NS,
-    Recording,
-    needs_root,
-    read_table,
-    recording,
-    stolen_ns,
-    until_stopped,
-)
+from tests.collectors.recording import TICK_NS, Recording, read_table, recording, stolen_ns, until_stopped
+from tests.marks import needs_root
 
 pytestmark = [needs_root]
 

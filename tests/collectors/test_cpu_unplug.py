@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.lock_waits import assert_balanced, rows_of
-from tests.collectors.recording import INSIDE, compile_program, needs_btf, needs_root, recording
+from tests.collectors.recording import INSIDE, compile_program, needs_btf, recording
+from tests.marks import needs_root
 
 ONLINE = Path("/sys/devices/system/cpu/cpu1/online")
 pytestmark = [

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.collectors.loop_disk import MIB, SECTOR_BYTES, extents, loop_disk, mounted, rows_of
-from tests.collectors.recording import SLOWER, Recording, needs_btf, needs_root, read_table, recording
+from tests.collectors.recording import SLOWER, Recording, needs_btf, read_table, recording
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 

@@ -19,7 +19,8 @@ import pytest
 
 from analysis.compare import make_compare
 from tests.collectors.recording import enum_value, needs_btf, read_table
-from tests.collectors.sessions import Job, Run, make, needs_root
+from tests.collectors.sessions import Job, Run, make
+from tests.marks import needs_root
 from workloads import filesystems
 from workloads.system import command
 

@@ -24,7 +24,7 @@ import pytest
 from collectors.host import blockdev
 from collectors.trace import mounted_layout as of_mounted
 from tests.collectors.loop_disk import MIB, add_partition, attached, delete_partition, mounted
-from tests.collectors.recording import needs_root
+from tests.marks import needs_root
 from workloads import filesystems
 from workloads.filesystems import layout
 from workloads.filesystems.layout.layout import Area, Layout, Part, Span

@@ -29,9 +29,10 @@ from tests.collectors.loop_disk import (
     on_device,
     sectors_of,
 )
-from tests.collectors.recording import needs_btf, needs_root, read_table, recording
+from tests.collectors.recording import needs_btf, read_table, recording
 from tests.collectors.test_block import LAZY_OFF, LOG_STRUCTURED, MOUNT, write_tree
 from tests.collectors.test_block import MKFS as MKFS_ALL
+from tests.marks import needs_root
 from workloads import filesystems
 from workloads.filesystems import layout
 from workloads.filesystems.layout.layout import Part

@@ -29,10 +29,10 @@ from tests.collectors.recording import (
     holding,
     let_go,
     needs_btf,
-    needs_root,
     recording,
     run_inside,
 )
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 OPERATIONS = 500

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from tests.collectors.other_user import USER
-from tests.collectors.sessions import Job, needs_root
+from tests.collectors.sessions import Job
+from tests.marks import needs_root
 
 pytestmark = needs_root
 

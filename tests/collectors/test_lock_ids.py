@@ -19,12 +19,12 @@ from tests.collectors.recording import (
     compile_program,
     enum_value,
     needs_btf,
-    needs_root,
     recording,
     run_inside,
 )
 from tests.collectors.sessions import finished
 from tests.collectors.test_holds import probed
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 FIGHT = "for i in 1 2 3 4; do (for j in $(seq 300); do mv a$i b$i; mv b$i a$i; done) & done; wait"

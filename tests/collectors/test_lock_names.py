@@ -20,15 +20,9 @@ from collectors.host import blockdev
 from collectors.trace import inode_paths as paths
 from tests.collectors.lock_waits import MEET_S, SLEEPING, SPINNING, fight, until_most_wait
 from tests.collectors.loop_disk import MIB, loop_disk, mounted, tmpfs
-from tests.collectors.recording import (
-    INSIDE,
-    Recording,
-    compile_program,
-    needs_btf,
-    needs_root,
-    recording,
-)
+from tests.collectors.recording import INSIDE, Recording, compile_program, needs_btf, recording
 from tests.collectors.recording import cgroup as fresh_cgroup
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 ENOUGH = 10  # waits of a fight

@@ -34,12 +34,12 @@ from tests.collectors.recording import (
     compile_program,
     enum_value,
     needs_btf,
-    needs_root,
     read_table,
     recording,
     run_inside,
     stolen_ns,
 )
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 SIGMAS = 5

@@ -13,8 +13,9 @@ import pytest
 from collectors.host import kernel
 from tests.collectors.lock_events import Event
 from tests.collectors.lock_waits import SPINNING, assert_balanced, assert_same, lost_waits, rows_of, storm
-from tests.collectors.recording import INSIDE, needs_btf, needs_root
+from tests.collectors.recording import INSIDE, needs_btf
 from tests.collectors.test_lock_truth import FILESYSTEMS, disk_of
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 KINDS = ("mutex", "rwsem", "spinlock", "rwlock", "semaphore", "percpu_rwsem")

@@ -28,11 +28,11 @@ from tests.collectors.recording import (
     cgroup,
     compile_program,
     needs_btf,
-    needs_root,
     read_table,
     recording,
     run_inside,
 )
+from tests.marks import needs_root
 from workloads import filesystems
 
 pytestmark = [needs_root, needs_btf]

@@ -14,15 +14,8 @@ import numpy.typing as npt
 from tests.collectors.lock_events import Event, kind_of
 from tests.collectors.lock_waits import recording_between
 from tests.collectors.loop_disk import loop_disk, mounted
-from tests.collectors.recording import (
-    Recording,
-    cgroup,
-    compile_program,
-    enum_value,
-    needs_btf,
-    needs_root,
-    run_inside,
-)
+from tests.collectors.recording import Recording, cgroup, compile_program, enum_value, needs_btf, run_inside
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 SLEEPS = ("mutex", "rwsem", "percpu_rwsem", "rtmutex", "semaphore")

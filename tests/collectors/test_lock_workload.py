@@ -14,8 +14,9 @@ from scipy.stats import binom
 
 from tests.collectors.lock_events import FLAGS, lock_events
 from tests.collectors.recording import enum_value, needs_btf, read_table
-from tests.collectors.sessions import Run, finished, needs_root
+from tests.collectors.sessions import Run, finished
 from tests.collectors.test_lock_truth import FILESYSTEMS
+from tests.marks import needs_root
 from workloads import catalog, filesystems
 
 OPERATIONS = 5000

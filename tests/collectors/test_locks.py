@@ -34,12 +34,12 @@ from tests.collectors.recording import (
     holding,
     let_go,
     needs_btf,
-    needs_root,
     read_table,
     recording,
     run_inside,
     until_stopped,
 )
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 HOLD_NS = 100_000_000

@@ -24,7 +24,8 @@ from collectors.privilege.sudo import Owner
 from collectors.trace import run_dir
 from collectors.trace.run_dir import RunDirectory
 from tests.collectors.other_user import USER, home_of, passable, play_sudo
-from tests.collectors.sessions import Job, needs_root, wait_for
+from tests.collectors.sessions import Job, wait_for
+from tests.marks import needs_root
 from workloads.system.errors import MachineError, OptionError
 
 pytestmark = needs_root

@@ -17,7 +17,8 @@ import pytest
 from tests.collectors import sessions
 from tests.collectors.loop_disk import MIB, loop_disk
 from tests.collectors.other_user import USER
-from tests.collectors.sessions import Job, needs_root, wait_for
+from tests.collectors.sessions import Job, wait_for
+from tests.marks import needs_root
 
 pytestmark = needs_root
 OTHER = pwd.getpwnam("bin")

@@ -15,8 +15,9 @@ import pytest
 from collectors.host import statx
 from collectors.trace import inode_paths
 from tests.collectors.loop_disk import tmpfs
-from tests.collectors.recording import compile_program, needs_btf, needs_root, read_table
+from tests.collectors.recording import compile_program, needs_btf, read_table
 from tests.collectors.sessions import Run, finished
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 

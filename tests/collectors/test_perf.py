@@ -25,15 +25,9 @@ from collectors.perf import collector, samples, user_names
 from collectors.perf import data as perf_data
 from collectors.perf import names as perf_names
 from tests.collectors.other_user import passable, play_sudo
-from tests.collectors.recording import (
-    EMULATED,
-    TICK_NS,
-    compile_program,
-    needs_root,
-    read_table,
-    stolen_ns,
-)
+from tests.collectors.recording import EMULATED, TICK_NS, compile_program, read_table, stolen_ns
 from tests.collectors.sessions import TREE, Job, Run, wait_for
+from tests.marks import needs_root
 from workloads.system.errors import RunError
 from workloads.system.guest import GUEST
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.sessions import TREE, Run, let_others_in, needs_root
+from tests.collectors.sessions import TREE, Run, let_others_in
+from tests.marks import needs_root
 
 pytestmark = needs_root
 # Of the user's own environment, which their command may need and sudo clears away.

@@ -15,7 +15,8 @@ import pytest
 
 from tests.collectors import sessions
 from tests.collectors.other_user import USER, play_sudo
-from tests.collectors.sessions import TREE, Job, needs_root
+from tests.collectors.sessions import TREE, Job
+from tests.marks import needs_root
 from workloads.system import entrance
 
 pytestmark = needs_root

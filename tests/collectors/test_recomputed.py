@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.analysis.recomputed import Recomputed
-from tests.collectors.recording import needs_root
 from tests.collectors.sessions import finished
+from tests.marks import needs_root
 
 WRITE = "phase write dd if=/dev/zero of=f bs=64k count=400 conv=fsync"
 SMALL_FILES = "phase files sh -c 'for i in $(seq 200); do echo $i >f$i; done; sync'"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.recording import RECORDER, compile_program, needs_btf, needs_root
+from tests.collectors.recording import RECORDER, compile_program, needs_btf
+from tests.marks import needs_root
 
 # Linux 7.2: struct page has lost a member.
 LOST_MEMBER = [

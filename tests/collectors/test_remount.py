@@ -17,7 +17,8 @@ import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import compile_program, enum_value, needs_btf, read_table
-from tests.collectors.sessions import TREE, Job, Run, finished, in_own_mount_namespace, needs_root, wait_for
+from tests.collectors.sessions import TREE, Job, Run, finished, in_own_mount_namespace, wait_for
+from tests.marks import needs_root
 from workloads import filesystems
 
 pytestmark = [needs_root]

@@ -34,8 +34,9 @@ from tests.collectors.loop_disk import (
     loop_disk,
     mounted,
 )
-from tests.collectors.recording import needs_btf, needs_root
+from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import Job, wait_for
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 

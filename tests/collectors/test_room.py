@@ -17,16 +17,9 @@ import pytest
 from collectors.trace import room
 from collectors.trace.room import Room
 from tests.collectors.loop_disk import MIB, LoopDisk, loop_disk, tmpfs
-from tests.collectors.recording import (
-    RECORDER,
-    Recording,
-    compile_program,
-    needs_btf,
-    needs_root,
-    read_table,
-    recording,
-)
+from tests.collectors.recording import RECORDER, Recording, compile_program, needs_btf, read_table, recording
 from tests.collectors.test_block_faults import load
+from tests.marks import needs_root
 
 RECORD_BYTES = 112
 

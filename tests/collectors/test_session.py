@@ -19,7 +19,8 @@ import pytest
 from collectors.host import blockdev
 from tests.collectors.loop_disk import attached
 from tests.collectors.recording import enum_value, read_table
-from tests.collectors.sessions import Job, Run, finished, make, needs_root
+from tests.collectors.sessions import Job, Run, finished, make
+from tests.marks import needs_root
 
 pytestmark = needs_root
 

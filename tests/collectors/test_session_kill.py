@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.sessions import Job, Run, finished, needs_root, wait_for
+from tests.collectors.sessions import Job, Run, finished, wait_for
+from tests.marks import needs_root
 
 pytestmark = needs_root
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.other_user import USER, home_of, passable
-from tests.collectors.sessions import TREE, needs_root
+from tests.collectors.sessions import TREE
 from tests.collectors.syscalls_of_root import NAMED, OTHERS, found_in
+from tests.marks import needs_root
 from tests.open_tree import python_of
 
 pytestmark = needs_root

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from collectors.host.console import show, tell
-from tests.collectors.sessions import make, needs_root
+from tests.collectors.sessions import make
+from tests.marks import needs_root
 from workloads.system.visible import visible
 
 

@@ -17,16 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.collectors.recording import (
-    EMULATED,
-    Recording,
-    compile_program,
-    needs_btf,
-    needs_root,
-    read_table,
-    recording,
-)
+from tests.collectors.recording import EMULATED, Recording, compile_program, needs_btf, read_table, recording
 from tests.collectors.sessions import Job
+from tests.marks import needs_root
 
 pytestmark = [needs_root, needs_btf]
 needs_timing = pytest.mark.skipif(

@@ -20,7 +20,8 @@ import pytest
 
 from collectors.vm import run_in_vm
 from tests.collectors.loop_disk import tmpfs
-from tests.collectors.sessions import TREE, Job, make, needs_root, wait_for
+from tests.collectors.sessions import TREE, Job, make, wait_for
+from tests.marks import needs_root
 from tests.open_tree import python_of
 from workloads.machines import qemu
 from workloads.machines.kernels import Kernel

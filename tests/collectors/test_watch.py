@@ -19,7 +19,8 @@ import pytest
 
 from tests.collectors.loop_disk import add_partition, attached, delete_partition, mounted
 from tests.collectors.recording import enum_value, read_table
-from tests.collectors.sessions import TREE, Job, Run, listen_to_interrupts, needs_root, wait_for
+from tests.collectors.sessions import TREE, Job, Run, listen_to_interrupts, wait_for
+from tests.marks import needs_root
 
 pytestmark = [needs_root]
 

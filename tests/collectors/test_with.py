@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.recording import EMULATED, needs_root
+from tests.collectors.recording import EMULATED
 from tests.collectors.sessions import Job, Run, make, wait_for
+from tests.marks import needs_root
 from workloads.cli.with_options import SCRIPTS, With, bcc_tools, our_scripts, parse_with
 from workloads.system.errors import OptionError
 from workloads.system.guest import GUEST

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from tests.collectors.recording import needs_btf, read_table
-from tests.collectors.sessions import Run, finished, needs_root
+from tests.collectors.sessions import Run, finished
+from tests.marks import needs_root
 from workloads import catalog, filesystems
 
 pytestmark = [needs_root, needs_btf, pytest.mark.long]

@@ -16,7 +16,8 @@ import pytest
 
 from tests.collectors.loop_disk import sectors_of
 from tests.collectors.recording import enum_value, needs_btf, read_table
-from tests.collectors.sessions import Job, needs_root
+from tests.collectors.sessions import Job
+from tests.marks import needs_root
 
 TREE = Path(__file__).resolve().parents[2]
 

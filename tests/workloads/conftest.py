@@ -20,8 +20,6 @@ from workloads.filesystems.plan import FilesystemPlan
 from workloads.plan.plan import Plan
 from workloads.plan.planner import make_plan
 
-needs_root = pytest.mark.root
-
 _PROVING = ("ext3", "xfs")  # between them they cover the code that all file systems share
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.sessions import in_own_mount_namespace
-from tests.workloads.conftest import needs_root, run
+from tests.marks import needs_root
+from tests.workloads.conftest import run
 from workloads.cgroup import Layout, WorkloadCgroup, check_controllers, find_layout
 from workloads.cleanup.janitor import Janitor
 from workloads.plan.planner import TREE

@@ -14,7 +14,8 @@ from scipy import stats
 
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, finished
-from tests.workloads.conftest import each_filesystem, needs_root
+from tests.marks import needs_root
+from tests.workloads.conftest import each_filesystem
 from tests.workloads.programs import compile_generator, lines, lying_library, run
 from tests.workloads.test_compilebench import (
     OBJECT,

@@ -14,7 +14,8 @@ import pytest
 
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.sessions import wait_for
-from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
+from tests.marks import needs_root
+from tests.workloads.conftest import each_filesystem, filesystem_of, open_disk, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     clear_error,

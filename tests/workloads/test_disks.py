@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from collectors.collector import choices
-from tests.workloads.conftest import LoopDevice, is_attached, needs_root, open_disk, plan, run
+from tests.marks import needs_root
+from tests.workloads.conftest import LoopDevice, is_attached, open_disk, plan, run
 from workloads import disks
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.parse import parse

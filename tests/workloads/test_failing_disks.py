@@ -12,7 +12,7 @@ import pytest
 
 from tests.collectors.loop_disk import MIB, tmpfs
 from tests.collectors.sessions import TREE, Job
-from tests.workloads.conftest import needs_root
+from tests.marks import needs_root
 from tests.workloads.programs import run
 from workloads import filesystems
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.loop_disk import tmpfs
-from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
+from tests.marks import needs_root
+from tests.workloads.conftest import each_filesystem, filesystem_of, open_disk, plan
 from tests.workloads.programs import compile_generator, lines, lying_library, run
 from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor

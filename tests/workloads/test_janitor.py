@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import LoopDevice, needs_root, run
+from tests.marks import needs_root
+from tests.workloads.conftest import LoopDevice, run
 from tests.workloads.killed_session import STAGES
 from workloads.cleanup import janitor as janitors
 from workloads.cleanup import undo

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import LoopDevice, filesystem_of, is_attached, needs_root, open_disk, plan, run
+from tests.marks import needs_root
+from tests.workloads.conftest import LoopDevice, filesystem_of, is_attached, open_disk, plan, run
 from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import Disk

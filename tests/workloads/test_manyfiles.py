@@ -18,7 +18,8 @@ from scipy import stats
 from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, Run, finished
-from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
+from tests.marks import needs_root
+from tests.workloads.conftest import each_filesystem, filesystem_of, open_disk, plan
 from tests.workloads.programs import FLAGS, GENERATORS, compile_generator, lines, lying_library
 from tests.workloads.programs import run as run_generator
 from workloads import catalog, filesystems

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from collectors.collector import choices
-from tests.workloads.conftest import filesystem_of, is_attached, needs_root, open_disk, run
+from tests.marks import needs_root
+from tests.workloads.conftest import filesystem_of, is_attached, open_disk, run
 from workloads import disks, filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.parse import parse

@@ -18,7 +18,8 @@ import pytest
 from tests.collectors.loop_disk import sectors_of, tmpfs
 from tests.collectors.recording import needs_btf
 from tests.collectors.sessions import finished, wait_for
-from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
+from tests.marks import needs_root
+from tests.workloads.conftest import each_filesystem, filesystem_of, open_disk, plan
 from tests.workloads.programs import (
     FAILING_WRITES,
     GENERATORS,

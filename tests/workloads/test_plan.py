@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.conftest import LoopDevice, filesystem_of, needs_root, plan, run
+from tests.marks import needs_root
+from tests.workloads.conftest import LoopDevice, filesystem_of, plan, run
 from workloads import catalog
 from workloads.plan.format import format_plan
 from workloads.plan.planner import TREE

@@ -15,7 +15,8 @@ import pytest
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import TREE, Run, finished
-from tests.workloads.conftest import each_filesystem, filesystem_of, needs_root, open_disk, plan
+from tests.marks import needs_root
+from tests.workloads.conftest import each_filesystem, filesystem_of, open_disk, plan
 from tests.workloads.programs import compile_generator, lines, lying_library, run
 from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor

@@ -17,7 +17,8 @@ import pytest
 
 from tests.collectors.loop_disk import add_partition
 from tests.collectors.sessions import in_own_mount_namespace, wait_for
-from tests.workloads.conftest import LoopDevice, filesystem_of, needs_root, open_disk, plan, run
+from tests.marks import needs_root
+from tests.workloads.conftest import LoopDevice, filesystem_of, open_disk, plan, run
 from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
 from workloads.disks import safety

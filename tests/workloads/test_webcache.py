@@ -20,7 +20,8 @@ from scipy import stats
 from tests.collectors.loop_disk import tmpfs
 from tests.collectors.recording import enum_value, needs_btf, read_table
 from tests.collectors.sessions import finished
-from tests.workloads.conftest import each_filesystem, needs_root
+from tests.marks import needs_root
+from tests.workloads.conftest import each_filesystem
 from tests.workloads.programs import compile_generator, lines, lying_library
 from tests.workloads.programs import run as run_generator
 from workloads import catalog

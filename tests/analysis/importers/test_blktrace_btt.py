@@ -22,7 +22,7 @@ from tests.analysis.importers.naive_pairing import PAIRED, pair
 from tests.analysis.importers.test_blktrace_real import write_as_blktrace
 from tests.collectors.blk_tracer import BlkTracer, blk_tracer
 from tests.collectors.loop_disk import MIB, loop_disk
-from tests.collectors.recording import needs_root
+from tests.marks import needs_root
 
 pytestmark = [needs_root]
 LINE = r"^{} +([\d.]+) +([\d.]+) +([\d.]+) +(\d+)$"

@@ -19,9 +19,10 @@ from tests.analysis.importers.naive_pairing import PAIRED, pair
 from tests.bench.big_trace import write_trace
 from tests.collectors.blk_tracer import BLK_IO_TRACE, BlkTracer, blk_tracer, copy_without_splits, records
 from tests.collectors.loop_disk import MIB, loop_disk
-from tests.collectors.recording import needs_btf, needs_root, read_table, recording
+from tests.collectors.recording import needs_btf, read_table, recording
 from tests.collectors.same_moments import Moments
 from tests.collectors.test_block_blkparse import op_of
+from tests.marks import needs_root
 
 SECTOR_BYTES = 512
 

@@ -27,8 +27,9 @@ from tests.analysis.importers.test_blktrace_real import by_request
 from tests.analysis.importers.text_traces import TIMES, read_text, without_times
 from tests.collectors.blk_tracer import LOCK, blk_tracer, drain
 from tests.collectors.loop_disk import MIB, loop_disk
-from tests.collectors.recording import needs_root, read_table
+from tests.collectors.recording import read_table
 from tests.collectors.same_moments import Moments
+from tests.marks import needs_root
 
 pytestmark = [needs_root]
 TRACEFS = Path("/sys/kernel/tracing")
