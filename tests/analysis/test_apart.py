@@ -29,7 +29,7 @@ WORK = """
 import json, os, signal, subprocess, sys, time
 import analysis.report
 from analysis.__main__ import main
-def work(path, everyones_locks=False):
+def work(path, **options):
     said = ""
 CODE
     return said
