@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A run directory as input, whoever made it: opened once, read within limits, with its owner's rights."""
+"""A run directory as input: opened once, read within limits, as its owner. A stranger may have made it."""

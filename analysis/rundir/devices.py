@@ -67,12 +67,12 @@ def is_spinning(run: Run) -> bool:
 def stated(run: Run) -> list[Device]:
     """The devices of run.json: the disk, further disks of the file system, the journal's disk."""
     more = dig(run.facts, "more_devices")
-    found = [_device(dig(run.facts, "device"), "disk")]
-    found += [
+    devices = [_device(dig(run.facts, "device"), "disk")]
+    devices += [
         _device(facts, f"disk {i}") for i, facts in enumerate(more if isinstance(more, list) else [], 2)
     ]
-    found.append(_device(dig(run.facts, "journal_device"), "journal"))
-    return [device for device in found if device is not None]
+    devices.append(_device(dig(run.facts, "journal_device"), "journal"))
+    return [device for device in devices if device is not None]
 
 
 def with_requests(run: Run, block: Block) -> list[Device]:
@@ -100,12 +100,12 @@ def of_numbers(run: Run, numbers: list[int]) -> list[Device]:
     return named
 
 
-def counted(run: Run, found: list[Device]) -> int | None:
+def counted(run: Run, devices: list[Device]) -> int | None:
     """Number of the device that the disk.* counters are of: the run's first disk.
 
     None if several devices had requests and run.json does not state which is the first.
     """
-    for device in (*found, *stated(run)):
+    for device in (*devices, *stated(run)):
         if device.role == "disk" and device.number >= 0:
             return device.number
     return None

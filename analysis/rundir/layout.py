@@ -77,18 +77,18 @@ class Geometry:
 
 def read_geometry(run: Run) -> Geometry:
     """Read the layout of a run. Broken entries add a sentence to run.missing."""
-    found = dig(run.facts, "filesystem", "geometry")
+    stated = dig(run.facts, "filesystem", "geometry")
     geometry = Geometry()
-    if not isinstance(found, Mapping):
+    if not isinstance(stated, Mapping):
         geometry.why_not = (
             "an imported trace does not state it" if run.imported else "run.json does not state it"
         )
         return geometry
-    geometry.why_not = clean(found["why_not"], 300) if isinstance(found.get("why_not"), str) else ""
+    geometry.why_not = clean(stated["why_not"], 300) if isinstance(stated.get("why_not"), str) else ""
     reader = _Reader(geometry)
-    areas, spans = found.get("areas"), found.get("spans")
+    areas, spans = stated.get("areas"), stated.get("spans")
     if areas is None and spans is None:
-        areas = _journal_alone(run, found)
+        areas = _journal_alone(run, stated)
         geometry.areas[0] = Area("elsewhere", "mixed")
     for area in _list(reader, areas):
         reader.area(area)
@@ -104,9 +104,9 @@ def read_geometry(run: Run) -> Geometry:
     return geometry
 
 
-def _journal_alone(run: Run, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _journal_alone(run: Run, stated: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The journal as the one area of an older run."""
-    dev, extents = dig(run.facts, "device", "dev"), found.get("journal")
+    dev, extents = dig(run.facts, "device", "dev"), stated.get("journal")
     if not extents or not isinstance(dev, str):
         return []
     return [{"name": "journal", "kind": "journal", "dev": dev, "extents": extents}]
@@ -140,11 +140,11 @@ class _Reader:
             self.geometry.areas.append(area)
         return self.geometry.areas.index(area)
 
-    def area(self, found: object) -> None:
+    def area(self, entry: object) -> None:
         """Read one entry of "areas"."""
-        dev = device_number(found.get("dev")) if isinstance(found, Mapping) else None
-        code = self._code(found.get("name"), found.get("kind")) if isinstance(found, Mapping) else None
-        extents = found.get("extents") if isinstance(found, Mapping) else None
+        dev = device_number(entry.get("dev")) if isinstance(entry, Mapping) else None
+        code = self._code(entry.get("name"), entry.get("kind")) if isinstance(entry, Mapping) else None
+        extents = entry.get("extents") if isinstance(entry, Mapping) else None
         if dev is None or code is None or not isinstance(extents, list):
             self.broken += 1
             return
@@ -156,20 +156,20 @@ class _Reader:
             else:
                 self._pieces.setdefault(dev, []).append((*pair, code))
 
-    def span(self, found: object) -> None:
+    def span(self, entry: object) -> None:
         """Read one entry of "spans"."""
-        if not isinstance(found, Mapping):
+        if not isinstance(entry, Mapping):
             self.broken += 1
             return
-        dev, code = device_number(found.get("dev")), self._code(found.get("rest"), found.get("rest_kind"))
-        pair = _pair(found.get("start_sector"), found.get("end_sector"))
+        dev, code = device_number(entry.get("dev")), self._code(entry.get("rest"), entry.get("rest_kind"))
+        pair = _pair(entry.get("start_sector"), entry.get("end_sector"))
         if dev is None or code is None or pair is None:
             self.broken += 1
             return
         groups = None
-        sectors, first = as_int(found.get("group_sectors")), as_int(found.get("first_group_sector"))
+        sectors, first = as_int(entry.get("group_sectors")), as_int(entry.get("first_group_sector"))
         if sectors is not None and first is not None and 0 < sectors < MOST_SECTOR and first >= pair[0]:
-            groups = Groups(clean(found.get("group") or "group", NAME_LETTERS), first, sectors, pair[1])
+            groups = Groups(clean(entry.get("group") or "group", NAME_LETTERS), first, sectors, pair[1])
         self._spans.setdefault(dev, []).append(((*pair, code), groups))
 
     def finish(self) -> None:
