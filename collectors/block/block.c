@@ -30,8 +30,8 @@
 #define RING_RECORDS_MIN 1024
 
 /*
- * A skipped issue is a completion without one, a skipped completion is found at the tag's next issue; most skips are
- * another disk's anyway, on which ours lies (the programs see every disk's requests).
+ * No skip counts as lost by itself: a skipped issue shows as a completion without an issue, a skipped completion at the
+ * tag's next issue. Most skips concern the disk below a loop device: the programs see every disk's requests.
  */
 static struct collector_state state = { .begins = "" };
 static struct block_bpf *skel;
@@ -53,7 +53,7 @@ static const int blk_errnos[] = {
 	[9] = ENOMEM,	  [10] = EIO,	   [11] = EBUSY,  [12] = EAGAIN,
 };
 
-/* status: or -errno, which some kernels tell instead */
+/* status: blk_status_t, or -errno on some kernels. */
 static int to_errno(int status)
 {
 	if (status < 0)
@@ -79,11 +79,11 @@ static int configure(const struct options *options)
 	rings_bytes = map_bytes(ring_bytes, ring_count);
 	skel->rodata->ring_mask = ring_mask;
 	skel->rodata->have_cgroup = options->cgroup_fd >= 0;
-	/* A probe has none, but the verifier shall look at what is done with it. */
+	/* A probe has none, but the verifier must check the code that uses it. */
 	skel->rodata->memory_cgroup_id = options->probe ? 1 : options->memory_cgroup_id;
 	disks = options->disks;
 	disk_count = options->disk_count;
-	/* A probe has no disk, but with none the verifier would not look at what is done for one. */
+	/* A probe has no disk, but with none the verifier would skip the code that handles one. */
 	skel->rodata->dev_count = options->probe ? MAX_DEVS : options->disk_count;
 	for (int i = 0; i < options->disk_count; i++) {
 		const struct disk *disk = &options->disks[i];
@@ -158,7 +158,7 @@ static int read_operations(const struct btf *btf)
 	return 0;
 }
 
-/* Where tracepoints have their bio or request, and whether the kernel can compare and swap. */
+/* Sets the argument in which each tracepoint has its bio or request, and chooses programs by compare-and-swap. */
 static int fit_to_kernel(void)
 {
 	bool cmpxchg = features_cmpxchg();
@@ -207,7 +207,7 @@ static int fit_to_kernel(void)
 
 static int load(const struct options *options)
 {
-	cpus = libbpf_num_possible_cpus(); /* no bins here: any number will do */
+	cpus = libbpf_num_possible_cpus(); /* no time bins here, so no limit of CPUs */
 	if (cpus <= 0)
 		return collector_off(&state, "mount sysfs on /sys",
 				     "the number of CPUs can't be read");
@@ -325,7 +325,7 @@ static void read_counts(void)
 	reason_set(state.notes, "merged with others of unknown queue times", sum.merged_unknown);
 }
 
-/* True if the kernel says that no disk of ours has a request in flight. */
+/* True: no recorded disk has a request in flight, by /sys. */
 static bool disks_idle(void)
 {
 	for (int i = 0; i < disk_count; i++) {
@@ -346,8 +346,8 @@ static bool disks_idle(void)
 }
 
 /*
- * Requests issued and not seen to complete. On an idle disk they have: rows without an end. On a busy one
- * they may be on their way still: no rows, a note.
+ * Requests issued whose completion was not seen. On idle disks they have completed: they become rows without a
+ * completion time. On busy disks they may be in flight: a note counts them.
  */
 static void write_open_requests(void)
 {

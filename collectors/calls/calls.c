@@ -32,11 +32,11 @@
 static struct collector_state state;
 static struct calls_bpf *skel;
 static struct rec_file *file;
-static struct call_cell *cells; /* mapped: CPU, slot, name, target */
+static struct call_cell *cells; /* mapped; index: CPU, slot, name, target */
 static size_t cells_bytes;
 static int cpus;
 static struct bins bins;
-static bool sees_uring; /* the kernel tells of io_uring's requests */
+static bool sees_uring; /* io_uring requests can be traced */
 
 static void drain_bin(uint64_t bin);
 
@@ -45,7 +45,7 @@ static uint64_t calls_of(const void *record)
 	return ((const struct call_record *)record)->count;
 }
 
-/* The mount point of the file system under test, as the recorder sees it; mountinfo writes odd bytes in octal. */
+/* The mount point of the file system under test, in the recorder's mount namespace; "" if its name has escaped bytes. */
 static void find_target_path(uint32_t dev, char path[CALL_PATH])
 {
 	unsigned int major, minor;
@@ -59,7 +59,7 @@ static void find_target_path(uint32_t dev, char path[CALL_PATH])
 		if (sscanf(line, "%*d %*d %u:%u %*s %ms", &major, &minor, &mount) != 3)
 			mount = NULL;
 		bytes = mount ? strlen(mount) : 0;
-		/* "/" would say of every absolute path that it is below. */
+		/* "/" is no mark: every absolute path is below it. */
 		if (bytes > 1 && bytes < CALL_PATH && !strchr(mount, '\\') &&
 		    (major << 20 | minor) == dev)
 			memcpy(path, mount, bytes + 1);
@@ -71,8 +71,8 @@ static void find_target_path(uint32_t dev, char path[CALL_PATH])
 }
 
 /*
- * Which of the kernel's tracepoints of io_uring tell of a request. Not all kernels that have them do: in 5.10 they name no
- * request, so an end cannot be put to its begin. Without io_uring there are none.
+ * Chooses the io_uring tracepoints whose arguments have the request. Those of Linux 5.10 have none, so a completion could
+ * not be matched to its submission. Kernels without io_uring have no such tracepoints.
  */
 static int choose_uring(void)
 {
@@ -113,7 +113,7 @@ static int configure(const struct options *options)
 				    false))
 		return -1;
 	skel->rodata->recorder_tgid = getpid();
-	/* the kernel's own dev_t has the minor number in the low 20 bits */
+	/* The kernel's dev_t has the minor number in the low 20 bits. */
 	skel->rodata->recorder_pidns_dev = (uint64_t)major(pidns.st_dev) << 20 |
 					   minor(pidns.st_dev);
 	skel->rodata->recorder_pidns_ino = pidns.st_ino;
@@ -124,7 +124,7 @@ static int configure(const struct options *options)
 		find_target_path(options->target_dev, path);
 	skel->rodata->have_more_targets = options->more_target_count > 0;
 	if (options->more_target_count > 0) {
-		path[0] = 0; /* of several, absolute paths say nothing: what they open does */
+		path[0] = 0; /* of several file systems, only the opened file tells which */
 		if (bpf_map__set_max_entries(skel->maps.more_targets, options->more_target_count))
 			return -1;
 	}
@@ -188,7 +188,7 @@ static int attach_programs(void)
 					     ? skel->progs.uring_submit_req
 					     : skel->progs.uring_submit_sqe;
 
-	/* Enter first: an exit alone is then a call that was under way at the start. */
+	/* Enter first: an exit without its enter is then a call that was under way at the start. */
 	skel->links.sys_enter = bpf_program__attach(skel->progs.sys_enter);
 	if (!skel->links.sys_enter)
 		return -1;
@@ -197,7 +197,7 @@ static int attach_programs(void)
 		return -1;
 	if (!sees_uring)
 		return 0;
-	/* Completions first: a request whose completion was missed would look as if under way for ever. */
+	/* Completions first: a request whose completion was missed would stay open for ever. */
 	skel->links.uring_complete = bpf_program__attach(skel->progs.uring_complete);
 	if (!skel->links.uring_complete)
 		return -1;
@@ -239,7 +239,7 @@ static struct call_cell *cell_at(int cpu, uint64_t bin, int name, int target)
 	return &cells[(index * CALL_NAMES + name) * CALL_TARGETS + target];
 }
 
-/* Puts the CPUs' parts together and clears them for the bin that has this slot next. */
+/* Writes the sum over CPUs as a row, and clears the cells for the next bin in this slot. */
 static void drain_cell(uint64_t bin, int name, int target)
 {
 	static struct call_record row;
@@ -270,7 +270,7 @@ static void drain_cell(uint64_t bin, int name, int target)
 		state.recorded += row.count;
 }
 
-/* Requests queued by io_uring and libaio: how many, and what became of those that have no row. */
+/* Returns the requests queued by io_uring and libaio; counts those without a row by reason. */
 static uint64_t read_queued(const struct call_counts *sum)
 {
 	uint64_t aio = sum->aio_begun - sum->aio_refused;

@@ -20,7 +20,7 @@
 #include "recorder/rec_file.h"
 #include "recorder/registry.h"
 
-#define TEXT_BYTES 65536 /* /proc/stat has a line for each CPU; what's needed is its first */
+#define TEXT_BYTES 65536 /* the first line of /proc/stat is needed, which has a line per CPU */
 #define SECTOR	   512
 
 enum counter_name {
@@ -83,15 +83,15 @@ struct counter_record {
 	uint8_t pad[6]; /* not in the header: no reader sees it */
 };
 
-/* A kernel file read again and again. */
+/* A text file of the kernel, read at each sample. */
 struct kernel_file {
-	const char *path;    /* NULL: not wanted */
+	const char *path;    /* NULL: not read */
 	const char *missing; /* note when it can't be read */
 	void (*parse)(char *text, uint64_t now);
 	int fd;
 };
 
-/* sample() is called by the thread that answers at the borders of phases too */
+/* sample() is called by the main thread, and by the thread of borders.c. */
 static pthread_mutex_t sampling = PTHREAD_MUTEX_INITIALIZER;
 static struct collector_state state;
 static struct rec_file *file;
@@ -226,7 +226,7 @@ static void sample(void)
 		n = pread(files[i].fd, text, sizeof(text) - 1, 0);
 		if (n <= 0) {
 			reason_add(state.lost, files[i].missing, 1);
-			state.seen++; /* what is lost was to be seen */
+			state.seen++; /* a lost sample counts as seen */
 			continue;
 		}
 		text[n] = 0;
@@ -345,7 +345,7 @@ static void drain(bool last)
 		take_sample(now);
 }
 
-/* The last samples end the recording (detach_all() in main.c): there is nothing left to drain. */
+/* The last sample; nothing is left to drain after it (detach_all() in main.c). */
 static void detach(void)
 {
 	take_sample(monotonic_ns());

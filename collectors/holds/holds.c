@@ -29,10 +29,10 @@
 
 #include "holds.skel.h" /* uses the types of records.h */
 
-#define BATCH 512
-#define SUMS_ENTRIES \
-	16384 /* locks taken in one bin; each about 100 bytes in each of HOLD_BIN_SLOTS */
-#define SLOTS HOLD_BIN_SLOTS
+#define BATCH	     512
+/* Locks taken in one bin; each costs about 100 bytes in each of HOLD_BIN_SLOTS. */
+#define SUMS_ENTRIES 16384
+#define SLOTS	     HOLD_BIN_SLOTS
 
 static struct collector_state state;
 static struct holds_bpf *skel;
@@ -56,7 +56,7 @@ static uint64_t events_of(const void *record)
 	return row->acquired + row->try_failed + row->holds;
 }
 
-/* The kernel's function that a program is for: "fexit/mutex_lock". */
+/* The kernel function of a program, from its section name: "fexit/mutex_lock". */
 static const char *function_of(const struct bpf_program *program)
 {
 	return strchr(bpf_program__section_name(program), '/') + 1;
@@ -70,7 +70,7 @@ static void leave_out(const struct bpf_program *program)
 	reason_set(state.notes, notes[noted++], 1);
 }
 
-/* Does the kernel let a program that does nothing be loaded for this function? 0, or -errno. */
+/* Tries to load an empty program for this function. 0, or -errno. */
 static int try_function(const struct btf *btf, const struct bpf_program *program)
 {
 	const struct bpf_insn nothing[] = {
@@ -95,7 +95,7 @@ static int refused(int err)
 {
 	const char *remedy = "VM=1 takes a kernel that has it (make doctor VM=1)";
 
-	memset(state.notes, 0, sizeof(state.notes)); /* one reason for all of them */
+	memset(state.notes, 0, sizeof(state.notes)); /* one off_reason for all functions */
 	if (getenv("SEEKMETER_GUEST"))
 		remedy = "another KERNEL=, with CONFIG_FUNCTION_TRACER and BPF trampolines";
 	return collector_off(&state, remedy,
@@ -103,12 +103,12 @@ static int refused(int err)
 			     strerror(err));
 }
 
-/* Only programs for functions that can be traced will be loaded. */
+/* Leaves out the programs whose functions can't be traced. */
 static int choose_functions(void)
 {
 	struct btf *btf = bpf_load_kernel_btf(&state);
 	struct bpf_program *program;
-	int err = 0, one;
+	int err = 0, tried;
 
 	if (!btf)
 		return -1;
@@ -123,13 +123,13 @@ static int choose_functions(void)
 	}
 	traced = 0;
 	bpf_object__for_each_program(program, skel->obj) {
-		one = try_function(btf, program);
-		if (!one) {
+		tried = try_function(btf, program);
+		if (!tried) {
 			traced++;
 			continue;
 		}
-		if (one != -ENOENT)
-			err = -one;
+		if (tried != -ENOENT)
+			err = -tried;
 		leave_out(program);
 		bpf_program__set_autoload(program, false);
 	}
@@ -275,7 +275,7 @@ static void read_counts(void)
 	if (!map_sum_cpus(skel->maps.counts, cpus, &sum, sizeof(sum)))
 		return;
 	ended = sum.released - sum.not_taken - sum.other_task;
-	/* What is seen, and recorded, is a taking, a trylock that failed, or the end of a hold. */
+	/* Events are acquisitions, failed trylocks, and ends of holds. */
 	state.seen =
 		sum.taken + sum.try_failed + ended + sum.too_deep + sum.no_storage + sum.end_missed;
 	reason_set(state.lost, "map full", sum.map_full);
@@ -292,7 +292,7 @@ static void read_counts(void)
 		   sum.taken - sum.too_deep - sum.no_storage - sum.end_missed - ended);
 }
 
-/* So that nobody's attaching is in it. */
+/* Holds taken while other collectors were being attached are left out. */
 static void begin(void)
 {
 	bins = (struct bins){ .epochs = skel->bss->epochs,

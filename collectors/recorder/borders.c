@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The borders of phases: whoever begins or ends one asks for a cut of all time bins, so that none reaches over the border.
+ * Borders of phases: a workload that begins or ends a phase requests a cut of all time bins, so that no bin reaches over
+ * the border.
  *
- * A Unix socket of whole messages. One asks with eight bytes, when the border shall be (CLOCK_MONOTONIC in ns; 0: as
- * soon as may be), and gets eight: when it will be, always a moment to come, or 0 where it can't be. One waits
- * for that moment and goes on. A thread of its own answers, as emptying the bins may take longer than a phase.
- * The counters are sampled at each border too.
+ * The socket is a Unix socket of whole messages (SOCK_SEQPACKET). A request has eight bytes: the time of the border
+ * (CLOCK_MONOTONIC in ns; 0: as soon as possible). The answer has eight: the time of the cut, always in the future, or 0
+ * if there can be none. The client waits for that time and goes on. A thread of its own answers, as emptying the bins may
+ * take longer than a phase. Collectors with at_border() are sampled at each border too.
  */
 #include "borders.h"
 
@@ -26,8 +27,8 @@
 #include "registry.h"
 #include "time_bins.h"
 
-#define TALK_SECONDS 1	/* as long as askers wait; one that is stopped for longer has no cut */
-#define ROOM_TRIES   50 /* times a millisecond: how long to wait for the recorder that is behind */
+#define TALK_SECONDS 1	/* as long as clients wait; a client stopped for longer has no cut */
+#define ROOM_TRIES   50 /* one per millisecond, while the recorder is behind */
 #define WAITING_MAX  64
 
 static int listener = -1, hangup[2] = { -1, -1 };
@@ -36,14 +37,14 @@ static bool running;
 static uid_t owner;
 static uint64_t made, refused;
 
-/* Of root, and of the user whose command the workload is. */
-static bool may_ask(int asker)
+/* The client is a process of root, or of the user who started the run. */
+static bool is_allowed(int client)
 {
-	struct ucred who;
-	socklen_t bytes = sizeof(who);
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
 
-	return !getsockopt(asker, SOL_SOCKET, SO_PEERCRED, &who, &bytes) &&
-	       (who.uid == 0 || who.uid == owner);
+	return !getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) &&
+	       (peer.uid == 0 || peer.uid == owner);
 }
 
 static uint64_t cut(uint64_t at_ns)
@@ -60,59 +61,59 @@ static uint64_t cut(uint64_t at_ns)
 	return time_ns;
 }
 
-static void answer(int asker)
+static void answer(int client)
 {
 	struct timeval patience = { .tv_sec = TALK_SECONDS };
 	const struct collector_ops *ops;
 	uint64_t at_ns;
 
-	if (setsockopt(asker, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ||
-	    !may_ask(asker))
+	if (setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ||
+	    !is_allowed(client))
 		return;
-	if (recv(asker, &at_ns, sizeof(at_ns), 0) != sizeof(at_ns)) {
+	if (recv(client, &at_ns, sizeof(at_ns), 0) != sizeof(at_ns)) {
 		__atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
 		return;
 	}
 	at_ns = cut(at_ns);
-	/* An asker that is gone needs no answer. */
-	(void)!send(asker, &at_ns, sizeof(at_ns), MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* A client that is gone needs no answer. */
+	(void)!send(client, &at_ns, sizeof(at_ns), MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (at_ns && at_ns < monotonic_ns() + NS_PER_MS)
 		for_each_collector(ops) if (ops->at_border) ops->at_border();
 }
 
 static void *serve(void *nothing)
 {
-	struct pollfd heard[] = { { .fd = listener, .events = POLLIN },
+	struct pollfd input[] = { { .fd = listener, .events = POLLIN },
 				  { .fd = hangup[0], .events = POLLIN } };
 
 	for (;;) {
-		int asker;
+		int client;
 
-		if (poll(heard, 2, -1) < 0 && errno != EINTR)
+		if (poll(input, 2, -1) < 0 && errno != EINTR)
 			break;
-		if (heard[1].revents)
+		if (input[1].revents)
 			break;
-		asker = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-		if (asker < 0)
+		client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (client < 0)
 			continue;
-		answer(asker);
-		close(asker);
+		answer(client);
+		close(client);
 	}
 	return nothing;
 }
 
 int borders_open(const struct options *options)
 {
-	struct sockaddr_un place = { .sun_family = AF_UNIX };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
 	if (!options->borders)
 		return 0;
-	if (strlen(options->borders) >= sizeof(place.sun_path))
+	if (strlen(options->borders) >= sizeof(address.sun_path))
 		return fail(options->borders, "too long for a socket");
-	memcpy(place.sun_path, options->borders, strlen(options->borders));
+	memcpy(address.sun_path, options->borders, strlen(options->borders));
 	owner = options->owner;
 	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (listener < 0 || bind(listener, (struct sockaddr *)&place, sizeof(place)) ||
+	if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) ||
 	    chmod(options->borders, 0666) || listen(listener, WAITING_MAX) ||
 	    pipe2(hangup, O_CLOEXEC)) {
 		fail(options->borders, strerror(errno));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What the kernel spends in our programs.
+ * CPU time of the recorder's BPF programs, sampled.
  *
- * The kernel can time every run (kernel.bpf_stats_enabled), but the timing itself costs about as much as a
- * small program. So it's on in windows of SAMPLE_NS only, one in each PERIOD_NS, at a moment by chance: what comes
- * in step with them (a commit every 5 s) is met as often as it comes. Their time over the windows' own is the CPU
- * time of our programs, and how the windows differ says how well that is known. It is on through a file
- * descriptor (BPF_ENABLE_STATS, 5.8), so it ends with this process.
+ * The kernel can time every run of a program (kernel.bpf_stats_enabled), but the timing costs about as much as a
+ * small program. So timing is on in windows of SAMPLE_NS only, one in each PERIOD_NS, at a random time within the period:
+ * a periodic event (a commit every 5 s) is then sampled in proportion. The programs' run time divided by the windows'
+ * length is their share of CPU time, and the windows' variance gives its confidence interval. Timing is turned on through
+ * a file descriptor (BPF_ENABLE_STATS, Linux 5.8), so it ends with this process.
  *
- * A window is from one reading of a program's counters to the next, while timing is on: how long the kernel takes to
- * switch it does not matter, nor whether somebody else has it on all the time.
+ * A window lasts from one reading of the programs' counters to the next, while timing is on. So the time that the kernel
+ * takes to switch does not matter, nor another user of the same switch.
  *
- * Each switch patches kernel code that all CPUs are running, so it is left out where they are emulated (see
- * emulated_cpus()); the skipped runs are counted all the same.
+ * Each switch patches kernel code that all CPUs are running, so there are no windows where CPUs are emulated
+ * (emulated_cpus()). Skipped runs are counted there too.
  */
 #include "bpfstats.h"
 
@@ -25,7 +25,7 @@
 #include "clock.h"
 #include "registry.h"
 
-/* The recorder looks every DRAIN_MS: a window has one of its own turns in it, as all other time has. */
+/* One round of the recorder's own work (every DRAIN_MS) falls into a window, as into all other time. */
 #define SAMPLE_NS (DRAIN_MS * 1000000ULL)
 #define PERIOD_NS 500000000ULL
 
@@ -38,7 +38,7 @@ const struct bpf_windows *bpfstats_windows(void)
 	return &windows;
 }
 
-/* What the kernel has counted of a collector's programs since they were loaded. */
+/* Run time and runs of a collector's programs since they were loaded; updates the counts of skipped runs. */
 static struct bpf_cost read_stats(struct collector_state *state)
 {
 	struct bpf_cost sum = { 0 };
@@ -124,7 +124,8 @@ void bpfstats_tick(uint64_t now_ns)
 	}
 	if (now_ns >= period_ns + PERIOD_NS) {
 		period_ns += PERIOD_NS;
-		if (now_ns >= period_ns + PERIOD_NS) /* the first one, or nobody looked for long */
+		if (now_ns >=
+		    period_ns + PERIOD_NS) /* the first period, or the recorder was late */
 			period_ns = now_ns;
 		next_ns = period_ns + random() % (PERIOD_NS - SAMPLE_NS);
 	}

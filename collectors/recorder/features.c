@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Detects BPF features by loading small programs and maps, and by the kernel's types; see features.h. */
 #include "features.h"
 
 #include <bpf/bpf.h>
@@ -56,7 +57,7 @@ bool features_cmpxchg(void)
 	return loads(program, sizeof(program) / sizeof(program[0]));
 }
 
-/* A map of numbers; -1: the kernel knows no such map. */
+/* A task storage map of ints; -1: the kernel has no such map. */
 static int task_map(void)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_NO_PREALLOC);
@@ -72,7 +73,7 @@ static int task_map(void)
 		fd = bpf_map_create(BPF_MAP_TYPE_TASK_STORAGE, "try", 4, 4, 0, &opts);
 	}
 	btf__free(btf);
-	refusal_forget(); /* of a trial */
+	refusal_forget(); /* a failed trial is no reason to be off */
 	return fd;
 }
 
@@ -102,7 +103,7 @@ bool features_task_storage(void)
 	return works;
 }
 
-/* The tracepoint's arguments; NULL: no such tracepoint. The first one is its own data, which programs do not get. */
+/* The tracepoint's prototype; NULL: no such tracepoint. Its first parameter is the tracepoint's own data, not a program's. */
 static const struct btf_type *arguments_of(const struct btf *btf, const char *tracepoint)
 {
 	const struct btf_type *type;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What can this kernel's BPF do that not all kernels' can? Found by its types and by trying, as distributions give old
- * kernels new features.
+ * BPF features that not all kernels have, detected by the kernel's types and by trial, never by version: distributions
+ * give old kernels new features.
  */
 #ifndef SEEKMETER_FEATURES_H
 #define SEEKMETER_FEATURES_H
 
 #include <stdbool.h>
 
-/* Have programs compare-and-swap? */
+/* True: programs can compare and swap (BPF_CMPXCHG). */
 bool features_cmpxchg(void);
-/* May tracing programs keep data with a task? */
+/* True: tracing programs can keep data with a task (BPF_MAP_TYPE_TASK_STORAGE). */
 bool features_task_storage(void);
 
 struct btf;
-/* Which argument of the tracepoint, counted from 0, points to a struct of this name; -1: none, or no such tracepoint. */
+/* The argument of the tracepoint, from 0, that points to a struct of this name; -1: none, or no such tracepoint. */
 int features_argument(const struct btf *btf, const char *tracepoint, const char *struct_name);
-/* Is this argument of the tracepoint, counted from 0, a pointer, whatever to? */
+/* True: this argument of the tracepoint, from 0, is a pointer, to any type. */
 bool features_pointer(const struct btf *btf, const char *tracepoint, int position);
 
 #endif

@@ -35,7 +35,7 @@ static int by_address(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The whole file; NULL: it can't be read. */
+/* The file's contents, NUL-terminated; NULL: it can't be read. */
 static char *read_all(const char *path, size_t *bytes)
 {
 	size_t room = 16UL << 20, have = 0;
@@ -83,7 +83,7 @@ static bool parse_line(char *line, struct symbol *symbol)
 	name = rest + 3;
 	name[strcspn(name, "\t")] = 0;
 	symbol->name = name - text;
-	/* Absolute and per-CPU symbols are no addresses; __pfx_ is padding before a function. */
+	/* Absolute and per-CPU symbols have no kernel address; __pfx_ symbols are padding before a function. */
 	return (symbol->address & KERNEL_HALF) && strncmp(name, "__pfx_", 6) != 0;
 }
 
@@ -130,7 +130,7 @@ const char *ksyms_symbol(uint64_t address, uint64_t *offset)
 	size_t low = 0, high;
 
 	ksyms_load();
-	/* The first symbol above the address; without one there is no telling where the last one ends. */
+	/* The first symbol above the address. Without one, the last symbol's end is not known. */
 	for (high = symbol_count; low < high;) {
 		size_t middle = (low + high) / 2;
 
@@ -142,13 +142,13 @@ const char *ksyms_symbol(uint64_t address, uint64_t *offset)
 	if (!low || low == symbol_count)
 		return NULL;
 	low--;
-	/* Where data symbols are not listed, data would be taken for the end of the text. */
+	/* Without data symbols, an address in data would get the name of the last function. */
 	if (symbols[low].address <= text_end && address >= text_end)
 		return NULL;
 	if (is_data(symbols[low].type) && !data_listed)
 		return NULL;
 	*offset = address - symbols[low].address;
-	/* Several names for one address: the first listed is as good as any, but the same each time. */
+	/* Of several names of one address always the first listed. */
 	while (low && symbols[low - 1].address == symbols[low].address)
 		low--;
 	return text + symbols[low].name;

@@ -41,8 +41,8 @@ struct options {
 	uint32_t owner;	     /* the user whose processes may use that socket, as root's may */
 	bool addresses;	     /* kernel addresses may be written */
 	uint64_t room_bytes; /* most that is written; 0: ROOM_MOST_BYTES */
-	uint64_t
-		floor_bytes; /* if floor_given: free space of the file system that stays free; 0: none */
+	/* If floor_given: free space of the file system that stays free; 0: none. */
+	uint64_t floor_bytes;
 	bool floor_given;
 };
 

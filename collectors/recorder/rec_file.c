@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * One table on disk: a header that says what a record looks like, then records.
+ * One table on disk: a header that describes the record, then records. This is the only writer of such headers in C.
  *
  *   "SKMREC01", u32 length of the JSON, u32 zero, JSON, zeros to a multiple of 8, records to the end
  *
- * The layout comes from the BPF object's BTF, so it can't differ from what the kernel side writes.
+ * The layout comes from the BPF object's BTF, so it can't differ from what the BPF program writes.
  */
 #include "rec_file.h"
 
@@ -28,10 +28,11 @@ struct rec_file {
 	uint64_t (*events)(const void *record);
 };
 
-/* A member's type as the readers name it; count: elements of an array (1: none). */
+/* A member's type in the header's terms. */
 struct member_type {
 	char name[8];
-	uint32_t bytes, count;
+	uint32_t bytes;
+	uint32_t count;	       /* elements of an array; 1: no array */
 	const char *enum_name; /* NULL: not an enum */
 };
 
@@ -226,15 +227,15 @@ void rec_file_events(struct rec_file *file, uint64_t (*events)(const void *recor
 	file->events = events;
 }
 
-static void count_lost(const struct rec_file *file, struct collector_state *state, const char *why,
-		       const char *records, size_t count)
+static void count_lost(const struct rec_file *file, struct collector_state *state,
+		       const char *reason, const char *records, size_t count)
 {
 	uint64_t lost = file->events ? 0 : count;
 
 	for (size_t i = 0; file->events && i < count; i++)
 		lost += file->events(records + i * file->record_bytes);
 	if (lost)
-		reason_add(state->lost, why, lost);
+		reason_add(state->lost, reason, lost);
 }
 
 size_t rec_file_write(struct rec_file *file, struct collector_state *state, const void *records,

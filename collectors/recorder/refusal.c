@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Picks the decisive line out of libbpf's warnings and the verifier's log; see refusal.h. */
 #include "refusal.h"
 
 #include <ctype.h>
@@ -8,7 +9,7 @@
 
 #define LINE_BYTES 200
 
-/* What tells more replaces what tells less; of two lines that tell as much the first one holds. */
+/* A line of more worth replaces one of less; of two lines of equal worth, the first stays. */
 enum worth { WORTH_NOTHING, WORTH_SOMETHING, WORTH_A_NAME, WORTH_A_LOG };
 
 static char line[LINE_BYTES];
@@ -26,7 +27,7 @@ static void keep(enum worth of, const char *subject, const char *text, size_t by
 		strcpy(line + sizeof(line) - 4, "...");
 }
 
-/* "prog 'NAME': " or "map 'NAME': " as "BPF program NAME"; returns what follows, NULL: it is of neither. */
+/* Makes "prog 'NAME': " or "map 'NAME': " the subject "BPF program NAME"; returns the rest, NULL: it is neither. */
 static const char *after_subject(const char *warning, char *subject, size_t room)
 {
 	char name[64];
@@ -41,8 +42,8 @@ static const char *after_subject(const char *warning, char *subject, size_t room
 	return warning + end;
 }
 
-/* No instruction, source line, state of the registers or count: something the verifier says itself. */
-static bool is_said(const char *text, size_t bytes)
+/* True for a message of the verifier: no instruction, source line, register state or count. */
+static bool is_message(const char *text, size_t bytes)
 {
 	static const char *const others[] = { ";",
 					      "processed ",
@@ -66,14 +67,14 @@ static bool is_said(const char *text, size_t bytes)
 	return bytes && !isspace((unsigned char)text[0]) && !(digits && text[digits] == ':');
 }
 
-static void hear_log(const char *subject, const char *log)
+static void note_log(const char *subject, const char *log)
 {
 	const char *last = NULL;
 	size_t bytes, last_bytes = 0;
 
 	for (; *log; log += bytes + (log[bytes] == '\n')) {
 		bytes = strcspn(log, "\n");
-		if (!is_said(log, bytes))
+		if (!is_message(log, bytes))
 			continue;
 		last = log;
 		last_bytes = bytes;
@@ -82,7 +83,7 @@ static void hear_log(const char *subject, const char *log)
 		keep(WORTH_A_LOG, subject, last, last_bytes);
 }
 
-/* What comes behind it is guesses at the reason. */
+/* The bytes of the first sentence: what follows are guesses at the reason. */
 static size_t first_sentence(const char *text)
 {
 	const char *end = strstr(text, ". ");
@@ -105,7 +106,7 @@ void refusal_note(const char *warning)
 	if (!text)
 		keep(WORTH_SOMETHING, "the BPF programs", warning, first_sentence(warning));
 	else if (!strncmp(text, "-- BEGIN PROG LOAD LOG --\n", 26))
-		hear_log(subject, text + 26);
+		note_log(subject, text + 26);
 	else
 		keep(WORTH_A_NAME, subject, text, strcspn(text, "\n"));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Room to write in; see room.h.
+ * The output directory: new files in it, and how much may be written to it; see room.h.
  *
- * The file system is asked now and then (it may be far away: a guest's is its host's), and before there seems to be
- * no room. In between what we take ourselves is subtracted.
+ * The file system's free space is read every LOOK_NS or LOOK_BYTES (statvfs may be slow: a guest's file system is its
+ * host's), and whenever a limit seems to be met. In between, what the recorder takes is subtracted.
  */
 #include "room.h"
 
@@ -17,22 +17,22 @@
 
 #define LOOK_NS	    100000000ULL
 #define LOOK_BYTES  (4ULL << 20)
-/* For losses.json, old and new, and for what a file system needs beside the bytes. */
+/* For losses.json, old and new, and for the file system's own metadata. */
 #define SPARE_BYTES (256ULL << 10)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int dir_fd;
 static uint64_t most_bytes, floor_bytes;
-static uint64_t taken_bytes;	 /* in all */
-static uint64_t unwritten_bytes; /* of these, those that the file system has not seen yet */
-static uint64_t free_bytes;	 /* when it was last asked, without those */
-static uint64_t since_bytes;	 /* taken since then */
+static uint64_t taken_bytes;	 /* in all, since the start */
+static uint64_t unwritten_bytes; /* the part of taken_bytes that is not written yet */
+static uint64_t free_bytes;	 /* when last read, less unwritten_bytes */
+static uint64_t since_bytes;	 /* taken since the last reading */
 static uint64_t next_look_ns;
-static const char *met; /* which limit; NULL: none yet */
+static const char *met; /* the limit that was met first; NULL: none yet */
 static uint64_t met_ns;
 
-/* Asks the file system. One that does not answer has no floor. */
-static void look(uint64_t now_ns)
+/* Reads the free space. If that fails there is no floor. */
+static void read_free_bytes(uint64_t now_ns)
 {
 	struct statvfs status;
 
@@ -62,7 +62,7 @@ void room_open(const struct options *options)
 		if (floor_bytes > ROOM_FLOOR_BYTES)
 			floor_bytes = ROOM_FLOOR_BYTES;
 	}
-	look(monotonic_ns());
+	read_free_bytes(monotonic_ns());
 }
 
 static const char *limit_met(size_t bytes, uint64_t now_ns)
@@ -70,7 +70,7 @@ static const char *limit_met(size_t bytes, uint64_t now_ns)
 	if (taken_bytes + bytes > most_bytes)
 		return "size";
 	if (now_ns >= next_look_ns || since_bytes + bytes > LOOK_BYTES || !fits(bytes))
-		look(now_ns);
+		read_free_bytes(now_ns);
 	return fits(bytes) ? NULL : "floor";
 }
 

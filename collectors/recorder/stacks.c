@@ -36,7 +36,7 @@ int stacks_own_frames(const uint64_t *frames, int count)
 {
 	int own = 0;
 
-	/* A program loaded after kallsyms was read seems to be part of what is listed before it. */
+	/* A program loaded after kallsyms was read gets the name of the symbol listed before it. */
 	for (int i = 0; i < OWN_FRAMES && i < count && frames[i]; i++) {
 		uint64_t unused;
 		const char *name = ksyms_symbol(frames[i], &unused);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Cutting time bins, waiting for programs that are still adding to one, and taking out what they added. */
+/* Time bins: cuts, waiting for programs that are still adding to a bin, and emptying; see time_bins.h. */
 #include "time_bins.h"
 
 #include <bpf/bpf.h>
@@ -21,7 +21,7 @@
 #define CUT_TRIES    5
 #define MOST_BINS    8
 
-/* All cuts, in order of time, and who is to be told: read and changed under the lock, by two threads. */
+/* All cuts, in order of time, and the sets of bins that are filled. Two threads use these, under the lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t *cuts;
 static size_t cut_count, cut_room;
@@ -33,7 +33,7 @@ void bins_set_length(uint64_t bin_ns)
 	length_ns = bin_ns;
 }
 
-/* The number of the bin that this moment is in, by all cuts. */
+/* The number of the bin that this time is in, counting all cuts. */
 static uint64_t number_of(uint64_t ns)
 {
 	size_t low = 0, high = cut_count;
@@ -55,7 +55,7 @@ static uint64_t start_of(uint64_t bin)
 	size_t low = 0, high = cut_count;
 	uint64_t start;
 
-	/* how many cuts the bin lies behind: the number of the bin that begins at cut i grows with i */
+	/* The number of cuts before the bin: the number of the bin that begins at cut i grows with i. */
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
@@ -115,16 +115,16 @@ void bins_end(struct bins *bins)
 
 static bool has_room(uint64_t at_ns)
 {
-	uint64_t bin = number_of(at_ns) + 1; /* that will begin there */
+	uint64_t bin = number_of(at_ns) + 1; /* the bin that will begin at the cut */
 
 	for (int i = 0; i < MOST_BINS; i++)
-		/* one slot is left for what the recorder is late */
+		/* One slot stays free for a recorder that is late. */
 		if (filled[i] && bin - *filled[i]->drained_to >= filled[i]->slots - 1)
 			return false;
 	return true;
 }
 
-/* Its time is only sure to be kept if it is still to come when this returns. */
+/* Tells the programs. The cut holds only if its time is still in the future when this returns. */
 static bool announce(uint64_t at_ns)
 {
 	if (cut_count == cut_room) {
@@ -153,10 +153,10 @@ static uint64_t cut(uint64_t at_ns, bool *later)
 		uint64_t time_ns = at_ns > now + LEAD_NS ? at_ns : now + LEAD_NS;
 
 		if (cut_count && cuts[cut_count - 1] >= time_ns)
-			return 0; /* cuts are announced in order */
+			return 0; /* cuts are announced in order of time */
 		if (cut_count >= BIN_PENDING && cuts[cut_count - BIN_PENDING] > now)
 			return 0;
-		/* what lies far ahead finds the bins until then emptied */
+		/* Until a cut far ahead, the bins before it will be emptied. */
 		if (time_ns < now + length_ns && !has_room(time_ns)) {
 			*later = true;
 			return 0;
@@ -180,7 +180,7 @@ uint64_t bins_cut(uint64_t at_ns, bool *later)
 	return time_ns;
 }
 
-/* True when every program that runs now, or ran before, has finished adding. False: try again later. */
+/* True: every program that ran until now has finished adding. False: try again later. */
 static bool bins_settled(const struct bin_epoch *epochs, int cpus)
 {
 	uint64_t deadline_ns = monotonic_ns() + PATIENCE_NS;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Time bins that BPF programs add to: where they begin and end, and emptying them; the rules are in bpf/common/bin_epoch.h. */
+/*
+ * Time bins that BPF programs add to: their begin and length, cutting and emptying them. The protocol between the
+ * recorder and the programs is in bpf/common/bin_epoch.h.
+ */
 #ifndef SEEKMETER_TIME_BINS_H
 #define SEEKMETER_TIME_BINS_H
 
@@ -8,7 +11,7 @@
 
 #include "common/records.h"
 
-/* One set of bins, and what it shares with its programs. */
+/* One set of bins, and the memory that it shares with its programs. */
 struct bins {
 	const struct bin_epoch *epochs;
 	struct bin_cuts *cuts;
@@ -18,35 +21,36 @@ struct bins {
 	void (*drain_bin)(uint64_t bin);
 };
 
-/* The length of every bin that no cut ends. Call once, first. */
+/* Sets the length of every bin that no cut ends. To be called once, first. */
 void bins_set_length(uint64_t bin_ns);
 
-/* From now on these bins are filled, and cut. The struct stays the caller's, until bins_end(). */
+/* These bins are filled, and cut, from now on. The struct must stay valid until bins_end(). */
 void bins_begin(struct bins *bins);
 
-/* No program adds to them any more. Safe without bins_begin(). */
+/* No program adds to these bins any more. Safe without bins_begin(). */
 void bins_end(struct bins *bins);
 
 /*
  * Calls drain_bin for each bin that is over and that no program adds to any more, oldest first, and moves
- * *drained_to behind it, which the programs read. What is not settled yet is left for the next call; with `last`
- * (nothing is attached any more) all bins are drained.
+ * *drained_to, which the programs read, behind that bin. Bins to which a program may still be adding wait for the next
+ * call; with `last` (no program is attached any more) all bins are drained.
  */
 void bins_drain(struct bins *bins, bool last);
 
-/* When a bin began, and how long it is; of a bin that is over. */
+/* When a bin began, and its length. The bin must be over. */
 uint64_t bins_start_ns(uint64_t bin);
 uint64_t bins_length_ns(uint64_t bin);
 
 /*
- * Cut all bins at a moment to come; 0: as soon as may be. Returns the cut's time, which is still to come. 0: it can't
- * be cut; *later: as the recorder is behind, so it may be soon, else as other cuts are on their way. For any thread.
+ * Cuts all bins at a future time; 0: as soon as possible. Returns the time of the cut, still in the future; or 0 where
+ * no cut can be made. *later: the recorder is behind, and a cut may be possible soon; else other cuts are pending. For
+ * any thread.
  */
 uint64_t bins_cut(uint64_t at_ns, bool *later);
 
 /*
- * Empties a bin's hash map. Calls take_sums whenever keys and sums, which have room for `most` entries, hold some.
- * False: not all could be read.
+ * Empties a bin's hash map, in batches of at most `most` entries: calls take_sums for each batch in keys and sums.
+ * False: the map could not be read to its end.
  */
 bool bins_take(int map_fd, uint64_t bin, void *keys, void *sums, uint32_t most,
 	       void (*take_sums)(uint64_t bin, uint32_t count));
