@@ -12,12 +12,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from analysis.measures.results import measure
-from analysis.render import text
-from analysis.rundir.run import open_run
-from analysis.sections.document import make_document
-from analysis.tables.load import load_tables
-
 GENERATORS = Path(__file__).resolve().parents[2] / "workloads" / "generators"
 FLAGS = ("-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{GENERATORS}")
 
@@ -107,10 +101,3 @@ def marked(mark: str) -> int:
 def read_only(place: Path) -> None:
     """Make the file system that is mounted there read-only."""
     subprocess.run(["mount", "-o", "remount,ro", place], check=True)
-
-
-def report_text(path: Path) -> str:
-    """Return the text of a run's report, without pictures, with single blanks between words."""
-    run = open_run(path)
-    tables = load_tables(run)
-    return " ".join(text.render(make_document(run, tables, measure(run, tables))).split())

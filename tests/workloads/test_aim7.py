@@ -24,9 +24,9 @@ from tests.workloads.programs import (
     lying_library,
     marked,
     read_only,
-    report_text,
     run,
 )
+from tests.workloads.reports import report_text
 from workloads import filesystems
 from workloads.cleanup.janitor import Janitor
 

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.workloads.programs import run
+
 ROOT = Path(__file__).resolve().parents[2]
 GENERATORS = ROOT / "workloads" / "generators"
 DATASETS = ROOT / "workloads" / "datasets"
@@ -161,19 +163,6 @@ def directories(tree: Path) -> set[str]:
 def parents(files: dict[str, int]) -> set[str]:
     """The directories that these files need."""
     return {str(parent) for name in files for parent in Path(name).parents} - {"."}
-
-
-def run(program: Path, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the generator without the session's variables unless given."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("SEEKMETER_")}
-    return subprocess.run(
-        [str(program), *map(str, arguments)],
-        check=False,
-        env={**plain, **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,  # of one that hangs: machines that do much else are ten times slower
-    )
 
 
 def done(result: subprocess.CompletedProcess[str]) -> list[tuple[str, str, int]]:

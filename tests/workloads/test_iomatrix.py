@@ -21,9 +21,9 @@ from tests.workloads.programs import (
     lines,
     lying_library,
     read_only,
-    report_text,
     run,
 )
+from tests.workloads.reports import report_text
 from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor
 

@@ -29,9 +29,9 @@ from tests.workloads.programs import (
     lying_library,
     marked,
     read_only,
-    report_text,
     run,
 )
+from tests.workloads.reports import report_text
 from workloads import catalog, filesystems
 from workloads.cleanup.janitor import Janitor
 
