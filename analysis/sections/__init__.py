@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sections of the report: each states what one area of the results says, in words and tables."""
+"""Sections of the report, one module a heading: results as text, tables and notes."""

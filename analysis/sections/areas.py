@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sections on where requests are in the file system's terms: areas, groups, and class against place."""
+"""Where on the disk: requests by area and by group of the file system's layout, and class against area."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_CONFLICTS = 6
 
 
 def _areas(results: Results) -> Section:
-    """Requests by area, and the class that was recorded against it."""
+    """Requests by area, and by area and recorded class."""
     section = Section()
     found = results.block.areas if results.block is not None else None
     if found is None:
@@ -34,7 +34,7 @@ def _areas(results: Results) -> Section:
         )
         for r in found.rows
     ]
-    heads = ("<area", "<holds", "requests", "read", "written", "seeks", "of all %")
+    heads = ("<area", "<holds", "requests", "read", "written", "seeks", "% of total")
     section.tables.append(Table(heads, rows, least_left=20))
     by_class = [
         (
@@ -50,8 +50,8 @@ def _areas(results: Results) -> Section:
     if unknown := sum(found.told.values()):
         known = ", ".join(f"{n:,} {class_}" for class_, n in sorted(found.told.items()) if class_)
         section.notes.append(
-            f"{unknown:,} requests are of unknown class; by their place: {known or 'none is known'}"
-            + (f"; {found.told['']:,} are where anything may be" if known and found.told.get("") else "")
+            f"{unknown:,} requests are of unknown class; by their area: {known or 'no class'}"
+            + (f"; {found.told['']:,} are in areas for any class" if known and found.told.get("") else "")
         )
     if found.across:
         section.notes.append(f"{found.across:,} requests begin in one area and end in another")
@@ -60,27 +60,27 @@ def _areas(results: Results) -> Section:
 
 
 def _disagreements(found: areas.Places) -> list[str]:
-    """Where class and place contradict each other."""
+    """Sentences on requests whose class contradicts their area."""
     notes = []
     if found.journal:
         notes.append(
-            f"of {found.journal:,} requests in the journal's place, {found.journal_meta:,} are flagged META"
+            f"of {found.journal:,} requests in the journal's area, {found.journal_meta:,} are flagged META"
         )
     if found.known and not found.conflicts:
-        notes.append(f"class and place agree for all {found.known:,} requests of data and of metadata")
+        notes.append(f"class and area agree for all {found.known:,} requests of data and of metadata")
     for one in found.conflicts[:MOST_CONFLICTS]:
         flagged = f", {one.flagged:,} of them flagged META" if one.flagged else ""
         notes.append(
-            f"class and place DISAGREE: {one.requests:,} requests of class {one.class_}"
+            f"class and area DISAGREE: {one.requests:,} requests of class {one.class_}"
             f" ({units.bytes_(one.bytes)}{flagged}) are in {one.area.name!r} ({one.area.kind})"
         )
     if more := found.conflicts[MOST_CONFLICTS:]:
-        notes.append(f"and {sum(one.requests for one in more):,} more in {len(more)} more such places")
+        notes.append(f"and {sum(one.requests for one in more):,} more in {len(more)} more such areas")
     return notes
 
 
 def _groups(results: Results) -> list[Section]:
-    """One a device that is divided into equal groups."""
+    """One section per device that is divided into equal groups."""
     sections = []
     found = results.block.areas if results.block is not None else None
     several = len({table.dev for table in found.groups}) > 1 if found is not None else False
@@ -99,9 +99,9 @@ def _groups(results: Results) -> list[Section]:
         section.facts.append(("used", f"{table.used:,} of {table.groups:,}"))
         if table.used > len(table.rows):
             section.notes.append(
-                f"those with most bytes: {requests:,} requests, {units.bytes_(size)}, {seeks:,} seeks in all"
+                f"shown, by bytes: {requests:,} requests, {units.bytes_(size)}, {seeks:,} seeks together"
             )
-        section.definition = "reads and writes that begin in it, all areas; seeks: to it."
+        section.definition = "reads and writes that begin in the group, of all areas; seeks: into the group."
         sections.append(section)
     return sections
 

@@ -10,28 +10,28 @@ from analysis.sections.marks import marked_losses
 from analysis.sections.missing import missing
 from analysis.sections.outcome import damage, how_it_ended
 
-EMULATED = "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order do mean something"
+EMULATED = "emulated CPUs (QEMU TCG): times and rates mean little; counts, bytes and order are valid"
 
 
 def make_banners(
     run: Run, truncated_bytes: Mapping[str, int], collectors: Collection[str] | None = None
 ) -> list[str]:
-    """What must be said before any figure; collectors: those whose figures are shown (None: all)."""
+    """The banners, a sentence each. collectors: those whose numbers are shown (None: all)."""
     said = []
     if run.emulated:
         said.append(EMULATED)
     said += [_cut(words) for words in missing(run, collectors)]
     if run.state != "complete":
-        said.append(f"this run's state is '{run.state}': figures cover what was recorded until it ended")
+        said.append(f"this run's state is '{run.state}': numbers cover the recording until its end")
         # why it ended (a guest's panic, a hang, a full disk) is the first thing to know
         said += [_cut(words) for words in run.str_list("warnings")[:3]]
     elif run.recording_complete is False:
-        said.append("the recorder did not finish properly: figures cover what it had written")
+        said.append("the recorder ended early: numbers cover what it wrote")
     if words := damage(run):
         said.append(words)
     ended = how_it_ended(run)
     if ended == "interrupted":
-        said.append("the workload was interrupted (^C or a signal): it did not come to its end")
+        said.append("the workload was interrupted (^C or a signal) before its end")
     elif ended and ended != "exit status 0":
         said.append(f"the workload failed with {ended}")
     for table, size in truncated_bytes.items():

@@ -15,7 +15,7 @@ TOP = 12
 
 
 def build_calls(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """The workload's file-system calls."""
+    """One row a call and target, most time first."""
     section = Section()
     if results.app.calls is None:
         section.absent = run.absent("calls")
@@ -36,12 +36,12 @@ def build_calls(run: Run, tables: Tables, results: Results) -> list[Section]:
     ]
     if rows:
         section.tables.append(
-            Table(("<call", "<on", "count", "bytes", "errors", "in all", "p50", "p99", "max"), rows)
+            Table(("<call", "<on", "count", "bytes", "errors", "total", "p50", "p99", "max"), rows)
         )
         if len(results.app.calls) > TOP:
-            section.notes.append(f"{len(results.app.calls) - TOP} more kinds of calls, with less time")
+            section.notes.append(f"{len(results.app.calls) - TOP} more kinds of calls with less time")
     else:
-        section.notes.append("no calls were seen")
+        section.notes.append("no calls were recorded")
     section.definition = calls.DEFINITION + " on target: on the file system under test."
     return [section]
 

@@ -12,7 +12,7 @@ from analysis.tables.load import Tables
 
 
 def build_correlation(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """What moves with application throughput."""
+    """One row a series; a note for each series without a coefficient."""
     section = Section()
     if results.correlations.absent:
         section.absent = results.correlations.absent
@@ -21,7 +21,7 @@ def build_correlation(run: Run, tables: Tables, results: Results) -> list[Sectio
     rows = []
     for c in results.correlations.series:
         if c.rho is None or c.low is None or c.high is None or c.p is None or c.rho_now is None:
-            section.notes.append(f"{c.name}: no figure, {c.why_not}")
+            section.notes.append(f"{c.name}: no coefficient, {c.why_not}")
             continue
         rows.append(
             (
@@ -39,16 +39,16 @@ def build_correlation(run: Run, tables: Tables, results: Results) -> list[Sectio
     if rows:
         section.tables.append(
             Table(
-                ("<series", "rho", "95 % interval", "lag", "rho(0)", "p", "goes with", "bins", "eff."), rows
+                ("<series", "rho", "95 % interval", "lag", "rho(0)", "p", "correlated", "bins", "eff."), rows
             )
         )
     if results.app.uncounted:
-        section.notes.append("of the application's bytes not all are counted, see throughput")
+        section.notes.append("not all bytes of the application are counted, see throughput")
     section.definition = (
         f"bins of {width:g} s of the workload's time, lags searched to +-{correlation.LAGS * width:g} s. "
         + correlation.DEFINITION
         + " Interval: Fisher's z with the effective number of bins (eff.), at the lag shown,"
-        " not allowing for the search."
+        " without allowance for the search."
     )
     return [section]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The section on the CPU profile, from perf's samples."""
+"""CPU profile: perf's samples by phase and by function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _interval(found: Estimate, of_ns: float) -> str:
 
 
 def build_cpu_profile(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """None for a run that did not sample the CPUs and was not asked to."""
+    """No section for a run that was not asked for CPU samples."""
     found = results.cpu
     if found is None and "perf" not in run.asked:
         return []

@@ -14,7 +14,7 @@ from analysis.tables.load import Tables
 
 
 def build_devices(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """What each of several devices did."""
+    """One row a device; no section for a single device."""
     if not results.device.rows:
         return []
     section = Section()

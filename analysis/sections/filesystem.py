@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The section on the file system itself: how long mkfs and fsck took, fsck's verdict, the space used.
+"""mkfs, fsck and space: times of mkfs and fsck, fsck's verdict, used space (run.json).
 
-From run.json; what they asked of the disk, if they were recorded too (WITH="mkfs fsck").
+Their requests, where they were recorded too (WITH="mkfs fsck").
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _space_table(run: Run) -> Table | None:
 
 
 def _took_s(results: Results, name: str, timed_s: float | None) -> float | None:
-    """How long one took: where it was recorded, what the table of steps says; else what the session timed."""
+    """Seconds of a step: from its recording, else as the session timed it."""
     return next((step.elapsed_s for step in results.outside.steps if step.name == name), timed_s)
 
 
@@ -75,20 +75,20 @@ def build_filesystem(run: Run, tables: Tables, results: Results) -> list[Section
         section.definition = (
             "total, used, available: as the file system itself says (statvfs, df), after the first mount and"
             " after the last sync. used: all blocks less free ones (f_blocks - f_bfree); available: free and"
-            " not reserved for root (f_bavail); taken of the disk: the disk's size less free blocks, so with"
-            " what the file system took beforehand and does not count."
+            " not reserved for root (f_bavail); taken of the disk: the disk's size less free blocks, with"
+            " what mkfs took and df does not count."
         )
     if results.outside.steps:
         section.tables.append(_steps_table(results))
         section.definition += " erased: discarded, or set to zero without data."
         if results.outside.requests is not None:
             section.notes.append(
-                f"{results.outside.requests:,} requests of these steps and of what lies between them and the"
-                " run are in the IO graph, in the phases and in the comparison with the device's own"
-                " counters, and in no other figure"
+                f"{results.outside.requests:,} requests of these steps, and between them and the workload,"
+                " are in the IO graph, in the phases and in the comparison with the device's own"
+                " counters, and in no other number"
             )
     if said:
-        section.definition += " fsck: of the unmounted disk, nothing of which is in memory; changes nothing."
+        section.definition += " fsck: of the unmounted disk, read from the device; fsck changes nothing."
     section.definition = section.definition.strip()
     return [section] if section.facts or section.tables else []
 

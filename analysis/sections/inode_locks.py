@@ -16,7 +16,7 @@ from analysis.tables.load import Tables
 
 
 def build_inode_locks(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """The inodes whose locks were waited on longest; None if no such lock was."""
+    """The inodes whose locks were waited on longest; no section without one."""
     if results.locks.waits is None or not results.locks.waits.instances:
         return []
     section = Section()
@@ -45,9 +45,9 @@ def build_inode_locks(run: Run, tables: Tables, results: Results) -> list[Sectio
     if left > 0:
         section.notes.append(f"{left:,} more inode locks with less wait")
     if several:
-        section.notes.append("+: several inodes used this place in memory in turn; the first is named")
+        section.notes.append("+: several inodes used this memory in turn; the first is named")
     section.definition = (
-        "one lock each, that lies in an inode; path: from the mount point on, when the workload had ended."
+        "one row a lock that lies in an inode; path: from the mount point on, at the end of the workload."
     )
     return [section]
 
@@ -61,7 +61,7 @@ def _where(run: Run, tables: Tables, found: lock_waits.Instance) -> str:
         return f"(the page cache of the disk {name} itself)"
     if found.dev and found.dev != run.text("device", "dev"):
         return f"(another file system, {found.dev})"
-    return "(gone)" if tables.paths is not None else "(not looked for)"
+    return "(gone)" if tables.paths is not None else "(not resolved)"
 
 
 SECTIONS = (SectionSpec("inode_locks", "Inode locks", 2100, build_inode_locks, collectors=("locks",)),)

@@ -22,7 +22,7 @@ def size(kib: int) -> str:
 
 
 def add_matrix(section: Section, run: Run, matrix: iomatrix.Matrix) -> None:
-    """Add the tables to the section; marked where block lost rows, which tell the disk's part."""
+    """Add the tables to the section; marked where block lost rows: they tell the disk's part."""
     lossy = mark(run, "block")
     operations = list(dict.fromkeys(cell.operation for cell in matrix.cells))
     reached = []
@@ -45,11 +45,11 @@ def add_matrix(section: Section, run: Run, matrix: iomatrix.Matrix) -> None:
     repeated = [cell.times for cell in matrix.cells if cell.times > 1]
     if repeated:
         section.notes.append(
-            f"{len(repeated):,} of {len(matrix.cells):,} cells took too short a time for one measurement and"
-            f" were done up to {max(repeated):,} times"
+            f"{len(repeated):,} of {len(matrix.cells):,} cells were too short for one measurement and"
+            f" ran up to {max(repeated):,} times"
         )
     if matrix.seen:
-        section.notes.append(f"cells by the disk + in part / all: {', '.join(reached)}")
+        section.notes.append(f"cells from disk + partly from disk / all: {', '.join(reached)}")
     else:
-        section.notes.append("no block table: cells of the cache and of the disk are not told apart")
+        section.notes.append("no block table: whether a cell reached the disk is not known")
     section.definition += f" Record size against file size: {iomatrix.DEFINITION}"

@@ -15,13 +15,13 @@ TOP_EDGES = 6
 
 
 def build_blocking(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """Who waits for whom."""
+    """One edge of the graph in three lines: lock, waiter, holder."""
     if not results.locks.rows:
         return []
     section = Section()
     found, holders = results.locks.waits, results.locks.holders
     if found is None or holders is None or not holders.edges:
-        section.absent = run.absent("locks") if found is None else "no holder was seen"
+        section.absent = run.absent("locks") if found is None else "no holder was recorded"
         return [section]
     total = found.total_ns
     body = []
@@ -29,20 +29,20 @@ def build_blocking(run: Run, tables: Tables, results: Results) -> list[Section]:
         row = found.rows[e.row]
         mark = ESTIMATED if row.sampled_share < 1 else ""
         body.append((mark + units.ns(e.ns), units.percent(e.ns / total), f"{row.type} {name(row)}"))
-        body.append(("", "", f"  wanted by  {e.waiter}"))
+        body.append(("", "", f"  waiter     {e.waiter}"))
         who = holder_words(e)
-        body.append(("", "", f"  held by    {who}{': ' + e.holder if e.holder else ''}"))
-    section.tables.append(Table(("waited", "share %", "<lock, who wanted it, who held it"), body))
+        body.append(("", "", f"  holder     {who}{': ' + e.holder if e.holder else ''}"))
+    section.tables.append(Table(("waited", "share %", "<lock, waiter, holder"), body))
     shown = sum(e.ns for e in holders.edges[:TOP_EDGES])
     known = sum(e.ns for e in holders.edges)
     section.notes.append(
-        f"shown: {units.percent(shown / total)} % of all waiting; holders were seen for"
+        f"shown: {units.percent(shown / total)} % of all waiting; holders are known for"
         f" {units.percent(known / total)} %"
     )
     section.definition = (
         "an edge of the blocking graph: waits of one call path on one class of locks, held by a task in one"
-        " call path when the wait began, weighed by the time waited. Spinlocks, rwlocks and semaphores don't"
-        " remember who holds them. Drawn: lock_blocking.svg."
+        " call path when the wait began, weighted by the time waited. Spinlocks, rwlocks and semaphores"
+        " do not store their holder. Drawn: lock_blocking.svg."
     )
     return [section]
 

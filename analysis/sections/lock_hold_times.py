@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Lockmeter's table: how busy each class of locks was, how often it was taken, and how often in vain."""
+"""Lock hold times: Lockmeter's table of utilization, contention, holds and waits by class of locks."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def build_hold_times(run: Run, tables: Tables, results: Results) -> list[Section
     if body:
         section.tables.append(Table(heads, body))
     else:
-        section.notes.append("no lock of the kinds that can be traced was taken")
+        section.notes.append("no lock of the traced kinds was taken")
     if len(taken) > TOP:
-        section.notes.append(f"{len(taken) - TOP:,} more classes were taken, held for less time")
+        section.notes.append(f"{len(taken) - TOP:,} more classes with less time held")
     why: dict[str, list[str]] = {}
     for row in rows:
         if row.acquired is None:
             why.setdefault(row.why, []).append(row.type)
     for words, types in why.items():
         kinds = ", ".join(dict.fromkeys(types))
-        section.notes.append(f"not here but waited for: {len(types):,} classes of {kinds}: {words}")
+        section.notes.append(f"waited for, without hold times: {len(types):,} classes of {kinds}: {words}")
     section.definition = holds.DEFINITION
     return [section]
 

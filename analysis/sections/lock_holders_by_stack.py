@@ -20,7 +20,7 @@ TOP_RAN = 6
 
 
 def build_holders_by_stack(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """What the holders were doing, and where."""
+    """Holders' states by lock, their stacks, chains of holders, and where holders ran."""
     if not results.locks.rows:
         return []
     section = Section()
@@ -29,7 +29,7 @@ def build_holders_by_stack(run: Run, tables: Tables, results: Results) -> list[S
         section.absent = run.absent("locks")
         return [section]
     if not holders.known_ns:
-        section.absent = "no wait on a mutex or rwsem whose holder was looked at was recorded"
+        section.absent = "no wait on a mutex or rwsem with a known holder was recorded"
         return [section]
     shown = [s for j, s in enumerate(lock_holders.STATES) if holders.state_ns[:, j].any()]
     body = []
@@ -71,7 +71,7 @@ def _holder_stacks(section: Section, found: LockWaits, holders: Holders) -> None
 
 
 def _chains(section: Section, found: LockWaits, holders: Holders) -> None:
-    """Chains of the same locks and end as one, with the call path at the end that was waited for longest."""
+    """Merge chains of the same locks and end; each shows the end's call path with most waiting."""
     merged: dict[tuple[int, str, str, int, str], list[Chain]] = {}
     for c in holders.chains:
         merged.setdefault((c.row, c.second, c.last, c.length, c.root_state), []).append(c)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the sections on locks write names, estimates and shares."""
+"""Texts that the sections on locks share: names, estimates, intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def name(row: LockRow) -> str:
 
 
 def approx(text: str, row: LockRow) -> str:
-    """Marked where it hangs on call paths of which only some were looked at."""
+    """The text, marked where it is scaled from sampled call paths."""
     return ESTIMATED + text if row.is_estimate else text
 
 
@@ -31,7 +31,7 @@ def interval(found: Estimate) -> str:
 
 
 def sampled_share(results: Results) -> float:
-    """Of the waiting time, how much was of waits whose call path was looked at."""
+    """Share of the waiting time with a recorded call path, 0..1."""
     if results.locks.waits is None:
         return 1.0
     total = float(results.locks.waits.paths.total_ns.sum())
@@ -44,7 +44,7 @@ def comm_text(comm: str) -> str:
 
 
 def holder_words(edge: Edge) -> str:
-    """Who held the lock, and what it was doing."""
+    """The holder of the lock and its state."""
     if edge.state == "readers":
         return "readers"
     doing = f"waiting for {edge.wants}" if edge.wants else lock_holders.STATE_WORDS[edge.state]

@@ -15,7 +15,7 @@ from analysis.tables.load import Tables
 
 
 def build_lock_spinning(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """Spinning as a share of the CPUs: traced, and what only samples show."""
+    """One row a lock: traced spinning, and unseen spinning by CPU samples."""
     rows, samples = results.locks.rows, results.locks.samples
     if not rows:
         return []
@@ -58,16 +58,16 @@ def build_lock_spinning(run: Run, tables: Tables, results: Results) -> list[Sect
         if len(shown) > TOP:
             section.notes.append(f"{len(shown) - TOP} more, each with less")
     else:
-        section.notes.append("no spinning on locks was seen")
+        section.notes.append("no spinning on locks was recorded")
     if samples is None:
         section.notes.append(
-            "spinning that no tracepoint shows: not sampled"
+            "spinning that no tracepoint shows was not sampled"
             + (f": {why}" if (why := run.off("locks")) else "")
         )
     else:
         traced = sum(r.spin_ns for r in rows)
         section.notes.append(
-            f"unseen by tracepoints, at least: {units.ns(samples.unseen.ns)} of CPU"
+            f"not shown by tracepoints, at least: {units.ns(samples.unseen.ns)} of CPU"
             f" ({interval(samples.unseen)}, {samples.unseen.samples:,} samples of"
             f" {units.ns(samples.period_ns)}), {of_cpus(samples.unseen.ns)} % of the CPUs;"
             f" {samples.unseen_workload.samples:,} samples in the workload's tasks"
@@ -81,7 +81,7 @@ def build_lock_spinning(run: Run, tables: Tables, results: Results) -> list[Sect
 
 
 def _check(sampled: Estimate, traced_ns: int) -> str:
-    """How well the samples do where the tracepoints know better."""
+    """Traced spinning by samples against the tracepoints' own time."""
     said = (
         f"as a check, traced spinning by samples: {units.ns(sampled.ns)} ({interval(sampled)}); by the"
         f" tracepoints {units.ns(traced_ns)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sections on locks: which were waited on, from where, who held them, and what the kernel can't show."""
+"""Lock waits: the classes of locks waited on longest, whose waits they are, and what no tracepoint shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNTRIED_WRITERS = "percpu rwsem writers reported before they try"
 
 
 def invisible(run: Run) -> list[str]:
-    """Kinds of waits this kernel can't show."""
+    """Sentences on the kinds of waits that this kernel does not show."""
     mode = run.text("kernel", "spinlock_mode")
     said = []
     if mode == "virt":
@@ -29,13 +29,13 @@ def invisible(run: Run) -> list[str]:
     elif mode == "unknown":
         said.append("a spinlock's next waiter in line, if this kernel's spinlocks are native or test-and-set")
     said += [
-        "rwsem writers that get it while they spin",
+        "rwsem writers that acquire while spinning",
         "readers of rwlocks in interrupts",
         "bit spinlocks and lockref retries",
         "folio, page and buffer locks",
         "waits for journal or log space",
     ]
-    notes = [f"no tracepoint shows: {'; '.join(said)}. CPU samples show those that spin, nothing the others"]
+    notes = [f"no tracepoint shows: {'; '.join(said)}. CPU samples show those that spin, not the others"]
     if run.text("kernel", "config", "CONFIG_DEBUG_LOCK_ALLOC") == "y":
         notes.append("CONFIG_DEBUG_LOCK_ALLOC: this kernel reports every mutex taken, contended or not")
     return notes
@@ -55,7 +55,7 @@ def percpu_writers(run: Run, rows: list[LockRow]) -> list[str]:
 
 
 def build_lock_waits(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """The locks waited on longest."""
+    """One row a class of locks, longest wait first."""
     section = Section()
     rows = results.locks.rows
     if rows is None:
@@ -97,7 +97,7 @@ def build_lock_waits(run: Run, tables: Tables, results: Results) -> list[Section
         section.notes.append(f"{len(rows) - TOP} more, {units.percent(rest / total)} % of the wait")
     waits = sum(r.waits for r in rows)
     section.notes.append(
-        f"in all {waits:,} waits, spinning {units.ns(spin)}, sleeping {units.ns(total - spin)} (on average"
+        f"total: {waits:,} waits, spinning {units.ns(spin)}, sleeping {units.ns(total - spin)} (on average"
         f" {units.figures((total - spin) / 1e9 / elapsed)} threads asleep)"
     )
     own_spin, own_sleep = (
@@ -118,18 +118,18 @@ def build_lock_waits(run: Run, tables: Tables, results: Results) -> list[Section
     section.notes += _naming_notes(results, rows)
     failed = sum(r.failed for r in rows)
     if failed:
-        section.notes.append(f"{failed:,} waits were given up (signal); they are counted")
+        section.notes.append(f"{failed:,} waits ended by a signal; they are counted")
     section.notes += invisible(run) + percpu_writers(run, rows)
     return [section]
 
 
 def _whose(results: Results) -> list[str]:
-    """Who waited: the file system's threads by name, and a line for each owner whose waits are not shown."""
+    """A sentence for each owner of waits: whether its waits are shown, and its threads."""
     found = results.locks.waiters
     if found is None:
         return []
     if not found.is_known:
-        return ["whose waits these are was not recorded (an older run): anybody's are among them"]
+        return ["the owners of the waits were not recorded (an older run): all tasks are counted"]
     notes = []
     for owner in found.owners:
         if owner.owner == lock_waiters.WORKLOAD:
@@ -140,12 +140,12 @@ def _whose(results: Results) -> list[str]:
             f" waits, spinning {units.ns(owner.spin_ns)}, sleeping {units.ns(owner.sleep_ns)}{_names(owner)}"
         )
     if any(o.owner not in lock_waiters.SHOWN for o in found.owners) and not results.locks.shows_all:
-        notes.append("all of them in the tables: make report RUN=... LOCKS=all")
+        notes.append("the waits of all tasks: make report RUN=... LOCKS=all")
     return notes
 
 
 def _names(owner: lock_waiters.Waiting) -> str:
-    """Which threads or processes waited longest."""
+    """The threads or processes that waited longest."""
     if not owner.names:
         return ""
     shown = [f"{clean(name, 30)} {units.ns(ns)}" for name, ns in owner.names[:TOP_NAMES]]
@@ -157,13 +157,11 @@ def _naming_notes(results: Results, rows: list[LockRow]) -> list[str]:
     notes = []
     unnamed = lock_waits.unnamed_share(rows)
     if unnamed:
-        notes.append(
-            f"{units.percent(unnamed)} % of the wait is of locks that could only be named by their caller"
-        )
+        notes.append(f"{units.percent(unnamed)} % of the wait is of locks named by their caller")
     guessed = sum(r.total_ns for r in rows if r.named_by == "call path")
     if guessed:
         share = units.percent(guessed / sum(r.total_ns for r in rows))
-        notes.append(f"names marked{BY_PATH} were told by the call path: {share} % of the wait")
+        notes.append(f"names marked{BY_PATH} come from the call path: {share} % of the wait")
     sampled = sampled_share(results)
     if sampled < 1:
         notes.append(

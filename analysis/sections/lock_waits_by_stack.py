@@ -17,7 +17,7 @@ TOP_OF_PATHS = 5
 
 
 def build_waits_by_stack(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """From where the top locks were waited on."""
+    """The top locks, and below each the call paths with most waiting."""
     if not results.locks.rows:
         return []
     section = Section()
@@ -49,7 +49,9 @@ def build_waits_by_stack(run: Run, tables: Tables, results: Results) -> list[Sec
         if len(order) > TOP_PATHS:
             a, b = (sum(s[k] for _, s in order[TOP_PATHS:]) for k in (0, 1))
             body.append(_path_row(about_, a, b, total, f"  {len(order) - TOP_PATHS} more"))
-    section.tables.append(Table(("spin", "sleep", "share %", "<lock and who waits, innermost first"), body))
+    section.tables.append(
+        Table(("spin", "sleep", "share %", "<lock, call path of the waiter, innermost first"), body)
+    )
     section.definition = (
         "share: of all waiting. ..: functions left out. All paths: lock_waiting.svg, waiting.folded."
         + (f" {ESTIMATED}: scaled from the sampled call paths." if sampled_share(results) < 1 else "")

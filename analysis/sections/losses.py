@@ -18,7 +18,7 @@ from analysis.tables.load import TABLES, Tables
 
 
 def build_losses(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """Events seen, kept and lost per collector, and what recording cost."""
+    """One row a collector: events, losses and CPU time."""
     section = Section()
     rows = []
     cost = tracing_cost.measure_cost(run, results.recorded_s)
@@ -60,14 +60,14 @@ def build_losses(run: Run, tables: Tables, results: Results) -> list[Section]:
         )
     section.notes += bounded_ends(results)
     counter = (
-        " The device's own counter (throughput): its increase from its first sample to its last, beside what"
-        " completed between these two."
+        " The device's own counter (throughput): its increase from first to last sample, compared with"
+        " requests that completed between these two."
         if results.device.counters.traced_bytes is not None and results.device.counters.increase
         else ""
     )
     section.definition = (
-        f"{tracing_cost.DEFINITION}{counter} What tracing slows in the workload itself takes a run"
-        f" without it to know. {MARKING}"
+        f"{tracing_cost.DEFINITION}{counter} How much tracing slows the workload shows only in a run"
+        f" without tracing. {MARKING}"
     )
     return [section]
 
@@ -86,11 +86,11 @@ def _cost_table(cost: tracing_cost.TracingCost) -> Table:
         (row.name, percents(row.bpf), units.ns(row.run_ns), units.percent(row.user), units.percent(row.total))
         for row in cost.rows
     ]
-    return Table(("<CPU time of", "BPF CPU %", "a run", "user CPU %", "total %"), rows)
+    return Table(("<CPU time of", "BPF CPU %", "mean run time", "user CPU %", "total %"), rows)
 
 
 def _cost_words(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
-    """How much of the recording was timed, and what the table does not hold."""
+    """How much of the recording was timed, and costs that the table lacks."""
     said = []
     if cost.windows:
         said.append(
@@ -102,17 +102,17 @@ def _cost_words(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
             if run.emulated
             else "an older recorder, a kernel before 5.8, or too short a recording"
         )
-        said.append(f"how much CPU time BPF programs took is not known: {why}")
+        said.append(f"CPU time of BPF programs is not known: {why}")
     others = [name for name, loss in run.losses.items() if loss.is_on and loss.bpf_programs is None]
     if others and not run.imported:
-        said.append(f"{', '.join(others)}: what it costs in the kernel is not measured")
+        said.append(f"{', '.join(others)}: its cost in the kernel is not measured")
     if run.recorder_start_cpu_ns is not None:
         said.append(f"before it recorded, the recorder used {units.ns(run.recorder_start_cpu_ns)} of CPU")
     return said
 
 
 def left_out_words(run: Run, tables: Tables) -> list[str]:
-    """What the tables leave out, as it lies outside of the recorded time, and what of it they cannot."""
+    """Rows outside of the recorded time that the tables leave out, and bins that they cannot split."""
     found = [
         f"{TABLES[table].collector}: {n:,} row{'s' if n > 1 else ''} of table {table} left out"
         f" (not lost): {why}"

@@ -11,20 +11,20 @@ from analysis.rundir.run import LEAST_MARKED_SHARE, Run
 MARK = "*"
 FROM = f"from {units.percent(LEAST_MARKED_SHARE)} % lost on"  # what stands beside a mark
 MARKING = (
-    f"Figures are marked {MARK}, here and in the pictures, {FROM}, if nobody knows how much, and where a"
-    " collector ended early. A smaller loss is told in this section only; a maximum may be among it."
+    f"Numbers are marked {MARK}, here and in the pictures, {FROM}, where a loss is not known, and where a"
+    " collector ended early. Smaller losses stand in this section only; a maximum may be among them."
 )
 
 
 def mark(run: Run, *collectors: str) -> str:
-    """ "*" if one of these collectors lost enough to be marked, or nobody knows whether it did."""
+    """ "*" if one of these collectors lost enough to be marked, or its losses are not known."""
     return MARK if any(run.lossy(c) for c in collectors) else ""
 
 
 def marked_losses(run: Run, collectors: Collection[str] | None = None) -> list[str]:
-    """Why figures are marked, a sentence for each collector that lost that much."""
+    """Reasons for marks, a sentence for each collector that lost enough."""
     if run.asked and not run.losses:
-        return [f"losses.json says nothing: what was lost is not known, all figures are marked {MARK}"]
+        return [f"losses.json states nothing: losses are not known, all numbers are marked {MARK}"]
     names = [name for name in run.losses if collectors is None or name in collectors]
     reasons = [reason for name in names if (reason := run.marked_loss(name))]
-    return [f"{reason}: figures marked {MARK} ({FROM}) may be short" for reason in reasons]
+    return [f"{reason}: numbers marked {MARK} ({FROM}) may be too small" for reason in reasons]

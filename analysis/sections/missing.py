@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which collectors that were asked for are off, ended early, or are not in losses.json.
+"""Collectors that were asked for and are off, ended early, or are not in losses.json.
 
-A collector that was not asked for is no gap. A collector that is on and saw nothing is none either: its
-tables are there and empty.
+A collector that was not asked for is not missing. A collector that recorded nothing is not missing: its
+tables are empty.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Collection
 
 from analysis.rundir.run import Run
 
-# what a report does not have when the collector is off
+# What a report lacks when the collector is off.
 WITHOUT = {
-    "block": "no disk figures",
+    "block": "no requests",
     "locks": "no lock waits",
     "calls": "no file-system calls, no application throughput",
     "counters": "no counters of CPU, memory and disk",
@@ -32,10 +32,10 @@ def missing(run: Run, collectors: Collection[str] | None = None) -> list[str]:
     ]
     if run.losses:  # else a sentence on the file says it
         said += [
-            f"{name}: losses.json does not name it: whether it ran, and what it lost, is not known"
+            f"{name}: losses.json does not name it: its state and losses are not known"
             for name in asked
             if name not in run.losses
         ]
     if early := [name for name in asked if run.ended_early(name)]:
-        said.append(f"{', '.join(early)} ended early: figures cover only the time until then")
+        said.append(f"{', '.join(early)} ended early: numbers cover the time until then")
     return said

@@ -9,10 +9,10 @@ from analysis.rundir.run import Run, dig
 
 
 def how_it_ended(run: Run) -> str:
-    """How the workload ended: "exit status 0", "signal 11 (SIGSEGV)", "interrupted"; empty if nobody saw it.
+    """How the workload ended: "exit status 0", "signal 11 (SIGSEGV)", "interrupted"; empty: not known.
 
-    Runs of before it was written down tell an interrupt by their state: the session itself ended the workload
-    then, by SIGTERM, or by SIGKILL if that did not help.
+    Older runs state an interrupt by their state alone: the session ended the workload by SIGTERM, or by
+    SIGKILL after that.
     """
     status = run.int_("workload", "exit_status")
     if status is None:
@@ -29,7 +29,7 @@ def how_it_ended(run: Run) -> str:
 
 
 def verdict(run: Run) -> str:
-    """What fsck found, in a word or two; empty where nobody wrote down whether it ran."""
+    """The verdict of fsck in a word or two; empty: not known whether it ran."""
     found = dig(run.facts, "filesystem", "fsck")
     if not isinstance(found, dict):
         return ""
@@ -37,11 +37,11 @@ def verdict(run: Run) -> str:
         return "clean"
     if found.get("clean") is False:
         return "DAMAGED"
-    return f"no verdict: {run.text('filesystem', 'fsck', 'why') or 'nobody said why'}"
+    return f"no verdict: {run.text('filesystem', 'fsck', 'why') or 'no reason recorded'}"
 
 
 def damage(run: Run) -> str:
-    """What must be said before any figure, empty if fsck found nothing wrong."""
+    """A banner on damage that fsck found, else an empty string."""
     if dig(run.facts, "filesystem", "fsck", "clean") is not False:
         return ""
     said = "; ".join(run.str_list("filesystem", "fsck", "said")[-3:])

@@ -22,7 +22,7 @@ WHAT = ("requests", "bytes", "seeks")
 
 
 def submitters(owned: Owned) -> str:
-    """Who submitted most of them."""
+    """The submitters with most requests, by name."""
     shown = [f"{clean(name, 30)} {n:,}" for name, n in owned.names[:MOST_NAMES]]
     left = len(owned.names) - MOST_NAMES
     return f"{', '.join(shown)}{f', {left:,} more names' if left > 0 else ''}"
@@ -34,18 +34,18 @@ def _shares(owners: Owners, owner: str) -> str:
 
 
 def disk_share(owners: Owners) -> str:
-    """How much of the disk was others', for a line of what they did."""
+    """Others' share of the disk's bytes, as a clause."""
     return f"{units.percent(owners.share(OTHERS, 'bytes'))} % of this disk's bytes are others'"
 
 
 def owner_banners(results: Results) -> list[str]:
-    """What must be said first: how much of the disk was others', from LEAST_TOLD on."""
+    """Banners on requests of others and of the recording, from LEAST_TOLD on."""
     owners, said = results.owners, []
     if owners is None:
         return []
     if owners.is_told_first(OTHERS):
         names = f"requests by {submitters(owners.of(OTHERS))}"
-        meaning = "; 'own' is the workload's, all other figures are everybody's" if owners.is_shared else ""
+        meaning = "; 'own' is the workload's, all other numbers count everybody's" if owners.is_shared else ""
         said.append(f"others use this disk: {_shares(owners, OTHERS)} are theirs ({names}){meaning}")
     if owners.is_told_first(RECORDER):
         said.append(
@@ -55,7 +55,7 @@ def owner_banners(results: Results) -> list[str]:
 
 
 def private_notes(results: Results) -> list[str]:
-    """What others asked a disk for that is the run's own."""
+    """Others' requests to a disk of the run's own, in a sentence."""
     if results.owners is None or results.owners.is_shared or not (one := results.owners.of(OTHERS)).requests:
         return []
     return [f"of these others': {one.requests:,} requests, {units.bytes_(one.bytes)} ({submitters(one)})"]

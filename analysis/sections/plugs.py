@@ -14,7 +14,7 @@ from analysis.tables.load import Tables
 
 
 def build_plugs(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """Requests that threads held back."""
+    """One row a device; no section where plugs were not recorded."""
     if results.block is None or results.block.plugs is None or not results.device.utilization:
         return []
     section = Section()

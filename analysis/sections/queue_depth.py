@@ -14,7 +14,7 @@ from analysis.tables.load import Tables
 
 
 def build_queue_depth(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """Requests at the device and in all."""
+    """Mean and highest depth, at the device and queued."""
     section = Section()
     depths = results.device.depth
     if depths is None:
@@ -23,25 +23,25 @@ def build_queue_depth(run: Run, tables: Tables, results: Results) -> list[Sectio
     weights = results.timeline.lengths_s
     for name, depth in (
         ("at the device", depths.at_device),
-        ("in all", depths.queued),
+        ("queued", depths.queued),
     ):
         mean = float(np.average(depth.mean, weights=weights))
         section.facts.append((name, f"mean {units.figures(mean)}, highest {int(depth.highest.max()):,}"))
     section.notes += bounded_ends(results)
     section.definition = (
-        "requests issued and not completed (in all: queued and not completed); mean over time."
+        "at the device: requests issued and not completed; queued: queued and not completed; mean over time."
     )
     return [section]
 
 
 def bounded_ends(results: Results) -> list[str]:
-    """What is said where requests count until a bound of their end."""
+    """A sentence on requests that count until a latest end, as their end was not seen."""
     latency = results.block.latency if results.block is not None else None
     if latency is None or not latency.bounded:
         return []
     return [
         f"{latency.bounded:,} requests whose end was not seen count until their tag was issued again or"
-        f" the disk was found idle: together {units.ns(latency.bounded_ns)}, of which some is too much"
+        f" the disk was idle: together {units.ns(latency.bounded_ns)}, an upper bound"
     ]
 
 

@@ -16,7 +16,7 @@ from analysis.tables.load import Tables
 
 
 def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """A row an owner; no section where the disk was the run's alone, or nobody knows."""
+    """A row an owner; no section where the disk was the run's alone, or the owners are not known."""
     owners = results.owners
     if owners is None or not (owners.is_shared or owners.is_told_first(OTHERS)):
         return []
@@ -62,7 +62,7 @@ def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
 
 
 def _untold(owners: Owners) -> list[str]:
-    """Written-back data of which nothing tells whose it is, if it is much, and what would."""
+    """A sentence on much written-back data without a known owner, and the remedy."""
     if owners.is_live or not owners.is_shared:
         return []
     whole = sum(one.bytes for one in owners.owned)

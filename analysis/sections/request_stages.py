@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sections on the life of requests, merging and requeueing, and the device's active and idle times."""
+"""Request stages (Q2C): means and percentiles of the stages from queue to completion; merges, requeues."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _merges(life: request_life.Life) -> list[Table]:
 
 
 def _missing(life: request_life.Life, no_plugs: bool) -> list[str]:
-    """What the source of the requests can't tell."""
+    """Stages that the source of the requests does not record."""
     missing = [] if "Q2G" in life.present or not life.present else ["Q2G", "G2I"]
     if any(r.merges for r in life.merges) and not any(r.timed_merges for r in life.merges):
         missing += ["Q2M", "M2D"]
@@ -96,7 +96,7 @@ def _missing(life: request_life.Life, no_plugs: bool) -> list[str]:
 
 
 def _why_missing(run: Run) -> str:
-    """Where stages could be had that this run's requests have not; nobody is told to do what was done."""
+    """How to record the missing stages, unless this run did so already."""
     if run.imported:
         return request_life.NOT_TRACED
     trace = run.losses.get("blktrace")
@@ -116,7 +116,7 @@ def build_stages(run: Run, tables: Tables, results: Results) -> list[Section]:
     section.tables += [table for table in (_means(life), _percentiles(life)) if table]
     section.tables += _merges(life)
     if life.present and "Q2I" not in life.present:
-        section.notes.append("no request was seen being inserted: there is no Q2I and no I2D")
+        section.notes.append("no request was inserted into a scheduler: there is no Q2I and no I2D")
     if missing := _missing(life, results.block.plugs is None):
         section.notes.append(f"{', '.join(missing)}: {_why_missing(run)}")
     section.definition = (

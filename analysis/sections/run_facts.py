@@ -38,7 +38,7 @@ def device_words(facts: Mapping[str, Any]) -> str:
 
 
 def vm_words(run: Run) -> str:
-    """The virtual machine of a run in one, empty for a run on the host."""
+    """The virtual machine of a run in one, empty: a run on the host."""
     accel = run.text("machine", "vm", "accel")
     why = run.text("machine", "vm", "why_not_kvm")
     how = {"tcg": "emulated CPUs (tcg)", "kvm": "CPUs by KVM"}.get(accel.lower(), accel)
@@ -56,7 +56,7 @@ def vm_words(run: Run) -> str:
 
 
 def imported_words(run: Run) -> str:
-    """What trace of another tool the run was made of, empty for a run of our own."""
+    """The trace of another tool that was imported; empty: a run of Seekmeter."""
     if not run.imported:
         return ""
     actions = dig(run.facts, "imported", "actions")
@@ -134,7 +134,7 @@ def build_run_facts(run: Run, tables: Tables, results: Results) -> list[Section]
     ran = f", of which the workload ran {units.seconds(results.window.work_s)} s"
     if run.imported or run.int_("clock", "workload_start_ns") is None:  # no workload; the session was killed
         ran = ""
-    nothing = f"nothing, as no collector was asked for (COLLECT=none){ran}"
+    nothing = f"nothing: no collector was asked for (COLLECT=none){ran}"
     fact("recorded", f"{units.seconds(results.recorded_s)} s{ran}" if run.asked else nothing)
     timing = dig(run.facts, "timing")
     if isinstance(timing, dict):
@@ -150,7 +150,7 @@ def build_run_facts(run: Run, tables: Tables, results: Results) -> list[Section]
             ),
         )
     if not section.facts:
-        section.absent = "run.json has nothing to say"
+        section.absent = "run.json states nothing"
     return [section]
 
 

@@ -16,7 +16,7 @@ SEEKS_OWN = ("seeks,\nown", "&\nall", "seeks/s,\nown", "&\nall")
 
 
 def build_seeks(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """How many, how often, how far."""
+    """Counts, rates and shares; then distances of the seeks."""
     section = Section()
     if results.block is None:
         section.absent = run.absent("block")
@@ -45,7 +45,7 @@ def build_seeks(run: Run, tables: Tables, results: Results) -> list[Section]:
         if s.seeks:
             distances.append((name, *(units.bytes_(v) for v in (*s.signed_bytes, *s.absolute_bytes))))
     if not names:
-        section.notes.append("no reads or writes with data: nothing can seek")
+        section.notes.append("no reads or writes with data: no seeks")
         section.definition = seeks.DEFINITION
         return [section]
     columns = ("seeks", "seeks/s") if owners is None else SEEKS_OWN
@@ -65,11 +65,13 @@ def build_seeks(run: Run, tables: Tables, results: Results) -> list[Section]:
             f" confidence interval over {mean.n} bins, as if they were independent)"
         )
     section.definition = (
-        seeks.DEFINITION + " |p|: of the distance without its sign. %: of the requests with one before"
-        " them; a device's first has none."
+        seeks.DEFINITION + " |p|: of the distance without its sign. %: of the requests that have one before"
+        " them on their device."
     )
     if owners is not None:
-        section.definition += " own: the seeks of the workload's requests; all other figures are everybody's."
+        section.definition += (
+            " own: the seeks of the workload's requests; all other numbers count everybody's."
+        )
     return [section]
 
 

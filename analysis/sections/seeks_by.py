@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Seeks by process and file: whose requests move the head."""
+"""Seeks by process and file, with the streams and the latency of each file's requests."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from analysis.tables.load import Tables
 
 
 def build_streams(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """Sequential streams, interleaved or not, by device and direction."""
+    """One row a device and direction; no section without reads or writes."""
     block = results.block
     if block is None or not block.streams:
         return []
@@ -44,7 +44,7 @@ def build_streams(run: Run, tables: Tables, results: Results) -> list[Section]:
     )
     section.tables.append(Table(heads, rows))
     section.definition = (
-        streams.DEFINITION + " adjacent: the one before, of this direction, ended where it begins."
+        streams.DEFINITION + " adjacent: the request before, of this direction, ended where this one begins."
     )
     return [section]
 

@@ -33,7 +33,9 @@ def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section
     else:
         section.facts.append(("application", f"not available: {results.app.absent}"))
     if not results.device_totals:
-        words = f"not available: {run.absent('block')}" if results.block is None else "no requests: none came"
+        words = (
+            f"not available: {run.absent('block')}" if results.block is None else "no requests were recorded"
+        )
         section.facts.append(("device", words))
         section.definition = throughput_definition(results)
         return [section]
@@ -77,7 +79,7 @@ def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section
 
 
 def _by_class(run: Run, results: Results) -> Table:
-    """Of a disk of the run's own."""
+    """The device's totals, of a disk of the run's own."""
     elapsed = results.window.elapsed_s
     rows = []
     for row in results.device_totals:
@@ -100,7 +102,7 @@ def _by_class(run: Run, results: Results) -> Table:
 
 
 def _own_and_all(results: Results, owners: Owners) -> Table:
-    """Of a disk that others use too: the workload's beside everybody's."""
+    """The device's totals of a shared disk: the workload's and everybody's."""
     elapsed = results.window.elapsed_s
     rows = []
     for row in results.device_totals:
@@ -126,12 +128,12 @@ def _own_and_all(results: Results, owners: Owners) -> Table:
 
 
 def throughput_definition(results: Results) -> str:
-    """What the figures are, and what their mark means if they are marked."""
+    """The definition, with that of the lower bound where there is one."""
     return app_throughput.DEFINITION + (f" {unseen.DEFINITION}" if results.app.uncounted else "")
 
 
 def _zeroes_words(found: Sequence[zeroes.Zeroer]) -> str:
-    """Who zeroed how much, and what for where that is known."""
+    """A sentence on write_zeroes by thread, with the purpose where it is known."""
     said = [
         f"{one.comm} {units.bytes_(one.bytes)} in {one.requests:,} requests"
         + (f" ({one.purpose})" if one.purpose else "")

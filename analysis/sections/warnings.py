@@ -14,15 +14,14 @@ from analysis.tables.load import Tables
 
 
 def build_warnings(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """Which collectors have nothing, why figures are marked, what the session warned of, and what else this
-    report lacks."""
+    """One sentence a warning or gap; "none" without any."""
     section = Section()
     section.notes = warning_words(run, results) or ["none"]
     return [section]
 
 
 def warning_words(run: Run, results: Results) -> list[str]:
-    """All of them; empty only if nothing is marked."""
+    """All warnings and gaps; empty only if no number is marked."""
     is_gap = any(
         words.startswith("losses.json") for words in run.missing
     )  # the file itself could not be read

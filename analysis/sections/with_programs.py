@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The section on what ran beside the workload (WITH=): each with its time, how it ended, and what it said.
+"""Programs that ran with the workload (WITH=): command, time, exit and output, a section each.
 
-From run.json alone, which has the first and the last lines of the output; all of it is in raw/with.
+From run.json, which has the first and the last lines of the output; raw/with has all of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _when(entry: Mapping[str, Any], results: Results) -> str:
     if start is None:
         return ""
     zero = results.window.work_start_ns
-    until = f" to {(stop - zero) / 1e9:+,.2f} s" if stop is not None else " to an end that nobody saw"
+    until = f" to {(stop - zero) / 1e9:+,.2f} s" if stop is not None else " to an unknown end"
     return f"from {(start - zero) / 1e9:+,.2f} s{until} of the workload's time"
 
 
@@ -41,13 +41,16 @@ def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
 def _one(entry: Mapping[str, Any], results: Results) -> Section:
     section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}")
     if entry.get("state") != "on":
-        why, remedy = clean(entry.get("why") or "nobody said why", 400), clean(entry.get("remedy") or "", 400)
+        why, remedy = (
+            clean(entry.get("why") or "no reason recorded", 400),
+            clean(entry.get("remedy") or "", 400),
+        )
         section.absent = f"{why} (remedy: {remedy})" if remedy else why
         return section
     argv = entry.get("argv")
     if isinstance(argv, list):
         section.facts.append(("command", clean(" ".join(str(word) for word in argv), 400)))
-    section.facts.append(("ran", _when(entry, results) or "at a time that nobody noted"))
+    section.facts.append(("ran", _when(entry, results) or "at an unknown time"))
     status = as_int(entry.get("exit_status"))
     ended = clean(entry.get("ended") or "", 120)
     section.facts.append(
@@ -64,12 +67,12 @@ def _one(entry: Mapping[str, Any], results: Results) -> Section:
     ]
     if shown:
         section.tables.append(Table(("<first and last lines of its output",), [(line,) for line in shown]))
-    section.notes += [f"it complained: {line}" for line in _strings(entry, "complaints")[-5:]]
+    section.notes += [f"complaint: {line}" for line in _strings(entry, "complaints")[-5:]]
     return section
 
 
 def build_with_programs(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """One for each; none for a run without."""
+    """One section a program."""
     found = dig(run.facts, "with")
     entries = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
     return [_one(entry, results) for entry in entries[:MOST]]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The section on what the user's own command printed, or a workload that failed: its last lines.
+"""Last lines that the user's command printed, or a workload that failed.
 
-From run.json alone; all of it is in raw/workload.out. What a workload of the catalog says is in its figures.
+From run.json; raw/workload.out has the whole output. Workloads of the catalog report results instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDTH = 160
 
 
 def build_output(run: Run, tables: Tables, results: Results) -> list[Section]:
-    """The section; none if there is nothing to show, and of runs that did not keep it."""
+    """No section where nothing was printed, or the run did not keep the output."""
     output = dig(run.facts, "workload", "output")
     is_own = run.text("workload", "name") == "command"
     if not isinstance(output, Mapping) or not (is_own or how_it_ended(run) != "exit status 0"):
@@ -32,7 +32,7 @@ def build_output(run: Run, tables: Tables, results: Results) -> list[Section]:
         return []
     section = Section(f"What the {'command' if is_own else 'workload'} printed")
     section.facts.append(("output", f"{clean(output.get('file') or '', 200)}, {units.bytes_(size)}"))
-    section.tables.append(Table(("<its last lines",), [(line,) for line in lines]))
+    section.tables.append(Table(("<last lines",), [(line,) for line in lines]))
     return [section]
 
 

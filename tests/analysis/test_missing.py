@@ -37,7 +37,7 @@ RECORDER = tuple(FILES)
 WHY, REMEDY = "the kernel refused its program: Invalid argument", "use another kernel"
 OFF = {"state": "off", "why": WHY, "remedy": REMEDY}
 WITHOUT = {
-    "block": "no disk figures",
+    "block": "no requests",
     "locks": "no lock waits",
     "calls": "no file-system calls, no application throughput",
     "counters": "no counters of CPU, memory and disk",
@@ -105,10 +105,10 @@ def test_collector_that_is_off_is_named_first_and_in_gaps(tmp_path: Path, name: 
 def test_terminal_text_and_page_begin_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = run_of(tmp_path / "r", [*RECORDER], {**on("locks", "calls", "counters"), "block": OFF})
     assert main(["report", str(path)]) == 0
-    words = f"block is off (no disk figures): {WHY} (remedy: {REMEDY})"
+    words = f"block is off (no requests): {WHY} (remedy: {REMEDY})"
     for text in (capsys.readouterr().out, (path / "report.txt").read_text()):
         lines = text.splitlines()
-        assert lines[2].startswith("!! block is off (no disk figures): ")
+        assert lines[2].startswith("!! block is off (no requests): ")
         assert words in folded("\n".join(lines[2:5]))
         after = folded(text[text.index("WARNINGS AND GAPS") :])
         assert f"- {words}" in after
@@ -139,7 +139,7 @@ def test_series_not_asked_for_is_no_gap_of_correlations(tmp_path: Path) -> None:
     less = document(run_of(tmp_path / "less", ["block", "calls"], on("block", "calls")))
     assert not any(words in named(less) for words in ("lock wait", "dirty pages, whole machine"))
     off = document(run_of(tmp_path / "off", [*RECORDER], {**on("block", "calls", "counters"), "locks": OFF}))
-    assert "lock wait: no figure, its collector has nothing" in named(off)
+    assert "lock wait: no coefficient, its collector has nothing" in named(off)
     none = document(run_of(tmp_path / "none", ["block"], on("block")))
     why = "calls was not asked for (name it in COLLECT)"
     assert section(none, title).absent == f"no application throughput: {why}"
@@ -149,7 +149,7 @@ def test_each_missing_collector_is_named_others_are_not(tmp_path: Path) -> None:
     collectors = {"block": OFF, "calls": {"state": "off", "why": "no memory", "remedy": ""}}
     found = document(run_of(tmp_path / "r", ["block", "calls"], collectors))
     words = [
-        f"block is off (no disk figures): {WHY} (remedy: {REMEDY})",
+        f"block is off (no requests): {WHY} (remedy: {REMEDY})",
         "calls is off (no file-system calls, no application throughput): no memory",
     ]
     assert (found.banners, gaps(found)) == (words, words)
@@ -164,7 +164,7 @@ def test_collector_that_saw_nothing_is_not_off(tmp_path: Path) -> None:
     path = Spec(run={**run_json(3), "collect": [*RECORDER]}).write(tmp_path / "r")
     found = document(path)
     assert (found.banners, gaps(found)) == ([], ["none"])
-    assert dict(section(found, "Throughput").facts)["device"] == "no requests: none came"
+    assert dict(section(found, "Throughput").facts)["device"] == "no requests were recorded"
     for title in ("Seeks", "Request latency", "Lock waits", "File-system calls"):
         assert section(found, title).absent == "", title
 
@@ -188,7 +188,7 @@ def test_recorder_that_died_gets_one_sentence(tmp_path: Path) -> None:
     collectors = {**early, "perf": collector(1, ended_early=False)}
     path = run_of(tmp_path / "r", [*RECORDER, "perf"], collectors, complete=False)
     found = document(path)
-    words = "block, locks, calls, counters ended early: figures cover only the time until then"
+    words = "block, locks, calls, counters ended early: numbers cover the time until then"
     assert found.banners[0] == words
     assert gaps(found)[0] == words
     assert "perf" not in " ".join(found.banners)
@@ -201,7 +201,7 @@ def test_other_process_that_died_is_named(tmp_path: Path, name: str) -> None:
     collectors = {**on(*RECORDER), name: {"state": "on", "why": "", "remedy": "", "ended_early": True}}
     collect = [one for one in (*RECORDER, name) if ":" not in one]
     found = document(run_of(tmp_path / "r", collect, collectors))
-    words = f"{name} ended early: figures cover only the time until then"
+    words = f"{name} ended early: numbers cover the time until then"
     assert found.banners == [words]
     assert gaps(found)[0] == words
     assert section(found, "Seeks").mark == ""
@@ -216,7 +216,7 @@ def test_with_program_that_did_not_start_is_named(tmp_path: Path) -> None:
 def test_collector_missing_in_losses_is_named(tmp_path: Path) -> None:
     """As after SIGKILL of the session: the recorder wrote its losses, nobody those of perf."""
     found = document(run_of(tmp_path / "r", ["block", "perf"], on("block")))
-    words = "perf: losses.json does not name it: whether it ran, and what it lost, is not known"
+    words = "perf: losses.json does not name it: its state and losses are not known"
     assert found.banners == [words]
     assert gaps(found)[0] == words
 
@@ -244,14 +244,14 @@ def test_older_run_states_collectors_in_its_variable(
 
 def test_older_run_states_early_end_of_all_collectors(tmp_path: Path) -> None:
     found = document(run_of(tmp_path / "r", None, on("block", "calls"), complete=False))
-    words = "block, calls ended early: figures cover only the time until then"
+    words = "block, calls ended early: numbers cover the time until then"
     assert found.banners[0] == words
     assert gaps(found) == [words]
 
 
 def test_older_run_names_a_collector_that_is_off(tmp_path: Path) -> None:
     found = document(run_of(tmp_path / "r", None, {**on("locks", "calls", "counters"), "block": OFF}))
-    words = f"block is off (no disk figures): {WHY} (remedy: {REMEDY})"
+    words = f"block is off (no requests): {WHY} (remedy: {REMEDY})"
     assert (found.banners, gaps(found)) == ([words], [words])
 
 
@@ -260,7 +260,7 @@ def test_run_without_collectors_has_no_gaps(tmp_path: Path) -> None:
     found = document(run_of(tmp_path / "r", [], None, clock=workload))
     assert found.banners == []
     recorded = dict(section(found, "What was run").facts)["recorded"]
-    assert recorded.startswith("nothing, as no collector was asked for (COLLECT=none)")
+    assert recorded.startswith("nothing: no collector was asked for (COLLECT=none)")
     assert gaps(found) == ["none"]
     assert "*" not in [one.mark for one in found.sections]
 
@@ -268,7 +268,7 @@ def test_run_without_collectors_has_no_gaps(tmp_path: Path) -> None:
 def test_missing_losses_json_is_stated_once(tmp_path: Path) -> None:
     """losses.json is gone: one sentence, and one for each table that is missing."""
     found = document(run_of(tmp_path / "r", ["block", "calls"], None))
-    assert [words for words in found.banners if "losses.json says nothing" in words] == found.banners
+    assert [words for words in found.banners if "losses.json states nothing" in words] == found.banners
     said = gaps(found)
     assert [words.partition(":")[0] for words in said[1:]] == ["no block table", "no call table"]
     assert said[0].startswith("losses.json")
@@ -318,13 +318,13 @@ def test_loss_of_a_thousandth_is_marked(tmp_path: Path, lost: int, seen: int | N
     path = lossy_run(tmp_path / "r", lost, seen)
     found = document(path)
     of = f" of {seen:,} seen" if seen else ""
-    words = [f"locks: {lost} lost{of}: figures marked * (from 0.1 % lost on) may be short"]
+    words = [f"locks: {lost} lost{of}: numbers marked * (from 0.1 % lost on) may be too small"]
     assert (found.banners, gaps(found)) == ((words, words) if is_marked else ([], ["none"]))
     assert {one.mark for one in found.sections} == ({"", "*"} if is_marked else {""})
     assert any(title.endswith(" *") for title in panel_titles(path)) == is_marked
     told = section(found, "Lost events and overhead")
     assert f"locks lost {lost}: ring full" in told.notes
-    assert "Figures are marked *, here and in the pictures, from 0.1 % lost on" in told.definition
+    assert "Numbers are marked *, here and in the pictures, from 0.1 % lost on" in told.definition
     compared = [load_compared("A", path), load_compared("B", path)]
     assert ("none" in compared_warnings(compared).notes) != is_marked
     assert bool(compare_banners(compared)) == is_marked
@@ -334,7 +334,7 @@ def test_marks_always_have_a_warning(tmp_path: Path) -> None:
     """losses.json names no collector: the losses are not known, so all results are marked, with a warning."""
     found = document(run_of(tmp_path / "r", ["block"], {}))
     assert "*" in [one.mark for one in found.sections]
-    words = "losses.json says nothing: what was lost is not known, all figures are marked *"
+    words = "losses.json states nothing: losses are not known, all numbers are marked *"
     assert words in found.banners
     assert words in gaps(found)
 

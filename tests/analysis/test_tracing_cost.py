@@ -174,7 +174,7 @@ def test_older_run_has_unknown_tracing_cost(tmp_path: Path) -> None:
     said = told(changed(path, {"cpu_ns": 1_900_000_000, "max_rss_bytes": 5}, **entries))
     assert cost_rows(path)["block"] == ["-", "115", "ns", "0.7", "-"]
     assert cost_rows(path)["the recorder"] == ["-", "-", "1.3", "-"]
-    assert "how much CPU time BPF programs took is not known: an older recorder" in said
+    assert "CPU time of BPF programs is not known: an older recorder" in said
 
 
 @pytest.mark.usefixtures("words_only")
@@ -184,7 +184,7 @@ def test_emulated_cpus_explain_missing_tracing_cost(tmp_path: Path) -> None:
     assert spec.losses is not None
     spec.losses["recorder"]["bpf"] = bpf_windows([], [], 0)
     said = told(spec.write(tmp_path / "r"))
-    assert "how much CPU time BPF programs took is not known: its CPUs are emulated" in said
+    assert "CPU time of BPF programs is not known: its CPUs are emulated" in said
 
 
 @pytest.mark.usefixtures("words_only")
@@ -193,7 +193,7 @@ def test_unknown_kernel_cost_of_other_tracers_is_stated(tmp_path: Path) -> None:
     perf = {"state": "on", "seen": 5, "recorded": 5, "lost": {}, "notes": {}, "cpu_ns": 715_000_000}
     said = told(changed(path, None, perf=perf))
     assert cost_rows(path)["perf"] == ["-", "-", "0.5", "-"]
-    assert "perf: what it costs in the kernel is not measured" in said
+    assert "perf: its cost in the kernel is not measured" in said
 
 
 @pytest.mark.parametrize(

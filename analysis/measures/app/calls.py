@@ -15,8 +15,8 @@ from analysis.tables.call import Call, bucket_edges_ns
 
 DEFINITION = (
     "calls of the workload's cgroup. uring_ and aio_ read, write and fsync: requests queued by io_uring and"
-    " libaio, from submission to completion, no system calls; those that queue them are io_uring and aio."
-    " What is read and written through mapped files is no call and not in here, but mmap is."
+    " libaio, from submission to completion; the system calls that queue them are io_uring and aio."
+    " Reads and writes of mapped files are no calls; mmap is one."
     " Percentiles from histograms of 8 buckets an octave: within 6 %."
 )
 

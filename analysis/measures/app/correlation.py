@@ -30,10 +30,10 @@ MOST_ALIKE = 0.5  # share of bins of one value, say of no bytes: with more, rho 
 SURE = 0.05  # and the 95 % interval without 0: then it is said to go with the application
 DEFINITION = (
     "Spearman's rank correlation with application throughput, per time bin; a positive lag"
-    " means the series follows the application by so much. p counts circular shifts"
-    " of the series that do as well (so the rhythm within each series and the search over"
-    " lags are allowed for), Holm-corrected over the series; <=: no shift does as well, so the smallest p"
-    f" there can be. yes: p to {SURE:g} and 0 not in the interval. Association, not cause."
+    " means that the series follows the application. p: share of circular shifts of the series"
+    " that correlate at least as well (which allows for the rhythm of each series and for the search over"
+    " lags), Holm-corrected over the series; <=: no shift does, p is at its minimum."
+    f" correlated: p at most {SURE:g} and 0 outside of the interval. Association, not cause."
 )
 
 

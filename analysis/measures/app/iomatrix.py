@@ -19,7 +19,7 @@ CELLS = "iomatrix cell"  # the workload's table
 CACHED, SOME, DISK = "", "+", "d"
 DEFINITION = (
     "KiB/s (1024 B) of one operation on one file. d: requests of that file, in the cell's time and in its"
-    " direction, carried at least half of the bytes that it moved; +: less than half; no mark: none,"
+    " direction, carried at least half of the cell's bytes; +: less than half; no mark: none,"
     " the page cache alone. Other files' requests do not count."
 )
 

@@ -33,8 +33,8 @@ NOT_COUNTED = {
 }
 COMPAT = "32-bit calls: left out"
 DEFINITION = (
-    f"{AT_LEAST}: a lower bound, part of what the application moved is not seen (files mapped, or copied"
-    " without reading; completions no probe sees), then no ratio is made of it."
+    f"{AT_LEAST}: a lower bound: part of the application's bytes is not counted (mapped files, copies without"
+    " a read, completions that no probe sees); no ratio is made of a bound."
 )
 
 

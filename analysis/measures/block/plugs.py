@@ -14,8 +14,8 @@ from analysis.measures.common.statistics import percentiles
 from analysis.tables.plug import Plug
 
 DEFINITION = (
-    "unplug: a thread hands the requests over that it held back, because it has submitted all (explicit) or"
-    " goes to sleep. held: from the first of them being held back to that."
+    "unplug: a thread submits the requests that it held back, at the end of its batch (explicit) or as it"
+    " sleeps. held: from the first request held back to the unplug."
 )
 PERCENTS = (50.0, 99.0, 100.0)
 MOST_DEVICES = 256  # more are not kept apart in a trace

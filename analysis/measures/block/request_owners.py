@@ -45,21 +45,21 @@ SUBMITTERS = ("unknown", "workload", "kernel_thread", "upper_device", "recorder"
 UNKNOWN, BY_WORKLOAD, BY_THREAD, BY_UPPER_DEVICE, BY_RECORDER, BY_OTHER = range(len(SUBMITTERS))
 MOST_NAMES = 64
 WRITE_BACK = "kernel threads"
-_OF_SEEKS = " A seek counts for the request that the head moved to, whoever moved it away."
+_OF_SEEKS = " A seek counts for the request that the head moves to."
 DEFINITION = (
     "the workload's: submitted by a task of its cgroup, written back from a page charged to its memory"
-    " cgroup, or of a file below DIR, whoever asked for it. others': submitted by any other process, sent to"
+    " cgroup, or of a file below DIR, whoever submitted it. others': submitted by any other process, sent to"
     " another file system of the disk, or written back from a file outside of DIR. The file system's own:"
-    " submitted by a kernel thread, without a sign of whose it is; a journal and metadata serve all who use"
+    " submitted by a kernel thread, owner not known; journal and metadata serve all users of"
     " the file system. A request of several files' pages counts for the first." + _OF_SEEKS
 )
 OF_PART = (
-    "the workload's: all that was sent to what is watched; others': what was sent to other parts of the disk."
+    "the workload's: requests to the watched disk or partition; others': requests to other parts of the disk."
     + _OF_SEEKS
 )
 OF_PRIVATE = (
-    "the disk is the run's own; others': what a process that is neither the workload's nor Seekmeter's asked"
-    " it for." + _OF_SEEKS
+    "the disk is the run's own; others': requests of processes that are neither the workload's nor"
+    " Seekmeter's." + _OF_SEEKS
 )
 Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint8]

@@ -31,7 +31,7 @@ DEFINITION = (
     "seek: in issue order on one device, a read or write that starts more than 128"
     " sectors (64 KiB) from the end of the one before; sequential: exactly at that end;"
     " near: neither, so within 64 KiB, ahead of that end or back; distance: start minus that end, signed."
-    " Flushes and discards take no part."
+    " Flushes and discards do not count."
 )
 SIGNED_PERCENTS = (1.0, 10.0, 50.0, 90.0, 99.0)
 ABSOLUTE_PERCENTS = (50.0, 90.0, 99.0, 100.0)

@@ -20,8 +20,9 @@ from analysis.tables.store import I64, Categorical, Ints
 
 TOP = 8
 DEFINITION = (
-    "a seek counts for the request that the head moved to, whoever moved it away; a process: all of its name;"
-    " in stream: see streams; net: mean signed distance of a seek, away: mean without its sign."
+    "a seek counts for the request that the head moves to, whoever submitted the request before; process: all"
+    " processes of one name; stream: see streams; mean signed: mean seek distance, backward negative; mean"
+    " absolute: without sign."
 )
 
 

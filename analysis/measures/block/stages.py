@@ -21,13 +21,13 @@ from analysis.tables.block import Block, parts
 from analysis.tables.store import Categorical
 
 DEFINITION = (
-    "Q2G: queue to the request's allocation; G2I: to insertion into the scheduler (or the list of what waits"
+    "Q2G: queue to the request's allocation; G2I: to insertion into the scheduler (or the list of requests"
     " for the driver); Q2I: both; I2D: insertion to issue; Q2D, D2C, Q2C: see request latency. Each over the"
     " requests that have it, ins. %: inserted. A requeued request's D is its last issue. Q2M, M2D: of the"
     " bios merged into requests, queue to merge and merge to issue, means. Percentiles are exact."
     " class, size: reads and writes; a process: all of its name."
 )
-NOT_RECORDED = "not recorded by the block collector, which they would make a fifth slower or more"
+NOT_RECORDED = "not recorded by the block collector: they would slow it by a fifth or more"
 IN_TRACE = "the block trace that this run left in raw/ has them: make import TRACE=RUN/raw"
 TO_TRACE = (
     'COLLECT="block blktrace" also leaves a block trace in raw/, which has them: make import TRACE=RUN/raw'

@@ -17,9 +17,9 @@ RECORDER = "the recorder"
 DEFINITION = (
     "BPF CPU %: time in the collector's BPF programs, timed by the kernel in short windows spread over the"
     " recording, over all CPUs' time; +-: 95 % confidence interval, by how the windows differ (t; ratio of"
-    " sums). It has the programs and one reading of the clock a run, not what it takes to call them. a run:"
-    " mean of the timed runs. user CPU %: of the collector's process since the recording began, system calls"
-    f" included; {RECORDER} is the process of those above, with what they share. total %: both."
+    " sums). It includes the programs and one clock reading per run, not a program's call. mean run time:"
+    " of the timed runs. user CPU %: of the collector's process since the recording began, system calls"
+    f" included; {RECORDER} is the process of the collectors above, with its shared work. total %: both."
 )
 
 

@@ -19,7 +19,7 @@ from analysis.tables.block import Block
 from analysis.tables.store import I64
 
 DEFINITION = (
-    "depth: requests issued and not completed (in all: queued and not completed);"
+    "depth: requests issued and not completed (queued: queued and not completed);"
     " mean over time in the bin, and the highest moment."
 )
 

@@ -26,8 +26,8 @@ from analysis.tables.lock_wait import LockWait
 DEFINITION = (
     "UTIL: share of the time that the busiest lock of the class was held (by readers: their number at once,"
     " so it can pass 100 %). CON: share of the acquisitions that had to wait. HOLD, WAIT: mean (longest)."
-    " TOTAL: acquisitions and trylocks that failed; of these NOWAIT had it at once, SPIN waited for it"
-    " (spinning or asleep), REJECT are trylocks that failed. A hold counts where it ends. Waits the kernel"
+    " TOTAL: acquisitions and trylocks that failed; of these NOWAIT acquired at once, SPIN waited"
+    " (spinning or asleep), REJECT failed as trylocks. A hold counts where it ends. Waits that the kernel"
     " does not show (an rwsem's writer that wins by spinning) count as NOWAIT."
 )
 WHY_NOT_TRACED = {

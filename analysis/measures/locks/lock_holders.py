@@ -49,10 +49,10 @@ SHORT = {
     "unknown": "unk.",
 }  # as headings
 DEFINITION = (
-    "what the holder was doing when the wait began, weighed by the time waited. run: on a CPU; runq:"
+    "state of the holder when the wait began, weighted by the time waited. run: on a CPU; runq:"
     " waiting for one; io: waiting for I/O; lock: for another lock; sleep: for something else; rdrs:"
-    " held by readers, who are not kept; nobody: just released or being handed over; unknown: the kind of"
-    " lock does not remember its holder (unk.); not sampled (n/s): too many waits a second to look at each."
+    " held by readers, which the lock does not store; nobody: just released or handed over; unknown: the kind"
+    " of lock does not store its holder (unk.); not sampled (n/s): too many waits a second to record each."
 )
 Label = str
 

@@ -45,8 +45,8 @@ WORDS = {
     OTHERS: "others",
 }
 DEFINITION = (
-    "Shown are the waits of the workload's tasks and of the tested file system's own threads (told by name,"
-    " or by the inode waited for)."
+    "Shown are the waits of the workload's tasks and of the tested file system's own threads (known by name,"
+    " or by the lock's inode)."
 )
 INTERRUPTS = "interrupts"
 # Kernel threads whose names say which kind of file system they serve, but not which device.
