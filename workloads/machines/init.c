@@ -8,18 +8,18 @@
  * part of a second while nothing is cached. virtme-ng's own init would run udev and systemd-tmpfiles too, ten
  * seconds on emulated CPUs for what one command does not need.
  *
- * What is mounted: an overlay of the host's root (read-only, cached) and a tmpfs, so that everything can be
- * written and nothing on the host changes; the run directory, which is a directory of the host's for this machine
- * alone: the host copies what is plain out of it when the machine has ended.
+ * The root is an overlay of the host's root (read-only, cached) and a tmpfs: everything can be written, and nothing on
+ * the host changes. The run directory is a directory of the host's for this machine alone; the host copies plain
+ * files out of it when the machine has ended.
  *
- * The run directory's raw/.vm/ is how host and guest talk:
+ * Host and guest exchange messages as files in the run directory's raw/.vm/:
  *	boot	from the host: NUL-ended strings, being the working directory, the run directory, the kernel's
  *		configuration (or ""), the environment, "", the command
  *	alive	from us, about once a second: a guest that hangs stops doing so
  *	stop	from the host: end the command, as ^C does
  *	exit	from us: the command's exit status as a number
- * Its output goes to the virtio port virtme.stdout. What goes wrong before it starts is said on the console,
- * and the machine is switched off without an exit file.
+ * The command's output goes to the virtio port virtme.stdout. An error before the command starts is printed on the
+ * console, and the machine is switched off without an exit file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,7 @@ static void make_dir(const char *path)
 		give_up("%s cannot be made", path);
 }
 
-/* Every folder of an absolute path. */
+/* Makes every directory of an absolute path. */
 static void make_path(const char *path)
 {
 	char part[4096];
@@ -119,7 +119,7 @@ static void need(const char *what, const char *where, const char *type, unsigned
 		give_up("%s cannot be mounted on %s", type ? type : what, where);
 }
 
-/* For what a kernel may lack; who needs it says so. */
+/* Mounts what a kernel may lack: a failure is no error here, but for the program that needs it. */
 static void want(const char *type, const char *where)
 {
 	if (mount(type, where, type, 0, NULL) && errno != ENODEV && errno != ENOENT)
@@ -195,7 +195,7 @@ static void mount_all(void)
 	need("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL);
 	need("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=755");
 	need("run", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755");
-	/* What root keeps there is the host's: notes of its sessions, which are none of ours. */
+	/* The host's sessions keep their notes there, which are not this guest's. */
 	make_path("/var/lib/seekmeter");
 	need("seekmeter", "/var/lib/seekmeter", "tmpfs", MS_NOSUID | MS_NODEV, "mode=711");
 	make_dir("/dev/pts");
@@ -257,7 +257,7 @@ static void start_loopback(void)
 		close(fd);
 }
 
-/* Modules that nothing asks for where no udev runs, or too late. A kernel that has them built in needs none. */
+/* Modules that only udev would load, or that would be loaded too late. A kernel may have them built in. */
 static void load_modules(void)
 {
 	char *const command[] = { "modprobe",	   "-q", "-a", "virtio_blk", "loop", "bfq",
@@ -381,7 +381,7 @@ static pid_t start(const struct boot *boot)
 	_exit(127);
 }
 
-/* Wait for the command, and for whatever it leaves to us; tell the host that we live. Returns its exit status. */
+/* Waits for the command and reaps orphans; writes `alive` for the host. Returns the command's exit status. */
 static int wait_for(pid_t child)
 {
 	const struct timespec tick = { .tv_nsec = TICK_NS };

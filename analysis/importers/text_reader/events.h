@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a trace in text says, line by line, and the block trace it becomes. */
+/* Events of a block trace in text, parsed line by line, and their form in the binary stream of blktrace. */
 #ifndef SEEKMETER_TEXT_EVENTS_H
 #define SEEKMETER_TEXT_EVENTS_H
 
@@ -32,19 +32,19 @@ struct head {
 	uint32_t pid, cpu;
 };
 
-/* An event of struct blk_io_trace, and who did it, where the text says so. */
+/* An event of struct blk_io_trace, with the thread's name where the text has it. */
 struct said {
 	uint64_t sector;
-	bool no_place; /* the sector was said to be none */
+	bool no_place; /* the text says that there is no sector */
 	uint32_t bytes;
 	uint32_t
 		action; /* BLK_TA_…, without what rwbs adds; CATEGORY(PC) for a driver's own command */
 	uint32_t device; /* major << 20 | minor */
-	bool of_thread;	 /* no device is said: the thread's last one */
+	bool of_thread;	 /* the text has no device: take the thread's last one */
 	int32_t error;
 	uint64_t pdu[2]; /* big-endian, as in the file */
 	uint16_t pdu_len;
-	char comm[COMM_BYTES]; /* "": not said */
+	char comm[COMM_BYTES]; /* "": not in the text */
 };
 
 /* The thread's last name and device. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What a line is. perf script and ftrace have the same order, thread, CPU, time, event, and differ in details:
+ * Recognises a line's format and parses it. perf script and ftrace have the same order, thread, CPU, time, event, and
+ * differ in details:
  *
  *    comm  tid [cpu] seconds: period block:block_rq_issue: what     perf: CPU and period may be left out, pid/tid
  *    comm-tid (tgid) [cpu] flags seconds: block_rq_issue: what      ftrace, trace-cmd: tgid and flags may be left out
@@ -45,7 +46,7 @@ static void drop_token(struct text *text)
 	trim(text);
 }
 
-/* The number of the thread, at the end of what is left; 0 if it is not said. */
+/* The thread's id, at the end of the rest of the line; 0 if there is none. */
 static uint32_t pid_of(struct text text, bool perf)
 {
 	const char *begin = text.end;
@@ -81,7 +82,7 @@ static void read_thread(struct text text, bool perf, struct head *head)
 	head->pid = pid_of(text, perf);
 }
 
-/* Is this colon the end of a time? `text` then is what stands before it. */
+/* True: this colon ends a time; `text` then is what precedes it. */
 static bool time_before(struct text *text, const char *colon, struct head *head,
 			unsigned int *digits)
 {
@@ -99,7 +100,7 @@ static bool time_before(struct text *text, const char *colon, struct head *head,
 
 static void read_lost(struct reader *reader, uint32_t cpu, struct text text)
 {
-	uint64_t count = 1; /* it does not always say how many */
+	uint64_t count = 1; /* not every such line has a number */
 
 	while (text.at < text.end && !is_digit(*text.at))
 		text.at++;
@@ -119,7 +120,7 @@ static void count_event(struct reader *reader, enum format format, unsigned int 
 		reader->time_digits = digits;
 }
 
-/* What follows the time. False: it is no event at all. */
+/* Parses what follows the time. False: it is no event. */
 static bool read_event(struct reader *reader, struct text thread, struct head *head,
 		       unsigned int digits, struct text text)
 {

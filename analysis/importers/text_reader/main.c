@@ -2,10 +2,10 @@
 /*
  * text-to-blktrace OUTPUT < TEXT
  *
- * Reads a block trace in text: perf script, ftrace's trace or trace_pipe, trace-cmd report, the blk tracer, blkparse,
- * biosnoop; and writes it as the binary stream of blktrace, which import-blktrace reads. Says what it met, as JSON, on
- * standard output. One line at a time, so memory does not grow. Exit status: 0; 1 something could not be read or
- * written; 2 there is no event of a disk in it.
+ * Converts a block trace in text (perf script, ftrace's trace or trace_pipe, trace-cmd report, the blk tracer, blkparse,
+ * biosnoop) to the binary stream of blktrace, which import-blktrace reads. It prints counts of events and of skipped
+ * lines as JSON on standard output. It reads line by line, in bounded memory. Exit status: 0; 1 for an error of reading
+ * or writing; 2 if the text has no event of a disk.
  */
 #include <errno.h>
 #include <inttypes.h>

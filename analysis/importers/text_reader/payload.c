@@ -71,7 +71,7 @@ bool scan_split(struct text *text, struct said *said)
 	if (!scan_number(text, UINT64_MAX / SECTOR_BYTES, &said->sector) || !scan_word(text, "/") ||
 	    !scan_number(text, UINT64_MAX / SECTOR_BYTES, &where) || !scan_comm(text, said->comm))
 		return false;
-	/* How much was split is not said: the first part at least. */
+	/* The text does not have the length of a split: the first part at least. */
 	if (where > said->sector && where - said->sector <= MAX_SECTORS)
 		said->bytes = (where - said->sector) * SECTOR_BYTES;
 	said->pdu[0] = htobe64(where);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading a line from left to right. Each function moves `at` only if it found what it looked for. */
+/* Scans a line from left to right. Each function moves `at` only if it succeeds. */
 #ifndef SEEKMETER_TEXT_SCAN_H
 #define SEEKMETER_TEXT_SCAN_H
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Names of threads that /proc may not have any more: perf's records of forks and of names taken, by exec or
- * otherwise (perf_event_open(2): PERF_RECORD_FORK, PERF_RECORD_COMM).
+ * Names of threads, from /proc and from perf's records of forks and of new names, by exec or otherwise
+ * (perf_event_open(2): PERF_RECORD_FORK, PERF_RECORD_COMM).
  *
- * Who lives for a millisecond is gone before its events are read. The last name under each id is kept here, in a
- * table of a fixed size: where two ids meet, the later one stays. It begins with the names that /proc has.
+ * A thread that lives for a millisecond is gone before its events are read. The last name under each id is kept in a
+ * table of fixed size: where two ids share a slot, the later one stays. The table begins with the names in /proc.
  *
- * The tracer's own list of recent names would not do: it cannot take a name while it is read, and all of it is read
- * at once (kernel/trace/trace_sched_switch.c). Where perf is not allowed no later names are here.
+ * The tracer's own list of recent names (saved_cmdlines) would not do: the kernel can add no name while it is read, and
+ * it is read as a whole (kernel/trace/trace_sched_switch.c). Where perf is not allowed, later names are missing.
  */
 #include "blktrace.h"
 
@@ -131,7 +131,7 @@ static void each_number(const char *directory,
 	DIR *dir = opendir(directory);
 	struct dirent *entry;
 
-	if (!dir) /* gone meanwhile */
+	if (!dir) /* the process is gone */
 		return;
 	while ((entry = readdir(dir))) {
 		char *end;
@@ -167,7 +167,7 @@ int comms_open(int cpus)
 		return -1;
 	for (int cpu = 0; cpu < cpus; cpu++)
 		ring_count += open_ring(cpu, &rings[ring_count]);
-	/* Who runs already may fork somebody who takes no name of its own, and is gone as soon. */
+	/* A thread that runs already may fork one that takes no name of its own and is soon gone. */
 	each_number("/proc", keep_threads);
 	return 0;
 }
@@ -190,7 +190,7 @@ static void take(uint32_t type, const unsigned char *data, size_t bytes)
 
 		memcpy(&record, data, sizeof(record));
 		parent = slot_of(record.ptid);
-		/* Without the parent's: no name, rather than that of one who had the id before. */
+		/* Without the parent's name: none, rather than that of the id's earlier owner. */
 		keep(record.tid, record.t_ns, parent->tid == record.ptid ? parent->comm : none);
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * How many events, and how many process names, are in files of blktrace, and how many events are missing, by their
- * numbers: the program itself counts none of that.
+ * Counts the events and process names in files of blktrace, and the missing events by gaps in their sequence numbers:
+ * the blktrace program itself counts none of these.
  */
 #include "blktrace.h"
 
@@ -40,7 +40,7 @@ static int count_file(const char *path, struct counts *counts)
 		else if (head.action != BLK_TN_TIMESTAMP)
 			counts->events++;
 		if (head.action & BLK_TC_ACT(BLK_TC_NOTIFY))
-			continue; /* has no number */
+			continue; /* a notify record has no sequence number */
 		numbered++;
 		last = head.sequence > last ? head.sequence : last;
 	}

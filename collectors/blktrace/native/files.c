@@ -2,9 +2,9 @@
 /*
  * The files DISK.blktrace.CPU, as the blktrace program would have written them.
  *
- * What the tracer leaves out is put in: the magic number, the time, a sequence number an event (of each file; a gap
- * where events were lost), the notes of process names and of the wall clock. A file holds whole records only, also
- * when the disk is full.
+ * These files add what the tracer leaves out: the magic number, the time, a sequence number per event and file (with a
+ * gap where events were lost), and the notify records of process names and of the wall clock. A file has whole records
+ * only, also when the disk is full.
  */
 #include "blktrace.h"
 
@@ -41,23 +41,23 @@ struct file_counts file_counts;
 
 int files_open(const char *folder, const char *disk, uint32_t dev, int cpus)
 {
-	struct disk *one;
+	struct disk *new;
 
 	if (disk_count == MAX_DISKS) {
 		errno = E2BIG;
 		return -1;
 	}
-	one = &disks[disk_count];
-	one->dev = dev;
-	one->outputs = calloc(cpus, sizeof(*one->outputs));
-	if (!one->outputs)
+	new = &disks[disk_count];
+	new->dev = dev;
+	new->outputs = calloc(cpus, sizeof(*new->outputs));
+	if (!new->outputs)
 		return -1;
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		char path[4096];
 
 		snprintf(path, sizeof(path), "%s/%s.blktrace.%d", folder, disk, cpu);
-		one->outputs[cpu].fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-		if (one->outputs[cpu].fd < 0)
+		new->outputs[cpu].fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+		if (new->outputs[cpu].fd < 0)
 			return -1;
 	}
 	cpu_count = cpus;
@@ -68,7 +68,7 @@ int files_open(const char *folder, const char *disk, uint32_t dev, int cpus)
 static void give_up(struct output *out, int error)
 {
 	out->error = error;
-	/* If even this fails the file ends in a part of a record, which its readers know as a cut end. */
+	/* If this fails too, the file ends within a record, which readers take for a cut end. */
 	if (ftruncate(out->fd, out->written))
 		out->error = errno;
 }
@@ -138,7 +138,7 @@ static bool note(struct output *out, uint32_t action, uint32_t pid, uint32_t dev
 	return true;
 }
 
-/* In each file before its thread's first event there: the files are read here one after the other. */
+/* Notes the name in each file before the thread's first event there: readers take one file after the other. */
 static void note_name(int disk, struct output *out, uint32_t pid, int cpu, uint64_t t_ns)
 {
 	struct name *name = name_of(pid, cpu, t_ns);
@@ -215,7 +215,7 @@ void files_event(int cpu, uint64_t t_ns, const struct blk_io_trace *event, size_
 
 void files_gap(int cpu, uint64_t lost)
 {
-	if (disk_count == 1) /* of several nobody knows whose they were */
+	if (disk_count == 1) /* of several disks, the lost events' disk is not known */
 		disks[0].outputs[cpu].sequence += lost;
 }
 

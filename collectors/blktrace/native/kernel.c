@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What the running kernel's type information says of the blk tracer's events: their number among the tracers'
- * (it moves from version to version), and that their layout is the one of linux/blktrace_api.h.
+ * The blk tracer's events in the running kernel's type information (BTF): their number in enum trace_type, which differs
+ * between versions, and a check that their layout is that of linux/blktrace_api.h.
  */
 #include "blktrace.h"
 

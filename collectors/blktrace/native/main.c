@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * blk-tracer: turn what the kernel's blk tracer writes into its ring buffers into files of blktrace.
+ * blk-tracer: writes the ring buffers of the kernel's blk tracer as files of blktrace.
  *
  *   blk-tracer TRACEFS FOLDER NAME:MAJOR:MINOR...
- *   blk-tracer --count FILE...    say how many events are in files that are there
+ *   blk-tracer --count FILE...    print how many events are in existing files
  *
- * Changes no setting: collectors/blktrace/collector.py has set all and puts it back. Says {"ready":true,...} when every
- * ring buffer and file is open; ends when its standard input does, after the rest has been taken in, saying what
- * it saw and lost. Exit status 0, or 1 with a line on stderr.
+ * It changes no setting: collectors/blktrace/collector.py sets and restores them all. It prints {"ready":true,...} when
+ * every ring buffer and file is open. At the end of its standard input it reads the rest of the buffers, prints what it
+ * saw and lost, and ends. Exit status 0, or 1 with a line on stderr.
  */
 #include "blktrace.h"
 
@@ -26,12 +26,12 @@
 #define MAX_CPUS   4096
 #define LOOK_MS	   20
 #define PAGE_BYTES (1 << 20) /* the largest sub-buffer there can be */
-#define MAX_PAGES  256	     /* of one CPU before it is the next one's turn */
+#define MAX_PAGES  256	     /* read of one CPU before the next CPU's turn */
 #define FLUSH_NS   1000000000LL
 
 static int pipes[MAX_CPUS];
 static int cpus, blk_type;
-static uint64_t foreign; /* events of others in the same buffers */
+static uint64_t foreign; /* other tracers' events in the same buffers */
 static unsigned char page[PAGE_BYTES] __attribute__((aligned(8)));
 
 static int fail(const char *what, const char *why)
@@ -88,7 +88,7 @@ static void take_event(int cpu, uint64_t t_ns, const void *data, size_t bytes)
 		foreign++;
 }
 
-/* Take in what one ring buffer has. Returns 1 if there may be more, -1 if it cannot be read any more. */
+/* Reads one CPU's ring buffer. Returns 1 if there may be more, -1 if it can't be read any more. */
 static int take_pages(int cpu)
 {
 	for (int i = 0; i < MAX_PAGES; i++) {
@@ -106,7 +106,7 @@ static int take_pages(int cpu)
 	return 1;
 }
 
-/* All of them in turn until they are empty, as far as they are not filled meanwhile. */
+/* Reads all ring buffers in turn until each was seen empty. -1: one can't be read any more. */
 static int take_in(void)
 {
 	int more;
@@ -125,7 +125,7 @@ static int take_in(void)
 	return 0;
 }
 
-/* Events that found no room, by the kernel's count since the tracer was switched on. */
+/* Events that found no room in the buffers, as the kernel counted since the tracer was turned on. */
 static uint64_t ring_full(const char *tracefs)
 {
 	uint64_t lost = 0;
@@ -150,7 +150,7 @@ static uint64_t ring_full(const char *tracefs)
 	return lost;
 }
 
-static void say_counts(uint64_t full)
+static void print_counts(uint64_t full)
 {
 	const struct file_counts *n = &file_counts;
 	struct timespec cpu;
@@ -171,7 +171,7 @@ static void say_counts(uint64_t full)
 	fflush(stdout);
 }
 
-/* Until standard input ends. */
+/* Records until the end of standard input. -1: a ring buffer can't be read any more. */
 static int run(void)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -200,12 +200,12 @@ int main(int argc, char **argv)
 		return count_files(argv + 2);
 	if (argc < 4)
 		return fail("usage", "blk-tracer TRACEFS FOLDER NAME:MAJOR:MINOR...");
-	if (prctl(PR_SET_PDEATHSIG,
-		  SIGTERM)) /* as a pipe of ours might have been inherited by others */
+	/* The pipe alone would not do: another child of the session may hold its other end. */
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM))
 		return fail("prctl", strerror(errno));
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
-	/* Who comes late loses events; what is done then is little. Without the right to, it goes without. */
+	/* A late reader loses events, and the work is little. Without the right to raise it, the priority stays. */
 	(void)setpriority(PRIO_PROCESS, 0, -10);
 	blk_type = kernel_blk_type(&why);
 	if (blk_type < 0)
@@ -224,6 +224,6 @@ int main(int argc, char **argv)
 	failed = run();
 	if (files_close())
 		failed = 1;
-	say_counts(ring_full(argv[1]));
+	print_counts(ring_full(argv[1]));
 	return failed ? 1 : 0;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Names of the threads that are seen in the stream.
+ * Names of the threads in the event stream.
  *
- * Asked of /proc when a thread is first seen, some ms after its event; of who is gone by then perf may know the name
- * (comms.c). A name is asked again when another was taken (programs begin with the name of the shell that started
- * them), and after a second: ids are used again.
+ * A name is read from /proc when the thread is first seen, some milliseconds after its event; if the thread is gone by
+ * then, from perf's records (comms.c). It is read again when perf has a newer name (a program begins with the name of the
+ * shell that started it), and after a second, as thread ids are reused.
  */
 #include "blktrace.h"
 
@@ -32,7 +32,7 @@ uint64_t names_gone(void)
 	return gone;
 }
 
-/* A fork or an exec before the events that were read is in perf's buffers by now. */
+/* perf's buffers have every fork and exec before the events read so far. */
 static bool ask_perf(uint32_t pid, char *comm)
 {
 	comms_read();
@@ -75,7 +75,7 @@ static void look(struct name *name, int cpu, uint64_t t_ns)
 	else
 		found = comms_from_proc(name->pid, comm) || ask_perf(name->pid, comm);
 	if (!found || (name->known && !strncmp(name->comm, comm, COMM_BYTES)))
-		return; /* it keeps the name it had, if any */
+		return; /* the thread keeps the name it had, if any */
 	memcpy(name->comm, comm, COMM_BYTES);
 	name->known = true;
 	memset(name->noted, 0, noted_bytes);

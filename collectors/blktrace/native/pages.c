@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The events in one sub-buffer of the kernel's ring buffer, as per_cpu/cpuN/trace_pipe_raw gives it.
+ * Takes apart one sub-buffer of the kernel's ring buffer, as read from per_cpu/cpuN/trace_pipe_raw.
  *
  * The format is tracefs's own (events/header_page, events/header_event; kernel/trace/ring_buffer.c): the time of
  * the first event, the number of bytes used, then events, each with the time since the one before.
