@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an event's action says: the numbers of linux/blktrace_api.h, which are the file format. */
+/* Actions and categories of events: the numbers of linux/blktrace_api.h, which are the file format. */
 #ifndef SEEKMETER_BLKTRACE_ACTIONS_H
 #define SEEKMETER_BLKTRACE_ACTIONS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The devices of a trace: what is known of each, and how many of its events are missing. */
+/* The devices of a trace: the kind of each, and how many of its events are missing. */
 #ifndef SEEKMETER_BLKTRACE_DEVICES_H
 #define SEEKMETER_BLKTRACE_DEVICES_H
 
@@ -21,7 +21,7 @@ struct sequence {
 	uint32_t count;
 };
 
-/* Who asked for the next flush, and how many flushes that may cause. */
+/* The submitter of the next flush, and how many flushes it may cause. */
 struct flush_waiter {
 	uint64_t queue_ns;
 	uint32_t pid;
@@ -57,9 +57,9 @@ int devices_init(struct devices *devices);
 void devices_free(struct devices *devices);
 /* NULL: there are too many. */
 struct device *devices_find(struct devices *devices, uint32_t number);
-/* Counts an event's number. Returns -1 without memory. */
+/* Counts an event's sequence number. Returns -1 without memory. */
 int devices_number(struct device *device, const struct event *event);
-/* Events that the numbers say there were and that are not in the trace. */
+/* Missing events, by gaps in the sequence numbers. */
 uint64_t devices_missing(const struct devices *devices);
 void devices_remap(struct devices *devices, uint32_t from, uint32_t to);
 

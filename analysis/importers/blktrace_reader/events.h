@@ -30,7 +30,7 @@ struct event {
 
 _Static_assert(sizeof(struct event) == 48 + PDU_KEPT, "the first 48 bytes are read as they stand");
 
-/* What was amiss in a file, or said in it of what is not there. */
+/* Defects of a file, and losses that the kernel marked in it. */
 struct stream_counts {
 	uint64_t bytes, events;
 	uint64_t cut_bytes, cut_events; /* an event the file's end cuts */
@@ -48,9 +48,9 @@ struct stream {
 	int index;	 /* of the file on the command line */
 	bool one_device; /* all events so far are of `device` */
 	uint32_t device;
-	bool taken; /* its next event is given out */
+	bool taken; /* the caller has its next event */
 	unsigned char *buffer;
-	size_t begin, filled; /* what of it is not yet taken apart */
+	size_t begin, filled; /* the part of the buffer that is not parsed yet */
 	struct event *events; /* in order of time from `next` on */
 	size_t window;	      /* room for so many */
 	size_t next, ready,
@@ -77,7 +77,7 @@ static inline const struct event *stream_peek(struct stream *stream)
 					    : stream_peek_slow(stream);
 }
 
-/* All streams as one, by time; those of the same time in the order of the files. */
+/* All streams merged by time; events of the same time in the order of the files. */
 struct merge {
 	struct stream **heap; /* the one whose next event is the earliest first */
 	size_t count;

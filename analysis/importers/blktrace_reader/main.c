@@ -2,11 +2,11 @@
 /*
  * import-blktrace DIRECTORY FILE…
  *
- * Reads a block trace, blktrace's files of each CPU or blkparse's binary dump, and writes block.rec (one record a
+ * Reads a block trace (blktrace's files of each CPU, or blkparse's binary dump) and writes block.rec (one record a
  * request to a device), plug.rec (one an unplug) and losses.json into the directory, and facts for run.json, as
  * JSON, to standard output.
- * Memory grows with the requests in flight, not with the trace. Exit status: 0; 1 something could not be read or
- * written; 2 a file is no block trace, or none of them has an event.
+ * Memory grows with the requests in flight, not with the trace. Exit status: 0; 1 for an error of reading or
+ * writing; 2 if a file is no block trace, or no file has an event.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@
 #define WINDOW_EVENTS_MANY 1024
 #define PROGRESS_EVENTS	   (1 << 20)
 
-/* The name of a file may command the terminal: ASCII's control characters and those of C1, in UTF-8, do. */
+/* Control characters in a file's name (ASCII's, and C1 in UTF-8) could command the terminal. */
 static int complain(const char *subject, const char *why)
 {
 	fputs("seekmeter: ", stderr);
@@ -55,7 +55,7 @@ static uint64_t cpu_ns(void)
 		       : now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
-/* One descriptor a file: machines with more CPUs than the usual limit exist. */
+/* Raises the limit on descriptors: one per file, and a machine may have more CPUs than the usual limit. */
 static void allow_files(void)
 {
 	struct rlimit limit;
@@ -64,7 +64,7 @@ static void allow_files(void)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit))
-		return; /* then opening one too many says so */
+		return; /* opening one too many will fail with a message */
 }
 
 /* Opens all files; those without an event are left out. Returns 0 or the exit status. */

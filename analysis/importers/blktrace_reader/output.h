@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tables that a trace becomes, as the recorder writes its own: a description, then one record a row. */
+/* Writes the tables in the recorder's format (.rec): a header that describes the record, then one record per row. */
 #ifndef SEEKMETER_BLKTRACE_OUTPUT_H
 #define SEEKMETER_BLKTRACE_OUTPUT_H
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A bio is queued (Q) and becomes a piece; a request is issued (D) and takes the pieces it covers, which tells who
- * wanted it first and how many bios were merged into it, whether or not those merges (M, F) were traced; it completes
- * (C), perhaps in parts, and is a row. A request given back (R) is a piece again; a split (X) makes two of one.
+ * Pairs the events of a request: Q, M or F, G, I, D, C.
+ *
+ * A queued bio (Q) becomes a piece. An issued request (D) takes the pieces that it covers: the oldest has its submitter,
+ * and their number is that of the merged bios, whether or not the merges (M, F) were traced. A completed request (C),
+ * perhaps in parts, becomes a row. A requeued request (R) is a piece again; a split (X) makes two pieces of one.
  */
 #include "pairing.h"
 
@@ -14,9 +16,9 @@
 #include "rows.h"
 
 #define SECOND_NS  1000000000ULL
-/* A request in flight that long, whose place is asked for again, has completed unseen: drivers give up before. */
+/* A request in flight for so long at whose sectors another is issued has completed unseen: drivers time out sooner. */
 #define STALE_NS   (60 * SECOND_NS)
-/* What tells requests at one place from each other. A flush is a read, or (before 4.8) a write, of nothing. */
+/* Distinguishes requests at the same sector. A flush is a read, or (before 4.8) a write, of no bytes. */
 #define KIND_MASK  (CATEGORY_READ | CATEGORY_WRITE | CATEGORY_DISCARD | CATEGORY_PASSTHROUGH)
 #define KIND_EMPTY 1U
 
@@ -69,7 +71,7 @@ static struct piece *add(struct requests *requests, const struct piece *piece)
 	return added;
 }
 
-/* A piece as an event tells it. */
+/* A piece with the facts of an event. */
 static struct piece piece_of(const struct requests *requests, const struct event *event)
 {
 	struct piece piece = {
@@ -256,7 +258,7 @@ static bool take(struct requests *requests, const struct event *event, struct pi
 	return any;
 }
 
-/* Who wants this flush. */
+/* The submitter of this flush. */
 static void flush_submitter(struct requests *requests, struct device *device, struct piece *flush)
 {
 	struct flush_waiter *waiter = &device->waiter;

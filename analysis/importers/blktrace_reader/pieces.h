@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bios that are queued and requests in flight, found by their place on a device.
+ * Queued bios and requests in flight, in a hash table by device and sector.
  *
- * Bounded in every way, as a trace can hold anything: at most MAX_PIECES, at most MAX_ALIKE of one place. Who comes
- * when it is full takes the place of the oldest, which the caller is told.
+ * A trace can hold anything, so the table is bounded: at most MAX_PIECES in all, and at most MAX_ALIKE at one sector.
+ * In a full table a new piece replaces the oldest, which the caller gets.
  */
 #ifndef SEEKMETER_BLKTRACE_PIECES_H
 #define SEEKMETER_BLKTRACE_PIECES_H

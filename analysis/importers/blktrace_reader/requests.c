@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Each event once: what it is counted as, and whose it is; what it means for requests is pairing.c's. */
+/* Counts each event and finds its device; pairing.c makes requests of the events. */
 #include "requests.h"
 
 #include <endian.h>
@@ -9,7 +9,7 @@
 #include "pairing.h"
 
 #define SECOND_NS  1000000000ULL
-/* No trace is longer, but one damaged time would make it so: reports take as much as this. */
+/* The longest trace that reports can take: a single damaged time would make a trace longer. */
 #define LONGEST_NS (400 * 24 * 3600 * SECOND_NS)
 
 static void on_note(struct requests *requests, const struct event *event)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From events to requests: what was queued, merged, split, issued, requeued and completed, device by device. */
+/* Events to requests: queued, merged, split, issued, requeued and completed, by device. */
 #ifndef SEEKMETER_BLKTRACE_REQUESTS_H
 #define SEEKMETER_BLKTRACE_REQUESTS_H
 
@@ -12,7 +12,7 @@
 #include "plugs.h"
 #include "splits.h"
 
-/* What could not be made a row, or only in part. */
+/* Events that became no row (lost), and remarkable rows (notes). */
 struct request_counts {
 	/* lost */
 	uint64_t issue_unseen;	 /* completions without an issue */

@@ -56,6 +56,7 @@ void rows_write(struct output *output, const struct piece *piece, uint64_t compl
 		/* A merge after the issue is none. */
 		row->m2d_ns = m2d_ns <= INT64_MAX ? m2d_ns : 0;
 	}
-	record->in_workload = 1; /* nobody told whose it is not */
+	record->in_workload =
+		1; /* a block trace has no cgroup to tell the workload's requests by */
 	memcpy(record->comm, piece->comm, sizeof(record->comm));
 }

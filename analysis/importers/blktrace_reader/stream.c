@@ -4,7 +4,7 @@
  *
  * A file of one CPU is in that order; a stream that came through a pipe (blktrace -o -) is in pieces of the CPUs'
  * buffers. So a window of events is kept and sorted where it is not in order, and only its first half is given out.
- * Nothing of the file is trusted: what is no event is skipped to the next one, and counted.
+ * The file is not trusted: bytes that are no event are skipped up to the next event, and counted.
  */
 #include "events.h"
 
@@ -81,7 +81,7 @@ static size_t lost_mark(const unsigned char *text, size_t length, uint64_t *lost
 	if (strncmp(copy, "CPU:", 4))
 		return 0;
 	if (sscanf(copy, "CPU:%9u [LOST EVENTS]%n", &cpu, &read) == 1 && read)
-		count = 1; /* it does not know how many */
+		count = 1; /* the mark has no number */
 	else if (sscanf(copy, "CPU:%9u [LOST %18llu EVENTS]%n", &cpu, &count, &read) != 2 || !read)
 		return 0;
 	if (copy[read] != '\n')
@@ -90,7 +90,7 @@ static size_t lost_mark(const unsigned char *text, size_t length, uint64_t *lost
 	return read + 1;
 }
 
-/* Skips what is no event. False at the end of the file. */
+/* Skips bytes that are no event. False at the end of the file. */
 static bool skip_garbage(struct stream *stream)
 {
 	bool whole = have(stream, BUFFER_BYTES / 2);
@@ -154,7 +154,7 @@ static void place_note(const struct stream *stream, struct event *note)
 		note->time = stream->last_time;
 }
 
-/* Is what is left the beginning of an event, however little? */
+/* True: the rest of the file is the beginning of an event, however short. */
 static bool begins_event(const struct stream *stream)
 {
 	uint32_t magic = TRACE_MAGIC | TRACE_VERSION;
