@@ -21,7 +21,7 @@
 #include "events.h"
 #include "output.h"
 #include "requests.h"
-#include "said.h"
+#include "summary.h"
 
 /* Events looked ahead, all files together: in a stream through a pipe a CPU's piece is some 10,000. */
 #define WINDOW_EVENTS	   (1 << 17)
@@ -173,9 +173,9 @@ static int import(int directory, struct stream *streams, size_t count)
 		complain("the trace", "it holds no event of a disk");
 		status = 2;
 	}
-	if (!status && said_losses(directory, streams, count, &requests, cpu_ns()))
+	if (!status && summary_write_losses(directory, streams, count, &requests, cpu_ns()))
 		status = complain("losses.json can't be written", strerror(errno));
-	if (!status && said_facts(stdout, streams, count, &requests))
+	if (!status && summary_print_facts(stdout, streams, count, &requests))
 		status = complain("the facts can't be written", strerror(errno));
 	requests_free(&requests);
 	return status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "said.h"
+#include "summary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,8 +91,8 @@ static void write_losses(FILE *out, const struct stream_counts *sum,
 	fprintf(out, "}},\"import\":{\"cpu_ns\":%" PRIu64 "},\"complete\":true}\n", cpu_ns);
 }
 
-int said_losses(int directory, const struct stream *streams, size_t count,
-		const struct requests *requests, uint64_t cpu_ns)
+int summary_write_losses(int directory, const struct stream *streams, size_t count,
+			 const struct requests *requests, uint64_t cpu_ns)
 {
 	int fd = openat(directory, "losses.json", O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);
 	struct stream_counts sum = sum_of(streams, count);
@@ -170,8 +170,8 @@ static void write_devices(FILE *out, const struct devices *devices)
 	fputs("],", out);
 }
 
-int said_facts(FILE *out, const struct stream *streams, size_t count,
-	       const struct requests *requests)
+int summary_print_facts(FILE *out, const struct stream *streams, size_t count,
+			const struct requests *requests)
 {
 	struct stream_counts sum = sum_of(streams, count);
 	const char *comma = "";
