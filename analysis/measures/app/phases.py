@@ -48,7 +48,6 @@ class PhaseRow:
     metadata_bytes: float | None
     known_bytes: float | None
     seeks: int | None
-    lock_wait_ns: float | None
     app_is_exact: bool = True  # no bin with bytes spans an edge
     lock_is_exact: bool = True
     # the workload's part of them; None where others do not use the disk, or it is not known
@@ -231,7 +230,6 @@ def by_phase(
             metadata_bytes=device.over(METADATA, intervals) if device else None,
             known_bytes=device.over(KNOWN, intervals) if device else None,
             seeks=seek.over(0, intervals) if seek else None,
-            lock_wait_ns=lock.over(binned) if lock else None,
             app_is_exact=app is None or app.is_exact(binned),
             lock_is_exact=lock is None or lock.is_exact(binned),
             own_device_bytes=device.over(OWN, intervals) if device and mine is not None else None,
