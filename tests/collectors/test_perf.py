@@ -209,7 +209,7 @@ def test_killed_perf_or_session_is_reported(who: str, tmp_path: Path) -> None:
         assert any("perf" in warning for warning in job.run.facts["warnings"])
         assert job.run.losses["collectors"]["perf"]["ended_early"] is True
         report = " ".join(job.run.report().split())
-        assert report.index("!! perf ended early: figures cover") < report.index("WHAT WAS RUN")
+        assert report.index("!! perf ended early: numbers cover") < report.index("WHAT WAS RUN")
     else:
         time.sleep(0.5)  # a hundred times what lies between two samples
         job.process.kill()

@@ -256,7 +256,7 @@ def test_run_whose_only_collector_is_off_completes(tmp_path: Path) -> None:
     assert (job.run.facts["collect"], job.run.losses["complete"]) == (["block"], True)
     report = " ".join(job.run.report().split())
     first, _, rest = report.partition("WHAT WAS RUN")
-    words = "block is off (no disk figures): no disk to watch (remedy: name a disk: DEV=NAME, or a DIR"
+    words = "block is off (no requests): no disk to watch (remedy: name a disk: DEV=NAME, or a DIR"
     assert words in first.replace("!! ", "")
     assert f"- {words}" in rest[rest.index("WARNINGS AND GAPS") :]
     assert "ended early" not in first + rest[rest.index("WARNINGS AND GAPS") :]
@@ -266,7 +266,7 @@ def test_run_with_no_collector_misses_nothing(tmp_path: Path) -> None:
     job = finished(tmp_path / "run", FS="ext3", SIZE="64M", COLLECT="none", CMD="true")
     report = job.run.report()
     assert "!!" not in report  # what was not asked for is no loss
-    assert "recorded     nothing, as no collector was asked for (COLLECT=none)" in report
+    assert "recorded     nothing: no collector was asked for (COLLECT=none)" in report
     assert report.endswith("\n  - none\n"), report[-1000:]
 
 

@@ -220,10 +220,10 @@ def test_killed_recorder_is_reported_and_the_run_goes_on(tmp_path: Path) -> None
     assert job.run.losses["complete"] is False
     assert set(job.run.losses["collectors"]) >= {"calls", "counters"}
     report = " ".join(job.run.report().split())
-    assert "recorder did not finish properly" in report
+    assert "the recorder ended early" in report
     assert "ended early (signal 9)" in report
     assert all(source["ended_early"] for source in job.run.losses["collectors"].values())
-    words = "calls, counters ended early: figures cover only the time until then"
+    words = "calls, counters ended early: numbers cover the time until then"
     assert report.index(f"!! {words}") < report.index("WHAT WAS RUN")
     assert f"- {words}" in report[report.index("WARNINGS AND GAPS") :]
     assert job.run.facts["collect"] == ["calls", "counters"]

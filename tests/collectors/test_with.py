@@ -211,7 +211,7 @@ def test_dead_and_missing_programs_head_the_report(tmp_path: Path) -> None:
     first, _, rest = " ".join(job.run.report().split()).partition("WHAT WAS RUN")
     for words in (
         "bcc:broken is off (no output of this program): it ended at once with status 7 (no luck today)",
-        "bpftrace:dying ended early: figures cover only the time until then",
+        "bpftrace:dying ended early: numbers cover the time until then",
     ):
         assert words in first.replace("!! ", "")
         assert f"- {words}" in rest[rest.index("WARNINGS AND GAPS") :]

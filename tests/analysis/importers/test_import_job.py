@@ -99,7 +99,7 @@ def test_trace_becomes_a_complete_run(tmp_path: Path) -> None:
     ):
         assert words in said
     assert "its process" not in said  # the trace has it, and the tables show it
-    for words in ("is not known, all figures are marked", "no phase table", "no lock table", "not readable"):
+    for words in ("are not known, all numbers are marked", "no phase table", "no lock table", "not readable"):
         assert words not in said
     for file in ("report.html", "iograph.png", "iograph.svg", "tables/block.parquet", "losses.json"):
         assert (run / file).stat().st_size > 0
