@@ -73,7 +73,7 @@ def _by_role(one: Compared, roles: Sequence[str]) -> list[Device]:
 def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
     """The disk map of each run, all on one axis. One block table is in memory at a time."""
     roles = _roles(runs)
-    found = [_by_role(one, roles) for one in runs]
+    by_role = [_by_role(one, roles) for one in runs]
     used: list[disk_map.Stretches] = []
     for role in roles:
         begins, ends = [], []
@@ -83,10 +83,12 @@ def disk_maps(runs: Sequence[Compared]) -> list[DiskPanels | None]:
                     begins += [begin for begin, _ in some]
                     ends += [end for _, end in some]
         used.append(disk_map.stretches(np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64)))
-    sizes = [max(of) for of in zip(*(disk_panel.sizes(devices) for devices in found), strict=True)]
+    sizes = [
+        max(of_role) for of_role in zip(*(disk_panel.sizes(devices) for devices in by_role), strict=True)
+    ]
     axis = disk_map.make_axis(used, sizes, disk_panel.ROWS)
     maps: list[DiskPanels | None] = []
-    for one, devices in zip(runs, found, strict=True):
+    for one, devices in zip(runs, by_role, strict=True):
         block = load_table(one.run, BLOCK) if axis is not None and one.has_block else None
         if block is not None and one.results.outside.requests is not None:
             block = clip_table(BLOCK, block, one.results.window)
@@ -278,9 +280,9 @@ def _draw_head(
     """Title, banners, and above each column the run's name, kernel and length."""
     left, at = layout.left(0), layout.at
     figure.text(left, at(0.3), title, fontsize=15, weight="bold", color=style.INK, va="center")
-    for i, words in enumerate(banners):
+    for i, banner in enumerate(banners):
         y = at(0.6 + BANNER_IN * i)
-        figure.text(left, y, words, fontsize=9, color=style.ALARM, weight="bold", va="center")
+        figure.text(left, y, banner, fontsize=9, color=style.ALARM, weight="bold", va="center")
     for i, (one, lines) in enumerate(zip(runs, names, strict=True)):
         first, *others = lines
         x, y_in = layout.left(i), layout.head_in - NAMES_IN + 0.1
@@ -341,7 +343,7 @@ def draw(
         for one, length, (start, end) in zip(runs, lengths, spans, strict=True)
     ]
     most = int((bare.width_in - LEFT_IN) / 0.078)
-    shown = [line for words in banners[:3] for line in textwrap.wrap(f"! {words}", most)[:2]]
+    shown = [line for banner in banners[:3] for line in textwrap.wrap(f"! {banner}", most)[:2]]
     if len(banners) > 3:
         shown.append(f"and {len(banners) - 3} more, see compare.txt")
     layout = replace(
@@ -361,9 +363,9 @@ def draw(
             box = layout.box(i, layout.head_in + layout.strip_in + 0.02, strip.height_in)
             draw_phases(figure, box, strip, one.phases, one.results, column)
     middle = (layout.left(0) + layout.box(len(runs) - 1, 0, 0)[0] + layout.column_in / layout.width_in) / 2
-    words, y = "seconds since the workload started", 0.83 / layout.height_in
-    words += "" if same_scale else f", {OWN_SCALE}"
-    figure.text(middle, y, words, ha="center", va="top", color=style.INK)
+    time_axis, y = "seconds since the workload started", 0.83 / layout.height_in
+    time_axis += "" if same_scale else f", {OWN_SCALE}"
+    figure.text(middle, y, time_axis, ha="center", va="top", color=style.INK)
     foot, y = _foot(runs, same_scale), 0.1 / layout.height_in
     figure.text(layout.left(0), y, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.35)
     return figure

@@ -97,16 +97,16 @@ def short(value: float) -> str:
 
 def _matrix(runs: Runs, every: Sequence[Locks | None], locks: Sequence[Lock], get: Get) -> F64:
     values = np.full((len(locks), len(runs)), np.nan)
-    for column, (one, found) in enumerate(zip(runs, every, strict=True)):
+    for column, (one, sums) in enumerate(zip(runs, every, strict=True)):
         for row, lock in enumerate(locks):
-            value = None if found is None else get(found.get(lock, NONE), one)
+            value = None if sums is None else get(sums.get(lock, NONE), one)
             values[row, column] = np.nan if value is None else value
     return values
 
 
 def _values(runs: Runs, every: Sequence[Locks | None], get: Get) -> list[dict[Lock, float]]:
     pairs = zip(runs, every, strict=True)
-    return [{lock: get(s, one) or 0.0 for lock, s in (found or {}).items()} for one, found in pairs]
+    return [{lock: get(s, one) or 0.0 for lock, s in (sums or {}).items()} for one, sums in pairs]
 
 
 def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
@@ -124,15 +124,15 @@ def panels(runs: Runs) -> tuple[list[Lock], list[Panel]]:
             return per_operation_us(sums.sleep_ns, one)
         return sums.sleep_ns / 1e9 / one.results.window.elapsed_s
 
-    everybody, own = [by_class(one) for one in runs], [of_workload(one) for one in runs]
-    spinning, sleeping = _values(runs, everybody, spin), _values(runs, own, sleep)
+    of_all, own = [by_class(one) for one in runs], [of_workload(one) for one in runs]
+    spinning, sleeping = _values(runs, of_all, spin), _values(runs, own, sleep)
     most_asleep = max((sum(values.values()) for values in sleeping), default=0.0)
-    found = top(spinning, MOST, LEAST_SPIN)[: MOST_LOCKS // 2]
-    found += top(sleeping, MOST, LEAST_SLEEP * most_asleep)[: MOST_LOCKS // 2]
-    locks = list(dict.fromkeys(found))
+    highest = top(spinning, MOST, LEAST_SPIN)[: MOST_LOCKS // 2]
+    highest += top(sleeping, MOST, LEAST_SLEEP * most_asleep)[: MOST_LOCKS // 2]
+    locks = list(dict.fromkeys(highest))
     title = "Asleep, µs per operation" if per_op else "Threads asleep (s per s)"
     return locks, [
-        Panel("Spinning, % of all CPU time", _matrix(runs, everybody, locks, spin) * 100, percent, 0.05),
+        Panel("Spinning, % of all CPU time", _matrix(runs, of_all, locks, spin) * 100, percent, 0.05),
         Panel(title, _matrix(runs, own, locks, sleep), short, 0.01),
     ]
 
@@ -165,8 +165,8 @@ def _draw_cells(ax: Axes, panel: Panel, norm: Normalize | None) -> None:
                 Rectangle((column, row), 1, 1, facecolor=color, edgecolor=edge, hatch=hatch, linewidth=0.6)
             )
             ink = "white" if lightness(color) < 0.5 else style.INK if value else style.QUIET
-            words = panel.show(value) if known else "-"
-            ax.text(column + 0.5, row + 0.52, words, ha="center", va="center", fontsize=8, color=ink)
+            label = panel.show(value) if known else "-"
+            ax.text(column + 0.5, row + 0.52, label, ha="center", va="center", fontsize=8, color=ink)
     for spine in ax.spines.values():
         spine.set_visible(False)
     ax.tick_params(length=0)
@@ -204,32 +204,34 @@ def _run_labels(runs: Runs, tags: Sequence[str]) -> list[str]:
 
 def draw(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) -> Figure | None:
     """The whole picture; None if no lock was waited on in any run."""
-    locks, shown = panels(runs)
+    locks, parts = panels(runs)
     if not locks:
         return None
-    beside = len(runs) <= SIDE_BY_SIDE
+    side_by_side = len(runs) <= SIDE_BY_SIDE
     labels = _run_labels(runs, tags)
     labels_in = RUN_LINE_IN * max(label.count("\n") + 1 for label in labels) + 0.1
     cells_in = (max(CELL_IN[0] * len(runs), LEAST_PANEL_IN), CELL_IN[1] * len(locks))
     panel_in = TITLE_IN + labels_in + cells_in[1] + BAR_ROOM_IN
-    width_in = NAMES_IN + (2 if beside else 1) * (cells_in[0] + GAP_IN) + 0.1
-    said = [line for words in banners[:2] for line in textwrap.wrap(f"! {words}", int(width_in / 0.078))[:2]]
+    width_in = NAMES_IN + (2 if side_by_side else 1) * (cells_in[0] + GAP_IN) + 0.1
+    shown = [
+        line for banner in banners[:2] for line in textwrap.wrap(f"! {banner}", int(width_in / 0.078))[:2]
+    ]
     if len(banners) > 2:
-        said.append(f"and {len(banners) - 2} more, see compare.txt")
-    head_in = HEAD_IN + BANNER_IN * len(said)
+        shown.append(f"and {len(banners) - 2} more, see compare.txt")
+    head_in = HEAD_IN + BANNER_IN * len(shown)
     foot = _foot(runs, int(width_in / 0.062))
-    height_in = head_in + (1 if beside else 2) * panel_in + 0.15 + 0.125 * (foot.count("\n") + 1)
+    height_in = head_in + (1 if side_by_side else 2) * panel_in + 0.15 + 0.125 * (foot.count("\n") + 1)
     figure = Figure(figsize=(width_in, height_in))
     FigureCanvasAgg(figure)
     left = 0.12 / width_in
     figure.text(left, 1 - 0.25 / height_in, title, fontsize=12.5, weight="bold", color=style.INK, va="center")
-    for i, words in enumerate(said):
+    for i, banner in enumerate(shown):
         y = 1 - (0.52 + BANNER_IN * i) / height_in
-        figure.text(left, y, words, fontsize=8.5, color=style.ALARM, weight="bold", va="center")
+        figure.text(left, y, banner, fontsize=8.5, color=style.ALARM, weight="bold", va="center")
     names = [f"{_shown(name)}  {kind}" for kind, name in locks]
-    for i, panel in enumerate(shown):
-        x_in = NAMES_IN + (i * (cells_in[0] + GAP_IN) if beside else 0)
-        top_in = head_in + (0 if beside else i * panel_in)
+    for i, panel in enumerate(parts):
+        x_in = NAMES_IN + (i * (cells_in[0] + GAP_IN) if side_by_side else 0)
+        top_in = head_in + (0 if side_by_side else i * panel_in)
         bottom_in = top_in + TITLE_IN + labels_in + cells_in[1]
 
         def box(
@@ -247,7 +249,7 @@ def draw(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) ->
         ax.set_xticks(np.arange(len(runs)) + 0.5, labels, fontsize=8)
         for tick, one in zip(ax.get_xticklabels(), runs, strict=True):
             tick.set_color(style.ALARM if one.emulated else style.INK)
-        ax.set_yticks(np.arange(len(locks)) + 0.5, names if i == 0 or not beside else [], fontsize=8)
+        ax.set_yticks(np.arange(len(locks)) + 0.5, names if i == 0 or not side_by_side else [], fontsize=8)
         if norm is not None:
             _draw_bar(figure, box(bottom_in + 0.1 + BAR_IN, (min(cells_in[0], 2.4), BAR_IN)), norm)
     figure.text(left, 0.1 / height_in, foot, fontsize=7.2, color=style.QUIET, va="bottom", linespacing=1.3)
@@ -255,18 +257,18 @@ def draw(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) ->
 
 
 def _foot(runs: Runs, characters: int) -> str:
-    words = (
+    foot = (
         "One row per class of locks. Spinning: in waits that the lock tracepoints show, over CPUs x recorded"
         " time. Asleep: the workload's tasks, over its operations (compare.txt says which, and how much"
         " spinning no tracepoint shows). Darker is more."
     )
     if any(by_class(one) is None for one in runs):
-        words += " Hatched: no lock data."
+        foot += " Hatched: no lock data."
     if any(one.emulated for one in runs):
-        words += " ~ emulated CPUs: times mean little."
+        foot += " ~ emulated CPUs: times mean little."
     if any(one.run.lossy("locks") for one in runs):
-        words += f" {style.MARKED}"
-    return "\n".join(textwrap.wrap(words, max(characters, 40)))
+        foot += f" {style.MARKED}"
+    return "\n".join(textwrap.wrap(foot, max(characters, 40)))
 
 
 def render(runs: Runs, tags: Sequence[str], title: str, banners: Sequence[str]) -> tuple[bytes, bytes] | None:

@@ -154,7 +154,7 @@ def _links(
             y += width
 
 
-def _draw(found: LockWaits, edges: Sequence[Edge]) -> Figure:
+def _draw(waits: LockWaits, edges: Sequence[Edge]) -> Figure:
     waiters, locks, holders = (_Column(*column) for column in COLUMNS)
     by_lock: dict[int, float] = {}
     for e in edges:
@@ -168,7 +168,7 @@ def _draw(found: LockWaits, edges: Sequence[Edge]) -> Figure:
             who = holder_words(e) + (f"\n{e.holder}" if e.holder else "")
             right[e.row, who] = right.get((e.row, who), 0.0) + e.ns
     for row in sorted(shown):
-        locks.add(str(row), [found.rows[row].type, name(found.rows[row])], by_lock[row])
+        locks.add(str(row), [waits.rows[row].type, name(waits.rows[row])], by_lock[row])
     to_left, to_right = _ends(left, waiters), _ends(right, holders)
     height = max(c.height for c in (waiters, locks, holders)) + 0.1
     top_in = 0.85
@@ -202,12 +202,12 @@ def _draw(found: LockWaits, edges: Sequence[Edge]) -> Figure:
     return figure
 
 
-def render(found: LockWaits, holders: Holders) -> tuple[bytes, bytes] | None:
+def render(waits: LockWaits, holders: Holders) -> tuple[bytes, bytes] | None:
     """The graph as PNG and SVG; None if no holder was seen."""
     if not holders.edges or not holders.edges[0].ns > 0:
         return None
     with style.applied():
-        figure = _draw(found, holders.edges)
+        figure = _draw(waits, holders.edges)
         return save.png(figure, DPI), save.svg(figure)
 
 
