@@ -10,7 +10,7 @@ from analysis.sections.owner_labels import owner_banners
 
 
 def make_banners(runs: Runs) -> list[str]:
-    """What must be said before any figure."""
+    """The banners of all runs, each with its run's letter."""
     said = []
     emulated = [one.letter for one in runs if one.emulated]
     if emulated:

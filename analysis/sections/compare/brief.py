@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The comparison without what does not differ: of repetitions only the rows that may differ stand, and one
-line says how many do not. The whole of it is in a file of its own."""
+"""The short comparison: of repetitions only the rows that may differ, and a line with the number of others.
+
+compare_full.txt has all rows.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The table of differences: measure by measure both sides, their difference and ratio, and what may be said
-of it; for people (in compare.txt and .html) and for programs (compare.csv)."""
+"""Differences: measure by measure both sides, their difference, ratio and verdict.
+
+As a section for people, and as compare.csv for programs.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,7 @@ def _row(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> l
 
 
 def _repetitions(runs: Sequence[Compared], found: Sequence[Side]) -> str:
-    """What is a repetition of what."""
+    """Which runs are repetitions, and which are single observations."""
     several = [letters(side, runs) for side in found if len(side) > 1]
     single = [letters(side, runs) for side in found if len(side) == 1]
     said = []
@@ -122,13 +124,13 @@ def _repetitions(runs: Sequence[Compared], found: Sequence[Side]) -> str:
 
 
 def _is_alike(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> bool:
-    """May it be said of all sides that they do not differ from the first?"""
+    """Whether the verdict on all sides is that they do not differ from the first."""
     every = [difference(measure, runs, found[0], side) for side in found[1:]]
     return all(one.verdict == ALIKE for one in every)
 
 
 def _counted(runs: Sequence[Compared], found: Sequence[Side]) -> str:
-    """What the mark means, and of how many figures it stands behind how many."""
+    """What the mark means, and how many of the measures have it."""
     measures = [*outcomes(runs), *causes(runs)]
     every = [[difference(one, runs, found[0], side) for side in found[1:]] for one in measures]
     differing = sum(any(one.verdict == THEY_DIFFER for one in some) for some in every)

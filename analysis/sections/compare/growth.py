@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The section on how waiting grows with the number of threads, where the runs differ in that."""
+"""Growth with threads: lock waits and throughput by number of threads, and the exponent of their growth."""
 
 from __future__ import annotations
 

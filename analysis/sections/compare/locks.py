@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sections on the locks of several runs: which one spins how much (the paper's table), which makes an
-operation sleep how long?"""
+"""Locks of several runs: spin share by lock (Bryant 2002, table 1), and sleeping per operation."""
 
 from __future__ import annotations
 
@@ -164,7 +163,7 @@ def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
 
 
 def build_spin_share(runs: Runs, tags: Tags) -> list[Section]:
-    """The paper's table: share of all CPU time spent spinning, a row a lock, a column a run."""
+    """Share of all CPU time spent spinning, a row a lock, a column a run (Bryant 2002, table 1)."""
     section = Section()
     if not recorded(runs):
         section.absent = NO_LOCKS
@@ -197,12 +196,12 @@ def build_spin_share(runs: Runs, tags: Tags) -> list[Section]:
 
 
 def operations_note(done: Operations, some: Runs) -> str:
-    """What an operation is in these runs."""
+    """The unit of an operation in these runs."""
     return f"{', '.join(one.letter for one in some)}: per {done.unit}"
 
 
 def build_sleeping(runs: Runs, tags: Tags) -> list[Section]:
-    """Its modern sister: microseconds asleep on a lock per operation."""
+    """Microseconds asleep on a lock per operation, a row a lock, a column a run."""
     section = Section()
     if not recorded(runs):
         section.absent = NO_LOCKS

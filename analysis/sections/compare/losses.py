@@ -14,7 +14,7 @@ from analysis.sections.marks import MARKING
 
 
 def build_losses(runs: Runs, tags: Tags) -> list[Section]:
-    """What each run's collectors saw and lost, and what recording cost."""
+    """Recorded and lost events and CPU time, by collector."""
     section = Section()
     rows = []
     costs = [{row.name: row for row in measure_cost(one.run, one.results.recorded_s).rows} for one in runs]

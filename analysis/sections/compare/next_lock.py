@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The section on which lock would be next: per run or group of repetitions, the first lock, and the one after
-it if it were gone."""
+"""Which lock next: per run or group of repetitions, the lock with most waiting, and the next one.
+
+The next lock has the longest wait of the rest.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Section on request life in several runs: stages before the device, merges, requeues, plugs, active time."""
+"""Request stages of several runs: stages before the device, merges, requeues, plugs, utilization."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _active(devices: Sequence[DeviceResults]) -> list[Row]:
 
 
 def build_stages(runs: Runs, tags: Tags) -> list[Section]:
-    """What happens to requests before they are issued, and how busy that keeps the devices."""
+    """Stages before issue, counts of merges and plugs, then utilization by device."""
     section = Section()
     lives = [one.results.block for one in runs]
     if all(life is None for life in lives):

@@ -13,7 +13,7 @@ from analysis.sections.compare.table import Row, Value, integer, make_table, rat
 
 
 def build_seeks(runs: Runs, tags: Tags) -> list[Section]:
-    """How many, how often, how far."""
+    """Counts and shares by operation and class, then rates."""
     section = Section()
     blocks = [one.results.block for one in runs]
     summaries = [block.seeks.summaries if block is not None else {} for block in blocks]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A table of several runs: a column a run, or a group of repetitions, and beside each but the first its ratio
-to the first."""
+"""A table of several runs: a column a run or group of repetitions, each with its ratio to the first."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ class Row:
     bounds: Sequence[bool] = ()
 
     def is_bound(self, side: Side) -> bool:
-        """Is a value among these a lower bound? Then so is their mean, and it has no ratio."""
+        """Whether a value of the side is a lower bound: then its mean is one, and has no ratio."""
         return bool(self.bounds) and any(self.bounds[i] for i in side)
 
 
@@ -146,7 +145,7 @@ def _show_side(value: Value, side: Side, show: Callable[[float], str]) -> str:
 
 
 def _verdict(first: Value, other: Value) -> bool | None:
-    """Do they differ by the rule? None: that cannot be said of single observations."""
+    """Whether the values differ by the rule; None: single observations."""
     if first is None and other is None:
         return False
     both = isinstance(first, Mean) and isinstance(other, Mean)

@@ -9,8 +9,7 @@ from analysis.sections.warnings import warning_words
 
 
 def build_warnings(runs: Runs, tags: Tags) -> list[Section]:
-    """Which collectors have nothing, why figures are marked, what the sessions warned of, and what else this
-    comparison lacks."""
+    """One sentence a warning or gap, with its run's letter; "none" without any."""
     section = Section()
     for one in runs:
         section.notes += [f"{one.letter}: {words}" for words in warning_words(one.run, one.results)]
