@@ -323,7 +323,7 @@ def test_perf_gets_no_file_of_another_user(place: Path) -> None:
         cwd=TREE, user=OTHER, group=OTHER, extra_groups=[], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"belongs to the user {STRANGER}, and perf trusts what it reads" in done.stderr
+    assert f"belongs to the user {STRANGER}, and perf trusts the files it reads" in done.stderr
     assert not (place / "out").exists()
 
 
@@ -350,7 +350,7 @@ def test_root_imports_no_trace_of_another_user(place: Path, name: str, content: 
         done = analysis("import", f"--out={place / 'out'}", named)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
-            f"seekmeter: TRACE={named} belongs to the user {STRANGER}, and root reads no trace of others;"
+            f"seekmeter: TRACE={named} belongs to the user {STRANGER}, and root reads no other user's trace;"
             " import it as that user, or chown it to root\n"
         )
         assert not (place / "out").exists()
