@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from workloads.cleanup.janitor import Janitor
 from workloads.cli.with_options import With
@@ -57,8 +57,8 @@ class Step(NamedTuple):
     key: str
 
 
-class Running:
-    """A started collector, or several that share a process. A subclass overrides what it does differently.
+class Running(Protocol):
+    """A started collector, or several that share a process. A class that inherits a verb does nothing for it.
 
     The session calls end() on all of them, then stop(), then finish(), each in reverse order of the starts.
     """
@@ -68,8 +68,8 @@ class Running:
     # Recorded without a gap from ready_ns to end_ns, CLOCK_MONOTONIC; None: no bound of the recorded time
     ready_ns: int | None = None
     end_ns: int | None = None
-    failed = False  # the recording ends early, which fails the run
-    is_main = False  # watch ends when it fails; its entries come first in losses.json
+    failed: bool = False  # the recording ends early, which fails the run
+    is_main: bool = False  # watch ends when it fails; its entries come first in losses.json
     pid: int | None = None  # a process whose CPU time is the collector's, not another program's
     cut_socket: Path | None = None  # where time bins are cut at borders of phases (recorder/borders.py)
     finish_step: Step | None = None
@@ -80,6 +80,7 @@ class Running:
 
     def retarget(self, dev: str) -> None:
         """Set the file system under test, "major:minor", which a mount has changed."""
+        return
 
     def end_for_room(self) -> None:
         """Write no more: the run has reached ROOM=, or its disk is nearly full."""
@@ -87,6 +88,7 @@ class Running:
 
     def end(self) -> None:
         """Record no more, and return at once."""
+        return
 
     @property
     def stop_step(self) -> Step | None:
@@ -95,16 +97,18 @@ class Running:
 
     def stop(self) -> None:
         """Take in what is still buffered. Raises UserError if the recording ends early."""
+        return
 
     def finish(self, workload_pid: int | None) -> None:
         """Make what the run directory keeps of the recording. Raises UserError if that fails.
 
         workload_pid: the workload's first process; None: every process is the workload.
         """
+        return
 
     def losses(self) -> dict[str, Any]:
         """Return a part of losses.json: {"collectors": {NAME: entry, ...}, ...}."""
-        raise NotImplementedError
+        ...
 
     def facts(self) -> dict[str, Any]:
         """Return what run.json says of the collector: {KEY: value, ...}."""
@@ -112,7 +116,7 @@ class Running:
 
     def kill(self) -> None:
         """End the collector at once, after a failure. The janitor puts back what the collector set."""
-        raise NotImplementedError
+        ...
 
 
 @dataclass(frozen=True)
