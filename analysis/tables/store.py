@@ -378,10 +378,13 @@ class Stored:
         readers: dict[str, Callable[[str], Any]] = {
             "int": self.ints,
             "id": self.ids,
+            "real": self.reals,
             "bool": self.bools,
             "category": self.categorical,
             "text": self.categorical,
+            "string": self.values,
             "hist": self.hist,
+            "frames": self.values,
         }
         return readers[self.columns[name].kind](name)
 
@@ -416,6 +419,17 @@ class Stored:
         for at, part in self._numbers(name):
             values[at] = part
         return values
+
+    def reals(self, name: str) -> npt.NDArray[np.float64]:
+        """A real column; null becomes NaN."""
+        values = np.empty(self.rows, dtype=np.float64)
+        for at, part in self._parts(name):
+            values[at] = part.to_numpy(zero_copy_only=False)
+        return values
+
+    def values(self, name: str) -> list[Any]:
+        """A string or frames column as a list, for tables of few rows."""
+        return [value for _, part in self._parts(name) for value in part.to_pylist()]
 
     def bools(self, name: str) -> npt.NDArray[np.bool_]:
         """A bool column."""

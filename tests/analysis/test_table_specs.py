@@ -256,3 +256,49 @@ def test_a_new_table_is_converted_clipped_and_typed(tmp_path: Path, monkeypatch:
     end = START_NS + 2 * 10**9
     clipped = clip_tables(tables, Window(START_NS + 5, end, START_NS + 5, end, True)).get(COMMIT)
     assert clipped is not None and np.array_equal(clipped.start_ns, starts[1:3])
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One column of each kind that a table of JSON lines can have."""
+
+    t_ns: I64
+    load: np.ndarray
+    name: list[str]
+    frames: list[list[str]]
+    is_idle: np.ndarray
+
+
+SAMPLE = TableSpec(
+    name="sample",
+    one_row="one sample",
+    file="raw/samples.jsonl",
+    is_optional=True,
+    columns=(
+        Column("t_ns", "int", "ns", "time of the sample"),
+        Column("load", "real", "tasks", "load average", zero_is_null=True),
+        Column("name", "string", "", "name"),
+        Column("frames", "frames", "", "functions"),
+        Column("is_idle", "bool", "", "the CPU was idle"),
+    ),
+    lines=list,
+    read=columns_of(Sample),
+)
+
+
+def test_a_new_table_of_json_lines_has_columns_of_any_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"t_ns": START_NS, "load": 0.25, "name": "a", "frames": ["f", "g"], "is_idle": True},
+        {"t_ns": START_NS + 1, "load": None, "name": "b", "frames": [], "is_idle": False},
+    ]
+    path = Spec().write(tmp_path / "r")
+    (path / "raw/samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setitem(TABLES, "sample", SAMPLE)
+    samples = load_tables(open_run(path)).get(SAMPLE)
+    assert samples is not None
+    assert samples.t_ns.tolist() == [START_NS, START_NS + 1]
+    assert samples.load[0] == 0.25 and np.isnan(samples.load[1])
+    assert (samples.name, samples.frames) == (["a", "b"], [["f", "g"], []])
+    assert samples.is_idle.tolist() == [True, False]
