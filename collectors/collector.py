@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The collector interface: what doctor, setup, the options and a recording session know of a collector.
+"""The collector interface, by which doctor, setup, COLLECT= and a session use every collector.
 
 A collector is one module, collectors/NAME/collector.py, with a module-level COLLECTOR. The modules are found
 by their path, so no list names them. Standard library only: doctor, plan and list run without any setup.
@@ -22,10 +22,10 @@ _FOLDER = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Check:
-    """One line of make doctor: whether this kernel and machine offer something."""
+    """One line of make doctor: whether this kernel or machine has a feature, why not, and the remedy."""
 
     name: str
-    answer: str  # YES, NO, PART, or UNKNOWN: this user may not read what would tell
+    answer: str  # YES, NO, PART, or UNKNOWN: only root may read the facts
     why: str = ""
     remedy: str = ""
     needed: bool = False  # make trace cannot run if the answer is NO
@@ -33,7 +33,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a session records, and where: the same for all of its collectors."""
+    """The disks, file systems and cgroup that a session records, and the limits of the recording."""
 
     raw: Path  # the run's directory raw/
     disks: Sequence[str]  # names as in /sys/block
@@ -43,7 +43,7 @@ class Scope:
     # "major:minor" of the file systems under test, or the directory where one will be mounted
     target: Sequence[str] | Path = ()
     cgroup: Path | None = None  # the workload's cgroup2 directory; None: every process is the workload
-    # the directory that the workload's memory is charged to, if written-back pages are told apart by it
+    # the cgroup directory that the workload's memory is charged to, if writeback is assigned by it
     memory_cgroup: Path | None = None
     owner_uid: int = 0  # the user who may have the time bins cut, as root may
     addresses: bool = False  # ADDRESSES=1: kernel addresses may be written
@@ -58,9 +58,9 @@ class Step(NamedTuple):
 
 
 class Running(Protocol):
-    """A started collector, or several that share a process. A class that inherits a verb does nothing for it.
+    """A started collector, or several that share a process. Methods that a class does not define do nothing.
 
-    The session calls end() on all of them, then stop(), then finish(), each in reverse order of the starts.
+    The session calls end() of every collector, then stop(), then finish(), each in reverse order of starts.
     """
 
     # By collector name: {"state": "on" or "off", "why": ..., "remedy": ...}
@@ -74,8 +74,8 @@ class Running(Protocol):
     cut_socket: Path | None = None  # where time bins are cut at borders of phases (recorder/borders.py)
     finish_step: Step | None = None
 
-    def look(self) -> str | None:
-        """Check that the collector still records. Returns the warning, once, if it does not any more."""
+    def poll(self) -> str | None:
+        """Check that the collector still records. Returns a warning once, if it has stopped."""
         return None
 
     def retarget(self, dev: str) -> None:
@@ -92,15 +92,15 @@ class Running(Protocol):
 
     @property
     def stop_step(self) -> Step | None:
-        """How stop() is printed and timed, if it is."""
+        """The step by which stop() is printed and timed; None: neither."""
         return None
 
     def stop(self) -> None:
-        """Take in what is still buffered. Raises UserError if the recording ends early."""
+        """Drain the buffers. Raises UserError if the recording ends early."""
         return
 
     def finish(self, workload_pid: int | None) -> None:
-        """Make what the run directory keeps of the recording. Raises UserError if that fails.
+        """Convert the recording into the run's final files. Raises UserError if that fails.
 
         workload_pid: the workload's first process; None: every process is the workload.
         """
@@ -111,17 +111,17 @@ class Running(Protocol):
         ...
 
     def facts(self) -> dict[str, Any]:
-        """Return what run.json says of the collector: {KEY: value, ...}."""
+        """Return the collector's part of run.json: {KEY: value, ...}."""
         return {}
 
     def kill(self) -> None:
-        """End the collector at once, after a failure. The janitor puts back what the collector set."""
+        """End the collector at once, after a failure. The janitor restores settings the collector changed."""
         ...
 
 
 @dataclass(frozen=True)
 class Collector:
-    """What can be named in COLLECT=."""
+    """A collector that COLLECT= can name: its cost, needs, and the functions that check and start it."""
 
     name: str  # as in COLLECT= and losses.json
     default: bool  # recorded if there is no COLLECT=
@@ -144,20 +144,21 @@ def collectors() -> dict[str, Collector]:
         importlib.import_module(f"collectors.{path.parent.name}.collector")
         for path in sorted(_FOLDER.glob("*/collector.py"))
     )
-    there: list[Collector] = [module.COLLECTOR for module in modules if hasattr(module, "COLLECTOR")]
-    return {one.name: one for one in sorted(there, key=lambda one: (not one.default, one.order))}
+    unsorted: list[Collector] = [module.COLLECTOR for module in modules if hasattr(module, "COLLECTOR")]
+    by_order = sorted(unsorted, key=lambda collector: (not collector.default, collector.order))
+    return {collector.name: collector for collector in by_order}
 
 
 def choices() -> dict[str, bool]:
-    """Return what COLLECT= can name, and whether it is on by default: for workloads.cli.options.parse()."""
+    """Return each collector's name and whether it is on by default, for workloads.cli.parse.parse()."""
     return {name: collector.default for name, collector in collectors().items()}
 
 
 def start_groups(names: Sequence[str]) -> list[tuple[list[str], Callable[[Scope, Sequence[str]], Running]]]:
     """Return the chosen collectors in the order of their start; those with the same start() are one group."""
     groups: list[tuple[list[str], Callable[[Scope, Sequence[str]], Running]]] = []
-    for collector in sorted((collectors()[name] for name in names), key=lambda one: one.order):
-        group = next((together for together, start in groups if start is collector.start), None)
+    for collector in sorted((collectors()[name] for name in names), key=lambda collector: collector.order):
+        group = next((names_of_group for names_of_group, start in groups if start is collector.start), None)
         if group is None:
             groups.append(([collector.name], collector.start))
         else:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make doctor: what this machine and its kernel can record: yes or no, why, and the remedy.
+"""make doctor: a table of what can be recorded on this machine and kernel, each line with reason and remedy.
 
-Standard library only, needs no setup and no root; a fact that only root may read is marked "?". As root and
-with the recorder built, its collectors are loaded and attached (recorder --probe) instead of concluded.
-Exit code 0 if the main job (make trace) can run here, 3 if not.
+Standard library only, needs no setup and no root; a fact that only root may read is marked "?". As root, with
+the recorder built, its BPF programs are loaded and attached as a test (recorder --probe). Exit code 0 if make
+trace can run, 3 if not.
 """
 
 import os
@@ -26,6 +26,7 @@ from workloads.cli.with_options import SCRIPTS, bcc_tools, our_scripts
 from workloads.system import guest
 from workloads.system.command import find_program
 from workloads.system.errors import UserError
+from workloads.system.units import show_cpus
 
 _TREE = Path(__file__).parent.parent
 _WIDTH = 80
@@ -41,9 +42,9 @@ def _on_path(program: str) -> bool:
 
 
 def kernel_checks() -> Iterator[Check]:
-    """Facts of the kernel that all collectors depend on."""
+    """Check BTF, lockdown, BPF permission, tracefs, locked memory and PSI, which collectors depend on."""
     if kernel.has_btf():
-        yield Check("type info", YES, "/sys/kernel/btf/vmlinux is there", needed=True)
+        yield Check("type info", YES, "/sys/kernel/btf/vmlinux exists", needed=True)
     else:
         why = "no /sys/kernel/btf/vmlinux: BPF programs cannot find the kernel's structures"
         yield Check(
@@ -91,15 +92,15 @@ def _bpf_permission() -> Check:
     if kernel.may_trace():
         return Check("bpf()", YES, "this user may load tracing programs", needed=True)
     if _is_root():
-        why = "root here lacks CAP_BPF and CAP_PERFMON: a container?"
+        why = "root lacks CAP_BPF and CAP_PERFMON, as in a container"
         return Check("bpf()", NO, why, "give the container those capabilities, or run on the host", True)
     if shutil.which("sudo"):
-        return Check("bpf()", YES, "through sudo, which make trace asks for", needed=True)
+        return Check("bpf()", YES, "by sudo, which make trace runs", needed=True)
     return Check("bpf()", NO, "needs root, and sudo is not installed", "run as root, or install sudo", True)
 
 
 def collector_checks() -> Iterator[Check]:
-    """Each collector that COLLECT= can name, as its own module checks it."""
+    """Check each collector that COLLECT= can name, by the probe() of its module."""
     broken = check_recorder()
     if broken is not None:
         yield broken
@@ -113,7 +114,7 @@ def collector_checks() -> Iterator[Check]:
 
 
 def lock_checks() -> Iterator[Check]:
-    """Lock waits that the kernel's contention tracepoints show (kernel/locking/*.c, Linux 6.1 to 6.12)."""
+    """Check which lock waits the contention tracepoints report (kernel/locking/*.c, Linux 6.1 to 6.12)."""
     if not kernel.has_tracepoint("contention_begin"):
         yield Check("all kinds", NO, "no tracepoint contention_begin", "Linux 5.19 or newer")
         return
@@ -122,12 +123,12 @@ def lock_checks() -> Iterator[Check]:
         why = "a guest's test-and-set spinlocks wait before the tracepoint: no wait is recorded"
         yield Check("spinlock", NO, why, "a host with PV spinlocks, or bare metal")
     elif mode == "unknown":
-        why = "a guest whose boot messages, which name its kind of spinlock, are gone or for root: maybe none"
+        why = "a guest's kind of spinlock is in its boot messages, which are overwritten or only for root"
         yield Check("spinlock", UNKNOWN, why, "make doctor as root soon after boot, or bare metal")
     else:
         yield Check("spinlock", PART, f"{mode}: all but the first waiter (pending bit) are recorded")
     yield Check("rwlock", PART, "all but readers in interrupts")
-    yield Check("mutex", YES, "spinning and sleeping told apart")
+    yield Check("mutex", YES, "spinning and sleeping are distinguished")
     yield Check("rwsem", PART, "sleeps are; a writer that wins by spinning is not")
     yield Check("percpu-rwsem", YES, "writers too; some kernels (6.1) report even those that did not wait")
     yield Check("rtmutex", YES, "sleeps")
@@ -141,7 +142,7 @@ def lock_checks() -> Iterator[Check]:
 
 
 def filesystem_checks() -> Iterator[Check]:
-    """Each file system: whether the kernel has it, and its programs are installed (setup does that)."""
+    """Check each file system: its kernel module, and its programs, which setup installs."""
     for name in filesystems.names():
         filesystem = filesystems.load(name)
         missing = filesystems.missing_programs(filesystem)
@@ -162,7 +163,7 @@ def _other_kernel(name: str) -> str:
 
 
 def disk_checks() -> Iterator[Check]:
-    """Disks that can be formatted, and their I/O schedulers."""
+    """Check which kinds of disks can be made and formatted, and list the I/O schedulers."""
     if guest.inside():
         yield Check("virtio", YES, "DISK=file and JOURNAL=file: files of the host, attached for a run")
     if Path("/dev/loop-control").exists():
@@ -193,7 +194,7 @@ def _free_space() -> Check:
 
 
 def cgroup_checks() -> Iterator[Check]:
-    """The workload's cgroup, by which its calls are counted, and the controllers for MEM= and CPUS=."""
+    """Check cgroup2, by which the workload's calls are counted, and the controllers of MEM= and CPUS=."""
     layout = cgroup.find_layout()
     kind = "hybrid" if layout.v2 and layout.v1 else "v2" if layout.v2 else "v1"
     if layout.v2 is not None:
@@ -203,34 +204,32 @@ def cgroup_checks() -> Iterator[Check]:
     else:
         yield Check("workload", NO, "this kernel has no cgroup2", "a kernel with CONFIG_CGROUPS=y", True)
     in_v2 = ((kernel.read(layout.v2 / "cgroup.controllers") if layout.v2 else "") or "").split()
-    for word, controller in (("MEM=", "memory"), ("CPUS=", "cpuset")):
+    for variable, controller in (("MEM=", "memory"), ("CPUS=", "cpuset")):
         if controller in layout.v1:
-            yield Check(word, YES, f"v1 controller {controller} at {layout.v1[controller]}")
+            yield Check(variable, YES, f"v1 controller {controller} at {layout.v1[controller]}")
         elif controller in in_v2:
-            yield Check(word, YES, f"cgroup2 controller {controller}")
+            yield Check(variable, YES, f"cgroup2 controller {controller}")
         else:
             yield Check(
-                word, NO, f"no cgroup controller {controller}", f"boot with cgroup_enable={controller}"
+                variable, NO, f"no cgroup controller {controller}", f"boot with cgroup_enable={controller}"
             )
 
 
 def tool_checks() -> Iterator[Check]:
-    """Programs that build and run Seekmeter, and other tools that its tests compare with."""
-    setup = [program for program in ("clang", "bpftool", "gcc") if not _on_path(program)]
+    """Check the programs that build and run Seekmeter, and the tracers that WITH= and the tests use."""
+    missing = [program for program in ("clang", "bpftool", "gcc") if not _on_path(program)]
     if not (_TREE / ".venv" / "seekmeter-setup").exists():
-        setup.append(".venv")
-    if not setup:
+        missing.append(".venv")
+    if not missing:
         yield Check("setup", YES, "done")
     elif shutil.which("apt-get"):
-        yield Check(
-            "setup", PART, f"not here yet: {', '.join(setup)}", "make setup (make trace does it by itself)"
-        )
+        yield Check("setup", PART, f"not installed: {', '.join(missing)}", "make setup (make trace runs it)")
     else:
-        why = f"not here: {', '.join(setup)}; and no apt-get to install with"
+        why = f"not installed: {', '.join(missing)}; and no apt-get to install with"
         yield Check("setup", NO, why, "make setup prints the list to install by hand", True)
     if not _on_path("blktrace"):
         yield Check(
-            "blktrace", NO, "not installed; COLLECT=blktrace goes without, tests use it", "make setup"
+            "blktrace", NO, "not installed; COLLECT=blktrace does without it, tests need it", "make setup"
         )
     elif kernel.lockdown() in ("integrity", "confidentiality"):
         yield Check("blktrace", NO, "lockdown closes its files in debugfs; tracefs has the same stream")
@@ -240,7 +239,7 @@ def tool_checks() -> Iterator[Check]:
 
 
 def script_checks() -> Iterator[Check]:
-    """bpftrace, and whether the kernel has the tracepoints of each script of Seekmeter."""
+    """Check bpftrace, and the kernel's tracepoints that each script of Seekmeter needs."""
     if not _on_path("bpftrace"):
         remedy = "make trace WITH=bpftrace:NAME installs it"
         yield Check("bpftrace", NO, "not installed", remedy)
@@ -305,13 +304,15 @@ def main() -> int:
             from collectors.vm import run_in_vm
 
             reach.check(options)
-            become_user()  # the kernels that are fetched, and the machine, are the user's
+            become_user()  # downloaded kernels and QEMU belong to the user
             return run_in_vm.doctor(options)
     except UserError as error:
         tell(f"seekmeter: {error.message}")
         return error.exit_code
     user = "root" if _is_root() else "an ordinary user: facts that only root may read are marked ?"
-    print(f"Linux {kernel.release()} {os.uname().machine}, {os.cpu_count()} CPUs\nchecked as {user}")
+    print(
+        f"Linux {kernel.release()} {os.uname().machine}, {show_cpus(os.cpu_count() or 1)}\nchecked as {user}"
+    )
     stopping: list[Check] = []
     for title, section in TABLE.items():
         print(f"\n{title}")
@@ -325,7 +326,7 @@ def main() -> int:
     print()
     if stopping:
         names = ", ".join(check.name for check in stopping)
-        print(f"make trace cannot run here: {names} (above, with the remedy)")
+        print(f"make trace cannot run here: {names} (see the remedies above)")
         return 3
     print("make trace can run here.")
     return 0

@@ -154,7 +154,7 @@ class Blktrace(Running):
         """Return whether the disks are still traced (or never were)."""
         return self._tracer is None or self._is_stopped or self._tracer.alive()
 
-    def look(self) -> str | None:
+    def poll(self) -> str | None:
         """Check that the disks are still traced."""
         if self.failed or self.alive():
             return None

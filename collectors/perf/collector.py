@@ -140,7 +140,7 @@ class Perf(Running):
             self._process.wait()
             raise RunError(f"perf cannot sample ({self._last_line()})")
 
-    def look(self) -> str | None:
+    def poll(self) -> str | None:
         """Check that perf still samples (or never did)."""
         if self.failed or self._is_ended or self._process is None or self._process.poll() is None:
             return None

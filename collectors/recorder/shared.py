@@ -121,7 +121,7 @@ class RunningRecorder(Running):
         self.pid = self._recorder.pid
         self.cut_socket = socket if self._recorder.records else None
 
-    def look(self) -> str | None:
+    def poll(self) -> str | None:
         """Check that the recorder runs. With all its collectors off it ends at once, which is no failure."""
         if self.failed or not self._recorder.records or self._recorder.alive():
             return None

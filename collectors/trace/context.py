@@ -38,7 +38,7 @@ class RunContext:
         self.run = run
         self.cut_socket: Path | None = None  # the recorder's socket for cuts of its time bins
         try:
-            # Opened once: the last lines are written after the directory was given to its owner.
+            # Opened once: the last lines are written after the directory belongs to the user.
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             self._log: TextIO | None = os.fdopen(
                 os.open(run.raw / "session.log", flags, 0o600), "a", errors="backslashreplace"
@@ -56,7 +56,7 @@ class RunContext:
             pass
 
     def say(self, label: str, detail: str) -> None:
-        """Print one line: what the session does now."""
+        """Print one line on stderr and write it into the log: a label and what the session does."""
         line = self.run.shown(f"  {label:<9} {detail}")
         tell(line)
         self.log(line)
@@ -82,7 +82,7 @@ class RunContext:
 
     @contextmanager
     def phase(self, name: str, wanted: bool) -> Iterator[None]:
-        """Mark what is inside as a phase, as the workload marks its own, if that is wanted."""
+        """Record the block inside as a phase in phases.jsonl, if wanted."""
         from_ns = self.cut_bins() if wanted else None
         start_ns = time.monotonic_ns()
         try:
@@ -103,15 +103,15 @@ def sweep(state: Path = STATE) -> None:
     for line in Janitor.sweep(state):
         tell(f"seekmeter: {line}")
     for path in unfinished.finish(state):
-        tell(f"seekmeter: its run {path} is marked interrupted: make report RUN={path} shows what it has")
+        tell(f"seekmeter: its run {path} is marked interrupted: make report RUN={path} shows its data")
     if state != STATE:
         staged.sweep()
 
 
 def first_facts(run: RunDirectory, options: Options) -> None:
-    """Write the facts of run.json that are known before anything is done.
+    """Write run.json's first facts: options, kernel, machine, clock and tool versions.
 
-    Inside a virtual machine, the host has written its own before: how the machine is made, and the tools.
+    Inside a virtual machine, run.json already has the host's facts: the machine and the tools.
     """
     if options.name is not None:
         run.facts["name"] = options.name
@@ -129,9 +129,9 @@ def first_facts(run: RunDirectory, options: Options) -> None:
 
 @contextmanager
 def ended_in_order(context: RunContext, janitor: Janitor) -> Iterator[None]:
-    """Write into run.json how the block inside ended, whatever happens. Raises RunFailed for its errors.
+    """Write into run.json how the block inside ended, on every error. Raises RunFailed for its errors.
 
-    A session interrupted before it recorded anything leaves no run: the directory is removed, and RunError is
+    A session interrupted before recording began leaves no run: the directory is removed, and RunError is
     raised. After kill -9, sweep() marks the run at the next start. Signals are held before and after the
     block.
     """

@@ -56,6 +56,7 @@ def run_trace(options: Options, report: Callable[[Path], None]) -> Path:
 
 
 def _trace(context: RunContext, plan: Plan, janitor: Janitor, stack: ExitStack) -> None:
+    """Carry out the plan, from opening the disks to fsck. stack undoes the steps, the newest first."""
     options = plan.options
     _announce(context, plan)
     recording = Recording(context)
@@ -93,8 +94,8 @@ def _unshare_mounts() -> None:
         mounts.go_apart()
     except OSError as error:
         raise MachineError(
-            f"mounts of our own cannot be made ({(error.strerror or '').lower()}): start this outside of a "
-            f"container, or as its root with CAP_SYS_ADMIN"
+            f"no mount namespace can be made ({(error.strerror or '').lower()}): run outside of a container, "
+            f"or give its root CAP_SYS_ADMIN"
         ) from None
 
 
@@ -106,7 +107,7 @@ def _open_run_directory(plan: Plan) -> RunDirectory:
 
 
 def _announce(context: RunContext, plan: Plan) -> None:
-    """Print the run's path, write its first facts, and warn now, before anything is done."""
+    """Print the run's path, write run.json's first facts, and print the plan's warnings."""
     if not guest.inside():
         context.say("run", str(context.run.path))
     first_facts(context.run, plan.options)
@@ -135,7 +136,7 @@ def _scope(
 
 
 def _note_new_number(run: RunDirectory, recording: Recording, subject: Subject, dev: str) -> None:
-    """Record by another number of the file system, "major:minor": btrfs may have one per mount."""
+    """Record requests of another device number, "major:minor": a btrfs mount may have a new number."""
     subject.numbers.append(dev)
     run.facts["filesystem"]["numbers"] = list(dict.fromkeys(subject.numbers))
     recording.retarget(dev)
@@ -143,7 +144,7 @@ def _note_new_number(run: RunDirectory, recording: Recording, subject: Subject, 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """How the recorded part of a run ended."""
+    """The end of the recorded part: the workload's exit, failed writeback, damage of the file system."""
 
     ended: Ended
     unsynced: str | None  # why the workload's data could not be written back
@@ -160,15 +161,15 @@ def _record_workload(
     server: remount.Server,
     results: WorkloadResults,
 ) -> _Outcome:
-    """Run the workload, write its data back, stop the collectors, and leave the file system.
+    """Run the workload, write its data back, stop the collectors, unmount and check the file system.
 
-    If fsck is recorded too (WITH=), the file system is left before the collectors stop.
+    If fsck is recorded too (WITH=fsck), unmount and fsck come before the collectors stop.
     """
     run, steps = context.run, plan.options.with_steps
     workload_pid: int | None = None
     unsynced: str | None = None
     damage: str | None = None
-    is_left = False
+    is_closed = False
     try:
         with closing(server):
             if steps:
@@ -184,22 +185,22 @@ def _record_workload(
         unchecked = _why_unchecked(ended, unsynced)
         if "fsck" in steps and unchecked is None:
             signals.hold()
-            damage = subject.leave(None)
-            is_left = True
+            damage = subject.close(None)
+            is_closed = True
     finally:
         recording.stop(workload_pid)
-    signals.hold()  # everything is recorded: the rest puts things back
-    if not is_left:
-        damage = subject.leave(unchecked)
+    signals.hold()  # the recording has ended: cleanup is not interrupted
+    if not is_closed:
+        damage = subject.close(unchecked)
     return _Outcome(ended, unsynced, damage)
 
 
 def _sync(context: RunContext, directory: Path) -> str | None:
-    """Write back the workload's dirty pages, as a phase of its own. Returns why that failed.
+    """Write back the workload's dirty pages, as the phase "sync". Returns the error, None on success.
 
-    A failure must not hide how the workload itself ended, so nothing is raised.
+    Raises nothing: the workload's own exit status is reported first.
     """
-    with context.step("sync", "writing back what is dirty", "sync_s"), context.phase("sync", True):
+    with context.step("sync", "writing back dirty pages", "sync_s"), context.phase("sync", True):
         try:
             blockdev.sync(directory)
         except UserError as error:
@@ -209,9 +210,10 @@ def _sync(context: RunContext, directory: Path) -> str | None:
 
 
 def _why_unchecked(ended: Ended, unsynced: str | None) -> str | None:
-    """Return why fsck is left out: after ^C the user does not wait, and unwritten data proves nothing.
+    """Return why fsck is left out; None: fsck runs.
 
-    A failed workload is no reason: whatever a program does, the file system must be whole.
+    After ^C the user does not wait; after a failed writeback, damage proves nothing. A workload that failed
+    is no reason: the file system must stay intact whatever a program does.
     """
     if ended.interrupted:
         return "the workload was interrupted"
@@ -219,7 +221,7 @@ def _why_unchecked(ended: Ended, unsynced: str | None) -> str | None:
 
 
 def _conclude(run: RunDirectory, recording: Recording, outcome: _Outcome) -> None:
-    """Write how the run ended. Raises KeyboardInterrupt or RunError if it did not end well."""
+    """Write the run's state and exit status. Raises KeyboardInterrupt or RunError if the run failed."""
     ended = outcome.ended
     if ended.interrupted:
         raise KeyboardInterrupt

@@ -103,7 +103,7 @@ def _run(
     def watch(seconds: float) -> None:
         nonlocal report_s
         if recorded:
-            recording.look()
+            recording.poll()
         if seconds >= report_s:
             report_s += _REPORT_SECONDS
             context.say("fsck", f"{seconds:.0f} s (^C ends it; the run is complete without)")

@@ -23,8 +23,8 @@ def of_directory(backing: blockdev.Backing) -> tuple[dict[str, Any], list[str]]:
     device = _device(backing.source, backing.dev)
     if backing.disk is None or device is None:
         return {"journal": [], "why_not": f"{backing.source} is no disk"}, []
-    geometry, warnings = layout.read_layout(backing.kind, _all_devices(backing.kind, device))
-    return {"journal": journal_of(geometry), **geometry}, warnings
+    disk_layout, warnings = layout.read_layout(backing.kind, _all_devices(backing.kind, device))
+    return {"journal": journal_of(disk_layout), **disk_layout}, warnings
 
 
 def of_disk(disk: str) -> tuple[dict[str, Any], list[str]]:
@@ -51,9 +51,9 @@ def of_disk(disk: str) -> tuple[dict[str, Any], list[str]]:
     return {"journal": journal_of(whole), **{key: value for key, value in whole.items() if value}}, warnings
 
 
-def journal_of(geometry: dict[str, Any]) -> list[list[int]]:
+def journal_of(disk_layout: dict[str, Any]) -> list[list[int]]:
     """Return the journals' extents in a layout, by which requests are classed."""
-    areas = [area for area in geometry.get("areas", []) if area["kind"] == "journal"]
+    areas = [area for area in disk_layout.get("areas", []) if area["kind"] == "journal"]
     return sorted([start, end] for area in areas for start, end in area["extents"])
 
 

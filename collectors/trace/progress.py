@@ -106,7 +106,7 @@ class Phases:
         self._open: list[tuple[str, int]] = []  # name and start, the last one begun last
         self.done: list[tuple[str, float]] = []  # name and seconds
 
-    def look(self) -> None:
+    def read_new(self) -> None:
         """Read the lines written since the last call."""
         over: Counter[str] = Counter()
         for line in self._ended.new():
@@ -169,7 +169,7 @@ class Progress:
 
     def line(self, seconds: float, now_ns: int) -> str:
         """Return the line for an elapsed time and a moment (CLOCK_MONOTONIC)."""
-        self._phases.look()
+        self._phases.read_new()
         now, done = self._phases.now(now_ns), self._phases.done
         remains = ""
         left_s = self._estimate.remaining_s(seconds, done, now)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The running collectors of a session: started, checked, stopped and killed together, whatever they are."""
+"""The running collectors of a session: started, checked, stopped and killed together."""
 
 import os
 import time
@@ -18,7 +18,7 @@ _CUT_SHORT = ("disk full", "write failed")  # reasons in losses.json that fail t
 
 
 class Recording:
-    """What a session records: the collectors of COLLECT= and the programs of WITH=."""
+    """The collectors of COLLECT= and the programs of WITH=, from their start to losses.json."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -71,24 +71,24 @@ class Recording:
         for running in self._running:
             running.retarget(dev)
 
-    def look(self) -> bool:
-        """Check the room and every collector, and warn, once each. False: nothing is worth waiting for."""
+    def poll(self) -> bool:
+        """Check free space and every collector; warn once per problem. False: the main collector failed."""
         with signals.held():
             self._check_room()
             for running in self._running:
-                warning = running.look()
+                warning = running.poll()
                 if warning is not None:
                     self._context.warn(warning)
                     self._context.run.write()
         return not any(running.failed and running.is_main for running in self._running)
 
     def _check_room(self) -> None:
-        """Let every collector write no more once the run has reached ROOM=, or its disk is nearly full."""
+        """Stop all writing to the recording once ROOM= is reached, or the run's disk is nearly full."""
         limit = self._room.limit_met() if self._room is not None else None
         if limit is None or self._is_out_of_room:
             return
         self._is_out_of_room = True
-        self._context.warn(f"nothing more is kept of the recording from here on, as {limit}")
+        self._context.warn(f"the recording stops here, as {limit}")
         for running in reversed(self._running):
             try:
                 running.end_for_room()
@@ -101,7 +101,7 @@ class Recording:
         workload_pid: the workload's first process; None: every process is the workload.
         """
         with signals.held():
-            self.look()
+            self.poll()
             stopping = self._running[::-1]
             for running in stopping:
                 running.end()
@@ -134,7 +134,9 @@ class Recording:
         """Write losses.json, and print what was lost."""
         entries: dict[str, Any] = {}
         losses: dict[str, Any] = {"collectors": entries, "complete": True}
-        for running in sorted([*self._collectors, *self._programs], key=lambda one: not one.is_main):
+        for running in sorted(
+            [*self._collectors, *self._programs], key=lambda collector: not collector.is_main
+        ):
             part = running.losses()
             entries |= part.pop("collectors")
             losses |= part
@@ -151,13 +153,13 @@ class Recording:
         if is_short and not any(running.failed and running.is_main for running in self._running):
             self._is_cut_short = True
             self._context.warn(
-                f"the recorder could not write all it had: is there room in {self._context.run.path}?"
+                f"the recorder could not write all events: make room in {self._context.run.path}"
             )
 
     def check(self) -> None:
         """Raise RunError if a collector did not last: the recording is short, and its user must know."""
         if self._is_cut_short or any(running.failed for running in self._running):
-            raise RunError("the recording ends early (see the warning); what it has until then can be read")
+            raise RunError("the recording ends early (see the warning); the part before that is kept")
 
     def kill(self) -> None:
         """End every collector at once, after a failure."""

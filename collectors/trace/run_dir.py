@@ -24,7 +24,7 @@ from workloads.system.errors import MachineError, OptionError
 from workloads.system.private import Kind
 
 SCHEMA = 1
-_KILLED = "the session was killed before its end; what it had recorded until then is here"
+_KILLED = "the session was killed before its end; the recording up to then is kept"
 # Keys of run.json's "clock"; one exists once recording has begun (COLLECT=none: once the workload ended).
 _BEGUN = {"record_start_ns", "workload_start_ns"}
 # Space reserved for the last run.json and losses.json of a run that filled the disk.
@@ -33,11 +33,11 @@ _JSON_BYTES_MOST = 64 << 20
 
 
 class RunDirectory:
-    """One run's directory. Facts are written to run.json as soon as they are known, by rename.
+    """One run's directory. Each new fact is written to run.json at once, by rename.
 
     Until hand_over() the directory is root's, 0700, and opened by its descriptor only, as the user may
-    rename the directories above. .path is its path for people, .directory that by the descriptor. Until
-    begin() it can be removed without a trace, and runs/latest is the run before.
+    rename the directories above. .path is the path for messages, .directory the path by the descriptor.
+    Until begin(), discard() can remove the directory, and runs/latest is the previous run.
     """
 
     def __init__(self, name: str, out: str | None, owner: Owner, group: int | None = None) -> None:
@@ -50,12 +50,12 @@ class RunDirectory:
         self._handed_over = False
         self._made_by: tuple[int, int, Sequence[int]] = (owner.uid, owner.gid, ())
         self.begun = False
-        self._was_there: os.stat_result | None = None  # of OUT=, if it existed before
+        self._existing: os.stat_result | None = None  # of OUT=, if it existed before
         self.facts: dict[str, Any] = {"schema": SCHEMA, "state": "running", "warnings": [], "timing": {}}
         try:
             self._make(name, out)
         except FileExistsError:
-            raise OptionError(f"OUT={out} is there already: give a directory that is not") from None
+            raise OptionError(f"OUT={out} exists: give a new directory") from None
         except OSError as error:
             raise _cannot(error) from None
         self._name_files()
@@ -97,7 +97,7 @@ class RunDirectory:
         return run
 
     def _make(self, name: str, out: str | None) -> None:
-        """Make the directory with the rights of the owner of the directory above, and take it over."""
+        """Make the directory with the rights of the parent directory's owner, and make it root's."""
         if out is not None:
             self._make_named(Path(os.path.abspath(out)))
             return
@@ -125,8 +125,8 @@ class RunDirectory:
         if os.geteuid() == 0 and user.uid == 0 and path.parent != TREE / "runs":
             if parent.kind is Kind.OPEN:
                 raise MachineError(
-                    f"OUT={path} lies where somebody else than root may rename it: give a directory below "
-                    f"one that only root can write, or start this as its user"
+                    f"OUT={path} lies where another user than root may rename it: give a directory below one "
+                    f"that only root can write, or run as that user"
                 )
             path = parent.real.joinpath(*parent.missing, path.name)
         self._made_by = (user.uid, user.gid, ownership.groups_of(user))
@@ -139,15 +139,13 @@ class RunDirectory:
             is_new = self._make_as(parent.real / path.name)
         status = os.fstat(self._directory)
         if not is_new:
-            self._was_there = status
+            self._existing = status
             if status.st_mode & 0o022:
-                raise OptionError(f"OUT={path} can be written by others: give a directory that is not there")
+                raise OptionError(f"OUT={path} can be written by others: give a new directory")
         try:
             ownership.take_over(self._directory, self._made_by[0])
         except MachineError as error:
-            raise OptionError(
-                f"OUT={path} is there already, and {error.message}: give a directory that is not"
-            ) from None
+            raise OptionError(f"OUT={path} exists, and {error.message}: give a new directory") from None
 
     def _make_as(self, path: Path) -> bool:
         """Make the directory, or open it, with the rights of ._made_by. Returns whether it is new."""
@@ -168,7 +166,7 @@ class RunDirectory:
         return self.begun or (isinstance(clock, dict) and bool(_BEGUN & clock.keys()))
 
     def begin(self) -> None:
-        """Recording begins: keep the run from here on, and link runs/latest to it."""
+        """Keep the run from now on, as recording begins, and link runs/latest to it."""
         if not self.begun:
             self.begun = True
             self._link_newest()
@@ -177,20 +175,20 @@ class RunDirectory:
         """Link runs/latest, with the rights of the owner of runs/: in a user's tree that is the user."""
         if not self.is_ours or self.path.parent != TREE / "runs":
             return
-        newest = f".latest.{os.getpid()}"
+        temporary_link = f".latest.{os.getpid()}"
         try:
             runs = _runs_of_tree()
             try:
                 status = os.fstat(runs)
                 with ownership.as_ids(status.st_uid, status.st_gid):
                     with suppress(FileNotFoundError):
-                        os.unlink(newest, dir_fd=runs)  # of a session that was killed
-                    os.symlink(self.path.name, newest, dir_fd=runs)
-                    os.rename(newest, "latest", src_dir_fd=runs, dst_dir_fd=runs)
+                        os.unlink(temporary_link, dir_fd=runs)  # of a session that was killed
+                    os.symlink(self.path.name, temporary_link, dir_fd=runs)
+                    os.rename(temporary_link, "latest", src_dir_fd=runs, dst_dir_fd=runs)
             finally:
                 os.close(runs)
         except (OSError, MachineError) as error:
-            # A full disk, for example: the run is worth more than its link.
+            # On a full disk, for example, the run goes on without the link.
             why = error.message if isinstance(error, MachineError) else (error.strerror or "").lower()
             self.warn(f"{TREE}/runs/latest could not be set to this run: {why}")
 
@@ -204,11 +202,11 @@ class RunDirectory:
                         shutil.rmtree(entry.name, ignore_errors=True, dir_fd=self._directory)
                     else:
                         os.unlink(entry.name, dir_fd=self._directory)
-            if self._was_there is not None:
-                os.fchown(self._directory, self._was_there.st_uid, self._was_there.st_gid)
-                os.fchmod(self._directory, stat.S_IMODE(self._was_there.st_mode))
+            if self._existing is not None:
+                os.fchown(self._directory, self._existing.st_uid, self._existing.st_gid)
+                os.fchmod(self._directory, stat.S_IMODE(self._existing.st_mode))
                 return
-            # Only this very directory is removed: another one may have its name by now.
+            # Compare the inodes: another directory may have this name by now.
             with ownership.as_ids(*self._made_by):
                 now = os.stat(self.path.name, dir_fd=self._parent, follow_symlinks=False)
                 ours = os.fstat(self._directory)
@@ -220,7 +218,7 @@ class RunDirectory:
         self.hand_over()
 
     def finish(self) -> None:
-        """Write run.json for the last time, in the reserved space, and hand everything over."""
+        """Write run.json for the last time, in the reserved space, and give the directory to its user."""
         with self._as_its_owner():
             self._spare.unlink(missing_ok=True)
         self.write()
@@ -228,13 +226,13 @@ class RunDirectory:
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Give everything to the run's user. From then on files are written with the user's rights."""
+        """Give the directory to the run's user. Later files are written with that user's rights."""
         if self._handed_over or not self.is_ours:
             return
         try:
             ownership.hand_over(self._directory, self._owner.uid, self._owner.gid, self._group)
         except OSError as error:
-            self.warn(f"{self.path} stays root's, in part: {(error.strerror or '').lower()}")
+            self.warn(f"{self.path} still belongs to root, in part: {(error.strerror or '').lower()}")
             self.write()
             return
         self._handed_over = True
@@ -278,9 +276,9 @@ class RunDirectory:
     def phase(
         self, name: str, start_ns: int, end_ns: int, from_ns: int | None = None, until_ns: int | None = None
     ) -> None:
-        """Add a phase of the session (sync, for example) to those of the workload.
+        """Append a phase of the session, such as sync, to the workload's in phases.jsonl.
 
-        from_ns, until_ns: cuts of the recorder's time bins around it.
+        from_ns, until_ns: cuts of the recorder's time bins around the phase.
         """
         line = {"name": name, "start_ns": start_ns, "end_ns": end_ns, "ops": 0, "bytes": 0}
         if from_ns is not None and until_ns is not None:
@@ -310,7 +308,7 @@ class RunDirectory:
         self.add(own_files={"dev": dev, "inodes": sorted(inodes)})
 
     def write_losses(self, losses: Mapping[str, Any]) -> None:
-        """Write losses.json: per collector, the events seen, recorded and lost, and why."""
+        """Write losses.json: per collector, the events seen, recorded and, by reason, lost."""
         self._spare.unlink(missing_ok=True)
         try:
             self._replace("losses.json", losses)
@@ -318,7 +316,7 @@ class RunDirectory:
             self.warn(f"losses.json could not be written: {(error.strerror or '').lower()}")
 
     def identity(self) -> dict[str, Any]:
-        """Return what mark_killed() needs at the next start, if this session is killed."""
+        """Return the facts by which mark_killed() finds the run of a killed session at the next start."""
         status = os.fstat(self._directory)
         return {
             "path": str(self.path),
@@ -372,14 +370,14 @@ def _salvage(directory: int, path: Path) -> dict[str, Any]:
 def _mark_interrupted(directory: int, facts: dict[str, Any]) -> None:
     facts["state"] = "interrupted"
     facts["warnings"].append(_KILLED)
-    raw = Path(f"/proc/{os.getpid()}/fd/{directory}") / "raw"  # a path that programs of ours can open, too
+    raw = Path(f"/proc/{os.getpid()}/fd/{directory}") / "raw"  # a path that child processes can open
     (raw / ".spare").unlink(missing_ok=True)
     _replace(directory, "run.json", json.dumps(facts, indent=1))
     _recover_losses(directory, raw, facts)
 
 
 def _recover_losses(directory: int, raw: Path, facts: Mapping[str, Any]) -> None:
-    """Write losses.json of a killed run, if a collector that had started can tell its losses by its files."""
+    """Write losses.json of a killed run, if a started collector can recover its losses from raw/."""
     recovered = {
         name: collector.recover(raw)
         for name, collector in collectors().items()
@@ -397,22 +395,22 @@ def _recover_losses(directory: int, raw: Path, facts: Mapping[str, Any]) -> None
 
 
 def _replace(directory: int, name: str, text: str) -> None:
-    """Write a file whole or not at all, so a reader never sees half of it. Raises OSError."""
-    new = f".{name}.new"
+    """Write a file under a temporary name and rename it: a reader sees the old or new one. Raises OSError."""
+    temporary = f".{name}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        os.unlink(new, dir_fd=directory)  # of a writer that was killed
+        os.unlink(temporary, dir_fd=directory)  # of a writer that was killed
     except FileNotFoundError:
         pass
     try:
-        with os.fdopen(os.open(new, flags, 0o600, dir_fd=directory), "w") as file:
+        with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=directory), "w") as file:
             file.write(text + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.rename(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except OSError:
         try:
-            os.unlink(new, dir_fd=directory)
+            os.unlink(temporary, dir_fd=directory)
         except OSError:
             pass
         raise
@@ -448,5 +446,5 @@ def _runs_of_tree() -> int:
 def _cannot(error: OSError) -> MachineError:
     return MachineError(
         f"the run directory cannot be made ({error.filename}: {(error.strerror or '').lower()}): "
-        f"give another place with OUT="
+        f"give another directory by OUT="
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the workload runs on: a file system of the run's own (FS=), or a directory of the user's (DIR=)."""
+"""The file system under test: formatted by the run (FS=), or the one of the user's directory (DIR=)."""
 
 import os
 import time
@@ -30,7 +30,7 @@ _READS_LAYOUT = "reading the layout of the file system"
 
 
 class Subject(Protocol):
-    """The file system under test, from its disks to its end."""
+    """The file system under test: its disks, mkfs, mount, unmount and fsck."""
 
     directory: Path  # where the workload runs
     disks: list[str]  # names of the recorded disks, as in /sys/block
@@ -41,16 +41,16 @@ class Subject(Protocol):
         """Format and mount, if the file system is the run's own."""
 
     def memory_cgroup(self, cgroup: WorkloadCgroup) -> Path | None:
-        """Return the memory cgroup that tells the workload's written-back pages from others'."""
+        """Return the memory cgroup by which writeback is assigned to the workload; None: all of it is."""
 
-    def leave(self, unchecked: str | None) -> str | None:
+    def close(self, unchecked: str | None) -> str | None:
         """Resolve the inodes' paths; unmount and check a file system of the run's own.
 
         unchecked: why fsck is left out. Returns the damage that fsck reports.
         """
 
     def read_layout(self) -> None:
-        """Read from the devices where the file system keeps its metadata, for run.json."""
+        """Read the on-disk layout (journal, inode tables, block groups) into run.json."""
 
 
 class OwnFilesystem:
@@ -112,11 +112,11 @@ class OwnFilesystem:
         self.numbers.append(blockdev.filesystem_number(self.directory))
 
     def memory_cgroup(self, cgroup: WorkloadCgroup) -> Path | None:
-        """None: only the workload writes to a disk of the run's own."""
+        """Return None: only the workload writes to a disk of the run's own."""
         return None
 
-    def leave(self, unchecked: str | None) -> str | None:
-        """Note the space used, resolve the inodes' paths, unmount and check. Returns the damage."""
+    def close(self, unchecked: str | None) -> str | None:
+        """Record the space used, resolve the inodes' paths, unmount, run fsck. Returns the damage."""
         context, recorded = self._context, "fsck" in self._recorded_steps
         fsck.note_space(context, self.directory, "after_run")
         resolve_paths.on_own_filesystem(context, self.directory, self.numbers)
@@ -135,20 +135,20 @@ class OwnFilesystem:
         devices = [self._disk.path, *(disk.path for disk in self._disk.more)]
         journal = self._disk.journal
         own_journal = (journal.path, int(str(journal.facts["size_bytes"]))) if journal else None
-        with self._context.step("geometry", _READS_LAYOUT, "geometry_s"):
-            geometry, warnings = layout.read_layout(
+        with self._context.step("layout", _READS_LAYOUT, "geometry_s"):
+            disk_layout, warnings = layout.read_layout(
                 self._filesystem.filesystem.kernel_type, devices, own_journal
             )
-        _keep_layout(self._context, geometry, warnings)
+        _keep_layout(self._context, disk_layout, warnings)
 
     def _unmount_if_mounted(self) -> None:
-        """After a failure: the disks can only be taken apart when nothing is mounted on them."""
+        """Unmount after a failure: a mounted disk cannot be detached."""
         if mounts.at(self.directory) is not None:
             filesystems.unmount(self.directory, self._janitor)
 
 
 class UserDirectory:
-    """A directory on a file system that others may use too: nothing is formatted or unmounted."""
+    """A user's directory (DIR=). Other programs may use its file system: no mkfs, no unmount."""
 
     remounts: remount.Target | None = None
 
@@ -159,39 +159,39 @@ class UserDirectory:
         _check_may_enter(directory)
         self.disks, number = _look_up(context, directory, dev)
         self.numbers = [number]
-        # The owner of the parent directory could put another directory in its place while the workload runs.
+        # By descriptor: the owner of the parent may replace the directory while the workload runs.
         opened = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, opened)
         self._opened = Path(f"/proc/{os.getpid()}/fd/{opened}")
 
     def make(self, stack: ExitStack) -> None:
-        """Nothing: the file system is there."""
+        """Do nothing: the file system exists and is mounted."""
 
     def memory_cgroup(self, cgroup: WorkloadCgroup) -> Path | None:
-        """Return the workload's memory cgroup: others write to this file system too."""
+        """Return the workload's memory cgroup: other programs write to this file system too."""
         return cgroup.memory_path()
 
-    def leave(self, unchecked: str | None) -> str | None:
+    def close(self, unchecked: str | None) -> str | None:
         """Resolve the inodes' paths."""
         resolve_paths.in_user_directory(self._context, self._opened, self.numbers)
         return None
 
     def read_layout(self) -> None:
         """Read the layout from the devices of the mounted file system, or of all that DEV= has mounted."""
-        with self._context.step("geometry", _READS_LAYOUT, "geometry_s"):
+        with self._context.step("layout", _READS_LAYOUT, "geometry_s"):
             backing = blockdev.under(self._opened)
             device = self._context.run.facts["device"]
             if backing.upper or (backing.disk != device["name"] and "chosen_by" in device):
-                geometry, warnings = mounted_layout.of_disk(device["name"])
+                disk_layout, warnings = mounted_layout.of_disk(device["name"])
             else:
-                geometry, warnings = mounted_layout.of_directory(backing)
-        _keep_layout(self._context, geometry, warnings)
+                disk_layout, warnings = mounted_layout.of_directory(backing)
+        _keep_layout(self._context, disk_layout, warnings)
 
 
 def open_subject(
     context: RunContext, recording: Recording, plan: Plan, janitor: Janitor, stack: ExitStack
 ) -> Subject:
-    """Open what the plan's workload runs on. Raises UserError."""
+    """Open the disks or the directory of a plan. Raises UserError."""
     if plan.filesystem is not None:
         return OwnFilesystem(context, recording, plan, plan.filesystem, janitor, stack)
     assert plan.directory is not None
@@ -212,7 +212,7 @@ def _open_disks(
     for part in disk.all:
         if part.target is not None and (who := writers.other_writers(part.path)):
             context.warn(
-                f"{part.path} can be written by {who} while it is mounted: what is on it may be theirs"
+                f"{part.path} can be written by {who} while it is mounted: its content may be theirs"
             )
     if disk.more:
         run.add(more_devices=[_facts(part) for part in disk.more])
@@ -222,7 +222,7 @@ def _open_disks(
 
 
 def _describe(planned: tuple[PlannedDisk, ...]) -> str:
-    """Return the disks in words: "file, 8G", or "file, 8G; journal: file, 256M"."""
+    """Return the disks' kinds and sizes as text: "file, 8G", or "file, 8G; journal: file, 256M"."""
     return "; ".join(
         f"{'journal: ' if disk.serial == 'journal' else ''}{disk.kind}, {show_size(disk.size_bytes)}"
         for disk in planned
@@ -239,16 +239,18 @@ def _facts(disk: Disk) -> dict[str, object]:
 
 
 def _journal(run: RunDirectory, kind: str, disk: Disk) -> dict[str, object]:
-    """Return where the journal is: sectors of the main disk, or a disk of its own.
+    """Return the journal's location: sectors of the main disk, or the number of its own disk.
 
-    Read before the run, so that a killed run has it too; the rest of the layout is read at the end.
+    The journal is read before the run, so that a killed run has it; the rest of the layout, after the run.
     """
     if disk.journal is not None:
         return {"journal": [], "journal_dev": f"{disk.journal.dev[0]}:{disk.journal.dev[1]}"}
     try:
         return {"journal": layout.read_journal(kind, disk.path)}
     except UserError as error:
-        run.warn(f"journal writes cannot be told from other metadata: {error.message}")
+        run.warn(
+            f"journal writes are counted as metadata: the journal's location is unknown: {error.message}"
+        )
         return {"journal": []}
 
 
@@ -278,16 +280,16 @@ def _look_up(context: RunContext, directory: Path, dev: str | None) -> tuple[lis
     if dev is not None:
         device["chosen_by"] = f"DEV={dev}"
         if backing.disk is not None and backing.disk != disk:
-            context.warn(f"{directory} lies on {backing.disk}, and {disk} is recorded, as DEV={dev} says")
+            context.warn(f"{directory} lies on {backing.disk}, but {disk} is recorded, by DEV={dev}")
         elif dev != disk:
-            context.warn(f"{dev} is a part of {disk}: the whole of {disk} is shown")
+            context.warn(f"{dev} is a partition of {disk}: all of {disk} is recorded")
     elif backing.upper:
         device["chosen_by"] = f"the overlay's upper directory {backing.upper}"
         context.say("disk", f"{disk}, which has the overlay's upper directory {backing.upper}")
     if disk is None:
         context.warn(
-            f"{directory} is on {backing.source} ({backing.kind}), which is no disk: no block requests; "
-            f"DEV=NAME names the disk to record, if there is one"
+            f"{directory} is on {backing.source} ({backing.kind}), which is no disk: no block requests are "
+            f"recorded; name the disk by DEV=NAME, if there is one"
         )
     context.run.add(
         device=device,
@@ -302,8 +304,8 @@ def _look_up(context: RunContext, directory: Path, dev: str | None) -> tuple[lis
     return [disk] if disk is not None else [], backing.dev
 
 
-def _keep_layout(context: RunContext, geometry: dict[str, Any], warnings: list[str]) -> None:
+def _keep_layout(context: RunContext, disk_layout: dict[str, Any], warnings: list[str]) -> None:
     for text in warnings:
         context.warn(text)
-    context.run.facts["filesystem"]["geometry"].update(geometry)
+    context.run.facts["filesystem"]["geometry"].update(disk_layout)
     context.run.write()

@@ -123,7 +123,7 @@ def _wait(context: RunContext, recording: Recording, disk: str, seconds: float) 
     start_ns = time.monotonic_ns()
     context.say("watch", f"{disk} for {seconds:g} s (^C ends it early)")
     try:
-        while (left_s := seconds - (time.monotonic_ns() - start_ns) / 1e9) > 0 and recording.look():
+        while (left_s := seconds - (time.monotonic_ns() - start_ns) / 1e9) > 0 and recording.poll():
             time.sleep(min(left_s, 0.5))
     except KeyboardInterrupt:
         run.warn(f"ended early by the user, after {(time.monotonic_ns() - start_ns) / 1e9:.1f} s")
@@ -135,11 +135,11 @@ def _wait(context: RunContext, recording: Recording, disk: str, seconds: float) 
 
 def _read_layout(context: RunContext, disk: str) -> None:
     """Read from the devices where the mounted file systems keep their metadata, for run.json."""
-    with context.step("geometry", f"reading the layout of the file systems on {disk}", "geometry_s"):
-        geometry, warnings = mounted_layout.of_disk(disk)
+    with context.step("layout", f"reading the layout of the file systems on {disk}", "geometry_s"):
+        disk_layout, warnings = mounted_layout.of_disk(disk)
     for text in warnings:
         context.warn(text)
-    context.run.facts["filesystem"]["geometry"] = geometry
+    context.run.facts["filesystem"]["geometry"] = disk_layout
 
 
 def _conclude(run: RunDirectory, recording: Recording) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run the workload under the recording: its cgroup, environment and progress, and its output's limits."""
+"""Run the workload while the collectors record: its cgroup, environment, progress and output limits."""
 
 import os
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ from workloads.plan.plan import Plan
 from workloads.system import entrance, guest
 from workloads.system.errors import RunError
 
-_UNCHECKED_OUTPUT_BYTES = 16 << 20  # an output that is no matter on any disk
+_UNCHECKED_OUTPUT_BYTES = 16 << 20  # up to this size, workload.out fits on any disk
 
 
 def prepare(
@@ -68,20 +68,20 @@ def run_workload(
     server: remount.Server,
     results: WorkloadResults,
 ) -> Ended:
-    """Run the workload to its end, or to ^C, and note its times, exit status, phases and output."""
+    """Run the workload until it exits or ^C. Writes its times, exit status and output into run.json."""
     run, user = context.run, owner()
     environment = _environment(plan, directory, server, results, context.cut_socket)
     signals.hold()  # workload_process.run() releases: from here on ^C ends a workload that has begun
     context.say("workload", plan.options.cmd if plan.options.cmd is not None else " ".join(argv))
     progress = _progress(context, plan)
     output = run.raw / "workload.out"
-    on_file = plan.filesystem is not None and bytes_of(plan.disks, "file") > 0
-    scratch = scratch_directory() if on_file and not guest.inside() else None
+    has_disk_file = plan.filesystem is not None and bytes_of(plan.disks, "file") > 0
+    scratch = scratch_directory() if has_disk_file and not guest.inside() else None
 
     def watch(seconds: float) -> None:
         results.take()
         progress(seconds)
-        recording.look()
+        recording.poll()
         _check_room(output, plan.options.room_bytes, scratch)
         server.serve()
 
@@ -101,24 +101,24 @@ def run_workload(
         "interrupted": ended.interrupted,
         "output": {"file": "raw/workload.out", **ended.output},
     }
-    if results.lines[PHASES] == 0:  # it marked none: the whole of it is one
+    if results.lines[PHASES] == 0:  # the workload marked no phase: it is one phase
         run.phase(run.facts["workload"]["name"], ended.start_ns, ended.end_ns, from_ns, until_ns)
     run.write()
     return ended
 
 
 def _progress(context: RunContext, plan: Plan) -> Progress:
-    """Return the progress line, estimated by the run before with the same options, or by the plan."""
+    """Return the progress line. Its estimate is from the last run with the same options, or the plan."""
     run = context.run
     emulated = run.facts["machine"].get("vm", {}).get("accel") == "tcg"  # of unknown speed
     with as_user(owner()):
-        run_before = past.find(TREE / "runs", run.facts)
-    estimate = Estimate(None if emulated else plan.est_seconds, run_before)
+        last_run = past.find(TREE / "runs", run.facts)
+    estimate = Estimate(None if emulated else plan.est_seconds, last_run)
     return Progress(Phases(run.phases, run.phases_begun), estimate, context.log)
 
 
 def _check_room(output: Path, most_bytes: int, scratch: Path | None) -> None:
-    """Raise RunError if the workload's output or its disk's file leaves too little room for others.
+    """Raise RunError if the output exceeds ROOM=, or the output or the disk's file fills a file system.
 
     scratch: the directory where the disk's sparse file grows; None: the disk is no file of the run's.
     """
@@ -127,8 +127,8 @@ def _check_room(output: Path, most_bytes: int, scratch: Path | None) -> None:
         raise RunError("the workload printed more than ROOM= allows, and was ended: let it print less")
     if printed_bytes > _UNCHECKED_OUTPUT_BYTES and (full := nearly_full(output.parent)) is not None:
         raise RunError(
-            f"the run's file system {full}, and the workload was ended, which prints there: let it print "
-            f"less, or give another place with OUT="
+            f"the run's file system {full}, and the workload, whose output is there, was ended: let it print "
+            f"less, or give a directory elsewhere by OUT="
         )
     if scratch is not None and (full := nearly_full(scratch)) is not None:
         raise RunError(
@@ -140,7 +140,7 @@ def _check_room(output: Path, most_bytes: int, scratch: Path | None) -> None:
 def _environment(
     plan: Plan, directory: Path, server: remount.Server, results: WorkloadResults, cut_socket: Path | None
 ) -> dict[bytes, bytes]:
-    """Return the workload's whole environment: a command (CMD=) has what its user had before sudo."""
+    """Return the workload's environment. A command (CMD=) gets the user's own, as it was before sudo."""
     user = owner()
     ours = {
         "SEEKMETER_DIR": str(directory),

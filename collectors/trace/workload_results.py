@@ -35,14 +35,14 @@ class WorkloadResults:
 
     def __init__(self, user: Owner, raw: Path, janitor: Janitor, warn: Callable[[str], None]) -> None:
         """Mount the tmpfs for this user. raw: the run's directory raw/. Raises MachineError."""
-        self.directory = janitor.session_dir / "said"
+        self.directory = janitor.session_dir / "results"
         self.lines = dict.fromkeys(_LINES, 0)  # copied until now
         self._raw = raw
         self._warn = warn
         self._at = dict.fromkeys(_LINES, 0)
         self._over: set[str] = set()
         self.directory.mkdir(mode=0o700)
-        source = f"{janitor.name}-said"
+        source = f"{janitor.name}-results"
         self._listed = janitor.add_mount(self.directory, source)
         self._janitor = janitor
         options = f"size={_SIZE_BYTES},nr_inodes={_FILES_MOST},mode=700,nosuid,nodev,noexec"

@@ -36,7 +36,7 @@ from workloads.plan.plan import Plan
 from workloads.plan.planner import make_plan
 from workloads.system.errors import RunError
 from workloads.system.guest import GUEST, GUEST_OWNER
-from workloads.system.units import show_size
+from workloads.system.units import show_cpus, show_size
 from workloads.system.visible import visible
 
 _POLL_SECONDS = 0.2
@@ -122,7 +122,7 @@ def _boot(context: RunContext, plan: Plan, kernel: Kernel, accel: Accelerator) -
         vm_facts.update(_facts(kernel, accel))
         run.add(machine={"vm": dict(vm_facts)})
         how = "under KVM" if accel.name == "kvm" else "EMULATED"
-        context.say("machine", f"Linux {kernel.name}, {cpus} CPUs {how}, {show_size(memory_bytes)}")
+        context.say("machine", f"Linux {kernel.name}, {show_cpus(cpus)} {how}, {show_size(memory_bytes)}")
         if accel.name != "kvm":
             text = f"{accel.why}: its times and rates mean little, its counts, bytes and order do"
             context.say("WARNING", text)  # every report repeats it

@@ -227,7 +227,7 @@ class WithPrograms(Running):
                 waiting.remove(program)
             time.sleep(_POLL_SECONDS)
 
-    def look(self) -> str | None:
+    def poll(self) -> str | None:
         """Note which programs have ended by themselves, which is no failure of the run."""
         for program in self._programs.values():
             program.note_end()

@@ -47,10 +47,10 @@ def test_others_can_neither_read_a_run_nor_sit_in_its_mounts(home: Path) -> None
         (session,) = Path("/run/seekmeter").glob(f"{job.process.pid}-*")
         inside = job.inside(session)
         wait_for((inside / "mnt/letter").exists)
-        places = [one / name for one in (session, inside) for name in ("", "mnt", "said")]
-        for place in (*places, home / "run", home / "run/raw"):
-            tried = others('cd "$1" && echo in; ls "$1" && echo read', place)
-            assert tried.stdout == "", place
+        directories = [parent / name for parent in (session, inside) for name in ("", "mnt", "results")]
+        for directory in (*directories, home / "run", home / "run/raw"):
+            tried = others('cd "$1" && echo in; ls "$1" && echo read', directory)
+            assert tried.stdout == "", directory
         asked = others('cat "$1"', home / "run/run.json")
         assert asked.returncode != 0 and asked.stdout == ""
     finally:

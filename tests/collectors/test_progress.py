@@ -57,7 +57,7 @@ def test_phase_with_a_future_start_is_not_running(files: tuple[Path, Path]) -> N
     """A generator with a clock says beforehand when its warm-up ends."""
     phases = Phases(*files)
     write(files[1], begun("warm-up", 10), begun("measured", 15))
-    phases.look()
+    phases.read_new()
     assert phases.now(12 * SECOND) == ("warm-up", 2.0)
     assert phases.now(16 * SECOND) == ("measured", 1.0)
 
@@ -65,13 +65,13 @@ def test_phase_with_a_future_start_is_not_running(files: tuple[Path, Path]) -> N
 def test_nested_and_concurrent_phases_are_shown(files: tuple[Path, Path]) -> None:
     phases = Phases(*files)
     write(files[1], begun("outer", 1), begun("inner", 2), begun("inner", 3))
-    phases.look()
+    phases.read_new()
     assert phases.now(5 * SECOND) == ("inner", 2.0)
     write(files[0], ended("inner", 3, 5))
-    phases.look()
+    phases.read_new()
     assert phases.now(5 * SECOND) == ("inner", 3.0)
     write(files[0], ended("inner", 2, 6), ended("never begun", 2, 6))
-    phases.look()
+    phases.read_new()
     assert phases.now(6 * SECOND) == ("outer", 5.0)
     assert phases.done == [("inner", 2.0), ("inner", 4.0), ("never begun", 4.0)]
 
@@ -83,17 +83,17 @@ def test_partial_lines_are_joined_and_bad_lines_skipped(files: tuple[Path, Path]
     with files[1].open("a") as file:
         file.write('{"name":"cr')
         file.flush()
-        phases.look()
+        phases.read_new()
         assert phases.done == [("[31mx", 0.0)]
         assert phases.now(5 * SECOND) is None
         file.write('eate","start_ns":1000000000}\n')
-    phases.look()
+    phases.read_new()
     assert phases.now(5 * SECOND) == ("create", 4.0)
     with files[0].open("a") as file:
         file.write("x" * (3 << 20) + "\n")  # one line, longer than is read at once
     write(files[0], ended("create", 1, 2))
     for _ in range(5):
-        phases.look()
+        phases.read_new()
     assert phases.done[-1] == ("create", 1.0)
 
 
@@ -103,7 +103,7 @@ def test_replaced_phases_file_is_not_read(files: tuple[Path, Path], tmp_path: Pa
     for path in files:
         path.unlink()
         path.symlink_to(tmp_path / "secret")
-    phases.look()
+    phases.read_new()
     assert phases.now(5 * SECOND) is None and phases.done == []
     with pytest.raises(OSError):
         Phases(*files)

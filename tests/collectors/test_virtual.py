@@ -345,10 +345,10 @@ def test_guest_hanging_under_kvm_is_started_again_emulated(
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - start < 20
     why = "/dev/kvm opens, but a guest did not come up within 2 s"
-    said = [line.split(maxsplit=1) for line in done.stderr.splitlines() if line.startswith("  ")]
-    machines = [text for what, text in said if what == "machine"]
-    assert [text.partition("CPUs ")[2].partition(",")[0] for text in machines] == ["under KVM", "EMULATED"]
-    warnings = [text for what, text in said if what == "WARNING"]
+    steps = [line.split(maxsplit=1) for line in done.stderr.splitlines() if line.startswith("  ")]
+    machines = [detail for label, detail in steps if label == "machine"]
+    assert re.findall(r" CPUs? ([^,]+),", "\n".join(machines)) == ["under KVM", "EMULATED"]
+    warnings = [detail for label, detail in steps if label == "WARNING"]
     assert warnings[0] == f"{why} (see raw/console-kvm.log): started again on emulated CPUs"
     assert warnings[1].startswith(f"{why}: its times and rates mean little")
     assert done.stderr.count("said inside") == 1

@@ -15,11 +15,16 @@ from workloads.plan.format import format_plan
 from workloads.plan.planner import TREE
 from workloads.system import command
 from workloads.system.errors import MachineError, OptionError
+from workloads.system.units import show_cpus
 
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEEKMETER_SCRATCH", str(tmp_path / "scratch"))
+
+
+def test_one_cpu_is_written_without_plural() -> None:
+    assert [show_cpus(count) for count in (1, 2)] == ["1 CPU", "2 CPUs"]
 
 
 def test_plan_prints_every_step() -> None:

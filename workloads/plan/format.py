@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Print a plan, for make plan: one line each, a label and a text."""
+"""Format a plan for make plan: lines of a label and a text."""
 
 import os
 import shlex
@@ -11,10 +11,10 @@ from workloads.disks.loop import scratch_directory
 from workloads.filesystems.plan import FilesystemPlan
 from workloads.machines.kernels import Kernel
 from workloads.plan.plan import Plan
-from workloads.system.units import show_seconds, show_size
+from workloads.system.units import show_cpus, show_seconds, show_size
 
 _MOUNTPOINT = "/run/seekmeter/…/mnt"
-# Stand for the numbers of loop devices and the letters of virtual disks, which exist only during the run.
+# Placeholders for the numbers of loop devices and the letters of virtual disks, which the run assigns.
 _LETTERS = "NOPQRSTU"
 
 
@@ -37,14 +37,14 @@ def format_plan(plan: Plan) -> list[str]:
     rows += [("left out", f"{option}: {reason}") for option, reason in plan.left_out.items()]
     if plan.to_install:
         packages = " ".join(plan.to_install)
-        rows.append(("packages", f"{packages} will be installed first; no option is checked before"))
+        rows.append(("packages", f"{packages} will be installed first; mkfs and mount options unchecked"))
     rows += [("warning", text) for text in plan.warnings]
     rows += [("unchecked", text) for text in plan.unchecked]
     return [f"{label:<11} {text}" for label, text in rows]
 
 
 def _target_rows(plan: Plan) -> list[tuple[str, str]]:
-    """Rows of the machine, the disks and the file system."""
+    """Return the rows of the machine, the disks and the file system."""
     rows = [("command", plan.options.command())]
     if plan.kernel is not None:
         rows += _machine_rows(plan, plan.kernel)
@@ -66,7 +66,7 @@ def _machine_rows(plan: Plan, kernel: Kernel) -> list[tuple[str, str]]:
     cpus = options.machine_cpus or os.cpu_count() or 1
     memory = show_size(options.machine_mem_bytes or plan.machine_memory_bytes)
     return [
-        ("machine", f"virtual{reason}, {cpus} CPUs, {memory} of memory"),
+        ("machine", f"virtual{reason}, {show_cpus(cpus)}, {memory} of memory"),
         ("kernel", f"Linux {kernel.name}{fetched}"),
     ]
 
@@ -134,7 +134,7 @@ def _device_name(plan: Plan, disk: PlannedDisk, letter: str) -> str:
 
 def _describe_disk(path: str, disk: PlannedDisk, virtual: bool) -> str:
     if disk.kind == "file" and virtual:
-        return f"{path}, the virtual machine's own disk, gone at its end"
+        return f"{path}, the virtual machine's own disk, removed at the end"
     if disk.kind == "file":
         return f"{path}, direct I/O, on a sparse file in {scratch_directory()}, removed at the end"
     if disk.kind == "ram":

@@ -24,6 +24,11 @@ def show_size(size_bytes: int) -> str:
     return str(size_bytes)
 
 
+def show_cpus(count: int) -> str:
+    """Return a number of CPUs as text: 1 CPU, 2 CPUs."""
+    return f"{count} CPU" if count == 1 else f"{count} CPUs"
+
+
 def show_seconds(seconds: float) -> str:
     """Return a rounded duration: 8 s, 2 min, 1 h 20 min."""
     if seconds < 100:
