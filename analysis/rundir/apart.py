@@ -80,9 +80,9 @@ def run_apart(work: Callable[[], int]) -> int:
 def _raise_for_signal(number: int, passed: list[signal.Signals]) -> NoReturn:
     if signal.SIGINT in passed:
         raise KeyboardInterrupt
-    for ours in passed:  # end as a single process would have ended
-        signal.signal(ours, signal.SIG_DFL)
-        os.kill(os.getpid(), ours)
+    for forwarded in passed:  # end as a single process would have ended
+        signal.signal(forwarded, signal.SIG_DFL)
+        os.kill(os.getpid(), forwarded)
     raise ReportError(
         f"the report's process was ended by {signal.Signals(number).name}; run it again, on a machine with"
         " more memory if that was short"
@@ -139,9 +139,9 @@ def _run_child(work: Callable[[], int], outputs: Iterable[int], mask: Iterable[i
         for number, fd in enumerate([os.open(os.devnull, os.O_RDONLY), *outputs]):
             os.dup2(fd, number)
         sys.stdout, sys.stderr = _text_stream(1, sys.stdout), _text_stream(2, sys.stderr)
-        for ours in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(ours) == signal.SIG_DFL:
-                signal.signal(ours, _end_by)
+        for signal_number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(signal_number) == signal.SIG_DFL:
+                signal.signal(signal_number, _end_by)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             code = work()

@@ -79,19 +79,19 @@ def with_requests(run: Run, block: Block) -> list[Device]:
     """The devices in the block table: in run.json's order, then by number those that it does not name."""
     if not block.rows:
         return []
-    one = bool((block.dev == block.dev[0]).all())
-    return of_numbers(run, [int(block.dev[0])] if one else [int(n) for n in np.unique(block.dev)])
+    is_one_device = bool((block.dev == block.dev[0]).all())
+    return of_numbers(run, [int(block.dev[0])] if is_one_device else [int(n) for n in np.unique(block.dev)])
 
 
 def of_numbers(run: Run, numbers: list[int]) -> list[Device]:
     """The devices of these numbers (at least one), in the order of with_requests()."""
-    one = len(numbers) == 1
-    known = stated(run)
-    if one and len(known) <= 1:
+    is_one_device = len(numbers) == 1
+    stated_devices = stated(run)
+    if is_one_device and len(stated_devices) <= 1:
         # the run's only disk, even if run.json has no number of it, or a partition's
-        first = known[0] if known else Device(-1, device_text(numbers[0]), "disk", {})
+        first = stated_devices[0] if stated_devices else Device(-1, device_text(numbers[0]), "disk", {})
         return [replace(first, number=numbers[0])]
-    named = [device for device in known if device.number in numbers]
+    named = [device for device in stated_devices if device.number in numbers]
     journal = journal_device(run)
     for number in numbers:
         if all(device.number != number for device in named):

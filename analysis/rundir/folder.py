@@ -92,18 +92,20 @@ def check_roots(fd: int, path: Path) -> None:
 
 def _check_above(fd: int, path: Path, remedy: str) -> None:
     """Raise MachineError if another user can rename root's entries here, or in a directory above."""
-    known = {(one.st_dev, one.st_ino) for one in _stats(TREE, TREE / "runs")}
+    tree_inodes = {
+        (status_of_tree.st_dev, status_of_tree.st_ino) for status_of_tree in _stats(TREE, TREE / "runs")
+    }
     above, below = os.dup(fd), (-1, -1)
     try:
         for _ in range(_MOST_ABOVE):
             status = os.fstat(above)
-            here = (status.st_dev, status.st_ino)
-            if here in known or here == below:
+            inode = (status.st_dev, status.st_ino)
+            if inode in tree_inodes or inode == below:
                 return
             _check_names_stay(status, os.readlink(f"/proc/self/fd/{above}"), path, remedy)
             next_above = os.open("..", _ABOVE, dir_fd=above)
             os.close(above)
-            above, below = next_above, here
+            above, below = next_above, inode
     finally:
         os.close(above)
 
@@ -206,12 +208,12 @@ def make_inside(folder: Path, name: str) -> None:
         try:
             os.mkdir(name, 0o700, dir_fd=above)
         except FileExistsError:
-            made = False
+            is_new = False
         else:
-            made = True
+            is_new = True
         fd = os.open(name, _HERE, dir_fd=above)
         try:
-            if made:
+            if is_new:
                 share(above, fd, 0o750)
             elif os.geteuid() == 0 and os.fstat(fd).st_uid != 0:
                 raise PermissionError(1, f"it is {name_of(os.fstat(fd).st_uid)}'s")

@@ -177,8 +177,8 @@ class _Reader:
         for dev in {**self._pieces, **self._spans}:
             pieces = self._disjoint(self._pieces.get(dev, []))
             spans = sorted(self._spans.get(dev, []), key=lambda span: span[0])
-            whole = self._disjoint([span for span, _ in spans])
-            edges, areas = _partition(pieces, whole)
+            disjoint_spans = self._disjoint([span for span, _ in spans])
+            edges, areas = _partition(pieces, disjoint_spans)
             groups = [group for _, group in spans if group is not None]
             self.geometry.devices[dev] = DeviceMap(
                 np.array(edges, dtype=np.int64), np.array(areas, dtype=np.int64), groups
@@ -210,10 +210,10 @@ def _partition(pieces: list[Piece], spans: list[Piece]) -> tuple[list[int], list
     areas: list[int] = []
     for cut in cuts:
         code = 0
-        for starts, of in ((piece_starts, pieces), (span_starts, spans)):
+        for starts, disjoint in ((piece_starts, pieces), (span_starts, spans)):
             at = bisect_right(starts, cut) - 1
-            if at >= 0 and cut < of[at][1]:
-                code = of[at][2]
+            if at >= 0 and cut < disjoint[at][1]:
+                code = disjoint[at][2]
                 break
         if not areas or areas[-1] != code:
             edges.append(cut)

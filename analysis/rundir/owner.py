@@ -53,10 +53,10 @@ def owner_of(paths: Sequence[Path]) -> Worker | None:
         os.close(fd)
         owners.setdefault(about.st_uid, (path, about.st_gid))
     if len(owners) > 1:
-        whose = ", ".join(f"{clean(path)} is {name_of(uid)}'s" for uid, (path, _) in owners.items())
+        owners_text = ", ".join(f"{clean(path)} is {name_of(uid)}'s" for uid, (path, _) in owners.items())
         raise MachineError(
-            f"these runs have several owners ({whose}), and root reads no user's run for another; run this as"
-            " a user who can read them all, or copy them for one owner"
+            f"these runs have several owners ({owners_text}), and root reads no user's run for another;"
+            " run this as a user who can read them all, or copy them for one owner"
         )
     for uid, (path, gid) in owners.items():
         return Worker(uid, gid, f"{clean(path)} belongs to {name_of(uid)}")

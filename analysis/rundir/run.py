@@ -106,9 +106,9 @@ class CollectorLoss:
     @property
     def is_marked(self) -> bool:
         """Whether the loss marks the collector's results; also if the number of events seen is not known."""
-        whole = max(self.seen or 0, (self.recorded or 0) + self.lost_total)
-        known = self.seen is not None or self.recorded is not None
-        return self.lost_total > 0 and (not known or self.lost_total >= LEAST_MARKED_SHARE * whole)
+        events = max(self.seen or 0, (self.recorded or 0) + self.lost_total)
+        is_seen_known = self.seen is not None or self.recorded is not None
+        return self.lost_total > 0 and (not is_seen_known or self.lost_total >= LEAST_MARKED_SHARE * events)
 
     @property
     def is_on(self) -> bool:
@@ -218,8 +218,8 @@ class Run:
         loss = self.losses.get(collector)
         if loss is None:
             return f"{collector}: what was lost is not recorded" if collector in self.asked else ""
-        of = f" of {loss.seen:,} seen" if loss.seen else ""
-        return f"{collector}: {loss.lost_total:,} lost{of}" if loss.lost_total else ""
+        of_seen = f" of {loss.seen:,} seen" if loss.seen else ""
+        return f"{collector}: {loss.lost_total:,} lost{of_seen}" if loss.lost_total else ""
 
     def marked_loss(self, collector: str) -> str:
         """The collector's loss as text, if it is marked or not known; else empty."""
@@ -297,13 +297,13 @@ def open_run(path: Path) -> Run:
     """Open a run directory. Raises OptionError if it is no directory, ReportError if it is no run directory,
     and MachineError if this user may not use it."""
     folder = open_run_folder(path)
-    place = folder.place
+    open_path = folder.place
     missing: list[str] = []
     facts: dict[str, Any] = {}
     try:
-        facts = read_json_object(place / "run.json")
+        facts = read_json_object(open_path / "run.json")
     except TableError as error:
-        if not (place / "tables").is_dir() and not (place / "raw" / "recorder").is_dir():
+        if not (open_path / "tables").is_dir() and not (open_path / "raw" / "recorder").is_dir():
             raise ReportError(
                 f"{clean(path)} is not a run directory ({error}, and there is neither tables/"
                 " nor raw/recorder/);"
@@ -319,12 +319,12 @@ def open_run(path: Path) -> Run:
     tree: dict[str, Any] = {}
     unread = ""
     # the recorder's own file, if the session died before it copied that
-    for candidate in (place / "losses.json", place / "raw" / "recorder" / "losses.json"):
+    for candidate in (open_path / "losses.json", open_path / "raw" / "recorder" / "losses.json"):
         try:
             tree = read_json_object(candidate)
             break
         except TableError as error:
-            if candidate.parent == place:
+            if candidate.parent == open_path:
                 unread = f"{error}: what was lost may not be known"
     collectors = tree.get("collectors")
     losses = {}

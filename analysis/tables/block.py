@@ -132,10 +132,10 @@ class Block:
         return np.asarray(self.op.is_in(("read", "write")) & (self.bytes > 0))
 
 
-def parts(rows: int, of: int = 1 << 16) -> Iterator[slice]:
+def parts(rows: int, size: int = 1 << 16) -> Iterator[slice]:
     """All rows in slices of `of`: intermediate results of that size stay in a CPU's cache."""
-    for first in range(0, rows, of):
-        yield slice(first, min(first + of, rows))
+    for first in range(0, rows, size):
+        yield slice(first, min(first + size, rows))
 
 
 def are_in_order(queue: I64, issue: I64, end: I64) -> npt.NDArray[np.bool_]:

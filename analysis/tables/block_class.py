@@ -95,11 +95,11 @@ def _unmounted_correction(recording: Recording, run: Run) -> Correction:
     def correct(chunk: Chunk) -> Chunk:
         issued = chunk["issue_ns"].astype(np.int64)
         is_unmounted = (issued < (mount or 0)) | (issued > (LATEST_NS if unmount is None else unmount))
-        wrong = is_unmounted & (chunk["class"] == code["data"])
-        if not wrong.any():
+        is_file_data = is_unmounted & (chunk["class"] == code["data"])
+        if not is_file_data.any():
             return chunk
         corrected = _copy(chunk)
-        corrected["class"][wrong] = code["metadata"]
+        corrected["class"][is_file_data] = code["metadata"]
         return corrected
 
     return correct

@@ -58,11 +58,11 @@ class RowTime:
         end = chunk[self.end]
         if self.kind != "request":
             return end < start_ns, start > end_ns
-        seen = end > 0
-        end = np.where(seen, end, start)
+        is_completed = end > 0
+        end = np.where(is_completed, end, start)
         until = end
         if "end_by_ns" in (chunk.dtype.names or ()):  # else the recording is older than that column
-            until = np.where(seen | (chunk["end_by_ns"] == 0), end, chunk["end_by_ns"])
+            until = np.where(is_completed | (chunk["end_by_ns"] == 0), end, chunk["end_by_ns"])
         return until < start_ns, end > end_ns
 
 

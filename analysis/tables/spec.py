@@ -49,14 +49,14 @@ class TableSpec(Generic[T]):
         return self.limit_rows or (LINES_MOST if self.lines else ROWS_MOST)
 
 
-def columns_of(made: type[T]) -> Callable[[Stored], T]:
+def columns_of(table_class: type[T]) -> Callable[[Stored], T]:
     """Return a reader that makes the dataclass `made`: each field is the column of its name.
 
     The field bin_length_ns is the length of each row's time bin (Stored.bin_lengths_ns).
     """
 
     def read(stored: Stored) -> T:
-        columns: dict[str, Any] = {field.name: stored.column(field.name) for field in fields(made)}  # type: ignore[arg-type]
-        return made(**columns)
+        columns: dict[str, Any] = {field.name: stored.column(field.name) for field in fields(table_class)}  # type: ignore[arg-type]
+        return table_class(**columns)
 
     return read

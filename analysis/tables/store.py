@@ -151,10 +151,10 @@ def constant(column: Column, rows: int) -> Any:
     return pa.array([column.if_missing], ARROW_TYPES[column.kind]).take(pa.array(np.zeros(rows, np.int64)))
 
 
-def _array(column: Column, lot: Mapping[str, npt.NDArray[Any]], rows: int, recording: Recording) -> Any:
-    if column.name not in lot:
+def _array(column: Column, buffers: Mapping[str, npt.NDArray[Any]], rows: int, recording: Recording) -> Any:
+    if column.name not in buffers:
         return constant(column, rows)
-    values = lot[column.name][:rows]
+    values = buffers[column.name][:rows]
     if column.kind == "category":
         return category_array(values, recording.enums.get(column.name, {}))
     if column.kind == "text":
@@ -177,11 +177,11 @@ def _lots(
     one is filled while write_batches() writes the other.
     """
     types = {"int": np.int64, "id": np.uint64, "hist": np.uint32}
-    most = min(recording.rows, ROW_GROUP)
-    lot, other = (
+    limit = min(recording.rows, ROW_GROUP)
+    buffers, other_buffers = (
         {
             c.name: np.empty(
-                (most, *recording.dtype[c.name].shape), types.get(c.kind, recording.dtype[c.name].base)
+                (limit, *recording.dtype[c.name].shape), types.get(c.kind, recording.dtype[c.name].base)
             )
             for c in columns
             if c.name in (recording.dtype.names or ())
@@ -190,19 +190,19 @@ def _lots(
     )
 
     def batch(rows: int) -> Any:
-        return [_array(column, lot, rows, recording) for column in columns]
+        return [_array(column, buffers, rows, recording) for column in columns]
 
     rows = 0
     for chunk in map(edit, recording.chunks(max(CACHE_BYTES // recording.dtype.itemsize, 1))):
         done = 0
         while done < chunk.size:
-            some = min(chunk.size - done, most - rows)
-            for name, values in lot.items():
-                values[rows : rows + some] = chunk[name][done : done + some]
-            rows, done = rows + some, done + some
-            if rows == most:
+            count = min(chunk.size - done, limit - rows)
+            for name, values in buffers.items():
+                values[rows : rows + count] = chunk[name][done : done + count]
+            rows, done = rows + count, done + count
+            if rows == limit:
                 yield batch(rows)
-                lot, other = other, lot
+                buffers, other_buffers = other_buffers, buffers
                 rows = 0
     if rows:
         yield batch(rows)
@@ -248,8 +248,8 @@ def write_recording(
         path,
         arrow,
         (
-            pa.RecordBatch.from_arrays(lot, schema=arrow)
-            for lot in _lots(recording, columns, lambda chunk: edit(cut(chunk)))
+            pa.RecordBatch.from_arrays(group, schema=arrow)
+            for group in _lots(recording, columns, lambda chunk: edit(cut(chunk)))
         ),
         lambda: {LEFT_OUT_KEY.decode(): json.dumps({"before": count.before, "after": count.after})},
     )
@@ -444,13 +444,13 @@ class Stored:
         codes: npt.NDArray[np.signedinteger[Any]] = np.empty(self.rows, dtype=np.int8)
         for at, part in self._parts(name):
             labels = [clean(label, 60) for label in part.dictionary.to_pylist()]
-            here = [numbers.setdefault(label, len(numbers)) for label in labels]
+            codes_of_labels = [numbers.setdefault(label, len(numbers)) for label in labels]
             codes = codes.astype(
                 np.promote_types(codes.dtype, np.min_scalar_type(-len(numbers) - 1)), copy=False
             )
             indices = arrays.to_numpy(part.indices)
-            if here != list(range(len(here))):
-                indices = np.array(here, dtype=codes.dtype)[indices]
+            if codes_of_labels != list(range(len(codes_of_labels))):
+                indices = np.array(codes_of_labels, dtype=codes.dtype)[indices]
             codes[at] = indices
         return Categorical(codes, tuple(numbers))
 

@@ -59,18 +59,18 @@ def by_call(call: Call) -> list[CallRow]:
     rows = []
     labels = len(call.target.labels)
     key = call.call.codes.astype(np.int64) * labels + call.target.codes
-    for k in np.unique(key):
-        of = key == k
-        hist = call.hist[of].sum(axis=0)
-        longest = int(call.max_ns[of].max())
+    for key_value in np.unique(key):
+        of_call = key == key_value
+        hist = call.hist[of_call].sum(axis=0)
+        longest = int(call.max_ns[of_call].max())
         rows.append(
             CallRow(
-                call=call.call.labels[int(k) // labels],
-                target=call.target.labels[int(k) % labels],
-                count=int(call.count[of].sum()),
-                bytes=int(call.bytes[of].sum()),
-                errors=int(call.errors[of].sum()),
-                total_ns=int(call.total_ns[of].sum()),
+                call=call.call.labels[int(key_value) // labels],
+                target=call.target.labels[int(key_value) % labels],
+                count=int(call.count[of_call].sum()),
+                bytes=int(call.bytes[of_call].sum()),
+                errors=int(call.errors[of_call].sum()),
+                total_ns=int(call.total_ns[of_call].sum()),
                 p50_ns=_at_most(hist_percentile_ns(hist, 50), longest),
                 p99_ns=_at_most(hist_percentile_ns(hist, 99), longest),
                 max_ns=longest,

@@ -147,8 +147,8 @@ def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Corr
         if gaps > n // 10:
             return Correlation(name, n, why_not=f"{gaps} of {n} bins have no value")
         at = np.arange(n)
-        known = np.isfinite(x) & np.isfinite(y)
-        x, y = np.interp(at, at[known], x[known]), np.interp(at, at[known], y[known])
+        has_both = np.isfinite(x) & np.isfinite(y)
+        x, y = np.interp(at, at[has_both], x[has_both]), np.interp(at, at[has_both], y[has_both])
     if n < LEAST_BINS:
         return Correlation(name, n, why_not=f"too few bins ({n}, at least {LEAST_BINS} are needed)")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
@@ -179,10 +179,10 @@ def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Corr
     )
 
 
-def meaningful(found: list[Correlation]) -> list[Correlation]:
+def meaningful(correlations: list[Correlation]) -> list[Correlation]:
     """The series with Holm's correction of p; too short series lose their coefficient."""
-    series = sum(c.p is not None for c in found)
-    return holm([_figure_or_why_not(c, series) for c in found])
+    series = sum(c.p is not None for c in correlations)
+    return holm([_figure_or_why_not(c, series) for c in correlations])
 
 
 def _figure_or_why_not(c: Correlation, series: int) -> Correlation:
@@ -192,15 +192,15 @@ def _figure_or_why_not(c: Correlation, series: int) -> Correlation:
     return Correlation(c.name, c.bins, why_not=why_not)
 
 
-def holm(found: list[Correlation]) -> list[Correlation]:
+def holm(correlations: list[Correlation]) -> list[Correlation]:
     """Holm's correction of the p values for having compared several series."""
-    order = sorted((c.p, i) for i, c in enumerate(found) if c.p is not None)
+    order = sorted((c.p, i) for i, c in enumerate(correlations) if c.p is not None)
     adjusted: dict[int, float] = {}
     worst = 0.0
     for rank, (p, i) in enumerate(order):
         worst = max(worst, min(1.0, p * (len(order) - rank)))
         adjusted[i] = worst
-    return [_corrected(c, adjusted[i]) if i in adjusted else c for i, c in enumerate(found)]
+    return [_corrected(c, adjusted[i]) if i in adjusted else c for i, c in enumerate(correlations)]
 
 
 def _corrected(c: Correlation, p: float) -> Correlation:

@@ -98,8 +98,8 @@ def measure_correlations(
 def _metadata_share(block: Block, timeline: Timeline) -> F64:
     """Metadata and journal over bytes of known class, per bin; NaN where no byte of known class moved."""
     metadata = block.moves_data & block.class_.is_in(("metadata", "journal"))
-    known = metadata | (block.moves_data & block.class_.is_("data"))
-    part = timeline.sums(block.complete_ns[metadata], block.bytes[metadata])
-    whole = timeline.sums(block.complete_ns[known], block.bytes[known])
+    known_class = metadata | (block.moves_data & block.class_.is_("data"))
+    metadata_bytes = timeline.sums(block.complete_ns[metadata], block.bytes[metadata])
+    known_bytes = timeline.sums(block.complete_ns[known_class], block.bytes[known_class])
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(whole > 0, part / whole, np.nan)
+        return np.where(known_bytes > 0, metadata_bytes / known_bytes, np.nan)

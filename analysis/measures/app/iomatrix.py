@@ -65,9 +65,11 @@ def measure_matrix(figures: Figures | None, block: Block | None) -> Matrix | Non
     by_op: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
     for op in ("read", "write") if block is not None else ():
         assert block is not None
-        of = np.flatnonzero(block.op.is_(op) & block.class_.is_in(("data", "unknown")) & (block.bytes > 0))
-        of = of[np.argsort(block.complete_ns[of], kind="stable")]
-        by_op[op] = (block.complete_ns[of], block.bytes[of], block.ino[of])
+        data_rows = np.flatnonzero(
+            block.op.is_(op) & block.class_.is_in(("data", "unknown")) & (block.bytes > 0)
+        )
+        data_rows = data_rows[np.argsort(block.complete_ns[data_rows], kind="stable")]
+        by_op[op] = (block.complete_ns[data_rows], block.bytes[data_rows], block.ino[data_rows])
     cells = []
     for row in rows:
         operation, speed = row.get("operation"), row.get("kib_per_s")
@@ -80,9 +82,9 @@ def measure_matrix(figures: Figures | None, block: Block | None) -> Matrix | Non
             low, high = np.searchsorted(complete, (start, end), side="left")
             # without an inode (file systems that hide it) it may be the cell's: only one runs at a time
             first, last = (_whole(row, name) or _whole(row, "ino") for name in ("ino_min", "ino_max"))
-            some = ino[low:high]
-            ours = (some == 0) | ((some >= first) & (some <= last))
-            disk = int(size[low:high][ours].sum(dtype=np.int64))
+            inodes = ino[low:high]
+            in_file = (inodes == 0) | ((inodes >= first) & (inodes <= last))
+            disk = int(size[low:high][in_file].sum(dtype=np.int64))
         cells.append(
             Cell(
                 operation=operation,

@@ -30,14 +30,14 @@ def measure_others(run: Run) -> Others | None:
     cpu_ns = run.int_("others", "cpu_ns")
     if cpu_ns is None:
         return None
-    found = dig(run.facts, "others", "programs")
+    stated = dig(run.facts, "others", "programs")
     programs = [
-        (clean(one.get("comm"), 20), as_int(one.get("cpu_ns")) or 0)
-        for one in (found if isinstance(found, list) else [])
-        if isinstance(one, Mapping)
+        (clean(program.get("comm"), 20), as_int(program.get("cpu_ns")) or 0)
+        for program in (stated if isinstance(stated, list) else [])
+        if isinstance(program, Mapping)
     ]
     return Others(
         cpu_ns=cpu_ns,
         kernel_threads_cpu_ns=run.int_("others", "kernel_threads_cpu_ns") or 0,
-        programs=tuple(one for one in programs[:PROGRAMS] if one[1] >= LEAST_SHOWN_NS),
+        programs=tuple(program for program in programs[:PROGRAMS] if program[1] >= LEAST_SHOWN_NS),
     )

@@ -133,26 +133,29 @@ DEVICE, METADATA, KNOWN, OWN = range(4)
 Flags = npt.NDArray[np.bool_]
 
 
-def _device_bytes(block: Block, edges: list[int], mine: Flags | None) -> _Events:
+def _device_bytes(block: Block, edges: list[int], is_own: Flags | None) -> _Events:
     """Bytes of reads and writes by the time of completion: all, metadata and journal, of known class, own."""
-    found = _Events(edges, 4)
-    moves, meta = block.moves_data, block.class_.is_in(("metadata", "journal"))
-    known = meta | block.class_.is_("data")
+    byte_sums = _Events(edges, 4)
+    moves, is_metadata = block.moves_data, block.class_.is_in(("metadata", "journal"))
+    known_class = is_metadata | block.class_.is_("data")
     for at in parts(block.rows):
-        size = np.where(moves[at], block.bytes[at], 0)
-        own = size if mine is None else size * mine[at]
-        found.add(block.complete_ns[at], (size, size * meta[at], size * known[at], own))
-    return found
+        moved_bytes = np.where(moves[at], block.bytes[at], 0)
+        own_bytes = moved_bytes if is_own is None else moved_bytes * is_own[at]
+        byte_sums.add(
+            block.complete_ns[at],
+            (moved_bytes, moved_bytes * is_metadata[at], moved_bytes * known_class[at], own_bytes),
+        )
+    return byte_sums
 
 
-def _seeks(block: Block, distances: Distances, edges: list[int], mine: Flags | None) -> _Events:
+def _seeks(block: Block, distances: Distances, edges: list[int], is_own: Flags | None) -> _Events:
     """Seeks by the time of issue: all, own."""
     times = seek_times(block, distances)
     rows = distances.rows[distances.is_seek]
     seeks = _Events(edges, 2)
     for at in parts(times.size):
-        every = np.ones(at.stop - at.start)
-        seeks.add(times[at], (every, every if mine is None else mine[rows[at]]))
+        ones = np.ones(at.stop - at.start)
+        seeks.add(times[at], (ones, ones if is_own is None else is_own[rows[at]]))
     return seeks
 
 
@@ -195,7 +198,7 @@ def by_phase(
     distances: Distances | None,
     call: Call | None,
     waits: LockWait | None,
-    mine: Flags | None = None,
+    is_own: Flags | None = None,
 ) -> list[PhaseRow]:
     """One row per name, and one for the time outside of phases (if longer than 1 ms).
 
@@ -206,7 +209,7 @@ def by_phase(
     rest = outside(everything, start_ns, end_ns)
     if block is not None and distances is not None:
         edges = [edge for interval in (*clipped(everything, start_ns, end_ns), *rest) for edge in interval]
-        device, seek = _device_bytes(block, edges, mine), _seeks(block, distances, edges, mine)
+        device, seek = _device_bytes(block, edges, is_own), _seeks(block, distances, edges, is_own)
     if call is not None:
         moving = moves_bytes(call, "read") | moves_bytes(call, "write")
         app = _Bins(call.bin_ns[moving], call.bin_length_ns[moving], call.bytes[moving])
@@ -232,8 +235,8 @@ def by_phase(
             seeks=seek.over(0, intervals) if seek else None,
             app_is_exact=app is None or app.is_exact(binned),
             lock_is_exact=lock is None or lock.is_exact(binned),
-            own_device_bytes=device.over(OWN, intervals) if device and mine is not None else None,
-            own_seeks=seek.over(1, intervals) if seek and mine is not None else None,
+            own_device_bytes=device.over(OWN, intervals) if device and is_own is not None else None,
+            own_seeks=seek.over(1, intervals) if seek and is_own is not None else None,
         )
 
     rows_out = []

@@ -24,7 +24,7 @@ def taken_bytes(run: Run, when: str) -> int | None:
     total, used = space(run, when, "total_bytes"), space(run, when, "used_bytes")
     more = dig(run.facts, "more_devices")
     others = (
-        [dig(one, "size_bytes") for one in more if isinstance(one, dict)] if isinstance(more, list) else []
+        [dig(disk, "size_bytes") for disk in more if isinstance(disk, dict)] if isinstance(more, list) else []
     )
     sizes = [as_int(size) for size in (dig(run.facts, "device", "size_bytes"), *others)]
     if total is None or used is None or None in sizes:

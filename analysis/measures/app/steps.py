@@ -47,20 +47,20 @@ def measure_steps(
     seeks: I64 | None = None
     if block is not None and distances is not None:
         seeks = seek_times(block, distances)
-    found = []
+    steps = []
     for name, begin, end in zip(phases.name, phases.start_ns.tolist(), phases.end_ns.tolist(), strict=True):
         if end > start_ns and begin < end_ns:
             continue
         elapsed_s = (end - begin) / 1e9
         if block is None or seeks is None:
-            found.append(Step(name, elapsed_s, None, None, None, None, None))
+            steps.append(Step(name, elapsed_s, None, None, None, None, None))
             continue
         inside = (block.complete_ns >= begin) & (block.complete_ns < end)
 
         def moved(ops: tuple[str, ...], inside: np.ndarray = inside, block: Block = block) -> int:
             return int(block.bytes[inside & block.op.is_in(ops)].sum())
 
-        found.append(
+        steps.append(
             Step(
                 name=name,
                 elapsed_s=elapsed_s,
@@ -71,4 +71,4 @@ def measure_steps(
                 seeks=int(np.count_nonzero((seeks >= begin) & (seeks < end))),
             )
         )
-    return found
+    return steps

@@ -56,9 +56,9 @@ def _rows(call: Call, name: str) -> tuple[int, int]:
     return int((call.count[rows] - call.errors[rows]).sum()), int(call.bytes[rows].sum())
 
 
-def _share(part: int, rest: int) -> bool:
+def _share(part: int, others: int) -> bool:
     """Whether the part is large enough to be marked."""
-    return part > 0 and part >= LEAST_MARKED_SHARE * (part + rest)
+    return part > 0 and part >= LEAST_MARKED_SHARE * (part + others)
 
 
 def unseen_bytes(run: Run, call: Call) -> tuple[str, ...]:
@@ -66,24 +66,24 @@ def unseen_bytes(run: Run, call: Call) -> tuple[str, ...]:
     loss = run.losses.get("calls")
     notes = loss.notes if loss is not None else {}
     lost = loss.lost if loss is not None else {}
-    found = []
+    reasons = []
     mapped, _ = _rows(call, "mmap")
     if mapped > 0:
-        found.append(f"{mapped:,} mappings of files of the tested file system (mmap)")
+        reasons.append(f"{mapped:,} mappings of files of the tested file system (mmap)")
     _, copied = _rows(call, "copy")
     if copied > 0:
-        found.append(
+        reasons.append(
             f"{units.bytes_(copied)} copied without read and write (copy_file_range, sendfile, splice)"
         )
-    found += [f"{notes[key]:,} {words}" for key, words in NOT_COUNTED.items() if notes.get(key, 0) > 0]
+    reasons += [f"{notes[key]:,} {what}" for key, what in NOT_COUNTED.items() if notes.get(key, 0) > 0]
     queued = int(call.count[call.call.is_in(QUEUED)].sum())
     missing = sum(lost.get(key, 0) for key in LOST)
     still_open = sum(notes.get(key, 0) for key in OPEN)
     if _share(missing + still_open, queued):
-        found.append(
+        reasons.append(
             f"{missing + still_open:,} of {queued + missing + still_open:,} requests of io_uring or libaio"
             " whose end was not seen"
         )
     if _share(compat := notes.get(COMPAT, 0), int(call.count.sum())):
-        found.append(f"{compat:,} 32-bit calls")
-    return tuple(found)
+        reasons.append(f"{compat:,} 32-bit calls")
+    return tuple(reasons)

@@ -106,14 +106,14 @@ class _Counts:
         self.requests = np.zeros(self.shape, dtype=np.int64)
         self.bytes = np.zeros(self.shape)
 
-    def add(self, area: I64, class_: I64, truths: list[npt.NDArray[np.bool_]], size: I64) -> None:
+    def add(self, area: I64, class_: I64, flags: list[npt.NDArray[np.bool_]], size: I64) -> None:
         """Add some requests."""
         code = area * len(CLASSES) + class_
-        for truth in truths:
-            code = code * 2 + truth
-        many = self.requests.size
-        self.requests += np.bincount(code, minlength=many).reshape(self.shape)
-        self.bytes += np.bincount(code, size, many).reshape(self.shape)
+        for flag in flags:
+            code = code * 2 + flag
+        cells = self.requests.size
+        self.requests += np.bincount(code, minlength=cells).reshape(self.shape)
+        self.bytes += np.bincount(code, size, cells).reshape(self.shape)
 
 
 def measure_places(block: Block, distances: Distances, geometry: Geometry) -> Places | None:
@@ -129,40 +129,47 @@ def measure_places(block: Block, distances: Distances, geometry: Geometry) -> Pl
     )
     is_write, is_seek, is_meta = block.op.is_("write"), distances.is_seek, block.is_meta()
     counts = _Counts(len(geometry.areas))
-    groups = {dev: [_GroupCounts(one) for one in of.groups] for dev, of in geometry.devices.items()}
-    seen = False
+    groups = {
+        dev: [_GroupCounts(device_groups) for device_groups in device_map.groups]
+        for dev, device_map in geometry.devices.items()
+    }
+    has_requests = False
     for at in range(0, distances.rows.size, AT_ONCE):
         rows = distances.rows[at : at + AT_ONCE]
         sector, size, dev = block.sector[rows], block.bytes[rows], block.dev[rows]
         end = sector + length_sectors(block, rows)
         area = np.zeros(rows.size, dtype=np.int64)
-        whole = np.ones(rows.size, dtype=np.bool_)
+        is_inside = np.ones(rows.size, dtype=np.bool_)
         seek = is_seek[at : at + AT_ONCE]
-        for number, of in geometry.devices.items():
-            here = np.flatnonzero(dev == number)
-            if not here.size:
+        for number, device_map in geometry.devices.items():
+            on_device = np.flatnonzero(dev == number)
+            if not on_device.size:
                 continue
-            seen = True
-            first = np.maximum(np.searchsorted(of.edges, sector[here], side="right") - 1, 0)
-            area[here] = of.areas[first]
-            next_edge = np.append(of.edges[1:], np.iinfo(np.int64).max)
-            whole[here] = end[here] <= next_edge[first]
-            for one in groups[number]:
-                one.add(sector[here], size[here], seek[here])
+            has_requests = True
+            first = np.maximum(np.searchsorted(device_map.edges, sector[on_device], side="right") - 1, 0)
+            area[on_device] = device_map.areas[first]
+            next_edge = np.append(device_map.edges[1:], np.iinfo(np.int64).max)
+            is_inside[on_device] = end[on_device] <= next_edge[first]
+            for group_counts in groups[number]:
+                group_counts.add(sector[on_device], size[on_device], seek[on_device])
         class_ = class_of_label[block.class_.codes[rows]]
-        counts.add(area, class_, [is_write[rows], whole, seek, is_meta[rows]], size)
-    if not seen:
+        counts.add(area, class_, [is_write[rows], is_inside, seek, is_meta[rows]], size)
+    if not has_requests:
         return None
-    tables = [one.table(dev) for dev, several in groups.items() for one in several]
-    return _places(counts, geometry, [one for one in tables if one.used])
+    tables = [
+        group_counts.table(dev)
+        for dev, counts_of_device in groups.items()
+        for group_counts in counts_of_device
+    ]
+    return _places(counts, geometry, [table for table in tables if table.used])
 
 
 def _places(counts: _Counts, geometry: Geometry, groups: list[GroupTable]) -> Places:
-    requests, size = counts.requests, counts.bytes
+    requests, moved_bytes = counts.requests, counts.bytes
     by_class = requests.sum(axis=(2, 3, 4, 5))
     seeks = requests[:, :, :, :, 1].sum(axis=(1, 2, 3, 4))
     meta = requests[..., 1].sum(axis=(1, 2, 3, 4))
-    read, written = (size[:, :, i].sum(axis=(1, 2, 3, 4)) for i in (0, 1))
+    read, written = (moved_bytes[:, :, i].sum(axis=(1, 2, 3, 4)) for i in (0, 1))
     rows = [
         AreaRow(
             area=area,
@@ -178,31 +185,31 @@ def _places(counts: _Counts, geometry: Geometry, groups: list[GroupTable]) -> Pl
         if by_class[i].any()
     ]
     rows.sort(key=lambda row: -(row.read_bytes + row.write_bytes))
-    whole = requests[:, :, :, 1].sum(axis=(2, 3, 4))
+    inside = requests[:, :, :, 1].sum(axis=(2, 3, 4))
     unknown = CLASSES.index("unknown")
     conflicts = []
-    told: dict[str, int] = {}
+    class_by_area: dict[str, int] = {}
     for i, area in enumerate(geometry.areas):
         for j, class_ in enumerate(CLASSES):
-            number = int(whole[i, j])
+            number = int(inside[i, j])
             if j == unknown and number:
-                says = area.kind if area.kind in CLASSES else ""
-                told[says] = told.get(says, 0) + number
+                area_class = area.kind if area.kind in CLASSES else ""
+                class_by_area[area_class] = class_by_area.get(area_class, 0) + number
             elif number and i and area.kind not in FITS[class_]:
                 flagged = int(requests[i, j, :, 1, :, 1].sum())
-                conflicts.append(Conflict(class_, area, number, int(size[i, j, :, 1].sum()), flagged))
-    if left := int(by_class[:, unknown].sum() - whole[:, unknown].sum()):
-        told[""] = told.get("", 0) + left
-    conflicts.sort(key=lambda one: -one.requests)
+                conflicts.append(Conflict(class_, area, number, int(moved_bytes[i, j, :, 1].sum()), flagged))
+    if crossing := int(by_class[:, unknown].sum() - inside[:, unknown].sum()):
+        class_by_area[""] = class_by_area.get("", 0) + crossing
+    conflicts.sort(key=lambda conflict: -conflict.requests)
     journal = [row for row in rows if row.area.kind == "journal"]
     of_pages = [CLASSES.index("data"), CLASSES.index("metadata")]
     return Places(
         rows=rows,
         conflicts=conflicts,
-        known=int(whole[1:, of_pages].sum()),
+        known=int(inside[1:, of_pages].sum()),
         journal=sum(row.requests for row in journal),
         journal_meta=sum(row.meta for row in journal),
-        told=told,
+        told=class_by_area,
         across=int(requests[:, :, :, 0].sum()),
         groups=groups,
     )
@@ -211,9 +218,9 @@ def _places(counts: _Counts, geometry: Geometry, groups: list[GroupTable]) -> Pl
 class _GroupCounts:
     """Requests by group of one device."""
 
-    def __init__(self, of: Groups) -> None:
-        self.of = of
-        self.groups = min(max(-(-(of.end - of.first) // of.sectors), 1), 1 << 24)
+    def __init__(self, groups: Groups) -> None:
+        self.of = groups
+        self.groups = min(max(-(-(groups.end - groups.first) // groups.sectors), 1), 1 << 24)
         self.requests = np.zeros(0, dtype=np.int64)  # grows to the last group with a request
         self.bytes = np.zeros(0)
         self.seeks = np.zeros(0, dtype=np.int64)
@@ -225,10 +232,10 @@ class _GroupCounts:
         if not inside.any():
             return
         group, size, seek = group[inside], size[inside], seek[inside]
-        many = max(int(group.max()) + 1, self.requests.size)
-        self.requests = np.bincount(group, minlength=many) + _longer(self.requests, many)
-        self.bytes = np.bincount(group, size, many) + _longer(self.bytes, many)
-        self.seeks = np.bincount(group[seek], minlength=many) + _longer(self.seeks, many)
+        groups = max(int(group.max()) + 1, self.requests.size)
+        self.requests = np.bincount(group, minlength=groups) + _longer(self.requests, groups)
+        self.bytes = np.bincount(group, size, groups) + _longer(self.bytes, groups)
+        self.seeks = np.bincount(group[seek], minlength=groups) + _longer(self.seeks, groups)
 
     def table(self, dev: int) -> GroupTable:
         """Those with most bytes."""
@@ -238,5 +245,5 @@ class _GroupCounts:
         return GroupTable(dev, self.of.name, rows, int(used.size), self.groups)
 
 
-def _longer(values: npt.NDArray[Any], many: int) -> npt.NDArray[Any]:
-    return np.pad(values, (0, many - values.size))
+def _longer(values: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
+    return np.pad(values, (0, length - values.size))

@@ -114,7 +114,7 @@ def _lines(device: int, used: npt.NDArray[np.bool_], row_sectors: int, size: int
 
 def make_grid(touched: Sequence[Touched], sizes: Sequence[int], most_lines: int = MOST_LINES) -> Grid | None:
     """The grid with the smallest cells that fits; None: no I/O anywhere. sizes: in sectors, 0: not known."""
-    with_io = [i for i, one in enumerate(touched) if one.rows.any()]
+    with_io = [i for i, device in enumerate(touched) if device.rows.any()]
     if not with_io:
         return None
     row_sectors = max(touched[i].row_sectors for i in with_io)

@@ -103,25 +103,27 @@ def _stretches(extents: Callable[[], Iterator[tuple[I64, I64]]]) -> Stretches:
 
 def make_axis(used: Sequence[Stretches], sizes: Sequence[int], rows: int) -> Axis | None:
     """Divide `rows` among the used stretches of each device; None without any I/O. sizes: in sectors."""
-    length = [float(sum(b - a for a, b in one)) for one in used]
+    length = [float(sum(b - a for a, b in device_stretches)) for device_stretches in used]
     if not any(length):
         return None
-    part = [max(one / sum(length), LEAST_BAND) if one else 0.0 for one in length]
+    band = [max(sectors / sum(length), LEAST_BAND) if sectors else 0.0 for sectors in length]
     bases, base = [], 0
-    where: Stretches = []
+    places: Stretches = []
     device: list[int] = []
     counts: list[int] = []
-    for i, (one, size) in enumerate(zip(used, sizes, strict=True)):
+    for i, (device_stretches, size) in enumerate(zip(used, sizes, strict=True)):
         bases.append(base)
-        share = np.array([max((b - a) / length[i], LEAST_HEIGHT) for a, b in one])
-        for (a, b), of in zip(one, share / share.sum() * part[i] / sum(part), strict=True):
-            where.append((base + a, base + b))
+        share = np.array([max((b - a) / length[i], LEAST_HEIGHT) for a, b in device_stretches])
+        for (a, b), height in zip(device_stretches, share / share.sum() * band[i] / sum(band), strict=True):
+            places.append((base + a, base + b))
             device.append(i)
-            counts.append(int(min(max(round(float(of) * rows), 1), b - a)))
-        base += max(size, one[-1][1] if one else 0)
-    edges = [a + np.arange(n, dtype=np.int64) * (b - a) // n for (a, b), n in zip(where, counts, strict=True)]
-    edges.append(np.array([where[-1][1]], dtype=np.int64))
-    return Axis(where, device, bases, base, np.concatenate(edges), np.concatenate(([0], np.cumsum(counts))))
+            counts.append(int(min(max(round(float(height) * rows), 1), b - a)))
+        base += max(size, device_stretches[-1][1] if device_stretches else 0)
+    edges = [
+        a + np.arange(n, dtype=np.int64) * (b - a) // n for (a, b), n in zip(places, counts, strict=True)
+    ]
+    edges.append(np.array([places[-1][1]], dtype=np.int64))
+    return Axis(places, device, bases, base, np.concatenate(edges), np.concatenate(([0], np.cumsum(counts))))
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,12 @@ def rows_of(axis: Axis, begin: I64) -> I64:
     low = int(axis.edges[0])
     shift = max(int(axis.edges[-1] - low).bit_length() - TABLE_BITS, 0)
     steps = low + (np.arange((int(axis.edges[-1] - low) >> shift) + 2) << shift)
-    table = np.searchsorted(axis.edges, steps, side="right") - 1  # of the first place of each step
-    found: I64 = table[(begin - low) >> shift]
+    row_of_step = np.searchsorted(axis.edges, steps, side="right") - 1  # of the first place of each step
+    rows: I64 = row_of_step[(begin - low) >> shift]
     ends = np.append(axis.edges[1:], np.iinfo(np.int64).max)
-    while (later := np.flatnonzero(begin >= ends[found])).size:
-        found[later] += 1
-    return found
+    while (too_low := np.flatnonzero(begin >= ends[rows])).size:
+        rows[too_low] += 1
+    return rows
 
 
 def place(
@@ -177,16 +179,16 @@ def place(
     return Placed(usable, begin, size, first, last, column, columns)
 
 
-def layered_maps(placed: Placed, layers: Ints, many: int, axis: Axis) -> F64:
+def layered_maps(placed: Placed, layers: Ints, layer_count: int, axis: Axis) -> F64:
     """Bytes per cell of each layer 0..many-1: layers x rows x columns. layers: of each request."""
     layer = layers[placed.usable]
     rows, columns = axis.rows, placed.columns
-    flat = many * rows * columns
+    flat = layer_count * rows * columns
     cell = (layer * np.int64(rows) + placed.first) * columns + placed.column
     longer = np.flatnonzero(placed.first != placed.last)
     if not longer.size:
         sums: F64 = np.bincount(cell, placed.size, flat).astype(np.float64)
-        return sums.reshape(many, rows, columns)
+        return sums.reshape(layer_count, rows, columns)
     within = placed.size.copy()
     within[longer] = 0
     total = np.bincount(cell, within, flat)
@@ -202,19 +204,19 @@ def layered_maps(placed: Placed, layers: Ints, many: int, axis: Axis) -> F64:
     total += np.bincount(cell[longer], head, flat)
     total += np.bincount(last_cell, tail, flat)
     # whole rows between: count how many requests cover each, by differences along the rows
-    some = np.flatnonzero(la > f + 1)
-    if some.size:
-        cover = np.bincount(cell[longer][some] + columns, minlength=flat).astype(np.int64)
-        cover -= np.bincount(last_cell[some], minlength=flat)
-        covers = np.cumsum(cover.reshape(many, rows, columns), axis=1)
+    spanning = np.flatnonzero(la > f + 1)
+    if spanning.size:
+        cover = np.bincount(cell[longer][spanning] + columns, minlength=flat).astype(np.int64)
+        cover -= np.bincount(last_cell[spanning], minlength=flat)
+        covers = np.cumsum(cover.reshape(layer_count, rows, columns), axis=1)
         height = (row_end - edges[:-1]) * SECTOR_BYTES
         total += (covers * height[None, :, None]).reshape(-1)
-    return np.asarray(total, dtype=np.float64).reshape(many, rows, columns)
+    return np.asarray(total, dtype=np.float64).reshape(layer_count, rows, columns)
 
 
-def whole_disk(placed: Placed, layers: Ints, many: int, size_sectors: int, cells: int) -> F64:
+def whole_disk(placed: Placed, layers: Ints, layer_count: int, size_sectors: int, cells: int) -> F64:
     """Bytes per layer and cell of all the axis's places [0, size), by where requests start, at all times."""
     at = np.clip(placed.begin * (cells / max(size_sectors, 1)), 0, cells - 1).astype(np.int64)
     at += layers[placed.usable] * np.int64(cells)
-    sums: F64 = np.bincount(at, placed.size, many * cells).astype(np.float64)
-    return sums.reshape(many, cells)
+    sums: F64 = np.bincount(at, placed.size, layer_count * cells).astype(np.float64)
+    return sums.reshape(layer_count, cells)

@@ -51,19 +51,21 @@ def _quantiles(runs: Sequence[Ints]) -> Quantiles | None:
 
 def by_op(runs: Sequence[Ints], kinds: Kinds) -> dict[str, Quantiles]:
     """runs: a sorted run a kind."""
-    found = {op: _quantiles([runs[kind] for kind in kinds.of(op)]) for op in OPS}
-    return {op: one for op, one in found.items() if one}
+    quantiles = {op: _quantiles([runs[kind] for kind in kinds.of(op)]) for op in OPS}
+    return {op: of_op for op, of_op in quantiles.items() if of_op}
 
 
 def by_class(runs: Sequence[Ints], kinds: Kinds, absolute: bool = False) -> dict[str, Quantiles]:
     """runs: a sorted run a kind; absolute: they are signed distances in sectors."""
-    found = {}
+    quantiles = {}
     for class_ in CLASSES:
-        of = [runs[kind] for kind in kinds.of(class_=class_)]
-        one = _quantiles(sorted_.absolute(of) if absolute else of)
-        if one:
-            found[class_] = Quantiles(one.requests, one.values * SECTOR_BYTES) if absolute else one
-    return found
+        class_runs = [runs[kind] for kind in kinds.of(class_=class_)]
+        of_class = _quantiles(sorted_.absolute(class_runs) if absolute else class_runs)
+        if of_class:
+            quantiles[class_] = (
+                Quantiles(of_class.requests, of_class.values * SECTOR_BYTES) if absolute else of_class
+            )
+    return quantiles
 
 
 def sizes(block: Block, kinds: Kinds) -> list[Ints]:
@@ -72,7 +74,7 @@ def sizes(block: Block, kinds: Kinds) -> list[Ints]:
 
     def moved() -> Iterator[tuple[Ints, I64]]:
         for at in parts(block.rows):
-            some = moving[kinds.codes[at]] & (block.bytes[at] > 0)
-            yield kinds.codes[at][some], block.bytes[at][some].astype(np.int64)
+            has_bytes = moving[kinds.codes[at]] & (block.bytes[at] > 0)
+            yield kinds.codes[at][has_bytes], block.bytes[at][has_bytes].astype(np.int64)
 
     return sorted_.sorted_runs(kinds.counts, moved())

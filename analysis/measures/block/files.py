@@ -69,14 +69,14 @@ def _path(paths: Paths, devices: Sequence[str], ino: int) -> tuple[str | None, i
     return None, 0
 
 
-def _top(values: I64, many: int) -> I64:
+def _top(values: I64, count: int) -> I64:
     """Indices of the largest values, largest first, the smaller index first among equals."""
-    many = min(many, values.size)
-    if not many:
+    count = min(count, values.size)
+    if not count:
         return np.zeros(0, dtype=np.int64)
-    least = np.partition(values, values.size - many)[values.size - many]
+    least = np.partition(values, values.size - count)[values.size - count]
     candidates = np.flatnonzero(values >= least)
-    return candidates[np.argsort(-values[candidates], kind="stable")][:many]
+    return candidates[np.argsort(-values[candidates], kind="stable")][:count]
 
 
 Pair = tuple[int, int] | None
@@ -94,18 +94,18 @@ def _life(block: Block, rows: Ints, codes: Ints, files: list[int]) -> dict[int, 
     wanted = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.bool_)
     wanted[files] = True
     chosen = np.flatnonzero(wanted[codes] & block.timed[rows])
-    at, of = rows[chosen], codes[chosen]
-    complete = block.complete_ns[at]
-    found: dict[int, tuple[Pair, Pair]] = {}
+    rows_of_files, file_codes = rows[chosen], codes[chosen]
+    complete = block.complete_ns[rows_of_files]
+    latencies: dict[int, tuple[Pair, Pair]] = {}
     for i in files:
-        mine = of == i
+        of_file = file_codes == i
         pairs: list[Pair] = []
         for begin in (block.issue_ns, block.queue_ns):
-            times = (complete - begin[at])[mine]
+            times = (complete - begin[rows_of_files])[of_file]
             p50, p99 = percentiles(times, (50.0, 99.0)) if times.size else (0, 0)
             pairs.append((p50, p99) if times.size else None)
-        found[i] = (pairs[0], pairs[1])
-    return found
+        latencies[i] = (pairs[0], pairs[1])
+    return latencies
 
 
 def _place(block: Block) -> Ints:
@@ -130,36 +130,36 @@ def measure_files(
     owners: Categorical | None = None,
 ) -> Files:
     """The top files of the reads and writes. owners: the owner of each request, where others use the disk."""
-    place_of = _place(block)
+    filesystem_of = _place(block)
     encoded = arrays.numbers(block.ino[distances.rows]).dictionary_encode()
     block.let_go("ino")
     codes: Ints = arrays.to_numpy(encoded.indices)
     inodes = arrays.to_numpy(encoded.dictionary).astype(np.int64)
     del encoded
-    one = not block.rows or bool((place_of == place_of[0]).all())
-    dev = place_of[:1] if one else place_of[distances.rows]
-    del place_of
+    is_one_file_system = not block.rows or bool((filesystem_of == filesystem_of[0]).all())
+    dev = filesystem_of[:1] if is_one_file_system else filesystem_of[distances.rows]
+    del filesystem_of
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))])
     stated_numbers = dig(run.facts, "filesystem", "numbers")
     of_filesystem = stated_numbers if isinstance(stated_numbers, list) else []
-    ours = {d.number for d in stated(run) if d.role != "journal"}
-    ours |= {n for number in of_filesystem if (n := device_number(number)) is not None}
-    foreign = [int(n) for n in numbers if n not in ours] if numbers.size > 1 else []
-    whose = np.full(inodes.size, -1, dtype=np.int64)  # index in foreign, -1: ours
+    own_numbers = {d.number for d in stated(run) if d.role != "journal"}
+    own_numbers |= {n for number in of_filesystem if (n := device_number(number)) is not None}
+    foreign = [int(n) for n in numbers if n not in own_numbers] if numbers.size > 1 else []
+    foreign_of = np.full(inodes.size, -1, dtype=np.int64)  # index in foreign, -1: ours
     if foreign:
         # a file of each device: number the pairs, few as they are against the requests
-        place = np.full(numbers.size, -1, dtype=np.int64)
-        place[np.isin(numbers, foreign)] = np.arange(len(foreign))
-        pairs = (codes.astype(np.int64) << 20) | (place[np.searchsorted(numbers, dev)] + 1)
+        foreign_index = np.full(numbers.size, -1, dtype=np.int64)
+        foreign_index[np.isin(numbers, foreign)] = np.arange(len(foreign))
+        pairs = (codes.astype(np.int64) << 20) | (foreign_index[np.searchsorted(numbers, dev)] + 1)
         encoded = arrays.numbers(pairs).dictionary_encode()
         codes = arrays.to_numpy(encoded.indices)
         kinds: I64 = arrays.to_numpy(encoded.dictionary)
-        inodes, whose = inodes[kinds >> 20], (kinds & 0xFFFFF) - 1
+        inodes, foreign_of = inodes[kinds >> 20], (kinds & 0xFFFFF) - 1
     del dev
-    every = count_by(block, distances, continues, codes, inodes.size)
+    all_counts = count_by(block, distances, continues, codes, inodes.size)
     real = np.flatnonzero(inodes != 0)
-    inodes, whose = inodes[real], whose[real]
-    counts = Counts(*(column[real] for column in vars(every).values()))
+    inodes, foreign_of = inodes[real], foreign_of[real]
+    counts = Counts(*(column[real] for column in vars(all_counts).values()))
     requests = int(counts.requests.sum())
     without = int(codes.size) - requests
     if not requests:
@@ -169,17 +169,19 @@ def measure_files(
         if len(order) < TOP:
             order.add(int(i))
     life = _life(block, distances.rows, codes, [int(real[i]) for i in sorted(order)])
-    known = paths or Paths({}, {})
+    known_paths = paths or Paths({}, {})
     # a path of a partition tells nothing: requests have the disk's number, and may be of another partition
     mounted = {device_text(int(number)) for number in numbers if int(number) not in foreign}
     if run.text("filesystem", "mkfs"):  # all of the disk; btrfs has a number of its own, major 0
-        mounted |= {dev for dev, _ in known.names if dev.startswith("0:")}
+        mounted |= {dev for dev, _ in known_paths.names if dev.startswith("0:")}
     ours_named = sorted(mounted)
     rows = []
     for i in sorted(order, key=lambda i: (-int(counts.bytes[i]), int(inodes[i]))):
         ino_number = int(inodes[i])
-        device = None if whose[i] < 0 else foreign[int(whose[i])]
-        path, born_ns = _path(known, ours_named if device is None else [device_text(device)], ino_number)
+        device = None if foreign_of[i] < 0 else foreign[int(foreign_of[i])]
+        path, born_ns = _path(
+            known_paths, ours_named if device is None else [device_text(device)], ino_number
+        )
         rows.append(
             FileRow(
                 ino=ino_number,

@@ -49,15 +49,15 @@ class Stages:
 
     def of(self, codes: Sequence[int], only: str = "") -> list[LatencyRow]:
         """Q2D, D2C and Q2C (or `only` one of them) over the requests of these codes."""
-        found = []
+        rows = []
         for stage in (only,) if only else STAGES:
             if stage not in self.runs:
                 continue
             runs = [self.runs[stage][code] for code in codes]
             count = sum(run.size for run in runs)
             if count:
-                found.append(LatencyRow(stage, count, percentiles(runs, PERCENTS)))
-        return found
+                rows.append(LatencyRow(stage, count, percentiles(runs, PERCENTS)))
+        return rows
 
 
 def stages(block: Block, codes: Ints, counts: Sequence[int], which: Sequence[str] = STAGES) -> Stages:
@@ -91,11 +91,11 @@ def series(block: Block, among: npt.NDArray[np.bool_], timeline: Timeline) -> La
     counts = np.zeros(timeline.bins, dtype=np.int64)
     done = 0
     for part in parts(block.rows):
-        here = rows[part]
-        end = block.complete_ns[part][here]
+        timed = rows[part]
+        end = block.complete_ns[part][timed]
         bins = timeline.index(end)
         counts += np.bincount(bins, minlength=timeline.bins)
-        taken = np.minimum(end - block.queue_ns[part][here], LONGEST_NS)
+        taken = np.minimum(end - block.queue_ns[part][timed], LONGEST_NS)
         ordered[done : done + bins.size] = (bins << LATENCY_BITS) | taken
         done += bins.size
     ordered.sort()
@@ -106,8 +106,8 @@ def series(block: Block, among: npt.NDArray[np.bool_], timeline: Timeline) -> La
         ranks = np.clip(np.ceil(percent / 100 * counts - 1e-9).astype(np.int64), 1, np.maximum(counts, 1)) - 1
         if not ordered.size:
             return np.full(timeline.bins, np.nan)
-        found = ordered[np.minimum(starts + ranks, ordered.size - 1)] & LONGEST_NS
-        values: F64 = found.astype(np.float64)
+        latencies = ordered[np.minimum(starts + ranks, ordered.size - 1)] & LONGEST_NS
+        values: F64 = latencies.astype(np.float64)
         values[empty] = np.nan
         return values
 

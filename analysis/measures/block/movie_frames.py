@@ -116,8 +116,12 @@ def _kinds(part: Part) -> I64:
     table = np.zeros((len(part.op.labels), len(part.class_.labels)), dtype=np.int64)
     for i, op in enumerate(part.op.labels):
         for j, class_ in enumerate(part.class_.labels):
-            known = class_ if op in ("read", "write") and class_ in CLASSES else "unknown"
-            kind = ("discard", "discard") if op in DISCARDS else ("read" if op == "read" else "write", known)
+            known_class = class_ if op in ("read", "write") and class_ in CLASSES else "unknown"
+            kind = (
+                ("discard", "discard")
+                if op in DISCARDS
+                else ("read" if op == "read" else "write", known_class)
+            )
             table[i, j] = KINDS.index(kind)
     return np.asarray(table[part.op.codes, part.class_.codes])
 
@@ -133,10 +137,10 @@ def _end(sector: I64, size: I64) -> I64:
 
 
 def _device_index(numbers: Sequence[int], dev: I64) -> npt.NDArray[np.int64]:
-    found = np.zeros(dev.size, dtype=np.int64)
+    index = np.zeros(dev.size, dtype=np.int64)
     for i, number in enumerate(numbers[1:], 1):
-        found[dev == number] = i
-    return found
+        index[dev == number] = i
+    return index
 
 
 @dataclass(frozen=True)
@@ -165,22 +169,22 @@ def look_over(parts: Iterable[Part]) -> Overview:
         if not part.issue_ns.size:
             continue
         rows += part.issue_ns.size
-        sane = part.issue_ns > 0
-        if sane.any():
-            first = min(first, int(part.issue_ns[sane].min()))
+        has_time = part.issue_ns > 0
+        if has_time.any():
+            first = min(first, int(part.issue_ns[has_time].min()))
             last = max(last, int(part.complete_ns.max()))
         placed = _placed(part)
-        one = bool((part.dev == part.dev[0]).all())
-        for number in [int(part.dev[0])] if one else [int(n) for n in np.unique(part.dev)]:
-            mine = placed if one else placed & (part.dev == number)
-            if mine.any():
-                begin = part.sector[mine]
-                devices.setdefault(number, Touched()).add(begin, _end(begin, part.bytes[mine]))
+        is_one_device = bool((part.dev == part.dev[0]).all())
+        for number in [int(part.dev[0])] if is_one_device else [int(n) for n in np.unique(part.dev)]:
+            on_device = placed if is_one_device else placed & (part.dev == number)
+            if on_device.any():
+                begin = part.sector[on_device]
+                devices.setdefault(number, Touched()).add(begin, _end(begin, part.bytes[on_device]))
         # the first 255 devices; runs have a few
-        known = {number: i for i, number in enumerate(list(devices)[:255])}
+        device_indices = {number: i for i, number in enumerate(list(devices)[:255])}
         moving = part.op.is_in(("read", "write")) & (part.bytes > 0)
         index = np.full(part.dev.size, 255, dtype=np.uint8)
-        for number, i in known.items():
+        for number, i in device_indices.items():
             index[part.dev == number] = i
         length = np.minimum(-(-part.bytes[moving] // SECTOR_BYTES), (1 << 31) - 1).astype(np.int32)
         moves.append([part.issue_ns[moving], part.sector[moving], length, index[moving]])
@@ -196,8 +200,10 @@ def _seek_times(moves: list[list[npt.NDArray[Any]]]) -> I64:
     numbers = np.unique(device)
     if numbers.size <= 1:
         return _seeks_of(columns)
-    some = (device == number for number in numbers)
-    return np.concatenate([_seeks_of([column[mine] for column in columns]) for mine in some])
+    device_masks = (device == number for number in numbers)
+    return np.concatenate(
+        [_seeks_of([column[on_device] for column in columns]) for on_device in device_masks]
+    )
 
 
 def _seeks_of(columns: list[npt.NDArray[Any]]) -> I64:
@@ -249,24 +255,27 @@ def make_frames(
         np.add.at(requests, row * cells + first, 1)
         head = np.minimum(length, cell_bytes - sector % grid.cell_sectors * SECTOR_BYTES)
         np.add.at(size, row * cells + first, np.where(spans > 0, head, length))
-        many = np.flatnonzero(spans > 0)
-        if many.size:
-            row, last, between = row[many], (first + spans)[many], spans[many] - 1
-            tail = (length - head)[many] - between * cell_bytes
+        spanning = np.flatnonzero(spans > 0)
+        if spanning.size:
+            row, last, between = row[spanning], (first + spans)[spanning], spans[spanning] - 1
+            tail = (length - head)[spanning] - between * cell_bytes
             np.add.at(size, row * cells + last, tail)
-            np.add.at(cover, row * (cells + 1) + first[many] + 1, 1)
+            np.add.at(cover, row * (cells + 1) + first[spanning] + 1, 1)
             np.add.at(cover, row * (cells + 1) + last, -1)
     step = _step(requests.reshape(frames, kinds * cells))
-    found = []
+    sums = []
     for i in range(0, frames, step):
         n = min(step, frames - i)
         change = cover[i * kinds * (cells + 1) : (i + n) * kinds * (cells + 1)].reshape(n, -1).sum(0)
-        whole = np.cumsum(change).reshape(kinds, cells + 1)[:, :cells].reshape(-1) * cell_bytes
-        some = slice(i * kinds * cells, (i + n) * kinds * cells)
-        counts, total = requests[some].reshape(n, -1).sum(0), size[some].reshape(n, -1).sum(0) + whole
+        full_bytes = np.cumsum(change).reshape(kinds, cells + 1)[:, :cells].reshape(-1) * cell_bytes
+        cells_of_frames = slice(i * kinds * cells, (i + n) * kinds * cells)
+        counts, total = (
+            requests[cells_of_frames].reshape(n, -1).sum(0),
+            size[cells_of_frames].reshape(n, -1).sum(0) + full_bytes,
+        )
         keys = np.flatnonzero((counts > 0) | (total > 0))
-        found.append((keys + i // step * kinds * cells, counts[keys], total[keys]))
-    key, count, total = (np.concatenate(column) for column in zip(*found, strict=True))
+        sums.append((keys + i // step * kinds * cells, counts[keys], total[keys]))
+    key, count, total = (np.concatenate(column) for column in zip(*sums, strict=True))
     edges = np.minimum(start_ns + np.arange(frames + 1) * width, end_ns)
     area = begun.before(edges) - ended.before(edges)
     short = Frames(
@@ -287,8 +296,8 @@ def _step(requests: npt.NDArray[np.int32]) -> int:
     """How many frames (rows) to join so that not too many cells (columns) of the rest hold anything."""
     step = 1
     while step < requests.shape[0]:
-        lots = (requests[i : i + step] for i in range(0, requests.shape[0], step))
-        if sum(int(np.count_nonzero(lot.any(axis=0))) for lot in lots) <= MOST_ENTRIES:
+        groups = (requests[i : i + step] for i in range(0, requests.shape[0], step))
+        if sum(int(np.count_nonzero(group.any(axis=0))) for group in groups) <= MOST_ENTRIES:
             break
         step *= 2
     return step

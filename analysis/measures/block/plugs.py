@@ -43,16 +43,16 @@ def by_device(plug: Plug) -> list[PlugRow]:
     """In the order of device numbers."""
     rows = []
     for number in np.unique(plug.dev)[:MOST_DEVICES]:
-        of = plug.dev == number
-        depth = plug.depth[of]
-        known = of & (plug.plug_ns > 0) & (plug.plug_ns <= plug.unplug_ns)
-        held = (plug.unplug_ns - plug.plug_ns)[known]
+        on_device = plug.dev == number
+        depth = plug.depth[on_device]
+        has_start = on_device & (plug.plug_ns > 0) & (plug.plug_ns <= plug.unplug_ns)
+        held = (plug.unplug_ns - plug.plug_ns)[has_start]
         rows.append(
             PlugRow(
                 dev=int(number),
                 unplugs=int(depth.size),
                 requests=int(depth.sum()),
-                by_schedule=int(plug.by_schedule[of].sum()),
+                by_schedule=int(plug.by_schedule[on_device].sum()),
                 depth_at=percentiles(depth, PERCENTS),
                 held_mean_ns=float(held.mean()) if held.size else None,
                 held_at_ns=percentiles(held, PERCENTS) if held.size else None,

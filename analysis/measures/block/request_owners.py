@@ -104,8 +104,8 @@ class Owners:
 
     def share(self, owner: str, what: str) -> float:
         """An owner's share of all requests, bytes or seeks; 0 without any."""
-        whole = sum(getattr(one, what) for one in self.owned)
-        return getattr(self.of(owner), what) / whole if whole else 0.0
+        total = sum(getattr(owned, what) for owned in self.owned)
+        return getattr(self.of(owner), what) / total if total else 0.0
 
     def is_told_first(self, owner: str) -> bool:
         """Whether the owner has more than LEAST_TOLD of the requests or bytes: then a banner states it."""
@@ -128,8 +128,8 @@ class Owners:
 
     def without_rows(self) -> Owners:
         """The owners without what grows with the number of requests."""
-        few = replace(self.kinds, codes=np.zeros(0, dtype=np.int8))
-        return replace(self, codes=None, kinds=few)
+        kinds = replace(self.kinds, codes=np.zeros(0, dtype=np.int8))
+        return replace(self, codes=None, kinds=kinds)
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,11 @@ def _place(run: Run) -> _Place:
     numbers |= {device_number(number) for number in _list(dig(run.facts, "filesystem", "numbers"))}
     sectors = []
     for part in listed:
-        first, many = as_int(part.get("first_sector")), as_int(part.get("sectors"))
-        if first is not None and many is not None and first >= 0 and many > 0:
-            sectors.append((first, first + many))
-    known = np.array(sorted(number for number in numbers if number is not None), dtype=np.int64)
-    return _Place(kind == "watch", False, is_whole, known, tuple(sectors))
+        first, sectors_of_part = as_int(part.get("first_sector")), as_int(part.get("sectors"))
+        if first is not None and sectors_of_part is not None and first >= 0 and sectors_of_part > 0:
+            sectors.append((first, first + sectors_of_part))
+    known_numbers = np.array(sorted(number for number in numbers if number is not None), dtype=np.int64)
+    return _Place(kind == "watch", False, is_whole, known_numbers, tuple(sectors))
 
 
 @dataclass(frozen=True)
@@ -175,14 +175,14 @@ class _Files:
 
     def of_rows(self, block: Block, at: slice, ino: Ints) -> Codes:
         """Of these rows the owner by the file; len(OWNERS): not known."""
-        found = np.full(ino.size, len(OWNERS), dtype=np.uint8)
+        owner = np.full(ino.size, len(OWNERS), dtype=np.uint8)
         if not self.inodes.size:
-            return found
-        place = np.minimum(np.searchsorted(self.inodes, ino), self.inodes.size - 1)
-        hit = self.inodes[place] == ino
-        hit &= block.queue_ns[at] >= self.born_ns[place] - CLOCK_NS
-        found[hit] = self.owner[place[hit]]
-        return found
+            return owner
+        index = np.minimum(np.searchsorted(self.inodes, ino), self.inodes.size - 1)
+        is_known = self.inodes[index] == ino
+        is_known &= block.queue_ns[at] >= self.born_ns[index] - CLOCK_NS
+        owner[is_known] = self.owner[index[is_known]]
+        return owner
 
 
 def _own_files(run: Run) -> tuple[int | None, set[int]]:
@@ -192,16 +192,16 @@ def _own_files(run: Run) -> tuple[int | None, set[int]]:
     return dev, {inode for inode in inodes if inode}
 
 
-def _files(run: Run, place: _Place, paths: Paths | None) -> _Files:
+def _files(run: Run, filesystem: _Place, paths: Paths | None) -> _Files:
     owner: dict[int, tuple[int, int]] = {}
-    tested = {device_text(number) for number in place.numbers.tolist()}
-    if paths is not None and not place.is_live:
+    tested = {device_text(number) for number in filesystem.numbers.tolist()}
+    if paths is not None and not filesystem.is_live:
         for (dev, inode), path in paths.names.items():
             if dev in tested:
-                whose = OF_OTHERS if path.startswith("/") else OF_WORKLOAD
-                owner[inode] = whose, paths.born_ns.get((dev, inode), 0)
+                path_owner = OF_OTHERS if path.startswith("/") else OF_WORKLOAD
+                owner[inode] = path_owner, paths.born_ns.get((dev, inode), 0)
     dev_number, inodes = _own_files(run)
-    if dev_number in place.numbers:
+    if dev_number in filesystem.numbers:
         owner.update(dict.fromkeys(inodes, (OF_RECORDER, 0)))
     ordered = sorted(owner)
     return _Files(
@@ -211,28 +211,28 @@ def _files(run: Run, place: _Place, paths: Paths | None) -> _Files:
     )
 
 
-def _submitters(words: Categorical) -> Codes:
+def _submitters(column: Categorical) -> Codes:
     """Of each of the column's labels its number in SUBMITTERS."""
     return np.array(
-        [SUBMITTERS.index(label) if label in SUBMITTERS else UNKNOWN for label in words.labels] or [UNKNOWN],
+        [SUBMITTERS.index(label) if label in SUBMITTERS else UNKNOWN for label in column.labels] or [UNKNOWN],
         dtype=np.uint8,
     )
 
 
-def _on_tested(place: _Place, block: Block, at: slice, sb_dev: Ints | None) -> Flags:
+def _on_tested(filesystem: _Place, block: Block, at: slice, sb_dev: Ints | None) -> Flags:
     """Which requests went to the tested file system; one of which nothing is known did."""
     rows = at.stop - at.start
-    if place.is_whole:
+    if filesystem.is_whole:
         return np.ones(rows, dtype=np.bool_)
     number = np.zeros(rows, dtype=np.int64) if sb_dev is None else sb_dev[at]
-    inside = np.isin(number, place.numbers)
+    inside = np.isin(number, filesystem.numbers)
     unknown = number == 0
-    if unknown.any() and place.sectors:
+    if unknown.any() and filesystem.sectors:
         sector = block.sector[at]
-        there = np.asarray(block.bytes[at] == 0)
-        for first, end in place.sectors:
-            there |= (sector >= first) & (sector < end)
-        unknown &= there
+        in_partition = np.asarray(block.bytes[at] == 0)
+        for first, end in filesystem.sectors:
+            in_partition |= (sector >= first) & (sector < end)
+        unknown &= in_partition
     return np.asarray(inside | unknown)
 
 
@@ -283,30 +283,30 @@ def _of_directory(w: _Witnesses) -> Codes:
     return owner
 
 
-def _codes(run: Run, block: Block, place: _Place, paths: Paths | None, submitter: Categorical) -> Codes:
-    rule = _of_private if place.is_private else _of_live if place.is_live else _of_directory
-    label = _submitters(submitter)
-    charged = None if place.is_private else block.read_categorical("charged")
-    sb_dev = None if place.is_private else block.rare("sb_dev")
-    ino = None if place.is_private else block.rare("ino")
-    files = _files(run, place, paths)
-    elsewhere, elsewhere_inodes = _own_files(run)
-    if place.is_private or elsewhere in place.numbers:
-        elsewhere = None  # the recording is not on this disk, or in `files`
-    own_inodes = np.array(sorted(elsewhere_inodes), dtype=np.int64)
+def _codes(run: Run, block: Block, filesystem: _Place, paths: Paths | None, submitter: Categorical) -> Codes:
+    rule = _of_private if filesystem.is_private else _of_live if filesystem.is_live else _of_directory
+    submitter_of_label = _submitters(submitter)
+    charged = None if filesystem.is_private else block.read_categorical("charged")
+    sb_dev = None if filesystem.is_private else block.rare("sb_dev")
+    ino = None if filesystem.is_private else block.rare("ino")
+    files = _files(run, filesystem, paths)
+    run_dev, run_inodes = _own_files(run)
+    if filesystem.is_private or run_dev in filesystem.numbers:
+        run_dev = None  # the recording is not on this disk, or in `files`
+    own_inodes = np.array(sorted(run_inodes), dtype=np.int64)
     is_data, is_write = block.class_.is_("data"), block.op.is_("write")
     codes = np.empty(block.rows, dtype=np.uint8)
     for at in parts(block.rows):
         rows = at.stop - at.start
         inodes: Ints = np.zeros(rows, dtype=np.int64) if ino is None else ino[at]
-        on_tested = _on_tested(place, block, at, sb_dev)
+        on_tested = _on_tested(filesystem, block, at, sb_dev)
         file = files.of_rows(block, at, inodes)
         file[(inodes == 0) | ~on_tested] = len(OWNERS)
-        if elsewhere is not None and sb_dev is not None:
-            file[(sb_dev[at] == elsewhere) & np.isin(inodes, own_inodes)] = OF_RECORDER
+        if run_dev is not None and sb_dev is not None:
+            file[(sb_dev[at] == run_dev) & np.isin(inodes, own_inodes)] = OF_RECORDER
         codes[at] = rule(
             _Witnesses(
-                by=label[submitter.codes[at]],
+                by=submitter_of_label[submitter.codes[at]],
                 on_tested=on_tested,
                 is_data=is_data[at],
                 is_write=is_write[at],
@@ -319,20 +319,20 @@ def _codes(run: Run, block: Block, place: _Place, paths: Paths | None, submitter
     return codes
 
 
-def _is(words: Categorical | None, label: str, at: slice) -> Flags:
-    if words is None or label not in words.labels:
+def _is(column: Categorical | None, label: str, at: slice) -> Flags:
+    if column is None or label not in column.labels:
         return np.zeros(at.stop - at.start, dtype=np.bool_)
-    return np.asarray(words.codes[at] == words.labels.index(label))
+    return np.asarray(column.codes[at] == column.labels.index(label))
 
 
 def _names(block: Block, counts: I64) -> tuple[tuple[str, int], ...]:
     """Submitters by name; all kworkers are one name."""
-    found: dict[str, int] = {}
+    requests_by_name: dict[str, int] = {}
     for code in np.flatnonzero(counts).tolist():
         name = block.comm.labels[code]
         name = WRITE_BACK if name.startswith("kworker") else name
-        found[name] = found.get(name, 0) + int(counts[code])
-    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0]))[:MOST_NAMES])
+        requests_by_name[name] = requests_by_name.get(name, 0) + int(counts[code])
+    return tuple(sorted(requests_by_name.items(), key=lambda item: (-item[1], item[0]))[:MOST_NAMES])
 
 
 def measure_owners(
@@ -342,40 +342,40 @@ def measure_owners(
     submitter = block.read_categorical("submitter")
     if submitter is None or submitter.is_("unknown").all():
         return None
-    place = _place(run)
-    codes = _codes(run, block, place, paths, submitter)
-    many, pairs, names = len(OWNERS), len(kinds.pairs), max(len(block.comm.labels), 1)
-    requests = np.zeros(many * pairs, dtype=np.int64)
-    size, seeks = np.zeros(many * pairs), np.zeros(many * pairs, dtype=np.int64)
-    by_name = np.zeros(many * names, dtype=np.int64)
+    filesystem = _place(run)
+    codes = _codes(run, block, filesystem, paths, submitter)
+    owner_count, pairs, names = len(OWNERS), len(kinds.pairs), max(len(block.comm.labels), 1)
+    requests = np.zeros(owner_count * pairs, dtype=np.int64)
+    size, seeks = np.zeros(owner_count * pairs), np.zeros(owner_count * pairs, dtype=np.int64)
+    by_name = np.zeros(owner_count * names, dtype=np.int64)
     own_bytes = {op: np.zeros(timeline.bins) for op in ("read", "write")}
     own_seeks = np.zeros(timeline.bins)
     is_op = {op: [i for i, (o, _) in enumerate(kinds.pairs) if o == op] for op in own_bytes}
     for at in parts(block.rows):
         cell = codes[at].astype(np.int64) * pairs + kinds.codes[at]
-        requests += np.bincount(cell, minlength=many * pairs)
-        size += np.bincount(cell, block.bytes[at], many * pairs)
+        requests += np.bincount(cell, minlength=owner_count * pairs)
+        size += np.bincount(cell, block.bytes[at], owner_count * pairs)
         by_name += np.bincount(
-            codes[at].astype(np.int64) * names + block.comm.codes[at], minlength=many * names
+            codes[at].astype(np.int64) * names + block.comm.codes[at], minlength=owner_count * names
         )
-        mine = codes[at] == OF_WORKLOAD
+        is_own = codes[at] == OF_WORKLOAD
         for op, wanted in is_op.items():
-            rows = mine & np.isin(kinds.codes[at], wanted)
+            rows = is_own & np.isin(kinds.codes[at], wanted)
             own_bytes[op] += timeline.sums(block.complete_ns[at][rows], block.bytes[at][rows])
     for at in parts(distances.rows.size):
-        rows_of = distances.rows[at][distances.is_seek[at]]
+        seek_rows = distances.rows[at][distances.is_seek[at]]
         seeks += np.bincount(
-            codes[rows_of].astype(np.int64) * pairs + kinds.codes[rows_of], minlength=many * pairs
+            codes[seek_rows].astype(np.int64) * pairs + kinds.codes[seek_rows], minlength=owner_count * pairs
         )
-        own_seeks += timeline.sums(block.issue_ns[rows_of[codes[rows_of] == OF_WORKLOAD]])
-    table = np.stack([requests, size.astype(np.int64), seeks], axis=1).reshape(many, pairs, 3)
+        own_seeks += timeline.sums(block.issue_ns[seek_rows[codes[seek_rows] == OF_WORKLOAD]])
+    table = np.stack([requests, size.astype(np.int64), seeks], axis=1).reshape(owner_count, pairs, 3)
     owned = tuple(
-        _owned(owner, table[i], kinds, _names(block, by_name.reshape(many, names)[i]))
+        _owned(owner, table[i], kinds, _names(block, by_name.reshape(owner_count, names)[i]))
         for i, owner in enumerate(OWNERS)
     )
     return Owners(
-        is_shared=not (place.is_private or (place.is_live and place.is_whole)),
-        is_live=place.is_live,
+        is_shared=not (filesystem.is_private or (filesystem.is_live and filesystem.is_whole)),
+        is_live=filesystem.is_live,
         owned=owned,
         of_kind=table[OF_WORKLOAD],
         kinds=kinds,
@@ -389,16 +389,16 @@ def with_latency(owners: Owners, block: Block, ops: Sequence[str]) -> Owners:
     """The owners with latency percentiles of the workload's requests, where others use the disk too."""
     if not owners.is_shared:
         return owners
-    mine = owners.own_rows()
+    is_own = owners.own_rows()
     rest = len(block.op.labels)  # the code of all other requests, of which nothing is kept
-    codes: Ints = np.where(mine, block.op.codes, rest).astype(np.min_scalar_type(-rest - 2))
+    codes: Ints = np.where(is_own, block.op.codes, rest).astype(np.min_scalar_type(-rest - 2))
     counts = [int(n) for n in np.bincount(codes, minlength=rest + 1)]
-    found: dict[str, list[LatencyRow]] = {op: [] for op in ops}
+    latency: dict[str, list[LatencyRow]] = {op: [] for op in ops}
     for stage in STAGES:
         stages = stages_of(block, codes, counts, [stage])
         for op in ops:
-            found[op] += stages.of([block.op.labels.index(op)], stage)
-    return replace(owners, latency=found)
+            latency[op] += stages.of([block.op.labels.index(op)], stage)
+    return replace(owners, latency=latency)
 
 
 def _owned(owner: str, table: I64, kinds: Kinds, names: tuple[tuple[str, int], ...]) -> Owned:

@@ -75,31 +75,33 @@ def measure_block(
     distance_quantiles = distribution.by_class(runs, kinds, absolute=True)
     del runs
     throughput = measure_throughput(block, kinds, timeline)
-    places = areas.measure_places(block, distances, geometry)
+    area_results = areas.measure_places(block, distances, geometry)
     owners = request_owners.measure_owners(run, block, distances, kinds, timeline, paths)
-    whose = owners.words() if owners is not None and owners.is_shared else None
-    flows = streams.measure_streams(block, distances)
-    by_process, more = seeks_by.by_process(block, distances, flows.continues, whose)
-    queued = seeks.in_turn(block, in_queue_order=True)
+    owner_column = owners.words() if owners is not None and owners.is_shared else None
+    stream_results = streams.measure_streams(block, distances)
+    by_process, more = seeks_by.by_process(block, distances, stream_results.continues, owner_column)
+    queue_order = seeks.in_turn(block, in_queue_order=True)
     sizes = {device.number: device.size_bytes or 0 for device in with_requests(run, block)}
-    orders = seek_cost.by_order(block, distances.rows, queued, sizes, with_disk_model)
-    del queued
-    top = files.measure_files(run, block, distances, flows.continues, paths, whose)
-    timed = times()
+    orders = seek_cost.by_order(block, distances.rows, queue_order, sizes, with_disk_model)
+    del queue_order
+    top_files = files.measure_files(run, block, distances, stream_results.continues, paths, owner_column)
+    time_results = times()
     if owners is not None:
         owners = request_owners.with_latency(owners, block, block.op.present())
     return BlockResults(
         throughput=throughput,
         seeks=seek_results,
-        latency=timed.latency,
-        stages=timed.stages,
-        distributions=distribution.Distributions(timed.latency_quantiles, distance_quantiles, timed.sizes),
+        latency=time_results.latency,
+        stages=time_results.stages,
+        distributions=distribution.Distributions(
+            time_results.latency_quantiles, distance_quantiles, time_results.sizes
+        ),
         plugs=plugs.by_device(plug) if plug is not None else None,
-        streams=flows.rows,
+        streams=stream_results.rows,
         seeks_by_process=by_process,
         more_processes=more,
         orders=orders,
-        files=top,
-        areas=places,
+        files=top_files,
+        areas=area_results,
         owners=owners,
     )

@@ -110,9 +110,11 @@ def transfer_s(block: Block, rows: Ints, disk_bytes: int) -> float:
     """The model's seconds for the transfer of these rows, in any order."""
     total = 0.0
     for part in parts(rows.size):
-        here = rows[part]
-        at = np.clip(block.sector[here] * (SECTOR_BYTES / disk_bytes), 0.0, 1.0)
-        total += float((block.bytes[here] / (OUTER_BYTES_S - (OUTER_BYTES_S - INNER_BYTES_S) * at)).sum())
+        part_rows = rows[part]
+        position = np.clip(block.sector[part_rows] * (SECTOR_BYTES / disk_bytes), 0.0, 1.0)
+        total += float(
+            (block.bytes[part_rows] / (OUTER_BYTES_S - (OUTER_BYTES_S - INNER_BYTES_S) * position)).sum()
+        )
     return total
 
 

@@ -48,10 +48,10 @@ class Distances:
     @cached_property
     def is_seek(self) -> npt.NDArray[np.bool_]:
         """Which distances are seeks."""
-        found = np.empty(self.rows.size, dtype=np.bool_)
+        is_far = np.empty(self.rows.size, dtype=np.bool_)
         for at in parts(self.rows.size):
-            found[at] = self.has_previous[at] & (np.abs(self.distance_sectors[at]) > NEAR_SECTORS)
-        return found
+            is_far[at] = self.has_previous[at] & (np.abs(self.distance_sectors[at]) > NEAR_SECTORS)
+        return is_far
 
     @cached_property
     def is_sequential(self) -> npt.NDArray[np.bool_]:
@@ -72,9 +72,9 @@ class SeekSummary:
     signed_bytes: list[int]  # at SIGNED_PERCENTS, empty without a seek
     absolute_bytes: list[int]  # at ABSOLUTE_PERCENTS
 
-    def share(self, some: int) -> float | None:
+    def share(self, count: int) -> float | None:
         """A count of requests over the requests with a predecessor; None without any."""
-        return some / self.with_previous if self.with_previous else None
+        return count / self.with_previous if self.with_previous else None
 
 
 def length_sectors(block: Block, rows: Ints) -> Ints:
@@ -111,8 +111,8 @@ def measure_distances(block: Block) -> Distances:
     distance: Ints = np.zeros(rows.size, dtype=np.int32 if near else np.int64)
     has_previous = np.ones(rows.size, dtype=np.bool_)
     has_previous[:1] = False
-    for at, found in iter_distances(block, rows, 0, rows.size):
-        distance[at] = found
+    for at, part_distances in iter_distances(block, rows, 0, rows.size):
+        distance[at] = part_distances
     dev = block.dev[rows]
     has_previous[1:] = dev[1:] == dev[:-1]
     distance[~has_previous] = 0
@@ -147,24 +147,24 @@ def _bytes(sectors: list[int]) -> list[int]:
     return [n * SECTOR_BYTES for n in sectors]
 
 
-def summaries(distances: Distances, codes: Ints, many: int) -> Summaries:
+def summaries(distances: Distances, codes: Ints, code_count: int) -> Summaries:
     """Count the requests by the code 0..many-1 of their rows; codes: of every row of the block table."""
-    counts = np.zeros((many, 4), dtype=np.int64)
-    most = np.zeros(many, dtype=np.int64)
+    counts = np.zeros((code_count, 4), dtype=np.int64)
+    seek_counts = np.zeros(code_count, dtype=np.int64)
     for at in parts(distances.rows.size):
-        most += np.bincount(codes[distances.rows[at][distances.is_seek[at]]], minlength=many)
+        seek_counts += np.bincount(codes[distances.rows[at][distances.is_seek[at]]], minlength=code_count)
 
     def seeks() -> Iterator[tuple[Ints, Ints]]:
         for at in parts(distances.rows.size):
             code = codes[distances.rows[at]]
             is_back = (distances.distance_sectors[at] < 0) & ~distances.is_seek[at]
-            each = (None, distances.has_previous[at], distances.is_sequential[at], is_back)
-            for column, among in enumerate(each):
-                counts[:, column] += np.bincount(code if among is None else code[among], minlength=many)
+            masks = (None, distances.has_previous[at], distances.is_sequential[at], is_back)
+            for column, mask in enumerate(masks):
+                counts[:, column] += np.bincount(code if mask is None else code[mask], minlength=code_count)
             seek = distances.is_seek[at]
             yield code[seek], distances.distance_sectors[at][seek]
 
-    return Summaries(counts, sorted_runs([int(n) for n in most], seeks()))
+    return Summaries(counts, sorted_runs([int(n) for n in seek_counts], seeks()))
 
 
 def summary(distances: Distances, among: npt.NDArray[np.bool_] | None = None) -> SeekSummary:

@@ -55,32 +55,34 @@ class SeekerRow:
 
 
 def count_by(
-    block: Block, distances: Distances, continues: npt.NDArray[np.bool_], codes: Ints, many: int
+    block: Block, distances: Distances, continues: npt.NDArray[np.bool_], codes: Ints, code_count: int
 ) -> Counts:
     """codes: 0..many-1, one a distance; a distance of another code is not counted."""
-    whole = np.zeros((6, many + 1), dtype=np.int64)
-    distance, away = np.zeros(many + 1), np.zeros(many + 1)
-    for at in parts(distances.rows.size, max(1 << 16, 8 * many)):
+    sums = np.zeros((6, code_count + 1), dtype=np.int64)
+    distance, away = np.zeros(code_count + 1), np.zeros(code_count + 1)
+    for at in parts(distances.rows.size, max(1 << 16, 8 * code_count)):
         code = codes[at].astype(np.int64)
-        if code.size and not 0 <= int(code.min()) <= int(code.max()) < many:
-            code[(code < 0) | (code > many)] = many
-        whole[1] += np.bincount(code, block.bytes[distances.rows[at]], many + 1).astype(np.int64)
+        if code.size and not 0 <= int(code.min()) <= int(code.max()) < code_count:
+            code[(code < 0) | (code > code_count)] = code_count
+        sums[1] += np.bincount(code, block.bytes[distances.rows[at]], code_count + 1).astype(np.int64)
         seek = distances.is_seek[at]
-        truths = (distances.has_previous[at], seek, distances.is_sequential[at], continues[at])
+        flags = (distances.has_previous[at], seek, distances.is_sequential[at], continues[at])
         # which of the truths hold, as four bits behind the code: counted once
         bits = np.zeros(code.size, dtype=np.uint8)
-        for i, truth in enumerate(truths):
-            bits |= truth.view(np.uint8) << np.uint8(i)
-        counted = np.bincount(code << 4 | bits, minlength=(many + 1) * 16).reshape(many + 1, 16)
-        whole[0] += counted.sum(axis=1)
-        for i in range(len(truths)):
-            whole[2 + i] += counted[:, np.arange(16) >> i & 1 == 1].sum(axis=1)
+        for i, flag in enumerate(flags):
+            bits |= flag.view(np.uint8) << np.uint8(i)
+        counted = np.bincount(code << 4 | bits, minlength=(code_count + 1) * 16).reshape(code_count + 1, 16)
+        sums[0] += counted.sum(axis=1)
+        for i in range(len(flags)):
+            sums[2 + i] += counted[:, np.arange(16) >> i & 1 == 1].sum(axis=1)
         code = code[seek]
         moved: F64 = distances.distance_sectors[at][seek].astype(np.float64) * SECTOR_BYTES
-        distance += np.bincount(code, moved, many + 1)
-        away += np.bincount(code, np.abs(moved), many + 1)
-    requests, size, with_previous, seeks, sequential, in_stream = whole[:, :many]
-    return Counts(requests, size, with_previous, seeks, sequential, in_stream, distance[:many], away[:many])
+        distance += np.bincount(code, moved, code_count + 1)
+        away += np.bincount(code, np.abs(moved), code_count + 1)
+    requests, size, with_previous, seeks, sequential, in_stream = sums[:, :code_count]
+    return Counts(
+        requests, size, with_previous, seeks, sequential, in_stream, distance[:code_count], away[:code_count]
+    )
 
 
 def row(counts: Counts, i: int, label: str) -> SeekerRow:
@@ -103,7 +105,7 @@ BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # a name, where other
 
 
 def by_process(
-    block: Block, distances: Distances, continues: npt.NDArray[np.bool_], whose: Categorical | None = None
+    block: Block, distances: Distances, continues: npt.NDArray[np.bool_], owners: Categorical | None = None
 ) -> tuple[list[SeekerRow], int]:
     """The processes with most seeks, and the number of processes left out.
 
@@ -111,12 +113,12 @@ def by_process(
     """
     labels: Sequence[str] = block.comm.labels
     codes: Ints = block.comm.codes[distances.rows]
-    if whose is not None:
-        behind = [BEHIND.get(owner, "") for owner in whose.labels]
-        kinds = sorted(set(behind))
-        kind = np.array([kinds.index(words) for words in behind], dtype=np.int32)
-        codes = codes * np.int32(len(kinds)) + kind[whose.codes[distances.rows]]
-        labels = [label if label.endswith(words) else label + words for label in labels for words in kinds]
+    if owners is not None:
+        suffixes = [BEHIND.get(owner, "") for owner in owners.labels]
+        kinds = sorted(set(suffixes))
+        kind = np.array([kinds.index(suffix) for suffix in suffixes], dtype=np.int32)
+        codes = codes * np.int32(len(kinds)) + kind[owners.codes[distances.rows]]
+        labels = [label if label.endswith(suffix) else label + suffix for label in labels for suffix in kinds]
     counts = count_by(block, distances, continues, codes, len(labels))
     order = [int(i) for i in np.lexsort((-counts.requests, -counts.seeks)) if counts.requests[i]]
     return [row(counts, i, labels[i]) for i in order[:TOP]], max(len(order) - TOP, 0)

@@ -46,16 +46,16 @@ class Groups:
 
         A digit as large as there are labels is of a row outside that grouping.
         """
-        bases = [len(some) + 1 for some in labels.values()]
+        bases = [len(group_labels) + 1 for group_labels in labels.values()]
         used = np.flatnonzero(np.bincount(code, minlength=1))
         number = np.zeros(int(used[-1]) + 1 if used.size else 1, dtype=np.int16)
         number[used] = np.arange(used.size)
         members: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
         digits = used.copy()
-        for (group, some), base in zip(reversed(labels.items()), reversed(bases), strict=True):
+        for (group, group_labels), base in zip(reversed(labels.items()), reversed(bases), strict=True):
             digit = digits % base
             digits //= base
-            members |= {(group, label): digit == i for i, label in enumerate(some)}
+            members |= {(group, label): digit == i for i, label in enumerate(group_labels)}
         return Groups(labels, members, number[code], int(used.size))
 
 

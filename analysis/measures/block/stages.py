@@ -94,19 +94,19 @@ class Life:
         return [name for name in STAGES if any(name in row.stages for row in self.groups["direction"])]
 
 
-def _renamed(words: Categorical, labels: list[str]) -> npt.NDArray[np.int32]:
+def _renamed(names: Categorical, labels: list[str]) -> npt.NDArray[np.int32]:
     """The index of each name in labels; other names get the next number."""
-    number = np.full(max(len(words.labels), 1), len(labels), dtype=np.int32)
-    for i, label in enumerate(words.labels):
+    number = np.full(max(len(names.labels), 1), len(labels), dtype=np.int32)
+    for i, label in enumerate(names.labels):
         if label in labels:
             number[i] = labels.index(label)
     return number
 
 
-def _top(words: Categorical, many: int) -> tuple[list[str], int]:
+def _top(column: Categorical, most: int) -> tuple[list[str], int]:
     """The most frequent names, and the number left out; never one alone, its row would take the same room."""
-    names = words.present()
-    top = names if len(names) <= many + 1 else names[:many]
+    names = column.present()
+    top = names if len(names) <= most + 1 else names[:most]
     return top, len(names) - len(top)
 
 
@@ -135,24 +135,24 @@ def _mean(total: float, count: int) -> float | None:
 
 def merging(block: Block) -> list[MergeRow]:
     """One row an op, most frequent first."""
-    many = len(block.op.labels)
-    requests, most = np.zeros(many, dtype=np.int64), np.zeros(many, dtype=np.int64)
-    merged, merges, requeued, requeues, timed, q2m, m2d = np.zeros((7, many))
+    op_count = len(block.op.labels)
+    requests, most = np.zeros(op_count, dtype=np.int64), np.zeros(op_count, dtype=np.int64)
+    merged, merges, requeued, requeues, timed, q2m, m2d = np.zeros((7, op_count))
     all_merges, all_requeues = block.merges, block.requeues
     q2m_ns, m2d_ns = block.q2m_ns, block.m2d_ns
     for at in parts(block.rows):
         op = block.op.codes[at]
-        requests += np.bincount(op, minlength=many)
+        requests += np.bincount(op, minlength=op_count)
         for column, having, total in ((all_merges, merged, merges), (all_requeues, requeued, requeues)):
-            some = np.flatnonzero(column[at])  # few
-            having += np.bincount(op[some], minlength=many)
-            total += np.bincount(op[some], column[at][some], many)
-        some = np.flatnonzero(all_merges[at])
-        np.maximum.at(most, op[some], all_merges[at][some])
+            rows = np.flatnonzero(column[at])  # few
+            having += np.bincount(op[rows], minlength=op_count)
+            total += np.bincount(op[rows], column[at][rows], op_count)
+        rows = np.flatnonzero(all_merges[at])
+        np.maximum.at(most, op[rows], all_merges[at][rows])
         if q2m_ns is not None and m2d_ns is not None:
-            some = np.flatnonzero((q2m_ns[at] > 0) & (m2d_ns[at] > 0) & block.timed[at])
+            rows = np.flatnonzero((q2m_ns[at] > 0) & (m2d_ns[at] > 0) & block.timed[at])
             for total, values in ((timed, all_merges), (q2m, q2m_ns), (m2d, m2d_ns)):
-                total += np.bincount(op[some], values[at][some], many)
+                total += np.bincount(op[rows], values[at][rows], op_count)
     return [
         MergeRow(
             op=block.op.labels[i],
@@ -177,27 +177,27 @@ def _groups(block: Block) -> tuple[Groups, int]:
     labels: dict[str, list[str]] = {}
     numbers: list[tuple[Categorical, npt.NDArray[np.int32]]] = []
     more = 0
-    for name, words, many in (
+    for name, column, most in (
         ("direction", block.op, KINDS),
         ("class", block.class_, KINDS),
         ("process", block.comm, TOP),
     ):
-        top, more = _top(words, many)
-        numbers.append((words, _renamed(words, top)))
+        top, more = _top(column, most)
+        numbers.append((column, _renamed(column, top)))
         labels[name] = [*top, *([f"{more:,} more names"] if more else [])]
     labels["size"] = [*(label for _, label in SIZES), "more"]
     code = np.empty(block.rows, dtype=np.int32)
     for rows in parts(block.rows, CHUNK):
-        op, class_, process = (number[words.codes[rows]] for words, number in numbers)
+        op, class_, process = (number[column.codes[rows]] for column, number in numbers)
         size = np.zeros(rows.stop - rows.start, dtype=np.int32)
         for limit, _ in SIZES:
             size += block.bytes[rows] > limit
         if not moving[rows].all():
             class_ = np.where(moving[rows], class_, np.int32(len(labels["class"])))
             size = np.where(moving[rows], size, np.int32(len(labels["size"])))
-        one = op * (len(labels["class"]) + 1) + class_
-        one = one * (len(labels["process"]) + 1) + process
-        code[rows] = one * (len(labels["size"]) + 1) + size
+        group_code = op * (len(labels["class"]) + 1) + class_
+        group_code = group_code * (len(labels["process"]) + 1) + process
+        code[rows] = group_code * (len(labels["size"]) + 1) + size
     return Groups.of(labels, code), more
 
 
@@ -207,8 +207,8 @@ def measure_life(block: Block) -> Life:
     shown = groups.labels
     rows: dict[str, dict[str, dict[str, Stage]]] = {name: {} for name in groups.labels}
     for stage in STAGES:
-        for (group, label), found in measure_stage(groups, _parts(block, stage)).items():
-            rows[group].setdefault(label, {})[stage] = found
+        for (group, label), stage_times in measure_stage(groups, _parts(block, stage)).items():
+            rows[group].setdefault(label, {})[stage] = stage_times
     del groups
     block.let_go("insert_ns", "get_request_ns")
     merges = merging(block)

@@ -75,12 +75,16 @@ def predecessors(n: int, sectors: Callable[[slice], tuple[I64, I64]]) -> Ints:
         # what happened at this sector just before a request began there? only an end can be continued
         after, before = keys[1:], keys[:-1]
         mask = (1 << POSITION_BITS) - 1
-        here = (after >> 1) & mask
-        age = here - ((before >> 1) & mask)
-        same = (after >> (POSITION_BITS + 1)) == (before >> (POSITION_BITS + 1))
-        found = np.flatnonzero(same & ((after & 1) == 0) & ((before & 1) == 1) & (age <= WINDOW))
-        found = found[here[found] + low >= first]
-        previous[here[found] + low] = here[found] + low - age[found]
+        after_position = (after >> 1) & mask
+        requests_back = after_position - ((before >> 1) & mask)
+        same_sector = (after >> (POSITION_BITS + 1)) == (before >> (POSITION_BITS + 1))
+        continuing = np.flatnonzero(
+            same_sector & ((after & 1) == 0) & ((before & 1) == 1) & (requests_back <= WINDOW)
+        )
+        continuing = continuing[after_position[continuing] + low >= first]
+        previous[after_position[continuing] + low] = (
+            after_position[continuing] + low - requests_back[continuing]
+        )
     return previous
 
 
@@ -88,16 +92,16 @@ def measure_streams(block: Block, distances: Distances) -> Streams:
     """Streams of every device and direction, in the order of device numbers, reads first."""
     continues = np.zeros(distances.rows.size, dtype=np.bool_)
     rows = []
-    one = not block.rows or bool((block.dev == block.dev[0]).all())
-    dev = block.dev[:1] if one else block.dev[distances.rows]
+    is_one_device = not block.rows or bool((block.dev == block.dev[0]).all())
+    dev = block.dev[:1] if is_one_device else block.dev[distances.rows]
     numbers = np.unique(dev[np.flatnonzero(np.diff(dev, prepend=-1))]) if dev.size else dev
     for number in numbers:
         for op in ("read", "write"):
-            mine = block.op.is_(op)[distances.rows]
-            if not one:
-                mine &= dev == number
-            at = np.flatnonzero(mine).astype(distances.rows.dtype)
-            del mine
+            is_member = block.op.is_(op)[distances.rows]
+            if not is_one_device:
+                is_member &= dev == number
+            at = np.flatnonzero(is_member).astype(distances.rows.dtype)
+            del is_member
             if not at.size:
                 continue
 
@@ -107,25 +111,25 @@ def measure_streams(block: Block, distances: Distances) -> Streams:
                 return start, start + length_sectors(block, rows)
 
             previous = predecessors(at.size, sectors)
-            goes_on = previous >= 0
-            continues[at] = goes_on
-            after = np.flatnonzero(goes_on)
-            member = goes_on.copy()
-            member[previous[after]] = True
-            streams = int(member.sum()) - after.size  # each has one request that continues nothing
+            is_continuing = previous >= 0
+            continues[at] = is_continuing
+            continuing = np.flatnonzero(is_continuing)
+            member = is_continuing.copy()
+            member[previous[continuing]] = True
+            streams = int(member.sum()) - continuing.size  # each has one request that continues nothing
             rows.append(
                 StreamRow(
                     dev=int(number),
                     op=op,
                     requests=int(at.size),
-                    adjacent=int((previous[after] == after - 1).sum()),
-                    in_stream=int(after.size),
+                    adjacent=int((previous[continuing] == continuing - 1).sum()),
+                    in_stream=int(continuing.size),
                     streams=streams,
                     mean_requests=int(member.sum()) / streams if streams else None,
                     mean_bytes=float(block.bytes[distances.rows[at[member]]].sum()) / streams
                     if streams
                     else None,
-                    parallel=float((after - previous[after]).sum()) / at.size,
+                    parallel=float((continuing - previous[continuing]).sum()) / at.size,
                 )
             )
     return Streams(rows, continues)

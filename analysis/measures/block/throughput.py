@@ -44,11 +44,11 @@ class Tally:
 
     def by_op_and_class(self, ops: Sequence[str], classes: Sequence[str]) -> list[OpClass]:
         """Totals of every op and class that occurs, in the order given."""
-        found = []
+        rows = []
         for op in ops:
             for class_ in classes:
                 for kind in self.kinds.of(op, class_):
-                    found.append(
+                    rows.append(
                         OpClass(
                             op,
                             class_,
@@ -58,12 +58,12 @@ class Tally:
                             int(self.failed[kind]),
                         )
                     )
-        return found
+        return rows
 
     def iops(self, op: str) -> F64:
         """Requests per second of one op, per time bin."""
-        found: F64 = self.requests[self.kinds.of(op)].sum(axis=0) / self.timeline.lengths_s
-        return found
+        per_s: F64 = self.requests[self.kinds.of(op)].sum(axis=0) / self.timeline.lengths_s
+        return per_s
 
     def device_mb_s(self, op: str) -> dict[str, F64]:
         """MB/s of one op per time bin, by class."""
@@ -77,24 +77,24 @@ class Tally:
 
 def tally(block: Block, kinds: Kinds, timeline: Timeline) -> Tally:
     """Count all requests once. Sums of bytes are exact below 2**53."""
-    many, bins = len(kinds.pairs), timeline.bins
-    requests, sums = np.zeros(many * bins), np.zeros(many * bins)
-    in_workload, failed = np.zeros(many, dtype=np.int64), np.zeros(many, dtype=np.int64)
+    kind_count, bins = len(kinds.pairs), timeline.bins
+    requests, sums = np.zeros(kind_count * bins), np.zeros(kind_count * bins)
+    in_workload, failed = np.zeros(kind_count, dtype=np.int64), np.zeros(kind_count, dtype=np.int64)
     for at in parts(block.rows):
         kind = kinds.codes[at]
         cell = timeline.index(block.complete_ns[at]) + kind * np.int64(bins)
-        requests += np.bincount(cell, minlength=many * bins)
-        sums += np.bincount(cell, block.bytes[at], many * bins)
-        in_workload += np.bincount(kind[block.in_workload[at]], minlength=many)
-        failed += np.bincount(kind[block.failed[at]], minlength=many)
-    shape = (many, bins)
+        requests += np.bincount(cell, minlength=kind_count * bins)
+        sums += np.bincount(cell, block.bytes[at], kind_count * bins)
+        in_workload += np.bincount(kind[block.in_workload[at]], minlength=kind_count)
+        failed += np.bincount(kind[block.failed[at]], minlength=kind_count)
+    shape = (kind_count, bins)
     return Tally(kinds, timeline, requests.reshape(shape), sums.reshape(shape), in_workload, failed)
 
 
 def metadata_share(data: float, metadata: float, journal: float) -> float | None:
     """Share of metadata and journal in the bytes of known class; None without any."""
-    known = data + metadata + journal
-    return (metadata + journal) / known if known > 0 else None
+    known_bytes = data + metadata + journal
+    return (metadata + journal) / known_bytes if known_bytes > 0 else None
 
 
 @dataclass(frozen=True)

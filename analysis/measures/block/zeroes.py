@@ -35,9 +35,11 @@ class Zeroer:
 def zeroers(block: Block) -> list[Zeroer]:
     """By the bytes they zeroed, most first."""
     rows = np.flatnonzero(block.op.is_(OP))
-    many = len(block.comm.labels)
-    requests = np.bincount(block.comm.codes[rows], minlength=many)
-    size = np.zeros(many, dtype=np.int64)
+    name_count = len(block.comm.labels)
+    requests = np.bincount(block.comm.codes[rows], minlength=name_count)
+    size = np.zeros(name_count, dtype=np.int64)
     np.add.at(size, block.comm.codes[rows], block.bytes[rows])
-    found = [Zeroer(block.comm.labels[i], int(requests[i]), int(size[i])) for i in np.flatnonzero(requests)]
-    return sorted(found, key=lambda one: (-one.bytes, one.comm))
+    rows_out = [
+        Zeroer(block.comm.labels[i], int(requests[i]), int(size[i])) for i in np.flatnonzero(requests)
+    ]
+    return sorted(rows_out, key=lambda row: (-row.bytes, row.comm))

@@ -48,11 +48,11 @@ def sorted_runs(most: Sequence[int], parts: Iterable[tuple[Ints, Ints]]) -> list
 
 def absolute(runs: Sequence[Ints]) -> list[Ints]:
     """Sorted runs of the values without their signs."""
-    found: list[Ints] = []
+    magnitudes: list[Ints] = []
     for run in runs:
         negative = int(np.searchsorted(run, 0))
-        found += [run[negative:], np.negative(run[:negative].astype(np.int64))[::-1]]
-    return found
+        magnitudes += [run[negative:], np.negative(run[:negative].astype(np.int64))[::-1]]
+    return magnitudes
 
 
 def at_ranks(runs: Sequence[Ints], ranks: I64) -> I64:

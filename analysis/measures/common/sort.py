@@ -56,10 +56,12 @@ def _lots(times: I64, among: npt.NDArray[np.bool_]) -> Iterator[tuple[I64, I64]]
 
 def order(times: I64, among: npt.NDArray[np.bool_]) -> Ints:
     """The rows `among` in the order of their times, equal ones in the order they have."""
-    found: Ints = np.empty(int(np.count_nonzero(among)), dtype=np.int32 if times.size < 1 << 31 else np.int64)
+    ordered: Ints = np.empty(
+        int(np.count_nonzero(among)), dtype=np.int32 if times.size < 1 << 31 else np.int64
+    )
     done = 0
     for rows, t in _lots(times, among):
         if rows.size:
-            found[done : done + rows.size] = _sorted_rows(rows, t)
+            ordered[done : done + rows.size] = _sorted_rows(rows, t)
         done += rows.size
-    return found
+    return ordered

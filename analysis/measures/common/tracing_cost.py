@@ -81,21 +81,23 @@ def measure_cost(run: Run, recorded_s: float) -> TracingCost:
             run_ns = sums.ns / sums.runs if sums.runs else None
         return Cost(name, bpf, run_ns, share(cpu_ns), programs == 0)
 
-    ours: list[Cost] = []
-    others: list[Cost] = []
+    recorder_rows: list[Cost] = []
+    other_rows: list[Cost] = []
     for name, loss in run.losses.items():
         if loss.is_on:
-            rows = others if loss.bpf_programs is None else ours
+            rows = other_rows if loss.bpf_programs is None else recorder_rows
             rows.append(cost(name, loss.bpf, loss.bpf_programs, loss.cpu_ns))
-    if ours:
+    if recorder_rows:
         programs = sum(loss.bpf_programs or 0 for loss in run.losses.values() if loss.is_on)
         cpu_ns = run.recorder_cpu_ns
         if cpu_ns is not None:
             cpu_ns -= run.recorder_start_cpu_ns or 0
-        ours.append(cost(RECORDER, run.bpf_windows.all if run.bpf_windows else None, programs, cpu_ns))
+        recorder_rows.append(
+            cost(RECORDER, run.bpf_windows.all if run.bpf_windows else None, programs, cpu_ns)
+        )
     windows = run.bpf_windows
     return TracingCost(
-        rows=[*ours, *others],
+        rows=[*recorder_rows, *other_rows],
         windows=windows.count if windows else 0,
         windows_s=windows.wall_ns / 1e9 if windows else 0.0,
     )

@@ -59,8 +59,8 @@ def _spans(tables: Tables, recorded_only: bool = False) -> tuple[list[I64], list
 
 def _least(times: list[I64], above: int) -> int | None:
     """The earliest moment after `above`; None without one."""
-    found = [int(t.min(where=t > above, initial=np.iinfo(np.int64).max)) for t in times]
-    return min((t for t in found if t < np.iinfo(np.int64).max), default=None)
+    earliest = [int(t.min(where=t > above, initial=np.iinfo(np.int64).max)) for t in times]
+    return min((t for t in earliest if t < np.iinfo(np.int64).max), default=None)
 
 
 def _most(times: list[I64], below: int) -> int | None:
@@ -90,10 +90,10 @@ def _outside(begins: list[I64], ends: list[I64], start_ns: int, end_ns: int) -> 
 
 def _last_recorded(run: Run, tables: Tables, start_ns: int) -> int | None:
     """The last thing that was recorded, or the recorder's last sign; None: neither is after the start."""
-    most = start_ns + LONGEST_RUN_NS
-    found = [_most(_spans(tables, recorded_only=True)[1], most), run.recorder_until_ns]
+    latest_ns = start_ns + LONGEST_RUN_NS
+    ends = [_most(_spans(tables, recorded_only=True)[1], latest_ns), run.recorder_until_ns]
     stated = run.int_("clock", "record_end_ns")
-    last = max((t for t in found if t is not None and start_ns < t < most), default=None)
+    last = max((t for t in ends if t is not None and start_ns < t < latest_ns), default=None)
     return last if last is None or stated is None or not start_ns < stated < last else stated
 
 
@@ -103,13 +103,15 @@ def find_window(run: Run, tables: Tables) -> Window:
     recorded = recorded_time(run)
     stated_end, stated_work = run.int_("clock", "record_end_ns"), run.int_("clock", "workload_start_ns")
     start, end = recorded.start_ns, recorded.end_ns
-    why = "the session did not end in order: figures are of the {} s until its recorder noticed"
+    reason = "the session did not end in order: figures are of the {} s until its recorder noticed"
     if start is not None and end is None:
-        why = "the recorder did not end in order: figures are of the {} s until the last that it left"
+        reason = "the recorder did not end in order: figures are of the {} s until the last that it left"
         if run.recording_complete is not False:
-            why = "nobody says when recording ended: figures are of the {} s until the last that was recorded"
+            reason = (
+                "nobody says when recording ended: figures are of the {} s until the last that was recorded"
+            )
         end = _last_recorded(run, tables, start)
-    known = start is not None and end is not None
+    is_stated = start is not None and end is not None
     if start is None or end is None:
         first, last = _taken(begins, ends)
         if start is None or not max(0, last - LONGEST_RUN_NS) < start <= first:
@@ -118,9 +120,9 @@ def find_window(run: Run, tables: Tables) -> Window:
         if run.asked:  # else there was no recording
             run.missing.append("run.json does not say when recording began and ended: taken from the tables")
     elif stated_end is None or stated_end - end >= QUANTUM_NS:
-        run.missing.append(why.format(units.seconds((end - start) / 1e9)))
+        run.missing.append(reason.format(units.seconds((end - start) / 1e9)))
     if outside := _outside(begins, ends, start, end):
-        where = "the recorded time run.json states" if known else "the 400 days that most rows lie in"
+        where = "the recorded time run.json states" if is_stated else "the 400 days that most rows lie in"
         run.missing.append(
             f"{outside:,} rows lie more than 0.1 s outside {where}; they are counted in the first or last bin"
         )
@@ -128,4 +130,4 @@ def find_window(run: Run, tables: Tables) -> Window:
     work_end = min(run.int_("clock", "workload_end_ns") or end, end)
     if work_start >= work_end:
         work_start, work_end = start, end
-    return Window(start, end, work_start, work_end, known and (stated_end or stated_work) is not None)
+    return Window(start, end, work_start, work_end, is_stated and (stated_end or stated_work) is not None)

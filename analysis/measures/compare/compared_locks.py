@@ -41,15 +41,15 @@ NONE = Sums(0, 0)
 Locks = Mapping[Lock, Sums]
 
 
-def add(some: Iterable[Sums]) -> Sums:
+def add(sums: Iterable[Sums]) -> Sums:
     """The sum of all."""
-    every = list(some)
+    addends = list(sums)
     return Sums(
-        sum(s.spin_ns for s in every),
-        sum(s.sleep_ns for s in every),
-        any(s.is_estimate for s in every),
-        any(s.is_by_path for s in every),
-        any(s.is_unnamed for s in every),
+        sum(s.spin_ns for s in addends),
+        sum(s.sleep_ns for s in addends),
+        any(s.is_estimate for s in addends),
+        any(s.is_by_path for s in addends),
+        any(s.is_unnamed for s in addends),
     )
 
 
@@ -58,36 +58,38 @@ def class_of(row: LockRow) -> Lock:
     return perf_type(row.kind, ""), row.name
 
 
-def has_workload(one: Compared) -> bool:
+def has_workload(compared: Compared) -> bool:
     """Whether there are tasks of a workload: a watched live system has none."""
-    return one.run.text("workload", "name") not in ("", "watch")
+    return compared.run.text("workload", "name") not in ("", "watch")
 
 
-def _by_class(one: Compared, own: bool) -> Locks | None:
-    rows = one.results.locks.rows
+def _by_class(compared: Compared, own: bool) -> Locks | None:
+    rows = compared.results.locks.rows
     if rows is None:
         return None
-    found: dict[Lock, list[Sums]] = {}
+    sums_by_class: dict[Lock, list[Sums]] = {}
     for row in rows:
         spin, sleep = (row.workload_spin_ns, row.workload_sleep_ns) if own else (row.spin_ns, row.sleep_ns)
         sums = Sums(spin, sleep, row.is_estimate, row.named_by == "call path", not row.named_by)
-        found.setdefault(class_of(row), []).append(sums)
-    return {lock: add(some) for lock, some in found.items()}
+        sums_by_class.setdefault(class_of(row), []).append(sums)
+    return {lock: add(class_sums) for lock, class_sums in sums_by_class.items()}
 
 
-def by_class(one: Compared) -> Locks | None:
+def by_class(compared: Compared) -> Locks | None:
     """Sums by class of lock, of all tasks; None: locks were not recorded."""
-    return _by_class(one, own=False)
+    return _by_class(compared, own=False)
 
 
-def of_workload(one: Compared) -> Locks | None:
+def of_workload(compared: Compared) -> Locks | None:
     """Sums by class of lock, of the workload's tasks; without a workload, of all tasks."""
-    return _by_class(one, own=has_workload(one))
+    return _by_class(compared, own=has_workload(compared))
 
 
-def spin_share(spin_ns: float, one: Compared) -> float | None:
+def spin_share(spin_ns: float, compared: Compared) -> float | None:
     """Of all CPU time: time spinning / (CPUs x recorded time), 0..1. None: how many CPUs is not known."""
-    return spin_ns / 1e9 / one.results.window.elapsed_s / one.run.cpus if one.run.cpus else None
+    return (
+        spin_ns / 1e9 / compared.results.window.elapsed_s / compared.run.cpus if compared.run.cpus else None
+    )
 
 
 @dataclass(frozen=True)
@@ -106,40 +108,40 @@ class Operations:
         return self.count / self.seconds
 
 
-def operations(one: Compared) -> Operations | None:
+def operations(compared: Compared) -> Operations | None:
     """What the workload itself counts in its phases, else its calls on the file system under test."""
-    run = one.run
+    run = compared.run
     work = (run.text("workload", "name"), run.text("workload", "variant"), run.text("words", "CMD"))
-    marked = [row for row in one.results.phases or [] if row.ops > 0]
-    if marked and one.phases is not None:
-        begins = zip(one.phases.start_ns, one.phases.end_ns, one.phases.ops, strict=True)
+    marked = [row for row in compared.results.phases or [] if row.ops > 0]
+    if marked and compared.phases is not None:
+        begins = zip(compared.phases.start_ns, compared.phases.end_ns, compared.phases.ops, strict=True)
         spans = phases.union([(int(begin), int(end)) for begin, end, ops in begins if ops > 0])
         seconds = sum(end - begin for begin, end in spans) / 1e9
         names = [row.name for row in marked]
         if seconds > 0:
             unit = f"operations the workload marks ({', '.join(names)})"
             return Operations(sum(row.ops for row in marked), seconds, unit, False, (*work, *sorted(names)))
-    calls = sum(row.count for row in one.results.app.calls or [] if row.target == "target")
-    if calls and one.results.window.work_s > 0:
+    calls = sum(row.count for row in compared.results.app.calls or [] if row.target == "target")
+    if calls and compared.results.window.work_s > 0:
         unit = "file-system calls on the file system under test"
-        return Operations(calls, one.results.window.work_s, unit, True, (*work, "calls"))
+        return Operations(calls, compared.results.window.work_s, unit, True, (*work, "calls"))
     return None
 
 
 def alike(runs: Sequence[Compared]) -> list[tuple[Operations, list[Compared]]]:
     """The runs whose operations are known, in groups of one kind of operation (with that of the first)."""
     groups: dict[tuple[str, ...], tuple[Operations, list[Compared]]] = {}
-    for one in runs:
-        done = operations(one) if one.results.locks.rows is not None else None
-        if done is not None:
-            groups.setdefault(done.alike, (done, []))[1].append(one)
+    for compared in runs:
+        run_operations = operations(compared) if compared.results.locks.rows is not None else None
+        if run_operations is not None:
+            groups.setdefault(run_operations.alike, (run_operations, []))[1].append(compared)
     return list(groups.values())
 
 
-def per_operation_us(ns: float, one: Compared) -> float | None:
+def per_operation_us(ns: float, compared: Compared) -> float | None:
     """Microseconds per operation; None: operations not known."""
-    done = operations(one)
-    return ns / 1e3 / done.count if done is not None else None
+    run_operations = operations(compared)
+    return ns / 1e3 / run_operations.count if run_operations is not None else None
 
 
 def top(runs: Sequence[Mapping[Lock, float]], most: int, least: float = 0.0) -> list[Lock]:
@@ -173,19 +175,19 @@ class Growth:
 
 def growth(points: Sequence[tuple[int, float | None]]) -> Growth | None:
     """None without values above 0 at two numbers of threads at least."""
-    known = [(math.log(t), math.log(v)) for t, v in points if t > 0 and v is not None and v > 0]
-    counts = len({x for x, _ in known})
+    log_points = [(math.log(t), math.log(v)) for t, v in points if t > 0 and v is not None and v > 0]
+    counts = len({x for x, _ in log_points})
     if counts < 2:
         return None
-    n = len(known)
-    mean_x, mean_y = sum(x for x, _ in known) / n, sum(y for _, y in known) / n
-    sxx = sum((x - mean_x) ** 2 for x, _ in known)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in known) / sxx
-    half = None
+    n = len(log_points)
+    mean_x, mean_y = sum(x for x, _ in log_points) / n, sum(y for _, y in log_points) / n
+    sxx = sum((x - mean_x) ** 2 for x, _ in log_points)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in log_points) / sxx
+    half_width = None
     if counts > 2:
-        left = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in known)
-        half = t_975(n - 2) * math.sqrt(left / (n - 2) / sxx)
-    return Growth(slope, half, n, counts)
+        residual = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in log_points)
+        half_width = t_975(n - 2) * math.sqrt(residual / (n - 2) / sxx)
+    return Growth(slope, half_width, n, counts)
 
 
 @dataclass(frozen=True)
@@ -238,18 +240,18 @@ class HeldUp:
     second_ns: float
 
 
-def held_up(one: Compared, lock: Lock) -> HeldUp | None:
+def held_up(compared: Compared, lock: Lock) -> HeldUp | None:
     """None: holders were not recorded, or none of them waited for a lock."""
-    holders, rows = one.results.locks.holders, one.results.locks.rows
+    holders, rows = compared.results.locks.holders, compared.results.locks.rows
     if holders is None or rows is None:
         return None
-    mine = [i for i, row in enumerate(rows) if class_of(row) == lock]
-    known = float(holders.state_ns[mine, : STATES.index("unknown")].sum()) if mine else 0.0
+    class_rows = [i for i, row in enumerate(rows) if class_of(row) == lock]
+    known_ns = float(holders.state_ns[class_rows, : STATES.index("unknown")].sum()) if class_rows else 0.0
     seconds: dict[str, float] = {}
     for chain in holders.chains:
-        if chain.row in mine:
+        if chain.row in class_rows:
             seconds[chain.second] = seconds.get(chain.second, 0.0) + chain.ns
-    if not seconds or not known:
+    if not seconds or not known_ns:
         return None
     second = min(seconds, key=lambda name: (-seconds[name], name))
-    return HeldUp(known, sum(seconds.values()), second, seconds[second])
+    return HeldUp(known_ns, sum(seconds.values()), second, seconds[second])

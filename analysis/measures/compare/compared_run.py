@@ -48,10 +48,12 @@ def load_compared(letter: str, path: Path) -> Compared:
     run = open_run(path)
     tables = load_tables(run)
     tables, results = measure_clipped(run, tables, measure(run, tables))
-    found = devices.with_requests(run, tables.block) if tables.block is not None else []
-    numbers = [device.number for device in found]
+    used_devices = devices.with_requests(run, tables.block) if tables.block is not None else []
+    numbers = [device.number for device in used_devices]
     used = disk_map.used(tables.block, numbers) if tables.block is not None else []
-    return Compared(letter, run, results.without_rows(), tables.phases, found, used, tables.truncated_bytes)
+    return Compared(
+        letter, run, results.without_rows(), tables.phases, used_devices, used, tables.truncated_bytes
+    )
 
 
 def meaningless(first: Compared, other: Compared) -> bool:

@@ -31,33 +31,35 @@ ALIKE = "no difference by the rule"
 NOT_ASKED = ("OUT", "SEED", "NAME")  # words that repetitions may differ in
 
 
-def _identity(one: Compared) -> str | None:
+def _identity(compared: Compared) -> str | None:
     """Equal for repetitions; None: the run cannot have repetitions."""
-    run = one.run
-    words = dig(run.facts, "words")
+    run = compared.run
+    options = dig(run.facts, "words")
     if (
         run.state != "complete"
         or run.int_("workload", "exit_status") != 0
-        or not isinstance(words, dict)
-        or not words
+        or not isinstance(options, dict)
+        or not options
     ):
         return None
-    asked = {key: value for key, value in words.items() if key not in NOT_ASKED}
+    shared_options = {key: value for key, value in options.items() if key not in NOT_ASKED}
     facts = ("release", "version", "build_id")
     machine = ("cpus", "memory_bytes", "cpu_model", "virtualization")
-    known = [run.text("kernel", key) for key in facts] + [run.text("machine", key) for key in machine]
-    own = [run.text("workload", key) for key in ("name", "variant", "scale", "threads")]
-    own += [run.text("filesystem", "name"), run.text("device", "kind")]
+    kernel_and_machine = [run.text("kernel", key) for key in facts] + [
+        run.text("machine", key) for key in machine
+    ]
+    workload = [run.text("workload", key) for key in ("name", "variant", "scale", "threads")]
+    workload += [run.text("filesystem", "name"), run.text("device", "kind")]
     vm = [run.text("machine", "vm", key) for key in ("accel", "qemu")]
-    return json.dumps([asked, known, own, vm], sort_keys=True, default=str)
+    return json.dumps([shared_options, kernel_and_machine, workload, vm], sort_keys=True, default=str)
 
 
 def sides(runs: Sequence[Compared]) -> list[Side]:
     """The runs in groups of repetitions, in the order of their first one."""
-    found: dict[str, Side] = {}
-    for i, one in enumerate(runs):
-        found.setdefault(_identity(one) or f"alone {i}", []).append(i)
-    return list(found.values())
+    groups: dict[str, Side] = {}
+    for i, compared in enumerate(runs):
+        groups.setdefault(_identity(compared) or f"alone {i}", []).append(i)
+    return list(groups.values())
 
 
 def mean_of(measure: Measure, side: Side) -> Mean | None:
@@ -122,10 +124,10 @@ class Difference:
             return "not judged: a lower bound"
         if not self.is_judged:
             return "not judged: emulated CPUs"
-        found = differ(self.first, self.other)
-        if found is None:
+        is_different = differ(self.first, self.other)
+        if is_different is None:
             return "single observation"
-        return THEY_DIFFER if found else ALIKE
+        return THEY_DIFFER if is_different else ALIKE
 
 
 def difference(measure: Measure, runs: Sequence[Compared], first: Side, other: Side) -> Difference:
@@ -136,12 +138,16 @@ def difference(measure: Measure, runs: Sequence[Compared], first: Side, other: S
     return Difference(mean_of(measure, first), mean_of(measure, other), is_judged, is_bound)
 
 
-def by_weight(measures: Sequence[Measure], runs: Sequence[Compared], found: Sequence[Side]) -> list[Measure]:
+def by_weight(
+    measures: Sequence[Measure], runs: Sequence[Compared], sides_in_order: Sequence[Side]
+) -> list[Measure]:
     """The measures, first those that differ by the rule; among equals the largest weight first."""
 
     def key(measure: Measure) -> tuple[bool, float]:
-        every = [difference(measure, runs, found[0], other) for other in found[1:]]
-        is_said = any(d.is_judged and d.first and d.other and differ(d.first, d.other) for d in every)
-        return not is_said, -max((d.weight for d in every), default=1.0)
+        differences = [difference(measure, runs, sides_in_order[0], other) for other in sides_in_order[1:]]
+        is_different = any(
+            d.is_judged and d.first and d.other and differ(d.first, d.other) for d in differences
+        )
+        return not is_different, -max((d.weight for d in differences), default=1.0)
 
     return sorted(measures, key=key)

@@ -76,18 +76,18 @@ class _Paths:
 
     def __init__(self, stacks: Mapping[int, list[str]]) -> None:
         numbers: dict[str, int] = {NO_PATH: 0}
-        known = sorted(stack_id for stack_id, frames in stacks.items() if stack_id >= 0 and frames)
+        stack_ids = sorted(stack_id for stack_id, frames in stacks.items() if stack_id >= 0 and frames)
         leaf, of_stack, function = [], [], []
-        for at, stack_id in enumerate(known):
-            found = [numbers.setdefault(frame, len(numbers)) for frame in stacks[stack_id]]
-            leaf.append(found[0])
-            for number in sorted(set(found)):
+        for at, stack_id in enumerate(stack_ids):
+            functions = [numbers.setdefault(frame, len(numbers)) for frame in stacks[stack_id]]
+            leaf.append(functions[0])
+            for number in sorted(set(functions)):
                 of_stack.append(at)
                 function.append(number)
         # behind them: samples without a call path
-        self.ids = np.array(known, dtype=np.int64)
+        self.ids = np.array(stack_ids, dtype=np.int64)
         self.leaf = np.array([*leaf, 0], dtype=np.int64)
-        self.of_stack = np.array([*of_stack, len(known)], dtype=np.int64)
+        self.of_stack = np.array([*of_stack, len(stack_ids)], dtype=np.int64)
         self.function = np.array([*function, 0], dtype=np.int64)
         self.names = list(numbers)
 
@@ -99,10 +99,10 @@ class _Paths:
         return np.where(self.ids[at] == stack_id, at, self.ids.size)
 
 
-def _functions(paths: _Paths, place: I64, ns: float) -> list[FunctionRow]:
+def _functions(paths: _Paths, path_numbers: I64, ns: float) -> list[FunctionRow]:
     """All functions of these samples."""
     n, size = len(paths.names), paths.leaf.size
-    by_stack = np.bincount(place, minlength=size)
+    by_stack = np.bincount(path_numbers, minlength=size)
     own = np.bincount(paths.leaf, by_stack, n).astype(np.int64)
     total = np.bincount(paths.function, by_stack[paths.of_stack], n).astype(np.int64)
     order = np.lexsort((np.arange(n), -total, -own))
@@ -120,16 +120,16 @@ def _functions(paths: _Paths, place: I64, ns: float) -> list[FunctionRow]:
 
 def _stacks(paths: Mapping[int, list[str]], samples: CpuSample, rows: npt.NDArray[np.bool_]) -> list[Stack]:
     """Call paths below the name of their thread, each with its CPU time, for the flame graph."""
-    found: dict[tuple[str, ...], float] = {}
+    ns_by_frames: dict[tuple[str, ...], float] = {}
     at = np.flatnonzero(rows)
-    few = group([samples.comm.codes[at], samples.stack_id[at]])
-    ns = few.sums(samples.period_ns[at])
-    for first, one in zip(at[few.first].tolist(), ns.tolist(), strict=True):
+    groups = group([samples.comm.codes[at], samples.stack_id[at]])
+    ns = groups.sums(samples.period_ns[at])
+    for first, path_ns in zip(at[groups.first].tolist(), ns.tolist(), strict=True):
         comm = samples.comm.labels[samples.comm.codes[first]]
         frames = paths.get(int(samples.stack_id[first])) or [NO_PATH]
-        whole = (comm or "?", *reversed(frames))
-        found[whole] = found.get(whole, 0.0) + one
-    return [Stack(frames, one, 0.0) for frames, one in sorted(found.items())]
+        named_frames = (comm or "?", *reversed(frames))
+        ns_by_frames[named_frames] = ns_by_frames.get(named_frames, 0.0) + path_ns
+    return [Stack(frames, path_ns, 0.0) for frames, path_ns in sorted(ns_by_frames.items())]
 
 
 def _counted(
@@ -167,7 +167,7 @@ def measure_profile(
     t = samples.t_ns[order]
     busy = ~samples.mode.is_("idle")
     kernel = samples.mode.is_("kernel")
-    place = paths.place(samples.stack_id)
+    path_numbers = paths.place(samples.stack_id)
     period = float(np.median(samples.period_ns)) if samples.period_ns.size else 0.0
 
     def over(name: str, intervals: phases.Intervals) -> PhaseCpu:
@@ -175,7 +175,7 @@ def measure_profile(
         spans = np.searchsorted(t, edges, side="left").tolist()
         rows = np.concatenate([order[a:b] for a, b in spans] or [order[:0]])
         running = rows[busy[rows]]
-        mine = samples.in_workload[running]
+        is_own = samples.in_workload[running]
         elapsed_ns = sum(b - a for a, b in intervals)
         busy_ns = float(samples.period_ns[running].sum())
         return PhaseCpu(
@@ -184,27 +184,27 @@ def measure_profile(
             samples=rows.size,
             busy=estimate(running.size, busy_ns, period),
             busy_share=busy_ns / (cpus * elapsed_ns) if cpus and elapsed_ns else None,
-            workload_samples=int(mine.sum()),
+            workload_samples=int(is_own.sum()),
             kernel_samples=int(kernel[running].sum()),
-            workload=_functions(paths, place[running[mine]], period),
-            others=_functions(paths, place[running[~mine]], period),
+            workload=_functions(paths, path_numbers[running[is_own]], period),
+            others=_functions(paths, path_numbers[running[~is_own]], period),
         )
 
-    found: list[PhaseCpu] = []
-    everything: phases.Intervals = []
+    phase_rows: list[PhaseCpu] = []
+    all_intervals: phases.Intervals = []
     if marked is not None:
         for name, members in phases.group(marked).items():
             intervals = [(int(marked.start_ns[i]), int(marked.end_ns[i])) for i in members]
-            everything += intervals
-            found.append(over(name, phases.union(intervals)))
-        rest = phases.outside(everything, start_ns, end_ns)
+            all_intervals += intervals
+            phase_rows.append(over(name, phases.union(intervals)))
+        rest = phases.outside(all_intervals, start_ns, end_ns)
         if sum(b - a for a, b in rest) > 1_000_000:
-            found.append(over(phases.OUTSIDE, rest))
+            phase_rows.append(over(phases.OUTSIDE, rest))
     counted_ns, sampled_ns = _counted(counter, samples, busy)
     last = int(t[-1]) + 1 if t.size else end_ns
     return CpuProfile(
         whole=over("", [(min(start_ns, int(t[0])) if t.size else start_ns, max(end_ns, last))]),
-        phases=found,
+        phases=phase_rows,
         counted_ns=counted_ns,
         sampled_ns=sampled_ns,
         stacks_workload=_stacks(stacks, samples, busy & samples.in_workload),

@@ -36,17 +36,19 @@ def by_device(
     """One row per device, in the order given."""
     rows = []
     for device in devices:
-        of = block.dev == device.number
-        own = int(np.count_nonzero(of))
-        depth = queue_depth.at_device(block, timeline, of)
-        stages = latency.stages(block, of.view(np.int8), [block.rows - own, own], ["D2C"]).of([1], only="D2C")
+        on_device = block.dev == device.number
+        requests = int(np.count_nonzero(on_device))
+        depth = queue_depth.at_device(block, timeline, on_device)
+        stages = latency.stages(
+            block, on_device.view(np.int8), [block.rows - requests, requests], ["D2C"]
+        ).of([1], only="D2C")
         rows.append(
             DeviceRow(
                 label=device.label,
-                requests=int(of.sum()),
-                read_bytes=int(block.bytes[of & block.op.is_("read")].sum()),
-                write_bytes=int(block.bytes[of & block.op.is_("write")].sum()),
-                seeks=seeks.summary(distances, of[distances.rows]),
+                requests=int(on_device.sum()),
+                read_bytes=int(block.bytes[on_device & block.op.is_("read")].sum()),
+                write_bytes=int(block.bytes[on_device & block.op.is_("write")].sum()),
+                seeks=seeks.summary(distances, on_device[distances.rows]),
                 depth_mean=float(np.average(depth.mean, weights=timeline.lengths_s)),
                 depth_highest=int(depth.highest.max()),
                 device_latency=stages[0] if stages else None,
@@ -66,7 +68,7 @@ def disk_bytes(block: Block, number: int, since_ns: int, until_ns: int) -> dict[
     for at in parts(block.rows):
         end = block.complete_ns[at]
         by = np.where(block.timed[at], end, block.issue_ns[at])
-        of = (block.dev[at] == number) & (end >= since_ns) & (by <= until_ns)
-        sums += np.bincount(np.where(of, block.op.codes[at], len(labels)), block.bytes[at], sums.size)
+        is_counted = (block.dev[at] == number) & (end >= since_ns) & (by <= until_ns)
+        sums += np.bincount(np.where(is_counted, block.op.codes[at], len(labels)), block.bytes[at], sums.size)
     moved = {label: int(total) for label, total in zip(labels, sums, strict=False)}
     return {"read": moved.get("read", 0), "write": moved.get("write", 0) + moved.get("write_zeroes", 0)}

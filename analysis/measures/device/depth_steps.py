@@ -21,10 +21,13 @@ FAR = 1 << 60  # 36 years, in ns: moments farther away than this count as at tha
 
 def in_order(times: I64, among: npt.NDArray[np.bool_]) -> I64:
     """The times of the rows `among`, sorted; not a copy if they are already."""
-    found = times if among.all() else times[among]
-    if all((found[at.start + 1 : at.stop + 1] >= found[at]).all() for at in parts(found.size - 1)):
-        return found
-    return np.sort(found)
+    chosen_times = times if among.all() else times[among]
+    if all(
+        (chosen_times[at.start + 1 : at.stop + 1] >= chosen_times[at]).all()
+        for at in parts(chosen_times.size - 1)
+    ):
+        return chosen_times
+    return np.sort(chosen_times)
 
 
 def steps(begin: I64, end: I64, zero_ns: int) -> Iterator[tuple[I64, I64]]:

@@ -53,8 +53,8 @@ class Highest:
     def add(self, moments: I64, depths: I64) -> None:
         """Some steps; those outside the timeline count in its first or last bin."""
         first = np.concatenate(([0], np.searchsorted(moments, self.inner)))
-        some = np.flatnonzero(np.diff(first, append=moments.size))
-        self.depths[some] = np.maximum(self.depths[some], np.maximum.reduceat(depths, first[some]))
+        bins = np.flatnonzero(np.diff(first, append=moments.size))
+        self.depths[bins] = np.maximum(self.depths[bins], np.maximum.reduceat(depths, first[bins]))
 
 
 def depth_of(begin: I64, end: I64, timeline: Timeline, highest: Highest) -> Depth:

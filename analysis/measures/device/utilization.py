@@ -63,7 +63,7 @@ class Busy:
         sums = np.add.reduceat(
             np.concatenate((self.time_at_ns, np.zeros(DEPTHS[-1] + 1, dtype=np.int64))), DEPTHS
         )
-        return [float(one) / self.span_ns for one in sums]
+        return [float(sum_ns) / self.span_ns for sum_ns in sums]
 
 
 def _periods(lengths: I64) -> Periods:
@@ -114,21 +114,21 @@ class Activity:
 
 def busy(begin: I64, end: I64, start_ns: int, stop_ns: int) -> Busy:
     """Depth of the intervals [begin, end) within [start, stop); begin and end: sorted."""
-    found = Activity(start_ns, stop_ns)
+    activity = Activity(start_ns, stop_ns)
     for moments, depths in steps(begin, end, start_ns):
-        found.add(moments, depths)
-    return found.busy()
+        activity.add(moments, depths)
+    return activity.busy()
 
 
 def with_depth(block: Block, timeline: Timeline, stop_ns: int) -> tuple[Busy, Depth]:
     """Of all requests, as if there were one device, from the timeline's start to the stop, in one pass."""
     begin, end = in_order(block.issue_ns, block.lasting), in_order(block.complete_ns, block.lasting)
     start_ns = int(timeline.edges_ns[0])
-    found, highest = Activity(start_ns, stop_ns), Highest(timeline)
+    activity, highest = Activity(start_ns, stop_ns), Highest(timeline)
     for moments, depths in steps(begin, end, start_ns):
-        found.add(moments, depths)
+        activity.add(moments, depths)
         highest.add(moments, depths)
-    return found.busy(), depth_of(begin, end, timeline, highest)
+    return activity.busy(), depth_of(begin, end, timeline, highest)
 
 
 def of_device(block: Block, start_ns: int, stop_ns: int, among: npt.NDArray[np.bool_] | None = None) -> Busy:

@@ -149,7 +149,7 @@ def lockmeter_rows(
         _add_holds(hold, names, classes)
     if waits is not None:
         _add_waits(waits, names, classes)
-    rows = [_row(key, one, hold is not None, elapsed_ns) for key, one in classes.items()]
+    rows = [_row(key, sums, hold is not None, elapsed_ns) for key, sums in classes.items()]
     return sorted(rows, key=lambda r: (-(r.hold_ns or 0), -(r.spin_ns + r.sleep_ns), r.kind, r.mode, r.name))
 
 
@@ -161,13 +161,13 @@ def _add_holds(hold: Hold, names: Mapping[int, Lock], classes: dict[tuple[str, s
     for g, row in enumerate(groups.first.tolist()):
         lock_id = int(hold.lock_id[row])
         kind, mode = hold.kind.labels[hold.kind.codes[row]], hold.mode.labels[hold.mode.codes[row]]
-        one = classes.setdefault((kind, mode, _name(names.get(lock_id, NOTHING_KNOWN))), _Class())
-        one.locks.add(lock_id)
-        one.has_holds = True
+        class_sums = classes.setdefault((kind, mode, _name(names.get(lock_id, NOTHING_KNOWN))), _Class())
+        class_sums.locks.add(lock_id)
+        class_sums.has_holds = True
         for i, values in enumerate(sums):
-            one.taken[i] += round(values[g])
-        one.max_hold_ns = max(one.max_hold_ns, int(longest[g]))
-        one.busiest_hold_ns = max(one.busiest_hold_ns, round(sums[3][g]))
+            class_sums.taken[i] += round(values[g])
+        class_sums.max_hold_ns = max(class_sums.max_hold_ns, int(longest[g]))
+        class_sums.busiest_hold_ns = max(class_sums.busiest_hold_ns, round(sums[3][g]))
 
 
 def _add_waits(
@@ -180,34 +180,34 @@ def _add_waits(
     for g, row in enumerate(groups.first.tolist()):
         lock_id = int(waits.lock_id[row])
         kind, mode = waits.kind.labels[waits.kind.codes[row]], waits.mode.labels[waits.mode.codes[row]]
-        one = classes.setdefault((kind, mode, _name(names.get(lock_id, NOTHING_KNOWN))), _Class())
-        one.locks.add(lock_id)
+        class_sums = classes.setdefault((kind, mode, _name(names.get(lock_id, NOTHING_KNOWN))), _Class())
+        class_sums.locks.add(lock_id)
         for i, values in enumerate(sums):
-            one.waits[i] += round(values[g])
-        one.max_wait_ns = max(one.max_wait_ns, int(longest[g]))
+            class_sums.waits[i] += round(values[g])
+        class_sums.max_wait_ns = max(class_sums.max_wait_ns, int(longest[g]))
 
 
-def _row(key: tuple[str, str, str], one: _Class, recorded: bool, elapsed_ns: int) -> HoldRow:
+def _row(key: tuple[str, str, str], sums: _Class, recorded: bool, elapsed_ns: int) -> HoldRow:
     kind, mode, name = key
     why = ""
-    if not one.has_holds:
+    if not sums.has_holds:
         why = WHY_NOT_TRACED.get(kind) or ("no acquisition was seen" if recorded else NOT_RECORDED)
-    known = one.has_holds
+    has_holds = sums.has_holds
     return HoldRow(
         kind=kind,
         mode=mode,
         name=name,
-        locks=len(one.locks),
-        acquired=one.taken[0] if known else None,
-        try_failed=one.taken[1] if known else None,
-        holds=one.taken[2] if known else None,
-        hold_ns=one.taken[3] if known else None,
-        max_hold_ns=one.max_hold_ns if known else None,
-        busiest_hold_ns=one.busiest_hold_ns if known else None,
-        waits=one.waits[0],
-        spin_ns=one.waits[1],
-        sleep_ns=one.waits[2],
-        max_wait_ns=one.max_wait_ns,
+        locks=len(sums.locks),
+        acquired=sums.taken[0] if has_holds else None,
+        try_failed=sums.taken[1] if has_holds else None,
+        holds=sums.taken[2] if has_holds else None,
+        hold_ns=sums.taken[3] if has_holds else None,
+        max_hold_ns=sums.max_hold_ns if has_holds else None,
+        busiest_hold_ns=sums.busiest_hold_ns if has_holds else None,
+        waits=sums.waits[0],
+        spin_ns=sums.waits[1],
+        sleep_ns=sums.waits[2],
+        max_wait_ns=sums.max_wait_ns,
         elapsed_ns=elapsed_ns,
         why=why,
     )

@@ -124,24 +124,24 @@ class _Labels:
         return self.made[stack_id]
 
 
-def measure_holders(found: LockWaits, stacks: Mapping[int, list[str]]) -> Holders:
+def measure_holders(lock_waits: LockWaits, stacks: Mapping[int, list[str]]) -> Holders:
     """Sum the waits up by holder, by chain, and by both ends."""
-    paths, n = found.paths, len(found.rows)
+    paths, n = lock_waits.paths, len(lock_waits.rows)
     total = paths.total_ns
     states = np.zeros((max(n, 1), len(STATES)))
     column = np.array(
         [STATES.index(s) if s in STATES else STATES.index("unknown") for s in paths.holder_state.labels]
     )
     if paths.rows:
-        np.add.at(states, (found.row_of_path, column[paths.holder_state.codes]), total)
+        np.add.at(states, (lock_waits.row_of_path, column[paths.holder_state.codes]), total)
     labels = _Labels(stacks)
     at = np.flatnonzero(paths.holder_state.is_in(TASK_STATES) | paths.holder_state.is_("readers"))
     holders: dict[tuple[int, str, str, str], list[float]] = {}
     edges: dict[tuple[str, int, str, str, str, str], list[float]] = {}
     if at.size:
-        few = group(
+        groups = group(
             [
-                found.row_of_path[at],
+                lock_waits.row_of_path[at],
                 paths.stack_id[at],
                 paths.holder_stack_id[at],
                 paths.holder_comm.codes[at],
@@ -149,14 +149,14 @@ def measure_holders(found: LockWaits, stacks: Mapping[int, list[str]]) -> Holder
                 paths.holder_lock[at],
             ]
         )
-        waits, time = few.sums(paths.count[at]), few.sums(total[at])
-        for g, first in enumerate(at[few.first].tolist()):
-            row = int(found.row_of_path[first])
+        waits, time = groups.sums(paths.count[at]), groups.sums(total[at])
+        for g, first in enumerate(at[groups.first].tolist()):
+            row = int(lock_waits.row_of_path[first])
             comm = paths.holder_comm.labels[paths.holder_comm.codes[first]]
             state = paths.holder_state.labels[paths.holder_state.codes[first]]
             path = labels.of(int(paths.holder_stack_id[first])) if state in TASK_STATES else ""
             wanted = int(paths.holder_lock[first])
-            wants = found.lock_label(wanted) if wanted else ""
+            wants = lock_waits.lock_label(wanted) if wanted else ""
             waiter = labels.of(int(paths.stack_id[first]))
             for sums in (
                 edges.setdefault((waiter, row, comm, state, wants, path), [0.0, 0.0]),
@@ -170,21 +170,21 @@ def measure_holders(found: LockWaits, stacks: Mapping[int, list[str]]) -> Holder
             (Holder(*key, *sums) for key, sums in holders.items()),
             key=lambda h: (-h.ns, h.row, h.comm, h.path),
         ),
-        chains=_chains(found, labels),
+        chains=_chains(lock_waits, labels),
         edges=sorted(
             (Edge(*key, *sums) for key, sums in edges.items()), key=lambda e: (-e.ns, e.row, e.waiter)
         ),
     )
 
 
-def _chains(found: LockWaits, labels: _Labels) -> list[Chain]:
-    paths = found.paths
+def _chains(lock_waits: LockWaits, labels: _Labels) -> list[Chain]:
+    paths = lock_waits.paths
     at = np.flatnonzero(paths.chain >= 2)
     if not at.size:
         return []
-    few = group(
+    groups = group(
         [
-            found.row_of_path[at],
+            lock_waits.row_of_path[at],
             paths.holder_lock[at],
             paths.root_lock[at],
             paths.chain[at],
@@ -192,14 +192,14 @@ def _chains(found: LockWaits, labels: _Labels) -> list[Chain]:
             paths.root_stack_id[at],
         ]
     )
-    time = few.sums(paths.total_ns[at])
+    time = groups.sums(paths.total_ns[at])
     merged: dict[tuple[int, str, str, int, str, str], float] = {}
-    for g, first in enumerate(at[few.first].tolist()):
+    for g, first in enumerate(at[groups.first].tolist()):
         second, last = int(paths.holder_lock[first]), int(paths.root_lock[first])
         key = (
-            int(found.row_of_path[first]),
-            found.lock_label(second) if second else "?",
-            found.lock_label(last) if last else "?",
+            int(lock_waits.row_of_path[first]),
+            lock_waits.lock_label(second) if second else "?",
+            lock_waits.lock_label(last) if last else "?",
             int(paths.chain[first]),
             paths.root_state.labels[paths.root_state.codes[first]],
             labels.of(int(paths.root_stack_id[first])),

@@ -62,16 +62,16 @@ def perf_type(kind: str, mode: str) -> str:
 
 def symbols(frames: Sequence[str], all_frames: bool = False) -> list[str]:
     """Functions from the first caller outward, system calls by name, without what all paths end in."""
-    found: list[str] = []
+    names: list[str] = []
     for frame in frames if all_frames else callers(list(frames)):
         name = symbol(frame)
         if ENTRY.match(name):
             continue
         call = SYSCALL.match(name)
         name = f"{call.group(1)}()" if call else name
-        if not found or found[-1] != name:
-            found.append(name)
-    return found
+        if not names or names[-1] != name:
+            names.append(name)
+    return names
 
 
 def path_label(frames: Sequence[str], most: int = 3, all_frames: bool = False) -> str:

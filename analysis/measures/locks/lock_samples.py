@@ -130,16 +130,16 @@ def _classes_of_caller(
     waits: LockWaits | None, stacks: Mapping[int, list[str]]
 ) -> dict[tuple[str, str], set[int]]:
     """(kind, function) to the classes of that kind that were waited on from there."""
-    found: dict[tuple[str, str], set[int]] = {}
+    classes: dict[tuple[str, str], set[int]] = {}
     if waits is None:
-        return found
-    few = group([waits.row_of_path, waits.paths.stack_id])
-    for at in few.first.tolist():
+        return classes
+    groups = group([waits.row_of_path, waits.paths.stack_id])
+    for at in groups.first.tolist():
         outside = lock_names.callers(stacks.get(int(waits.paths.stack_id[at]), []))
         if outside:
             row = int(waits.row_of_path[at])
-            found.setdefault((waits.rows[row].kind, lock_names.symbol(outside[0])), set()).add(row)
-    return found
+            classes.setdefault((waits.rows[row].kind, lock_names.symbol(outside[0])), set()).add(row)
+    return classes
 
 
 def _match(waits: LockWaits | None, rows: set[int], mode: str) -> tuple[str, str] | None:
@@ -164,10 +164,10 @@ def measure_samples(samples: LockSample, waits: LockWaits | None, stacks: Mappin
     longest: dict[tuple[str, str, tuple[str, str] | None], tuple[float, str]] = {}
     spin_stacks = []
     at = np.flatnonzero(unseen)
-    few = group([samples.stack_id[at]])
-    count, time = few.sums(samples.count[at]), few.sums(weight[at])
-    own = few.sums(np.where(samples.in_workload, samples.count, 0)[at])
-    for g, first in enumerate(few.first.tolist()):
+    groups = group([samples.stack_id[at]])
+    count, time = groups.sums(samples.count[at]), groups.sums(weight[at])
+    own = groups.sums(np.where(samples.in_workload, samples.count, 0)[at])
+    for g, first in enumerate(groups.first.tolist()):
         stack_id = int(samples.stack_id[at[first]])
         frames = stacks.get(stack_id, [])
         kind, mode = lock_names.spinning_kind(frames)
@@ -205,11 +205,11 @@ def _holds(samples: LockSample, holding: np.ndarray, waits: LockWaits | None) ->
     at = np.flatnonzero(holding)
     if not at.size:
         return []
-    few = group([samples.lock_id[at], samples.stack_id[at]])
-    count = few.sums(samples.count[at])
-    ns = few.sums(samples.count[at] * samples.period_ns[at].astype(np.float64))
+    groups = group([samples.lock_id[at], samples.stack_id[at]])
+    count = groups.sums(samples.count[at])
+    ns = groups.sums(samples.count[at] * samples.period_ns[at].astype(np.float64))
     merged: dict[tuple[str, int], list[float]] = {}
-    for g, first in enumerate(few.first.tolist()):
+    for g, first in enumerate(groups.first.tolist()):
         lock_id, stack_id = int(samples.lock_id[at[first]]), int(samples.stack_id[at[first]])
         name = waits.lock_label(lock_id) if waits is not None else f"lock {number(lock_id)}"
         sums = merged.setdefault((name, stack_id), [0.0, 0.0])

@@ -44,54 +44,54 @@ def _functions(stack_id: int, stacks: Mapping[int, list[str]], inner: bool) -> t
     return tuple(lock_names.symbol(frame) or "?" for frame in reversed(frames))
 
 
-def _merged(found: dict[tuple[str, ...], list[float]]) -> list[Stack]:
-    return [Stack(frames, *sums) for frames, sums in sorted(found.items()) if sum(sums) > 0]
+def _merged(ns_by_frames: dict[tuple[str, ...], list[float]]) -> list[Stack]:
+    return [Stack(frames, *sums) for frames, sums in sorted(ns_by_frames.items()) if sum(sums) > 0]
 
 
 def waiting(waits: LockWaits, stacks: Mapping[int, list[str]]) -> list[Stack]:
     """Who waited: sums are those of the lock_wait table."""
-    few = group([waits.row_of_path, waits.paths.stack_id])
-    spin, sleep = few.sums(waits.paths.spin_ns), few.sums(waits.paths.sleep_ns)
-    found: dict[tuple[str, ...], list[float]] = {}
-    for g, first in enumerate(few.first.tolist()):
+    groups = group([waits.row_of_path, waits.paths.stack_id])
+    spin, sleep = groups.sums(waits.paths.spin_ns), groups.sums(waits.paths.sleep_ns)
+    ns_by_frames: dict[tuple[str, ...], list[float]] = {}
+    for g, first in enumerate(groups.first.tolist()):
         row = waits.rows[waits.row_of_path[first]]
         frames = _functions(int(waits.paths.stack_id[first]), stacks, inner=False)
-        sums = found.setdefault((*frames, f"{row.type}:{row.name}"), [0.0, 0.0])
+        sums = ns_by_frames.setdefault((*frames, f"{row.type}:{row.name}"), [0.0, 0.0])
         sums[0] += float(spin[g])
         sums[1] += float(sleep[g])
-    return _merged(found)
+    return _merged(ns_by_frames)
 
 
 def holding(waits: LockWaits, stacks: Mapping[int, list[str]]) -> list[Stack]:
     """Who held the locks when the waits began, by the time waited; only where the holder was seen."""
     paths = waits.paths
     at = np.flatnonzero(paths.holder_state.is_in(TASK_STATES))
-    few = group([waits.row_of_path[at], paths.holder_stack_id[at], paths.holder_comm.codes[at]])
-    spin, sleep = few.sums(paths.spin_ns[at]), few.sums(paths.sleep_ns[at])
-    found: dict[tuple[str, ...], list[float]] = {}
-    for g, first in enumerate(at[few.first].tolist()):
+    groups = group([waits.row_of_path[at], paths.holder_stack_id[at], paths.holder_comm.codes[at]])
+    spin, sleep = groups.sums(paths.spin_ns[at]), groups.sums(paths.sleep_ns[at])
+    ns_by_frames: dict[tuple[str, ...], list[float]] = {}
+    for g, first in enumerate(at[groups.first].tolist()):
         row = waits.rows[waits.row_of_path[first]]
         comm = paths.holder_comm.labels[paths.holder_comm.codes[first]] or "?"
         frames = _functions(int(paths.holder_stack_id[first]), stacks, inner=True)
-        sums = found.setdefault((comm, *frames, f"{row.type}:{row.name}"), [0.0, 0.0])
+        sums = ns_by_frames.setdefault((comm, *frames, f"{row.type}:{row.name}"), [0.0, 0.0])
         sums[0] += float(spin[g])
         sums[1] += float(sleep[g])
-    return _merged(found)
+    return _merged(ns_by_frames)
 
 
 def ran(samples: Samples, stacks: Mapping[int, list[str]]) -> list[Stack]:
     """Where tasks ran while others waited for their lock: CPU time by samples, under spin_ns."""
-    found: dict[tuple[str, ...], list[float]] = {}
+    ns_by_frames: dict[tuple[str, ...], list[float]] = {}
     for hold in samples.holds:
         frames = _functions(hold.stack_id, stacks, inner=True)
-        found.setdefault((*frames, hold.name), [0.0, 0.0])[0] += hold.seen.ns
-    return _merged(found)
+        ns_by_frames.setdefault((*frames, hold.name), [0.0, 0.0])[0] += hold.seen.ns
+    return _merged(ns_by_frames)
 
 
 def unseen(samples: Samples, stacks: Mapping[int, list[str]]) -> list[Stack]:
     """Spinning that no tracepoint shows: CPU time by samples, under a root of its own."""
-    found: dict[tuple[str, ...], list[float]] = {}
+    ns_by_frames: dict[tuple[str, ...], list[float]] = {}
     for spin in samples.spin_stacks:
         frames = _functions(spin.stack_id, stacks, inner=True)
-        found.setdefault((UNSEEN, *frames, f"{spin.type}:{spin.name}"), [0.0, 0.0])[0] += spin.ns
-    return _merged(found)
+        ns_by_frames.setdefault((UNSEEN, *frames, f"{spin.type}:{spin.name}"), [0.0, 0.0])[0] += spin.ns
+    return _merged(ns_by_frames)

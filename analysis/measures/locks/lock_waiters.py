@@ -88,7 +88,9 @@ class Waiters:
 
     def of(self, owner: str) -> Waiting:
         """Of one owner; zeros if it did not wait."""
-        return next((one for one in self.owners if one.owner == owner), Waiting(owner, 0, 0, 0, ()))
+        return next(
+            (waiting for waiting in self.owners if waiting.owner == owner), Waiting(owner, 0, 0, 0, ())
+        )
 
 
 @dataclass(frozen=True)
@@ -110,26 +112,28 @@ def _words(*values: object) -> frozenset[str]:
 def tested(run: Run) -> Tested:
     """From run.json."""
     disks = [dig(run.facts, "device"), dig(run.facts, "journal_device")]
-    more = dig(run.facts, "more_devices")
-    disks += more if isinstance(more, list) else []
+    further_disks = dig(run.facts, "more_devices")
+    disks += further_disks if isinstance(further_disks, list) else []
     disks = [disk for disk in disks if isinstance(disk, Mapping)]
     numbers = dig(run.facts, "filesystem", "numbers")
     numbers = numbers if isinstance(numbers, list) else []
-    below = [disk["below"] for disk in disks if isinstance(disk.get("below"), Mapping)]
+    lower_disks = [disk["below"] for disk in disks if isinstance(disk.get("below"), Mapping)]
     dev = [disk.get("dev") for disk in disks]
     names = [disk.get("name") for disk in disks]
     mounted = dig(run.facts, "filesystem", "block_device")
-    found = dig(run.facts, "filesystem", "mounts")  # of a device that was watched
+    mounts = dig(run.facts, "filesystem", "mounts")  # of a device that was watched
     names += (
-        [one.get("device") for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+        [mount.get("device") for mount in mounts if isinstance(mount, Mapping)]
+        if isinstance(mounts, list)
+        else []
     )
     return Tested(
         kind=run.text("filesystem", "name"),
         is_only=dig(run.facts, "filesystem", "others_of_kind") == 0,
         devices=_words(*dev, *names, *numbers, mounted, dig(run.facts, "filesystem", "bdi")),
         numbers=_words(*dev, *numbers),
-        below_devices=_words(*(b.get(key) for b in below for key in ("name", "dev"))),
-        below_numbers=_words(*(b.get("dev") for b in below)),
+        below_devices=_words(*(disk.get(key) for disk in lower_disks for key in ("name", "dev"))),
+        below_numbers=_words(*(disk.get("dev") for disk in lower_disks)),
     )
 
 
@@ -138,38 +142,38 @@ def _names_one_of(name: str, devices: frozenset[str]) -> bool:
     return any(re.search(rf"(?:^|[/_-]){re.escape(device)}(?:$|[-:])", name) for device in devices)
 
 
-def _of_kernel(name: str, lock: Lock, of: Tested) -> str:
-    disks = {device for device in of.devices if ":" not in device}
+def _of_kernel(name: str, lock: Lock, filesystem: Tested) -> str:
+    disks = {device for device in filesystem.devices if ":" not in device}
     if name in disks:  # a loop device's worker has the device's name alone
         return DISK
-    if _names_one_of(name, of.devices):
+    if _names_one_of(name, filesystem.devices):
         return FILESYSTEM
-    if _names_one_of(name, of.below_devices):
+    if _names_one_of(name, filesystem.below_devices):
         return DISK
     device = lock.device or (lock.dev if lock.ino else "")
-    if device in of.numbers:
+    if device in filesystem.numbers:
         return FILESYSTEM
-    if device in of.below_numbers or name.startswith(OF_BLOCK_LAYER):
+    if device in filesystem.below_numbers or name.startswith(OF_BLOCK_LAYER):
         return DISK
-    if not device and of.is_only and name.startswith(OF_KIND.get(of.kind, ("\0",))):
+    if not device and filesystem.is_only and name.startswith(OF_KIND.get(filesystem.kind, ("\0",))):
         return FILESYSTEM
     return OTHERS
 
 
-def _owner(waiter: str, name: str, in_workload: bool, lock: Lock, of: Tested) -> str:
+def _owner(waiter: str, name: str, in_workload: bool, lock: Lock, filesystem: Tested) -> str:
     if waiter == "recorder":
         return RECORDER
     if waiter in ("kernel_thread", "interrupt"):
-        return _of_kernel(name, lock, of)
+        return _of_kernel(name, lock, filesystem)
     return WORKLOAD if in_workload else OTHERS
 
 
-def _owners(table: LockWait | LockSample, names: Mapping[int, Lock], of: Tested) -> I64:
+def _owners(table: LockWait | LockSample, names: Mapping[int, Lock], filesystem: Tested) -> I64:
     """Per row its owner, as the index in OWNERS."""
-    few = group(
+    groups = group(
         [table.waiter.codes, table.waiter_name.codes, table.in_workload.view(np.uint8), table.lock_id]
     )
-    of_few = np.array(
+    owner_of_group = np.array(
         [
             OWNERS.index(
                 _owner(
@@ -177,68 +181,70 @@ def _owners(table: LockWait | LockSample, names: Mapping[int, Lock], of: Tested)
                     table.waiter_name.labels[table.waiter_name.codes[row]],
                     bool(table.in_workload[row]),
                     names.get(int(table.lock_id[row]), NOTHING_KNOWN),
-                    of,
+                    filesystem,
                 )
             )
-            for row in few.first.tolist()
+            for row in groups.first.tolist()
         ],
         dtype=np.int64,
     )
-    return of_few[few.of_row]
+    return owner_of_group[groups.of_row]
 
 
 def _is_known(table: LockWait | LockSample) -> bool:
     return not table.waiter.is_("unknown").any()
 
 
-def _shown(table: LockWait | LockSample, names: Mapping[int, Lock], of: Tested) -> npt.NDArray[np.bool_]:
+def _shown(
+    table: LockWait | LockSample, names: Mapping[int, Lock], filesystem: Tested
+) -> npt.NDArray[np.bool_]:
     """Which rows are of the workload's tasks or the tested file system's threads."""
-    owner = _owners(table, names, of)
+    owner = _owners(table, names, filesystem)
     return np.asarray(owner < len(SHOWN))
 
 
 def shown(run: Run, tables: Tables) -> Tables:
     """The tables with the waits, and the samples of spinning, of these only; all, where it is not known."""
-    waits, samples, of = tables.lock_wait, tables.lock_sample, tested(run)
+    waits, samples, filesystem = tables.lock_wait, tables.lock_sample, tested(run)
     if waits is not None and _is_known(waits):
-        waits = take(waits, _shown(waits, tables.lock_names, of))
+        waits = take(waits, _shown(waits, tables.lock_names, filesystem))
     if samples is not None and _is_known(samples):
         holding = samples.doing.is_(
             "holding"
         )  # a holder matters as far as those matter who wait for its lock
         waited = np.isin(samples.lock_id, waits.lock_id if waits is not None else [])
-        keep = np.where(holding, waited, _shown(samples, tables.lock_names, of))
+        keep = np.where(holding, waited, _shown(samples, tables.lock_names, filesystem))
         samples = take(samples, keep.astype(np.bool_))
     return tables.put(lock_wait.TABLE, waits).put(lock_sample.TABLE, samples)
 
 
-def measure_waiters(waits: LockWait, names: Mapping[int, Lock], of: Tested) -> Waiters:
+def measure_waiters(waits: LockWait, names: Mapping[int, Lock], filesystem: Tested) -> Waiters:
     """Sum the waits up by owner, and by name."""
     if not _is_known(waits):
         return Waiters(False, ())
-    owner = _owners(waits, names, of)
+    owner = _owners(waits, names, filesystem)
     labels = np.array([INTERRUPTS if w == "interrupt" else "" for w in waits.waiter.labels] or [""])
-    few = group([owner, waits.waiter_name.codes, waits.waiter.codes])
-    ns = few.sums(waits.spin_ns + waits.sleep_ns)
-    found = []
-    for index, whose in enumerate(OWNERS):
+    groups = group([owner, waits.waiter_name.codes, waits.waiter.codes])
+    ns = groups.sums(waits.spin_ns + waits.sleep_ns)
+    owners = []
+    for index, owner_name in enumerate(OWNERS):
         rows = owner == index
         if not rows.any():
             continue
         times: dict[str, int] = {}
-        for g, first in enumerate(few.first.tolist()):
+        for g, first in enumerate(groups.first.tolist()):
             if owner[first] == index:
                 name = waits.waiter_name.labels[waits.waiter_name.codes[first]]
                 name = name or str(labels[waits.waiter.codes[first]])
                 if name:
                     times[name] = times.get(name, 0) + round(ns[g])
-        found.append(
+        owners.append(
             Waiting(
-                whose,
+                owner_name,
                 int(waits.count[rows].sum()),
                 int(waits.spin_ns[rows].sum()),
                 int(waits.sleep_ns[rows].sum()),
                 tuple(sorted(times.items(), key=lambda item: (-item[1], item[0]))),
             )
         )
-    return Waiters(True, tuple(found))
+    return Waiters(True, tuple(owners))

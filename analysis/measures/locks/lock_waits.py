@@ -139,10 +139,10 @@ def _classes(
     """(kind, mode, name) of each class, and the class of each row of paths."""
     named = np.array([i for i, lock in names.items() if lock.name], dtype=np.uint64)
     stack_id = np.where(np.isin(paths.lock_id, named), NO_STACK, paths.stack_id)
-    few = group([paths.lock_id, paths.kind.codes, paths.mode.codes, stack_id])
+    groups = group([paths.lock_id, paths.kind.codes, paths.mode.codes, stack_id])
     classes: dict[tuple[str, str, str], int] = {}
-    of_few = np.zeros(few.n, dtype=np.int64)
-    for g, row in enumerate(few.first.tolist()):
+    class_of_group = np.zeros(groups.n, dtype=np.int64)
+    for g, row in enumerate(groups.first.tolist()):
         lock_id, stack = int(paths.lock_id[row]), int(stack_id[row])
         name = _label(names.get(lock_id, NOTHING_KNOWN), stack, stacks.get(stack, []))
         key = (
@@ -150,8 +150,8 @@ def _classes(
             paths.mode.labels[paths.mode.codes[row]],
             name,
         )
-        of_few[g] = classes.setdefault(key, len(classes))
-    return list(classes), of_few[few.of_row]
+        class_of_group[g] = classes.setdefault(key, len(classes))
+    return list(classes), class_of_group[groups.of_row]
 
 
 def _heaviest(of_row: I64, n: int, weight: F64) -> I64:
@@ -180,7 +180,7 @@ def _rows(
     own_count, own_spin, own_sleep = (
         sums(np.where(own, v, 0)) for v in (paths.count, paths.spin_ns, paths.sleep_ns)
     )
-    seen = sums(paths.seen_ns)
+    sampled_ns = sums(paths.seen_ns)
     longest = np.zeros(n, dtype=np.int64)
     np.maximum.at(longest, of_path, paths.max_ns)
     instances = np.bincount(of_path[group([of_path, paths.lock_id]).first], minlength=n)
@@ -191,7 +191,7 @@ def _rows(
     lock_of = paths.lock_id[_heaviest(of_path, n, paths.total_ns)]
     rows = []
     for i, (kind, mode, name) in enumerate(keys):
-        by = names.get(int(lock_of[i]), NOTHING_KNOWN).named_by
+        named_by = names.get(int(lock_of[i]), NOTHING_KNOWN).named_by
         path = lock_names.symbols(stacks.get(int(stack_of[i]), []))
         total = float(spin[i] + sleep[i])
         rows.append(
@@ -199,8 +199,8 @@ def _rows(
                 kind=kind,
                 mode=mode,
                 name=name,
-                named_by=by,
-                callers=" < ".join((path if by else path[1:])[:4]),
+                named_by=named_by,
+                callers=" < ".join((path if named_by else path[1:])[:4]),
                 locks=int(instances[i]),
                 waits=round(count[i]),
                 failed=round(failed[i]),
@@ -210,7 +210,7 @@ def _rows(
                 workload_waits=round(own_count[i]),
                 workload_spin_ns=round(own_spin[i]),
                 workload_sleep_ns=round(own_sleep[i]),
-                sampled_share=min(float(seen[i]) / total, 1.0) if total else 1.0,
+                sampled_share=min(float(sampled_ns[i]) / total, 1.0) if total else 1.0,
             )
         )
     return rows
@@ -228,15 +228,15 @@ def _instances(
     at = np.flatnonzero(np.isin(paths.lock_id, in_inode))
     if not at.size:
         return []
-    few = group([row_of_path[at], paths.lock_id[at]])
-    count, spin, sleep = (few.sums(v[at]) for v in (paths.count, paths.spin_ns, paths.sleep_ns))
+    groups = group([row_of_path[at], paths.lock_id[at]])
+    count, spin, sleep = (groups.sums(v[at]) for v in (paths.count, paths.spin_ns, paths.sleep_ns))
     order = np.argsort(-(spin + sleep), kind="stable")[:1000]
-    found = []
+    instances = []
     for g in order.tolist():
-        first = at[few.first[g]]
+        first = at[groups.first[g]]
         lock_id = int(paths.lock_id[first])
         lock, row = names[lock_id], rows[row_of_path[first]]
-        found.append(
+        instances.append(
             Instance(
                 lock_id=lock_id,
                 type=row.type,
@@ -251,7 +251,7 @@ def _instances(
                 sleep_ns=round(sleep[g]),
             )
         )
-    return found
+    return instances
 
 
 def _series(
@@ -290,10 +290,10 @@ def measure_locks(
     keys, of_path = _classes(paths, names, stacks)
     unsorted = _rows(keys, of_path, paths, names, stacks)
     order = sorted(range(len(keys)), key=lambda i: (-unsorted[i].total_ns, unsorted[i].key))
-    place = np.zeros(len(keys), dtype=np.int64)
-    place[order] = np.arange(len(keys))
+    rank = np.zeros(len(keys), dtype=np.int64)
+    rank[order] = np.arange(len(keys))
     rows = [unsorted[i] for i in order]
-    row_of_path = place[of_path]
+    row_of_path = rank[of_path]
     row_of_wait = row_of_path[groups.of_row]
     by_lock = group([paths.lock_id])
     heaviest = _heaviest(by_lock.of_row, by_lock.n, paths.total_ns)

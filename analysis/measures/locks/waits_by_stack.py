@@ -84,10 +84,10 @@ def scale(waits: LockWait) -> Scaled:
     )
     scaled = []
     for values in columns:
-        whole = cells.sums(values)
-        part = cells.sums(np.where(skipped, 0, values))
-        factor = np.divide(whole, part, out=np.ones(cells.n), where=part > 0)
-        keep = np.where(skipped & (part > 0)[cells.of_row], 0.0, values)
+        all_sums = cells.sums(values)
+        sampled_sums = cells.sums(np.where(skipped, 0, values))
+        factor = np.divide(all_sums, sampled_sums, out=np.ones(cells.n), where=sampled_sums > 0)
+        keep = np.where(skipped & (sampled_sums > 0)[cells.of_row], 0.0, values)
         scaled.append(np.where(skipped, keep, values * factor[cells.of_row]))
     return Scaled(*scaled)
 
@@ -150,30 +150,30 @@ def by_path(waits: LockWait, scaled: Scaled) -> tuple[Paths, Groups]:
     longest = np.zeros(groups.n, dtype=np.int64)
     np.maximum.at(longest, groups.of_row, waits.max_ns)
     skipped = waits.stack_id == NOT_SAMPLED
-    seen = np.where(skipped, 0, waits.spin_ns + waits.sleep_ns)
+    sampled_ns = np.where(skipped, 0, waits.spin_ns + waits.sleep_ns)
 
-    def words(of: Categorical) -> Categorical:
-        return Categorical(of.codes[first], of.labels)
+    def first_of_group(column: Categorical) -> Categorical:
+        return Categorical(column.codes[first], column.labels)
 
     paths = Paths(
         lock_id=waits.lock_id[first],
-        kind=words(waits.kind),
-        mode=words(waits.mode),
+        kind=first_of_group(waits.kind),
+        mode=first_of_group(waits.mode),
         in_workload=waits.in_workload[first],
         stack_id=waits.stack_id[first],
-        holder_state=words(waits.holder_state),
+        holder_state=first_of_group(waits.holder_state),
         holder_stack_id=waits.holder_stack_id[first],
-        holder_comm=words(waits.holder_comm),
+        holder_comm=first_of_group(waits.holder_comm),
         holder_lock=waits.holder_lock[first],
         chain=waits.chain[first],
         root_lock=waits.root_lock[first],
         root_stack_id=waits.root_stack_id[first],
-        root_state=words(waits.root_state),
+        root_state=first_of_group(waits.root_state),
         count=groups.sums(scaled.count),
         failed=groups.sums(scaled.failed),
         spin_ns=groups.sums(scaled.spin_ns),
         sleep_ns=groups.sums(scaled.sleep_ns),
         max_ns=longest,
-        seen_ns=groups.sums(seen),
+        seen_ns=groups.sums(sampled_ns),
     )
     return paths, groups
