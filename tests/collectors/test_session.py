@@ -352,7 +352,7 @@ def test_unusable_out_directories_are_refused(tmpfs: Path, tmp_path: Path) -> No
     (tmp_path / "there/file").touch()
     subprocess.run(["mount", "-o", "remount,ro", tmpfs], check=True)
     for place, code, text in (
-        (tmp_path / "there", 2, "is there already"),
+        (tmp_path / "there", 2, "exists"),
         (tmp_path / "no/parent", 3, "no such file or directory"),
         (tmpfs / "run", 3, "read-only file system"),
         (tmp_path / "there/file/below", 3, "not a directory"),

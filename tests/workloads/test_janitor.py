@@ -239,7 +239,7 @@ def test_existing_things_are_never_listed(tmp_path: Path) -> None:
     theirs.write_text("x")
     with Janitor(tmp_path / "state") as keeper:
         for add in (keeper.add_file, keeper.add_dir, keeper.add_cgroup):
-            with pytest.raises(MachineError, match="is there already"):
+            with pytest.raises(MachineError, match="exists and is not"):
                 add(theirs)
     assert theirs.read_text() == "x"
 

@@ -138,7 +138,7 @@ def test_plan_names_the_real_device(loop: LoopDevice, tmp_path: Path) -> None:
     )
     assert f"{link} is ERASED (that is {loop.path})" in text
     assert "64M" in text
-    assert "wants 2G" not in text and "wants 8G at this scale and the disk has 64M" in text
+    assert "needs 2G" not in text and "needs 8G at this scale, and the disk has 64M" in text
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The undo list of a session: everything the session made is undone, after kill -9 by the next start.
+"""The undo list of a session: its mounts, loop devices, cgroups, files, settings and processes.
 
-Before a thing is made, one fsynced JSON line in STATE/PID-STARTTIME/undo.jsonl says how to undo it. A living
-session holds a lock (flock) on that file, so a file whose lock is free belongs to a dead session, even if its
-pid is in use again. Undo goes in reverse order, touches only what is listed, and checks first that the thing
-is still ours. What cannot be undone now (a mount that is a shell's working directory) stays listed until the
-next start.
+Each is listed before it is made or changed, as one fsynced JSON line in STATE/PID-STARTTIME/undo.jsonl. The
+session undoes the list at its end; after kill -9, the next session does. A living session holds a lock
+(flock) on the file, so a free lock means a dead session, even if its pid is in use again. Undo runs in
+reverse order, touches only listed objects, and first checks that an object is still the session's. An entry
+that cannot be undone (a mount that is a shell's working directory) stays listed until the next start.
 """
 
 import fcntl
@@ -41,7 +41,7 @@ class Janitor:
         """Make this session's directory (.session_dir, private to root). Raises MachineError."""
         _make_private(state)
         self.session_dir = state / f"{os.getpid()}-{start_time(os.getpid())}"
-        with _only_one(state):
+        with _locked(state):
             number = 0
             while self.session_dir.exists():  # a second session of this process, or a failed undo's
                 number += 1
@@ -61,7 +61,7 @@ class Janitor:
 
     @property
     def name(self) -> str:
-        """The unique name of this session, for sources of mounts, cgroups and files: seekmeter-1234-5678."""
+        """The session's unique name, for mount sources, cgroups and files: seekmeter-1234-5678."""
         return f"seekmeter-{self.session_dir.name}"
 
     def __enter__(self) -> "Janitor":
@@ -74,13 +74,13 @@ class Janitor:
             print(f"seekmeter: {visible(problem)}", file=sys.stderr)
 
     def add_mount(self, target: Path, source: str) -> int:
-        """List a mount before it is made: source, as mountinfo will show it, on an unused target."""
+        """List a mount before it is made. source: as in mountinfo. target: with nothing mounted on it."""
         if mounts.at(target) is not None:
             raise MachineError(f"{target} has something mounted already: unmount it")
         return self._add({"kind": "mount", "target": str(target), "source": source})
 
     def add_loop(self, number: int, backing: Path) -> int:
-        """List a loop device before it is made: /dev/loopNUMBER, on the file backing."""
+        """List the loop device /dev/loopNUMBER before it is attached to its backing file."""
         return self._add({"kind": "loop", "loop": number, "backing": str(backing)})
 
     def add_cgroup(self, path: Path, own_mount: Path | None = None) -> int:
@@ -100,13 +100,13 @@ class Janitor:
         return self._add_new({"kind": "file", "path": str(path)}, path)
 
     def add_dir(self, path: Path) -> int:
-        """List a directory before it is made. Undo removes it with all that is in it."""
+        """List a directory before it is made. Undo removes it and its content."""
         return self._add_new({"kind": "dir", "path": str(path)}, path)
 
     def add_sysfs(self, path: Path, new_value: str) -> int:
         """List a setting of sysfs, procfs or tracefs before it is changed.
 
-        Undo restores the present value if the file then still has new_value.
+        Undo restores the old value, unless another program has changed new_value meanwhile.
         """
         return self._add({"kind": "sysfs", "path": str(path), "old": read_setting(path), "new": new_value})
 
@@ -118,7 +118,7 @@ class Janitor:
         return self._add({"kind": "process", "pid": pid, "start_time": start_time(pid)})
 
     def add_pool(self, name: str, export: Sequence[str], known: Sequence[str]) -> int:
-        """List a pool of disks before it is made. Undo runs export; known fails if there is no such pool."""
+        """List a pool of disks before it is made. Undo runs export, if the command known succeeds."""
         return self._add({"kind": "pool", "name": name, "export": list(export), "known": list(known)})
 
     def undo_kind(self, kind: str) -> None:
@@ -143,12 +143,12 @@ class Janitor:
         raise MachineError(f"{target} was not mounted by this session")
 
     def forget(self, number: int) -> None:
-        """Drop an entry whose thing was undone or never made."""
+        """Drop an entry whose object was removed or never made."""
         self._forget(next(entry for entry in self._entries if entry["number"] == number))
 
     def undo(self) -> list[str]:
-        """Undo everything, newest first. Returns the reasons of what is left for the next start."""
-        if self._closed or os.getpid() != self._pid:  # a forked child must not undo what its parent uses
+        """Undo every entry, newest first. Returns an error per entry that is left for the next start."""
+        if self._closed or os.getpid() != self._pid:  # a forked child must not undo its parent's list
             return []
         problems = _undo_all(self._entries, self._forget)
         if not problems:
@@ -159,19 +159,19 @@ class Janitor:
 
     @staticmethod
     def sweep(state: Path = STATE) -> list[str]:
-        """Finish the undo of dead sessions. Returns messages: what was cleaned, and what could not be."""
+        """Undo the lists of dead sessions. Returns messages: the sessions cleaned, and the errors."""
         if not state.exists():
             return []
         _make_private(state)
         lines: list[str] = []
-        with _only_one(state):
+        with _locked(state):
             for session in sorted(path for path in state.iterdir() if path.is_dir()):
                 lines += _sweep_session(session)
         return lines
 
     def _add_new(self, entry: Entry, path: Path) -> int:
         if os.path.lexists(path):
-            raise MachineError(f"{path} is there already, and is not this session's: remove it")
+            raise MachineError(f"{path} exists and is not this session's: remove it")
         return self._add(entry)
 
     def _add(self, entry: Entry) -> int:
@@ -196,7 +196,7 @@ def boot_id() -> str:
 
 
 def _make_private(state: Path) -> None:
-    """Make the state directory. Root acts on what is listed there, so nobody else may write there."""
+    """Make the state directory, writable for root only: root undoes whatever its lists name."""
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = state.lstat()
@@ -205,12 +205,12 @@ def _make_private(state: Path) -> None:
     except OSError as error:
         raise MachineError(f"{state} cannot be used: {(error.strerror or '').lower()}") from None
     if state.is_symlink() or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise MachineError(f"{state} can be written by others: remove it, it is made anew")
+        raise MachineError(f"{state} can be written by others: remove it; the next start makes a new one")
 
 
 @contextmanager
-def _only_one(state: Path) -> Iterator[None]:
-    """Hold the lock of the state directory: no sweep while a session's directory is half made."""
+def _locked(state: Path) -> Iterator[None]:
+    """Hold the lock of the state directory, so that no sweep sees a session's directory half made."""
     lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -223,7 +223,7 @@ def _sweep_session(session: Path) -> list[str]:
     try:
         file = os.open(session / "undo.jsonl", os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        _remove_session(session)  # killed before its list was made, so before anything else was
+        _remove_session(session)  # killed before its list was made: there is nothing to undo
         return []
     try:
         try:
@@ -252,7 +252,7 @@ def _sweep_session(session: Path) -> list[str]:
 
 
 def _read_entries(path: Path) -> list[Entry]:
-    """Return the entries that are not undone. A torn last line is ignored: its thing was not made yet."""
+    """Return the entries that are not undone. A torn last line is ignored: its object was not made yet."""
     entries: list[Entry] = []
     same_boot = True
     for line in path.read_bytes().splitlines():
@@ -266,15 +266,15 @@ def _read_entries(path: Path) -> list[Entry]:
             same_boot = entry["boot_id"] == boot_id()
         elif entry["kind"] == "undone":
             entries = [other for other in entries if other["number"] != entry["number"]]
-        elif same_boot or entry["kind"] in ("file", "dir"):  # nothing else outlives a reboot
+        elif same_boot or entry["kind"] in ("file", "dir"):  # other kinds end with the reboot
             entries.append(entry)
     return entries
 
 
 def _undo_all(entries: list[Entry], forget: Callable[[Entry], None]) -> list[str]:
-    """End the processes first, because they keep mounts busy; then undo newest first.
+    """End the processes, which keep mounts busy; then undo the entries, newest first.
 
-    Returns the reasons of what could not be undone.
+    Returns an error per entry that could not be undone.
     """
     problems: list[str] = []
     for entry in entries:
@@ -293,7 +293,7 @@ def _undo_all(entries: list[Entry], forget: Callable[[Entry], None]) -> list[str
 
 
 def _remove_session(session: Path) -> None:
-    """Remove the emptied session directory; only plain files and empty directories are left in it."""
+    """Remove the session directory, which has plain files and empty directories only."""
     for mount in mounts.here():
         if Path(mount.target).is_relative_to(session):
             return

@@ -66,6 +66,4 @@ def refuse_twice(variable: str, names: Sequence[str]) -> None:
     """Raise OptionError for a real device that is named twice."""
     for number, name in enumerate(names):
         if name.startswith("/") and name in names[:number]:
-            raise OptionError(
-                f"{variable}={name} is there already: each disk of a run must be one of its own"
-            )
+            raise OptionError(f"{variable}={name} is given twice: give a different disk for each use")

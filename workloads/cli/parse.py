@@ -329,7 +329,7 @@ def _secs(text: str) -> dict[str, object]:
 
 def _out(text: str) -> dict[str, object]:
     if os.path.lexists(text) and not (os.path.isdir(text) and not os.listdir(text)):
-        raise OptionError(f"OUT={text} is there already: give the name of a new directory")
+        raise OptionError(f"OUT={text} exists: give the name of a new directory")
     return {"out": text}
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Safety rules for erasing a block device. Every rule refuses; none has an override.
+"""Safety rules for erasing a block device. A rule can only refuse; none has an override.
 
-A device is refused if it, a partition of it, the disk it is a partition of, or (for a loop device) the device
-below it is mounted in any mount namespace, used as swap, held by another driver or file system (dm, md,
-another btrfs or journal), below another loop device, or open for writing in another process; or if an open
-with O_EXCL fails.
+Checked are the device, its partitions, the disk of a partition, and the device below a loop device. The
+device is refused if any of these is mounted in any mount namespace, used as swap, held by another driver or
+file system (dm, md, another btrfs or journal), below another loop device, or open for writing in another
+process. It is also refused if an open with O_EXCL fails.
 """
 
 import errno
@@ -23,7 +23,7 @@ _SYS = Path("/sys")
 
 @dataclass(frozen=True)
 class Target:
-    """A device that passed every rule, with facts to recognise the same disk later."""
+    """A device that passed every rule, with facts by which recheck() recognises the disk."""
 
     given: str  # as the user named it
     path: str  # the device node behind that name
@@ -34,7 +34,7 @@ class Target:
 
 
 def check_device(given: str, erase: Collection[str], variable: str = "DISK") -> Target:
-    """Return the device if it may be erased. Raises OptionError if it is none, MachineError if it is in use.
+    """Return the device if it may be erased. Raises OptionError for no block device, MachineError if in use.
 
     erase: the names in ERASE=. variable: the variable that named the device.
     """
@@ -52,11 +52,11 @@ def check_device(given: str, erase: Collection[str], variable: str = "DISK") -> 
 
 
 def recheck(target: Target) -> None:
-    """Check every rule again, and that it is the same disk. To be called right before formatting."""
-    now = check_device(target.given, (target.given,))
-    if now != target:
+    """Check every rule again, right before formatting. Raises MachineError if it is another disk by now."""
+    current = check_device(target.given, (target.given,))
+    if current != target:
         raise MachineError(
-            f"{target.given} is not the disk that it was a moment ago: check the cabling, start again"
+            f"{target.given} is not the disk that was checked at the start: check the cabling, start again"
         )
 
 
@@ -66,11 +66,11 @@ def check_apart(targets: Sequence[Target]) -> None:
         for name, relation in _family(target.name):
             if name == other.name:
                 same = f"the same disk as {other.given}" if not relation else f"not apart from {other.given}"
-                raise OptionError(f"{target.given} is {same}: each disk of a run must be one of its own")
+                raise OptionError(f"{target.given} is {same}: give separate disks")
 
 
 def check_exclusive(path: str, label: str | None = None) -> None:
-    """Open the device with O_EXCL, which fails if it is mounted, used as swap, or claimed by a driver."""
+    """Open the device with O_EXCL, which fails if the device is mounted, swap, or claimed by a driver."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC))
     except OSError as error:
@@ -82,13 +82,14 @@ def check_exclusive(path: str, label: str | None = None) -> None:
 
 
 def _look_up(given: str, variable: str) -> Target:
+    """Resolve a device name to its node, sysfs name and size. Raises OptionError, MachineError."""
     try:
         path = os.path.realpath(given, strict=True)
         status = os.stat(path)
     except OSError as error:
-        near = nearest(os.path.basename(given), sorted(os.listdir("/sys/class/block")))
+        suggestion = nearest(os.path.basename(given), sorted(os.listdir("/sys/class/block")))
         raise OptionError(
-            f"{variable}={given} cannot be found ({(error.strerror or '').lower()}): {near}"
+            f"{variable}={given} cannot be opened ({(error.strerror or '').lower()}): {suggestion}"
         ) from None
     label = given if given == path else f"{given} (that is {path})"
     if not stat.S_ISBLK(status.st_mode):
@@ -104,11 +105,11 @@ def _look_up(given: str, variable: str) -> Target:
     dev = (os.major(status.st_rdev), os.minor(status.st_rdev))
     sysfs = _SYS / f"dev/block/{dev[0]}:{dev[1]}"
     if not sysfs.exists():
-        raise MachineError(f"{label} has no device behind it: give one that is plugged in")
+        raise MachineError(f"{label} is a node without a device: give a disk that is plugged in")
     name = sysfs.resolve().name
     sectors = int((sysfs / "size").read_text())
-    whole = sysfs.resolve().parent if (sysfs / "partition").exists() else sysfs
-    sequence = (whole / "diskseq").read_text().strip() if (whole / "diskseq").exists() else ""
+    disk = sysfs.resolve().parent if (sysfs / "partition").exists() else sysfs
+    sequence = (disk / "diskseq").read_text().strip() if (disk / "diskseq").exists() else ""
     return Target(given, path, name, dev, sectors * 512, sequence)
 
 
@@ -133,7 +134,7 @@ def _family(name: str) -> list[tuple[str, str]]:
         below = _device_under_loop(loop)
         if below is not None:
             family += [
-                (other, f", which stands on /dev/{below} and so on /dev/{other}, which")
+                (other, f", a loop device on /dev/{below} and so on /dev/{other}, which")
                 for other, _ in _family(below)
             ]
     return family
@@ -215,7 +216,7 @@ def _check_loops(name: str, dev: str, label: str) -> None:
 
 
 def _check_open(name: str, dev: str, label: str) -> None:
-    """Refuse a device that a process has open for writing: a virtual machine's disk shows nowhere else."""
+    """Refuse a device that a process has open for writing, such as a running virtual machine's disk."""
     for pid in sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
         try:
             for number in os.listdir(f"/proc/{pid}/fd"):

@@ -18,7 +18,7 @@ from workloads.system import command, mounts
 from workloads.system.command import run_command, run_long, stderr_tail
 from workloads.system.errors import OptionError, RunError
 
-# All that other rooms use of this one, whichever file defines it.
+# The package's interface.
 __all__ = [
     "Filesystem",
     "OptionSet",
@@ -44,12 +44,12 @@ __all__ = [
 _EXTERNAL = {"device", "logdev", "rtdev", "name", "file"}
 _EXTERNAL_MOUNT = _EXTERNAL | {"journal_dev", "journal_path", "jdev", "loop"}
 
-# The end of fsck's output that is kept: on a damaged file system it may be very long.
+# Only the end of fsck's output is kept: on a damaged file system the output may be very long.
 _TAIL_LINES, _TAIL_BYTES = 20, 64 << 10
 
 
 def refuse_other_devices(variable: str, options: Iterable[str]) -> None:
-    """Raise OptionError for options of MKFS= or MOUNT= that could reach a device or file beyond the disk."""
+    """Raise OptionError for options of MKFS= or MOUNT= that name another device or file than the disk."""
     for option in options:
         keys = {part.partition("=")[0].strip() for part in option.split(",")}
         if keys & (_EXTERNAL_MOUNT if variable == "MOUNT" else _EXTERNAL):
@@ -84,8 +84,8 @@ def missing_programs(filesystem: Filesystem) -> list[str]:
 def format(plan: FilesystemPlan, disk: Disk, janitor: Janitor) -> None:
     """Make the file system on the disk and on the disks with it. Raises MachineError, RunError.
 
-    Every safety rule, a trial open with O_EXCL and the disk's identity are checked in the instant before mkfs
-    starts. The session cannot hold the device open meanwhile: mkfs itself opens the device with O_EXCL.
+    The safety rules and the disk's identity are checked right before mkfs starts. The session does not hold
+    the device open while mkfs runs, because mkfs itself opens it with O_EXCL.
     """
     for member in disk.all:
         if member.target is not None:
@@ -116,7 +116,7 @@ def mount(plan: FilesystemPlan, disk: Disk, mountpoint: Path, janitor: Janitor) 
 
 
 def unmount(mountpoint: Path, janitor: Janitor) -> None:
-    """Unmount what mount() mounted. Raises MachineError if it is in use for some seconds."""
+    """Unmount the file system that mount() mounted. Raises MachineError if it stays busy for seconds."""
     janitor.undo_mount(mountpoint)
 
 
@@ -124,16 +124,16 @@ def proc_mounts_line(mountpoint: Path) -> str:
     """Return the line of /proc/mounts for a mount point. Raises RunError if nothing is mounted there."""
     mount = mounts.at(mountpoint)
     if mount is None:
-        raise RunError(f"{mountpoint} is not mounted: something unmounted it")
+        raise RunError(f"{mountpoint} is not mounted: another program has unmounted it")
     for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         fields = line.split(" ")
         if mounts.unescape(fields[1]) == mount.target:
             return line
-    raise RunError(f"{mountpoint} is not in /proc/mounts: something unmounted it")
+    raise RunError(f"{mountpoint} is not in /proc/mounts: another program has unmounted it")
 
 
 def space(mountpoint: Path) -> dict[str, int]:
-    """Return the space of a mounted file system, from statvfs(3). Raises OSError.
+    """Return the bytes and inodes of a mounted file system, total and used, by statvfs(3). Raises OSError.
 
     used: total less free blocks, as in df. available: free blocks that are not reserved for root. Metadata
     that a file system does not count as blocks is in none of the numbers.
@@ -154,10 +154,10 @@ def fsck(
     on_output: Callable[[bytes], None] = lambda output: None,
     on_tick: Callable[[float], None] = lambda seconds: None,
 ) -> tuple[bool | None, str]:
-    """Check the unmounted disk, changing nothing. Returns (clean, the last lines of fsck's output).
+    """Run fsck on the unmounted disk, read-only. Returns (clean, the last lines of fsck's output).
 
-    Returns (None, reason) if the file system has no fsck, or a signal ended it. on_output and on_tick are
-    those of run_long(). ^C ends fsck at once.
+    Returns (None, reason) if the file system has no fsck, or a signal ended fsck. on_output, on_tick: as in
+    run_long(). ^C ends fsck at once.
     """
     argv = plan.fsck_command(disk.devices)
     if not argv:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Make the Plan of a trace: check the command line against this machine. Nothing is changed or formatted."""
+"""Make the Plan of a trace: check the options against this machine's kernel, programs, disks and memory.
+
+Nothing is changed or formatted, except scratch files on which trial.py tries the options.
+"""
 
 import os
 from dataclasses import dataclass, field, replace
@@ -19,11 +22,11 @@ from workloads.system.errors import MachineError, OptionError, nearest
 from workloads.system.units import show_size
 
 TREE = Path(__file__).resolve().parents[2]
-# Disk size for CMD=, whose need for room is not known.
+# Disk size for CMD=, whose use of space is unknown.
 CMD_SIZE_BYTES = 8 << 30
-# Size of an external journal's disk that is made for the run, as in gus2011 (docs/SOURCES.md).
+# Size of a journal disk that the run makes, as in gus2011 (docs/SOURCES.md).
 JOURNAL_BYTES = 256 << 20
-# About how long mkfs, trial, mount, starting and stopping the collectors, and the report take together.
+# Typical time of the rest of a run: trial, mkfs, mount, start and stop of the collectors, report.
 _OVERHEAD_SECONDS = 8.0
 
 
@@ -92,9 +95,9 @@ def make_plan(options: Options, trial: bool = True, kernel: Kernel | None = None
 
 
 def check_room(options: Options) -> None:
-    """Raise MachineError if the disks that a trace makes do not fit. make_plan() checks that again.
+    """Raise MachineError if the disks that a trace makes do not fit into memory or the scratch directory.
 
-    Needs the command line alone: setup calls this before anything is installed or built.
+    Needs the options alone: setup calls this before it installs or builds anything.
     """
     if options.fs is None:
         return
@@ -105,9 +108,9 @@ def check_room(options: Options) -> None:
 def _workload_argv(
     options: Options, workload: Workload, threads: int | None, notes: _Notes
 ) -> tuple[str, ...]:
-    """Return the workload's command line, with {dir} and {raw} still in it."""
+    """Return the workload's command line, whose {dir} and {raw} Plan.command_in() replaces."""
     if options.threads is not None and workload.threads is None:
-        raise OptionError(f"THREADS does not fit {workload.name}: it knows no threads; leave THREADS out")
+        raise OptionError(f"THREADS does not fit {workload.name}: it has one thread; leave THREADS out")
     if "SEED" in options.given and not workload.seeded:
         raise OptionError(f"SEED does not fit {workload.name}: nothing in it is random; leave SEED out")
     if workload.program is None:
@@ -118,13 +121,11 @@ def _workload_argv(
         program = command.find_program(workload.program) or workload.program
         if program == workload.program:
             notes.add_missing(workload.program, workload.packages)
-    for needed in workload.needs:
-        if command.find_program(needed) is None:
-            notes.add_missing(needed, workload.packages)
+    for program_needed in workload.needs:
+        if command.find_program(program_needed) is None:
+            notes.add_missing(program_needed, workload.packages)
     if options.args:
-        notes.warnings.append(
-            "ARGS may change the size and time of the workload; both are estimated without it"
-        )
+        notes.warnings.append("ARGS may change the workload's size and time: the estimates ignore ARGS")
     arguments = [*workload.args, *workload.scales[options.scale].args]
     for placeholder, value in {
         "{seed}": str(options.seed),
@@ -172,13 +173,13 @@ def _plan_filesystem(
 
 
 def _left_out(options: Options, option_set: OptionSet) -> dict[str, str]:
-    """Return the options of a study that this run does not have, each with the reason."""
+    """Return the options of a study that this run leaves out, each with the reason."""
     left_out = dict(option_set.left_out)
     if option_set.journal and options.journal is None:
-        left_out["journal on a second disk"] = "one disk only: JOURNAL=file gives it a second"
+        left_out["journal on a second disk"] = "one disk only: JOURNAL=file gives a second"
     if option_set.several and not options.more_disks:
         left_out[f"{' '.join(option_set.several)} over several disks"] = (
-            "one disk only: DISK='file file' gives it two"
+            "one disk only: DISK='file file' gives two"
         )
     return left_out
 
@@ -198,7 +199,7 @@ def _disks_as_given(options: Options, workload: Workload | None) -> list[Planned
 def _plan_disks(
     options: Options, filesystem: Filesystem, workload: Workload | None, notes: _Notes
 ) -> tuple[PlannedDisk, ...]:
-    """Return the disks, their room, safety and scheduler checked; a real device has its own size."""
+    """Return the disks, after checks of space, safety, scheduler and size; a real device has its own size."""
     planned = _disks_as_given(options, workload)
     _check_space(planned)
     targets = {
@@ -214,7 +215,7 @@ def _plan_disks(
         for disk in planned
     ]
     if targets and os.geteuid() != 0:
-        notes.unchecked.append("whether other users' programs hold the device: needs root; the run checks it")
+        notes.unchecked.append("whether other users' programs hold the device: the run, as root, checks it")
     for disk in planned:
         offered = queue.known_schedulers() | set(SCHEDULERS)
         if disk.serial in targets:
@@ -230,16 +231,16 @@ def _plan_disks(
             f"SIZE={show_size(min(sizes))} is too small for {filesystem.name}: "
             f"at least {show_size(filesystem.min_bytes)}"
         )
-    wanted_bytes = workload.scales[options.scale].size_bytes if workload else 0
-    if sum(sizes) < wanted_bytes:
+    needed_bytes = workload.scales[options.scale].size_bytes if workload else 0
+    if sum(sizes) < needed_bytes:
         notes.warnings.append(
-            f"the workload wants {show_size(wanted_bytes)} at this scale and the disk has "
+            f"the workload needs {show_size(needed_bytes)} at this scale, and the disk has "
             f"{show_size(sum(sizes))}"
         )
     return tuple(planned)
 
 
 def _check_space(planned: list[PlannedDisk]) -> None:
-    """Raise MachineError if the disks made for the run do not fit."""
+    """Raise MachineError if the disk files, or the RAM disks, do not fit."""
     for kind in ("file", "ram"):
         disks.check_space(kind, disks.bytes_of(planned, kind))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Try the options of mkfs and mount on scratch files of the same size, before the real disk is formatted.
 
-mkfs works on a plain file for any user; the file is sparse, so the trial is quick and takes little room. The
-mount needs root. An option counts as unknown if the mount fails, or if the kernel logs that it ignores it.
+mkfs works on a plain file for any user; the file is sparse, so the trial is quick and takes little space. The
+mount needs root. A mount option is unknown if the mount fails, or if the kernel logs that it ignores it.
 """
 
 import os
@@ -24,10 +24,10 @@ from workloads.system.errors import OptionError
 def check_options(
     options: Options, filesystem: FilesystemPlan, disks: Sequence[PlannedDisk], elsewhere: bool = False
 ) -> list[str]:
-    """Try the options of a planned file system. Returns what could not be tried, and why.
+    """Try the options of mkfs and mount. Returns the checks that were not possible, each with the reason.
 
-    elsewhere: the run's kernel is a virtual machine's, where the session inside tries the mount. Raises
-    OptionError naming the unknown option.
+    elsewhere: the kernel is a virtual machine's, where the session inside tries the mount. Raises OptionError
+    naming the unknown option.
     """
     pool = filesystem.filesystem.pool is not None
     journal = any(disk.serial == "journal" for disk in disks)
@@ -45,7 +45,7 @@ def check_options(
         return unchecked
     mkfs_tried_on_host = not pool and not journal
     if guest.inside() and not filesystem.mount_options and (mkfs_tried_on_host or not options.mkfs):
-        return []  # the run's own mount is as good as a trial, and mkfs is slow on emulated CPUs
+        return []  # the run's own mount is trial enough, and mkfs is slow on emulated CPUs
     with Janitor() as janitor:
         _try_as_root(options, filesystem, disks, janitor)
     return []
@@ -92,9 +92,9 @@ def _try_as_root(
 
 
 def _scratch_devices(disks: Sequence[PlannedDisk], janitor: Janitor) -> Devices:
-    """Make a loop device on a scratch file for each disk.
+    """Return a loop device on a scratch file for each disk.
 
-    A virtual machine's own disks are used as they are: they are empty, and its memory may be small.
+    In a virtual machine, its file disks themselves are used: they are empty, and the guest's memory is small.
     """
     paths = {
         disk.serial: (
@@ -121,12 +121,12 @@ def _mount_error(options: Options, filesystem: FilesystemPlan, culprits: Sequenc
     if not filesystem.mount_options:
         return (
             f"FS={name}: this kernel ({release}) cannot mount what mkfs makes ({failure}): "
-            f"give MKFS options that it knows"
+            f"give MKFS options that the kernel supports"
         )
     named = ", ".join(culprits) or ",".join(filesystem.mount_options)
     variable = "MOUNT" if set(culprits) & set(options.mount) else f"FS={options.given.get('FS', name)}"
     return (
-        f"{variable}: this kernel ({release}) does not take the {name} mount option {named} "
+        f"{variable}: this kernel ({release}) rejects the {name} mount option {named} "
         f"({failure}): leave it out, or see man 5 {name}"
     )
 
@@ -134,7 +134,7 @@ def _mount_error(options: Options, filesystem: FilesystemPlan, culprits: Sequenc
 def _try_mount(
     filesystem: FilesystemPlan, options: Sequence[str], devices: Devices, target: Path, janitor: Janitor
 ) -> str | None:
-    """Mount and unmount. Returns None on success, else the reason, in the kernel's own words if logged."""
+    """Mount and unmount. Returns None on success, else the error, from the kernel log if it is there."""
     log = _KernelLog()
     listed = janitor.add_mount(target, filesystem.mount_source(devices))
     result = run_command(filesystem.mount_with(options, devices, str(target)))
@@ -143,7 +143,7 @@ def _try_mount(
     if result.returncode != 0:
         return messages[-1] if messages else stderr_tail(result)
     # ext4 keeps dropped options as no-ops: "EXT4-fs: Ignoring removed nobh option" (Opt_removed in
-    # fs/ext4/super.c). The line names no device: only an option of ours tells it from another mount's.
+    # fs/ext4/super.c). The line names no device: only our option's name shows that it is about our mount.
     names = [re.escape(option.partition("=")[0]) for option in options]
     ours = re.compile(rf"\b({'|'.join([*names, re.escape(os.path.basename(devices.main))])})\b")
     ignored = [
@@ -156,7 +156,7 @@ def _try_mount(
 
 
 class _KernelLog:
-    """Messages that the kernel logs from now on; empty where /dev/kmsg cannot be read."""
+    """Kernel log messages since the object was made; none if /dev/kmsg cannot be read."""
 
     def __init__(self) -> None:
         self._file: int | None
