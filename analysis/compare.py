@@ -38,7 +38,7 @@ def make_compare(paths: Sequence[Path], out: Path | None) -> str:
     now = datetime.now(UTC)
     files = _files(runs, full, document, made, now)
     directory, folder = _make_directory(out, now)
-    write_files(folder.place, files)
+    write_files(folder.open_path, files)
     return text.essence(document, [directory / name for name in files])
 
 
@@ -95,7 +95,7 @@ def _facts(runs: Sequence[Compared], now: datetime) -> dict[str, Any]:
             {
                 "letter": compared.letter,
                 "name": compared.run.name,
-                "path": clean(compared.run.place.resolve()),
+                "path": clean(compared.run.open_path.resolve()),
                 "state": compared.run.state,
                 "command": compared.run.text("command"),
                 "emulated": compared.emulated,

@@ -10,7 +10,7 @@ from analysis import units
 from analysis.errors import ReportError, TableError
 from analysis.figures import disk_panel, movie
 from analysis.figures.phase_strip import join_consecutive
-from analysis.measures.block.movie_frames import Frames, Overview, look_over, make_frames
+from analysis.measures.block.movie_frames import Frames, Overview, make_frames, scan_requests
 from analysis.render import titles
 from analysis.rundir import devices
 from analysis.rundir.files import write_atomic
@@ -44,7 +44,7 @@ def make_movie(path: Path) -> str:
         page = _make_page(run, _open_requests(run))
     except TableError as error:
         raise ReportError(f"{run.name} has no requests to show: no block table: {error}") from None
-    write_atomic(run.place / FILE, page.encode("utf-8", "backslashreplace"))
+    write_atomic(run.open_path / FILE, page.encode("utf-8", "backslashreplace"))
     return f"{clean(run.path / FILE)}\n"
 
 
@@ -60,7 +60,7 @@ def _open_requests(run: Run) -> Stored:
 
 def _make_page(run: Run, table: Stored) -> str:
     """The page of the movie, from two passes over the table."""
-    overview = look_over(parts(table))
+    overview = scan_requests(parts(table))
     used = devices.of_numbers(run, sorted(overview.numbers)) if overview.numbers else []
     overview = overview.in_order([device.number for device in used])
     times = _times(run, overview)

@@ -57,7 +57,7 @@ def _outputs() -> list[Output[RunSource]]:
 
 def _recorded_logs(run: Run) -> list[str]:
     """The guest's console, for a run in a virtual machine that has one."""
-    return [CONSOLE] if (run.place / CONSOLE).is_file() else []
+    return [CONSOLE] if (run.open_path / CONSOLE).is_file() else []
 
 
 def _write(
@@ -76,4 +76,4 @@ def _write(
     drawings = [drawing for output in made for drawing in output.drawings]
     page = html.render(document, drawings, names, "the run directory")
     files["report.html"] = page.encode("utf-8", "backslashreplace")
-    write_files(run.place, files, [name for output in outputs for name in output.names])
+    write_files(run.open_path, files, [name for output in outputs for name in output.names])

@@ -126,7 +126,7 @@ class DiskPanels:
         totals = np.zeros((len(LAYERS), axis.rows, COLUMNS))
         strips = np.zeros((len(LAYERS), ROWS))
         for at in parts(block.rows, PART):
-            placed = disk_map.place(block, numbers, axis, start, end, COLUMNS, at)
+            placed = disk_map.request_cells(block, numbers, axis, start, end, COLUMNS, at)
             of = layers[of_kind.codes[at]]
             totals += disk_map.layered_maps(placed, of, len(LAYERS), axis)
             strips += disk_map.whole_disk(placed, of, len(LAYERS), axis.end, ROWS)

@@ -36,7 +36,7 @@ class ImportedRun:
         self._runs: Path | None = None
         try:
             self.path, self.folder = self._make(name, out)
-            self.raw = self.folder.place / "raw"
+            self.raw = self.folder.open_path / "raw"
             self.recordings = self.raw / "recorder"
             self.raw.mkdir(0o700)
             self.recordings.mkdir(0o700)
@@ -62,11 +62,11 @@ class ImportedRun:
 
     def _write(self) -> None:
         text = json.dumps(self.facts, indent=1) + "\n"
-        write_atomic(self.folder.place / "run.json", text.encode("utf-8", "backslashreplace"))
+        write_atomic(self.folder.open_path / "run.json", text.encode("utf-8", "backslashreplace"))
 
     def finish(self, facts: Mapping[str, Any], losses: Mapping[str, Any]) -> None:
         """Complete the run: write run.json and losses.json, and point runs/latest to it."""
-        write_atomic(self.folder.place / "losses.json", (json.dumps(losses, indent=1) + "\n").encode())
+        write_atomic(self.folder.open_path / "losses.json", (json.dumps(losses, indent=1) + "\n").encode())
         # There are no phases: an empty table, not a missing one.
         write_atomic(self.raw / "phases.jsonl", b"")
         self.facts |= facts
@@ -91,7 +91,7 @@ class ImportedRun:
     def discard(self) -> None:
         """Remove the run, because the trace was none. A directory that the user had made stays."""
         shutil.rmtree(self.raw, ignore_errors=True)
-        (self.folder.place / "run.json").unlink(missing_ok=True)
+        (self.folder.open_path / "run.json").unlink(missing_ok=True)
         try:
             self.path.rmdir()
         except OSError:

@@ -21,7 +21,7 @@ from analysis.measures.common.timeline import Timeline, make_timeline, nice_widt
 from analysis.measures.common.window import QUANTUM_NS, Window, find_window
 from analysis.measures.cpu.profile import CpuProfile, measure_profile
 from analysis.measures.device.results import DeviceResults, measure_counters, measure_devices
-from analysis.measures.locks.lock_waiters import shown, tested
+from analysis.measures.locks.lock_waiters import shown_waits, tested_filesystem
 from analysis.measures.locks.results import LockResults, measure_locks, measure_waiters
 from analysis.rundir.devices import is_spinning
 from analysis.rundir.layout import Geometry, read_geometry
@@ -86,9 +86,9 @@ def measure(
     disk_model: model a spinning disk, even if the run's disk is none.
     """
     window = window or find_window(run, tables)
-    waiters = measure_waiters(tables, tested(run))
+    waiters = measure_waiters(tables, tested_filesystem(run))
     if tables.lock_wait is not None and not everyones_locks:
-        tables = shown(run, tables)
+        tables = shown_waits(run, tables)
     width = nice_width_ns(window.end_ns - window.start_ns, PICTURE_BINS, QUANTUM_NS)
     timeline = make_timeline(window.start_ns, window.end_ns, window.work_start_ns, width, QUANTUM_NS)
     geometry = read_geometry(run)

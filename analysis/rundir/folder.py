@@ -31,7 +31,7 @@ class Folder:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.place = Path(f"/proc/self/fd/{fd}")
+        self.open_path = Path(f"/proc/self/fd/{fd}")
         weakref.finalize(self, os.close, fd)
 
 

@@ -132,9 +132,9 @@ class Run:
     folder: Folder | None = None
 
     @property
-    def place(self) -> Path:
+    def open_path(self) -> Path:
         """The path that its files are opened by; `path` is the one to show."""
-        return self.folder.place if self.folder else self.path
+        return self.folder.open_path if self.folder else self.path
 
     def text(self, *keys: str) -> str:
         """A fact as text, empty if it is missing."""
@@ -182,7 +182,7 @@ class Run:
     @property
     def name(self) -> str:
         """The run directory's name."""
-        return clean(self.place.resolve().name, 80)
+        return clean(self.open_path.resolve().name, 80)
 
     @property
     def asked(self) -> list[str]:
@@ -297,7 +297,7 @@ def open_run(path: Path) -> Run:
     """Open a run directory. Raises OptionError if it is no directory, ReportError if it is no run directory,
     and MachineError if this user may not use it."""
     folder = open_run_folder(path)
-    open_path = folder.place
+    open_path = folder.open_path
     missing: list[str] = []
     facts: dict[str, Any] = {}
     try:

@@ -47,27 +47,31 @@ def _areas(results: Results) -> Section:
     class_heads = ("<requests, by class", *CLASSES, "META")
     section.tables.append(Table(class_heads, by_class, least_left=20))
     section.notes += _disagreements(found)
-    if unknown := sum(found.told.values()):
-        known = ", ".join(f"{n:,} {class_}" for class_, n in sorted(found.told.items()) if class_)
+    if unknown := sum(found.class_by_area.values()):
+        known = ", ".join(f"{n:,} {class_}" for class_, n in sorted(found.class_by_area.items()) if class_)
         section.notes.append(
             f"{unknown:,} requests are of unknown class; by their area: {known or 'no class'}"
-            + (f"; {found.told['']:,} are in areas for any class" if known and found.told.get("") else "")
+            + (
+                f"; {found.class_by_area['']:,} are in areas for any class"
+                if known and found.class_by_area.get("")
+                else ""
+            )
         )
-    if found.across:
-        section.notes.append(f"{found.across:,} requests begin in one area and end in another")
+    if found.crossing:
+        section.notes.append(f"{found.crossing:,} requests begin in one area and end in another")
     section.definition = areas.DEFINITION
     return section
 
 
-def _disagreements(found: areas.Places) -> list[str]:
+def _disagreements(found: areas.AreaResults) -> list[str]:
     """Sentences on requests whose class contradicts their area."""
     notes = []
     if found.journal:
         notes.append(
             f"of {found.journal:,} requests in the journal's area, {found.journal_meta:,} are flagged META"
         )
-    if found.known and not found.conflicts:
-        notes.append(f"class and area agree for all {found.known:,} requests of data and of metadata")
+    if found.compared and not found.conflicts:
+        notes.append(f"class and area agree for all {found.compared:,} requests of data and of metadata")
     for one in found.conflicts[:MOST_CONFLICTS]:
         flagged = f", {one.flagged:,} of them flagged META" if one.flagged else ""
         notes.append(

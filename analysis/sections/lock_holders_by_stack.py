@@ -57,7 +57,7 @@ def _holder_stacks(section: Section, found: LockWaits, holders: Holders) -> None
     total = found.total_ns
     for h in holders.holders[:TOP_HOLDERS]:
         row = found.rows[h.row]
-        state = lock_holders.STATE_WORDS[h.state]
+        state = lock_holders.STATE_NAMES[h.state]
         body.append(
             (
                 units.ns(h.ns),
@@ -81,7 +81,7 @@ def _chains(section: Section, found: LockWaits, holders: Holders) -> None:
         row = found.rows[c.row]
         between = f" -> {c.second}" if c.length > 2 and c.second != c.last else ""
         more = f" -> ({c.length - 3} more)" if c.length > 3 else ""
-        state = lock_holders.STATE_WORDS.get(c.root_state, c.root_state)
+        state = lock_holders.STATE_NAMES.get(c.root_state, c.root_state)
         body.append(
             (units.ns(total), f"{row.type} {name(row)}{between}{more} -> {c.last}; its holder: {state}")
         )

@@ -47,5 +47,5 @@ def holder_words(edge: Edge) -> str:
     """The holder of the lock and its state."""
     if edge.state == "readers":
         return "readers"
-    doing = f"waiting for {edge.wants}" if edge.wants else lock_holders.STATE_WORDS[edge.state]
+    doing = f"waiting for {edge.wants}" if edge.wants else lock_holders.STATE_NAMES[edge.state]
     return f"{comm_text(edge.comm)} ({doing})"

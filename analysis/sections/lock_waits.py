@@ -136,7 +136,7 @@ def _whose(results: Results) -> list[str]:
             continue
         shown = owner.owner in lock_waiters.SHOWN or results.locks.shows_all
         notes.append(
-            f"{'of this' if shown else 'not shown:'} {lock_waiters.WORDS[owner.owner]}: {owner.waits:,}"
+            f"{'of this' if shown else 'not shown:'} {lock_waiters.OWNER_NAMES[owner.owner]}: {owner.waits:,}"
             f" waits, spinning {units.ns(owner.spin_ns)}, sleeping {units.ns(owner.sleep_ns)}{_names(owner)}"
         )
     if any(o.owner not in lock_waiters.SHOWN for o in found.owners) and not results.locks.shows_all:
@@ -144,7 +144,7 @@ def _whose(results: Results) -> list[str]:
     return notes
 
 
-def _names(owner: lock_waiters.Waiting) -> str:
+def _names(owner: lock_waiters.OwnerWaits) -> str:
     """The threads or processes that waited longest."""
     if not owner.names:
         return ""

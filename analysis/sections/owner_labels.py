@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from analysis import units
-from analysis.measures.block.request_owners import Owned, Owners
+from analysis.measures.block.request_owners import OwnerRow, Owners
 from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, WORKLOAD
 from analysis.measures.results import Results
 from analysis.rundir.run import clean
@@ -21,7 +21,7 @@ MOST_NAMES = 4
 WHAT = ("requests", "bytes", "seeks")
 
 
-def submitters(owned: Owned) -> str:
+def submitters(owned: OwnerRow) -> str:
     """The submitters with most requests, by name."""
     shown = [f"{clean(name, 30)} {n:,}" for name, n in owned.names[:MOST_NAMES]]
     left = len(owned.names) - MOST_NAMES
@@ -39,15 +39,15 @@ def disk_share(owners: Owners) -> str:
 
 
 def owner_banners(results: Results) -> list[str]:
-    """Banners on requests of others and of the recording, from LEAST_TOLD on."""
+    """Banners on requests of others and of the recording, from LEAST_BANNER_SHARE on."""
     owners, said = results.owners, []
     if owners is None:
         return []
-    if owners.is_told_first(OTHERS):
+    if owners.is_in_banner(OTHERS):
         names = f"requests by {submitters(owners.of(OTHERS))}"
         meaning = "; 'own' is the workload's, all other numbers count everybody's" if owners.is_shared else ""
         said.append(f"others use this disk: {_shares(owners, OTHERS)} are theirs ({names}){meaning}")
-    if owners.is_told_first(RECORDER):
+    if owners.is_in_banner(RECORDER):
         said.append(
             f"the recording itself lies on this disk: {_shares(owners, RECORDER)}; OUT= puts it elsewhere"
         )

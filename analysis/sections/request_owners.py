@@ -18,7 +18,7 @@ from analysis.tables.load import Tables
 def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
     """A row an owner; no section where the disk was the run's alone, or the owners are not known."""
     owners = results.owners
-    if owners is None or not (owners.is_shared or owners.is_told_first(OTHERS)):
+    if owners is None or not (owners.is_shared or owners.is_in_banner(OTHERS)):
         return []
     section = Section()
     rows = []
@@ -67,7 +67,7 @@ def _untold(owners: Owners) -> list[str]:
         return []
     whole = sum(one.bytes for one in owners.owned)
     _, size = owners.of(FILESYSTEM).by_class.get("data", (0, 0))
-    if size <= request_owners.LEAST_TOLD * whole:
+    if size <= request_owners.LEAST_BANNER_SHARE * whole:
         return []
     return [
         f"whose {units.bytes_(size)} of written-back data are is not known: the files were gone, or not found"

@@ -16,7 +16,7 @@ HEADS = tuple(f"p{p:g}" if p < 100 else "max" for p in PERCENTS)
 IN_LATENCY = ("Q2D", "D2C", "Q2C")  # stages whose percentiles by direction are in another section
 
 
-def _means(life: request_life.Life) -> Table | None:
+def _means(life: request_life.StageResults) -> Table | None:
     """The means of all stages, by each way of grouping that has more than one group."""
     stages = life.present
     inserted = "Q2I" in stages
@@ -39,7 +39,7 @@ def _means(life: request_life.Life) -> Table | None:
     return Table(heads, rows) if rows else None
 
 
-def _percentiles(life: request_life.Life) -> Table | None:
+def _percentiles(life: request_life.StageResults) -> Table | None:
     """Of the stages, by each way of grouping; those by direction that another section has are left to it."""
     rows = []
     for group, found in life.groups.items():
@@ -60,7 +60,7 @@ def _percentiles(life: request_life.Life) -> Table | None:
     return Table(("<of", "<stage", "requests", *HEADS), rows) if rows else None
 
 
-def _merges(life: request_life.Life) -> list[Table]:
+def _merges(life: request_life.StageResults) -> list[Table]:
     """Merging and requeueing, and the stages of merged bios where they are known."""
     rows = [
         (
@@ -87,7 +87,7 @@ def _merges(life: request_life.Life) -> list[Table]:
     return tables
 
 
-def _missing(life: request_life.Life, no_plugs: bool) -> list[str]:
+def _missing(life: request_life.StageResults, no_plugs: bool) -> list[str]:
     """Stages that the source of the requests does not record."""
     missing = [] if "Q2G" in life.present or not life.present else ["Q2G", "G2I"]
     if any(r.merges for r in life.merges) and not any(r.timed_merges for r in life.merges):

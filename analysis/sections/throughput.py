@@ -72,7 +72,7 @@ def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section
         if owners is None
         else f" own: the workload's, see {owner_labels.TITLE.lower()}; all: everybody's."
     )
-    if (block := tables.block) is not None and (found := zeroes.zeroers(block)):
+    if (block := tables.block) is not None and (found := zeroes.zeroing_threads(block)):
         section.notes.append(_zeroes_words(found))
         section.definition += f" {zeroes.DEFINITION}."
     return [section]
@@ -132,7 +132,7 @@ def throughput_definition(results: Results) -> str:
     return app_throughput.DEFINITION + (f" {unseen.DEFINITION}" if results.app.uncounted else "")
 
 
-def _zeroes_words(found: Sequence[zeroes.Zeroer]) -> str:
+def _zeroes_words(found: Sequence[zeroes.ZeroingThread]) -> str:
     """A sentence on write_zeroes by thread, with the purpose where it is known."""
     said = [
         f"{one.comm} {units.bytes_(one.bytes)} in {one.requests:,} requests"

@@ -152,7 +152,7 @@ def _recorded(run: Run) -> Recorded:
 
 
 def _read_parquet(run: Run, spec: TableSpec[Any]) -> Stored:
-    target = run.place / "tables" / f"{spec.name}.parquet"
+    target = run.open_path / "tables" / f"{spec.name}.parquet"
     return read_table(target, spec.name, spec.columns, spec.rows_most)
 
 
@@ -168,7 +168,7 @@ def _current(run: Run, spec: TableSpec[Any]) -> Stored | None:
     except TableError:
         return None
     try:
-        same = (run.place / spec.file).stat().st_size == stored.about.get("source_bytes")
+        same = (run.open_path / spec.file).stat().st_size == stored.about.get("source_bytes")
     except OSError:
         return stored  # no raw/ here: the table is all there is
     same = same and stored.about.get("recorded_ns") == recorded_ns(spec.time, _recorded(run))
@@ -184,7 +184,7 @@ def _is_due(run: Run, spec: TableSpec[Any]) -> bool:
 
 def _convert(run: Run, spec: TableSpec[Any]) -> None:
     """Write the Parquet table from the recording. Raises TableError."""
-    source, target = run.place / spec.file, run.place / "tables" / f"{spec.name}.parquet"
+    source, target = run.open_path / spec.file, run.open_path / "tables" / f"{spec.name}.parquet"
     if spec.lines is not None:
         write_lines(source, target, spec.name, spec.columns, spec.lines)
         return
@@ -201,8 +201,8 @@ def _load(run: Run, spec: TableSpec[Any]) -> Stored | None:
     stored = _current(run, spec)
     if stored is not None:
         return stored
-    source = run.place / spec.file
-    target = run.place / "tables" / f"{spec.name}.parquet"
+    source = run.open_path / spec.file
+    target = run.open_path / "tables" / f"{spec.name}.parquet"
     try:
         if not source.exists() and not source.is_symlink():
             if target.exists() or target.is_symlink():
@@ -222,7 +222,7 @@ def make_folder(run: Run) -> None:
     """Make tables/ if it is not there. Raises ReportError."""
     path = run.path / "tables"
     try:
-        make_inside(run.place, path.name)
+        make_inside(run.open_path, path.name)
     except OSError as error:
         if path.is_symlink():
             raise ReportError(

@@ -25,7 +25,14 @@ from scipy import stats
 
 from analysis.figures import style
 from analysis.figures.compare import locks_heatmap
-from analysis.measures.compare.compared_locks import HeldUp, growth, held_up, next_lock, operations, top
+from analysis.measures.compare.compared_locks import (
+    ChainedWaits,
+    chained_waits,
+    growth,
+    next_lock,
+    operations,
+    top,
+)
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
 from analysis.measures.locks.lock_holders import STATES, Chain, Holders
 from analysis.render import text
@@ -273,7 +280,7 @@ def test_wait_of_the_first_locks_holder_is_found(tmp_path: Path) -> None:
         one.wait("rwsem", "i.rwsem", 0, 5 * SECOND, mode=mode)
     one.wait("mutex", "j.mutex", 0, SECOND)
     (run,) = load(tmp_path, [one])
-    assert held_up(run, ("rwsem", "i.rwsem")) is None  # nobody's holder was seen to wait
+    assert chained_waits(run, ("rwsem", "i.rwsem")) is None  # nobody's holder was seen to wait
     rows = run.results.locks.rows
     assert rows is not None
     places = [(row.name, row.mode) for row in rows]
@@ -295,7 +302,7 @@ def test_wait_of_the_first_locks_holder_is_found(tmp_path: Path) -> None:
     ]
     holders = Holders(known, [], chains, [])
     run = replace(run, results=replace(run.results, locks=replace(run.results.locks, holders=holders)))
-    assert held_up(run, ("rwsem", "i.rwsem")) == HeldUp(8e9, 5e9, "mutex b", 4e9)
+    assert chained_waits(run, ("rwsem", "i.rwsem")) == ChainedWaits(8e9, 5e9, "mutex b", 4e9)
     words = (
         "A: the first's holder itself waited for a lock in 62.5 % of the waiting, most for mutex b (50.0 %)"
     )

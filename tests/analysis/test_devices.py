@@ -109,7 +109,7 @@ def test_each_device_has_a_band_of_its_own(
     used = disk_map.used(block, numbers)
     axis = disk_map.make_axis(used, sizes or [0, 0, 0], 90)
     assert axis is not None
-    placed = disk_map.place(block, numbers, axis, START_NS, START_NS + 1000, 30)
+    placed = disk_map.request_cells(block, numbers, axis, START_NS, START_NS + 1000, 30)
     drawn = disk_map.layered_maps(placed, np.zeros(block.rows, dtype=np.int8), 1, axis)[0]
     of_row = np.repeat(axis.device, np.diff(axis.starts))
     for i, number in enumerate(numbers):

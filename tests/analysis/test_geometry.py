@@ -107,7 +107,7 @@ def test_requests_by_area_equal_a_naive_count(tmp_path: Path, requests: list[Any
     sector, size, dev, class_, write, meta = (list(values) for values in zip(*requests, strict=True))
     block = block_of(sector, size, dev, class_, write, meta)
     distances = seeks.measure_distances(block)
-    found = geometry_places.measure_places(block, distances, known)
+    found = geometry_places.measure_areas(block, distances, known)
     if not {DEV, OTHER} & set(dev):
         assert found is None
         return
@@ -144,8 +144,8 @@ def test_requests_by_area_equal_a_naive_count(tmp_path: Path, requests: list[Any
     }
     assert sum(r.read_bytes for r in found.rows) == sum(n for (_, w), n in moved.items() if not w)
     assert {(one.class_, one.area.name): one.requests for one in found.conflicts} == conflicts
-    assert found.told == told
-    assert found.across == across
+    assert found.class_by_area == told
+    assert found.crossing == across
     assert sum(r.seeks for r in found.rows) == int(distances.is_seek.sum())
     rows = {row.number: row.requests for table in found.groups for row in table.rows}
     assert rows == groups
@@ -161,9 +161,9 @@ def test_requests_in_parts_give_the_same_areas(tmp_path: Path, monkeypatch: pyte
         (rng.random(many) < 0.5).tolist(), (rng.random(many) < 0.5).tolist(),
     )  # fmt: skip
     distances = seeks.measure_distances(block)
-    whole = geometry_places.measure_places(block, distances, known)
+    whole = geometry_places.measure_areas(block, distances, known)
     monkeypatch.setattr(geometry_places, "AT_ONCE", 17)
-    assert geometry_places.measure_places(block, distances, known) == whole
+    assert geometry_places.measure_areas(block, distances, known) == whole
 
 
 def read(folder: Path, geometry: object, **facts: object) -> tuple[Geometry, list[str]]:
@@ -248,5 +248,5 @@ def test_malformed_layout_is_survived(tmp_path: Path, geometry: object) -> None:
     block = block_of(
         [0, 50, 1999], [512, 4096, 1 << 20], [DEV, DEV, OTHER], [0, 1, 3], [True] * 3, [False] * 3
     )
-    found = geometry_places.measure_places(block, seeks.measure_distances(block), got)
+    found = geometry_places.measure_areas(block, seeks.measure_distances(block), got)
     assert found is None or sum(row.requests for row in found.rows) == 3

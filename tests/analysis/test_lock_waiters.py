@@ -70,7 +70,9 @@ def owner(waiter: dict[str, Any], folder: Path, **filesystem: Any) -> str:
     run = open_run(path)
     tables = load_tables(run)
     assert tables.lock_wait is not None
-    found = lock_waiters.measure_waiters(tables.lock_wait, tables.lock_names, lock_waiters.tested(run))
+    found = lock_waiters.measure_waiters(
+        tables.lock_wait, tables.lock_names, lock_waiters.tested_filesystem(run)
+    )
     (one,) = found.owners
     return one.owner
 

@@ -286,7 +286,7 @@ def test_disk_map_holds_every_byte(items: list[tuple[int, int, int]], rows: int)
     block = block_of(t, t, sector, size)
     axis = axis_of(block, [0], rows)
     assert axis is not None
-    placed = disk_map.place(block, [0], axis, 0, 1000, 40)
+    placed = disk_map.request_cells(block, [0], axis, 0, 1000, 40)
     drawn = disk_map.layered_maps(placed, np.zeros(len(t), dtype=np.int8), 1, axis)[0]
     assert drawn.sum() == sum(size)
     assert (drawn >= 0).all()
@@ -305,7 +305,7 @@ def test_disk_map_equals_sector_by_sector(items: list[tuple[int, int]], rows: in
     block = block_of([0] * len(items), [0] * len(items), [s for s, _ in items], [n * 512 for _, n in items])
     axis = axis_of(block, [0], rows)
     assert axis is not None
-    placed = disk_map.place(block, [0], axis, 0, 1, 1)
+    placed = disk_map.request_cells(block, [0], axis, 0, 1, 1)
     drawn = disk_map.layered_maps(placed, np.zeros(len(items), dtype=np.int8), 1, axis)[0][:, 0]
     expected = [0] * axis.rows
     for start, n in items:

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from analysis.__main__ import main
 from analysis.figures import movie
 from analysis.measures.block import disk_grid, seeks
-from analysis.measures.block.disk_grid import COLUMNS, Touched, make_grid
+from analysis.measures.block.disk_grid import COLUMNS, UsedRows, make_grid
 from analysis.measures.common.timeline import Timeline
 from analysis.measures.device import queue_depth
 from analysis.rundir.run import open_run
@@ -367,7 +367,7 @@ stretches = st.lists(
 def test_the_grid_covers_each_disk_once(disks: list[list[tuple[int, int]]], known: bool) -> None:
     touched, sizes = [], []
     for one in disks:
-        touched.append(Touched())
+        touched.append(UsedRows())
         for begin, end in one:  # each a part of its own
             touched[-1].add(np.array([begin]), np.array([end]))
         sizes.append(max(end for _, end in one) + 12_345 if known else 0)

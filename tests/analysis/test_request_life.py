@@ -35,10 +35,10 @@ def load(spec: Spec, path: Path) -> tuple[Run, Tables, Results]:
     return run, tables, measure(run, tables)
 
 
-def life_of(rows: list[dict[str, Any]], path: Path) -> request_life.Life:
+def life_of(rows: list[dict[str, Any]], path: Path) -> request_life.StageResults:
     block = load_tables(open_run(Spec(block=rows, run=run_json(60)).write(path))).block
     assert block is not None
-    return request_life.measure_life(block)
+    return request_life.measure_stages(block)
 
 
 def test_constant_stages_equal_those_by_hand(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_depth_and_periods_equal_counting_every_moment(items: list[tuple[int, in
     end = begin + np.array([n for _, n in items], dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(depth_steps, "CHUNK", chunk)
-        found = utilization.busy(np.sort(begin), np.sort(end), 1000, 1100)
+        found = utilization.utilization_of(np.sort(begin), np.sort(end), 1000, 1100)
     depths = [int(((begin <= t) & (t < end)).sum()) for t in range(1000, 1100)]
     counts = Counter(depths)
     assert found.time_at_ns.tolist()[: max(depths) + 1] == [counts[d] for d in range(max(depths) + 1)]
@@ -234,7 +234,7 @@ def test_depth_and_periods_equal_counting_every_moment(items: list[tuple[int, in
 def test_shares_of_depths_add_up() -> None:
     """Twelve requests that start 10 ns apart and end together."""
     begin = np.arange(0, 120, 10, dtype=np.int64)
-    found = utilization.busy(begin, np.full(12, 200, dtype=np.int64), 0, 1000)
+    found = utilization.utilization_of(begin, np.full(12, 200, dtype=np.int64), 0, 1000)
     assert found.shares[:7] == pytest.approx([0.8, 0.01, 0.01, 0.02, 0.04, 0.03 + 0.09, 0])
     assert sum(found.shares) == pytest.approx(1)
 

@@ -141,7 +141,9 @@ def test_known_permutation_saves_known_seeks(tmp_path: Path) -> None:
     block = load_block(rows, tmp_path / "r")
     queued = sorted(range(1000), key=lambda i: order[i])
     expected = sum(b != a + 1 for a, b in pairwise(queued))
-    (row,) = seek_cost.by_order(block, seeks.in_turn(block), seeks.in_turn(block, in_queue_order=True), {})
+    (row,) = seek_cost.by_order(
+        block, seeks.rows_in_order(block), seeks.rows_in_order(block, in_queue_order=True), {}
+    )
     assert (row.issued.seeks, row.queued.seeks, row.saved_seeks) == (0, expected, expected)
     assert row.issued.model is not None and row.queued.model is not None
     assert row.issued.model.position_s == 0

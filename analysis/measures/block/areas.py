@@ -82,7 +82,7 @@ class GroupTable:
 
 
 @dataclass(frozen=True)
-class Places:
+class AreaResults:
     """told: requests of unknown class by the class that their place gives them, "" where it gives none.
 
     known: data and metadata (a class that is not from their place) that were compared with their place.
@@ -90,11 +90,11 @@ class Places:
 
     rows: list[AreaRow]
     conflicts: list[Conflict]
-    known: int
+    compared: int
     journal: int  # in an area of that kind
     journal_meta: int  # of them, flagged META
-    told: dict[str, int]
-    across: int  # begin in one area and end in another
+    class_by_area: dict[str, int]
+    crossing: int  # begin in one area and end in another
     groups: list[GroupTable]
 
 
@@ -116,7 +116,7 @@ class _Counts:
         self.bytes += np.bincount(code, size, cells).reshape(self.shape)
 
 
-def measure_places(block: Block, distances: Distances, geometry: Geometry) -> Places | None:
+def measure_areas(block: Block, distances: Distances, geometry: Geometry) -> AreaResults | None:
     """None: the layout is not known, or is of no device with requests."""
     if not geometry.devices or not distances.rows.size:
         return None
@@ -161,10 +161,10 @@ def measure_places(block: Block, distances: Distances, geometry: Geometry) -> Pl
         for dev, counts_of_device in groups.items()
         for group_counts in counts_of_device
     ]
-    return _places(counts, geometry, [table for table in tables if table.used])
+    return _area_results(counts, geometry, [table for table in tables if table.used])
 
 
-def _places(counts: _Counts, geometry: Geometry, groups: list[GroupTable]) -> Places:
+def _area_results(counts: _Counts, geometry: Geometry, groups: list[GroupTable]) -> AreaResults:
     requests, moved_bytes = counts.requests, counts.bytes
     by_class = requests.sum(axis=(2, 3, 4, 5))
     seeks = requests[:, :, :, :, 1].sum(axis=(1, 2, 3, 4))
@@ -203,14 +203,14 @@ def _places(counts: _Counts, geometry: Geometry, groups: list[GroupTable]) -> Pl
     conflicts.sort(key=lambda conflict: -conflict.requests)
     journal = [row for row in rows if row.area.kind == "journal"]
     of_pages = [CLASSES.index("data"), CLASSES.index("metadata")]
-    return Places(
+    return AreaResults(
         rows=rows,
         conflicts=conflicts,
-        known=int(inside[1:, of_pages].sum()),
+        compared=int(inside[1:, of_pages].sum()),
         journal=sum(row.requests for row in journal),
         journal_meta=sum(row.meta for row in journal),
-        told=class_by_area,
-        across=int(requests[:, :, :, 0].sum()),
+        class_by_area=class_by_area,
+        crossing=int(requests[:, :, :, 0].sum()),
         groups=groups,
     )
 

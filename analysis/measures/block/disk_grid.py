@@ -59,7 +59,7 @@ class Grid:
         return np.searchsorted(self.drawn, row) * COLUMNS + at % COLUMNS
 
 
-class Touched:
+class UsedRows:
     """Which rows of one device saw I/O: filled part by part."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ def _lines(device: int, used: npt.NDArray[np.bool_], row_sectors: int, size: int
     return lines
 
 
-def make_grid(touched: Sequence[Touched], sizes: Sequence[int], most_lines: int = MOST_LINES) -> Grid | None:
+def make_grid(touched: Sequence[UsedRows], sizes: Sequence[int], most_lines: int = MOST_LINES) -> Grid | None:
     """The grid with the smallest cells that fits; None: no I/O anywhere. sizes: in sectors, 0: not known."""
     with_io = [i for i, device in enumerate(touched) if device.rows.any()]
     if not with_io:

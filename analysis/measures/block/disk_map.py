@@ -127,7 +127,7 @@ def make_axis(used: Sequence[Stretches], sizes: Sequence[int], rows: int) -> Axi
 
 
 @dataclass(frozen=True)
-class Placed:
+class RequestCells:
     """Requests that move bytes, with the column and the first and last row of its cells."""
 
     usable: npt.NDArray[np.bool_]
@@ -152,7 +152,7 @@ def rows_of(axis: Axis, begin: I64) -> I64:
     return rows
 
 
-def place(
+def request_cells(
     block: Block,
     numbers: Sequence[int],
     axis: Axis,
@@ -160,7 +160,7 @@ def place(
     end_ns: int,
     columns: int,
     at: slice = ALL,
-) -> Placed:
+) -> RequestCells:
     """Find the cells of the requests in rows `at`, for all classes. numbers: of devices, in axis order."""
     usable = _moving(block, at)
     begin = block.sector[at][usable]
@@ -176,10 +176,10 @@ def place(
     last = first.copy()
     longer = np.flatnonzero(end > axis.edges[np.minimum(first + 1, axis.rows)])
     last[longer] = np.searchsorted(axis.edges, end[longer] - 1, side="right") - 1
-    return Placed(usable, begin, size, first, last, column, columns)
+    return RequestCells(usable, begin, size, first, last, column, columns)
 
 
-def layered_maps(placed: Placed, layers: Ints, layer_count: int, axis: Axis) -> F64:
+def layered_maps(placed: RequestCells, layers: Ints, layer_count: int, axis: Axis) -> F64:
     """Bytes per cell of each layer 0..many-1: layers x rows x columns. layers: of each request."""
     layer = layers[placed.usable]
     rows, columns = axis.rows, placed.columns
@@ -214,7 +214,7 @@ def layered_maps(placed: Placed, layers: Ints, layer_count: int, axis: Axis) -> 
     return np.asarray(total, dtype=np.float64).reshape(layer_count, rows, columns)
 
 
-def whole_disk(placed: Placed, layers: Ints, layer_count: int, size_sectors: int, cells: int) -> F64:
+def whole_disk(placed: RequestCells, layers: Ints, layer_count: int, size_sectors: int, cells: int) -> F64:
     """Bytes per layer and cell of all the axis's places [0, size), by where requests start, at all times."""
     at = np.clip(placed.begin * (cells / max(size_sectors, 1)), 0, cells - 1).astype(np.int64)
     at += layers[placed.usable] * np.int64(cells)

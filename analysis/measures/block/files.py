@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.measures.block.seeks import Distances
-from analysis.measures.block.seeks_by import Counts, SeekerRow, count_by, row
+from analysis.measures.block.seeks_by import Counts, SeekGroupRow, count_by, row
 from analysis.measures.common.statistics import percentiles
 from analysis.rundir.device_number import device_number, device_text
 from analysis.rundir.devices import stated
@@ -38,13 +38,13 @@ DEFINITION = (
 
 @dataclass(frozen=True)
 class FileRow:
-    """One file; seeks as in SeekerRow, whose label is the inode."""
+    """One file; seeks as in SeekGroupRow, whose label is the inode."""
 
     ino: int
     path: str | None  # None: gone, or not looked for
     earlier: int  # requests from before the file of this path was made: of another that had its number
     bytes: int
-    seeks: SeekerRow
+    seeks: SeekGroupRow
     d2c_ns: tuple[int, int] | None  # p50 and p99; None: of no request are the times in order
     q2c_ns: tuple[int, int] | None
     owner: str = ""  # of most of its requests, where others use the disk too
@@ -108,7 +108,7 @@ def _life(block: Block, rows: Ints, codes: Ints, files: list[int]) -> dict[int, 
     return latencies
 
 
-def _place(block: Block) -> Ints:
+def _filesystems(block: Block) -> Ints:
     """Of each request the number of its file's file system; where there is none, the device's."""
     numbers = block.rare("sb_dev")
     block.let_go("sb_dev")
@@ -130,7 +130,7 @@ def measure_files(
     owners: Categorical | None = None,
 ) -> Files:
     """The top files of the reads and writes. owners: the owner of each request, where others use the disk."""
-    filesystem_of = _place(block)
+    filesystem_of = _filesystems(block)
     encoded = arrays.numbers(block.ino[distances.rows]).dictionary_encode()
     block.let_go("ino")
     codes: Ints = arrays.to_numpy(encoded.indices)

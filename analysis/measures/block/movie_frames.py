@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.measures.block.disk_grid import Grid, Touched, make_grid
+from analysis.measures.block.disk_grid import Grid, UsedRows, make_grid
 from analysis.measures.block.disk_map import DISCARDS
 from analysis.measures.block.seeks import NEAR_SECTORS
 from analysis.measures.common.timeline import F64, nice_width_ns
@@ -148,7 +148,7 @@ class Overview:
     """What the first pass finds."""
 
     numbers: list[int]  # of the devices with I/O
-    touched: list[Touched]
+    touched: list[UsedRows]
     first_ns: int  # earliest issue
     last_ns: int  # latest completion
     rows: int
@@ -160,9 +160,9 @@ class Overview:
         return replace(self, numbers=numbers, touched=[by_number[n] for n in numbers])
 
 
-def look_over(parts: Iterable[Part]) -> Overview:
+def scan_requests(parts: Iterable[Part]) -> Overview:
     """The first pass: where there was I/O, when, and the seeks."""
-    devices: dict[int, Touched] = {}
+    devices: dict[int, UsedRows] = {}
     moves: list[list[npt.NDArray[Any]]] = []  # of each part: issue, sector, length, device
     first, last, rows = 1 << 62, 0, 0
     for part in parts:
@@ -179,7 +179,7 @@ def look_over(parts: Iterable[Part]) -> Overview:
             on_device = placed if is_one_device else placed & (part.dev == number)
             if on_device.any():
                 begin = part.sector[on_device]
-                devices.setdefault(number, Touched()).add(begin, _end(begin, part.bytes[on_device]))
+                devices.setdefault(number, UsedRows()).add(begin, _end(begin, part.bytes[on_device]))
         # the first 255 devices; runs have a few
         device_indices = {number: i for i, number in enumerate(list(devices)[:255])}
         moving = part.op.is_in(("read", "write")) & (part.bytes > 0)

@@ -40,7 +40,7 @@ from analysis.tables.store import I64, Categorical, Ints
 
 OWNERS = (WORKLOAD, FILESYSTEM, RECORDER, OTHERS)
 OF_WORKLOAD, OF_FILESYSTEM, OF_RECORDER, OF_OTHERS = range(len(OWNERS))
-LEAST_TOLD = 0.01  # from this share of requests or bytes on, others' are the first thing that is said
+LEAST_BANNER_SHARE = 0.01  # above this share of requests or bytes, a banner states what others did
 SUBMITTERS = ("unknown", "workload", "kernel_thread", "upper_device", "recorder", "other")
 UNKNOWN, BY_WORKLOAD, BY_THREAD, BY_UPPER_DEVICE, BY_RECORDER, BY_OTHER = range(len(SUBMITTERS))
 MOST_NAMES = 64
@@ -66,7 +66,7 @@ Codes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Owned:
+class OwnerRow:
     """The requests of one owner."""
 
     owner: str
@@ -89,7 +89,7 @@ class Owners:
 
     is_shared: bool
     is_live: bool
-    owned: tuple[Owned, ...]  # one of each of OWNERS, in their order
+    owned: tuple[OwnerRow, ...]  # one of each of OWNERS, in their order
     # rows: kinds (operation and class); requests, bytes and seeks of the workload's
     of_kind: I64
     kinds: Kinds
@@ -98,7 +98,7 @@ class Owners:
     codes: Codes | None  # of each request the index in OWNERS; None: left out, as it grows with the run
     latency: Mapping[str, Sequence[LatencyRow]] = field(default_factory=dict)  # of the workload's, by op
 
-    def of(self, owner: str) -> Owned:
+    def of(self, owner: str) -> OwnerRow:
         """The requests of one owner."""
         return self.owned[OWNERS.index(owner)]
 
@@ -107,16 +107,16 @@ class Owners:
         total = sum(getattr(owned, what) for owned in self.owned)
         return getattr(self.of(owner), what) / total if total else 0.0
 
-    def is_told_first(self, owner: str) -> bool:
-        """Whether the owner has more than LEAST_TOLD of the requests or bytes: then a banner states it."""
-        return any(self.share(owner, what) > LEAST_TOLD for what in ("requests", "bytes"))
+    def is_in_banner(self, owner: str) -> bool:
+        """Whether a banner names the owner: its share of requests or bytes is above LEAST_BANNER_SHARE."""
+        return any(self.share(owner, what) > LEAST_BANNER_SHARE for what in ("requests", "bytes"))
 
     def own(self, op: str | None = None, class_: str | None = None) -> tuple[int, int, int]:
         """Requests, bytes and seeks of the workload's, of one operation, one class, both or all."""
         requests, size, seeks = self.of_kind[self.kinds.of(op, class_)].sum(axis=0)
         return int(requests), int(size), int(seeks)
 
-    def words(self) -> Categorical:
+    def column(self) -> Categorical:
         """The owner of each request, as a categorical column."""
         assert self.codes is not None
         return Categorical(self.codes.view(np.int8), OWNERS)
@@ -133,7 +133,7 @@ class Owners:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Filesystem:
     """What of the disk is the tested file system."""
 
     is_live: bool
@@ -147,10 +147,10 @@ def _list(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else []
 
 
-def _place(run: Run) -> _Place:
+def _filesystem(run: Run) -> _Filesystem:
     kind = run.text("device", "kind")
     if kind not in ("directory", "watch"):
-        return _Place(False, True, True, np.zeros(0, dtype=np.int64), ())
+        return _Filesystem(False, True, True, np.zeros(0, dtype=np.int64), ())
     disk = device_number(dig(run.facts, "device", "dev"))
     listed = [part for part in _list(dig(run.facts, "device", "parts")) if isinstance(part, Mapping)]
     numbers = {device_number(part.get("dev")) for part in listed}
@@ -162,7 +162,7 @@ def _place(run: Run) -> _Place:
         if first is not None and sectors_of_part is not None and first >= 0 and sectors_of_part > 0:
             sectors.append((first, first + sectors_of_part))
     known_numbers = np.array(sorted(number for number in numbers if number is not None), dtype=np.int64)
-    return _Place(kind == "watch", False, is_whole, known_numbers, tuple(sectors))
+    return _Filesystem(kind == "watch", False, is_whole, known_numbers, tuple(sectors))
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _own_files(run: Run) -> tuple[int | None, set[int]]:
     return dev, {inode for inode in inodes if inode}
 
 
-def _files(run: Run, filesystem: _Place, paths: Paths | None) -> _Files:
+def _files(run: Run, filesystem: _Filesystem, paths: Paths | None) -> _Files:
     owner: dict[int, tuple[int, int]] = {}
     tested = {device_text(number) for number in filesystem.numbers.tolist()}
     if paths is not None and not filesystem.is_live:
@@ -219,7 +219,7 @@ def _submitters(column: Categorical) -> Codes:
     )
 
 
-def _on_tested(filesystem: _Place, block: Block, at: slice, sb_dev: Ints | None) -> Flags:
+def _on_tested(filesystem: _Filesystem, block: Block, at: slice, sb_dev: Ints | None) -> Flags:
     """Which requests went to the tested file system; one of which nothing is known did."""
     rows = at.stop - at.start
     if filesystem.is_whole:
@@ -237,7 +237,7 @@ def _on_tested(filesystem: _Place, block: Block, at: slice, sb_dev: Ints | None)
 
 
 @dataclass(frozen=True)
-class _Witnesses:
+class _Evidence:
     """What some rows tell; file: the owner by the file, len(OWNERS) where that is not known."""
 
     by: Codes
@@ -249,7 +249,7 @@ class _Witnesses:
     file: Codes
 
 
-def _of_private(w: _Witnesses) -> Codes:
+def _of_private(w: _Evidence) -> Codes:
     """Owners on a disk of the run's own."""
     owner = np.full(w.by.size, OF_FILESYSTEM, dtype=np.uint8)
     owner[(w.by == BY_WORKLOAD) | ((w.by == BY_THREAD) & w.is_data)] = OF_WORKLOAD
@@ -258,7 +258,7 @@ def _of_private(w: _Witnesses) -> Codes:
     return owner
 
 
-def _of_live(w: _Witnesses) -> Codes:
+def _of_live(w: _Evidence) -> Codes:
     """Owners on a watched live system: all users of the disk or partition are the workload."""
     owner = np.full(w.by.size, OF_WORKLOAD, dtype=np.uint8)
     owner[(w.by == BY_THREAD) & ~w.is_data] = OF_FILESYSTEM
@@ -267,7 +267,7 @@ def _of_live(w: _Witnesses) -> Codes:
     return owner
 
 
-def _of_directory(w: _Witnesses) -> Codes:
+def _of_directory(w: _Evidence) -> Codes:
     """Owners on a file system that others use too."""
     owner = np.full(w.by.size, OF_OTHERS, dtype=np.uint8)
     owner[w.by == BY_RECORDER] = OF_RECORDER
@@ -283,7 +283,9 @@ def _of_directory(w: _Witnesses) -> Codes:
     return owner
 
 
-def _codes(run: Run, block: Block, filesystem: _Place, paths: Paths | None, submitter: Categorical) -> Codes:
+def _codes(
+    run: Run, block: Block, filesystem: _Filesystem, paths: Paths | None, submitter: Categorical
+) -> Codes:
     rule = _of_private if filesystem.is_private else _of_live if filesystem.is_live else _of_directory
     submitter_of_label = _submitters(submitter)
     charged = None if filesystem.is_private else block.read_categorical("charged")
@@ -305,7 +307,7 @@ def _codes(run: Run, block: Block, filesystem: _Place, paths: Paths | None, subm
         if run_dev is not None and sb_dev is not None:
             file[(sb_dev[at] == run_dev) & np.isin(inodes, own_inodes)] = OF_RECORDER
         codes[at] = rule(
-            _Witnesses(
+            _Evidence(
                 by=submitter_of_label[submitter.codes[at]],
                 on_tested=on_tested,
                 is_data=is_data[at],
@@ -342,7 +344,7 @@ def measure_owners(
     submitter = block.read_categorical("submitter")
     if submitter is None or submitter.is_("unknown").all():
         return None
-    filesystem = _place(run)
+    filesystem = _filesystem(run)
     codes = _codes(run, block, filesystem, paths, submitter)
     owner_count, pairs, names = len(OWNERS), len(kinds.pairs), max(len(block.comm.labels), 1)
     requests = np.zeros(owner_count * pairs, dtype=np.int64)
@@ -401,7 +403,7 @@ def with_latency(owners: Owners, block: Block, ops: Sequence[str]) -> Owners:
     return replace(owners, latency=latency)
 
 
-def _owned(owner: str, table: I64, kinds: Kinds, names: tuple[tuple[str, int], ...]) -> Owned:
+def _owned(owner: str, table: I64, kinds: Kinds, names: tuple[tuple[str, int], ...]) -> OwnerRow:
     moved = {"read": 0, "write": 0}
     by_class: dict[str, tuple[int, int]] = {}
     for (op, class_), (requests, size, _) in zip(kinds.pairs, table.tolist(), strict=True):
@@ -409,7 +411,7 @@ def _owned(owner: str, table: I64, kinds: Kinds, names: tuple[tuple[str, int], .
             moved[op] += size
             before = by_class.get(class_, (0, 0))
             by_class[class_] = before[0] + requests, before[1] + size
-    return Owned(
+    return OwnerRow(
         owner=owner,
         requests=int(table[:, 0].sum()),
         read_bytes=moved["read"],

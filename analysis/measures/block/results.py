@@ -40,15 +40,15 @@ class BlockResults:
     throughput: Throughput
     seeks: seeks.SeekResults
     latency: LatencyResults
-    stages: stages.Life
+    stages: stages.StageResults
     distributions: distribution.Distributions
     plugs: list[plugs.PlugRow] | None  # None: not recorded
     streams: list[streams.StreamRow]
-    seeks_by_process: list[seeks_by.SeekerRow]
+    seeks_by_process: list[seeks_by.SeekGroupRow]
     more_processes: int  # that seeks_by_process leaves out
     orders: list[seek_cost.OrderRow]
     files: files.Files
-    areas: areas.Places | None  # None: the file system's layout is not known
+    areas: areas.AreaResults | None  # None: the file system's layout is not known
     owners: request_owners.Owners | None  # None: who submitted the requests is not known
 
     def without_rows(self) -> BlockResults:
@@ -75,12 +75,12 @@ def measure_block(
     distance_quantiles = distribution.by_class(runs, kinds, absolute=True)
     del runs
     throughput = measure_throughput(block, kinds, timeline)
-    area_results = areas.measure_places(block, distances, geometry)
+    area_results = areas.measure_areas(block, distances, geometry)
     owners = request_owners.measure_owners(run, block, distances, kinds, timeline, paths)
-    owner_column = owners.words() if owners is not None and owners.is_shared else None
+    owner_column = owners.column() if owners is not None and owners.is_shared else None
     stream_results = streams.measure_streams(block, distances)
     by_process, more = seeks_by.by_process(block, distances, stream_results.continues, owner_column)
-    queue_order = seeks.in_turn(block, in_queue_order=True)
+    queue_order = seeks.rows_in_order(block, in_queue_order=True)
     sizes = {device.number: device.size_bytes or 0 for device in with_requests(run, block)}
     orders = seek_cost.by_order(block, distances.rows, queue_order, sizes, with_disk_model)
     del queue_order

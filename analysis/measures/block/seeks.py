@@ -85,7 +85,7 @@ def length_sectors(block: Block, rows: Ints) -> Ints:
     return length
 
 
-def in_turn(block: Block, in_queue_order: bool = False) -> Ints:
+def rows_in_order(block: Block, in_queue_order: bool = False) -> Ints:
     """The rows of all reads and writes, in issue order on each device, or as if issued as queued."""
     rows = order(block.queue_ns if in_queue_order else block.issue_ns, block.moves_data)
     if block.rows and (block.dev != block.dev[0]).any():
@@ -106,7 +106,7 @@ def iter_distances(block: Block, rows: Ints, first: int, last: int) -> Iterator[
 
 def measure_distances(block: Block) -> Distances:
     """Distances of all reads and writes, in issue order on each device."""
-    rows = in_turn(block)
+    rows = rows_in_order(block)
     near = -SMALL < int(block.sector.min(initial=0)) <= int(block.sector.max(initial=0)) < SMALL
     distance: Ints = np.zeros(rows.size, dtype=np.int32 if near else np.int64)
     has_previous = np.ones(rows.size, dtype=np.bool_)

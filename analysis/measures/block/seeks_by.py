@@ -41,7 +41,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class SeekerRow:
+class SeekGroupRow:
     """One process name, device or other group of requests that have a predecessor or not."""
 
     label: str
@@ -85,11 +85,11 @@ def count_by(
     )
 
 
-def row(counts: Counts, i: int, label: str) -> SeekerRow:
+def row(counts: Counts, i: int, label: str) -> SeekGroupRow:
     """The counts of one code as shares and means."""
     seeks, previous, requests = int(counts.seeks[i]), int(counts.with_previous[i]), int(counts.requests[i])
     total = int(counts.seeks.sum())
-    return SeekerRow(
+    return SeekGroupRow(
         label=label,
         requests=requests,
         seeks=seeks,
@@ -106,7 +106,7 @@ BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # a name, where other
 
 def by_process(
     block: Block, distances: Distances, continues: npt.NDArray[np.bool_], owners: Categorical | None = None
-) -> tuple[list[SeekerRow], int]:
+) -> tuple[list[SeekGroupRow], int]:
     """The processes with most seeks, and the number of processes left out.
 
     whose: the owner of each request; the workload and others may run programs of one name.

@@ -47,7 +47,7 @@ SIZES = (
 
 
 @dataclass(frozen=True)
-class LifeRow:
+class StageRow:
     """One group of requests whose times are in order; `stages`: those that any of them has."""
 
     label: str
@@ -81,10 +81,10 @@ class MergeRow:
 
 
 @dataclass(frozen=True)
-class Life:
+class StageResults:
     """The rows of each way of grouping: direction, class, process, size."""
 
-    groups: dict[str, list[LifeRow]]
+    groups: dict[str, list[StageRow]]
     more_processes: int  # names beyond the top ones, together in the last row
     merges: list[MergeRow]
 
@@ -201,7 +201,7 @@ def _groups(block: Block) -> tuple[Groups, int]:
     return Groups.of(labels, code), more
 
 
-def measure_life(block: Block) -> Life:
+def measure_stages(block: Block) -> StageResults:
     """Every grouping of the block table."""
     groups, more = _groups(block)
     shown = groups.labels
@@ -213,10 +213,10 @@ def measure_life(block: Block) -> Life:
     block.let_go("insert_ns", "get_request_ns")
     merges = merging(block)
     block.let_go("merges", "requeues", "q2m_ns", "m2d_ns")
-    return Life(
+    return StageResults(
         {
             group: [
-                LifeRow(label, rows[group][label]["Q2C"].requests, rows[group][label])
+                StageRow(label, rows[group][label]["Q2C"].requests, rows[group][label])
                 for label in labels
                 if "Q2C" in rows[group].get(label, {})
             ]

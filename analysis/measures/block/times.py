@@ -37,15 +37,17 @@ class BlockTimes:
     latency: LatencyResults
     latency_quantiles: dict[str, distribution.Quantiles]  # by operation
     sizes: dict[str, distribution.Quantiles]  # by class
-    stages: stages.Life
+    stages: stages.StageResults
     depth_at_device: queue_depth.Depth
     depth_queued: queue_depth.Depth
-    utilization: utilization.Busy  # as if all requests went to one device
+    utilization: utilization.Utilization  # as if all requests went to one device
 
 
 def measure_times(block: Block, kinds: Kinds, timeline: Timeline, stop_ns: int) -> BlockTimes:
     """Utilization lasts from the timeline's start to the stop."""
-    life = stages.measure_life(block)  # first: it needs most memory, and the other thread needs its own later
+    life = stages.measure_stages(
+        block
+    )  # first: it needs most memory, and the other thread needs its own later
     rows, quantiles = _percentiles(block, kinds, block.op.present(), block.class_.present())
     sizes = distribution.by_class(distribution.sizes(block, kinds), kinds)
     busy, depth = utilization.with_depth(block, timeline, stop_ns)

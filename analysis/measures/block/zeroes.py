@@ -19,7 +19,7 @@ PURPOSES = {"ext4lazyinit": "ext4's lazy initialisation: inode tables that mkfs 
 
 
 @dataclass(frozen=True)
-class Zeroer:
+class ZeroingThread:
     """All threads of one name."""
 
     comm: str
@@ -32,7 +32,7 @@ class Zeroer:
         return PURPOSES.get(self.comm, "")
 
 
-def zeroers(block: Block) -> list[Zeroer]:
+def zeroing_threads(block: Block) -> list[ZeroingThread]:
     """By the bytes they zeroed, most first."""
     rows = np.flatnonzero(block.op.is_(OP))
     name_count = len(block.comm.labels)
@@ -40,6 +40,6 @@ def zeroers(block: Block) -> list[Zeroer]:
     size = np.zeros(name_count, dtype=np.int64)
     np.add.at(size, block.comm.codes[rows], block.bytes[rows])
     rows_out = [
-        Zeroer(block.comm.labels[i], int(requests[i]), int(size[i])) for i in np.flatnonzero(requests)
+        ZeroingThread(block.comm.labels[i], int(requests[i]), int(size[i])) for i in np.flatnonzero(requests)
     ]
     return sorted(rows_out, key=lambda row: (-row.bytes, row.comm))

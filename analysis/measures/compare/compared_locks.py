@@ -191,7 +191,7 @@ def growth(points: Sequence[tuple[int, float | None]]) -> Growth | None:
 
 
 @dataclass(frozen=True)
-class Next:
+class LongestWaits:
     """The lock with the longest wait, and the lock with the longest wait of the rest."""
 
     first: Lock
@@ -217,7 +217,7 @@ class Next:
         return self.second_sums.total_ns / rest if rest else None
 
 
-def next_lock(locks: Locks) -> Next | None:
+def next_lock(locks: Locks) -> LongestWaits | None:
     """None: no lock was waited on."""
     ordered = sorted(
         ((sums, lock) for lock, sums in locks.items() if sums.total_ns > 0),
@@ -227,11 +227,11 @@ def next_lock(locks: Locks) -> Next | None:
         return None
     total = sum(sums.total_ns for sums, _ in ordered)
     second, lock = ordered[1] if len(ordered) > 1 else (NONE, None)
-    return Next(ordered[0][1], ordered[0][0], lock, second, total)
+    return LongestWaits(ordered[0][1], ordered[0][0], lock, second, total)
 
 
 @dataclass(frozen=True)
-class HeldUp:
+class ChainedWaits:
     """Waiting for a lock whose holder itself waited for another lock."""
 
     known_ns: float  # waited while it could be told what the holder did
@@ -240,7 +240,7 @@ class HeldUp:
     second_ns: float
 
 
-def held_up(compared: Compared, lock: Lock) -> HeldUp | None:
+def chained_waits(compared: Compared, lock: Lock) -> ChainedWaits | None:
     """None: holders were not recorded, or none of them waited for a lock."""
     holders, rows = compared.results.locks.holders, compared.results.locks.rows
     if holders is None or rows is None:
@@ -254,4 +254,4 @@ def held_up(compared: Compared, lock: Lock) -> HeldUp | None:
     if not seconds or not known_ns:
         return None
     second = min(seconds, key=lambda name: (-seconds[name], name))
-    return HeldUp(known_ns, sum(seconds.values()), second, seconds[second])
+    return ChainedWaits(known_ns, sum(seconds.values()), second, seconds[second])

@@ -91,7 +91,7 @@ class _Paths:
         self.function = np.array([*function, 0], dtype=np.int64)
         self.names = list(numbers)
 
-    def place(self, stack_id: I64) -> I64:
+    def numbers(self, stack_id: I64) -> I64:
         """The number of each sample's call path."""
         if not self.ids.size:
             return np.zeros(stack_id.size, dtype=np.int64)
@@ -167,7 +167,7 @@ def measure_profile(
     t = samples.t_ns[order]
     busy = ~samples.mode.is_("idle")
     kernel = samples.mode.is_("kernel")
-    path_numbers = paths.place(samples.stack_id)
+    path_numbers = paths.numbers(samples.stack_id)
     period = float(np.median(samples.period_ns)) if samples.period_ns.size else 0.0
 
     def over(name: str, intervals: phases.Intervals) -> PhaseCpu:

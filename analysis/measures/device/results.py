@@ -50,7 +50,7 @@ class DeviceResults:
     counters: DiskCounters
     rows: list[DeviceRow] = field(default_factory=list)  # one a device; none if one device had all requests
     depth: DepthResults | None = None
-    utilization: dict[int, utilization.Busy] = field(default_factory=dict)  # by device number
+    utilization: dict[int, utilization.Utilization] = field(default_factory=dict)  # by device number
     labels: dict[int, str] = field(default_factory=dict)  # by device number
 
 

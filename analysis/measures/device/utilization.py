@@ -40,7 +40,7 @@ class Periods:
 
 
 @dataclass(frozen=True)
-class Busy:
+class Utilization:
     """time_at_ns[d] is how long the depth was d; their sum is the recorded time."""
 
     time_at_ns: I64
@@ -101,7 +101,7 @@ class Activity:
         self.idle_to.append(edges[empty + 1])
         self.since, self.depth = int(edges[-1]), int(depths[-1])
 
-    def busy(self) -> Busy:
+    def utilization(self) -> Utilization:
         """The utilization, once all steps are added."""
         self.add(np.array([self.span_ns], dtype=np.int64), np.zeros(1, dtype=np.int64))
         begins, ends = np.concatenate(self.idle_from), np.concatenate(self.idle_to)
@@ -109,18 +109,20 @@ class Activity:
             apart = ends[:-1] < begins[1:]  # a request that took no time does not end an idle period
             begins, ends = begins[np.append(True, apart)], ends[np.append(apart, True)]
         between = np.concatenate((begins, [self.span_ns])) - np.concatenate(([0], ends))
-        return Busy(np.trim_zeros(self.time_at, "b"), _periods(between[between > 0]), _periods(ends - begins))
+        return Utilization(
+            np.trim_zeros(self.time_at, "b"), _periods(between[between > 0]), _periods(ends - begins)
+        )
 
 
-def busy(begin: I64, end: I64, start_ns: int, stop_ns: int) -> Busy:
+def utilization_of(begin: I64, end: I64, start_ns: int, stop_ns: int) -> Utilization:
     """Depth of the intervals [begin, end) within [start, stop); begin and end: sorted."""
     activity = Activity(start_ns, stop_ns)
     for moments, depths in steps(begin, end, start_ns):
         activity.add(moments, depths)
-    return activity.busy()
+    return activity.utilization()
 
 
-def with_depth(block: Block, timeline: Timeline, stop_ns: int) -> tuple[Busy, Depth]:
+def with_depth(block: Block, timeline: Timeline, stop_ns: int) -> tuple[Utilization, Depth]:
     """Of all requests, as if there were one device, from the timeline's start to the stop, in one pass."""
     begin, end = in_order(block.issue_ns, block.lasting), in_order(block.complete_ns, block.lasting)
     start_ns = int(timeline.edges_ns[0])
@@ -128,10 +130,14 @@ def with_depth(block: Block, timeline: Timeline, stop_ns: int) -> tuple[Busy, De
     for moments, depths in steps(begin, end, start_ns):
         activity.add(moments, depths)
         highest.add(moments, depths)
-    return activity.busy(), depth_of(begin, end, timeline, highest)
+    return activity.utilization(), depth_of(begin, end, timeline, highest)
 
 
-def of_device(block: Block, start_ns: int, stop_ns: int, among: npt.NDArray[np.bool_] | None = None) -> Busy:
+def of_device(
+    block: Block, start_ns: int, stop_ns: int, among: npt.NDArray[np.bool_] | None = None
+) -> Utilization:
     """All requests whose times are in order, or those `among` them."""
     rows = block.lasting if among is None else block.lasting & among
-    return busy(in_order(block.issue_ns, rows), in_order(block.complete_ns, rows), start_ns, stop_ns)
+    return utilization_of(
+        in_order(block.issue_ns, rows), in_order(block.complete_ns, rows), start_ns, stop_ns
+    )

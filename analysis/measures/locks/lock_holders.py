@@ -29,7 +29,7 @@ STATES = (
     "not_sampled",
 )
 TASK_STATES = STATES[:5]  # a task was found
-STATE_WORDS = {
+STATE_NAMES = {
     "running": "on a CPU",
     "runnable": "waiting for a CPU",
     "io": "waiting for I/O",

@@ -37,7 +37,7 @@ WORKLOAD, FILESYSTEM, DISK, RECORDER, OTHERS = OWNERS = (
     "others",
 )
 SHOWN = (WORKLOAD, FILESYSTEM)
-WORDS = {
+OWNER_NAMES = {
     WORKLOAD: "the workload's tasks",
     FILESYSTEM: "the file system's own threads",
     DISK: "the disk's machinery",
@@ -64,7 +64,7 @@ OF_BLOCK_LAYER = ("kblockd", "kintegrityd", "scsi_", "nvme", "mmc_", "virtio", "
 
 
 @dataclass(frozen=True)
-class Waiting:
+class OwnerWaits:
     """The waits of one owner."""
 
     owner: str
@@ -84,17 +84,17 @@ class Waiters:
     """Whose the waits of a run are. is_known is false of a run recorded before it was written down."""
 
     is_known: bool
-    owners: tuple[Waiting, ...]  # of OWNERS, those that waited
+    owners: tuple[OwnerWaits, ...]  # of OWNERS, those that waited
 
-    def of(self, owner: str) -> Waiting:
+    def of(self, owner: str) -> OwnerWaits:
         """Of one owner; zeros if it did not wait."""
         return next(
-            (waiting for waiting in self.owners if waiting.owner == owner), Waiting(owner, 0, 0, 0, ())
+            (waiting for waiting in self.owners if waiting.owner == owner), OwnerWaits(owner, 0, 0, 0, ())
         )
 
 
 @dataclass(frozen=True)
-class Tested:
+class TestedFilesystem:
     """What names and numbers belong to the tested file system, and to what lies below its disk."""
 
     kind: str  # ext4
@@ -109,7 +109,7 @@ def _words(*values: object) -> frozenset[str]:
     return frozenset(value for value in values if isinstance(value, str) and value)
 
 
-def tested(run: Run) -> Tested:
+def tested_filesystem(run: Run) -> TestedFilesystem:
     """From run.json."""
     disks = [dig(run.facts, "device"), dig(run.facts, "journal_device")]
     further_disks = dig(run.facts, "more_devices")
@@ -127,7 +127,7 @@ def tested(run: Run) -> Tested:
         if isinstance(mounts, list)
         else []
     )
-    return Tested(
+    return TestedFilesystem(
         kind=run.text("filesystem", "name"),
         is_only=dig(run.facts, "filesystem", "others_of_kind") == 0,
         devices=_words(*dev, *names, *numbers, mounted, dig(run.facts, "filesystem", "bdi")),
@@ -142,7 +142,7 @@ def _names_one_of(name: str, devices: frozenset[str]) -> bool:
     return any(re.search(rf"(?:^|[/_-]){re.escape(device)}(?:$|[-:])", name) for device in devices)
 
 
-def _of_kernel(name: str, lock: Lock, filesystem: Tested) -> str:
+def _of_kernel(name: str, lock: Lock, filesystem: TestedFilesystem) -> str:
     disks = {device for device in filesystem.devices if ":" not in device}
     if name in disks:  # a loop device's worker has the device's name alone
         return DISK
@@ -160,7 +160,7 @@ def _of_kernel(name: str, lock: Lock, filesystem: Tested) -> str:
     return OTHERS
 
 
-def _owner(waiter: str, name: str, in_workload: bool, lock: Lock, filesystem: Tested) -> str:
+def _owner(waiter: str, name: str, in_workload: bool, lock: Lock, filesystem: TestedFilesystem) -> str:
     if waiter == "recorder":
         return RECORDER
     if waiter in ("kernel_thread", "interrupt"):
@@ -168,7 +168,7 @@ def _owner(waiter: str, name: str, in_workload: bool, lock: Lock, filesystem: Te
     return WORKLOAD if in_workload else OTHERS
 
 
-def _owners(table: LockWait | LockSample, names: Mapping[int, Lock], filesystem: Tested) -> I64:
+def _owners(table: LockWait | LockSample, names: Mapping[int, Lock], filesystem: TestedFilesystem) -> I64:
     """Per row its owner, as the index in OWNERS."""
     groups = group(
         [table.waiter.codes, table.waiter_name.codes, table.in_workload.view(np.uint8), table.lock_id]
@@ -196,16 +196,16 @@ def _is_known(table: LockWait | LockSample) -> bool:
 
 
 def _shown(
-    table: LockWait | LockSample, names: Mapping[int, Lock], filesystem: Tested
+    table: LockWait | LockSample, names: Mapping[int, Lock], filesystem: TestedFilesystem
 ) -> npt.NDArray[np.bool_]:
     """Which rows are of the workload's tasks or the tested file system's threads."""
     owner = _owners(table, names, filesystem)
     return np.asarray(owner < len(SHOWN))
 
 
-def shown(run: Run, tables: Tables) -> Tables:
+def shown_waits(run: Run, tables: Tables) -> Tables:
     """The tables with the waits, and the samples of spinning, of these only; all, where it is not known."""
-    waits, samples, filesystem = tables.lock_wait, tables.lock_sample, tested(run)
+    waits, samples, filesystem = tables.lock_wait, tables.lock_sample, tested_filesystem(run)
     if waits is not None and _is_known(waits):
         waits = take(waits, _shown(waits, tables.lock_names, filesystem))
     if samples is not None and _is_known(samples):
@@ -218,7 +218,7 @@ def shown(run: Run, tables: Tables) -> Tables:
     return tables.put(lock_wait.TABLE, waits).put(lock_sample.TABLE, samples)
 
 
-def measure_waiters(waits: LockWait, names: Mapping[int, Lock], filesystem: Tested) -> Waiters:
+def measure_waiters(waits: LockWait, names: Mapping[int, Lock], filesystem: TestedFilesystem) -> Waiters:
     """Sum the waits up by owner, and by name."""
     if not _is_known(waits):
         return Waiters(False, ())
@@ -239,7 +239,7 @@ def measure_waiters(waits: LockWait, names: Mapping[int, Lock], filesystem: Test
                 if name:
                     times[name] = times.get(name, 0) + round(ns[g])
         owners.append(
-            Waiting(
+            OwnerWaits(
                 owner_name,
                 int(waits.count[rows].sum()),
                 int(waits.spin_ns[rows].sum()),

@@ -30,7 +30,7 @@ class LockResults:
         return replace(self, waits=None)
 
 
-def measure_waiters(tables: Tables, tested: lock_waiters.Tested) -> lock_waiters.Waiters | None:
+def measure_waiters(tables: Tables, tested: lock_waiters.TestedFilesystem) -> lock_waiters.Waiters | None:
     """Who waited, of all tasks; None without a table of waits."""
     if tables.lock_wait is None:
         return None

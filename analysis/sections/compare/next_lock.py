@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis import units
-from analysis.measures.compare.compared_locks import Lock, Locks, Sums, add, held_up, next_lock, of_workload
+from analysis.measures.compare.compared_locks import (
+    Lock,
+    Locks,
+    Sums,
+    add,
+    chained_waits,
+    next_lock,
+    of_workload,
+)
 from analysis.measures.compare.compared_run import Compared
 from analysis.measures.compare.differences import sides
 from analysis.render.document import Section, Table
@@ -20,7 +28,7 @@ from analysis.sections.compare.table import LITTLE, letters
 
 def _holders(one: Compared, lock: Lock) -> str:
     """In how much of the waiting for the lock its holder waited for another; empty if that was not seen."""
-    held = held_up(one, lock)
+    held = chained_waits(one, lock)
     if held is None:
         return ""
     return (
