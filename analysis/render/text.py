@@ -185,4 +185,4 @@ def essence(document: Document, files: Sequence[Path]) -> str:
     sections = [replace(s, definition="") for s in document.sections if s.essential]
     where = "".join(f"  {clean(path)}\n" for path in files)
     shown = render(replace(document, sections=sections))
-    return f"{shown}\nall figures, their definitions, and the pictures:\n{where}"
+    return f"{shown}\nall numbers, definitions and pictures:\n{where}"

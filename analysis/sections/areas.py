@@ -20,7 +20,7 @@ def _areas(results: Results) -> Section:
     section = Section()
     found = results.block.areas if results.block is not None else None
     if found is None:
-        section.absent = results.geometry.why_not or "no request was on a device that is known"
+        section.absent = results.geometry.why_not or "no request went to a known device"
         return section
     rows = [
         (
@@ -73,7 +73,7 @@ def _disagreements(found: areas.AreaResults) -> list[str]:
     if found.compared and not found.conflicts:
         notes.append(f"class and area agree for all {found.compared:,} requests of data and of metadata")
     for one in found.conflicts[:MOST_CONFLICTS]:
-        flagged = f", {one.flagged:,} of them flagged META" if one.flagged else ""
+        flagged = f", {one.flagged:,} flagged META" if one.flagged else ""
         notes.append(
             f"class and area DISAGREE: {one.requests:,} requests of class {one.class_}"
             f" ({units.bytes_(one.bytes)}{flagged}) are in {one.area.name!r} ({one.area.kind})"
@@ -100,12 +100,15 @@ def _groups(results: Results) -> list[Section]:
             for r in table.rows
         ]
         section.tables.append(Table((f"<{table.name}", "requests", "bytes", "seeks"), rows))
-        section.facts.append(("used", f"{table.used:,} of {table.groups:,}"))
+        section.facts.append(("groups used", f"{table.used:,} of {table.groups:,}"))
         if table.used > len(table.rows):
             section.notes.append(
-                f"shown, by bytes: {requests:,} requests, {units.bytes_(size)}, {seeks:,} seeks together"
+                f"shown (largest by bytes): {requests:,} requests, {units.bytes_(size)}, {seeks:,} seeks"
+                " together"
             )
-        section.definition = "reads and writes that begin in the group, of all areas; seeks: into the group."
+        section.definition = (
+            "requests: reads and writes that begin in the group, in any area; seeks: seeks into the group."
+        )
         sections.append(section)
     return sections
 

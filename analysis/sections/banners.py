@@ -22,7 +22,7 @@ def make_banners(
         said.append(EMULATED)
     said += [_cut(words) for words in missing(run, collectors)]
     if run.state != "complete":
-        said.append(f"this run's state is '{run.state}': numbers cover the recording until its end")
+        said.append(f"this run's state is '{run.state}': numbers cover the time until the recording ended")
         # why it ended (a guest's panic, a hang, a full disk) is the first thing to know
         said += [_cut(words) for words in run.str_list("warnings")[:3]]
     elif run.recording_complete is False:
@@ -35,7 +35,7 @@ def make_banners(
     elif ended and ended != "exit status 0":
         said.append(f"the workload failed with {ended}")
     for table, size in truncated_bytes.items():
-        said.append(f"{table}: the recording ends in half a record ({size} bytes left out)")
+        said.append(f"{table}: the last record is incomplete ({size} bytes left out)")
     return said + marked_losses(run, collectors)
 
 

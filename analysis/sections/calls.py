@@ -39,10 +39,10 @@ def build_calls(run: Run, tables: Tables, results: Results) -> list[Section]:
             Table(("<call", "<on", "count", "bytes", "errors", "total", "p50", "p99", "max"), rows)
         )
         if len(results.app.calls) > TOP:
-            section.notes.append(f"{len(results.app.calls) - TOP} more kinds of calls with less time")
+            section.notes.append(f"{len(results.app.calls) - TOP} more calls, each with less time")
     else:
         section.notes.append("no calls were recorded")
-    section.definition = calls.DEFINITION + " on target: on the file system under test."
+    section.definition = calls.DEFINITION + " target: the file system under test; elsewhere: any other."
     return [section]
 
 

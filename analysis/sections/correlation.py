@@ -43,7 +43,7 @@ def build_correlation(run: Run, tables: Tables, results: Results) -> list[Sectio
             )
         )
     if results.app.uncounted:
-        section.notes.append("not all bytes of the application are counted, see throughput")
+        section.notes.append("application bytes are a lower bound, see throughput")
     section.definition = (
         f"bins of {width:g} s of the workload's time, lags searched to +-{correlation.LAGS * width:g} s. "
         + correlation.DEFINITION

@@ -48,14 +48,14 @@ def build_cpu_profile(run: Run, tables: Tables, results: Results) -> list[Sectio
     section.facts.append(
         (
             "busy",
-            f"{units.ns(whole.busy.ns)} of CPU time, {units.percent(whole.busy_share)} % of the CPUs:"
-            f" workload {_share(whole.workload_samples, whole.busy.samples)} %, kernel"
+            f"{units.ns(whole.busy.ns)} of CPU time, {units.percent(whole.busy_share)} % of the CPUs;"
+            f" of this the workload {_share(whole.workload_samples, whole.busy.samples)} %, kernel"
             f" {_share(whole.kernel_samples, whole.busy.samples)} %",
         )
     )
     if found.counted_ns is not None and found.sampled_ns is not None:
-        words = f"{units.ns(found.counted_ns)}; by samples of the same time {units.ns(found.sampled_ns)}"
-        section.facts.append(("by /proc/stat", words))
+        text = f"{units.ns(found.counted_ns)}; by samples of the same time {units.ns(found.sampled_ns)}"
+        section.facts.append(("busy by /proc/stat", text))
     if found.phases:
         by_phase = [
             (
@@ -83,9 +83,9 @@ def build_cpu_profile(run: Run, tables: Tables, results: Results) -> list[Sectio
     if len(found.phases) > 1:
         section.tables += _functions_by_phase(found.phases)
     section.definition = (
-        profile.DEFINITION + " own: of the workload's first process or one it started. CPU s: of all CPUs;"
-        " busy: CPU s / (CPUs x elapsed)."
-        " raw/perf.data is for perf report -i."
+        profile.DEFINITION + " own %: share of the workload's processes. CPU s: busy time, all CPUs together;"
+        " busy %: CPU s / (CPUs x elapsed)."
+        " All samples: perf report -i raw/perf.data."
     )
     return [section]
 

@@ -73,22 +73,22 @@ def build_filesystem(run: Run, tables: Tables, results: Results) -> list[Section
     if room is not None:
         section.tables.append(room)
         section.definition = (
-            "total, used, available: as the file system itself says (statvfs, df), after the first mount and"
-            " after the last sync. used: all blocks less free ones (f_blocks - f_bfree); available: free and"
-            " not reserved for root (f_bavail); taken of the disk: the disk's size less free blocks, with"
-            " what mkfs took and df does not count."
+            "total, used, available: from the file system itself (statvfs, as df), after the first mount and"
+            " after the last sync. used: all blocks less free blocks (f_blocks - f_bfree); available: free"
+            " and not reserved for root (f_bavail); taken of the disk: the disk's size less free blocks;"
+            " includes what mkfs took and df does not count."
         )
     if results.outside.steps:
         section.tables.append(_steps_table(results))
-        section.definition += " erased: discarded, or set to zero without data."
+        section.definition += " erased: bytes discarded, or set to zero without data."
         if results.outside.requests is not None:
             section.notes.append(
-                f"{results.outside.requests:,} requests of these steps, and between them and the workload,"
-                " are in the IO graph, in the phases and in the comparison with the device's own"
+                f"{results.outside.requests:,} requests of these steps, and between these steps and the"
+                " workload, count in the IO graph, in the phases and in the comparison with the device's own"
                 " counters, and in no other number"
             )
     if said:
-        section.definition += " fsck: of the unmounted disk, read from the device; fsck changes nothing."
+        section.definition += " fsck: checks the unmounted disk, reads from the device, changes nothing."
     section.definition = section.definition.strip()
     return [section] if section.facts or section.tables else []
 

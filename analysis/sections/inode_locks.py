@@ -43,11 +43,11 @@ def build_inode_locks(run: Run, tables: Tables, results: Results) -> list[Sectio
         section.tables.append(Table(("<lock", "inode", "waits", "spin", "sleep", "<path"), rows))
     left = len(results.locks.waits.instances) - len(rows)
     if left > 0:
-        section.notes.append(f"{left:,} more inode locks with less wait")
+        section.notes.append(f"{left:,} more inode locks, each with less waiting")
     if several:
         section.notes.append("+: several inodes used this memory in turn; the first is named")
     section.definition = (
-        "one row a lock that lies in an inode; path: from the mount point on, at the end of the workload."
+        "lock: a lock inside an inode; path: from the mount point on, at the end of the workload."
     )
     return [section]
 

@@ -42,8 +42,8 @@ def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
         section.notes.append("no request completed")
     if results.block.latency.untimed:
         section.notes.append(
-            f"{results.block.latency.untimed:,} requests are in no percentile, as their end was not seen or"
-            " their times are not in order: tails may be short"
+            f"{results.block.latency.untimed:,} requests are in no percentile: no end was recorded, or"
+            " their times are out of order; tails may be too short"
         )
     section.definition = latency.DEFINITION
     return [section]

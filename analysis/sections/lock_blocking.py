@@ -40,9 +40,9 @@ def build_blocking(run: Run, tables: Tables, results: Results) -> list[Section]:
         f" {units.percent(known / total)} %"
     )
     section.definition = (
-        "an edge of the blocking graph: waits of one call path on one class of locks, held by a task in one"
-        " call path when the wait began, weighted by the time waited. Spinlocks, rwlocks and semaphores"
-        " do not store their holder. Drawn: lock_blocking.svg."
+        "row: one edge of the blocking graph, from the call path of a waiter to the call path of the task"
+        " that held the lock when the wait began; waited: the time waited along the edge. Spinlocks,"
+        " rwlocks and semaphores do not store their holder. The graph: lock_blocking.svg."
     )
     return [section]
 

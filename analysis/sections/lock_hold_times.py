@@ -58,9 +58,9 @@ def build_hold_times(run: Run, tables: Tables, results: Results) -> list[Section
     for row in rows:
         if row.acquired is None:
             why.setdefault(row.why, []).append(row.type)
-    for words, types in why.items():
+    for why_not, types in why.items():
         kinds = ", ".join(dict.fromkeys(types))
-        section.notes.append(f"waited for, without hold times: {len(types):,} classes of {kinds}: {words}")
+        section.notes.append(f"no hold times for {len(types):,} classes of {kinds} with waits: {why_not}")
     section.definition = holds.DEFINITION
     return [section]
 

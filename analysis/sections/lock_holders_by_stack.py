@@ -88,7 +88,7 @@ def _chains(section: Section, found: LockWaits, holders: Holders) -> None:
         mostly = f"in {units.percent(c.ns / total)} %: " if len(chain) > 1 else ""
         body.append(("", f"  {mostly}{c.root_path}"))
     if body:
-        heads = ("waited", "<chain: a lock -> the lock its holder waits for -> to the end")
+        heads = ("waited", "<chain: lock -> lock that its holder waits for -> .. -> last lock")
         section.tables.append(Table(heads, body))
 
 
@@ -110,8 +110,8 @@ def _ran(section: Section, tables: Tables, results: Results) -> None:
         body.append(("", "", f"  {label}"))
     section.tables.append(Table(("ran", "95 % interval", "<lock held, and where the holder ran"), body))
     section.notes.append(
-        f"where the holder ran: {units.ns(samples.holding.ns)} of CPU time by"
-        f" {samples.holding.samples:,} samples of tasks that ran while others waited for their lock"
+        f"where the holder ran: {units.ns(samples.holding.ns)} of CPU time, from"
+        f" {samples.holding.samples:,} samples of tasks that held a lock with waiters"
     )
 
 

@@ -56,7 +56,7 @@ def build_lock_spinning(run: Run, tables: Tables, results: Results) -> list[Sect
         columns = 7 if samples and samples.spins else 5
         section.tables.append(Table(heads[:columns], [row[:columns] for row in body]))
         if len(shown) > TOP:
-            section.notes.append(f"{len(shown) - TOP} more, each with less")
+            section.notes.append(f"{len(shown) - TOP} more locks, each with less spinning")
     else:
         section.notes.append("no spinning on locks was recorded")
     if samples is None:
@@ -67,7 +67,7 @@ def build_lock_spinning(run: Run, tables: Tables, results: Results) -> list[Sect
     else:
         traced = sum(r.spin_ns for r in rows)
         section.notes.append(
-            f"not shown by tracepoints, at least: {units.ns(samples.unseen.ns)} of CPU"
+            f"unseen spinning, which no tracepoint shows, at least: {units.ns(samples.unseen.ns)} of CPU"
             f" ({interval(samples.unseen)}, {samples.unseen.samples:,} samples of"
             f" {units.ns(samples.period_ns)}), {of_cpus(samples.unseen.ns)} % of the CPUs;"
             f" {samples.unseen_workload.samples:,} samples in the workload's tasks"
@@ -82,13 +82,14 @@ def build_lock_spinning(run: Run, tables: Tables, results: Results) -> list[Sect
 
 def _check(sampled: Estimate, traced_ns: int) -> str:
     """Traced spinning by samples against the tracepoints' own time."""
-    said = (
-        f"as a check, traced spinning by samples: {units.ns(sampled.ns)} ({interval(sampled)}); by the"
-        f" tracepoints {units.ns(traced_ns)}"
+    text = (
+        f"check: traced spinning is {units.ns(sampled.ns)} ({interval(sampled)}) by samples and"
+        f" {units.ns(traced_ns)} by tracepoints"
     )
     if sampled.high_ns < traced_ns:
-        said += f": samples missed {units.percent(1 - sampled.ns / traced_ns)} % of it, and so of the unseen"
-    return said
+        missed = units.percent(1 - sampled.ns / traced_ns)
+        text += f": samples missed {missed} %, likely also of the unseen spinning"
+    return text
 
 
 SECTIONS = (

@@ -35,7 +35,7 @@ def invisible(run: Run) -> list[str]:
         "folio, page and buffer locks",
         "waits for journal or log space",
     ]
-    notes = [f"no tracepoint shows: {'; '.join(said)}. CPU samples show those that spin, not the others"]
+    notes = [f"no tracepoint shows: {'; '.join(said)}. CPU samples show only those that spin"]
     if run.text("kernel", "config", "CONFIG_DEBUG_LOCK_ALLOC") == "y":
         notes.append("CONFIG_DEBUG_LOCK_ALLOC: this kernel reports every mutex taken, contended or not")
     return notes
@@ -94,7 +94,7 @@ def build_lock_waits(run: Run, tables: Tables, results: Results) -> list[Section
             section.notes.append(f"{i + 1}. {r.type} {name(r)} < {r.callers}")
     if len(rows) > TOP and total:
         rest = sum(r.total_ns for r in rows[TOP:])
-        section.notes.append(f"{len(rows) - TOP} more, {units.percent(rest / total)} % of the wait")
+        section.notes.append(f"{len(rows) - TOP} more locks, {units.percent(rest / total)} % of the wait")
     waits = sum(r.waits for r in rows)
     section.notes.append(
         f"total: {waits:,} waits, spinning {units.ns(spin)}, sleeping {units.ns(total - spin)} (on average"
@@ -105,7 +105,7 @@ def build_lock_waits(run: Run, tables: Tables, results: Results) -> list[Section
         sum(r.workload_sleep_ns for r in rows),
     )
     section.notes.append(
-        f"of this the workload's tasks: {sum(r.workload_waits for r in rows):,} waits, spinning"
+        f"of this by the workload's tasks: {sum(r.workload_waits for r in rows):,} waits, spinning"
         f" {units.ns(own_spin)}, sleeping {units.ns(own_sleep)}"
     )
     section.notes += _whose(results)
@@ -136,7 +136,8 @@ def _whose(results: Results) -> list[str]:
             continue
         shown = owner.owner in lock_waiters.SHOWN or results.locks.shows_all
         notes.append(
-            f"{'of this' if shown else 'not shown:'} {lock_waiters.OWNER_NAMES[owner.owner]}: {owner.waits:,}"
+            f"{'of this by' if shown else 'not shown:'} {lock_waiters.OWNER_NAMES[owner.owner]}:"
+            f" {owner.waits:,}"
             f" waits, spinning {units.ns(owner.spin_ns)}, sleeping {units.ns(owner.sleep_ns)}{_names(owner)}"
         )
     if any(o.owner not in lock_waiters.SHOWN for o in found.owners) and not results.locks.shows_all:
@@ -157,7 +158,7 @@ def _naming_notes(results: Results, rows: list[LockRow]) -> list[str]:
     notes = []
     unnamed = lock_waits.unnamed_share(rows)
     if unnamed:
-        notes.append(f"{units.percent(unnamed)} % of the wait is of locks named by their caller")
+        notes.append(f"{units.percent(unnamed)} % of the wait is on locks named by their caller")
     guessed = sum(r.total_ns for r in rows if r.named_by == "call path")
     if guessed:
         share = units.percent(guessed / sum(r.total_ns for r in rows))
@@ -165,9 +166,9 @@ def _naming_notes(results: Results, rows: list[LockRow]) -> list[str]:
     sampled = sampled_share(results)
     if sampled < 1:
         notes.append(
-            "at high rates call paths were sampled: those of waits with"
-            f" {units.percent(1 - sampled)} % of the waiting time were not looked at; figures by call path"
-            f" (and of locks named by caller) are scaled from the others, {ESTIMATED}"
+            "call paths were sampled at high rates: waits with"
+            f" {units.percent(1 - sampled)} % of the waiting time have none; {ESTIMATED}: numbers by call"
+            " path, and of locks named by their caller, are scaled from the recorded call paths"
         )
     return notes
 

@@ -53,7 +53,8 @@ def build_waits_by_stack(run: Run, tables: Tables, results: Results) -> list[Sec
         Table(("spin", "sleep", "share %", "<lock, call path of the waiter, innermost first"), body)
     )
     section.definition = (
-        "share: of all waiting. ..: functions left out. All paths: lock_waiting.svg, waiting.folded."
+        "share %: of all waiting time. ..: functions left out. All call paths: lock_waiting.svg,"
+        " waiting.folded."
         + (f" {ESTIMATED}: scaled from the sampled call paths." if sampled_share(results) < 1 else "")
     )
     return [section]

@@ -55,8 +55,8 @@ def build_losses(run: Run, tables: Tables, results: Results) -> list[Section]:
     section.notes += _cost_words(run, cost)
     if results.block is not None and results.block.latency.untimed:
         section.notes.append(
-            f"block: {results.block.latency.untimed:,} rows have missing or disordered times:"
-            " no latency counts them (such ends come in batches: tails may be short)"
+            f"block: {results.block.latency.untimed:,} rows have missing or disordered times and are in"
+            " no latency (such rows come in batches: tails may be too short)"
         )
     section.notes += bounded_ends(results)
     counter = (
@@ -66,8 +66,8 @@ def build_losses(run: Run, tables: Tables, results: Results) -> list[Section]:
         else ""
     )
     section.definition = (
-        f"{tracing_cost.DEFINITION}{counter} How much tracing slows the workload shows only in a run"
-        f" without tracing. {MARKING}"
+        f"{tracing_cost.DEFINITION}{counter} Only a run without tracing shows how much tracing slows"
+        f" the workload. {MARKING}"
     )
     return [section]
 
@@ -107,7 +107,7 @@ def _cost_words(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
     if others and not run.imported:
         said.append(f"{', '.join(others)}: its cost in the kernel is not measured")
     if run.recorder_start_cpu_ns is not None:
-        said.append(f"before it recorded, the recorder used {units.ns(run.recorder_start_cpu_ns)} of CPU")
+        said.append(f"the recorder used {units.ns(run.recorder_start_cpu_ns)} of CPU before it recorded")
     return said
 
 

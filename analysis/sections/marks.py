@@ -11,8 +11,8 @@ from analysis.rundir.run import LEAST_MARKED_SHARE, Run
 MARK = "*"
 FROM = f"from {units.percent(LEAST_MARKED_SHARE)} % lost on"  # what stands beside a mark
 MARKING = (
-    f"Numbers are marked {MARK}, here and in the pictures, {FROM}, where a loss is not known, and where a"
-    " collector ended early. Smaller losses stand in this section only; a maximum may be among them."
+    f"Numbers are marked {MARK}, here and in the pictures, {FROM}, where losses are not known, and where a"
+    " collector ended early. Smaller losses are stated in this section only; a lost event may be a maximum."
 )
 
 

@@ -44,5 +44,5 @@ def damage(run: Run) -> str:
     """A banner on damage that fsck found, else an empty string."""
     if dig(run.facts, "filesystem", "fsck", "clean") is not False:
         return ""
-    said = "; ".join(run.str_list("filesystem", "fsck", "said")[-3:])
-    return f"the file system is damaged after the run, says fsck: {said[:200]}"
+    output = "; ".join(run.str_list("filesystem", "fsck", "said")[-3:])
+    return f"fsck reports that the file system is damaged after the run: {output[:200]}"

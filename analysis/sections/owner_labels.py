@@ -35,7 +35,7 @@ def _shares(owners: Owners, owner: str) -> str:
 
 def disk_share(owners: Owners) -> str:
     """Others' share of the disk's bytes, as a clause."""
-    return f"{units.percent(owners.share(OTHERS, 'bytes'))} % of this disk's bytes are others'"
+    return f"{units.percent(owners.share(OTHERS, 'bytes'))} % of this disk's bytes are by other programs"
 
 
 def owner_banners(results: Results) -> list[str]:

@@ -66,27 +66,26 @@ def _phases(results: Results) -> Section:
         own_heads = ("dev MB/s,\nworkload's", "&\neverybody's", "seeks/s,\nworkload's", "&\neverybody's")
         section.tables.append(Table(("<phase", *own_heads), own))
     section.notes += [
-        f"{row.name}: each phase's own rate, {units.mean(row.own_mb_s)} MB/s"
+        f"{row.name}: workload MB/s, mean of the phases' rates: {units.mean(row.own_mb_s)}"
         for row in results.phases
         if row.own_mb_s is not None and row.own_mb_s.n > 1
     ]
     if any(not row.app_is_exact and row.recorded_s >= phases.SHORTEST_RATE_S for row in results.phases):
         section.notes.append(
-            f"{SHARED}, or none of a phase below {phases.SHORTEST_SHARED_S:g} s: the recorder was not told"
-            " of this phase's edges in time, and its calls were shared out by time"
+            f"{SHARED}: the recorder learned of the phase's edges too late; calls are assigned to the phase"
+            f" by time (no app MB/s for a phase below {phases.SHORTEST_SHARED_S:g} s)"
         )
     if results.app.uncounted:
         section.notes.append(f"app MB/s: lower bounds ({unseen.AT_LEAST}), see throughput")
     section.notes += [
-        f"{row.name}: app, dev, meta and seeks are of the {units.seconds(row.recorded_s)} s of it that were"
-        " recorded"
+        f"{row.name}: app, dev, meta and seeks cover the {units.seconds(row.recorded_s)} s that were recorded"
         for row in results.phases
         if row.elapsed_s - row.recorded_s >= phases.SHORTEST_RATE_S
     ]
     section.definition = (
-        "rates: all of the n phases together by their time, none below"
-        f" {phases.SHORTEST_RATE_S * 1e3:g} ms. own: file data the workload says it moved. each phase's own"
-        " rate: the mean of the n rates, which a short phase moves as much as a long one, +- 95 % confidence"
+        "rates: sums over the n phases / their total time; no rate below"
+        f" {phases.SHORTEST_RATE_S * 1e3:g} ms. workload MB/s: file data that the workload itself counted."
+        " mean of the phases' rates: a short phase weighs as much as a long one; +- 95 % confidence"
         " interval (t, s/sqrt n). app, dev, meta: see throughput."
     )
     return section
@@ -109,8 +108,8 @@ def _others_text(run: Run, results: Results, others: other_programs.Others) -> s
     all_ns = results.window.work_s * 1e9 * (run.cpus or 0)
     share = f" ({units.percent(others.cpu_ns / all_ns)} % of all CPUs)" if all_ns > 0 else ""
     names = "".join(f", {name} {units.ns(cpu_ns)}" for name, cpu_ns in others.programs)
-    text = f"others meanwhile: other programs {units.ns(others.cpu_ns)} of CPU{share}{names};"
-    text += f" kernel threads, for any program, {units.ns(others.kernel_threads_cpu_ns)}"
+    text = f"CPU time of other programs: {units.ns(others.cpu_ns)}{share}{names};"
+    text += f" of kernel threads, for any program: {units.ns(others.kernel_threads_cpu_ns)}"
     if results.owners is None or not sum(owned.requests for owned in results.owners.owned):
         return text
     return f"{text}; {disk_share(results.owners)}"

@@ -12,8 +12,8 @@ from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
 
 ORDERS = (
-    "as queued, as issued: the same requests in the order of their queue and of their issue times, by device."
-    " Bios that were merged are one request in both: neither order has what merging saved."
+    "as queued, as issued: the same requests of a device, ordered by queue time and by issue time."
+    " Bios that were merged are one request in both orders: neither order has the seeks that merging saved."
 )
 
 

@@ -121,8 +121,8 @@ def build_stages(run: Run, tables: Tables, results: Results) -> list[Section]:
         section.notes.append(f"{', '.join(missing)}: {_why_missing(run)}")
     section.definition = (
         request_life.DEFINITION
-        + " merged: requests of more than one bio; merges: bios beyond each request's first; requeued: given"
-        " back by the driver, once or more."
+        + " merged: requests of more than one bio; merges: bios beyond each request's first; requeued:"
+        " requests that the driver gave back, once or more."
     )
     return [section]
 

@@ -98,10 +98,10 @@ def build_run_facts(run: Run, tables: Tables, results: Results) -> list[Section]
     fact("mount", run.text("filesystem", "mount"))
     fact("mounted as", run.text("filesystem", "proc_mounts"))
     mounts = dig(run.facts, "filesystem", "mounts")
-    for one in mounts[:MOST_MOUNTS] if isinstance(mounts, list) else []:
-        if isinstance(one, Mapping):
-            on = f"{clean(one.get('name'), 20)} on {clean(one.get('mount_point'), 200)}"
-            fact("mounted", f"{on}, from {clean(one.get('device'), 40)}")
+    for mount in mounts[:MOST_MOUNTS] if isinstance(mounts, list) else []:
+        if isinstance(mount, Mapping):
+            on = f"{clean(mount.get('name'), 20)} on {clean(mount.get('mount_point'), 200)}"
+            fact("mounted", f"{on}, from {clean(mount.get('device'), 40)}")
     for device in devices.stated(run):
         fact(device.role, device_words(device.facts))
     queue = dig(run.facts, "device", "queue")
@@ -127,7 +127,7 @@ def build_run_facts(run: Run, tables: Tables, results: Results) -> list[Section]
         ),
     )
     fact("virtual machine", vm_words(run))
-    fact("its command", run.text("machine", "vm", "command"))
+    fact("VM command", run.text("machine", "vm", "command"))
     tools = dig(run.facts, "tools")
     if isinstance(tools, dict):
         fact("tools", join(*(f"{clean(k, 40)} {run.text('tools', k)}" for k in sorted(tools)[:20])))
@@ -140,7 +140,7 @@ def build_run_facts(run: Run, tables: Tables, results: Results) -> list[Section]
     if isinstance(timing, dict):
         known = ((k, run.float_("timing", k)) for k in timing)
         fact(
-            "took",
+            "step times",
             join(
                 *(
                     f"{clean(k.removesuffix('_s'), 40)} {units.seconds(v)} s"

@@ -65,8 +65,8 @@ def build_seeks(run: Run, tables: Tables, results: Results) -> list[Section]:
             f" confidence interval over {mean.n} bins, as if they were independent)"
         )
     section.definition = (
-        seeks.DEFINITION + " |p|: of the distance without its sign. %: of the requests that have one before"
-        " them on their device."
+        seeks.DEFINITION + " |p|: percentile of the distance without its sign. %: of the requests with a"
+        " previous request on their device."
     )
     if owners is not None:
         section.definition += (

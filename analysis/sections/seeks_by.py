@@ -88,9 +88,9 @@ def _add_files(section: Section, block: BlockResults, tables: Tables, is_shared:
     if top.files > len(top.rows):
         section.notes.append(f"{top.files - len(top.rows):,} more inode numbers")
     section.notes.append(
-        f"{top.requests:,} reads and writes were of {top.files:,} inode numbers (the number of a deleted file"
-        f" may be used again), {units.bytes_(top.bytes)}; {top.without:,} were of no known inode (metadata,"
-        " journal, direct)"
+        f"reads and writes with a known inode: {top.requests:,}, of {top.files:,} inode numbers (a deleted"
+        f" file's number may be used again), {units.bytes_(top.bytes)}; without: {top.without:,} (metadata,"
+        " journal, direct I/O)"
     )
     if tables.paths is None:
         section.notes.append("paths were not resolved in this run")

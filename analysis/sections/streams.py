@@ -44,7 +44,8 @@ def build_streams(run: Run, tables: Tables, results: Results) -> list[Section]:
     )
     section.tables.append(Table(heads, rows))
     section.definition = (
-        streams.DEFINITION + " adjacent: the request before, of this direction, ended where this one begins."
+        streams.DEFINITION
+        + " adjacent: the previous request of this direction ended where the request begins."
     )
     return [section]
 

@@ -16,7 +16,7 @@ from analysis.tables.result import Value
 ROWS_SHOWN = 40
 COLUMNS_SHOWN = 12
 TABLES_SHOWN = 8
-DEFINITION = "measured by the workload itself, with its own clock; the units are in the names."
+DEFINITION = "values measured by the workload itself, with its own clock; units are in the names."
 
 
 def value_text(value: Value) -> str:

@@ -187,13 +187,13 @@ def test_text_has_the_table_of_differences(tmp_path: Path) -> None:
         paths.append(spec.write(tmp_path / name))
     found = section(good_compare(tmp_path / "out", *paths), "DIFFERENCES")
     lines = [" ".join(line.split()) for line in found.splitlines()]
-    at = lines.index("to be explained A+B n=2 C+D n=2")
+    at = lines.index("outcome A+B n=2 C+D n=2")
     assert lines[at + 1] == "ext3 xfs change ratio"
     assert "disk write: requests 1,000 +-0 250 +-0 -750 +-0 0.25!" in lines
     assert "disk write: requests 500 -500 0.50" in lines  # E is alone: never marked
     words = " ".join(lines)
-    assert "A+B, C+D: repetitions (same words, kernel and machine): means +- 95 % intervals" in words
-    assert "E: single observation: of what differs from it nothing is called a difference" in words
+    assert "A+B, C+D: repetitions (same options, kernel and machine): means +- 95 % intervals" in words
+    assert "E: single observation: no verdict on differences" in words
     with (tmp_path / "out" / "compare.csv").open(newline="") as file:
         table = list(csv.reader(file))
     assert tuple(table[0]) == CSV_COLUMNS and {len(row) for row in table} == {len(CSV_COLUMNS)}
@@ -228,7 +228,7 @@ def test_negligible_measures_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("words_only")
 def test_repetitions_alone_have_no_differences(tmp_path: Path) -> None:
     runs = loaded(tmp_path, [run_of("ext3", 10), run_of("ext3", 11)])
-    assert "repetitions of the same words: A+B" in differences(runs).absent
+    assert "repetitions with the same options: A+B" in differences(runs).absent
     assert {row["side"] for row in rows_of(runs).values()} == {"A+B"}
 
 
@@ -312,7 +312,7 @@ def test_difference_mark_is_explained_in_its_table(tmp_path: Path) -> None:
     said = re.search(r"!: differs by the rule; (\d+) of (\d+) figures do", words)
     assert said is not None and int(said[1]) > 3
     assert f"C+D against A+B: {said[1]} of {said[2]} figures differ by the rule: " in words
-    assert "nothing is called a difference" not in words
+    assert "no verdict on differences" not in words
     runs = [load_compared(letter, path) for letter, path in zip(LETTERS, paths, strict=False)]
     differing = [row for row in csv.DictReader(io.StringIO(as_csv(runs))) if row["verdict"] == "they differ"]
     assert len(differing) == int(said[1])

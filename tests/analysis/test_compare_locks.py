@@ -201,10 +201,10 @@ def test_spin_share_table_equals_plain_loops(tmp_path: Path, three: list[Made]) 
         *[name for _, name in sorted(chosen, key=lambda lock: -max(share.get(lock, 0) for share in shares))],
         f"{len(others)} other locks",
         "all locks",
-        "of it by the workload's tasks",
+        "of this by the workload's tasks",
     ]
     own = [sum(s[2] for s in one.sums.values()) / (CPUS * SECONDS * SECOND) * 100 for one in three]
-    assert rows["of it by the workload's tasks"] == [percent(value) for value in own]
+    assert rows["of this by the workload's tasks"] == [percent(value) for value in own]
     for lock in chosen:
         assert rows[lock[1]] == [percent(share.get(lock, 0.0)) for share in shares], lock
     rest = [sum(share.get(lock, 0.0) for lock in others) for share in shares]
@@ -304,7 +304,8 @@ def test_wait_of_the_first_locks_holder_is_found(tmp_path: Path) -> None:
     run = replace(run, results=replace(run.results, locks=replace(run.results.locks, holders=holders)))
     assert chained_waits(run, ("rwsem", "i.rwsem")) == ChainedWaits(8e9, 5e9, "mutex b", 4e9)
     words = (
-        "A: the first's holder itself waited for a lock in 62.5 % of the waiting, most for mutex b (50.0 %)"
+        "A: the first lock's holder waited for another lock in 62.5 % of the waiting time, most for mutex b"
+        " (50.0 %)"
     )
     assert words in section([run], "Which lock next").notes
 
@@ -316,7 +317,7 @@ def test_locks_named_by_callers_may_be_the_same(tmp_path: Path) -> None:
         one.spec.lock_wait.append({"bin_ns": START_NS, "lock_id": 64, "stack_id": i, "sleep_ns": 10 - i})
     found = section(load(tmp_path, [one]), "Which lock next")
     assert [row[2] for row in found.tables[0].rows] == ["mutex caller0()+0x02", "mutex caller1()+0x12"]
-    assert "A: both go by their callers: they may be one lock" in found.notes
+    assert "A: both locks are named by their callers and may be one lock" in found.notes
 
 
 def test_watched_system_has_no_workload_tasks(tmp_path: Path) -> None:
@@ -327,7 +328,7 @@ def test_watched_system_has_no_workload_tasks(tmp_path: Path) -> None:
     assert cells(section(runs, "Sleeping per operation by lock").tables[0])["m.lock"] == ["100,000"]
     assert section(runs, "Which lock next").tables[0].rows[0][2:4] == ("mutex m.lock", "100.0")
     shown = cells(section(runs, "Spin share by lock").tables[0])
-    assert (shown["all locks"], shown["of it by the workload's tasks"]) == (["5.0"], ["-"])
+    assert (shown["all locks"], shown["of this by the workload's tasks"]) == (["5.0"], ["-"])
 
 
 def test_modes_of_a_lock_are_one_class(tmp_path: Path) -> None:
@@ -391,7 +392,7 @@ def test_cpus_not_known_give_no_share(tmp_path: Path) -> None:
     runs = load(tmp_path, [one])
     found = section(runs, "Spin share by lock")
     assert cells(found.tables[0])["all locks"] == ["-"]
-    assert "A: run.json does not say how many CPUs: no share of them" in found.notes
+    assert "A: run.json lacks the number of CPUs: no share of CPU time" in found.notes
     assert locks_heatmap.panels(runs)[0] == []
 
 

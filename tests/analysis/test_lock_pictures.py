@@ -195,8 +195,8 @@ def test_report_states_shares_sampled_named_and_hidden(tmp_path: Path) -> None:
     seen = sum(r["spin_ns"] + r["sleep_ns"] for r in spec.lock_wait if r["stack_id"] != -2)
     unnamed = sum(r["spin_ns"] + r["sleep_ns"] for r in spec.lock_wait if r["lock_id"] >= 10)
     guessed = sum(r["spin_ns"] + r["sleep_ns"] for r in spec.lock_wait if r["lock_id"] in (1, 4, 7))
-    assert f"waits with {100 - 100 * seen / total:.1f} % of the waiting time were not looked at" in waits
-    assert f"{100 * unnamed / total:.1f} % of the wait is of locks named by their caller" in waits
+    assert f"waits with {100 - 100 * seen / total:.1f} % of the waiting time have none" in waits
+    assert f"{100 * unnamed / total:.1f} % of the wait is on locks named by their caller" in waits
     assert f"come from the call path: {100 * guessed / total:.1f} % of the wait" in waits
     assert "thing.lock_1 ?" in waits and "no tracepoint shows: " in waits and "~" in waits
     assert "CONFIG_DEBUG_LOCK_ALLOC: this kernel reports every mutex taken" in waits

@@ -423,8 +423,8 @@ def test_samples_refuted_by_tracepoints_say_so(tmp_path: Path, traced_ns: int, m
     )
     make_report(spec.write(tmp_path / "r"))
     text = " ".join((tmp_path / "r/report.txt").read_text().split())
-    assert "unseen >=" in text and "not shown by tracepoints, at least: 4.00 ms" in text
-    assert ("samples missed 96.4 % of it, and so of the unseen" in text) == missed
+    assert "unseen >=" in text and "unseen spinning, which no tracepoint shows, at least: 4.00 ms" in text
+    assert ("samples missed 96.4 %, likely also of the unseen" in text) == missed
     assert ("samples missed" in text) == missed
 
 

@@ -215,7 +215,7 @@ def test_phase_rate_uses_all_its_time_and_none_below_10_ms(tmp_path: Path) -> No
     # n, s, ops/s: 14 in 0.5 s; own: 700 MB in 0.5 s, not the mean of 3000 and 1000
     assert lines["a"][1:5] == ["2", "0.50", "28.0", "1,400"]
     assert lines["b"] == ["b", "1", "0.00", "-", "-", "-", "-", "0.0", "-"]
-    assert "a: each phase's own rate, 2,000" in text
+    assert "a: workload MB/s, mean of the phases' rates: 2,000" in text
 
 
 def test_latency_stages_equal_those_by_hand(tmp_path: Path) -> None:

@@ -48,11 +48,11 @@ def spec_of(**facts: Any) -> Spec:
 
 def test_other_programs_are_one_line(tmp_path: Path) -> None:
     found = document(spec_of(others=OTHERS), tmp_path / "r")
-    (line,) = [note for note in section(found, "Time by phase").notes if "others meanwhile" in note]
+    (line,) = [note for note in section(found, "Time by phase").notes if "CPU time of other programs" in note]
     # 9.02 of 2 CPUs x 9.9 s; 2 of the 10 requests
     assert line == (
-        "others meanwhile: other programs 9.02 s of CPU (45.6 % of all CPUs), qemu 8.90 s; kernel threads,"
-        " for any program, 3.10 s; 20.0 % of this disk's bytes are others'"
+        "CPU time of other programs: 9.02 s (45.6 % of all CPUs), qemu 8.90 s; of kernel threads, for any"
+        " program: 3.10 s; 20.0 % of this disk's bytes are by other programs"
     )
 
 
@@ -60,7 +60,7 @@ def test_unknown_disk_share_of_others_is_left_out(tmp_path: Path) -> None:
     spec = spec_of(others=OTHERS)
     spec.block = [row | {"submitter": "unknown"} for row in spec.block]
     (line,) = section(document(spec, tmp_path / "r"), "Time by phase").notes
-    assert line.endswith("for any program, 3.10 s")
+    assert line.endswith("for any program: 3.10 s")
 
 
 @pytest.mark.parametrize("facts", [{}, {"others": 5}, {"others": {"cpu_ns": "x"}}])

@@ -389,7 +389,7 @@ def test_submitters_of_zeroed_ranges_are_named(tmp_path: Path) -> None:
         "write_zeroes by ext4lazyinit 6.29 MB in 3 requests (ext4's lazy initialisation: inode tables that"
         " mkfs left unwritten); fallocate 4.10 kB in 1 requests" in text
     )
-    assert "write_zeroes: the device is told that a range is zero; no data is sent to it" in text
+    assert "write_zeroes: sets a range of the device to zero without sending data" in text
     without = folded(good_report(Spec(block=rows[:20]).write(tmp_path / "without")))
     assert "write_zeroes" not in without
 

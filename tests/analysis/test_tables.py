@@ -110,7 +110,7 @@ def test_partial_record_is_left_out_and_counted(tmp_path: Path) -> None:
     assert open_recording(rec, "block").truncated_bytes == 127
     make_report(path)
     text = (path / "report.txt").read_text()
-    assert "half a record (127 bytes left out)" in text
+    assert "the last record is incomplete (127 bytes left out)" in text
     assert "the recorder wrote 3 rows, the table holds 2" in " ".join(text.split())
 
 

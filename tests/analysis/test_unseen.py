@@ -100,7 +100,7 @@ def test_uncounted_bytes_make_lower_bounds_and_no_ratio(
     assert "application write >=10.0 MB, >=1.00 MB/s" in found
     assert "application read >=0 B" in found
     assert "device bytes / application bytes" not in found
-    sentence = "the application's bytes are lower bounds (>=), not counted: " + words
+    sentence = "application bytes are lower bounds (>=); not counted: " + words
     throughput, _, warnings = found.partition("WARNINGS AND GAPS")
     assert sentence in throughput and sentence in warnings
     assert "app MB/s: lower bounds (>=), see throughput" in found
@@ -161,7 +161,7 @@ def test_compared_bounds_have_no_ratio_and_no_verdict(tmp_path: Path) -> None:
         assert any(cell.startswith(">=") for cell in row), row
         assert row[-1] == "-", row  # the ratio
     words = " ".join(text.render(document).split())
-    assert "A: the application's bytes are lower bounds (>=)" in words
+    assert "A: application bytes are lower bounds (>=)" in words
     lines = {(r["measure"], r["side"]): r for r in csv.DictReader(io.StringIO(as_csv(runs)))}
     first, other = lines["application write", "A"], lines["application write", "B"]
     assert (first["is_lower_bound"], other["is_lower_bound"]) == ("1", "0")

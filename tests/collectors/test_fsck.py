@@ -176,7 +176,7 @@ def test_fsck_damage_fails_the_run_and_heads_the_report(tmp_path: Path, programs
     output = (job.run.path / "raw/fsck.out").read_text()
     assert "WARNING: Filesystem still has errors" in output
     report = " ".join(job.run.report().split())
-    assert "!! the file system is damaged after the run, says fsck:" in report
+    assert "!! fsck reports that the file system is damaged after the run:" in report
     assert "DAMAGED" in report
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from analysis.tables.call import Call, bucket_edges_ns
 
 DEFINITION = (
-    "calls of the workload's cgroup. uring_ and aio_ read, write and fsync: requests queued by io_uring and"
-    " libaio, from submission to completion; the system calls that queue them are io_uring and aio."
-    " Reads and writes of mapped files are no calls; mmap is one."
-    " Percentiles from histograms of 8 buckets an octave: within 6 %."
+    "calls: system calls of the workload's cgroup. uring_, aio_ read, write and fsync: requests queued by"
+    " io_uring and libaio, from submission to completion; io_uring, aio: the system calls that queue them."
+    " mmap is a call; reads and writes of mapped files are not."
+    " Percentiles: from histograms of 8 buckets per octave, within 6 %."
 )
 
 

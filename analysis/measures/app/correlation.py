@@ -29,11 +29,11 @@ LEAST_BINS = 30
 MOST_ALIKE = 0.5  # share of bins of one value, say of no bytes: with more, rho tells of when there was any
 SURE = 0.05  # and the 95 % interval without 0: then it is said to go with the application
 DEFINITION = (
-    "Spearman's rank correlation with application throughput, per time bin; a positive lag"
-    " means that the series follows the application. p: share of circular shifts of the series"
-    " that correlate at least as well (which allows for the rhythm of each series and for the search over"
-    " lags), Holm-corrected over the series; <=: no shift does, p is at its minimum."
-    f" correlated: p at most {SURE:g} and 0 outside of the interval. Association, not cause."
+    "rho: Spearman's rank correlation of the series with application throughput, over time bins; a positive"
+    " lag means that the series follows the application. p: share of circular shifts of the series that"
+    " correlate at least as well (which allows for the rhythm of each series and for the search over lags),"
+    " Holm-corrected over the series; <=: no shift correlates as well, p is at its minimum."
+    f" correlated: p at most {SURE:g}, and the interval excludes 0. Association, not cause."
 )
 
 

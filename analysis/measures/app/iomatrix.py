@@ -18,9 +18,9 @@ from analysis.tables.result import Figures, Value
 CELLS = "iomatrix cell"  # the workload's table
 CACHED, SOME, DISK = "", "+", "d"
 DEFINITION = (
-    "KiB/s (1024 B) of one operation on one file. d: requests of that file, in the cell's time and in its"
-    " direction, carried at least half of the cell's bytes; +: less than half; no mark: none,"
-    " the page cache alone. Other files' requests do not count."
+    "cell: KiB/s (1024 B) of one operation on one file. d: the disk carried at least half of the cell's bytes"
+    " (requests of the cell's file, in the cell's time and direction); +: less than half; no mark: none, the"
+    " page cache alone. Requests of other files do not count."
 )
 
 

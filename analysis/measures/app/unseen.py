@@ -47,7 +47,7 @@ def sentence(reasons: Sequence[str]) -> list[str]:
     """A sentence that names what is not counted; none if all bytes are."""
     if not reasons:
         return []
-    return [f"the application's bytes are lower bounds ({AT_LEAST}), not counted: {'; '.join(reasons)}"]
+    return [f"application bytes are lower bounds ({AT_LEAST}); not counted: {'; '.join(reasons)}"]
 
 
 def _rows(call: Call, name: str) -> tuple[int, int]:

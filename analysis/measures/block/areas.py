@@ -29,9 +29,9 @@ FITS = {
 TOP_GROUPS = 12
 AT_ONCE = 1 << 20
 DEFINITION = (
-    "area: part of the file system's layout, read from the device after the run; a read or write is in the"
-    " area in which it begins. META: requests that the file system flagged as metadata. class: by the owner"
-    " of the request's memory (see throughput); of the journal by the area. seeks: into the area."
+    "area: part of the file system's layout, read from the device after the run; a read or write belongs to"
+    " the area in which it begins. META: requests that the file system flagged as metadata. class: by the"
+    " owner of the request's memory (see throughput); class journal: by the area. seeks: seeks into the area."
 )
 
 

@@ -29,10 +29,10 @@ TOP = 8  # rows; at least the first three by requests, by bytes and by seeks are
 EACH = 3
 CLOCK_NS = 20_000_000  # the file system's times are those of the last tick, and the clock may be corrected
 DEFINITION = (
-    "the inode of a request's first page; path: from the mount point on, at the end of the workload; -: the"
-    " file was gone by then, or paths were not resolved. Rows: the first three by requests, by bytes"
-    " and by seeks, and the next by bytes. % of total: of the seeks to any file. D2C, Q2C: see request"
-    " latency, of the file's requests."
+    "by the inode of a request's first page; path: from the mount point on, at the end of the workload; -:"
+    " the file was gone by then, or paths were not resolved. Rows: the first three by requests, by bytes"
+    " and by seeks, then the next by bytes. % of total: share of the seeks to all files. D2C, Q2C: request"
+    " latency of the file's requests."
 )
 
 

@@ -14,8 +14,8 @@ from analysis.measures.common.statistics import percentiles
 from analysis.tables.plug import Plug
 
 DEFINITION = (
-    "unplug: a thread submits the requests that it held back, at the end of its batch (explicit) or as it"
-    " sleeps. held: from the first request held back to the unplug."
+    "unplug: a thread submits the requests that it held back, at the end of its batch (expl.: explicit) or"
+    " when it goes to sleep. held: time from the first held-back request to the unplug."
 )
 PERCENTS = (50.0, 99.0, 100.0)
 MOST_DEVICES = 256  # more are not kept apart in a trace

@@ -28,10 +28,9 @@ from analysis.tables.store import I64, SMALL, Ints
 
 NEAR_SECTORS = 128
 DEFINITION = (
-    "seek: in issue order on one device, a read or write that starts more than 128"
-    " sectors (64 KiB) from the end of the one before; sequential: exactly at that end;"
-    " near: neither, so within 64 KiB, ahead of that end or back; distance: start minus that end, signed."
-    " Flushes and discards do not count."
+    "seek: a read or write that starts more than 128 sectors (64 KiB) from the end of the previous read or"
+    " write of its device, in issue order; sequential: starts exactly at that end; near: within 64 KiB of"
+    " that end, ahead or back; distance: start minus that end, signed. Flushes and discards do not count."
 )
 SIGNED_PERCENTS = (1.0, 10.0, 50.0, 90.0, 99.0)
 ABSOLUTE_PERCENTS = (50.0, 90.0, 99.0, 100.0)

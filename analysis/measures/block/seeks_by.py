@@ -20,9 +20,8 @@ from analysis.tables.store import I64, Categorical, Ints
 
 TOP = 8
 DEFINITION = (
-    "a seek counts for the request that the head moves to, whoever submitted the request before; process: all"
-    " processes of one name; stream: see streams; mean signed: mean seek distance, backward negative; mean"
-    " absolute: without sign."
+    "seeks: a seek counts for the request that the head moves to; process: all processes of one name; stream"
+    " %: see streams; mean signed: mean seek distance, backward negative; mean absolute: without sign."
 )
 
 

@@ -21,11 +21,12 @@ from analysis.tables.block import Block, parts
 from analysis.tables.store import Categorical
 
 DEFINITION = (
-    "Q2G: queue to the request's allocation; G2I: to insertion into the scheduler (or the list of requests"
-    " for the driver); Q2I: both; I2D: insertion to issue; Q2D, D2C, Q2C: see request latency. Each over the"
-    " requests that have it, ins. %: inserted. A requeued request's D is its last issue. Q2M, M2D: of the"
-    " bios merged into requests, queue to merge and merge to issue, means. Percentiles are exact."
-    " class, size: reads and writes; a process: all of its name."
+    "Q2G: queue to the request's allocation; G2I: allocation to insertion into the scheduler (or the driver's"
+    " list of requests); Q2I: queue to insertion; I2D: insertion to issue; Q2D, D2C, Q2C: see request"
+    " latency. Each stage counts the requests that have it; ins. %: share of inserted requests. A requeued"
+    " request's D is its last issue. Q2M, M2D: of bios merged into requests, mean time from queue to merge"
+    " and from merge to issue. Percentiles are exact. class, size: reads and writes only; process: all"
+    " processes of one name."
 )
 NOT_RECORDED = "not recorded by the block collector: they would slow it by a fifth or more"
 IN_TRACE = "the block trace that this run left in raw/ has them: make import TRACE=RUN/raw"

@@ -20,9 +20,9 @@ from analysis.tables.store import I64, Ints
 
 WINDOW = 256
 DEFINITION = (
-    f"stream: a request continues a stream if one of the {WINDOW} requests before, in issue order, of its"
-    " device and direction, ended exactly where it begins, and no other began there since. length: requests"
-    " of a stream (of two or more), mean; parallel: open streams, mean over the requests."
+    f"stream: a request continues a stream if one of the {WINDOW} requests before it, of its device and"
+    " direction and in issue order, ended exactly where it begins, and no request has begun there since."
+    " length: mean requests of a stream (of two or more); parallel: open streams, mean over the requests."
 )
 # (sector, position, kind) in one number of 46 + 16 + 1 bits; so many requests at a time fit a CPU's cache
 POSITION_BITS = 16

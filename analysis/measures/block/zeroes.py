@@ -11,7 +11,7 @@ from analysis.tables.block import Block
 
 OP = "write_zeroes"
 DEFINITION = (
-    "write_zeroes: the device is told that a range is zero; no data is sent to it, bytes are the range's"
+    "write_zeroes: sets a range of the device to zero without sending data; bytes: length of the range"
 )
 TOP = 4
 # threads of the kernel that do it for a purpose of their own

@@ -49,8 +49,8 @@ def mean_ci(values: Sequence[float] | npt.NDArray[np.float64]) -> Mean | None:
 
 LEAST_DIFFERENCE = 0.1
 DIFFERENCE = (
-    "means are said to differ if their 95 % intervals do not overlap and the means are at least 10 % of the"
-    " first one apart (Bryant 2002)."
+    "means differ if their 95 % intervals do not overlap and their difference is at least 10 % of the first"
+    " mean (Bryant 2002)."
 )
 
 

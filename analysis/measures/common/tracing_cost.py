@@ -15,11 +15,12 @@ from analysis.rundir.run import BpfSums, Run
 
 RECORDER = "the recorder"
 DEFINITION = (
-    "BPF CPU %: time in the collector's BPF programs, timed by the kernel in short windows spread over the"
-    " recording, over all CPUs' time; +-: 95 % confidence interval, by how the windows differ (t; ratio of"
-    " sums). It includes the programs and one clock reading per run, not a program's call. mean run time:"
-    " of the timed runs. user CPU %: of the collector's process since the recording began, system calls"
-    f" included; {RECORDER} is the process of the collectors above, with its shared work. total %: both."
+    "BPF CPU %: time in the collector's BPF programs / time of all CPUs, timed by the kernel in short windows"
+    " spread over the recording; +-: 95 % confidence interval, from the spread of the windows (t; ratio of"
+    " sums). The time includes the programs and one clock reading per run, not the call of a program. mean"
+    " run time: of the timed runs. user CPU %: CPU time of the collector's process since the recording began,"
+    f" system calls included; {RECORDER}: the one process of the collectors above, with its shared work."
+    " total %: sum of both."
 )
 
 

@@ -23,11 +23,11 @@ from analysis.tables.phase import Phases
 from analysis.tables.store import I64
 
 DEFINITION = (
-    "a sample: one CPU at one tick of a timer; it counts as one period of that CPU's time. self: the"
-    " function itself ran; total: it or what it called (a function counts once a sample), of the busy samples"
-    " of the workload, or of all others; in brackets the 95 % interval of Poisson's law. Code that runs with"
-    " interrupts off is sampled where they are enabled again; call paths of programs without frame pointers"
-    " are cut short."
+    "sample: the code on one CPU at one tick of a timer; a sample counts as one timer period of CPU time."
+    " self %: share of samples in the function itself; total %: in the function or in its callees (once per"
+    " sample); both of the busy samples of the workload, or of all other tasks; in brackets the 95 % Poisson"
+    " interval. Code that runs with interrupts off is sampled where interrupts are enabled again. Call paths"
+    " of programs without frame pointers are cut short."
 )
 KERNEL = "_[k]"
 NO_PATH = "[no call path]"

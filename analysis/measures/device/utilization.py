@@ -21,8 +21,8 @@ from analysis.tables.block import Block
 from analysis.tables.store import I64
 
 DEFINITION = (
-    "active: at least one request is issued and not completed; idle: none is. Exact: each"
-    " depth's share of the recorded time, from the requests' own times in ns."
+    "active: at least one request is issued and not completed; idle: no request is. Shares of the recorded"
+    " time are exact, from the requests' own times in ns."
 )
 # the depths that share a column: from each of these on
 DEPTHS = (0, 1, 2, 3, 5, 9, 17, 33, 65, 129)

@@ -24,11 +24,11 @@ from analysis.tables.lock import NOTHING_KNOWN, Lock
 from analysis.tables.lock_wait import LockWait
 
 DEFINITION = (
-    "UTIL: share of the time that the busiest lock of the class was held (by readers: their number at once,"
-    " so it can pass 100 %). CON: share of the acquisitions that had to wait. HOLD, WAIT: mean (longest)."
-    " TOTAL: acquisitions and trylocks that failed; of these NOWAIT acquired at once, SPIN waited"
-    " (spinning or asleep), REJECT failed as trylocks. A hold counts where it ends. Waits that the kernel"
-    " does not show (an rwsem's writer that wins by spinning) count as NOWAIT."
+    "UTIL: share of the time in which the busiest lock of the class was held (each reader counts, so UTIL can"
+    " exceed 100 %). CON: share of acquisitions that waited. HOLD, WAIT: mean (longest)."
+    " TOTAL: acquisitions and failed trylocks; of these NOWAIT acquired at once, SPIN waited"
+    " (spinning or asleep), REJECT failed as trylocks. A hold counts at its end. Waits that the kernel"
+    " does not show (an rwsem writer that acquires while spinning) count as NOWAIT."
 )
 WHY_NOT_TRACED = {
     "spinlock": "its unlock is inlined in most kernels, and tracing itself takes spinlocks",

@@ -49,10 +49,10 @@ SHORT = {
     "unknown": "unk.",
 }  # as headings
 DEFINITION = (
-    "state of the holder when the wait began, weighted by the time waited. run: on a CPU; runq:"
-    " waiting for one; io: waiting for I/O; lock: for another lock; sleep: for something else; rdrs:"
-    " held by readers, which the lock does not store; nobody: just released or handed over; unknown: the kind"
-    " of lock does not store its holder (unk.); not sampled (n/s): too many waits a second to record each."
+    "state of the holder when the wait began, weighted by the time waited. run: on a CPU; runq: waiting for a"
+    " CPU; io: waiting for I/O; lock: waiting for another lock; sleep: asleep for another reason; rdrs: held"
+    " by readers, whose tasks the lock does not store; nobody: just released or handed over; unk. (unknown):"
+    " this kind of lock does not store its holder; n/s: not sampled, too many waits a second to record each."
 )
 Label = str
 

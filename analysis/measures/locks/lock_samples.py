@@ -20,11 +20,10 @@ from analysis.tables.lock import number
 from analysis.tables.lock_sample import LockSample
 
 DEFINITION = (
-    "unseen: CPU samples x sampling period, in brackets the 95 % interval of Poisson's law for so many"
-    " samples (no sample: the rule of three). The sampling timer waits while interrupts are off, as often"
-    " where CPUs spin; such spinning is missed: a lower bound. It is CPU time, never added to the"
-    " traced spinning. A row is a class of locks where caller and kind of spinning fit"
-    " exactly one class, else the caller."
+    "unseen: CPU samples in spinning functions x sampling period; in brackets the 95 % Poisson interval (no"
+    " sample: the rule of three). The sampling timer waits while interrupts are off, as they often are where"
+    " CPUs spin: unseen is a lower bound. Unseen spinning is CPU time, never added to the traced spinning."
+    " Row: a class of locks where caller and kind of spinning fit exactly one class, else the caller."
 )
 EXACT_UP_TO = 200  # samples; beyond, Wilson and Hilferty's approximation is right to 0.1 %
 

@@ -40,13 +40,13 @@ SHOWN = (WORKLOAD, FILESYSTEM)
 OWNER_NAMES = {
     WORKLOAD: "the workload's tasks",
     FILESYSTEM: "the file system's own threads",
-    DISK: "the disk's machinery",
+    DISK: "block layer and disk driver",
     RECORDER: "Seekmeter's own tasks",
-    OTHERS: "others",
+    OTHERS: "other tasks",
 }
 DEFINITION = (
-    "Shown are the waits of the workload's tasks and of the tested file system's own threads (known by name,"
-    " or by the lock's inode)."
+    "Shown: waits of the workload's tasks and of the tested file system's own threads (known by name, or by"
+    " the lock's inode)."
 )
 INTERRUPTS = "interrupts"
 # Kernel threads whose names say which kind of file system they serve, but not which device.

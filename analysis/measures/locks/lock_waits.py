@@ -21,10 +21,10 @@ from analysis.tables.lock_wait import NO_STACK, NOT_SAMPLED, LockWait
 from analysis.tables.store import I64
 
 DEFINITION = (
-    "wait: contention begin to end, split into spinning and sleeping, counted where it ends."
-    " Spin share: time spinning / (CPUs x elapsed), as in Bryant 2002, table 1. One row is a class of locks"
-    " (n of them) in one mode: all with one name, or without a name the first caller outside the"
-    " primitives. Types as `perf lock contention` writes them; R: waited to read, W: to write."
+    "wait: from contention begin to contention end, split into spinning and sleeping, counted at its end."
+    " Spin share: time spinning / (CPUs x elapsed), as in Bryant 2002, table 1. Row: one class of locks (n"
+    " locks) in one mode: all locks of one name; locks without a name by the first caller outside the lock"
+    " primitives. Types: as in `perf lock contention`; R: waits to read, W: waits to write."
 )
 TOP_SERIES = 4  # locks with a colour of their own, in each of two panels
 

@@ -113,12 +113,12 @@ def _repetitions(runs: Sequence[Compared], found: Sequence[Side]) -> str:
     said = []
     if several:
         said.append(
-            f"{', '.join(several)}: repetitions (same words, kernel and machine): means +- 95 % intervals"
+            f"{', '.join(several)}: repetitions (same options, kernel and machine): means +- 95 % intervals"
         )
     if single:
         said.append(
-            f"{', '.join(single)}: single observation{'s' if len(single) > 1 else ''}: of what differs from"
-            f" {'them' if len(single) > 1 else 'it'} nothing is called a difference"
+            f"{', '.join(single)}: single observation{'s' if len(single) > 1 else ''}: no verdict on"
+            " differences"
         )
     return "; ".join(said)
 
@@ -145,7 +145,7 @@ def judged(runs: Sequence[Compared]) -> list[str]:
     for side in found[1:]:
         which = f"{letters(side, runs)} against {letters(found[0], runs)}"
         if min(len(side), len(found[0])) < 2:
-            said.append(f"{which}: single observations, nothing is called a difference")
+            said.append(f"{which}: single observations, no verdict on differences")
             continue
         verdicts = [difference(one, runs, found[0], side).verdict for one in measures]
         names = [
@@ -155,7 +155,7 @@ def judged(runs: Sequence[Compared]) -> list[str]:
         ]
         named = f": {'; '.join(names)}" if names else ""
         said.append(f"{which}: {len(names)} of {len(measures)} figures differ by the rule{named}")
-    return said or [f"all runs are repetitions of the same words: {letters(found[0], runs)}"]
+    return said or [f"all runs are repetitions with the same options: {letters(found[0], runs)}"]
 
 
 def build_differences(runs: Runs, tags: Tags) -> list[Section]:
@@ -163,7 +163,7 @@ def build_differences(runs: Runs, tags: Tags) -> list[Section]:
     section = Section()
     found = sides(runs)
     if len(found) == 1:
-        section.absent = f"all runs are repetitions of the same words: {letters(found[0], runs)}"
+        section.absent = f"all runs are repetitions with the same options: {letters(found[0], runs)}"
         return [section]
     heads = _heads(runs, tags.short, found)
     first = [_row(measure, runs, found) for measure in outcomes(runs)]
@@ -172,27 +172,26 @@ def build_differences(runs: Runs, tags: Tags) -> list[Section]:
     # what does not differ comes last, and is left out of the short text
     rest = [_row(measure, runs, found) for measure in measures[:MOST_ROWS]]
     alike = frozenset(i for i in range(len(rest)) if is_alike[i])
-    heads[0] = "<to be explained"
+    heads[0] = "<outcome"
     section.tables.append(Table(heads, first, LEAST_NAME))
     if rest:
-        explaining = ["<what may explain it", *heads[1:]]
+        explaining = ["<possible cause", *heads[1:]]
         section.tables.append(ComparedTable(explaining, rest, LEAST_NAME, rest, 1, alike))
     if any(len(side) > 1 for side in found):
         section.notes.append(_counted(runs, found))
     if len(measures) > MOST_ROWS:
-        section.notes.append(f"{len(measures) - MOST_ROWS} more, less far apart, in compare.csv")
+        section.notes.append(f"{len(measures) - MOST_ROWS} more with a smaller ratio, in compare.csv")
     section.notes.append(_repetitions(runs, found))
     has_repetitions = any(len(side) > 1 for side in found)
     section.notes += judged(runs) if has_repetitions else _judged_phases(runs)
     section.definition = (
-        "change and ratio: against the first column. Sorted by how many times the larger is of the smaller;"
-        " first what differs by the"
-        f" rule ({DIFFERS}): {DIFFERENCE} Intervals of differences by Welch. Shares differ in points. What"
-        " makes up less than 1 % of requests, bytes or time in every run is left out. A large ratio is no"
-        " proof of a cause; among many figures a few differ by chance."
+        "change and ratio: against the first column. Order: rows that differ by the rule"
+        f" ({DIFFERS}) first, then by the ratio of the larger to the smaller. Rule: {DIFFERENCE} Intervals of"
+        " differences: Welch. Shares differ in points. Rows below 1 % of requests, bytes or time in every run"
+        " are left out. A large ratio is no proof of a cause; among many rows a few differ by chance."
     )
     if not has_repetitions:
-        section.definition += " n: phases of one name within one run: the interval is of its phases."
+        section.definition += " n: phases of one name within one run; the interval is over these phases."
     if any(one.results.app.uncounted for one in runs):
         section.definition += f" {AT_LEAST_MEANS}"
     if any(one.emulated for one in runs):
@@ -218,7 +217,7 @@ def _judged_phases(runs: Runs) -> list[str]:
                 notes.append(text + "not judged, CPUs were emulated")
             else:
                 notes.append(text + ("they differ" if verdict else "no difference by the rule"))
-    return notes or ["no phase has several observations in two runs: nothing is called a difference"]
+    return notes or ["no phase has several observations in two runs: no verdict on differences"]
 
 
 def _workload_mb_s(one: Compared, name: str) -> Mean | None:

@@ -60,7 +60,7 @@ def facts(run: Run) -> dict[str, str]:
         "mount": plain(run, run.text("filesystem", "mount")),
         "mounted as": mount_options(run),
         "fsck": plain(run, run.text("filesystem", "fsck", "command")),
-        "fsck found": verdict(run),
+        "fsck result": verdict(run),
         "CPUs": run.text("machine", "cpus"),
         "CPU model": run.text("machine", "cpu_model"),
         "memory": units.bytes_(m) if (m := run.int_("machine", "memory_bytes")) else "",

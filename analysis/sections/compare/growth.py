@@ -149,17 +149,17 @@ def build_growth(runs: Runs, tags: Tags) -> list[Section]:
     crowded = [one.letter for one in every if one.run.cpus and (threads(one) or 0) > one.run.cpus]
     if crowded:
         section.notes.append(
-            f"{', '.join(crowded)}: more threads than CPUs: no more than there are CPUs spin at a time, the"
-            " others sleep or wait to run"
+            f"{', '.join(crowded)}: more threads than CPUs: at most as many threads as CPUs spin at a time,"
+            " the other threads sleep or wait to run"
         )
     left = [one.letter for one, _ in recorded(runs) if one.letter not in inside]
     if left:
         section.notes.append(f"{', '.join(left)}: no other run differs from it in threads alone")
     section.notes += [*without_locks(runs), *marked_names(every)]
     section.definition = (
-        f"wait: spinning and sleeping; spin %: of all CPU time. {OWN} x2: what a doubling of the threads"
-        " multiplies the figure by;"
-        " exponent: figure ~ threads^exponent, least squares in logarithms over n values above 0, +- its 95 %"
+        f"wait: spinning and sleeping; spin %: of all CPU time. {OWN} x2: factor on the number per"
+        " doubling of the threads;"
+        " exponent: number ~ threads^exponent, least squares in logarithms over n values above 0, +- its 95 %"
         " interval (x2 is 2^exponent). Two points are no trend. Throughput that scales has x2 = 2."
     )
     return [section]

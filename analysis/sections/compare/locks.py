@@ -77,11 +77,11 @@ def marked_names(runs: Runs) -> list[str]:
     sums = add(sums for _, found in recorded(runs) for sums in found.values())
     notes = []
     if sums.is_by_path:
-        notes.append(f"names marked{BY_PATH} were told by the call path")
+        notes.append(f"names marked{BY_PATH} come from the call path")
     if sums.is_estimate:
         notes.append(
-            f"locks marked {ESTIMATED} go by their caller, and not every wait's call path was looked at:"
-            " estimated from those that were"
+            f"locks marked {ESTIMATED} are named by their caller: estimated from the waits whose call path"
+            " was recorded"
         )
     return notes
 
@@ -170,7 +170,7 @@ def build_spin_share(runs: Runs, tags: Tags) -> list[Section]:
         return [section]
     rows = lock_rows(runs, [by_class(one) for one in runs], _spin, units.percent, LEAST_SPIN)
     own = _over(runs, [of_workload(one) if has_workload(one) else None for one in runs], _spin)
-    rows.append(Row(("", "of it by the workload's tasks"), own, units.percent, ratio=False))
+    rows.append(Row(("", "of this by the workload's tasks"), own, units.percent, ratio=False))
     unseen, notes = _unseen(runs)
     heads = ("kind", "lock, % of CPU time")
     section.tables.append(
@@ -179,17 +179,15 @@ def build_spin_share(runs: Runs, tags: Tags) -> list[Section]:
     section.notes += without_locks(runs)
     without = [one.letter for one, _ in recorded(runs) if not one.run.cpus]
     if without:
-        section.notes.append(f"{', '.join(without)}: run.json does not say how many CPUs: no share of them")
+        section.notes.append(f"{', '.join(without)}: run.json lacks the number of CPUs: no share of CPU time")
     blind = [one.letter for one in runs if one.run.text("kernel", "spinlock_mode") == NO_SPINLOCKS]
     if blind:
-        section.notes.append(
-            f"{', '.join(blind)}: this guest's spinlocks show no waits: their rows miss them"
-        )
+        section.notes.append(f"{', '.join(blind)}: this guest's spinlocks show no waits: its rows lack them")
     section.notes += [*notes, *marked_names(runs)]
     section.definition = (
         "time spinning / (CPUs x recorded time), in percent (Bryant 2002, table 1), of waits that the lock"
-        f" tracepoints show, of all tasks and interrupts. A row a class of lock: the {TOP} highest of each"
-        " run. Estimated: CPU samples in spinning functions outside of such waits x the time between"
+        f" tracepoints show, all tasks and interrupts. Row: a class of locks, the {TOP} highest of each"
+        " run. unseen: CPU samples in spinning functions outside of such waits x the time between"
         " samples; in no other row."
     )
     return [section]

@@ -36,7 +36,7 @@ def build_losses(runs: Runs, tags: Tags) -> list[Section]:
     if rows:
         section.tables.append(make_table(("collector", ""), runs, tags.short, rows, False, is_judged=False))
     else:
-        section.absent = "no losses.json says anything"
+        section.absent = "no run has an entry in losses.json"
     section.definition = (
         "BPF CPU %: time in BPF programs, timed in short windows (each run's report has its interval), over"
         f" all CPUs' time; user CPU %: of the collector's process ({RECORDER}: of all its collectors); total"

@@ -32,8 +32,8 @@ def _holders(one: Compared, lock: Lock) -> str:
     if held is None:
         return ""
     return (
-        f"{one.letter}: the first's holder itself waited for a lock in"
-        f" {units.percent(held.chained_ns / held.known_ns)} % of the waiting, most for {held.second}"
+        f"{one.letter}: the first lock's holder waited for another lock in"
+        f" {units.percent(held.chained_ns / held.known_ns)} % of the waiting time, most for {held.second}"
         f" ({units.percent(held.second_ns / held.known_ns)} %)"
     )
 
@@ -78,17 +78,17 @@ def build_next_lock(runs: Runs, tags: Tags) -> list[Section]:
         share, of_rest = found.second_share, found.second_share_of_rest
         rows.append(("", "2", *_cells(found.second, found.second_sums, share, of_rest)))
         if found.first[0] == found.second[0] and found.first_sums.is_unnamed and found.second_sums.is_unnamed:
-            section.notes.append(f"{who}: both go by their callers: they may be one lock")
+            section.notes.append(f"{who}: both locks are named by their callers and may be one lock")
         section.notes += [words for one in some if (words := _holders(one, found.first))]
     if rows:
         heads = ("<run", "<", "<lock", "of all %", "of rest %", "spin %")
         section.tables.append(Table(heads, rows))
     section.notes += [*without_locks(runs), *marked_names(runs)]
     section.definition = (
-        f"waiting: spinning and sleeping together, of repetitions the sum. {OWN} of rest: of the waiting"
-        " without the first lock's; spin: of the lock's own; holders: of the waiting of all tasks in which"
-        " the holder was looked at. This is arithmetic, not a forecast: who no longer waits for one lock"
-        " comes to the others sooner and in greater numbers. In Bryant 2002 a scheduler patch cured ext2's"
+        f"waiting: spinning and sleeping together, of repetitions the sum. {OWN} of rest %: of the waiting"
+        " without the first lock's; spin %: of the lock's own waiting; holders: of the waiting of all tasks"
+        " with a recorded holder. This is arithmetic, not a forecast: tasks that no longer wait for one lock"
+        " reach the other locks sooner and in greater numbers. In Bryant 2002 a scheduler patch cured ext2's"
         " second lock (run queue); spinning on the first (big kernel lock) went from 30 to 70 % of all CPU"
         " time and ext2 got 30 % slower. Cure the first lock first, then measure again."
     )

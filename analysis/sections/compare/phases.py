@@ -53,8 +53,8 @@ def build_phases(runs: Runs, tags: Tags) -> list[Section]:
     if counted:
         section.tables.append(make_table(("phase", ""), runs, tags.short, counted, False, ("block",)))
     section.definition = (
-        "s: time in phases of this name; own: file data the workload says it moved per second of its phase,"
-        " mean over the phases of the name +- 95 % confidence interval, or a single observation;"
+        "s: time in phases of this name; workload MB/s: file data that the workload counted per second of"
+        " its phase, mean over the phases of the name +- 95 % confidence interval, or a single observation;"
         f" {DIFFERS}: the means differ by the rule above. app, dev, meta: see throughput."
     )
     return [section]

@@ -27,12 +27,12 @@ def build_what_is_compared(runs: Runs, tags: Tags) -> list[Section]:
         shown = without_repeats(rows, 2)
         section.tables.append(Table(("<differs", "<run", "<is"), shown))
     else:
-        section.notes.append("nothing that run.json tells differs")
+        section.notes.append("run.json states no difference")
     section.notes.append("the same: " + ("; ".join(f"{name} {value}" for name, value in same) or "nothing"))
     section.definition = (
         "DISK, JOURNAL and MNT stand for the device's and the mount point's names, new in every run."
         f" A ratio is over the first column. {DIFFERS}: the means differ by the rule (see differences)."
-        " Repetitions (same words, kernel and machine) are one column, A+B n=2: mean +- 95 % interval."
+        " Repetitions (same options, kernel and machine) are one column, A+B n=2: mean +- 95 % interval."
     )
     return [section]
 
