@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Clip tables to the workload's time: recorded mkfs and fsck requests (WITH=) stay out of its results.
 
-The IO graph, the phases and what is compared with the device's own counters cover all that was recorded.
+The IO graph, the phases and the comparison with the device's own counters cover the whole recording.
 run.json's clock states run_start_ns and run_end_ns; without them nothing is clipped.
 """
 
@@ -53,7 +53,7 @@ def clip_window(run: Run, window: Window) -> Window | None:
     end = run.int_("clock", "run_end_ns")
     if start is None:
         return None
-    # a run that was killed has no end; that of one whose recorder was killed is not the recording's
+    # a killed run states no end; if the recorder was killed, the run's end lies after the recording's
     end = min(window.end_ns if end is None else end, window.end_ns)
     if not window.start_ns <= start < end:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""All results of one run, an object an area: the text, the page and the pictures show the same numbers."""
+"""All results of one run, one object per area. The text, the page and the figures show the same numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PICTURE_BINS = 240
 
 @dataclass(frozen=True)
 class Results:
-    """One field an area; None: its collector has nothing."""
+    """One field per area. None: the area's collector recorded nothing."""
 
     window: Window
     recorded_s: float  # length of the recording
@@ -47,16 +47,16 @@ class Results:
     cpu: CpuProfile | None
     memory: MemoryLevels | None
     correlations: Correlations
-    outside: OutsideWorkload  # mkfs and fsck, where they were recorded too (clip.py)
+    outside: OutsideWorkload  # requests of mkfs and fsck, if a WITH= program recorded them (clip.py)
 
     @property
     def owners(self) -> Owners | None:
-        """Whose the requests are; None: not known, or no requests were recorded."""
+        """Requests by owner. None: the owners are not known, or no requests were recorded."""
         return self.block.owners if self.block is not None else None
 
     @property
     def shared_owners(self) -> Owners | None:
-        """The owners, where others may use the disk too; None where all requests are the workload's."""
+        """Requests by owner if other programs can use the disk; None if all requests are the workload's."""
         return self.owners if self.owners is not None and self.owners.is_shared else None
 
     @property
@@ -65,7 +65,7 @@ class Results:
         return self.block.throughput.totals if self.block is not None else []
 
     def without_rows(self) -> Results:
-        """The results without what grows with the number of requests and waits."""
+        """A copy without the arrays that grow with the number of requests and waits."""
         return replace(
             self,
             block=self.block.without_rows() if self.block is not None else None,
@@ -80,10 +80,10 @@ def measure(
     everyones_locks: bool = False,
     disk_model: bool = False,
 ) -> Results:
-    """Measure all that the reports show. window: of these tables, None: taken from run.json.
+    """Measure everything the reports show. window: the time the tables cover; None: from run.json's clock.
 
     everyones_locks: show the lock waits of all tasks, not only the workload's and its file system's.
-    disk_model: model a spinning disk, even if the run's disk is none.
+    disk_model: model a spinning disk even if the run's disk does not rotate.
     """
     window = window or find_window(run, tables)
     waiters = measure_waiters(tables, tested_filesystem(run))
@@ -146,7 +146,7 @@ def measure(
 def _measure_requests(
     run: Run, tables: Tables, geometry: Geometry, timeline: Timeline, window: Window, with_disk_model: bool
 ) -> tuple[BlockResults | None, DeviceResults]:
-    """The requests' times in a thread, their sectors in this one meanwhile."""
+    """Measure the requests' times in a second thread while this thread measures their sectors."""
     table = tables.block
     if table is None:
         return None, DeviceResults(measure_counters(run, None, tables.counter, window))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Time by phase: operations, bytes and seeks of application and device, a row a phase name.
+"""Time by phase: operations, bytes and seeks of application and device, one row per phase name.
 
-Device sums count requests that completed inside. Calls and lock waits are recorded in bins, which the
-recorder cuts at the edges of phases. Where a bin spans an edge all the same (older runs, a workload that
-marks its phases without the recorder), overlap divides the bin: the sum is not exact, and a phase shorter
-than SHORTEST_SHARED_S has none. The last row is the time outside of phases. Where a phase outlasts the
-recording (its recorder was killed), the sums are of the recorded part.
+Device sums count requests that completed inside the phase. Calls and lock waits are recorded in bins, which
+the recorder cuts at the edges of phases. Older runs, and workloads that mark phases without the recorder,
+have bins that span an edge. Such a bin is divided by overlap: the sum is not exact, and a phase shorter than
+SHORTEST_SHARED_S gets no rate. The last row is the time outside of phases. If a phase outlasts the recording
+(the recorder was killed), the sums cover the recorded part.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from analysis.tables.phase import Phases
 from analysis.tables.store import I64
 
 OUTSIDE = "(no phase)"
-SHORTEST_SHARED_S = 1.0  # ten bins: of a shorter phase, what its edges share with others may be most of it
+SHORTEST_SHARED_S = 1.0  # ten bins: of a shorter phase, the bins at its edges may be most of the sum
 Intervals = list[tuple[int, int]]
-SHORTEST_RATE_S = 0.01  # of a shorter phase starting its program is a large part: it has sums, but no rate
+SHORTEST_RATE_S = 0.01  # in a shorter phase, program start takes much of the time: sums, but no rate
 
 
 @dataclass(frozen=True)
 class PhaseRow:
-    """Sums over the phases of one name. None: the collector has nothing."""
+    """Sums over the phases of one name. None: the collector recorded nothing."""
 
     name: str
-    times: int
+    times: int  # phases of this name
     elapsed_s: float
-    recorded_s: float  # of that, what lies in the recorded time
+    recorded_s: float  # the part of elapsed_s inside the recorded time
     ops: int
-    own_bytes: int  # what the workload itself says it moved
-    own_mb_s: Mean | None  # the same as rates, one value a phase
+    own_bytes: int  # as the workload itself counts them
+    own_mb_s: Mean | None  # own_bytes as a rate, one value per phase
     app_bytes: float | None
     device_bytes: float | None
     metadata_bytes: float | None
@@ -50,12 +50,12 @@ class PhaseRow:
     seeks: int | None
     app_is_exact: bool = True  # no bin with bytes spans an edge
     lock_is_exact: bool = True
-    # the workload's part of them; None where others do not use the disk, or it is not known
+    # the workload's part; None: no other program can use the disk, or the owners are not known
     own_device_bytes: float | None = None
     own_seeks: int | None = None
 
     def app_rate(self) -> float | None:
-        """The application's bytes per second; None: not known, or the phase is too short for it."""
+        """The application's bytes per second; None: not known, or the phase is too short for a rate."""
         if not self.app_is_exact and self.elapsed_s < SHORTEST_SHARED_S:
             return None
         return self.recorded_rate(self.app_bytes)

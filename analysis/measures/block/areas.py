@@ -19,7 +19,7 @@ from analysis.tables.block import CLASSES as CLASSES
 from analysis.tables.block import Block
 from analysis.tables.store import I64
 
-# What may lie in an area of a kind; a journal is written as metadata where its place was not known before.
+# Area kinds that fit each class. Metadata fits a journal: a journal of unknown location is recorded as such.
 FITS = {
     "data": {"data", "mixed"},
     "metadata": {"metadata", "mixed", "journal"},
@@ -44,14 +44,14 @@ class AreaRow:
     read_bytes: int
     write_bytes: int
     seeks: int
-    of_all: float | None  # of all seeks
-    meta: int  # flagged
+    of_all: float | None  # share of all seeks, 0..1
+    meta: int  # requests flagged META
     by_class: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Requests wholly inside an area that is not for their class. flagged: those with META."""
+    """Requests wholly inside an area that does not fit their class. flagged: requests with META."""
 
     class_: str
     area: Area
@@ -72,7 +72,7 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class GroupTable:
-    """The groups with most bytes, by number; used and groups: counts of all groups."""
+    """The groups with most bytes, by number. used: groups with requests; groups: all groups."""
 
     dev: int
     name: str
@@ -83,23 +83,25 @@ class GroupTable:
 
 @dataclass(frozen=True)
 class AreaResults:
-    """told: requests of unknown class by the class that their place gives them, "" where it gives none.
+    """Requests by area and by group, and contradictions of area and class.
 
-    known: data and metadata (a class that is not from their place) that were compared with their place.
+    class_by_area: requests of unknown class by the class that their area implies; "": the area implies none.
+    compared: requests of data and metadata whose class was compared with their area. A journal's class comes
+    from the area itself.
     """
 
     rows: list[AreaRow]
     conflicts: list[Conflict]
     compared: int
-    journal: int  # in an area of that kind
-    journal_meta: int  # of them, flagged META
+    journal: int  # requests in journal areas
+    journal_meta: int  # requests in journal areas flagged META
     class_by_area: dict[str, int]
-    crossing: int  # begin in one area and end in another
+    crossing: int  # requests that begin in one area and end in another
     groups: list[GroupTable]
 
 
 class _Counts:
-    """Requests and bytes by area, class, and four truths: is it a write, wholly inside, a seek, META?"""
+    """Requests and bytes by area, class and four flags: is a write, wholly inside the area, a seek, META."""
 
     def __init__(self, areas: int) -> None:
         self.shape = (areas, len(CLASSES), 2, 2, 2, 2)
@@ -117,7 +119,7 @@ class _Counts:
 
 
 def measure_areas(block: Block, distances: Distances, geometry: Geometry) -> AreaResults | None:
-    """None: the layout is not known, or is of no device with requests."""
+    """Requests by area; None: the layout is not known, or none of its devices has requests."""
     if not geometry.devices or not distances.rows.size:
         return None
     class_of_label = np.array(
@@ -216,7 +218,7 @@ def _area_results(counts: _Counts, geometry: Geometry, groups: list[GroupTable])
 
 
 class _GroupCounts:
-    """Requests by group of one device."""
+    """Requests, bytes and seeks by group of one device."""
 
     def __init__(self, groups: Groups) -> None:
         self.of = groups
@@ -238,7 +240,7 @@ class _GroupCounts:
         self.seeks = np.bincount(group[seek], minlength=groups) + _longer(self.seeks, groups)
 
     def table(self, dev: int) -> GroupTable:
-        """Those with most bytes."""
+        """The TOP_GROUPS groups with most bytes."""
         used = np.flatnonzero(self.requests)
         top = np.sort(used[np.argsort(-self.bytes[used], kind="stable")][:TOP_GROUPS])
         rows = [GroupRow(int(i), int(self.requests[i]), int(self.bytes[i]), int(self.seeks[i])) for i in top]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The disk as a grid of cells of one size, row after row, so that every row can be labelled with its offset.
+"""Grid of the disk for the movie: lines of COLUMNS cells, all cells of one power-of-two number of sectors.
 
-A cell is a power of two of sectors: what file systems align (block groups, most allocation groups) begins at
-a cell's left edge. Rows that saw no I/O in the whole run are left out in one line that says how much it
-stands for; so the rest is large enough to see, and the whole disk is still there. Several devices lie one
-below the other.
+Aligned structures (block groups, most allocation groups) thus begin at a cell's left edge, and each line has
+one offset as its label. Consecutive rows without I/O in the whole run are one gap line, labelled with the
+bytes it stands for. Several devices lie one below the other.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from analysis.tables.store import I64
 COLUMNS = 64
 MOST_LINES = 48
 LEAST_CELL_SECTORS = 8  # 4 KiB
-SCAN_ROWS = 1 << 16  # rows told apart at first; then joined until they fit
-LEAST_GAP_ROWS = 2  # a single row without I/O is drawn
+SCAN_ROWS = 1 << 16  # rows of UsedRows; make_grid() then joins rows until the lines fit
+LEAST_GAP_ROWS = 2  # a single row without I/O is drawn, not a gap
 DEFINITION = (
     "each cell is an equal stretch of the disk, row after row from the left; rows without any I/O in the"
     " whole run are left out in one line"
@@ -30,7 +29,7 @@ DEFINITION = (
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the grid: a row of cells, or (is_gap) some rows that saw no I/O."""
+    """One line of the grid: a row of cells, or (is_gap) consecutive rows without I/O."""
 
     device: int  # 0, 1, ...
     first_sector: int
@@ -40,12 +39,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Grid:
-    """What is drawn, from the top. Cells are numbered through the rows drawn, gaps having none."""
+    """The lines drawn, from the top. Cells are numbered through the rows drawn; gaps have no cells."""
 
     cell_sectors: int
     lines: list[Line]
-    first_rows: I64  # of each device: its row 0 among the rows of all devices, one after the other
-    drawn: I64  # the rows drawn, ascending, by that count
+    first_rows: I64  # by device: number of its row 0 when the rows of all devices are counted through
+    drawn: I64  # numbers of the rows drawn in the same count, ascending
 
     @property
     def cells(self) -> int:
@@ -53,34 +52,34 @@ class Grid:
         return int(self.drawn.size) * COLUMNS
 
     def cell(self, device: npt.NDArray[np.int64] | int, sector: I64) -> I64:
-        """The cell of each place that saw I/O."""
+        """The cell number of each sector (one that saw I/O) of these devices."""
         at = sector // self.cell_sectors
         row = at // COLUMNS + (self.first_rows[device] if self.first_rows.size > 1 else 0)
         return np.searchsorted(self.drawn, row) * COLUMNS + at % COLUMNS
 
 
 class UsedRows:
-    """Which rows of one device saw I/O: filled part by part."""
+    """Rows of one device with I/O, filled in parts. Rows double in size when a sector exceeds SCAN_ROWS."""
 
     def __init__(self) -> None:
-        """Nothing yet; rows of the smallest cells, coarser as the disk turns out to be larger."""
+        """Start with no I/O and rows of the smallest cells."""
         self.row_sectors = LEAST_CELL_SECTORS * COLUMNS
         self.rows = np.zeros(SCAN_ROWS, dtype=np.bool_)
         self.end = 0
 
     def add(self, begin: I64, end: I64) -> None:
-        """Note the stretches [begin, end), in sectors, none of them empty."""
+        """Mark the rows of the stretches [begin, end), in sectors; no stretch may be empty."""
         self.end = max(self.end, int(end.max()))
         while self.end > self.row_sectors * SCAN_ROWS:
             self.rows = np.concatenate((_joined(self.rows), np.zeros(SCAN_ROWS // 2, dtype=np.bool_)))
             self.row_sectors *= 2
-        # one more at each beginning, one less behind each end: the sum is how many cover a row
+        # +1 at the row of each begin, -1 behind the row of each end: the sum counts the stretches in a row
         change = np.bincount(begin // self.row_sectors, minlength=SCAN_ROWS + 1)
         change -= np.bincount((end - 1) // self.row_sectors + 1, minlength=SCAN_ROWS + 1)
         self.rows |= np.cumsum(change)[:SCAN_ROWS] > 0
 
     def at(self, row_sectors: int) -> npt.NDArray[np.bool_]:
-        """The same in rows of so many sectors, a power of two not below the present one."""
+        """Mask of rows with I/O at row_sectors sectors a row: self.row_sectors times a power of two."""
         rows = self.rows
         for _ in range((row_sectors // self.row_sectors).bit_length() - 1):
             rows = _joined(rows)
@@ -88,14 +87,14 @@ class UsedRows:
 
 
 def _joined(rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Rows of twice the size."""
+    """The mask for rows of twice the size."""
     if rows.size % 2:
         rows = np.append(rows, False)
     return np.asarray(rows[0::2] | rows[1::2])
 
 
 def _lines(device: int, used: npt.NDArray[np.bool_], row_sectors: int, size: int) -> list[Line]:
-    """The lines of one device of so many sectors (0: not known, then it ends with its last I/O)."""
+    """The lines of one device. size: in sectors; 0: not known, the device ends with its last I/O."""
     last = int(np.flatnonzero(used)[-1])
     rows = max(-(-size // row_sectors), last + 1)
     shown = np.flatnonzero(used)
@@ -103,7 +102,7 @@ def _lines(device: int, used: npt.NDArray[np.bool_], row_sectors: int, size: int
     at = 0
     for row in [*(int(r) for r in shown), rows]:
         if row - at >= LEAST_GAP_ROWS:
-            # the last gap ends where the disk does, not where a row would
+            # the last gap ends at the end of the disk, not at the end of a row
             end = min(row * row_sectors, size) if row == rows and size else row * row_sectors
             lines.append(Line(device, at * row_sectors, end - at * row_sectors, True))
             at = row
@@ -120,7 +119,7 @@ def make_grid(touched: Sequence[UsedRows], sizes: Sequence[int], most_lines: int
     row_sectors = max(touched[i].row_sectors for i in with_io)
     while True:
         used = {i: touched[i].at(row_sectors) for i in with_io}
-        # every row with I/O is a line: the lists are made only once they may fit
+        # every row with I/O is at least a line: build the lists only if they can fit
         if sum(int(rows.sum()) for rows in used.values()) <= most_lines:
             lines = [line for i in with_io for line in _lines(i, used[i], row_sectors, sizes[i])]
             if len(lines) <= max(most_lines, 3 * len(with_io)):

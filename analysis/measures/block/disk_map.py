@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Map of bytes per cell of time (of issue) and disk offset.
+"""Map of bytes per cell of issue time and disk offset, for the IO graph.
 
-Every byte of every request lands in exactly one cell: a request that spans cells is divided among them by
-the bytes it has in each. Offsets are int64 sectors throughout, so nothing above 8 GiB is rounded. The map
-covers all I/O; long stretches of the disk without any are cut out of the axis, and the axis says so. Several
-devices are bands of one axis, never laid over each other.
+Every byte of every request counts in exactly one cell: a request that spans cells is divided by the bytes it
+has in each. Offsets are int64 sectors, so nothing above 8 GiB is rounded. The map covers all I/O. Long
+stretches of the disk without I/O are cut out of the axis, with a mark. Several devices are separate bands of
+one axis.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Stretches = list[tuple[int, int]]
 class Axis:
     """The disk axis: rows of equal height within each used stretch [begin, end), gaps cut out.
 
-    With several devices, each lies above the one before: a place on the axis is the device's base plus the
-    sector. All stretches and edges are places; with one device its base is 0, and places are sectors.
+    With several devices, each lies above the previous one: a position on the axis is the device's base plus
+    the sector. All stretches and edges are positions. A single device has base 0: positions are sectors.
     """
 
     stretches: Stretches
-    device: list[int]  # of each stretch, which device (0, 1, ...)
-    bases: list[int]  # of each device, the place of its sector 0
-    end: int  # place behind the last device
-    edges: I64  # row edges, first row at the lowest offset; rows + 1, gaps belong to no row
-    starts: I64  # first row of each stretch, and the number of rows
+    device: list[int]  # by stretch: index of its device (0, 1, ...)
+    bases: list[int]  # by device: position of its sector 0
+    end: int  # position behind the last device
+    edges: I64  # rows + 1 row edges, first row at the lowest offset; gaps belong to no row
+    starts: I64  # first row of each stretch, then the number of rows
 
     @property
     def rows(self) -> int:
@@ -56,12 +56,12 @@ ALL = slice(None)
 
 
 def _moving(block: Block, at: slice = ALL) -> npt.NDArray[np.bool_]:
-    """Which of the rows move or discard bytes at a sector that can be."""
+    """Mask of the rows that move or discard bytes at a possible sector."""
     return np.asarray((block.bytes[at] > 0) & (block.sector[at] >= 0) & (block.sector[at] < 1 << 53))
 
 
 def used(block: Block, numbers: Sequence[int]) -> list[Stretches]:
-    """The used stretches of each device (by its number): where rows move or discard bytes."""
+    """The used stretches of each device, by its number: sectors whose bytes rows move or discard."""
 
     def extents(number: int) -> Iterator[tuple[I64, I64]]:
         for at in parts(block.rows):
@@ -76,12 +76,12 @@ def used(block: Block, numbers: Sequence[int]) -> list[Stretches]:
 
 
 def stretches(begin: I64, end: I64) -> Stretches:
-    """The used stretches of one device, [begin, end) in sectors, in order; none without any I/O."""
+    """The used stretches of one device, [begin, end) in sectors, in order; empty without I/O."""
     return _stretches(lambda: iter([(begin, end)] if begin.size else []))
 
 
 def _stretches(extents: Callable[[], Iterator[tuple[I64, I64]]]) -> Stretches:
-    """Of the places that `extents` gives, some at a time; it is asked twice."""
+    """The used stretches of one device. extents: called twice, yields begins and ends in parts."""
     bounds = [(int(begin.min()), int(end.max())) for begin, end in extents()]
     if not bounds:
         return []
@@ -102,7 +102,7 @@ def _stretches(extents: Callable[[], Iterator[tuple[I64, I64]]]) -> Stretches:
 
 
 def make_axis(used: Sequence[Stretches], sizes: Sequence[int], rows: int) -> Axis | None:
-    """Divide `rows` among the used stretches of each device; None without any I/O. sizes: in sectors."""
+    """Divide `rows` among the used stretches of each device; None without I/O. sizes: devices, in sectors."""
     length = [float(sum(b - a for a, b in device_stretches)) for device_stretches in used]
     if not any(length):
         return None
@@ -128,7 +128,7 @@ def make_axis(used: Sequence[Stretches], sizes: Sequence[int], rows: int) -> Axi
 
 @dataclass(frozen=True)
 class RequestCells:
-    """Requests that move bytes, with the column and the first and last row of its cells."""
+    """Column and first and last row of each request that moves bytes. usable: mask of these requests."""
 
     usable: npt.NDArray[np.bool_]
     begin: I64
@@ -140,11 +140,11 @@ class RequestCells:
 
 
 def rows_of(axis: Axis, begin: I64) -> I64:
-    """The row of each place, as searchsorted would find it, six times as fast: by a table of equal steps."""
+    """The row of each position, by a table of equal steps: six times as fast as np.searchsorted."""
     low = int(axis.edges[0])
     shift = max(int(axis.edges[-1] - low).bit_length() - TABLE_BITS, 0)
     steps = low + (np.arange((int(axis.edges[-1] - low) >> shift) + 2) << shift)
-    row_of_step = np.searchsorted(axis.edges, steps, side="right") - 1  # of the first place of each step
+    row_of_step = np.searchsorted(axis.edges, steps, side="right") - 1  # row of each step's first position
     rows: I64 = row_of_step[(begin - low) >> shift]
     ends = np.append(axis.edges[1:], np.iinfo(np.int64).max)
     while (too_low := np.flatnonzero(begin >= ends[rows])).size:
@@ -192,7 +192,7 @@ def layered_maps(placed: RequestCells, layers: Ints, layer_count: int, axis: Axi
     within = placed.size.copy()
     within[longer] = 0
     total = np.bincount(cell, within, flat)
-    # the end of each row: the next edge, but the stretch's own end at a gap
+    # the end of each row: the next edge; before a gap, the stretch's end
     edges, row_end = axis.edges, axis.edges[1:].copy()
     for stretch, (_, stop) in enumerate(axis.stretches):
         row_end[axis.starts[stretch + 1] - 1] = stop
@@ -215,7 +215,7 @@ def layered_maps(placed: RequestCells, layers: Ints, layer_count: int, axis: Axi
 
 
 def whole_disk(placed: RequestCells, layers: Ints, layer_count: int, size_sectors: int, cells: int) -> F64:
-    """Bytes per layer and cell of all the axis's places [0, size), by where requests start, at all times."""
+    """Bytes per layer and cell of the axis's positions [0, size), by the start of requests, over all time."""
     at = np.clip(placed.begin * (cells / max(size_sectors, 1)), 0, cells - 1).astype(np.int64)
     at += layers[placed.usable] * np.int64(cells)
     sums: F64 = np.bincount(at, placed.size, layer_count * cells).astype(np.float64)

@@ -25,9 +25,9 @@ from analysis.tables.block import Block
 from analysis.tables.path import Paths
 from analysis.tables.store import I64, Categorical, Ints
 
-TOP = 8  # rows; at least the first three by requests, by bytes and by seeks are among them, or there are nine
+TOP = 8  # rows; nine if the first EACH by requests, by bytes and by seeks are nine different files
 EACH = 3
-CLOCK_NS = 20_000_000  # the file system's times are those of the last tick, and the clock may be corrected
+CLOCK_NS = 20_000_000  # tolerance: a file system's times are those of the last tick, clocks get corrected
 DEFINITION = (
     "by the inode of a request's first page; path: from the mount point on, at the end of the workload; -:"
     " the file was gone by then, or paths were not resolved. Rows: the first three by requests, by bytes"
@@ -41,18 +41,18 @@ class FileRow:
     """One file; seeks as in SeekGroupRow, whose label is the inode."""
 
     ino: int
-    path: str | None  # None: gone, or not looked for
-    earlier: int  # requests from before the file of this path was made: of another that had its number
+    path: str | None  # None: the file is gone, or paths were not resolved
+    earlier: int  # requests before this file's birth: of an earlier file with its inode number
     bytes: int
     seeks: SeekGroupRow
-    d2c_ns: tuple[int, int] | None  # p50 and p99; None: of no request are the times in order
+    d2c_ns: tuple[int, int] | None  # p50 and p99; None: no request has its times in order
     q2c_ns: tuple[int, int] | None
-    owner: str = ""  # of most of its requests, where others use the disk too
+    owner: str = ""  # owner of most of its requests; empty on a disk of the run's own
 
 
 @dataclass(frozen=True)
 class Files:
-    """rows: the top files. The rest in sums."""
+    """rows: the top files. The other fields are sums over all files."""
 
     rows: list[FileRow]
     files: int
@@ -62,7 +62,7 @@ class Files:
 
 
 def _path(paths: Paths, devices: Sequence[str], ino: int) -> tuple[str | None, int]:
-    """The path that an inode has on one of the devices, None if none is known; when it was made, or 0."""
+    """Path of the inode on one of the devices or None, and the file's birth in ns; 0: not known."""
     for dev in devices:
         if (dev, ino) in paths.names:
             return paths.names[dev, ino], paths.born_ns.get((dev, ino), 0)
@@ -83,13 +83,13 @@ Pair = tuple[int, int] | None
 
 
 def _before(block: Block, rows: Ints, codes: Ints, file: int, born_ns: int) -> int:
-    """How many requests of a file were made before it was."""
+    """Number of the file's requests that were queued before its birth."""
     if not born_ns:
         return 0
     return int((block.queue_ns[rows[np.flatnonzero(codes == file)]] < born_ns - CLOCK_NS).sum())
 
 
-def _life(block: Block, rows: Ints, codes: Ints, files: list[int]) -> dict[int, tuple[Pair, Pair]]:
+def _latencies(block: Block, rows: Ints, codes: Ints, files: list[int]) -> dict[int, tuple[Pair, Pair]]:
     """The p50 and p99 of D2C and of Q2C of these files' requests."""
     wanted = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.bool_)
     wanted[files] = True
@@ -109,14 +109,14 @@ def _life(block: Block, rows: Ints, codes: Ints, files: list[int]) -> dict[int, 
 
 
 def _filesystems(block: Block) -> Ints:
-    """Of each request the number of its file's file system; where there is none, the device's."""
+    """Device number of each request's file system; of a request without a file, the device's number."""
     numbers = block.rare("sb_dev")
     block.let_go("sb_dev")
     return block.dev if numbers is None else np.where((numbers != 0) & (block.ino != 0), numbers, block.dev)
 
 
 def _owner(owners: Categorical, rows: Ints, codes: Ints, file: int) -> str:
-    """Whose most of a file's requests are."""
+    """The owner of most of the file's requests."""
     counts = np.bincount(owners.codes[rows[np.flatnonzero(codes == file)]], minlength=len(owners.labels))
     return owners.labels[int(counts.argmax())]
 
@@ -129,7 +129,7 @@ def measure_files(
     paths: Paths | None,
     owners: Categorical | None = None,
 ) -> Files:
-    """The top files of the reads and writes. owners: the owner of each request, where others use the disk."""
+    """The top files of the reads and writes. owners: the owner of each request, on a shared disk."""
     filesystem_of = _filesystems(block)
     encoded = arrays.numbers(block.ino[distances.rows]).dictionary_encode()
     block.let_go("ino")
@@ -145,9 +145,11 @@ def measure_files(
     own_numbers = {d.number for d in stated(run) if d.role != "journal"}
     own_numbers |= {n for number in of_filesystem if (n := device_number(number)) is not None}
     foreign = [int(n) for n in numbers if n not in own_numbers] if numbers.size > 1 else []
-    foreign_of = np.full(inodes.size, -1, dtype=np.int64)  # index in foreign, -1: ours
+    foreign_of = np.full(
+        inodes.size, -1, dtype=np.int64
+    )  # by file: index in `foreign`; -1: a file of the run's own file system
     if foreign:
-        # a file of each device: number the pairs, few as they are against the requests
+        # a file is a pair of inode and device: number the pairs, which are few against the requests
         foreign_index = np.full(numbers.size, -1, dtype=np.int64)
         foreign_index[np.isin(numbers, foreign)] = np.arange(len(foreign))
         pairs = (codes.astype(np.int64) << 20) | (foreign_index[np.searchsorted(numbers, dev)] + 1)
@@ -168,9 +170,9 @@ def measure_files(
     for i in _top(counts.bytes, TOP):
         if len(order) < TOP:
             order.add(int(i))
-    life = _life(block, distances.rows, codes, [int(real[i]) for i in sorted(order)])
+    latencies = _latencies(block, distances.rows, codes, [int(real[i]) for i in sorted(order)])
     known_paths = paths or Paths({}, {})
-    # a path of a partition tells nothing: requests have the disk's number, and may be of another partition
+    # requests without a file system have the disk's number: paths of one partition would not be certain
     mounted = {device_text(int(number)) for number in numbers if int(number) not in foreign}
     if run.text("filesystem", "mkfs"):  # all of the disk; btrfs has a number of its own, major 0
         mounted |= {dev for dev, _ in known_paths.names if dev.startswith("0:")}
@@ -189,8 +191,8 @@ def measure_files(
                 earlier=_before(block, distances.rows, codes, int(real[i]), born_ns),
                 bytes=int(counts.bytes[i]),
                 seeks=row(counts, i, str(ino_number)),
-                d2c_ns=life[int(real[i])][0],
-                q2c_ns=life[int(real[i])][1],
+                d2c_ns=latencies[int(real[i])][0],
+                q2c_ns=latencies[int(real[i])][1],
                 owner="" if owners is None else _owner(owners, distances.rows, codes, int(real[i])),
             )
         )

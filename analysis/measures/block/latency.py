@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Request latency: Q2D, D2C and Q2C.
+"""Request latency: Q2D, D2C and Q2C, as in blktrace.
 
-Q2D: queue to issue (waiting in the kernel). D2C: issue to completion (the device). Q2C: queue to
-completion (both). As in blktrace. Percentiles are exact, by nearest rank. Rows whose times are out
-of order are left out and counted.
+Q2D: queue to issue (waiting in the kernel). D2C: issue to completion (the device). Q2C: queue to completion.
+Percentiles are exact, by nearest rank. Requests whose times are out of order are left out and counted.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ DEFINITION = (
     " completion. Percentiles are exact, by nearest rank."
 )
 PERCENTS = (50.0, 90.0, 99.0, 99.9, 100.0)
-# a key of 24 bits of bin and 40 of latency sorts both at once; 2**40 ns is 18 minutes, longer counts as that
+# a key of 24 bits of bin and 40 of latency sorts both at once; a latency above 2**40 ns (18 min) is cut to it
 LATENCY_BITS = 40
 LONGEST_NS = (1 << LATENCY_BITS) - 1
 
@@ -43,12 +42,12 @@ STAGES = ("Q2D", "D2C", "Q2C")
 
 @dataclass(frozen=True)
 class Stages:
-    """By stage, the times (ns) of the requests whose times are in order: sorted, one run a code."""
+    """Times (ns) by stage, one sorted run per code, of the requests whose times are in order."""
 
     runs: dict[str, list[Ints]]
 
     def of(self, codes: Sequence[int], only: str = "") -> list[LatencyRow]:
-        """Q2D, D2C and Q2C (or `only` one of them) over the requests of these codes."""
+        """Percentiles over the requests of these codes: of Q2D, D2C and Q2C, or of the stage `only`."""
         rows = []
         for stage in (only,) if only else STAGES:
             if stage not in self.runs:
@@ -61,7 +60,7 @@ class Stages:
 
 
 def stages(block: Block, codes: Ints, counts: Sequence[int], which: Sequence[str] = STAGES) -> Stages:
-    """By the code of each row; counts: rows of each code. No Q2D where the source saw no queueing."""
+    """Sort the times by code. codes: of each row; counts: rows per code. No Q2D without recorded queueing."""
 
     def times(stage: str) -> Iterator[tuple[Ints, I64]]:
         begin = block.issue_ns if stage == "D2C" else block.queue_ns
@@ -85,7 +84,7 @@ class LatencySeries:
 
 
 def series(block: Block, among: npt.NDArray[np.bool_], timeline: Timeline) -> LatencySeries:
-    """Exact percentiles per bin by one sort over (bin, latency)."""
+    """Exact percentiles per bin of the requests `among`, by one sort over (bin, latency)."""
     rows = among & block.timed
     ordered = np.empty(int(np.count_nonzero(rows)), dtype=np.int64)
     counts = np.zeros(timeline.bins, dtype=np.int64)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Frames of a movie of the disk: requests and bytes of each cell of the grid in each frame.
+"""Movie of the disk: requests and bytes by frame, kind and cell of the grid (disk_grid.py).
 
-Two passes over the block table, a part at a time, so that memory does not grow with it but for 21 bytes a
-read or write that the seeks need (they are told in issue order, the table is in that of completion).
+A request belongs to the frame of its issue. Its bytes are divided among the cells it spans; the request
+counts in its first cell. Requests without an offset (flushes, and others that move no bytes) count per frame.
+All frames together hold each request once and each byte once.
 
-A request belongs to the frame of its issue. Its bytes are divided among the cells it spans by what it has in
-each; it is counted once, in the cell it begins in. Requests without a place (flushes, and what moves no
-bytes) are counted per frame. So all frames together hold each request once and each byte once.
+Two passes read the block table in parts. Memory grows with the table only by 21 bytes a read or write, which
+the seeks need: seeks are defined in issue order, the table is in completion order.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from analysis.tables.block_parts import Part
 from analysis.tables.store import I64
 
 MOST_FRAMES = 600
-MOST_ENTRIES = 3_000_000  # where there are more, frames are joined until there are not
+MOST_ENTRIES = 3_000_000  # with more entries, frames are joined
 QUANTUM_NS = 10_000
-FARTHEST_SECTOR = 1 << 53  # what a larger number means is not believed
-LONGEST_BYTES = 1 << 40
-# what is told apart in a cell: op and class. A rare op that moves bytes (driver, zone) is a write of unknown
-# class; a class this program does not know is unknown.
+FARTHEST_SECTOR = 1 << 53  # a request at a larger sector counts as one without an offset
+LONGEST_BYTES = 1 << 40  # a longer request counts as one without an offset
+# the kinds of a cell: op and class. A rare op that moves bytes (driver, zone) is a write of unknown class; a
+# class this program does not know is unknown.
 KINDS = (
     *(("write", class_) for class_ in CLASSES),
     *(("read", class_) for class_ in CLASSES),
@@ -47,7 +47,7 @@ DEFINITION = (
 
 @dataclass(frozen=True)
 class Entries:
-    """What happened, one entry a frame, kind and cell with any of it; sorted by frame, kind, cell."""
+    """Requests and bytes by frame, kind and cell, in that order; only combinations that occur."""
 
     frame: I64
     kind: I64  # index into KINDS
@@ -56,7 +56,7 @@ class Entries:
     bytes: I64
 
     def joined(self, frames: int, cells: int) -> Entries:
-        """So many frames made one."""
+        """The entries with each `frames` consecutive frames summed to one."""
         key = ((self.frame // frames) * len(KINDS) + self.kind) * cells + self.cell
         keys, at = np.unique(key, return_inverse=True)
         sums = [np.zeros(keys.size, dtype=np.int64) for _ in range(2)]
@@ -71,7 +71,7 @@ def _entries(key: I64, cells: int, requests: I64, size: I64) -> Entries:
 
 @dataclass(frozen=True)
 class Frames:
-    """The movie: entries, and for each frame what has no place on the disk."""
+    """The movie: entries of all frames, and per frame seeks, queue depth and requests without an offset."""
 
     start_ns: int
     end_ns: int
@@ -79,23 +79,23 @@ class Frames:
     grid: Grid
     entries: Entries
     seeks: I64
-    placeless: I64  # requests without a place: flushes, and others that move no bytes
-    depth: F64  # mean requests at the device
-    rows: int
+    placeless: I64  # requests without an offset: flushes, and others that move no bytes
+    depth: F64  # mean queue depth at the device
+    rows: int  # requests in all frames
 
     @property
     def count(self) -> int:
-        """How many frames."""
+        """Number of frames."""
         return int(self.seeks.size)
 
     @property
     def lengths_s(self) -> F64:
-        """Real length of each frame."""
+        """Length of each frame; the last frame may be shorter."""
         edges = np.minimum(self.start_ns + np.arange(self.count + 1) * self.width_ns, self.end_ns)
         return np.diff(edges) / 1e9
 
     def joined(self, frames: int) -> Frames:
-        """A movie with fewer, longer frames."""
+        """A movie whose frames are each `frames` consecutive frames of this one."""
         starts = np.arange(0, self.count, frames)
         weighted = np.add.reduceat(self.depth * self.lengths_s, starts)
         return Frames(
@@ -112,7 +112,7 @@ class Frames:
 
 
 def _kinds(part: Part) -> I64:
-    """The kind of each request, were it to have bytes."""
+    """Index in KINDS by op and class, for every request, with or without bytes."""
     table = np.zeros((len(part.op.labels), len(part.class_.labels)), dtype=np.int64)
     for i, op in enumerate(part.op.labels):
         for j, class_ in enumerate(part.class_.labels):
@@ -127,7 +127,7 @@ def _kinds(part: Part) -> I64:
 
 
 def _placed(part: Part) -> npt.NDArray[np.bool_]:
-    """Which requests have a place on the disk."""
+    """Mask of the requests with bytes at a valid disk offset."""
     has_bytes = (part.bytes > 0) & (part.bytes < LONGEST_BYTES)
     return np.asarray(has_bytes & (part.sector >= 0) & (part.sector < FARTHEST_SECTOR))
 
@@ -145,7 +145,7 @@ def _device_index(numbers: Sequence[int], dev: I64) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Overview:
-    """What the first pass finds."""
+    """Results of the first pass: devices, rows with I/O, time span, seeks."""
 
     numbers: list[int]  # of the devices with I/O
     touched: list[UsedRows]
@@ -155,13 +155,13 @@ class Overview:
     seek_ns: I64  # issue times of the seeks
 
     def in_order(self, numbers: list[int]) -> Overview:
-        """The same with its devices in this order."""
+        """A copy with the devices in the order of `numbers`."""
         by_number = dict(zip(self.numbers, self.touched, strict=True))
         return replace(self, numbers=numbers, touched=[by_number[n] for n in numbers])
 
 
 def scan_requests(parts: Iterable[Part]) -> Overview:
-    """The first pass: where there was I/O, when, and the seeks."""
+    """The first pass: rows with I/O per device, the time span, and issue times of the seeks."""
     devices: dict[int, UsedRows] = {}
     moves: list[list[npt.NDArray[Any]]] = []  # of each part: issue, sector, length, device
     first, last, rows = 1 << 62, 0, 0
@@ -180,7 +180,7 @@ def scan_requests(parts: Iterable[Part]) -> Overview:
             if on_device.any():
                 begin = part.sector[on_device]
                 devices.setdefault(number, UsedRows()).add(begin, _end(begin, part.bytes[on_device]))
-        # the first 255 devices; runs have a few
+        # an index is 8 bits: seeks of the first 255 devices, far more than runs have
         device_indices = {number: i for i, number in enumerate(list(devices)[:255])}
         moving = part.op.is_in(("read", "write")) & (part.bytes > 0)
         index = np.full(part.dev.size, 255, dtype=np.uint8)
@@ -192,9 +192,9 @@ def scan_requests(parts: Iterable[Part]) -> Overview:
 
 
 def _seek_times(moves: list[list[npt.NDArray[Any]]]) -> I64:
-    """When the seeks were issued: seeks.py's rule, keeping nothing else. Empties `moves`."""
+    """Issue times of the seeks by the rule of seeks.py. Empties `moves` to save memory."""
     columns = []
-    for _ in range(4):  # a column at a time: not all of it twice in memory
+    for _ in range(4):  # one column at a time, so that only one is in memory twice
         columns.append(np.concatenate([part.pop(0) for part in moves] or [np.zeros(0, dtype=np.int64)]))
     device = columns.pop()
     numbers = np.unique(device)
@@ -207,7 +207,7 @@ def _seek_times(moves: list[list[npt.NDArray[Any]]]) -> I64:
 
 
 def _seeks_of(columns: list[npt.NDArray[Any]]) -> I64:
-    """The same on one device: issue, sector, length. Empties `columns`, as they may be most of the memory."""
+    """Issue times of one device's seeks. columns: issue, sector, length; emptied to save memory."""
     length, sector, issue = columns.pop(), columns.pop(), columns.pop()
     order = np.argsort(issue, kind="stable")
     sector = sector[order]
@@ -222,7 +222,7 @@ def _seeks_of(columns: list[npt.NDArray[Any]]) -> I64:
 def make_frames(
     overview: Overview, parts: Iterable[Part], start_ns: int, end_ns: int, sizes: Sequence[int]
 ) -> Frames | None:
-    """The second pass; None: no request has a place. sizes: of the devices, in sectors, 0: not known."""
+    """The second pass; None: no request has an offset. sizes: of the devices in sectors, 0: not known."""
     grid = make_grid(overview.touched, sizes)
     if grid is None:
         return None
@@ -231,14 +231,14 @@ def make_frames(
     cells, kinds = grid.cells, len(KINDS)
     requests = np.zeros(frames * kinds * cells, dtype=np.int32)
     size = np.zeros(frames * kinds * cells, dtype=np.int64)
-    # how many requests cover a cell wholly, as differences along the cells, with one more behind the last
+    # requests that cover a cell wholly, as differences along the cells, with one more behind the last cell
     cover = np.zeros(frames * kinds * (cells + 1), dtype=np.int32)
     placeless = np.zeros(frames, dtype=np.int64)
     begun, ended = _Depth(start_ns, width, frames), _Depth(start_ns, width, frames)
     cell_bytes = grid.cell_sectors * SECTOR_BYTES
 
     def frame_of(t: I64) -> I64:
-        # what lies outside counts in the nearest frame, so nothing is dropped
+        # a moment outside the movie counts in the nearest frame, so that no request is dropped
         return np.clip((t - start_ns) // width, 0, frames - 1)
 
     for part in parts:
@@ -283,7 +283,7 @@ def make_frames(
         end_ns=end_ns,
         width_ns=width,
         grid=grid,
-        entries=_entries(key, cells, count, total),  # of the frames as they will be
+        entries=_entries(key, cells, count, total),  # by the joined frames already
         seeks=np.bincount(frame_of(overview.seek_ns), minlength=frames),
         placeless=placeless,
         depth=np.maximum(np.diff(area), 0.0) / np.diff(edges),
@@ -293,7 +293,7 @@ def make_frames(
 
 
 def _step(requests: npt.NDArray[np.int32]) -> int:
-    """How many frames (rows) to join so that not too many cells (columns) of the rest hold anything."""
+    """Number of frames (rows) to join so that at most MOST_ENTRIES entries of the result are not 0."""
     step = 1
     while step < requests.shape[0]:
         groups = (requests[i : i + step] for i in range(0, requests.shape[0], step))
@@ -304,12 +304,12 @@ def _step(requests: npt.NDArray[np.int32]) -> int:
 
 
 class _Depth:
-    """The integral of how many moments have passed, exact at the frames' edges, without sorting them."""
+    """Integral over time of the number of passed moments, exact at the frames' edges, without a sort."""
 
     def __init__(self, start_ns: int, width_ns: int, frames: int) -> None:
         self.start_ns, self.width_ns = start_ns, width_ns
-        self.count = np.zeros(frames + 1, dtype=np.int64)  # by frame; the last: after the end
-        self.sums = np.zeros(frames + 1)  # of the moments of each frame, from the frame's begin
+        self.count = np.zeros(frames + 1, dtype=np.int64)  # moments by frame; the last: after the end
+        self.sums = np.zeros(frames + 1)  # by frame: sum of (moment - begin of the frame)
 
     def add(self, t: I64) -> None:
         t = np.maximum(t - self.start_ns, 0)

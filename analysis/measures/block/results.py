@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Results of the block table: throughput, seeks, latency, stages, streams, files, areas, owners.
 
-What the requests' times tell comes from another thread (times.py), while this one works on their sectors.
+Measures of the requests' times come from a second thread (times.py); this one measures their sectors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from analysis.tables.plug import Plug
 
 @dataclass(frozen=True)
 class BlockResults:
-    """One field a subject; every request of the table counts, whoever submitted it."""
+    """One field per subject. Requests of every owner count."""
 
     throughput: Throughput
     seeks: seeks.SeekResults
@@ -45,14 +45,14 @@ class BlockResults:
     plugs: list[plugs.PlugRow] | None  # None: not recorded
     streams: list[streams.StreamRow]
     seeks_by_process: list[seeks_by.SeekGroupRow]
-    more_processes: int  # that seeks_by_process leaves out
+    more_processes: int  # processes that seeks_by_process leaves out
     orders: list[seek_cost.OrderRow]
     files: files.Files
     areas: areas.AreaResults | None  # None: the file system's layout is not known
     owners: request_owners.Owners | None  # None: who submitted the requests is not known
 
     def without_rows(self) -> BlockResults:
-        """The results without what grows with the number of requests."""
+        """A copy without the arrays that grow with the number of requests."""
         owners = self.owners.without_rows() if self.owners is not None else None
         return replace(self, seeks=self.seeks.without_rows(), owners=owners)
 
@@ -69,7 +69,7 @@ def measure_block(
     times: Callable[[], BlockTimes],
     with_disk_model: bool,
 ) -> BlockResults:
-    """times: waits for what the requests' times tell, which another thread measures meanwhile."""
+    """Measure a run's requests. times: waits for the measures of their times, which a second thread makes."""
     classes = block.class_.present()
     seek_results, runs = seeks.measure_seeks(block, distances, kinds, classes, timeline)
     distance_quantiles = distribution.by_class(runs, kinds, absolute=True)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Seeks: how often and how far the head has to move.
+"""Seeks: number and distance of head movements, by operation, class and time bin.
 
 Seek (seekwatcher's rule): in issue order on one device, a read or write that starts more than 128 sectors
-from the end of the one before. Distance: start minus previous end, signed, in 512 B sectors. Sequential:
-starts exactly there. What is neither (within 128 sectors) is near: ahead, where a spinning disk waits for
-the gap to pass, or back, where it waits for most of a revolution. Flushes and discards move no data: they
-are no seeks and do not move the head. The first request of a device has no distance.
+from the end of the previous one. Distance: start minus previous end, signed, in 512 B sectors. Sequential:
+distance 0. Near: any other distance within 128 sectors. Near ahead, a spinning disk waits for the gap to
+pass; near back, it waits for most of a revolution. Flushes and discards move no data: they are no seeks and
+do not move the head. The first request of a device has no distance.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ ABSOLUTE_PERCENTS = (50.0, 90.0, 99.0, 100.0)
 
 @dataclass(frozen=True)
 class Distances:
-    """Distance of each read and write from the end of the request before, in issue order on each device."""
+    """Distance of each read and write from the previous request's end, in issue order on each device."""
 
     rows: Ints  # in the block table
-    distance_sectors: Ints  # 0 without a request before
+    distance_sectors: Ints  # 0 without a previous request
     has_previous: npt.NDArray[np.bool_]
 
     @cached_property
     def is_seek(self) -> npt.NDArray[np.bool_]:
-        """Which distances are seeks."""
+        """Mask over `rows`: the request needs a seek."""
         is_far = np.empty(self.rows.size, dtype=np.bool_)
         for at in parts(self.rows.size):
             is_far[at] = self.has_previous[at] & (np.abs(self.distance_sectors[at]) > NEAR_SECTORS)
@@ -54,7 +54,7 @@ class Distances:
 
     @cached_property
     def is_sequential(self) -> npt.NDArray[np.bool_]:
-        """Which requests start where the one before ended."""
+        """Mask over `rows`: the request starts where the previous one ended."""
         return np.asarray(self.has_previous & (self.distance_sectors == 0))
 
 
@@ -72,12 +72,12 @@ class SeekSummary:
     absolute_bytes: list[int]  # at ABSOLUTE_PERCENTS
 
     def share(self, count: int) -> float | None:
-        """A count of requests over the requests with a predecessor; None without any."""
+        """A count of requests over the requests with a predecessor (0..1); None without predecessors."""
         return count / self.with_previous if self.with_previous else None
 
 
 def length_sectors(block: Block, rows: Ints) -> Ints:
-    """A request's length, rounded up: a device may have an odd tail."""
+    """Lengths of these rows in sectors, rounded up: a device's last sector may be incomplete."""
     length = block.bytes[rows]  # a copy, as rows are numbers
     length += SECTOR_BYTES - 1
     length //= SECTOR_BYTES
@@ -93,7 +93,7 @@ def rows_in_order(block: Block, in_queue_order: bool = False) -> Ints:
 
 
 def iter_distances(block: Block, rows: Ints, first: int, last: int) -> Iterator[tuple[slice, I64]]:
-    """Yield distances of rows[first:last], some rows at a time; of rows[first]: from sector 0."""
+    """Yield slices of `rows` within [first, last) with their distances; rows[first] counts from sector 0."""
     previous_end = np.zeros(1, dtype=np.int64)
     for part in parts(last - first):
         at = slice(first + part.start, first + part.stop)
@@ -120,9 +120,9 @@ def measure_distances(block: Block) -> Distances:
 
 @dataclass(frozen=True)
 class Summaries:
-    """Seeks by any group of kinds; runs: distances of the seeks in bytes, sorted, one run a kind."""
+    """Seeks by any group of kinds. runs: distances of the seeks in sectors, one sorted run per kind."""
 
-    counts: I64  # a row a kind: requests, with a predecessor, sequential ones, near ones that go back
+    counts: I64  # kinds x 4: requests, requests with a predecessor, sequential, near back
     runs: list[Ints]
 
     def of(self, kinds: Sequence[int]) -> SeekSummary:
@@ -147,7 +147,7 @@ def _bytes(sectors: list[int]) -> list[int]:
 
 
 def summaries(distances: Distances, codes: Ints, code_count: int) -> Summaries:
-    """Count the requests by the code 0..many-1 of their rows; codes: of every row of the block table."""
+    """Count the requests by code. codes: of every row of the block table, 0..code_count-1."""
     counts = np.zeros((code_count, 4), dtype=np.int64)
     seek_counts = np.zeros(code_count, dtype=np.int64)
     for at in parts(distances.rows.size):
@@ -167,7 +167,7 @@ def summaries(distances: Distances, codes: Ints, code_count: int) -> Summaries:
 
 
 def summary(distances: Distances, among: npt.NDArray[np.bool_] | None = None) -> SeekSummary:
-    """Count the requests, or those `among` (a mask over distances.rows)."""
+    """Count all requests, or only those of the mask `among` over distances.rows."""
     codes = np.zeros(int(distances.rows.max(initial=-1)) + 1, dtype=np.int8)
     if among is not None:
         codes[distances.rows[among]] = 1
@@ -180,7 +180,7 @@ def seek_times(block: Block, distances: Distances) -> I64:
 
 
 def seeks_per_s(block: Block, distances: Distances, timeline: Timeline) -> F64:
-    """Seeks divided by the real length of each bin."""
+    """Seeks per second in each time bin, by the bin's real length."""
     sums = np.zeros(timeline.bins)
     for at in parts(distances.rows.size):
         sums += timeline.sums(block.issue_ns[distances.rows[at][distances.is_seek[at]]])
@@ -189,10 +189,10 @@ def seeks_per_s(block: Block, distances: Distances, timeline: Timeline) -> F64:
 
 @dataclass(frozen=True)
 class SeekResults:
-    """Seeks of a run."""
+    """Distances, summaries and rate of a run's seeks."""
 
     distances: Distances
-    summaries: dict[str, SeekSummary]  # of "all", of reads and writes, of each class
+    summaries: dict[str, SeekSummary]  # by "all", "read", "write" and class
     per_s: F64  # per time bin
     mean_per_s: Mean | None  # over the bins of full length
 
@@ -205,7 +205,7 @@ class SeekResults:
 def measure_seeks(
     block: Block, distances: Distances, kinds: Kinds, classes: Sequence[str], timeline: Timeline
 ) -> tuple[SeekResults, list[Ints]]:
-    """The results, and the seeks' distances in sectors, sorted, one run a kind (for the distributions)."""
+    """The results, and the seeks' distances in sectors as one sorted run per kind, for distribution.py."""
     by_kind = summaries(distances, kinds.codes, len(kinds.pairs))
     rows = {"all": by_kind.of(kinds.of())}
     rows |= {op: by_kind.of(kinds.of(op)) for op in OPS}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Seeks by process, by file, or by any code of the requests.
 
-A seek counts for the request that the head moves to, whoever submitted the request before.
+A seek counts for the request that the head moves to, not for the previous request.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFINITION = (
 
 @dataclass(frozen=True)
 class Counts:
-    """Sums per code, over the distances of that code."""
+    """Sums over the distances of each code; arrays by code."""
 
     requests: I64
     bytes: I64
@@ -41,22 +41,22 @@ class Counts:
 
 @dataclass(frozen=True)
 class SeekGroupRow:
-    """One process name, device or other group of requests that have a predecessor or not."""
+    """One group of requests: a process name, a file or a device."""
 
     label: str
     requests: int
     seeks: int
-    of_all: float | None  # its share of all seeks
-    sequential: float | None
-    in_stream: float
-    net_bytes: float | None
-    away_bytes: float | None
+    of_all: float | None  # share of all seeks, 0..1
+    sequential: float | None  # share of the requests with a predecessor; None: none has one
+    in_stream: float  # share of the requests
+    net_bytes: float | None  # mean signed distance of the seeks
+    away_bytes: float | None  # mean absolute distance
 
 
 def count_by(
     block: Block, distances: Distances, continues: npt.NDArray[np.bool_], codes: Ints, code_count: int
 ) -> Counts:
-    """codes: 0..many-1, one a distance; a distance of another code is not counted."""
+    """Sums by code. codes: of each distance, 0..code_count-1; distances of other codes are not counted."""
     sums = np.zeros((6, code_count + 1), dtype=np.int64)
     distance, away = np.zeros(code_count + 1), np.zeros(code_count + 1)
     for at in parts(distances.rows.size, max(1 << 16, 8 * code_count)):
@@ -66,7 +66,7 @@ def count_by(
         sums[1] += np.bincount(code, block.bytes[distances.rows[at]], code_count + 1).astype(np.int64)
         seek = distances.is_seek[at]
         flags = (distances.has_previous[at], seek, distances.is_sequential[at], continues[at])
-        # which of the truths hold, as four bits behind the code: counted once
+        # the four flags as bits behind the code: one count serves all of them
         bits = np.zeros(code.size, dtype=np.uint8)
         for i, flag in enumerate(flags):
             bits |= flag.view(np.uint8) << np.uint8(i)
@@ -85,7 +85,7 @@ def count_by(
 
 
 def row(counts: Counts, i: int, label: str) -> SeekGroupRow:
-    """The counts of one code as shares and means."""
+    """The row of code i: its counts as shares and means."""
     seeks, previous, requests = int(counts.seeks[i]), int(counts.with_previous[i]), int(counts.requests[i])
     total = int(counts.seeks.sum())
     return SeekGroupRow(
@@ -100,7 +100,7 @@ def row(counts: Counts, i: int, label: str) -> SeekGroupRow:
     )
 
 
-BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # a name, where others use the disk too
+BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # suffixes of process names on a shared disk
 
 
 def by_process(
@@ -108,7 +108,7 @@ def by_process(
 ) -> tuple[list[SeekGroupRow], int]:
     """The processes with most seeks, and the number of processes left out.
 
-    whose: the owner of each request; the workload and others may run programs of one name.
+    owners: the owner of each request on a shared disk, where other programs may have the workload's names.
     """
     labels: Sequence[str] = block.comm.labels
     codes: Ints = block.comm.codes[distances.rows]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Stages of requests from queue to completion, by direction, class, process and size; merges and requeues.
 
-Q2G: queue to the request being allocated (waiting for a free one); G2I: from there to insertion into the
-scheduler or, without one, the list of what waits for the driver; Q2I: both; I2D: from there to issue. Q2D,
-D2C and Q2C as in latency.py. Each is over the requests that have both moments, in order. A requeued request
-is issued more than once: D is the last time, so what the driver gave back counts as waiting (Q2D), not as
-the device's time. Q2M, M2D: of a bio that is merged into a request: queue to merge, merge to that issue.
+Q2G: queue to allocation of the request (the wait for a free request). G2I: allocation to insertion into the
+scheduler or, without a scheduler, into the dispatch list. Q2I: both. I2D: insertion to issue. Q2D, D2C and
+Q2C as in latency.py. Each stage covers the requests that have both of its moments, in order. A requeued
+request is issued more than once. D is its last issue: time lost to the requeue counts as waiting (Q2D), not
+as the device's time. Q2M and M2D, of a bio merged into a request: queue to merge, merge to that issue.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ TO_TRACE = (
 NOT_TRACED = "not in this trace"
 STAGES = ("Q2G", "G2I", "Q2I", "I2D", "Q2D", "D2C", "Q2C")
 TOP = 8  # names of processes
-KINDS = 12  # operations, classes: no kernel has more
-CHUNK = 1 << 18  # rows at a time: few against the table, many against the histograms
+KINDS = 12  # rows of operations or classes: above what any kernel has
+CHUNK = 1 << 18  # rows at a time: small against the table, large against the histograms
 SIZES = (
     (4 << 10, "to 4 KiB"),
     (16 << 10, "to 16 KiB"),
@@ -49,19 +49,19 @@ SIZES = (
 
 @dataclass(frozen=True)
 class StageRow:
-    """One group of requests whose times are in order; `stages`: those that any of them has."""
+    """One group of requests whose times are in order. stages: by name, if any request has the stage."""
 
     label: str
     requests: int
     stages: dict[str, Stage]
 
     def mean_ns(self, stage: str) -> float | None:
-        """The stage's mean; None: no request has it."""
+        """The stage's mean; None: no request has the stage."""
         return self.stages[stage].mean_ns if stage in self.stages else None
 
     @property
     def inserted(self) -> int:
-        """Requests that went through a scheduler or the list of what waits for the driver."""
+        """Requests that were inserted into a scheduler or the dispatch list."""
         return self.stages["Q2I"].requests if "Q2I" in self.stages else 0
 
 
@@ -76,16 +76,16 @@ class MergeRow:
     most_merges: int
     requeued_requests: int
     requeues: int
-    timed_merges: int  # of those, the ones whose moments are known
-    q2m_ns: float | None  # their means
-    m2d_ns: float | None
+    timed_merges: int  # merges whose moments are known
+    q2m_ns: float | None  # mean over the timed merges
+    m2d_ns: float | None  # mean over the timed merges
 
 
 @dataclass(frozen=True)
 class StageResults:
-    """The rows of each way of grouping: direction, class, process, size."""
+    """Stage times of a run's requests under four groupings, and their merges."""
 
-    groups: dict[str, list[StageRow]]
+    groups: dict[str, list[StageRow]]  # by grouping: direction, class, process, size
     more_processes: int  # names beyond the top ones, together in the last row
     merges: list[MergeRow]
 
@@ -96,7 +96,7 @@ class StageResults:
 
 
 def _renamed(names: Categorical, labels: list[str]) -> npt.NDArray[np.int32]:
-    """The index of each name in labels; other names get the next number."""
+    """By the column's codes: the index of each name in `labels`; all other names get len(labels)."""
     number = np.full(max(len(names.labels), 1), len(labels), dtype=np.int32)
     for i, label in enumerate(names.labels):
         if label in labels:
@@ -105,14 +105,20 @@ def _renamed(names: Categorical, labels: list[str]) -> npt.NDArray[np.int32]:
 
 
 def _top(column: Categorical, most: int) -> tuple[list[str], int]:
-    """The most frequent names, and the number left out; never one alone, its row would take the same room."""
+    """The most frequent names, and the number of names left out.
+
+    A single name is never left out: the row "1 more names" would take the same space.
+    """
     names = column.present()
     top = names if len(names) <= most + 1 else names[:most]
     return top, len(names) - len(top)
 
 
 def _parts(block: Block, stage: str) -> Iterator[Part]:
-    """Of some rows at a time: which have the stage, and how long it took (none: any number); or nothing."""
+    """Yield slices of rows, a mask of the rows that have the stage, and its length in ns.
+
+    The length of a row without the stage is undefined. Yields nothing if no request can have the stage.
+    """
     insert = block.rare("insert_ns") if stage in ("G2I", "Q2I", "I2D") else block.issue_ns
     allocated = block.get_request_ns if stage in ("Q2G", "G2I") else block.queue_ns
     if insert is None or allocated is None or (stage == "Q2D" and not block.queue_seen):
@@ -135,7 +141,7 @@ def _mean(total: float, count: int) -> float | None:
 
 
 def merging(block: Block) -> list[MergeRow]:
-    """One row an op, most frequent first."""
+    """One row per operation, most frequent first."""
     op_count = len(block.op.labels)
     requests, most = np.zeros(op_count, dtype=np.int64), np.zeros(op_count, dtype=np.int64)
     merged, merges, requeued, requeues, timed, q2m, m2d = np.zeros((7, op_count))
@@ -173,7 +179,7 @@ def merging(block: Block) -> list[MergeRow]:
 
 
 def _groups(block: Block) -> tuple[Groups, int]:
-    """Every row's place in each grouping, and how many names of processes are beyond the top ones."""
+    """The group of every row in each grouping, and the number of process names beyond the top ones."""
     moving = block.moves_data
     labels: dict[str, list[str]] = {}
     numbers: list[tuple[Categorical, npt.NDArray[np.int32]]] = []
@@ -203,7 +209,7 @@ def _groups(block: Block) -> tuple[Groups, int]:
 
 
 def measure_stages(block: Block) -> StageResults:
-    """Every grouping of the block table."""
+    """Stage times of the block table's requests under every grouping, and the merges by operation."""
     groups, more = _groups(block)
     shown = groups.labels
     rows: dict[str, dict[str, dict[str, Stage]]] = {name: {} for name in groups.labels}

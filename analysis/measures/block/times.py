@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the requests' times tell: latency, stages, queue depth, utilization.
+"""Measures of the requests' times: latency, stages, queue depth, utilization.
 
-Measured in a thread of its own, while results.py measures what the requests' sectors tell.
+They run in a thread of their own, while results.py measures the requests' sectors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from analysis.tables.block import Block
 
 @dataclass(frozen=True)
 class LatencyResults:
-    """Latency percentiles, and the requests that are in none."""
+    """Latency percentiles and series, and the number of requests left out of them."""
 
     rows: dict[tuple[str, str], list[latency.LatencyRow]]  # by operation and class ("": all classes)
     series: dict[str, latency.LatencySeries]  # Q2C per time bin, by OPS
@@ -32,7 +32,7 @@ class LatencyResults:
 
 @dataclass(frozen=True)
 class BlockTimes:
-    """Quantiles are for the picture of the distributions; utilization is of all requests together."""
+    """Results of the thread. Quantiles: for distributions.png."""
 
     latency: LatencyResults
     latency_quantiles: dict[str, distribution.Quantiles]  # by operation
@@ -44,10 +44,9 @@ class BlockTimes:
 
 
 def measure_times(block: Block, kinds: Kinds, timeline: Timeline, stop_ns: int) -> BlockTimes:
-    """Utilization lasts from the timeline's start to the stop."""
-    life = stages.measure_stages(
-        block
-    )  # first: it needs most memory, and the other thread needs its own later
+    """Measure a run's requests by their times. stop_ns: where utilization ends."""
+    # the stages first: they need most memory, and the other thread needs most later
+    stage_results = stages.measure_stages(block)
     rows, quantiles = _percentiles(block, kinds, block.op.present(), block.class_.present())
     sizes = distribution.by_class(distribution.sizes(block, kinds), kinds)
     busy, depth = utilization.with_depth(block, timeline, stop_ns)
@@ -62,7 +61,7 @@ def measure_times(block: Block, kinds: Kinds, timeline: Timeline, stop_ns: int) 
         ),
         latency_quantiles=quantiles,
         sizes=sizes,
-        stages=life,
+        stages=stage_results,
         depth_at_device=depth,
         depth_queued=queue_depth.in_all(block, timeline),
         utilization=busy,
@@ -91,6 +90,6 @@ def _percentiles(
 
 
 def _bounded(block: Block) -> tuple[int, int]:
-    """How many requests' ends are known by a latest time only, and the ns from their issue to that time."""
+    """Number of requests with only a latest end, and the total ns from their issue to that end."""
     rows = np.flatnonzero(block.lasting & ~block.timed)
     return int(rows.size), int((block.complete_ns[rows] - block.issue_ns[rows]).sum())

@@ -14,13 +14,13 @@ DEFINITION = (
     "write_zeroes: sets a range of the device to zero without sending data; bytes: length of the range"
 )
 TOP = 4
-# threads of the kernel that do it for a purpose of their own
+# kernel threads that zero for one known purpose
 PURPOSES = {"ext4lazyinit": "ext4's lazy initialisation: inode tables that mkfs left unwritten"}
 
 
 @dataclass(frozen=True)
 class ZeroingThread:
-    """All threads of one name."""
+    """write_zeroes requests of all threads of one name."""
 
     comm: str
     requests: int
@@ -28,12 +28,12 @@ class ZeroingThread:
 
     @property
     def purpose(self) -> str:
-        """What for, where the thread tells; else an empty string."""
+        """The known purpose of a thread of this name; else an empty string."""
         return PURPOSES.get(self.comm, "")
 
 
 def zeroing_threads(block: Block) -> list[ZeroingThread]:
-    """By the bytes they zeroed, most first."""
+    """One row per thread name, most bytes zeroed first."""
     rows = np.flatnonzero(block.op.is_(OP))
     name_count = len(block.comm.labels)
     requests = np.bincount(block.comm.codes[rows], minlength=name_count)

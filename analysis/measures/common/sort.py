@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Order by a time that the rows almost have already: requests lie in the order of completion.
+"""Stable order of rows by a time that nearly sorts them already, such as issue times in completion order.
 
-So no row is far from its place, and few at a time need to be sorted, in the CPU's cache: twice as fast as
-sorting all. If some are far away, all are sorted; the result is the same.
+No row then is far from its sorted position: small groups are sorted one after the other in the CPU's cache,
+twice as fast as one sort. If more than FAR rows must wait for a later part, the rest is sorted at once. The
+result is the same.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from analysis.tables.block import parts
 from analysis.tables.store import I64, Ints
 
 PART = 1 << 17
-FAR = 4 * PART  # more rows than this that must wait are too many
+FAR = 4 * PART  # with more waiting rows than this, the rest is sorted at once
 
 
 def _sorted_rows(rows: I64, t: I64) -> I64:
-    """Rows in the order of their times, equal ones in the order they have."""
+    """The rows ordered by time; rows of equal times keep their order."""
     bits = max(int(rows.size - 1).bit_length(), 1)
     low, high = int(t.min()), int(t.max())
     if high - low >= 1 << (62 - bits):
@@ -30,8 +31,8 @@ def _sorted_rows(rows: I64, t: I64) -> I64:
     return np.asarray(rows[keys & ((1 << bits) - 1)])
 
 
-def _lots(times: I64, among: npt.NDArray[np.bool_]) -> Iterator[tuple[I64, I64]]:
-    """The rows `among` in lots with their times; no row of a later lot comes before one of an earlier lot."""
+def _groups(times: I64, among: npt.NDArray[np.bool_]) -> Iterator[tuple[I64, I64]]:
+    """Yield groups of the rows `among` with their times, later groups never earlier in time."""
     cuts = list(parts(times.size, PART))
     least = np.full(len(cuts) + 1, np.iinfo(np.int64).max)
     for i, part in enumerate(cuts):
@@ -55,12 +56,12 @@ def _lots(times: I64, among: npt.NDArray[np.bool_]) -> Iterator[tuple[I64, I64]]
 
 
 def order(times: I64, among: npt.NDArray[np.bool_]) -> Ints:
-    """The rows `among` in the order of their times, equal ones in the order they have."""
+    """The rows of the mask `among`, ordered by time; rows of equal times keep their order."""
     ordered: Ints = np.empty(
         int(np.count_nonzero(among)), dtype=np.int32 if times.size < 1 << 31 else np.int64
     )
     done = 0
-    for rows, t in _lots(times, among):
+    for rows, t in _groups(times, among):
         if rows.size:
             ordered[done : done + rows.size] = _sorted_rows(rows, t)
         done += rows.size

@@ -29,7 +29,7 @@ class Window:
     end_ns: int
     work_start_ns: int
     work_end_ns: int
-    stated: bool  # run.json said so; else taken from the tables, and the workload's is the recorded time
+    stated: bool  # from run.json; else from the tables, and the workload's time is the recorded time
 
     @property
     def elapsed_s(self) -> float:
@@ -64,12 +64,12 @@ def _least(times: list[I64], above: int) -> int | None:
 
 
 def _most(times: list[I64], below: int) -> int | None:
-    """The latest moment before `below`; None without one that is a time at all."""
+    """The latest moment before `below`; None without a valid time (above 0)."""
     return max((t for t in (int(t.max(where=t < below, initial=0)) for t in times) if t), default=None)
 
 
 def _taken(begins: list[I64], ends: list[I64]) -> tuple[int, int]:
-    """First and last moment of the tables; if they are too far apart, of the rows around the middle one."""
+    """First and last moment of the tables; if too far apart, of the rows around the median begin."""
     first = _least(begins, 0) or 0
     last = _most(ends, np.iinfo(np.int64).max) or first + 1
     if last - first <= LONGEST_RUN_NS:
@@ -83,13 +83,13 @@ def _taken(begins: list[I64], ends: list[I64]) -> tuple[int, int]:
 
 
 def _outside(begins: list[I64], ends: list[I64], start_ns: int, end_ns: int) -> int:
-    """Rows that end before the start or begin after the end, by more than a tenth of a second."""
+    """Number of rows that end before the start or begin after the end, by more than QUANTUM_NS."""
     count = sum(int(((e > 0) & (e < start_ns - QUANTUM_NS)).sum()) for e in ends)
     return count + sum(int((b > end_ns + QUANTUM_NS).sum()) for b in begins)
 
 
 def _last_recorded(run: Run, tables: Tables, start_ns: int) -> int | None:
-    """The last thing that was recorded, or the recorder's last sign; None: neither is after the start."""
+    """Time of the last record, or the recorder's last sign of life; None: neither is after the start."""
     latest_ns = start_ns + LONGEST_RUN_NS
     ends = [_most(_spans(tables, recorded_only=True)[1], latest_ns), run.recorder_until_ns]
     stated = run.int_("clock", "record_end_ns")

@@ -31,13 +31,13 @@ TOP_SERIES = 4  # locks with a colour of their own, in each of two panels
 
 @dataclass(frozen=True)
 class LockRow:
-    """Waits on the locks of one class in one mode. Scaled: some of it is by call paths that were sampled."""
+    """Waits on the locks of one class in one mode, scaled up where call paths were sampled."""
 
     kind: str
     mode: str
     name: str
     named_by: str  # "": by caller only; else symbol, percpu, slab, call path, unknown
-    callers: str  # who waited longest: from the first caller outward
+    callers: str  # the call path that waited longest: from the first caller outward
     locks: int
     waits: int
     failed: int
@@ -47,11 +47,11 @@ class LockRow:
     workload_waits: int
     workload_spin_ns: int
     workload_sleep_ns: int
-    sampled_share: float  # of the time, the share whose call path was looked at; 1: all
+    sampled_share: float  # share of the waiting time whose call path was recorded; 1: all
 
     @property
     def type(self) -> str:
-        """As perf writes it: rwsem:W."""
+        """Type as `perf lock contention` writes it, such as rwsem:W."""
         return lock_names.perf_type(self.kind, self.mode)
 
     @property
@@ -80,8 +80,8 @@ class Instance:
     ino: int
     dev: str
     inodes: int
-    path: str  # "": gone, or not looked for
-    device: str  # "7:9": it is that block device's own inode; "": a file system's
+    path: str  # "": the file is gone, or paths were not resolved
+    device: str  # "7:9": the inode is that block device's own; "": an inode of a file system
     waits: int
     spin_ns: int
     sleep_ns: int
@@ -89,7 +89,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class LockWaits:
-    """All that is known of lock waits; `rows`, longest wait first, is what outlives the run's tables."""
+    """Lock waits by class, call path, inode and time bin. rows: a class and mode each, longest wait first."""
 
     rows: list[LockRow]
     paths: Paths
@@ -104,7 +104,7 @@ class LockWaits:
 
     @property
     def total_ns(self) -> int:
-        """All waiting."""
+        """Spinning and sleeping on all locks."""
         return sum(row.total_ns for row in self.rows)
 
     def lock_label(self, lock_id: int) -> str:
@@ -130,7 +130,7 @@ def _label(lock: Lock, stack_id: int, frames: list[str]) -> str:
         return lock_names.caller_name(outside[0]) + suffix
     if stack_id == NOT_SAMPLED:
         return lock_names.NOT_SAMPLED + suffix
-    return lock_names.NO_PATH + suffix  # not its number: in another run that is another lock
+    return lock_names.NO_PATH + suffix  # not the lock's number: another run gives it to another lock
 
 
 def _classes(
@@ -155,7 +155,7 @@ def _classes(
 
 
 def _heaviest(of_row: I64, n: int, weight: F64) -> I64:
-    """Per group the row that weighs most; the first of equals. Every group must have one."""
+    """Per group the row of the largest weight, the first among equals. No group may be empty."""
     order = np.lexsort((np.arange(of_row.size), -weight, of_row))
     starts = np.searchsorted(of_row[order], np.arange(n))
     return np.asarray(order[starts], dtype=np.int64)
@@ -223,7 +223,7 @@ def _instances(
     names: Mapping[int, Lock],
     inodes: Mapping[tuple[str, int], str],
 ) -> list[Instance]:
-    """Inode locks, longest wait first."""
+    """Locks that lie in an inode, longest wait first, at most 1000."""
     in_inode = np.array([i for i, lock in names.items() if lock.ino], dtype=np.uint64)
     at = np.flatnonzero(np.isin(paths.lock_id, in_inode))
     if not at.size:
@@ -262,7 +262,7 @@ def _series(
     rows: list[LockRow],
     timeline: Timeline,
 ) -> dict[tuple[str, str], F64]:
-    """Seconds a second of the rows that weigh most, all the others as one."""
+    """Seconds waited per second and time bin: of the TOP_SERIES heaviest rows, and of all others together."""
     order = sorted(range(len(rows)), key=lambda i: (-weights[i], rows[i].key))
     top = [i for i in order[:TOP_SERIES] if weights[i]]
     slot = np.full(len(rows) + 1, len(top), dtype=np.int64)
@@ -342,7 +342,7 @@ class SpinShare:
 
 
 def spin_share(rows: list[LockRow], cpus: int, elapsed_s: float) -> SpinShare:
-    """The spin share (0..1) of these rows; of one lock: give its rows."""
+    """The spin share (0..1) of these rows together."""
     all_ns = cpus * elapsed_s * 1e9
     return SpinShare(
         sum(row.spin_ns for row in rows) / all_ns, sum(row.workload_spin_ns for row in rows) / all_ns
@@ -350,7 +350,7 @@ def spin_share(rows: list[LockRow], cpus: int, elapsed_s: float) -> SpinShare:
 
 
 def unnamed_share(rows: list[LockRow]) -> float | None:
-    """Of the waiting time, the share of locks that could only be named by caller; None: no waits."""
+    """Share of the waiting time on locks that only a caller names (0..1); None: no waits."""
     total = sum(row.total_ns for row in rows)
     return sum(row.total_ns for row in rows if not row.named_by) / total if total else None
 
