@@ -3,7 +3,7 @@
 
 The blktrace program writes them where the kernel lets it read debugfs. Lockdown forbids that; there the
 kernel's blk tracer is the source, whose events blk-tracer (collectors/blktrace/native/) writes into the same
-files. Which of the two works is found by trying.
+files. The program is tried first, then the tracer.
 """
 
 import json
@@ -25,7 +25,7 @@ from workloads.cleanup.janitor import Janitor
 from workloads.system.errors import MachineError, RunError, UserError
 
 BINARY = TREE / "build/blk-tracer"
-# For tests: "tracefs" or "program", instead of trying.
+# For tests: "tracefs" or "program" to use that one alone.
 WAY = "SEEKMETER_BLKTRACE"
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 60.0
@@ -91,7 +91,7 @@ class _Tracer:
 
 
 class Blktrace(Running):
-    """The block traces of a session's disks, by the program or the kernel's tracer; or why there are none."""
+    """Block traces of a session's disks, by the blktrace program or the kernel's tracer, or off."""
 
     def __init__(self, raw: Path, disks: Sequence[str], janitor: Janitor) -> None:
         """Start tracing. Raises MachineError if another program uses what it needs, RunError if it fails."""
@@ -159,17 +159,17 @@ class Blktrace(Running):
         if self.failed or self.alive():
             return None
         self.failed = True
-        return "blktrace ended early; its files end there"
+        return "blktrace ended early; its files have no events after that"
 
     def end_for_room(self) -> None:
-        """Stop tracing: the files would grow on. Raises MachineError or RunError."""
+        """Stop tracing, so that the files grow no more. Raises MachineError or RunError."""
         self._is_cut = True
         self.stop()
 
     def stop(self) -> None:
-        """Take in the rest, and put every setting back. Raises MachineError or RunError, once.
+        """Drain the buffers and restore every setting. Raises MachineError or RunError, once.
 
-        What cannot be put back now the janitor tries again.
+        The janitor retries a setting that cannot be restored.
         """
         if self._tracer is None or self._is_stopped:
             return
@@ -188,7 +188,7 @@ class Blktrace(Running):
         return {"collectors": {"blktrace": entry}}
 
     def facts(self) -> dict[str, Any]:
-        """Return run.json's "blktrace": by what the disks were traced."""
+        """Return run.json's "blktrace": the program or the tracer, and the program's version."""
         return {"blktrace": self._facts}
 
     def kill(self) -> None:

@@ -89,11 +89,11 @@ def check_free(tracefs: Path) -> None:
         raise _in_use(f"its buffers hold {held:,} events of another user", f"echo >{tracefs}/trace")
     cpus = int((tracefs / "tracing_cpumask").read_text().strip().replace(",", ""), 16)
     if cpus.bit_count() < (os.cpu_count() or 1):
-        raise _in_use("it is held to some CPUs", f"put all of them into {tracefs}/tracing_cpumask")
+        raise _in_use("it is limited to some CPUs", f"write all CPUs into {tracefs}/tracing_cpumask")
 
 
 def enable_file(disk: str) -> Path:
-    """Return the file that switches the tracing of one disk; it reads "1" whoever switched that on."""
+    """Return the file that enables tracing of a disk. It reads "1" if any program traces the disk."""
     return Path("/sys/class/block", disk, "trace/enable")
 
 

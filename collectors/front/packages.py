@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """python3 -m collectors.front.packages run JOB | test: the Debian packages that setup has to install.
 
-run JOB: what FS=, WL=, COLLECT= and WITH= of the job's command line need. test: what any of them could need.
+run JOB: packages for the job's FS=, WL=, COLLECT= and WITH=. test: packages for every value of these.
 Prints a package per line, those only whose programs are missing. Standard library only.
 """
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the running machine says of itself: kernel, block devices, mounts, signals, the terminal."""
+"""Facts of the running machine: kernel, block devices, mounts; and signals and the terminal."""

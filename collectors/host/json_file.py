@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Read a JSON file that somebody else may have put there: only a plain file of limited size."""
+"""Read an untrusted JSON file: only a plain file of limited size."""
 
 import json
 import os

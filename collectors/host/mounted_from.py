@@ -32,8 +32,8 @@ class Mounted:
 
 def find(watched: str) -> list[Mounted]:
     """Return the file systems mounted from a device; overlays come last."""
-    here = mounts.here()
-    return choose(watched, mounts.everywhere(), lambda mount: device_of(mount, here), devices_below)
+    own_mounts = mounts.here()
+    return choose(watched, mounts.everywhere(), lambda mount: device_of(mount, own_mounts), devices_below)
 
 
 def choose(
@@ -58,9 +58,9 @@ def choose(
     return [mounted for _, mounted in sorted(best.values(), key=lambda item: (item[0], item[1].dev))]
 
 
-def device_of(mount: Mount, here: list[Mount]) -> str | None:
+def device_of(mount: Mount, own_mounts: list[Mount]) -> str | None:
     """Return the device of a mount; of an overlay, that of its upper directory."""
-    return blockdev.device_of(overlay.below(mount, here) or mount)
+    return blockdev.device_of(overlay.below(mount, own_mounts) or mount)
 
 
 def devices_below(device: str) -> set[str]:

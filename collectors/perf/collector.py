@@ -39,7 +39,7 @@ _ENVIRONMENT = {
     "PERF_PAGER": "cat",
     "LC_ALL": "C.UTF-8",
 }
-_REMEDY = "make doctor says what perf can do here"
+_REMEDY = "make doctor shows what perf can record on this machine"
 
 
 def hertz(cpus: int) -> int:
@@ -145,22 +145,22 @@ class Perf(Running):
         if self.failed or self._is_ended or self._process is None or self._process.poll() is None:
             return None
         self.failed = True
-        return "perf ended early; its samples end there"
+        return "perf ended early; there are no samples after that"
 
     def end_for_room(self) -> None:
-        """Sample no more: perf.data would grow on."""
+        """Stop sampling, so that perf.data grows no more."""
         self._is_cut = True
         self.end()
 
     def end(self) -> None:
-        """Sample no more, at once; finish() reads perf.data."""
+        """Stop sampling at once; finish() reads perf.data."""
         if self._process is not None and not self._is_ended and self._process.poll() is None:
             self._is_ended = True
             self._facts["stop_ns"] = time.monotonic_ns()
             self._process.send_signal(signal.SIGINT)
 
     def finish(self, workload_pid: int | None) -> None:
-        """Wait until perf has written its file, and make the table of its samples. Raises RunError."""
+        """Wait until perf has written perf.data, and convert the samples into tables. Raises RunError."""
         try:
             self._finish(workload_pid)
         except RunError:
@@ -205,7 +205,7 @@ class Perf(Running):
         return {"collectors": {"perf": entry}}
 
     def facts(self) -> dict[str, Any]:
-        """Return run.json's "perf": the command, and when it sampled."""
+        """Return run.json's "perf": the command, the sampling rate, start and end."""
         return {"perf": self._facts}
 
     def kill(self) -> None:

@@ -27,7 +27,7 @@ _NO_TIME = 2**64 - 1
 
 
 class Damaged(Exception):
-    """The file is damaged, or not what perf record was told to write."""
+    """The file is damaged, or is not in the format that our perf record command writes."""
 
 
 class Record(NamedTuple):

@@ -162,7 +162,7 @@ def is_settled(path: str, uid: int, gid: int) -> bool:
 
 
 class Files:
-    """The symbols of the files that were asked for last."""
+    """The symbols of the most recently used files."""
 
     def __init__(self, uid: int, gid: int) -> None:
         self._uid, self._gid = uid, gid

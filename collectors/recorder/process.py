@@ -44,7 +44,7 @@ class Recorder:
         (None: every process is the workload). target_devs: "major:minor" of the file systems under test.
         target_path: where it will be mounted later; retarget() then sets its number. borders: the socket for
         cuts of the time bins, and the user who may use it besides root. memory_cgroup: the directory that the
-        workload's memory is charged to, if written-back pages are told apart by it. room_bytes: the largest
+        workload's memory is charged to, if writeback is assigned by it. room_bytes: the largest
         size of its files (recorder/room.h has the floor of free space, too). addresses: whether kernel
         addresses may be written. Raises MachineError or RunError.
         """
@@ -70,12 +70,12 @@ class Recorder:
             argv += [
                 "--bin-ms",
                 _EMULATED_BIN_MS,
-            ]  # a bin taken in late is lost: more time for slow CPUs
+            ]  # a bin drained late is lost: longer bins for slow CPUs
         self._lines = b""
         self.end_ns: int | None = None
         started = False
         try:
-            # Held: an interrupt before Popen returns would leave a recorder that nobody ends.
+            # Held: an interrupt before Popen returns would leave a recorder running.
             with signals.held():
                 # A session of its own: ^C on the terminal must not end it, stop() does.
                 self._process = subprocess.Popen(
@@ -120,7 +120,7 @@ class Recorder:
             self._process.stdin.write(f"target {dev}\n".encode())
             self._process.stdin.flush()
             self._read_line("retargeted", _READY_SECONDS)
-        except (OSError, MachineError):  # it has ended, which alive() tells
+        except (OSError, MachineError):  # the recorder has ended; alive() returns that
             pass
 
     def stop(self) -> None:
@@ -157,7 +157,7 @@ class Recorder:
         while b"\n" not in self._lines:
             wait = end - time.monotonic()
             if wait <= 0 or not select.select([self._process.stdout], [], [], wait)[0]:
-                raise RunError(f"recorder: not {key} after {seconds:.0f} s; make doctor says what is wrong")
+                raise RunError(f"recorder: not {key} after {seconds:.0f} s: run make doctor")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
                 raise MachineError(f"recorder: {self._error()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""fsck after the run: whether the file system is undamaged, and how long the check takes; the space used.
+"""fsck after the run: the file system's damage, the duration of the check; and the space used.
 
 fsck reads the unmounted disk, with cold caches, and changes nothing. Its output is raw/fsck.out. run.json's
 "filesystem" has "fsck" (command; clean: true, false, or null for no verdict; why; seconds; said: its last
@@ -29,7 +29,7 @@ def note_space(context: RunContext, directory: Path, when: str) -> None:
     try:
         space = filesystems.space(directory)
     except OSError as error:
-        context.warn(f"the used space cannot be read: {(error.strerror or '').lower()}")
+        context.warn(f"the used space of {directory} cannot be read: {(error.strerror or '').lower()}")
         return
     context.run.facts["filesystem"].setdefault("space", {})[when] = space
 
@@ -42,9 +42,10 @@ def check(
     recorded: bool,
     unchecked: str | None,
 ) -> str | None:
-    """Check the unmounted disks, unless there is a reason not to. Returns the damage, if there is any.
+    """Run fsck on the unmounted disks. Returns the damage; None: undamaged, or not checked.
 
-    recorded: as a phase of the run (WITH=fsck). Signals are held before and after; ^C ends fsck alone.
+    unchecked: why fsck is not run; None: it is. recorded: as a phase of the run (WITH=fsck). Signals are held
+    before and after; ^C ends fsck alone.
     """
     run = context.run
     command = " ".join(plan.fsck_command(disk.devices))
@@ -106,7 +107,7 @@ def _run(
             recording.poll()
         if seconds >= report_s:
             report_s += _REPORT_SECONDS
-            context.say("fsck", f"{seconds:.0f} s (^C ends it; the run is complete without)")
+            context.say("fsck", f"{seconds:.0f} s (^C ends fsck, and the run stays complete)")
 
     start = time.monotonic()
     with context.step("fsck", str(facts["command"]), "fsck_s"), context.phase("fsck", recorded):

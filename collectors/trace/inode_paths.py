@@ -25,7 +25,7 @@ INODES = 300_000  # counted at most, before the most frequent are chosen
 
 @dataclass
 class Walk:
-    """The result of a walk. whole: it went everywhere, or resolved every inode."""
+    """The paths of a walk. whole: the walk visited the whole tree, or resolved every inode."""
 
     paths: dict[int, str] = field(default_factory=dict)
     born_ns: dict[int, int] = field(default_factory=dict)  # birth time (btime), CLOCK_REALTIME
@@ -137,7 +137,7 @@ def inodes_of_locks(lines: Path, numbers: Sequence[str]) -> set[int]:
 
 
 def inodes_of_requests(recording: Path, numbers: Sequence[str] | None = None, most: int = MOST) -> set[int]:
-    """Return the inodes with the most requests and those with the most bytes in block.rec, so many of each.
+    """Return the inodes in block.rec with the most requests, and those with the most bytes; most: of each.
 
     numbers: "major:minor" of the file system that the requests belong to; None: of any.
     """
@@ -196,8 +196,8 @@ def write(target: Path, numbers: Sequence[str], walks: Sequence[Walk], realtime_
     """Write a line per resolved inode, for each number of its file system. Raises OSError.
 
     A path that begins with / is outside of DIR=; any other is relative to DIR= or the mount point. born_ns,
-    the birth time, tells a reused inode number; it is written as CLOCK_MONOTONIC, which is CLOCK_REALTIME
-    minus realtime_offset_ns.
+    the birth time, identifies a reused inode number; it is written as CLOCK_MONOTONIC, which is
+    CLOCK_REALTIME minus realtime_offset_ns.
     """
     with target.open("w") as file:
         for dev in dict.fromkeys(numbers):

@@ -55,7 +55,7 @@ def parse(stat: str) -> tuple[int, Process] | None:
 
 
 def snapshot(proc: Path = _PROC) -> Snapshot:
-    """Return every process."""
+    """Return the CPU time of every process so far, by pid and start time."""
     processes: Snapshot = {}
     for name in os.listdir(proc):
         if not name.isdigit():
@@ -87,11 +87,11 @@ def compare(before: Snapshot, after: Snapshot, workload_ns: int, own_pids: Colle
     user = kernel = tracing = 0
     programs: dict[str, int] = {}
     for key, process in after.items():
-        own, whole = _since(before, key, process)
+        own, with_children = _since(before, key, process)
         if process.is_kernel:
             kernel += own
             continue
-        user += whole
+        user += with_children
         if key[0] in own_pids:
             tracing += own
         elif own > 0:

@@ -83,12 +83,12 @@ class _Lines:
     def new(self) -> list[dict[str, Any]]:
         """Return the complete new lines that are phases; other lines are skipped."""
         text = os.pread(self.file, _READ_BYTES, self.at)
-        whole, newline, _ = text.rpartition(b"\n")
+        lines, newline, _ = text.rpartition(b"\n")
         if not newline and len(text) == _READ_BYTES:  # longer than any phase: skip it
-            whole = text
-        self.at += len(whole) + len(newline)
+            lines = text
+        self.at += len(lines) + len(newline)
         phases = []
-        for line in whole.splitlines():
+        for line in lines.splitlines():
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError):
@@ -135,13 +135,13 @@ def _shown(name: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in words: 134 s, 5 min 10 s, 2 h 5 min."""
-    whole = round(seconds)
-    if whole < 300:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    """Return a duration as text: 134 s, 5 min 10 s, 2 h 5 min."""
+    rounded_s = round(seconds)
+    if rounded_s < 300:
+        return f"{rounded_s} s"
+    if rounded_s < 3600:
+        return f"{rounded_s // 60} min {rounded_s % 60} s"
+    return f"{rounded_s // 3600} h {rounded_s % 3600 // 60} min"
 
 
 class Progress:

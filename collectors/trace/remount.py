@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Cold caches between two phases: the workload has its file system unmounted and mounted again.
+"""Cold caches between two phases: unmount and mount the file system when the workload requests it.
 
 The workload connects to the Unix socket in SEEKMETER_REMOUNT, sends "remount" and a newline, and waits for
 one line: "ok", "no WHY" (the file system is not the run's own, and only synced) or "error WHY". Only
-processes of the workload are served. The caller must have left the directory and closed all files in it.
+processes of the workload are served. They must leave the directory and close all files in it first.
 """
 
 import os
@@ -57,22 +57,22 @@ class Target:
                     f"{self.directory} is still {who}: leave it (chdir) and close its files before asking"
                 )
             time.sleep(0.05)
-        self._janitor.undo_mount(self.directory)  # nothing is mounted there: off the janitor's list
+        self._janitor.undo_mount(self.directory)  # already unmounted: this only takes it off the list
         claimed = cold.drop_caches(self._disk, deadline - time.monotonic())
         if claimed is not None:
             self.mount()
             raise MachineError(
-                f"{claimed} stays in use after the unmount, perhaps by another mount namespace: end what "
-                f"started meanwhile and keeps a copy of all mounts"
+                f"{claimed} stays in use after the unmount, perhaps by another mount namespace: end programs "
+                f"that started meanwhile and keep a copy of all mounts"
             )
 
     def mount(self) -> None:
         """Mount the file system as before. Raises RunError."""
-        left = os.listdir(self.directory)
-        if left:
+        entries = os.listdir(self.directory)
+        if entries:
             raise RunError(
-                f"{self.directory}/{left[0]} was made while the file system was unmounted: a workload that "
-                f"asks for it has nothing else running"
+                f"{self.directory}/{entries[0]} was made while the file system was unmounted: stop the "
+                f"workload's other processes before a remount"
             )
         self.line = filesystems.mount(self._plan, self._disk, self.directory, self._janitor)
 
@@ -101,7 +101,7 @@ class Server:
         self._warned = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.bind(os.fspath(path))
-        os.chmod(path, 0o666)  # SO_PEERCRED tells which process asks
+        os.chmod(path, 0o666)  # the client is identified by SO_PEERCRED
         self._socket.listen(4)
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class Server:
     def _answer(self, client: socket.socket) -> str:
         peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         if struct.unpack("3i", peer)[0] not in self._cgroup.pids():
-            return "error only the workload itself may ask for it"
+            return "error only processes of the workload may request a remount"
         request = _request(client)
         if request != _REQUEST:
             return f"error {request[:40]!r} is not understood: send 'remount' and a newline"
@@ -146,13 +146,13 @@ class Server:
             why = (
                 f"{self._directory} is not a disk of the run's own"
                 if self._target is None
-                else "a pool keeps what it cached through an unmount"
+                else "a pool keeps its cache through an unmount"
             )
             if not self._warned:
                 self._warned = True
                 self._context.warn(
-                    f"the workload asked for cold caches between its phases (remount), and there were none: "
-                    f"{why}; what it read may have come from memory"
+                    f"the workload requested cold caches between its phases (remount), but caches stay warm: "
+                    f"{why}; its reads may have come from memory"
                 )
             return f"no {why}"
         line = self._target.line
@@ -169,7 +169,7 @@ class Server:
         return "ok"
 
     def _compare_mount(self, line: str) -> None:
-        """Warn of changed mount options, and report a new number, which btrfs has for each mount."""
+        """Warn of changed mount options, and pass on a new device number, which btrfs has per mount."""
         assert self._target is not None
         if self._target.line != line:
             self._context.warn(f"the mount line changed at a remount from {line} to {self._target.line}")

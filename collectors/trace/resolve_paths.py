@@ -31,7 +31,7 @@ def on_own_filesystem(context: RunContext, directory: Path, numbers: Sequence[st
 def in_user_directory(context: RunContext, directory: Path, numbers: Sequence[str]) -> None:
     """Resolve the inodes below DIR=, and of the others on its file system.
 
-    Whether a written-back file is the workload's or another's is told by its path: every inode is resolved.
+    Every inode is resolved: its path shows whether the workload or another program wrote the file.
     """
     run = context.run
     requests = inode_paths.inodes_of_requests(run.recordings / "block.rec", numbers, inode_paths.INODES)

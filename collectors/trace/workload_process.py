@@ -22,7 +22,7 @@ _GRACE_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How the workload ended."""
+    """The workload's times, exit status and output."""
 
     start_ns: int
     end_ns: int
@@ -44,9 +44,9 @@ def run(
 ) -> Ended:
     """Run the workload to its end; ^C or SIGTERM ends it early, with everything in its cgroup.
 
-    environment: the whole one. watch: called a few times a second with the elapsed seconds. Signals are held
-    before the call; one that comes while the workload is started ends it. Raises MachineError if it cannot be
-    started.
+    environment: all of its variables. watch: called a few times a second with the elapsed seconds. Signals
+    are held before the call; one that comes while the workload is started ends it. Raises MachineError if the
+    workload cannot be started.
     """
 
     def enter() -> None:

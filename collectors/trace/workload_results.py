@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the workload itself writes: its phases, its results, its tools' files (fio's JSON), copied into raw/.
+"""The workload's own files: phases, results, and its tools' output (fio's JSON), copied into raw/.
 
-It writes them into a small tmpfs of its own, where it cannot make a link to a file that lies elsewhere. Root
-creates and opens the files of lines before the workload starts, reads the others only as regular files, and
-copies both up to a limit.
+The workload writes them into a small tmpfs, where no hard link to a file elsewhere is possible. Root creates
+and opens the .jsonl files before the workload starts, reads other files only if they are regular, and copies
+both up to a limit.
 """
 
 import errno
@@ -23,7 +23,7 @@ PHASES, PHASES_BEGUN, FIGURES = "phases.jsonl", "phases_begun.jsonl", "figures.j
 _LINES = (PHASES, PHASES_BEGUN, FIGURES)
 # Names in raw/ that the session itself uses later.
 _RESERVED = ("fsck.out", "paths.jsonl", "perf", "perf.data", "with")
-# Size of the tmpfs; a run of 100,000 phases has 8 MB of them.
+# Size of the tmpfs; 100,000 phases take 8 MB.
 _SIZE_BYTES, _FILES_MOST = 64 << 20, 1000
 _READ_BYTES = 1 << 20
 _LINE_BYTES_MOST = 64 << 10
@@ -67,7 +67,7 @@ class WorkloadResults:
 
     def _take(self, name: str, last: bool) -> None:
         while text := os.pread(self._files[name], _READ_BYTES, self._at[name]):
-            whole, newline, rest = text.rpartition(b"\n")
+            lines, newline, rest = text.rpartition(b"\n")
             is_end = len(text) < _READ_BYTES
             why_not = ""
             if not newline and len(text) > _LINE_BYTES_MOST:
@@ -75,38 +75,36 @@ class WorkloadResults:
             elif self._at[name] + len(text) > _SIZE_BYTES:  # more than the tmpfs holds: the file has holes
                 why_not = f"is larger than {_SIZE_BYTES >> 20} MiB"
             if last and is_end and rest:
-                whole, newline = text, b"\n"
-            if newline and not why_not and not _append(self._raw / name, whole + b"\n"):
+                lines, newline = text, b"\n"
+            if newline and not why_not and not _append(self._raw / name, lines + b"\n"):
                 why_not = "could not be copied"
             if why_not:
                 self._over.add(name)
-                self._warn(
-                    f"the workload's {name} {why_not}: what follows byte {self._at[name]:,} is not taken"
-                )
+                self._warn(f"the workload's {name} {why_not}: it is kept up to byte {self._at[name]:,}")
             if why_not or not newline:
                 return
-            self._at[name] += min(len(whole) + 1, len(text))
-            self.lines[name] += whole.count(b"\n") + 1
+            self._at[name] += min(len(lines) + 1, len(text))
+            self.lines[name] += lines.count(b"\n") + 1
             if is_end and not last:
                 return
 
     def end(self) -> None:
-        """Copy the rest, lines and files, once no process of the workload runs; then unmount the tmpfs."""
+        """Copy the last lines and the other files, after the workload has ended; unmount the tmpfs."""
         self.take(last=True)
-        left, room_bytes = [], _SIZE_BYTES
+        not_kept, room_bytes = [], _SIZE_BYTES
         with os.scandir(self._fd) as entries:
             names = sorted(entry.name for entry in entries if entry.name not in _LINES)
         for name in names:
             copied_bytes = self._copy(name, room_bytes)
             if copied_bytes is None:
-                left.append(name)
+                not_kept.append(name)
             else:
                 room_bytes -= copied_bytes
-        if left:
-            shown = ", ".join(map(ascii, left[:3]))
+        if not_kept:
+            examples = ", ".join(map(ascii, not_kept[:3]))
             self._warn(
-                f"the workload left {len(left)} files among its results that are not kept ({shown}): keep to "
-                f"plain files of at most {_SIZE_BYTES >> 20} MiB in all, without names that a run itself uses"
+                f"{len(not_kept)} of the workload's files are not kept ({examples}): write plain files "
+                f"of at most {_SIZE_BYTES >> 20} MiB in total, with other names than those of a run"
             )
         self.close()
         try:
@@ -115,7 +113,7 @@ class WorkloadResults:
             pass
 
     def close(self) -> None:
-        """Close all files in the tmpfs, which could not be unmounted otherwise."""
+        """Close all files in the tmpfs, which keep it busy."""
         files, self._files = [*self._files.values(), self._fd], {}
         for file in files if self._fd >= 0 else ():
             os.close(file)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make kernels: docs/KERNELS.md, which collector works on which kernel, by doctor in virtual machines.
+"""make kernels: write the table of collectors by kernel into docs/KERNELS.md, by doctor in virtual machines.
 
-python -m collectors.vm.kernel_table           boots each of KERNELS, prints the table and writes it there
-python -m collectors.vm.kernel_table checks    inside a machine: doctor's checks of the collectors, as JSON
+python -m collectors.vm.kernel_table           boots each of KERNELS, prints the table, writes docs/KERNELS.md
+python -m collectors.vm.kernel_table checks    inside a machine: print doctor's collector checks as JSON
 """
 
 import json
@@ -103,7 +103,7 @@ def main() -> int:
     except KeyboardInterrupt:
         tell("seekmeter: interrupted; the table is as it was")
         return 1
-    tell(f"seekmeter: written into {os.path.relpath(PAGE)}")
+    tell(f"seekmeter: the table is in {os.path.relpath(PAGE)}")
     return 0
 
 

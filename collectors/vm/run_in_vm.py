@@ -41,7 +41,7 @@ from workloads.system.visible import visible
 
 _POLL_SECONDS = 0.2
 _MEASURE_SECONDS = 1.0  # between two measurements of the guest's directory
-# Emulated CPUs, many of them on few of the host's, are slow; but a guest that runs beats each second.
+# Many emulated CPUs on few CPUs of the host are slow, but a running guest sends a heartbeat each second.
 _BOOT_SECONDS = 180.0
 # Under KVM a guest boots in 2 to 4 s.
 _KVM_BOOT_SECONDS = 30.0
@@ -54,13 +54,13 @@ _FULL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Ended:
-    """How a machine ended."""
+    """The end of a machine: the command's exit status, or why there is none, and the boot time."""
 
     status: int | None  # the command's exit status; None: it reported none
     why: str  # why it reported none, or the command's last line
     boot_s: float | None  # from the start to the first beat; None: there was none
     argv: list[str]  # QEMU's
-    stuck: bool = False  # it did not boot, and was ended
+    stuck: bool = False  # the guest did not boot, and was ended
     interrupted: bool = False
 
 
@@ -87,8 +87,8 @@ def run_trace(options: Options, report: Callable[[Path], None]) -> tuple[Path, i
         run.begin()
         if ended.status is None:
             run.write_losses(losses.read(run.raw, {}, False))
-            raise RunError(f"{ended.why}; what was recorded until then is kept")
-        if run.facts["state"] == "running":  # it failed before it recorded anything
+            raise RunError(f"{ended.why}; the recording up to then is kept")
+        if run.facts["state"] == "running":  # the guest failed before recording began
             run.facts["state"] = "interrupted"
             run.warn(ended.why)
         if ended.status == 0:
@@ -124,7 +124,7 @@ def _boot(context: RunContext, plan: Plan, kernel: Kernel, accel: Accelerator) -
         how = "under KVM" if accel.name == "kvm" else "EMULATED"
         context.say("machine", f"Linux {kernel.name}, {show_cpus(cpus)} {how}, {show_size(memory_bytes)}")
         if accel.name != "kvm":
-            text = f"{accel.why}: its times and rates mean little, its counts, bytes and order do"
+            text = f"{accel.why}: times and rates mean little; counts, bytes and order are valid"
             context.say("WARNING", text)  # every report repeats it
 
     scratch = Path(os.environ.get("SEEKMETER_SCRATCH") or "/var/tmp")
@@ -144,7 +144,7 @@ def _boot(context: RunContext, plan: Plan, kernel: Kernel, accel: Accelerator) -
             signals.hold()  # the only copy of the recording
             _take_out(context, staged)
         if _is_full(scratch):
-            context.warn(f"the machine's disks could not grow any more: {scratch} is full; make room there")
+            context.warn(f"the machine's disks could not grow: {scratch} is full; make room there")
     finally:
         for disk in disks:
             os.close(disk.file)
@@ -169,17 +169,17 @@ def shared(run: Path, most_bytes: int = ROOM_BYTES) -> Iterator[Staged]:
 
 
 def _take_out(context: RunContext, staged: Staged) -> None:
-    """Take over the guest's facts and files, and warn of what is not kept."""
+    """Copy the guest's facts and files into the run, and warn of files that are not kept."""
     run = context.run
-    facts_inside = read_facts(staged.directory)
-    if facts_inside is not None:
-        run.facts = merged(run.facts, facts_inside)
+    guest_facts = read_facts(staged.directory)
+    if guest_facts is not None:
+        run.facts = merged(run.facts, guest_facts)
     else:
         context.warn("the guest left no valid run.json")
     taken = run.take_out(staged)
     if taken.left:
-        some = "; ".join(taken.left[:3])
-        context.warn(f"{len(taken.left)} files of the guest are not kept ({some})")
+        examples = "; ".join(taken.left[:3])
+        context.warn(f"{len(taken.left)} files of the guest are not kept ({examples})")
 
 
 def doctor(options: Options) -> int:
@@ -206,7 +206,7 @@ def run_apart(
     on_line: Callable[[str], None] = tell,
     before_start: Callable[[Accelerator], None] = lambda accel: None,
 ) -> Ended:
-    """Run a command in a machine without a session. The directory gets the files that the command left.
+    """Run a command in a machine without a session. The files that it writes are copied to the directory.
 
     directory/raw gets the console's log. See run_inside().
     """
@@ -304,9 +304,9 @@ def _run_once(
 def _watch(
     machine: Machine, staged: Staged, start: float, boot_seconds: float
 ) -> tuple[str, float | None, bool]:
-    """Wait until the machine has ended, or must be.
+    """Wait until the machine ends, exceeds a limit, or hangs.
 
-    Returns why it must be ("": it ended by itself), the boot time, and whether it did not boot in time.
+    Returns why it must be ended ("": it ended by itself), the boot time, and whether the boot timed out.
     """
     beat, beat_at, measured_at = 0, start, start
     boot_s: float | None = None
@@ -314,8 +314,8 @@ def _watch(
         now = time.monotonic()
         if now - measured_at > _MEASURE_SECONDS:
             measured_at = now
-            if (over := staged.over()) is not None:
-                return f"the guest was ended, as {over}", boot_s, False
+            if (excess := staged.over()) is not None:
+                return f"the guest was ended, as {excess}", boot_s, False
         last, beat = beat, machine.beat()
         if beat != last:
             beat_at = now
@@ -323,19 +323,19 @@ def _watch(
                 boot_s = round(now - start, 3)
         limit = boot_seconds if boot_s is None else _HANG_SECONDS
         if now - beat_at > limit:
-            what = "did not come up" if boot_s is None else "hangs: it gave no sign of life"
-            why = f"the guest {what} for {limit:.0f} s and was ended (see raw/console.log)"
+            symptom = "did not come up" if boot_s is None else "hangs: it sent no heartbeat"
+            why = f"the guest {symptom} for {limit:.0f} s and was ended (see raw/console.log)"
             return why, boot_s, boot_s is None
     return "", boot_s, False
 
 
 def _why_ended(console: Path, code: int) -> str:
-    """Return why a machine ended without an exit status, by its console."""
+    """Return why a machine ended without an exit status, from the messages on its console."""
     text = console.read_text(errors="replace") if console.exists() else ""  # the host's own file
     if "Failed to mount real root" in text:  # a message of virtme-ng's initramfs
         return (
-            "the guest could not mount the host's root: its kernel has no 9p, virtio and overlay, or as "
-            "modules that are missing; name it as …/boot/vmlinuz-RELEASE next to …/lib/modules/RELEASE"
+            "the guest could not mount the host's root: its kernel lacks 9p, virtio or overlay, or their "
+            "modules; give KERNEL=…/boot/vmlinuz-RELEASE next to …/lib/modules/RELEASE"
         )
     panic = re.search(r"Kernel panic - not syncing: (.*)", text)
     if panic is not None:
@@ -355,7 +355,7 @@ def _is_full(directory: Path) -> bool:
 
 
 def _facts(kernel: Kernel, accel: Accelerator) -> dict[str, object]:
-    """Return run.json's machine.vm; the command line comes at the end."""
+    """Return run.json's machine.vm: virtme-ng, QEMU, accelerator, kernel image and the host."""
     version = subprocess.run([qemu.find_qemu(), "--version"], capture_output=True, text=True, check=False)
     return {
         "by": f"virtme-ng {metadata.version('virtme-ng')}",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The directory on the host that a virtual machine writes, and the copying of its files into the run.
+"""The staged directory: a virtual machine writes it on the host, and its files are copied into the run.
 
 The content is hostile: the guest's root can make links to any file of the host, pipes, devices, set-user-id
-files, holes of terabytes. So the guest never has the run directory. Only this process and QEMU's user can
-enter the staged directory; when QEMU has ended, plain files are copied from it, up to limits.
+files, holes of terabytes. So the guest cannot reach the run directory. Only this process and QEMU's user can
+enter the staged directory; after QEMU has ended, plain files are copied, up to limits on number and bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workloads.system.units import show_size
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# A name with a leading dot is temporary: the host's and guest's messages, files half written.
+# A name with a leading dot is temporary: messages between host and guest, half-written files.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+:=-]{0,199}")
 _FOLDERS = ("raw", "raw/recorder", "raw/.vm")
 _DEEPEST = 4
@@ -35,7 +35,7 @@ _FILES_MOST = 5000
 _RUN_JSON_BYTES_MOST = 16 << 20
 _VALUES_DEEPEST = 64
 _OF_HOST = ("schema", "command", "words", "collect")  # keys of run.json that only the host decides
-# A session inside ends its recording at ROOM=, in order; a guest that writes this much more is ended.
+# The session in the guest ends its recording at ROOM=; a guest that writes this much more is killed.
 _BEYOND_BYTES = 64 << 20
 _COPY_BYTES = 1 << 20
 _STATES = ("running", "complete", "interrupted")
@@ -48,7 +48,7 @@ class Taken:
 
     files: int = 0
     bytes: int = 0
-    left: list[str] = field(default_factory=list)  # each file that was not, and why
+    left: list[str] = field(default_factory=list)  # each file that was not copied, and why
 
 
 class Staged:
@@ -97,7 +97,7 @@ class Staged:
                     os.chown(path, uid, gid, follow_symlinks=False)
 
     def over(self) -> str | None:
-        """Return which limit the guest has exceeded, as the end of a sentence; None: none."""
+        """Return the limit that the guest has exceeded, as a clause for a message; None: no limit."""
         if (full := nearly_full(self.directory)) is not None:
             return f"its file system {full}"
         files, used_bytes = _size(self.directory, 0)
@@ -161,7 +161,7 @@ def _dead() -> list[Path]:
 
 
 def _size(directory: int, depth: int) -> tuple[int, int]:
-    """Return the number of names below, and their bytes on disk. A very deep tree counts as too many."""
+    """Return the number of entries in a tree, and their bytes on disk. A tree too deep counts as too many."""
     names = used_bytes = 0
     try:
         with os.scandir(directory) as entries:

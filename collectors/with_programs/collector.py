@@ -85,7 +85,7 @@ class WithProgram:
         return bpftrace.is_ready(self.out, self.err)
 
     def note_cpu(self) -> None:
-        """Note the CPU time used until now, for compiling and attaching: it is no part of the run."""
+        """Record the CPU time used so far, for compiling and attaching: not a cost of the run."""
         assert self.process is not None
         stat = read(f"/proc/{self.process.pid}/stat")
         if stat is not None:
@@ -98,7 +98,7 @@ class WithProgram:
             self.facts |= {"stop_ns": time.monotonic_ns(), "ended": "by itself"}
 
     def give_up(self, why: str) -> None:
-        """Kill a program that has not come to run, and note why."""
+        """Kill a program that did not attach its probes, and set its state to off with the reason."""
         self.kill()
         message = _last_line(self.err) or _last_line(self.out)
         remedy = bcc.remedy() if self.chosen.kind == "bcc" else bpftrace.remedy()
@@ -113,7 +113,7 @@ class WithProgram:
             self._signal(signal.SIGINT)
 
     def wait(self) -> None:
-        """Wait until the program has printed what it gathered, and keep what the report shows."""
+        """Wait until the program has printed its results. Keeps the lines that the report shows."""
         if self.process is None:
             return
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -166,9 +166,9 @@ class WithProgram:
 
 
 def _copy_script(chosen: With, copy: Path) -> Path:
-    """Copy a script into the run directory, and return the copy: its owner may change the file at any time.
+    """Copy a script into the run directory, as its owner may change it at any time. Returns the copy.
 
-    The file is read with its user's rights, who could name any file of root's. Raises MachineError.
+    The file is read with the user's rights: the user must not read root's files. Raises MachineError.
     """
     assert chosen.file is not None
     try:
@@ -186,10 +186,10 @@ def _copy_script(chosen: With, copy: Path) -> Path:
 class WithPrograms(Running):
     """The WITH= programs of a run, started together and stopped together."""
 
-    finish_step = Step("with", "waiting for what they print at the end", "with_stop_s")
+    finish_step = Step("with", "waiting for the programs' final output", "with_stop_s")
 
     def __init__(self, chosen: Sequence[With], raw: Path, janitor: Janitor) -> None:
-        """Start all, and wait until each has attached its probes, has ended, or has taken too long."""
+        """Start the programs, and wait until each has attached its probes, ended, or timed out."""
         folder = raw / "with"
         folder.mkdir()
         self._programs: dict[str, WithProgram] = {}

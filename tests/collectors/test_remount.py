@@ -271,7 +271,7 @@ def test_only_the_workload_may_ask_for_a_remount(tmp_path: Path) -> None:
             answers.append(asker.recv(1000))
     job.inside(folder / "mnt/go").touch()
     assert job.end() == 0, job.said
-    assert answers == [b"error only the workload itself may ask for it\n"] * 3
+    assert answers == [b"error only processes of the workload may request a remount\n"] * 3
     assert [phase["name"] for phase in job.run.phases] == ["command", "sync"]
 
 
