@@ -69,7 +69,7 @@ def test_what_it_does(manyfiles: Path, ram: Path) -> None:
     assert told["cold_caches"] == "no"
     assert 0 <= told["own_user_cpu_s"] < 0.5
     assert told["spearman_readdir_inode"] == -1  # as tmpfs lists: the newest first
-    assert told["spearman_readdir_place"] == "not measured: the file system tells no places"
+    assert told["spearman_readdir_place"] == "not measured: the file system gives no disk offsets"
     assert told["files_with_a_place"] == 0
 
     subprocess.run(["rm", "-r", ram / "manyfiles"], check=True)
@@ -165,7 +165,7 @@ def test_orders_on_every_filesystem(
         assert told["spearman_inode_place"] == pytest.approx(expected[1], abs=1e-6)
     else:  # 512 bytes fit into btrfs's tree
         assert (fs, size) == ("btrfs", 512)
-        assert told["spearman_readdir_place"] == "not measured: the file system tells no places"
+        assert told["spearman_readdir_place"] == "not measured: the file system gives no disk offsets"
     if fs in ("ext3", "ext4"):  # listed by the hash of the name
         assert abs(told["spearman_readdir_inode"]) < 0.1
     elif fs in ("xfs", "btrfs"):  # listed as they were created
@@ -244,7 +244,7 @@ def test_no_races_and_no_memory_errors(ram: Path, tmp_path: Path, sanitizer: str
          "bytes in the archive where"),
         ("int unlinkat(int d, const char *n, int f) { (void)d; (void)n; (void)f; return 0; }",
          "manyfiles: cannot delete the directory: directory not empty"),
-        ("int rmdir(const char *n) { (void)n; return 0; }", "is there after it was deleted"),
+        ("int rmdir(const char *n) { (void)n; return 0; }", "still exists after it was deleted"),
     ],
 )  # fmt: skip
 def test_verify_finds_damage(manyfiles: Path, ram: Path, tmp_path: Path, function: str, says: str) -> None:

@@ -6,7 +6,7 @@
  *   aim7 -D DIR -m MIX [-n TASKS] [-N TASKS] [-l SECONDS] [-r SECONDS] [-s SEED]
  *
  * MIX is a file with a job and its units of work on each line (datasets/aim7-shared.mix). A step of the ramp starts N
- * tasks; each does all jobs once, in an order of its own. The step's rate is N times the jobs, divided by the time from
+ * tasks; each does all jobs once, in random order. The step's rate is N times the jobs, divided by the time from
  * the first task's start to the last task's end.
  *
  * N doubles from -n until the rate was below the best rate in two steps (the peak has passed), or N would exceed -N, or
@@ -14,7 +14,7 @@
  * twice. A step shorter than -r is repeated, with the tasks in other orders, until its rounds together took that long.
  * Each round is a phase ("8 tasks"); it leaves out making the tasks' directories, and checking and removing them.
  *
- * After the benchmark that bryant2002 used (docs/SOURCES.md, aim7); jobs and program are our own.
+ * The method is that of the benchmark of bryant2002 (docs/SOURCES.md, aim7); no code of it is used.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ struct settings {
 	uint64_t tasks_min;
 	uint64_t tasks_max;
 	uint64_t seconds;
-	uint64_t least_s;
+	uint64_t min_s;
 	uint64_t seed;
 };
 
@@ -81,8 +81,7 @@ static void read_mix(const char *path)
 		if (sscanf(line, "%63s %u", name, &units) != 2 || units < 1 || units > UNITS_MAX ||
 		    find_job(name) == NULL)
 			fail(EXIT_WRONG_WORDS,
-			     "%s: '%.*s' is no line of a mix: a job that aim7 --jobs names, and "
-			     "its units of work",
+			     "%s: '%.*s' is not a line of a mix; give a job of aim7 --jobs and its units of work",
 			     path, (int)strcspn(line, "\n"), line);
 		if (mix.n == JOBS_MAX)
 			fail(EXIT_WRONG_WORDS, "%s: has more than %d jobs", path, JOBS_MAX);
@@ -95,28 +94,28 @@ static void read_mix(const char *path)
 		fail(EXIT_WRONG_WORDS, "%s: has no jobs", path);
 }
 
-/* The steps so far, in the order of their tasks. */
+/* The steps so far, sorted by their number of tasks. */
 struct ramp {
 	struct step steps[STEPS_MAX];
 	unsigned int n;
-	unsigned int best; /* its index */
+	unsigned int best; /* index of the step with the highest rate */
 	int64_t until_ns;
 };
 
-/* One step: all rounds, after the first one as long as there is time. */
+/* Runs one step: rounds until they took min_s seconds together, or until the next round might end after until_ns. */
 static struct step run_rounds(unsigned int tasks, const struct settings *set, int64_t until_ns)
 {
 	struct step step = run_step(&mix, top_fd, tasks, set->seed);
 	unsigned int jobs;
 
-	while (step.seconds < (double)set->least_s &&
+	while (step.seconds < (double)set->min_s &&
 	       now_ns() + (int64_t)(step.seconds / step.rounds * 1e9) < until_ns) {
-		struct step more = run_step(&mix, top_fd, tasks, set->seed + step.rounds);
+		struct step round = run_step(&mix, top_fd, tasks, set->seed + step.rounds);
 
 		step.own_cpu_pct =
-			(step.own_cpu_pct * step.seconds + more.own_cpu_pct * more.seconds) /
-			(step.seconds + more.seconds);
-		step.seconds += more.seconds;
+			(step.own_cpu_pct * step.seconds + round.own_cpu_pct * round.seconds) /
+			(step.seconds + round.seconds);
+		step.seconds += round.seconds;
 		step.rounds++;
 	}
 	jobs = tasks * mix.n * step.rounds;
@@ -132,7 +131,7 @@ static struct step run_rounds(unsigned int tasks, const struct settings *set, in
 	return step;
 }
 
-/* False if it might take longer than there is time: it has no end before its tasks have. */
+/* Runs a step and inserts it into the ramp. False: not run, as it might end after until_ns; a step can't be cut short. */
 static bool try_step(struct ramp *ramp, unsigned int tasks, const struct settings *set)
 {
 	struct step step;
@@ -186,8 +185,8 @@ static void report(const struct ramp *ramp)
 		printf("%8u %10.3f %14.1f%s\n", ramp->steps[i].tasks, ramp->steps[i].seconds,
 		       ramp->steps[i].jobs_per_min, i == ramp->best ? "  peak" : "");
 	if (!passed)
-		printf("the peak may come with more tasks: more time (-l) or tasks (-N) would tell\n");
-	printf("verified: every task's file was as it was written\n");
+		printf("the peak may be at more tasks: give more time (-l) or tasks (-N)\n");
+	printf("verified: every task's file is as it was written\n");
 	results_row("",
 		    "\"aim7_peak_jobs_per_min\":%.1f,\"aim7_peak_tasks\":%u,"
 		    "\"aim7_peak_passed\":\"%s\",\"aim7_kinds_of_jobs\":%u",
@@ -207,13 +206,13 @@ static void list_jobs(void)
 static void usage(void)
 {
 	printf("usage: aim7 [-D DIR] -m MIX [-n TASKS] [-N TASKS] [-l SECONDS] [-r SECONDS] [-s SEED]\n"
-	       "  -D DIR      where the directory " TOP " is made ($SEEKMETER_DIR)\n"
-	       "  -m MIX      file with a job and its units of work a line\n"
+	       "  -D DIR      directory in which " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -m MIX      a file; each line has a job and its units of work\n"
 	       "  -n, -N      fewest and most tasks (1, 512)\n"
-	       "  -l SECONDS  no step begins that might end later (120)\n"
-	       "  -r SECONDS  a step is done again until all its rounds took so long (0)\n"
+	       "  -l SECONDS  start no step that might end later (120)\n"
+	       "  -r SECONDS  repeat a step until its rounds took this long together (0)\n"
 	       "  -s SEED     the same seed gives the same orders ($SEEKMETER_SEED, else 1)\n"
-	       "  --jobs      name all kinds of jobs\n");
+	       "  --jobs      list all kinds of jobs\n");
 }
 
 static struct settings settings_of(int argc, char **argv)
@@ -224,7 +223,7 @@ static struct settings settings_of(int argc, char **argv)
 		{ .letter = 'n', .number = &set.tasks_min, .min = 1, .max = TASKS_MAX },
 		{ .letter = 'N', .number = &set.tasks_max, .min = 1, .max = TASKS_MAX },
 		{ .letter = 'l', .number = &set.seconds, .min = 1, .max = 1000000 },
-		{ .letter = 'r', .number = &set.least_s, .max = 1000 },
+		{ .letter = 'r', .number = &set.min_s, .max = 1000 },
 		{ .name = "jobs", .act = list_jobs },
 	};
 	const struct generator generator = { "aim7", usage, &set.dir, &set.seed };
@@ -244,7 +243,7 @@ int main(int argc, char **argv)
 	struct settings set;
 	int dir_fd;
 
-	if (argc == 2 && strcmp(argv[1], EXEC_WORD) == 0)
+	if (argc == 2 && strcmp(argv[1], EXEC_OPTION) == 0)
 		return 0;
 	fail_as_one();
 	set = settings_of(argc, argv);

@@ -5,14 +5,14 @@
  *
  *   createdelete -D DIR [-t THREADS] [-n FILES] [-o OPERATIONS] [-f PERCENT] [--private] [-s SEED]
  *
- * FILES and OPERATIONS are of all threads together: runs with more or fewer threads do the same work. The
- * phases; all threads start each of them together:
+ * FILES and OPERATIONS are totals of all threads: the work does not depend on the number of threads. All threads start
+ * each phase together:
  *   create  FILES files of 1 to 8,192 bytes; PERCENT of them are synced before they are closed (fsync)
  *   mixed   OPERATIONS operations in equal shares by chance: create (and sync) as above, rename, delete
- *   delete  nine of ten of the files that are left, by chance
- * A last phase, "verify", reads and compares every file that must be left; no other file may be there. A thread works
- * on its own files only; its operations depend on the seed, the number of threads and its own number, never on the
- * other threads or on the file system. Our own workload, for lock contention in directories.
+ *   delete  nine of ten of the remaining files, at random
+ * A last phase, "verify", reads and compares every remaining file; no other file may exist. A thread works only on the
+ * files it made. Its operations depend on the seed, the number of threads and the thread's number, never on the other
+ * threads or on the file system. Purpose: lock contention in directories.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static const char *const operation_names[SMALL_FILE_OPERATIONS] = { "create", "f
 
 struct worker {
 	struct small_files files;
-	unsigned long to_create; /* its share of FILES and of OPERATIONS */
+	unsigned long to_create; /* the thread's share of FILES; to_mix: of OPERATIONS */
 	unsigned long to_mix;
 	uint64_t bytes; /* in the present phase */
 	struct times times[PHASES][SMALL_FILE_OPERATIONS];
@@ -143,12 +143,12 @@ static void print_summary(const struct worker *workers, unsigned long threads)
 			struct times all = { 0 };
 
 			for (unsigned long i = 0; i < threads; i++) {
-				const struct times *one = &workers[i].times[phase][operation];
+				const struct times *times = &workers[i].times[phase][operation];
 
-				all.count += one->count;
-				all.total_ns += one->total_ns;
-				if (one->longest_ns > all.longest_ns)
-					all.longest_ns = one->longest_ns;
+				all.count += times->count;
+				all.total_ns += times->total_ns;
+				if (times->longest_ns > all.longest_ns)
+					all.longest_ns = times->longest_ns;
 			}
 			if (all.count == 0)
 				continue;
@@ -171,7 +171,7 @@ static int make_dir(int at, const char *name)
 	return fd;
 }
 
-/* Thread NUMBER's part of a total. */
+/* Returns the share of thread NUMBER in a total. */
 static unsigned long share(unsigned long total, unsigned long threads, unsigned long number)
 {
 	return total / threads + (number < total % threads);
@@ -208,11 +208,11 @@ static void usage(void)
 {
 	printf("usage: createdelete [-D DIR] [-t THREADS] [-n FILES] [-o OPERATIONS] [-f PERCENT]\n"
 	       "                    [--private] [-s SEED]\n"
-	       "  -D DIR         where the directory " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -D DIR         directory in which " TOP " is made ($SEEKMETER_DIR)\n"
 	       "  -t THREADS     threads ($SEEKMETER_THREADS, else 16)\n"
 	       "  -n FILES       files created first, by all threads together (10000)\n"
-	       "  -o OPERATIONS  creates, renames and deletes after that, by all together (10000)\n"
-	       "  -f PERCENT     of the created files are synced (10)\n"
+	       "  -o OPERATIONS  creates, renames and deletes after that, of all threads together (10000)\n"
+	       "  -f PERCENT     share of the created files that are synced (10)\n"
 	       "  --private      a directory for each thread, instead of one for all\n"
 	       "  -s SEED        the same seed gives the same operations ($SEEKMETER_SEED, else 1)\n");
 }

@@ -6,15 +6,17 @@
  *   filemark -D DIR [-t THREADS] [-n FILES] [-d DIRS] [-l BYTES] [-u BYTES] [-b BYTES] [-r PERCENT] [-c PERCENT]
  *            [-w SECONDS] [-m SECONDS] [-p PHASES] [-P PHASES] [-o TRANSACTIONS] [-s SEED]
  *
- * First FILES files are created, of -l to -u bytes, in DIRS directories. Then come transaction phases, each after an
- * unmount and a mount: warm-up for -w seconds, then -m seconds that count. A transaction is two things: any file
- * is read whole (by a chance of -r percent) or appended to; then a file is created (by a chance of -c percent) or any
- * file is deleted. At least -p phases, at most -P: until half the 95 % interval of their mean is at most 10 % of
- * it, without the first, or without as many of the first (half of all at most) as it takes. With -o, a phase is so
- * many transactions instead of a time.
+ * First FILES files of -l to -u bytes are created in DIRS directories. Then come transaction phases, each after an
+ * unmount and a mount: a warm-up of -w seconds, then -m measured seconds. A transaction has two operations: a random
+ * file is read whole (with a chance of -r percent) or appended to; then a file is created (with a chance of -c percent)
+ * or a random file is deleted. With -o, a phase is a number of transactions instead of a time.
  *
- * A last phase, "verify", reads and compares every file that must be left; no other file may be there. A thread works
- * on its own files only; its operations depend on the seed and its number alone.
+ * The number of phases is between -p and -P. Phases are repeated until half the 95 % confidence interval of the mean
+ * rate is at most 10 % of the mean. The first phase is always left out of the mean; more of the first phases are left
+ * out, at most half of all, if that makes the interval narrow enough.
+ *
+ * A last phase, "verify", reads and compares every remaining file; no other file may exist. A thread works only on the
+ * files it made; its operations depend only on the seed and the thread's number.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -41,7 +43,7 @@
 #define TOP	   "filemark" /* the directory that is made */
 #define PHASES_MAX 100
 #define FILES_MAX  100000000
-#define CERTAIN	   0.10 /* of the mean */
+#define CERTAIN	   0.10 /* largest half width of the confidence interval, as a part of the mean */
 
 static struct settings {
 	const char *dir;
@@ -69,15 +71,17 @@ static const char *const operation_names[FILE_OPERATIONS] = { "create", "read", 
 
 struct worker {
 	struct file_set files;
-	uint64_t share;	  /* of the files to create, then of a phase's transactions */
-	uint64_t counted; /* transactions of the present phase that count, and what they moved */
+	uint64_t
+		share; /* the thread's part of the files to create, then of a phase's transactions */
+	uint64_t
+		counted; /* transactions measured in the present phase; bytes: read and written by them */
 	uint64_t bytes;
 } __attribute__((aligned(128)));
 
-/* Of the present phase: the part that counts. */
+/* The measured part of the present phase. */
 static int64_t from_ns, until_ns;
 
-static uint64_t moved(const struct file_set *files)
+static uint64_t bytes_moved(const struct file_set *files)
 {
 	return files->times[FILE_CREATE].bytes + files->times[FILE_READ].bytes +
 	       files->times[FILE_APPEND].bytes;
@@ -109,14 +113,14 @@ static void transactions_by_time(struct worker *me, _Atomic uint64_t *done)
 	int64_t now = now_ns();
 
 	while (now < until_ns) {
-		uint64_t before = moved(&me->files);
+		uint64_t before = bytes_moved(&me->files);
 
 		transaction(&me->files);
 		crew_did(done, 1);
 		now = now_ns();
 		if (now >= from_ns && now < until_ns) {
 			me->counted++;
-			me->bytes += moved(&me->files) - before;
+			me->bytes += bytes_moved(&me->files) - before;
 		}
 	}
 }
@@ -124,7 +128,7 @@ static void transactions_by_time(struct worker *me, _Atomic uint64_t *done)
 static void work(void *own, int kind, _Atomic uint64_t *done)
 {
 	struct worker *me = own;
-	uint64_t before = moved(&me->files);
+	uint64_t before = bytes_moved(&me->files);
 
 	me->bytes = me->counted = 0;
 	if (kind == KIND_TRANSACTIONS && !set.transactions) {
@@ -142,10 +146,10 @@ static void work(void *own, int kind, _Atomic uint64_t *done)
 		else
 			transaction(&me->files);
 	}
-	me->bytes = moved(&me->files) - before;
+	me->bytes = bytes_moved(&me->files) - before;
 }
 
-/* Thread NUMBER's part of a total. */
+/* Returns the share of thread NUMBER in a total. */
 static uint64_t share(uint64_t total, uint64_t number)
 {
 	return total / set.threads + (number < total % set.threads);
@@ -172,7 +176,7 @@ static void use_top(struct worker *workers, int fd)
 		workers[i].files.dir_fd = fd;
 }
 
-/* Returns why it was not done; NULL: it was. */
+/* Remounts the file system under test. Returns NULL, or the reason why it was not remounted. */
 static const char *cold_caches(struct worker *workers)
 {
 	const char *why;
@@ -183,7 +187,7 @@ static const char *cold_caches(struct worker *workers)
 	return why;
 }
 
-/* Returns transactions a second. */
+/* Runs one transaction phase. Returns transactions per second. */
 static double transaction_phase(struct crew *crew, struct worker *workers, unsigned long number)
 {
 	struct crew_span span;
@@ -247,7 +251,7 @@ static void measure(struct crew *crew, struct worker *workers)
 	if (warm)
 		printf("caches were not cold: %s\n", warm);
 	if (count < 3) {
-		printf("transactions a second: %.1f, the last phase's, a single observation\n",
+		printf("transactions a second: %.1f, from the last phase, a single observation\n",
 		       rates[count - 1]);
 		results_row("", "\"transactions_per_s\":%.1f", rates[count - 1]);
 		results_row("", "\"phases_kept\":1");
@@ -263,7 +267,7 @@ static void measure(struct crew *crew, struct worker *workers)
 	results_row("", "\"half_of_its_95_pct_interval_per_s\":%.1f", samples_half_width(&kept));
 	results_row("", "\"phases_kept\":%lu", kept.count);
 	if (!drop)
-		printf("not certain to 10 %% after %lu phases; ARGS=\"-P MORE\" allows more\n",
+		printf("not certain to 10 %% after %lu phases; allow more with ARGS=\"-P MORE\"\n",
 		       count);
 }
 
@@ -290,13 +294,13 @@ static void print_summary(const struct worker *workers)
 		struct file_times all = { 0 };
 
 		for (unsigned long i = 0; i < set.threads; i++) {
-			const struct file_times *one = &workers[i].files.times[operation];
+			const struct file_times *times = &workers[i].files.times[operation];
 
-			all.count += one->count;
-			all.bytes += one->bytes;
-			all.total_ns += one->total_ns;
-			if (one->longest_ns > all.longest_ns)
-				all.longest_ns = one->longest_ns;
+			all.count += times->count;
+			all.bytes += times->bytes;
+			all.total_ns += times->total_ns;
+			if (times->longest_ns > all.longest_ns)
+				all.longest_ns = times->longest_ns;
 		}
 		print_operation(operation_names[operation], &all);
 	}
@@ -333,17 +337,17 @@ static void usage(void)
 	printf("usage: filemark [-D DIR] [-t THREADS] [-n FILES] [-d DIRS] [-l BYTES] [-u BYTES] [-b BYTES]\n"
 	       "                [-r PERCENT] [-c PERCENT] [-w SECONDS] [-m SECONDS] [-p PHASES] [-P PHASES]\n"
 	       "                [-o TRANSACTIONS] [-s SEED]\n"
-	       "  -D DIR           where the directory " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -D DIR           directory in which " TOP " is made ($SEEKMETER_DIR)\n"
 	       "  -t THREADS       threads ($SEEKMETER_THREADS, else 1)\n"
 	       "  -n FILES         files at the beginning, of all threads together (10000)\n"
-	       "  -d DIRS          directories they lie in (10)\n"
-	       "  -l, -u BYTES     the smallest and the largest file (512, 10004)\n"
-	       "  -b BYTES         of one read or write (512)\n"
-	       "  -r PERCENT       reads, instead of appends (75)\n"
-	       "  -c PERCENT       creates, instead of deletes (50)\n"
-	       "  -w, -m SECONDS   of a phase: warm-up, and what counts (30, 120)\n"
-	       "  -p, -P PHASES    at least, and at most if the mean is not certain to 10 %% (12, 24)\n"
-	       "  -o TRANSACTIONS  a phase is so many, by all threads together, instead of a time\n"
+	       "  -d DIRS          directories of the files (10)\n"
+	       "  -l, -u BYTES     size of the smallest and the largest file (512, 10004)\n"
+	       "  -b BYTES         size of a read or write (512)\n"
+	       "  -r PERCENT       share of reads; the others are appends (75)\n"
+	       "  -c PERCENT       share of creates; the others are deletes (50)\n"
+	       "  -w, -m SECONDS   warm-up and measured time of a phase (30, 120)\n"
+	       "  -p, -P PHASES    fewest phases; most, if the mean is not certain to 10 %% (12, 24)\n"
+	       "  -o TRANSACTIONS  transactions of a phase, of all threads together, instead of a time\n"
 	       "  -s SEED          the same seed gives the same operations ($SEEKMETER_SEED, else 1)\n");
 }
 

@@ -8,12 +8,13 @@
  *   find      find(1) lists them
  *   tar read  tar(1) reads them in readdir order, into a pipe (with its output at /dev/null, tar reads nothing)
  *   acp read  acp reads them in the order of their inodes (acp.c)
- *   verify    a check, not a result: each file has its contents, and nothing else is there. It also gets the
- *             inode and the disk offset of each file, and prints how well the three orders match (Spearman's rank
- *             correlation), which decides how long tar and delete take
+ *   verify    a check, not a result: each file has its contents, and no other file exists. This step also gets the
+ *             inode and the disk offset of each file, and prints how well the orders match (Spearman's rank
+ *             correlation). That match decides how long tar and delete take
  *   delete    all, in readdir order; not with --keep
  *
- * Before all phases but create and verify the file system is remounted, so that nothing is cached (common/session/remount.h).
+ * The file system is remounted before each phase but create and verify, so that nothing is cached
+ * (common/session/remount.h).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -89,13 +90,13 @@ static void create_files(const struct settings *set)
 	step_end(set->files, set->files * set->bytes);
 }
 
-static void must_be(const char *program, const char *what, uint64_t found, uint64_t wanted)
+static void must_be(const char *program, const char *what, uint64_t count, uint64_t expected)
 {
-	if (found != wanted)
+	if (count != expected)
 		fail(EXIT_RUN_FAILED,
 		     "%s: %" PRIu64 " %s where %" PRIu64
 		     " must be; look in dmesg, and check the file system",
-		     program, found, what, wanted);
+		     program, count, what, expected);
 }
 
 static void run_find(const struct settings *set)
@@ -109,7 +110,7 @@ static void run_find(const struct settings *set)
 	must_be("find", "names", output.lines, set->files + 1);
 }
 
-/* What an archive of the directory has: a header a file and one of the directory, contents in whole blocks, an end. */
+/* Size of a tar archive of the directory: a header per file and directory, contents in whole blocks, the end blocks. */
 static uint64_t archive_bytes(const struct settings *set)
 {
 	uint64_t blocks = 1 + set->files * (1 + (set->bytes + TAR_BLOCK - 1) / TAR_BLOCK) + 2;
@@ -139,41 +140,41 @@ static void run_acp(const struct settings *set)
 	program_run(argv, -1, &output);
 	step_end(set->files, set->files * set->bytes);
 	if (sscanf(output.first, "acp: %" SCNu64 " files, %" SCNu64 " bytes", &files, &bytes) != 2)
-		fail(EXIT_RUN_FAILED, "acp: what it says is not understood: %s", output.first);
+		fail(EXIT_RUN_FAILED, "acp: the output is not understood: %s", output.first);
 	must_be("acp", "files", files, set->files);
 	must_be("acp", "bytes", bytes, set->files * set->bytes);
 }
 
-/* Of all files, in readdir order. */
+/* Arrays with one number per file, in readdir order; on_disk_*: only of the files with a disk offset. */
 struct orders {
-	uint64_t *turn; /* 0, 1, 2, ... */
+	uint64_t *readdir; /* 0, 1, 2, ... */
 	uint64_t *inode;
-	uint64_t *placed_turn; /* of those with a place */
-	uint64_t *placed_inode;
-	uint64_t *place;
-	size_t placed;
+	uint64_t *on_disk_readdir;
+	uint64_t *on_disk_inode;
+	uint64_t *disk_offset;
+	size_t on_disk_count;
 };
 
 static void verify_file(const struct settings *set, int top, const char *name, uint64_t *inode,
-			bool *placed, uint64_t *place)
+			bool *on_disk, uint64_t *disk_offset)
 {
 	int fd = openat(top, name, O_RDONLY | O_CLOEXEC);
 	unsigned long number = 0;
-	char must[NAME_BYTES];
+	char expected[NAME_BYTES];
 	struct stat info;
 
 	if (fd < 0)
 		fail_errno("cannot open what was written", name);
 	if (sscanf(name, "f%lu", &number) == 1)
-		snprintf(must, sizeof(must), "f%08lu", number);
+		snprintf(expected, sizeof(expected), "f%08lu", number);
 	else
-		must[0] = '\0';
-	if (strcmp(name, must) != 0 || number >= set->files)
-		fail(EXIT_RUN_FAILED, TOP "/%s: is there, and nobody made it", name);
+		expected[0] = '\0';
+	if (strcmp(name, expected) != 0 || number >= set->files)
+		fail(EXIT_RUN_FAILED, TOP "/%s: exists, but manyfiles did not make it", name);
 	if (fstat(fd, &info) != 0)
 		fail_errno("cannot stat", name);
 	*inode = info.st_ino;
-	*placed = file_offset_on_disk(fd, place);
+	*on_disk = file_offset_on_disk(fd, disk_offset);
 	if (!contents_same(fd, set->bytes, set->seed + number, name))
 		fail(EXIT_RUN_FAILED,
 		     "%s: is not what was written; look in dmesg, and check the file system", name);
@@ -188,26 +189,27 @@ static struct orders verify(const struct settings *set)
 	int top = open_top();
 
 	step_begin_unmeasured("verify");
-	if (syncfs(top) != 0) /* or no file has its place yet */
+	if (syncfs(top) !=
+	    0) /* delayed allocation gives a file its disk offset only at writeback */
 		fail_errno("cannot be synced", TOP);
 	directory_read(&list, top, TOP);
-	/* as each was found by a name of its own, as many are all */
+	/* names differ: if the count is right and each name is expected, every file exists */
 	must_be(TOP, "files", list.count, set->files);
-	orders.turn = must_alloc(calloc(5, (list.count + 1) * sizeof(uint64_t)));
-	orders.inode = orders.turn + list.count;
-	orders.placed_turn = orders.inode + list.count;
-	orders.placed_inode = orders.placed_turn + list.count;
-	orders.place = orders.placed_inode + list.count;
-	orders.placed = 0;
+	orders.readdir = must_alloc(calloc(5, (list.count + 1) * sizeof(uint64_t)));
+	orders.inode = orders.readdir + list.count;
+	orders.on_disk_readdir = orders.inode + list.count;
+	orders.on_disk_inode = orders.on_disk_readdir + list.count;
+	orders.disk_offset = orders.on_disk_inode + list.count;
+	orders.on_disk_count = 0;
 	for (size_t i = 0; i < list.count; i++) {
-		bool placed = false;
+		bool on_disk = false;
 
-		orders.turn[i] = i;
-		verify_file(set, top, directory_name(&list, i), &orders.inode[i], &placed,
-			    &orders.place[orders.placed]);
-		if (placed) {
-			orders.placed_turn[orders.placed] = i;
-			orders.placed_inode[orders.placed++] = orders.inode[i];
+		orders.readdir[i] = i;
+		verify_file(set, top, directory_name(&list, i), &orders.inode[i], &on_disk,
+			    &orders.disk_offset[orders.on_disk_count]);
+		if (on_disk) {
+			orders.on_disk_readdir[orders.on_disk_count] = i;
+			orders.on_disk_inode[orders.on_disk_count++] = orders.inode[i];
 		}
 		step_progress(i + 1);
 	}
@@ -231,22 +233,25 @@ static void print_correlation(const char *what, const char *figure, double rho, 
 
 static void print_orders(const struct settings *set, const struct orders *orders)
 {
-	const char *why_not = set->files < 2	    ? "too few files"
-			      : set->bytes == 0	    ? "empty files have no place"
-			      : orders->placed == 0 ? "the file system tells no places"
-						    : "too few places, or all the same";
+	const char *why_not = set->files < 2	? "too few files"
+			      : set->bytes == 0 ? "empty files have no disk offset"
+			      : orders->on_disk_count == 0
+				      ? "the file system gives no disk offsets"
+				      : "too few disk offsets, or all the same";
 
 	printf("Spearman's rank correlation of orders, 1: the same, 0: none, -1: the reverse\n");
 	print_correlation("  readdir with inode number", "spearman_readdir_inode",
-			  rank_correlation(orders->turn, orders->inode, set->files), why_not);
-	print_correlation("  readdir with place on disk", "spearman_readdir_place",
-			  rank_correlation(orders->placed_turn, orders->place, orders->placed),
+			  rank_correlation(orders->readdir, orders->inode, set->files), why_not);
+	print_correlation("  readdir with disk offset", "spearman_readdir_place",
+			  rank_correlation(orders->on_disk_readdir, orders->disk_offset,
+					   orders->on_disk_count),
 			  why_not);
-	print_correlation("  inode number with place on disk", "spearman_inode_place",
-			  rank_correlation(orders->placed_inode, orders->place, orders->placed),
+	print_correlation("  inode number with disk offset", "spearman_inode_place",
+			  rank_correlation(orders->on_disk_inode, orders->disk_offset,
+					   orders->on_disk_count),
 			  why_not);
-	printf("  files with a place of their own: %zu of %lu\n", orders->placed, set->files);
-	results_row("", "\"files_with_a_place\":%zu", orders->placed);
+	printf("  files with a disk offset: %zu of %lu\n", orders->on_disk_count, set->files);
+	results_row("", "\"files_with_a_place\":%zu", orders->on_disk_count);
 }
 
 static void delete_files(const struct settings *set)
@@ -267,17 +272,17 @@ static void delete_files(const struct settings *set)
 		fail_errno("cannot delete the directory", TOP);
 	step_end(set->files, 0);
 	if (access(TOP, F_OK) == 0 || errno != ENOENT)
-		fail(EXIT_RUN_FAILED, TOP ": is there after it was deleted");
+		fail(EXIT_RUN_FAILED, TOP ": still exists after it was deleted");
 }
 
 static void usage(void)
 {
 	printf("usage: manyfiles [-D DIR] [-n FILES] [-b BYTES] [-s SEED] [--keep]\n"
-	       "  -D DIR    where the directory " TOP " is made ($SEEKMETER_DIR)\n"
-	       "  -n FILES  how many files (10000)\n"
-	       "  -b BYTES  the size of each (512)\n"
-	       "  -s SEED   other contents ($SEEKMETER_SEED, else 1)\n"
-	       "  --keep    delete nothing in the end\n");
+	       "  -D DIR    directory in which " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -n FILES  number of files (10000)\n"
+	       "  -b BYTES  size of each file (512)\n"
+	       "  -s SEED   decides the contents ($SEEKMETER_SEED, else 1)\n"
+	       "  --keep    do not delete the files at the end\n");
 }
 
 static struct settings settings_of(int argc, char **argv)
@@ -320,7 +325,7 @@ int main(int argc, char **argv)
 	}
 	print_orders(&set, &orders);
 	steps_finish();
-	free(orders.turn);
+	free(orders.readdir);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		fail_errno("cannot write", "the summary");
 	return 0;

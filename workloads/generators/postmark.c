@@ -19,30 +19,30 @@
 #include "common/session/phases.h"
 #include "common/postmark/postmark.h"
 
-#define NUMBER_MAX 100000000 /* it counts with ints */
+#define NUMBER_MAX 100000000 /* postmark(1) counts in an int */
 #define BYTES_MAX  (1 << 30)
 
 static void usage(void)
 {
 	printf("usage: postmark [-D DIR] [-n FILES] [-d DIRS] [-l BYTES] [-u BYTES] [-b BYTES]\n"
 	       "                [-r PERCENT] [-c PERCENT] [-o TRANSACTIONS] [-s SEED]\n"
-	       "  -D DIR           where the directory " POSTMARK_TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -D DIR           directory in which " POSTMARK_TOP " is made ($SEEKMETER_DIR)\n"
 	       "  -n FILES         files at the beginning (10000)\n"
-	       "  -d DIRS          directories they lie in (10)\n"
-	       "  -l, -u BYTES     the smallest and the largest file (512, 10004)\n"
-	       "  -b BYTES         of one read or write (512)\n"
-	       "  -r PERCENT       reads, instead of appends; PostMark knows tens (50)\n"
-	       "  -c PERCENT       creates, instead of deletes (50)\n"
-	       "  -o TRANSACTIONS  (40000)\n"
-	       "  -s SEED          ($SEEKMETER_SEED, else 1)\n");
+	       "  -d DIRS          directories of the files (10)\n"
+	       "  -l, -u BYTES     size of the smallest and the largest file (512, 10004)\n"
+	       "  -b BYTES         size of a read or write (512)\n"
+	       "  -r PERCENT       share of reads, in tens; the others are appends (50)\n"
+	       "  -c PERCENT       share of creates, in tens; the others are deletes (50)\n"
+	       "  -o TRANSACTIONS  number of transactions (40000)\n"
+	       "  -s SEED          the same seed gives the same operations ($SEEKMETER_SEED, else 1)\n");
 }
 
-static uint64_t tenths(const char *word, uint64_t percent)
+static uint64_t tenths(const char *option, uint64_t percent)
 {
 	if (percent % 10 != 0)
 		fail(EXIT_WRONG_WORDS,
 		     "postmark: %s takes whole tens of percent, as PostMark does; filemark takes any",
-		     word);
+		     option);
 	return percent / 10;
 }
 

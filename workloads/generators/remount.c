@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * remount: for workloads that are scripts. Unmounts the file system under test and mounts it again, so that nothing of
- * it is cached; see common/session/remount.h. The script leaves the directory first, and nothing in it may be open:
+ * remount: cold caches for workloads that are scripts. The program unmounts the file system under test and mounts it
+ * again; see common/session/remount.h. The script first leaves the directory; no file there may be open:
  *
  *   cd / && remount && cd "$SEEKMETER_DIR"
  *
- * Prints "remounted" or "not remounted: WHY" (a directory of the user's is never unmounted), exit status 0; or an
- * error, 1.
+ * Prints "remounted" or "not remounted: WHY", exit status 0 (a directory that the user named is never unmounted); or an
+ * error, exit status 1.
  */
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ int main(int argc, char **argv)
 	const char *why;
 
 	if (argc > 1)
-		fail(EXIT_WRONG_WORDS, "remount: unknown word %s; it takes none", argv[1]);
+		fail(EXIT_WRONG_WORDS, "remount: unknown option %s; give none", argv[1]);
 	why = remount();
 	if (why == NULL)
 		puts("remounted");

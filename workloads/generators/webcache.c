@@ -5,14 +5,14 @@
  *
  *   webcache -D DIR [-m MEGABYTES] [-l DIRECTORIES] [--stream] [-f FILES -t TRANSACTIONS -d DIRECTORIES] [-s SEED]
  *
- *   population  makes the archive, or checks the checksum of one that an earlier run made (common/files/archive.h); the files'
- *               sizes and directories are those of common/files/population.h
- *   extract     tar extracts it
- *   verify      a check, not a result: each file has its contents, and nothing else is there
+ *   population  makes the archive, or verifies the checksum of an archive from an earlier run (common/files/archive.h);
+ *               common/files/population.h has the files' sizes and directories
+ *   extract     tar extracts the archive
+ *   verify      a check, not a result: each file has its contents, and no other file exists
  *   delete      rm -r
  *   postmark create, postmark transactions, postmark delete
  *
- * Before verify, delete and postmark the file system is remounted, so that nothing is cached (common/session/remount.h).
+ * The file system is remounted before verify, delete and postmark, so that nothing is cached (common/session/remount.h).
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,15 +53,16 @@ struct settings {
 	struct postmark postmark;
 };
 
-/* The archive as it is made, through a pipe: nothing is kept. The writer is a process of its own. */
-static int stream(const struct population *all, pid_t *writer)
+/* Forks a process that writes the archive into a pipe; no archive is kept. Returns the pipe's read end. */
+static int stream_archive(const struct population *all, pid_t *writer)
 {
 	int ends[2];
 
 	fflush(stdout);
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		fail_errno("cannot be made", "a pipe");
-	(void)fcntl(ends[1], F_SETPIPE_SZ, 1024 * 1024); /* not every user may */
+	(void)fcntl(ends[1], F_SETPIPE_SZ,
+		    1024 * 1024); /* fails above pipe-max-size: slower, not wrong */
 	*writer = fork();
 	if (*writer < 0)
 		fail_errno("cannot be started", "the archive's writer");
@@ -74,12 +75,12 @@ static int stream(const struct population *all, pid_t *writer)
 	return ends[0];
 }
 
-static void wait_for(pid_t writer)
+static void wait_for_writer(pid_t writer)
 {
 	int status;
 
 	if (waitpid(writer, &status, 0) != writer || status != 0)
-		fail(EXIT_RUN_FAILED, "the archive's writer: did not end well");
+		fail(EXIT_RUN_FAILED, "the archive's writer: failed");
 }
 
 static int open_population(const struct population *all)
@@ -91,7 +92,7 @@ static int open_population(const struct population *all)
 	fd = archive_open(all, &made);
 	step_end(all->count, all->bytes);
 	printf("      the archive of %" PRIu64 " bytes %s\n", archive_bytes(all),
-	       made ? "was made now" : "was made before: its checksum is right");
+	       made ? "is new" : "is from an earlier run: its checksum is right");
 	return fd;
 }
 
@@ -104,15 +105,15 @@ static double extract(const struct settings *set, const struct population *all)
 
 	step_begin("extract");
 	if (set->stream)
-		in = stream(all, &writer);
+		in = stream_archive(all, &writer);
 	program_run(argv, in, &output);
 	close(in);
 	if (set->stream)
-		wait_for(writer);
+		wait_for_writer(writer);
 	return step_end(all->count, all->bytes);
 }
 
-struct found {
+struct entry_counts {
 	uint64_t files;
 	uint64_t directories;
 };
@@ -122,7 +123,7 @@ static void count_file(void *context, int dir_fd, const char *name, const char *
 	(void)dir_fd;
 	(void)name;
 	(void)path;
-	((struct found *)context)->files++;
+	((struct entry_counts *)context)->files++;
 }
 
 static void count_directory(void *context, int dir_fd, const char *name, const char *path)
@@ -130,14 +131,14 @@ static void count_directory(void *context, int dir_fd, const char *name, const c
 	(void)dir_fd;
 	(void)name;
 	(void)path;
-	((struct found *)context)->directories++;
+	((struct entry_counts *)context)->directories++;
 }
 
-/* Every file that must be there has its contents; if there are as many, there are no others. */
+/* Compares every file of the population. If the number of files is right too, no other file exists. */
 static void verify(const struct population *all)
 {
-	struct found found = { 0 };
-	struct walk walk = { .file = count_file, .enter_dir = count_directory, .context = &found };
+	struct entry_counts listed = { 0 };
+	struct walk walk = { .file = count_file, .enter_dir = count_directory, .context = &listed };
 	uint64_t directories = POPULATION_LEVEL_1 * (1 + (uint64_t)all->second_level);
 
 	step_begin_unmeasured("verify");
@@ -159,12 +160,12 @@ static void verify(const struct population *all)
 		step_progress(i + 1);
 	}
 	walk_tree(&walk, AT_FDCWD, POPULATION_TOP);
-	if (found.files != all->count || found.directories != directories)
+	if (listed.files != all->count || listed.directories != directories)
 		fail(EXIT_RUN_FAILED,
 		     POPULATION_TOP ": %" PRIu64 " files in %" PRIu64 " directories where %" PRIu32
 				    " in %" PRIu64
 				    " must be; look in dmesg, and check the file system",
-		     found.files, found.directories, all->count, directories);
+		     listed.files, listed.directories, all->count, directories);
 	step_end(all->count, all->bytes);
 }
 
@@ -178,7 +179,7 @@ static double delete (const struct population *all)
 	program_run(argv, -1, &output);
 	seconds = step_end(all->count, 0);
 	if (access(POPULATION_TOP, F_OK) == 0)
-		fail(EXIT_RUN_FAILED, POPULATION_TOP ": is there after it was deleted");
+		fail(EXIT_RUN_FAILED, POPULATION_TOP ": still exists after it was deleted");
 	return seconds;
 }
 
@@ -192,7 +193,7 @@ static int by_size(const void *left, const void *right)
 static void print_population(struct population *all)
 {
 	if (all->count == 0)
-		fail(EXIT_WRONG_WORDS, "-m: not a single file fits; give more megabytes");
+		fail(EXIT_WRONG_WORDS, "-m: no file fits into the archive; give more megabytes");
 	qsort(all->files, all->count, sizeof(*all->files), by_size);
 	printf("%" PRIu32 " files of %" PRIu64 " bytes; half of them have %" PRIu32
 	       " at most, the largest %" PRIu32 "\n",
@@ -211,7 +212,7 @@ static void run_archive(const struct settings *set)
 	double extract_s, delete_s;
 
 	if (access(POPULATION_TOP, F_OK) == 0)
-		fail(EXIT_RUN_FAILED, POPULATION_TOP ": is there already; remove it");
+		fail(EXIT_RUN_FAILED, POPULATION_TOP ": exists already; remove it");
 	extract_s = extract(set, &all);
 	steps_make_cold();
 	verify(&all);
@@ -227,15 +228,15 @@ static void usage(void)
 	printf("usage: webcache [-D DIR] [-m MEGABYTES] [-l DIRECTORIES] [--stream] [-s SEED]\n"
 	       "                [-f FILES] [-t TRANSACTIONS] [-d DIRECTORIES]\n"
 	       "       webcache --clean\n"
-	       "  -D DIR           where all is done ($SEEKMETER_DIR)\n"
-	       "  -m MEGABYTES     of the archive that is extracted (100); 0: none\n"
-	       "  -l DIRECTORIES   in each of the 16 directories of the first level (256)\n"
-	       "  --stream         the archive comes through a pipe as it is made; none is kept\n"
-	       "  -s SEED          other files ($SEEKMETER_SEED, else 1)\n"
-	       "  -f FILES         PostMark's; 0 (if not given): no PostMark\n"
-	       "  -t TRANSACTIONS  PostMark's (10000)\n"
-	       "  -d DIRECTORIES   PostMark's (100)\n"
-	       "  --clean          remove the archives that are kept, and do nothing else\n");
+	       "  -D DIR           working directory ($SEEKMETER_DIR)\n"
+	       "  -m MEGABYTES     size of the archive that is extracted (100); 0: no archive\n"
+	       "  -l DIRECTORIES   directories in each of the 16 directories of the first level (256)\n"
+	       "  --stream         make the archive into a pipe to tar; keep no archive\n"
+	       "  -s SEED          decides sizes and contents ($SEEKMETER_SEED, else 1)\n"
+	       "  -f FILES         files of PostMark (0: no PostMark)\n"
+	       "  -t TRANSACTIONS  transactions of PostMark (10000)\n"
+	       "  -d DIRECTORIES   directories of PostMark (100)\n"
+	       "  --clean          remove the kept archives and exit\n");
 }
 
 static void clean(void)

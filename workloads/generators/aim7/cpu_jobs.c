@@ -20,15 +20,15 @@
 
 enum { ADD, MULTIPLY, DIVIDE };
 
-static void wrong(const char *job)
+static void fail_wrong_result(const char *job)
 {
-	fail(EXIT_RUN_FAILED, "aim7: the job %s came to a wrong result; the machine miscalculates",
+	fail(EXIT_RUN_FAILED, "aim7: the job %s has a wrong result; the machine miscalculates",
 	     job);
 }
 
-/* Of one type: as many steps of A, with operands that the compiler does not know. */
+/* Defines the job NAME: ROUNDS additions, multiplications or divisions of TYPE per unit, with volatile operands. */
 #define ARITHMETIC(NAME, TYPE)                                                      \
-	static void NAME(struct task *task, unsigned int units, int what)           \
+	static void NAME(struct task *task, unsigned int units, int variant)        \
 	{                                                                           \
 		volatile TYPE operand = (TYPE)(3 + (task->number & 1));             \
 		volatile TYPE result = 1;                                           \
@@ -36,9 +36,9 @@ static void wrong(const char *job)
 		for (unsigned long i = 0; i < (unsigned long)units * ROUNDS; i++) { \
 			TYPE value = result;                                        \
                                                                                     \
-			if (what == ADD)                                            \
+			if (variant == ADD)                                         \
 				value = (TYPE)(value + operand);                    \
-			else if (what == MULTIPLY)                                  \
+			else if (variant == MULTIPLY)                               \
 				value = (TYPE)(value * operand);                    \
 			else                                                        \
 				value = (TYPE)((value + 100) / operand);            \
@@ -52,12 +52,12 @@ ARITHMETIC(on_long, unsigned long)
 ARITHMETIC(on_float, float)
 ARITHMETIC(on_double, double)
 
-static void sieve(struct task *task, unsigned int units, int what)
+static void sieve(struct task *task, unsigned int units, int variant)
 {
 	static unsigned char composite[SIEVE];
 
 	(void)task;
-	(void)what;
+	(void)variant;
 	while (units-- > 0) {
 		unsigned int primes = 0;
 
@@ -70,27 +70,27 @@ static void sieve(struct task *task, unsigned int units, int what)
 				composite[j] = 1;
 		}
 		if (primes != PRIMES_BELOW)
-			wrong("sieve");
+			fail_wrong_result("sieve");
 	}
 }
 
-static void trigonometry(struct task *task, unsigned int units, int what)
+static void trigonometry(struct task *task, unsigned int units, int variant)
 {
-	(void)what;
+	(void)variant;
 	for (unsigned long i = 0; i < (unsigned long)units * ROUNDS / 10; i++) {
 		double x = (double)rng_below(&task->rng, 1000) / 100;
-		double one = sin(x) * sin(x) + cos(x) * cos(x);
+		double sum = sin(x) * sin(x) + cos(x) * cos(x);
 
-		if (fabs(one - 1) > 1e-9)
-			wrong("trigonometry");
+		if (fabs(sum - 1) > 1e-9)
+			fail_wrong_result("trigonometry");
 	}
 }
 
-/* e as the sum of 1/n!. */
-static void series(struct task *task, unsigned int units, int what)
+/* Computes e as the sum of 1/n!. */
+static void series(struct task *task, unsigned int units, int variant)
 {
 	(void)task;
-	(void)what;
+	(void)variant;
 	for (unsigned long i = 0; i < (unsigned long)units * ROUNDS / 20; i++) {
 		volatile double sum = 1;
 		double term = 1;
@@ -98,17 +98,17 @@ static void series(struct task *task, unsigned int units, int what)
 		for (int n = 1; n < 20; n++)
 			sum += term /= n;
 		if (fabs(sum - M_E) > 1e-12)
-			wrong("series");
+			fail_wrong_result("series");
 	}
 }
 
-/* A matrix times one with twos on its diagonal. */
-static void matrix(struct task *task, unsigned int units, int what)
+/* Multiplies a random matrix by the matrix with 2 on its diagonal. */
+static void matrix(struct task *task, unsigned int units, int variant)
 {
 	static double a[MATRIX][MATRIX];
 	static double c[MATRIX][MATRIX];
 
-	(void)what;
+	(void)variant;
 	for (int i = 0; i < MATRIX; i++)
 		for (int j = 0; j < MATRIX; j++)
 			a[i][j] = (double)rng_below(&task->rng, 1000);
@@ -120,7 +120,7 @@ static void matrix(struct task *task, unsigned int units, int what)
 					c[i][j] += a[i][k] * (k == j ? 2 : 0);
 			}
 		if (c[7][5] != 2 * a[7][5])
-			wrong("matrix");
+			fail_wrong_result("matrix");
 	}
 }
 
@@ -137,25 +137,25 @@ static int by_name(const void *left, const void *right)
 	return memcmp(left, right, sizeof(unsigned int));
 }
 
-static void sort(struct task *task, unsigned int units, int what)
+static void sort(struct task *task, unsigned int units, int variant)
 {
 	unsigned int values[SORTED];
 
 	while (units-- > 0) {
 		for (int i = 0; i < SORTED; i++)
 			values[i] = (unsigned int)rng_next(&task->rng);
-		qsort(values, SORTED, sizeof(values[0]), what ? by_name : by_value);
+		qsort(values, SORTED, sizeof(values[0]), variant ? by_name : by_value);
 		for (int i = 1; i < SORTED; i++)
-			if ((what ? by_name : by_value)(&values[i - 1], &values[i]) > 0)
-				wrong("sort");
+			if ((variant ? by_name : by_value)(&values[i - 1], &values[i]) > 0)
+				fail_wrong_result("sort");
 	}
 }
 
-static void strings(struct task *task, unsigned int units, int what)
+static void strings(struct task *task, unsigned int units, int variant)
 {
 	char text[2048];
 
-	(void)what;
+	(void)variant;
 	for (unsigned long i = 0; i < (unsigned long)units * 100; i++) {
 		size_t length = 1 + rng_below(&task->rng, sizeof(text) - 2);
 
@@ -164,11 +164,11 @@ static void strings(struct task *task, unsigned int units, int what)
 		text[length - 1] = 'z';
 		if (strlen(text) != length || strchr(text, 'z') != text + length - 1 ||
 		    strstr(text, "z") != text + length - 1)
-			wrong("strings");
+			fail_wrong_result("strings");
 	}
 }
 
-static void memory_copy(struct task *task, unsigned int units, int what)
+static void memory_copy(struct task *task, unsigned int units, int variant)
 {
 	char *from = must_alloc(malloc(MEMORY_BYTES + 1));
 	char *to = must_alloc(malloc(MEMORY_BYTES + 1));
@@ -176,38 +176,38 @@ static void memory_copy(struct task *task, unsigned int units, int what)
 	memset(from, (int)(task->number & 0x7f) + 1, MEMORY_BYTES + 1);
 	memset(to, 0, MEMORY_BYTES + 1);
 	while (units-- > 0) {
-		if (what)
+		if (variant)
 			memmove(from + 1, from, MEMORY_BYTES);
 		memcpy(to, from, MEMORY_BYTES);
 		if (to[MEMORY_BYTES - 1] != (char)((task->number & 0x7f) + 1))
-			wrong("memory copy");
+			fail_wrong_result("memory copy");
 	}
 	free(from);
 	free(to);
 }
 
-/* Each word says where the next one is. */
-static void memory_random(struct task *task, unsigned int units, int what)
+/* Follows a chain of indexes through memory: each word has the index of the next one. */
+static void memory_random(struct task *task, unsigned int units, int variant)
 {
 	uint32_t words = MEMORY_BYTES / sizeof(uint32_t);
 	uint32_t *next = must_alloc(malloc(MEMORY_BYTES));
 	uint32_t at = 0;
 
-	(void)what;
+	(void)variant;
 	for (uint32_t i = 0; i < words; i++) /* 5 has no factor with a power of two: one ring */
 		next[i] = (i * 5 + 12345) % words;
 	for (unsigned long i = 0; i < (unsigned long)units * ROUNDS; i++)
 		at = next[at];
 	if (at >= words)
-		wrong("memory random");
+		fail_wrong_result("memory random");
 	(void)task;
 	free(next);
 }
 
-static void map_pages(struct task *task, unsigned int units, int what)
+static void map_pages(struct task *task, unsigned int units, int variant)
 {
 	(void)task;
-	(void)what;
+	(void)variant;
 	while (units-- > 0) {
 		char *pages = mmap(NULL, MEMORY_BYTES / 4, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -217,15 +217,15 @@ static void map_pages(struct task *task, unsigned int units, int what)
 		for (int i = 0; i < MEMORY_BYTES / 4; i += PAGE_BYTES)
 			pages[i]++;
 		if (munmap(pages, MEMORY_BYTES / 4) != 0)
-			fail_errno("cannot be given back", "memory");
+			fail_errno("cannot be unmapped", "memory");
 	}
 }
 
-/* Grow and shrink. What others put behind our end meanwhile (none does in this process) would be lost. */
-static void grow(struct task *task, unsigned int units, int what)
+/* Grows and shrinks the heap. No other code of this process may move the program break meanwhile. */
+static void grow_heap(struct task *task, unsigned int units, int variant)
 {
 	(void)task;
-	(void)what;
+	(void)variant;
 	while (units-- > 0) {
 		char *end = sbrk(16 * PAGE_BYTES);
 
@@ -234,7 +234,7 @@ static void grow(struct task *task, unsigned int units, int what)
 		for (int i = 0; i < 16 * PAGE_BYTES; i += PAGE_BYTES)
 			end[i] = 1;
 		if (sbrk(-16 * PAGE_BYTES) == (void *)-1)
-			fail_errno("cannot be given back (brk)", "memory");
+			fail_errno("cannot be released (brk)", "memory");
 	}
 }
 
@@ -265,6 +265,6 @@ const struct job cpu_jobs[] = {
 	{ "memory_move", memory_copy, 1 },
 	{ "memory_random", memory_random, 0 },
 	{ "map_pages", map_pages, 0 },
-	{ "brk", grow, 0 },
+	{ "brk", grow_heap, 0 },
 	{ NULL, NULL, 0 },
 };

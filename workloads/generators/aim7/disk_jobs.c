@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * aim7's file jobs, all in the task's own directory. The file "disk" is written block by block; a block's contents
- * follow from its number and its version, and versions[] has the last version of each.
+ * aim7's file jobs, all in the directory of the task. The file "disk" is written in blocks. A block's contents depend on
+ * the task, the block number and the block's version; versions[] has the version last written.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,12 +19,13 @@
 #define NAMES	   10
 
 static char text[TEXT_BYTES + BLOCK_BYTES];
-static uint64_t versions[BLOCKS]; /* a task is a process: these are its own */
-static uint64_t version;
+static uint64_t versions[BLOCKS]; /* a task is a process, so each task has these variables */
+static uint64_t last_version;
 
-static const char *contents(const struct task *task, unsigned int block, uint64_t of_version)
+static const char *block_contents(const struct task *task, unsigned int block,
+				  uint64_t block_version)
 {
-	struct rng rng = { .state = of_version * 4096 + block + ((uint64_t)task->number << 40) };
+	struct rng rng = { .state = block_version * 4096 + block + ((uint64_t)task->number << 40) };
 
 	return text + rng_below(&rng, TEXT_BYTES);
 }
@@ -38,29 +39,29 @@ static int open_at(const struct task *task, const char *name, int flags)
 	return fd;
 }
 
-static void close_it(int fd, const char *name)
+static void close_file(int fd, const char *name)
 {
 	if (close(fd) != 0)
 		fail_errno("cannot close", name);
 }
 
-static void remove_it(const struct task *task, const char *name, int flags)
+static void remove_name(const struct task *task, const char *name, int flags)
 {
 	if (unlinkat(task->dir_fd, name, flags) != 0)
 		fail_errno("cannot remove", name);
 }
 
-static void write_block(struct task *task, int fd, unsigned int block, uint64_t of_version,
+static void write_block(struct task *task, int fd, unsigned int block, uint64_t block_version,
 			const char *name)
 {
-	ssize_t done = pwrite(fd, contents(task, block, of_version), BLOCK_BYTES,
+	ssize_t done = pwrite(fd, block_contents(task, block, block_version), BLOCK_BYTES,
 			      (off_t)block * BLOCK_BYTES);
 
 	if (done < 0)
 		fail_errno("cannot write", name);
 	if (done != BLOCK_BYTES)
 		fail(EXIT_RUN_FAILED,
-		     "%s: a block was written in part; give a larger disk (SIZE=) or a smaller "
+		     "%s: a block was written only in part; give a larger disk (SIZE=) or a smaller "
 		     "SCALE=",
 		     name);
 	task->bytes += BLOCK_BYTES;
@@ -68,12 +69,13 @@ static void write_block(struct task *task, int fd, unsigned int block, uint64_t 
 
 static void read_block(struct task *task, int fd, unsigned int block, const char *name)
 {
-	char got[BLOCK_BYTES];
-	ssize_t done = pread(fd, got, BLOCK_BYTES, (off_t)block * BLOCK_BYTES);
+	char data[BLOCK_BYTES];
+	ssize_t done = pread(fd, data, BLOCK_BYTES, (off_t)block * BLOCK_BYTES);
 
 	if (done < 0)
 		fail_errno("cannot read", name);
-	if (done != BLOCK_BYTES || memcmp(got, contents(task, block, versions[block]), BLOCK_BYTES))
+	if (done != BLOCK_BYTES ||
+	    memcmp(data, block_contents(task, block, versions[block]), BLOCK_BYTES))
 		fail(EXIT_RUN_FAILED,
 		     "%s: is not what was written; look in dmesg, and check the file system", name);
 	task->bytes += BLOCK_BYTES;
@@ -85,11 +87,11 @@ void make_disk_file(struct task *task)
 
 	contents_fill(text, sizeof(text));
 	memset(versions, 0, sizeof(versions));
-	version = 0;
+	last_version = 0;
 	fd = open_at(task, "disk", O_WRONLY | O_CREAT | O_EXCL);
 	for (unsigned int block = 0; block < BLOCKS; block++)
 		write_block(task, fd, block, 0, "disk");
-	close_it(fd, "disk");
+	close_file(fd, "disk");
 	task->bytes = 0;
 }
 
@@ -99,110 +101,113 @@ void verify_disk_file(struct task *task)
 
 	for (unsigned int block = 0; block < BLOCKS; block++)
 		read_block(task, fd, block, "disk");
-	close_it(fd, "disk");
+	close_file(fd, "disk");
 }
 
 enum { READS = 1, WRITES = 2, RANDOM = 4, SYNC = 8 };
 
-/* All blocks of "disk" once, or as many by chance: read, written, or each by chance. */
-static void blocks(struct task *task, unsigned int units, int what)
+/*
+ * Reads or writes as many blocks of "disk" as the file has: in order, or at random with RANDOM. With READS and WRITES,
+ * chance decides for each block.
+ */
+static void blocks(struct task *task, unsigned int units, int variant)
 {
-	int fd = open_at(task, "disk", O_RDWR | (what & SYNC ? O_DSYNC : 0));
-	/* a synchronous write takes as long as dozens of others */
-	unsigned int many = what & SYNC ? 2 : BLOCKS;
+	int fd = open_at(task, "disk", O_RDWR | (variant & SYNC ? O_DSYNC : 0));
+	/* a synchronous write takes as long as dozens of buffered writes */
+	unsigned int count = variant & SYNC ? 2 : BLOCKS;
 
 	for (; units > 0; units--) {
-		for (unsigned int i = 0; i < many; i++) {
+		for (unsigned int i = 0; i < count; i++) {
 			unsigned int block =
-				what & RANDOM ? (unsigned int)rng_below(&task->rng, BLOCKS) : i;
-			int writes = what & WRITES;
+				variant & RANDOM ? (unsigned int)rng_below(&task->rng, BLOCKS) : i;
+			int writes = variant & WRITES;
 
-			if (writes && what & READS)
+			if (writes && variant & READS)
 				writes = (int)rng_below(&task->rng, 2);
 			if (writes) {
-				versions[block] = ++version;
-				write_block(task, fd, block, version, "disk");
+				versions[block] = ++last_version;
+				write_block(task, fd, block, last_version, "disk");
 			} else {
 				read_block(task, fd, block, "disk");
 			}
 		}
 	}
-	close_it(fd, "disk");
+	close_file(fd, "disk");
 }
 
-/* "disk" into a new file, which is compared and removed. */
-static void copy(struct task *task, unsigned int units, int what)
+/* Copies "disk" to a new file, compares the copy and removes it. */
+static void copy(struct task *task, unsigned int units, int variant)
 {
-	unsigned int many = what & SYNC ? 2 : BLOCKS;
+	unsigned int count = variant & SYNC ? 2 : BLOCKS;
 
 	for (; units > 0; units--) {
 		int from = open_at(task, "disk", O_RDONLY);
 		int to = open_at(task, "copy",
-				 O_RDWR | O_CREAT | O_EXCL | (what & SYNC ? O_DSYNC : 0));
+				 O_RDWR | O_CREAT | O_EXCL | (variant & SYNC ? O_DSYNC : 0));
 
-		for (unsigned int block = 0; block < many; block++) {
+		for (unsigned int block = 0; block < count; block++) {
 			read_block(task, from, block, "disk");
 			write_block(task, to, block, versions[block], "copy");
 		}
-		for (unsigned int block = 0; block < many; block++)
+		for (unsigned int block = 0; block < count; block++)
 			read_block(task, to, block, "copy");
-		close_it(from, "disk");
-		close_it(to, "copy");
-		remove_it(task, "copy", 0);
+		close_file(from, "disk");
+		close_file(to, "copy");
+		remove_name(task, "copy", 0);
 	}
 }
 
-static void create_close(struct task *task, unsigned int units, int what)
+static void create_close(struct task *task, unsigned int units, int variant)
 {
 	for (; units > 0; units--) {
 		int fd = open_at(task, "new", O_WRONLY | O_CREAT | O_EXCL);
 
-		if (what) /* a small file, synced */
-			write_block(task, fd, 0, version, "new");
-		if (what && fsync(fd) != 0)
+		if (variant) /* a small file, synced */
+			write_block(task, fd, 0, last_version, "new");
+		if (variant && fsync(fd) != 0)
 			fail_errno("cannot sync", "new");
-		close_it(fd, "new");
-		remove_it(task, "new", 0);
+		close_file(fd, "new");
+		remove_name(task, "new", 0);
 	}
 }
 
-static void append(struct task *task, unsigned int units, int what)
+static void append(struct task *task, unsigned int units, int variant)
 {
 	struct stat status;
 	int fd = open_at(task, "log", O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
 
-	(void)what;
+	(void)variant;
 	for (unsigned int i = 0; i < units; i++)
-		write_block(task, fd, i, version, "log");
+		write_block(task, fd, i, last_version, "log");
 	if (fstat(fd, &status) != 0)
-		fail_errno("cannot look at", "log");
+		fail_errno("cannot stat", "log");
 	if (status.st_size != (off_t)units * BLOCK_BYTES)
-		fail(EXIT_RUN_FAILED, "log: is not as long as what was appended");
+		fail(EXIT_RUN_FAILED, "log: size differs from the bytes appended; look in dmesg");
 	if (ftruncate(fd, 0) != 0)
-		fail_errno("cannot shorten", "log");
-	close_it(fd, "log");
-	remove_it(task, "log", 0);
+		fail_errno("cannot truncate", "log");
+	close_file(fd, "log");
+	remove_name(task, "log", 0);
 }
 
-static void links(struct task *task, unsigned int units, int what)
+static void links(struct task *task, unsigned int units, int variant)
 {
 	struct stat status;
 
 	for (; units > 0; units--) {
-		if (what ? symlinkat("disk", task->dir_fd, "other")
-			 : linkat(task->dir_fd, "disk", task->dir_fd, "other", 0))
+		if (variant ? symlinkat("disk", task->dir_fd, "other")
+			    : linkat(task->dir_fd, "disk", task->dir_fd, "other", 0))
 			fail_errno("cannot link", "disk");
 		if (fstatat(task->dir_fd, "other", &status, 0) != 0)
-			fail_errno("cannot look at", "other");
+			fail_errno("cannot stat", "other");
 		if (status.st_size != DISK_BYTES)
 			fail(EXIT_RUN_FAILED, "other: is not the file that it is linked to");
-		remove_it(task, "other", 0);
+		remove_name(task, "other", 0);
 	}
 }
 
-static void renames(struct task *task, unsigned int units, int what)
+static void renames(struct task *task, unsigned int units, int variant)
 {
-	(void)what;
+	(void)variant;
 	for (; units > 0; units--) {
 		if (renameat(task->dir_fd, "disk", task->dir_fd, "renamed") != 0 ||
 		    renameat(task->dir_fd, "renamed", task->dir_fd, "disk") != 0)
@@ -210,26 +215,26 @@ static void renames(struct task *task, unsigned int units, int what)
 	}
 }
 
-static void stats(struct task *task, unsigned int units, int what)
+static void stats(struct task *task, unsigned int units, int variant)
 {
 	struct stat status;
 
-	(void)what;
+	(void)variant;
 	for (; units > 0; units--) {
 		if (fstatat(task->dir_fd, "disk", &status, 0) != 0)
-			fail_errno("cannot look at", "disk");
+			fail_errno("cannot stat", "disk");
 		if (status.st_size != DISK_BYTES)
 			fail(EXIT_RUN_FAILED, "disk: has changed its size");
 	}
 }
 
-/* A directory with some names in it: made, listed, removed. */
-static void directories(struct task *task, unsigned int units, int what)
+/* Makes a directory with NAMES subdirectories, lists it and removes it. */
+static void directories(struct task *task, unsigned int units, int variant)
 {
-	(void)what;
+	(void)variant;
 	for (; units > 0; units--) {
 		char name[32];
-		int found = 0;
+		int listed = 0;
 		struct dirent *entry;
 		DIR *listing;
 		int fd;
@@ -246,16 +251,16 @@ static void directories(struct task *task, unsigned int units, int what)
 		if (listing == NULL)
 			fail_errno("cannot list", "directory");
 		while ((entry = readdir(listing)) != NULL)
-			found += entry->d_name[0] != '.';
+			listed += entry->d_name[0] != '.';
 		closedir(listing);
-		if (found != NAMES)
+		if (listed != NAMES)
 			fail(EXIT_RUN_FAILED, "directory: %d names are listed where %d must be",
-			     found, NAMES);
+			     listed, NAMES);
 		for (int i = 0; i < NAMES; i++) {
 			snprintf(name, sizeof(name), "directory/%d", i);
-			remove_it(task, name, AT_REMOVEDIR);
+			remove_name(task, name, AT_REMOVEDIR);
 		}
-		remove_it(task, "directory", AT_REMOVEDIR);
+		remove_name(task, "directory", AT_REMOVEDIR);
 	}
 }
 

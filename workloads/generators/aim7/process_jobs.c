@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * aim7's process jobs: processes, pipes, signals, sockets and shared memory. A job has at most one process besides its
- * own, which the kernel ends with the job. Sockets are bound to 127.0.0.1 or to nothing.
+ * aim7's process jobs: processes, pipes, signals, sockets and shared memory. A job starts at most one more process, its
+ * partner, which the kernel ends with the job. Sockets are bound to 127.0.0.1 or not bound.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,53 +20,53 @@
 #include "jobs.h"
 
 #define MESSAGE_BYTES 1024
-#define MESSAGES      20 /* a unit: so many there and back */
+#define MESSAGES      20 /* round trips per unit */
 
-/* The other process of a job; 0 in it. */
-static pid_t start_other(void)
+/* Forks the partner process of a job. Returns its pid; 0 in the partner. */
+static pid_t start_partner(void)
 {
 	pid_t parent = getpid();
-	pid_t other = fork();
+	pid_t partner = fork();
 
-	if (other < 0)
+	if (partner < 0)
 		fail_errno("cannot be started (pids of the system or of a cgroup)", "a process");
-	if (other == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent))
+	if (partner == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent))
 		_exit(EXIT_RUN_FAILED);
-	return other;
+	return partner;
 }
 
-static void wait_for_other(pid_t other)
+static void wait_for_partner(pid_t partner)
 {
 	int status;
 
-	while (waitpid(other, &status, 0) < 0)
+	while (waitpid(partner, &status, 0) < 0)
 		if (errno != EINTR)
 			fail_errno("cannot be waited for", "a process");
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		fail(EXIT_RUN_FAILED, "aim7: the other process of a job failed (status %d)",
+		fail(EXIT_RUN_FAILED, "aim7: the partner process of a job failed (status %d)",
 		     status);
 }
 
-static void forks(struct task *task, unsigned int units, int what)
+static void forks(struct task *task, unsigned int units, int variant)
 {
-	static char word[] = EXEC_WORD;
+	static char option[] = EXEC_OPTION;
 	static char name[] = "aim7";
-	char *const words[] = { name, word, NULL };
+	char *const argv[] = { name, option, NULL };
 
 	(void)task;
 	for (; units > 0; units--) {
-		pid_t other = start_other();
+		pid_t partner = start_partner();
 
-		if (other == 0) {
-			if (what)
-				execv("/proc/self/exe", words);
-			_exit(what ? EXIT_RUN_FAILED : 0);
+		if (partner == 0) {
+			if (variant)
+				execv("/proc/self/exe", argv);
+			_exit(variant ? EXIT_RUN_FAILED : 0);
 		}
-		wait_for_other(other);
+		wait_for_partner(partner);
 	}
 }
 
-static void all_bytes(int fd, char *buffer, int writes)
+static void transfer_message(int fd, char *buffer, int writes)
 {
 	for (size_t done = 0; done < MESSAGE_BYTES;) {
 		ssize_t part = writes ? write(fd, buffer + done, MESSAGE_BYTES - done)
@@ -82,54 +82,54 @@ static void all_bytes(int fd, char *buffer, int writes)
 	}
 }
 
-/* Messages there and back; each comes back with one added to its first byte. */
-static void talk(unsigned int units, int reads, int writes)
+/* Sends messages to echo_messages(), and checks each reply: the message with 1 added to its first byte. */
+static void exchange_messages(unsigned int units, int reads, int writes)
 {
 	char message[MESSAGE_BYTES] = { 0 };
 
 	for (unsigned int i = 0; i < units * MESSAGES; i++) {
 		message[0] = (char)i;
-		all_bytes(writes, message, 1);
-		all_bytes(reads, message, 0);
+		transfer_message(writes, message, 1);
+		transfer_message(reads, message, 0);
 		if (message[0] != (char)(i + 1))
 			fail(EXIT_RUN_FAILED, "aim7: a message came back changed");
 	}
 }
 
-static void answer(unsigned int units, int reads, int writes)
+static void echo_messages(unsigned int units, int reads, int writes)
 {
 	char message[MESSAGE_BYTES];
 
 	for (unsigned int i = 0; i < units * MESSAGES; i++) {
-		all_bytes(reads, message, 0);
+		transfer_message(reads, message, 0);
 		message[0]++;
-		all_bytes(writes, message, 1);
+		transfer_message(writes, message, 1);
 	}
 	_exit(0);
 }
 
-/* With a process of its own at the other end, or both ends here. */
-static void pipes(struct task *task, unsigned int units, int what)
+/* Variant 0: both ends of the pipe are in the task. Variant 1: a partner process answers through a second pipe. */
+static void pipes(struct task *task, unsigned int units, int variant)
 {
 	int there[2];
 	int back[2];
-	pid_t other;
+	pid_t partner;
 
 	(void)task;
 	if (pipe2(there, O_CLOEXEC) != 0 || pipe2(back, O_CLOEXEC) != 0)
 		fail_errno("cannot be made", "a pipe");
-	if (what) {
-		other = start_other();
-		if (other == 0)
-			answer(units, there[0], back[1]);
-		talk(units, back[0], there[1]);
-		wait_for_other(other);
+	if (variant) {
+		partner = start_partner();
+		if (partner == 0)
+			echo_messages(units, there[0], back[1]);
+		exchange_messages(units, back[0], there[1]);
+		wait_for_partner(partner);
 	} else {
 		char message[MESSAGE_BYTES] = { 0 };
 
 		for (unsigned int i = 0; i < units * MESSAGES; i++) {
-			all_bytes(there[1], message, 1);
-			all_bytes(there[0], message, 0);
+			transfer_message(there[1], message, 1);
+			transfer_message(there[0], message, 0);
 		}
 	}
 	close(there[0]);
@@ -138,19 +138,19 @@ static void pipes(struct task *task, unsigned int units, int what)
 	close(back[1]);
 }
 
-static void pairs(struct task *task, unsigned int units, int type)
+static void socket_pairs(struct task *task, unsigned int units, int type)
 {
 	int ends[2];
-	pid_t other;
+	pid_t partner;
 
 	(void)task;
 	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0)
 		fail_errno("cannot be made", "a pair of sockets");
-	other = start_other();
-	if (other == 0)
-		answer(units, ends[1], ends[1]);
-	talk(units, ends[0], ends[0]);
-	wait_for_other(other);
+	partner = start_partner();
+	if (partner == 0)
+		echo_messages(units, ends[1], ends[1]);
+	exchange_messages(units, ends[0], ends[0]);
+	wait_for_partner(partner);
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -175,105 +175,105 @@ static void connect_to(int fd, const struct sockaddr_in *address)
 			   "a socket on 127.0.0.1");
 }
 
-static void tcp(struct task *task, unsigned int units, int what)
+static void tcp(struct task *task, unsigned int units, int variant)
 {
 	struct sockaddr_in address;
-	int listens = loopback_socket(SOCK_STREAM, &address);
-	pid_t other;
+	int listen_fd = loopback_socket(SOCK_STREAM, &address);
+	pid_t partner;
 	int fd;
 
 	(void)task;
-	(void)what;
-	if (listen(listens, 1) != 0)
+	(void)variant;
+	if (listen(listen_fd, 1) != 0)
 		fail_errno("cannot listen", "a socket on 127.0.0.1");
-	other = start_other();
-	if (other == 0) {
-		fd = accept(listens, NULL, NULL);
+	partner = start_partner();
+	if (partner == 0) {
+		fd = accept(listen_fd, NULL, NULL);
 		if (fd < 0)
 			fail_errno("cannot accept", "a socket on 127.0.0.1");
-		answer(units, fd, fd);
+		echo_messages(units, fd, fd);
 	}
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		fail_errno("cannot be made", "a socket");
 	connect_to(fd, &address);
-	talk(units, fd, fd);
-	wait_for_other(other);
+	exchange_messages(units, fd, fd);
+	wait_for_partner(partner);
 	close(fd);
-	close(listens);
+	close(listen_fd);
 }
 
-/* Both ends here: one message at a time, so that none is lost for want of room. */
-static void udp(struct task *task, unsigned int units, int what)
+/* The task has both sockets. One message is under way at a time, so a full socket buffer drops none. */
+static void udp(struct task *task, unsigned int units, int variant)
 {
-	struct sockaddr_in here;
-	struct sockaddr_in there;
-	int one = loopback_socket(SOCK_DGRAM, &here);
-	int other = loopback_socket(SOCK_DGRAM, &there);
+	struct sockaddr_in first_address;
+	struct sockaddr_in second_address;
+	int first_fd = loopback_socket(SOCK_DGRAM, &first_address);
+	int second_fd = loopback_socket(SOCK_DGRAM, &second_address);
 	char message[MESSAGE_BYTES] = { 0 };
 
 	(void)task;
-	(void)what;
-	connect_to(one, &there);
-	connect_to(other, &here);
+	(void)variant;
+	connect_to(first_fd, &second_address);
+	connect_to(second_fd, &first_address);
 	for (unsigned int i = 0; i < units * MESSAGES; i++) {
-		all_bytes(one, message, 1);
-		all_bytes(other, message, 0);
-		all_bytes(other, message, 1);
-		all_bytes(one, message, 0);
+		transfer_message(first_fd, message, 1);
+		transfer_message(second_fd, message, 0);
+		transfer_message(second_fd, message, 1);
+		transfer_message(first_fd, message, 0);
 	}
-	close(one);
-	close(other);
+	close(first_fd);
+	close(second_fd);
 }
 
-static volatile sig_atomic_t caught;
+static volatile sig_atomic_t signals_caught;
 
-static void catch (int number)
+static void count_signal(int number)
 {
 	(void)number;
-	caught++;
+	signals_caught++;
 }
 
-static void signals(struct task *task, unsigned int units, int what)
+static void signals(struct task *task, unsigned int units, int variant)
 {
-	struct sigaction catching = { .sa_handler = catch };
+	struct sigaction counting = { .sa_handler = count_signal };
 	struct sigaction before;
 
 	(void)task;
-	(void)what;
-	caught = 0;
-	if (sigaction(SIGUSR1, &catching, &before) != 0)
+	(void)variant;
+	signals_caught = 0;
+	if (sigaction(SIGUSR1, &counting, &before) != 0)
 		fail_errno("cannot be caught", "a signal");
 	for (unsigned int i = 0; i < units * 50; i++)
 		if (raise(SIGUSR1) != 0)
 			fail_errno("cannot be sent", "a signal");
-	if ((unsigned int)caught != units * 50)
-		fail(EXIT_RUN_FAILED, "aim7: a signal that was sent did not come");
+	if ((unsigned int)signals_caught != units * 50)
+		fail(EXIT_RUN_FAILED, "aim7: a signal was sent and not delivered");
 	if (sigaction(SIGUSR1, &before, NULL) != 0)
 		fail_errno("cannot be caught", "a signal");
 }
 
-/* Two processes count in one page. */
-static void shared(struct task *task, unsigned int units, int what)
+/* Two processes increment a counter in one shared page. */
+static void shared(struct task *task, unsigned int units, int variant)
 {
 	atomic_uint *count =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid_t other;
+	pid_t partner;
 
 	(void)task;
-	(void)what;
+	(void)variant;
 	if (count == MAP_FAILED)
 		fail_errno("cannot be mapped", "shared memory");
-	other = start_other();
+	partner = start_partner();
 	for (unsigned int i = 0; i < units * 1000; i++)
 		atomic_fetch_add(count, 1);
-	if (other == 0)
+	if (partner == 0)
 		_exit(0);
-	wait_for_other(other);
+	wait_for_partner(partner);
 	if (atomic_load(count) != units * 2000)
 		fail(EXIT_RUN_FAILED, "aim7: shared memory lost a count");
 	if (munmap(count, 4096) != 0)
-		fail_errno("cannot be given back", "shared memory");
+		fail_errno("cannot be unmapped", "shared memory");
 }
 
 const struct job process_jobs[] = {
@@ -281,8 +281,8 @@ const struct job process_jobs[] = {
 	{ "exec", forks, 1 },
 	{ "pipe", pipes, 0 },
 	{ "pipe_processes", pipes, 1 },
-	{ "unix_stream", pairs, SOCK_STREAM },
-	{ "unix_packets", pairs, SOCK_SEQPACKET },
+	{ "unix_stream", socket_pairs, SOCK_STREAM },
+	{ "unix_packets", socket_pairs, SOCK_SEQPACKET },
 	{ "tcp", tcp, 0 },
 	{ "udp", udp, 0 },
 	{ "signals", signals, 0 },

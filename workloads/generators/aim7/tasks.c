@@ -47,16 +47,20 @@ static void remove_directory(const struct task *task, int top_fd)
 		fail_errno("cannot remove", name);
 }
 
-/* What the tasks tell the parent. */
+/* Memory that the tasks share with the parent: their times and bytes. */
 struct shared {
 	int64_t start_ns[TASKS_MAX];
 	int64_t end_ns[TASKS_MAX];
 	uint64_t bytes[TASKS_MAX];
-	_Atomic unsigned int ended; /* tasks that have done their mix; the last one cuts */
+	_Atomic unsigned int
+		ended; /* tasks that have done their mix; the last of these tasks cuts the recorder's bins */
 	int64_t cut_ns;
 };
 
-/* Of one step. The pipes: all tasks have closed READY when all are ready; START is closed when they may start. */
+/*
+ * State of one step. Two pipes synchronise it: each task closes its end of `ready` when it is ready; the parent closes
+ * `start` when all tasks may start.
+ */
 struct running {
 	const struct mix *mix;
 	int top_fd;
@@ -67,7 +71,8 @@ struct running {
 	int start[2];
 };
 
-static void one_byte(int fd)
+/* Waits until all writers of the pipe have closed it. */
+static void wait_for_close(int fd)
 {
 	char byte;
 
@@ -86,17 +91,17 @@ static void run_task(const struct running *step, unsigned int number, uint64_t s
 	memcpy(order, mix->jobs, sizeof(order));
 	for (unsigned int i = mix->n - 1; i > 0; i--) {
 		unsigned int other = (unsigned int)rng_below(&task.rng, i + 1);
-		struct entry kept = order[i];
+		struct entry swapped = order[i];
 
 		order[i] = order[other];
-		order[other] = kept;
+		order[other] = swapped;
 	}
 	make_directory(&task, step->top_fd);
 	close(step->ready[1]);
-	one_byte(step->start[0]);
+	wait_for_close(step->start[0]);
 	shared->start_ns[number] = now_ns();
 	for (unsigned int i = 0; i < mix->n; i++)
-		order[i].job->run(&task, order[i].units, order[i].job->what);
+		order[i].job->run(&task, order[i].units, order[i].job->variant);
 	shared->end_ns[number] = now_ns();
 	if (atomic_fetch_add(&shared->ended, 1) + 1 == step->tasks)
 		shared->cut_ns = phase_cut(0);
@@ -112,7 +117,7 @@ static void make_pipe(int ends[2])
 		fail_errno("cannot be made", "a pipe");
 }
 
-/* Tasks that were waited for are 0: their numbers may be somebody else's by now. */
+/* Kills the tasks that still run. A pid of 0: the task was waited for, and another process may have its pid. */
 static void end_tasks(const pid_t *pids, unsigned int tasks)
 {
 	for (unsigned int i = 0; i < tasks; i++)
@@ -122,7 +127,7 @@ static void end_tasks(const pid_t *pids, unsigned int tasks)
 		continue;
 }
 
-/* As they end. The first one that failed ends all; its words are said by then (fail_as_one). */
+/* Waits for all tasks. The first task that fails ends all others; it has printed its error (fail_as_one). */
 static void wait_for_tasks(pid_t *pids, unsigned int tasks)
 {
 	for (unsigned int left = tasks; left > 0; left--) {
@@ -139,7 +144,7 @@ static void wait_for_tasks(pid_t *pids, unsigned int tasks)
 			continue;
 		end_tasks(pids, tasks);
 		if (WIFEXITED(status))
-			fail(EXIT_RUN_FAILED, "aim7: a task failed and did not say why");
+			fail(EXIT_RUN_FAILED, "aim7: a task failed without an error message");
 		fail(EXIT_RUN_FAILED, "aim7: a task was ended by signal %d; look in dmesg (MEM=?)",
 		     WTERMSIG(status));
 	}
@@ -160,7 +165,7 @@ static void start_tasks(const struct running *step, uint64_t seed)
 
 			end_tasks(step->pids, i);
 			errno = error;
-			fail_errno("cannot be started (fewer with -N)", "so many tasks");
+			fail_errno("cannot be started (give fewer with -N)", "the tasks");
 		}
 		if (step->pids[i] == 0) {
 			if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
@@ -194,7 +199,8 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 	start_tasks(&running, seed);
 	close(running.ready[1]);
 	close(running.start[0]);
-	one_byte(running.ready[0]); /* its end: all tasks have closed theirs, ready or dead */
+	wait_for_close(
+		running.ready[0]); /* all tasks have closed their ends: they are ready or dead */
 	close(running.ready[0]);
 	phase_begin();
 	close(running.start[1]);
@@ -211,6 +217,6 @@ struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint
 	phase_done(name, start_ns, end_ns, (uint64_t)tasks * mix->n, bytes);
 	step.seconds = (double)(end_ns - start_ns) / 1e9;
 	if (munmap(running.shared, sizeof(*running.shared)) != 0)
-		fail_errno("cannot be given back", "memory");
+		fail_errno("cannot be unmapped", "memory");
 	return step;
 }

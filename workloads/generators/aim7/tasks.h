@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A step of aim7's ramp: so many tasks at once, processes that each do all jobs of a mix in an order of their own. */
+/* A step of aim7's ramp: a number of tasks run at once. A task is a process that does all jobs of a mix, shuffled. */
 #ifndef GENERATORS_AIM7_TASKS_H
 #define GENERATORS_AIM7_TASKS_H
 
@@ -21,14 +21,14 @@ struct mix {
 struct step {
 	unsigned int tasks;
 	unsigned int rounds;
-	double seconds; /* from the first task's start to the last one's end, all rounds */
+	double seconds; /* from the first task's start to the last task's end, sum of all rounds */
 	double jobs_per_min;
 	double own_cpu_pct;
 };
 
 /*
- * One round. The tasks' directories are made in the directory TOP_FD, and are gone afterwards. The round is a phase.
- * An error of a task ends the program, and all tasks.
+ * Runs one round of a step, as one phase. Each task makes its directory in the directory TOP_FD and removes it at the
+ * end. An error of a task ends all tasks and the program.
  */
 struct step run_step(const struct mix *mix, int top_fd, unsigned int tasks, uint64_t seed);
 

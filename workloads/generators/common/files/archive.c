@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A population as a tar archive: what webcache extracts; see archive.h. */
+/* Writes a population as a tar archive, which webcache extracts; see archive.h. */
 #include <stdio.h>
 
 #include "archive.h"
@@ -7,7 +7,7 @@
 #include "contents.h"
 #include "ustar.h"
 
-/* Without the padding to a whole record. */
+/* Length of the archive without the padding to a whole record. */
 static uint64_t unpadded_bytes(const struct population *all)
 {
 	uint64_t bytes = ustar_overhead_bytes(population_directories(all->second_level));

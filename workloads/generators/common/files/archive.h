@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A population as a tar archive (ustar.h), and the archives kept from earlier runs (archive_store.c). */
+/* Writes a population as a tar archive (ustar.h), and keeps archives for later runs (archive_store.c). */
 #ifndef GENERATORS_ARCHIVE_H
 #define GENERATORS_ARCHIVE_H
 
@@ -8,21 +8,21 @@
 
 #include "population.h"
 
-/* The length of what archive_write() writes. */
+/* Returns the number of bytes that archive_write() writes. */
 uint64_t archive_bytes(const struct population *all);
 
 /* Writes the archive to fd, which may be a pipe. path is for messages. */
 void archive_write(const struct population *all, int fd, const char *path);
 
 /*
- * Returns the archive of this population, open for reading at its beginning: a kept one whose checksum is right, else a
- * new one (*made is true). The ARCHIVES_KEPT newest archives are kept, in $SEEKMETER_SCRATCH/webcache or, without
+ * Returns the archive of this population, open for reading at its beginning: a kept archive if its checksum is right,
+ * else a new archive (*made is true). The ARCHIVES_KEPT newest archives are kept, in $SEEKMETER_SCRATCH/webcache or, without
  * that variable, in ~/.cache/seekmeter/webcache.
  */
 #define ARCHIVES_KEPT 3
 int archive_open(const struct population *all, bool *made);
 
-/* Removes all kept archives; returns how many. */
+/* Removes all kept archives. Returns the number of removed archives. */
 int archive_remove_all(void);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Archives that are kept: NAME.tar, and beside it NAME.sum with its length and checksum, renamed into place when both
- * are whole. Whoever makes or removes one holds a lock on the folder; who reads one has it open, and may keep it.
+ * Keeps archives: NAME.tar, and NAME.sum with the length and checksum of NAME.tar. NAME.tar is renamed into place when it
+ * is complete. A process that makes or removes an archive holds a lock on the folder. A reader needs no lock: the archive
+ * it has open stays readable after its removal.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,23 +22,23 @@
 #include "archive.h"
 #include "common/session/fail.h"
 
-#define FORMAT	     1 /* of archives; another one, other names */
+#define FORMAT	     1 /* version of the archive format; part of the archives' names */
 #define BUFFER_BYTES (1024 * 1024)
-#define SPARE_BYTES  (256 << 20) /* left free on the disk that they are on */
+#define SPARE_BYTES  (256 << 20) /* left free on the archives' disk */
 #define REMEDY	     "name a directory with room in SEEKMETER_SCRATCH, or give --stream (ARGS=--stream)"
 
 static char folder[PATH_MAX];
 
-/* A folder in another that is made, too. Returns whether the folder is there. */
-static bool make_folder(const char *above)
+/* Makes the folder webcache in PARENT, and PARENT too. Returns whether the folder exists. */
+static bool make_folder(const char *parent)
 {
-	if ((size_t)snprintf(folder, sizeof(folder), "%s/webcache", above) >= sizeof(folder))
-		fail(EXIT_RUN_FAILED, "%s: is too long for a name", above);
-	return (mkdir(above, 0700) == 0 || errno == EEXIST) &&
+	if ((size_t)snprintf(folder, sizeof(folder), "%s/webcache", parent) >= sizeof(folder))
+		fail(EXIT_RUN_FAILED, "%s: the path is too long", parent);
+	return (mkdir(parent, 0700) == 0 || errno == EEXIST) &&
 	       (mkdir(folder, 0700) == 0 || errno == EEXIST);
 }
 
-/* $HOME/.cache/seekmeter/webcache. */
+/* Makes $HOME/.cache/seekmeter/webcache. */
 static bool make_folder_at_home(void)
 {
 	const char *home = getenv("HOME");
@@ -47,11 +48,14 @@ static bool make_folder_at_home(void)
 		home = "/";
 	if ((size_t)snprintf(cache, sizeof(cache), "%s/.cache", home) >= sizeof(cache) ||
 	    (size_t)snprintf(ours, sizeof(ours), "%s/seekmeter", cache) >= sizeof(ours))
-		fail(EXIT_RUN_FAILED, "%s: is too long for a name", home);
+		fail(EXIT_RUN_FAILED, "%s: the path is too long", home);
 	return (mkdir(cache, 0700) == 0 || errno == EEXIST) && make_folder(ours);
 }
 
-/* Returns the locked folder. A scratch directory may be root's alone: behind sudo we run as the user. */
+/*
+ * Opens and locks the folder. $SEEKMETER_SCRATCH may be writable by root only, and the generator may run as the user
+ * behind sudo: then the folder is in $HOME.
+ */
 static int open_folder(void)
 {
 	const char *scratch = getenv("SEEKMETER_SCRATCH");
@@ -68,10 +72,10 @@ static int open_folder(void)
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &info) != 0)
 		fail_errno("cannot open the directory", folder);
-	/* what is in it is extracted */
+	/* tar extracts the archives of this folder, so no other user may write them */
 	if (info.st_uid != geteuid() || info.st_mode & 022)
-		fail(EXIT_RUN_FAILED, "%s: can be written by others; remove it, it is made anew",
-		     folder);
+		fail(EXIT_RUN_FAILED,
+		     "%s: can be written by others; remove it, and the next run makes it", folder);
 	if (flock(fd, LOCK_EX) != 0)
 		fail_errno("cannot be locked", folder);
 	return fd;
@@ -96,20 +100,20 @@ static uint32_t checksum(int fd, const char *path, uint64_t *bytes)
 	return (uint32_t)sum;
 }
 
-/* An archive that is as it was when it was made; -1: there is none. */
+/* Opens a kept archive if its length and checksum are those in NAME.sum. -1: there is none. */
 static int open_kept(int dir, const char *tar, const char *sum)
 {
-	uint64_t bytes = 0, must = 0;
-	uint32_t told = 0;
+	uint64_t bytes = 0, noted_bytes = 0;
+	uint32_t noted_crc = 0;
 	int fd = openat(dir, tar, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	int note = openat(dir, sum, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	char line[64] = "";
 
 	if (fd >= 0 && note >= 0 && read(note, line, sizeof(line) - 1) > 0 &&
-	    sscanf(line, "%" SCNu64 " %" SCNx32, &must, &told) == 2 &&
-	    checksum(fd, tar, &bytes) == told && bytes == must) {
+	    sscanf(line, "%" SCNu64 " %" SCNx32, &noted_bytes, &noted_crc) == 2 &&
+	    checksum(fd, tar, &bytes) == noted_crc && bytes == noted_bytes) {
 		close(note);
-		futimens(fd, NULL); /* the last ones used are kept */
+		futimens(fd, NULL); /* the archives used last are kept */
 		return fd;
 	}
 	if (fd >= 0)
@@ -128,7 +132,7 @@ static int by_time(const struct dirent **left, const struct dirent **right)
 	for (int i = 0; i < 2; i++) {
 		snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
 		if (stat(path, &info[i]) != 0)
-			continue; /* gone: the oldest of all */
+			continue; /* removed meanwhile: sorts as the oldest */
 	}
 	return (info[0].st_mtim.tv_sec < info[1].st_mtim.tv_sec) -
 	       (info[0].st_mtim.tv_sec > info[1].st_mtim.tv_sec);
@@ -142,8 +146,8 @@ static int is_archive(const struct dirent *entry)
 	       (strcmp(dot, ".tar") == 0 || strcmp(dot, ".part") == 0);
 }
 
-/* All but the newest ones. Returns how many. */
-static int remove_but(int dir, int kept)
+/* Removes all archives but the KEPT newest. Returns the number of removed archives. */
+static int remove_all_but(int dir, int kept)
 {
 	struct dirent **entries;
 	int count = scandir(folder, &entries, is_archive, by_time);
@@ -157,7 +161,7 @@ static int remove_but(int dir, int kept)
 
 			if (unlinkat(dir, entries[i]->d_name, 0) != 0)
 				fail_errno("cannot delete", entries[i]->d_name);
-			strcpy(dot, ".sum"); /* as long as the others, or shorter */
+			strcpy(dot, ".sum"); /* fits: no longer than .tar or .part */
 			if (unlinkat(dir, entries[i]->d_name, 0) != 0 && errno != ENOENT)
 				fail_errno("cannot delete", entries[i]->d_name);
 			removed++;
@@ -168,30 +172,30 @@ static int remove_but(int dir, int kept)
 	return removed;
 }
 
-static void need_room(int dir, uint64_t bytes)
+static void require_space(int dir, uint64_t bytes)
 {
 	struct statvfs status;
 	uint64_t room;
 
 	if (fstatvfs(dir, &status) != 0)
-		fail_errno("cannot be asked for its room", folder);
+		fail_errno("cannot get its free space", folder);
 	room = (uint64_t)status.f_bavail * status.f_frsize;
 	if (room < bytes + SPARE_BYTES)
 		fail(EXIT_RUN_FAILED,
-		     "%s: has room for %" PRIu64 " MB, and an archive of %" PRIu64
-		     " MB is to be made; " REMEDY,
+		     "%s: has %" PRIu64 " MB free, less than the archive's %" PRIu64
+		     " MB and some spare; " REMEDY,
 		     folder, room / 1000000, bytes / 1000000);
 }
 
-static int make(const struct population *all, int dir, const char *tar, const char *sum)
+static int make_archive(const struct population *all, int dir, const char *tar, const char *sum)
 {
 	char part[NAME_MAX], line[64];
 	uint64_t bytes;
 	uint32_t crc;
 	int fd, note, length;
 
-	remove_but(dir, ARCHIVES_KEPT - 1);
-	need_room(dir, archive_bytes(all));
+	remove_all_but(dir, ARCHIVES_KEPT - 1);
+	require_space(dir, archive_bytes(all));
 	snprintf(part, sizeof(part), "%.200s.part", tar);
 	if ((unlinkat(dir, sum, 0) != 0 && errno != ENOENT) ||
 	    (unlinkat(dir, part, 0) != 0 && errno != ENOENT))
@@ -201,7 +205,7 @@ static int make(const struct population *all, int dir, const char *tar, const ch
 		fail(EXIT_RUN_FAILED, "%s/%s: cannot create: %s; " REMEDY, folder, part,
 		     strerror(errno));
 	archive_write(all, fd, part);
-	if (fsync(fd) != 0) /* or its writing back falls into the measured time */
+	if (fsync(fd) != 0) /* else its writeback falls into the measured time */
 		fail_errno("cannot sync", part);
 	crc = checksum(fd, part, &bytes);
 	if (renameat(dir, part, dir, tar) != 0)
@@ -225,7 +229,7 @@ int archive_open(const struct population *all, bool *made)
 	fd = open_kept(dir, tar, sum);
 	*made = fd < 0;
 	if (fd < 0)
-		fd = make(all, dir, tar, sum);
+		fd = make_archive(all, dir, tar, sum);
 	close(dir); /* and with it the lock */
 	if (lseek(fd, 0, SEEK_SET) != 0)
 		fail_errno("cannot be read from its beginning", tar);
@@ -235,7 +239,7 @@ int archive_open(const struct population *all, bool *made)
 int archive_remove_all(void)
 {
 	int dir = open_folder();
-	int removed = remove_but(dir, 0);
+	int removed = remove_all_but(dir, 0);
 
 	close(dir);
 	return removed;

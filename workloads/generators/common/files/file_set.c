@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* filemark's files: one thread's creates, reads, appends and deletes; see file_set.h. */
+/* One filemark thread's files: creates, reads, appends and deletes; see file_set.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,8 +28,8 @@ static void name_of(const struct file_set *mine, uint32_t number, char name[NAME
 		 rng_below(&rng, mine->shape->dirs), mine->thread, number);
 }
 
-static void took(struct file_set *mine, enum file_operation operation, int64_t start_ns,
-		 uint64_t bytes)
+static void count_operation(struct file_set *mine, enum file_operation operation, int64_t start_ns,
+			    uint64_t bytes)
 {
 	struct file_times *times = &mine->times[operation];
 	int64_t ns = now_ns() - start_ns;
@@ -56,7 +56,7 @@ static void close_file(int fd, const char *name)
 		fail_errno("cannot close", name);
 }
 
-/* In pieces of io_bytes, as the one that was written before ends at FROM. */
+/* Writes BYTES bytes of the file's contents from offset FROM on, io_bytes per write(2). */
 static void write_file(const struct file_set *mine, int fd, uint32_t number, uint32_t from,
 		       uint32_t bytes, const char *name)
 {
@@ -103,13 +103,13 @@ void file_set_create(struct file_set *mine)
 	write_file(mine, fd, file.number, 0, file.bytes, name);
 	close_file(fd, name);
 	mine->files[mine->n_files++] = file;
-	took(mine, FILE_CREATE, start_ns, file.bytes);
+	count_operation(mine, FILE_CREATE, start_ns, file.bytes);
 }
 
 void file_set_read(struct file_set *mine)
 {
 	const struct set_file *file = &mine->files[rng_below(&mine->rng, mine->n_files)];
-	char name[NAME_BYTES], got[FILE_SET_IO_MAX];
+	char name[NAME_BYTES], buffer[FILE_SET_IO_MAX];
 	int64_t start_ns = now_ns();
 	uint64_t bytes = 0;
 	ssize_t done;
@@ -117,8 +117,8 @@ void file_set_read(struct file_set *mine)
 
 	name_of(mine, file->number, name);
 	fd = open_file(mine, name, O_RDONLY, "cannot open what was written");
-	/* no further than it must be, as PostMark does it: verifying looks for the end */
-	while (bytes < file->bytes && (done = read(fd, got, mine->shape->io_bytes)) != 0) {
+	/* stop at the known size without a read at end of file, as PostMark does; file_set_verify() finds longer files */
+	while (bytes < file->bytes && (done = read(fd, buffer, mine->shape->io_bytes)) != 0) {
 		if (done < 0 && errno != EINTR)
 			fail_errno("cannot read", name);
 		if (done > 0)
@@ -130,7 +130,7 @@ void file_set_read(struct file_set *mine)
 		     "%s: has %" PRIu64 " bytes of %" PRIu32
 		     "; look in dmesg, and check the file system",
 		     name, bytes, file->bytes);
-	took(mine, FILE_READ, start_ns, bytes);
+	count_operation(mine, FILE_READ, start_ns, bytes);
 }
 
 void file_set_append(struct file_set *mine)
@@ -151,25 +151,25 @@ void file_set_append(struct file_set *mine)
 	write_file(mine, fd, file->number, file->bytes, bytes, name);
 	close_file(fd, name);
 	file->bytes += bytes;
-	took(mine, FILE_APPEND, start_ns, bytes);
+	count_operation(mine, FILE_APPEND, start_ns, bytes);
 }
 
 void file_set_delete(struct file_set *mine)
 {
-	uint64_t place = rng_below(&mine->rng, mine->n_files);
+	uint64_t index = rng_below(&mine->rng, mine->n_files);
 	int64_t start_ns = now_ns();
 	char name[NAME_BYTES];
 
-	name_of(mine, mine->files[place].number, name);
-	mine->files[place] = mine->files[--mine->n_files];
+	name_of(mine, mine->files[index].number, name);
+	mine->files[index] = mine->files[--mine->n_files];
 	if (unlinkat(mine->dir_fd, name, 0) != 0)
 		fail_errno("cannot delete", name);
-	took(mine, FILE_DELETE, start_ns, 0);
+	count_operation(mine, FILE_DELETE, start_ns, 0);
 }
 
-uint64_t file_set_verify(struct file_set *mine, uint32_t place)
+uint64_t file_set_verify(struct file_set *mine, uint32_t index)
 {
-	const struct set_file *file = &mine->files[place];
+	const struct set_file *file = &mine->files[index];
 	char name[NAME_BYTES];
 	int fd;
 

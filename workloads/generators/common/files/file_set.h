@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * One thread's files of filemark and what it does to them: create, read whole, append, delete. Files lie in
- * directories that all threads share; each thread has names of its own, and knows which of them must be there, how
- * large, and what is in them. An error ends the program.
+ * One filemark thread's files, and their operations: create, read whole, append, delete. All threads share the
+ * directories; names differ by thread. The set keeps which of its files exist, their sizes, and the key of their
+ * contents. An error ends the program.
  */
 #ifndef GENERATORS_FILE_SET_H
 #define GENERATORS_FILE_SET_H
@@ -24,14 +24,14 @@ struct file_times {
 };
 
 struct set_file {
-	uint32_t number; /* its name, its directory and its contents are made of it */
+	uint32_t number; /* decides the file's name, directory and contents */
 	uint32_t bytes;
 };
 
-/* The same for all threads. */
+/* Directories and sizes, the same for all threads. */
 struct file_shape {
 	uint64_t dirs;			/* "d00000" and so on, in the directory open as dir_fd */
-	uint64_t low_bytes, high_bytes; /* of a file; an append never makes it larger */
+	uint64_t low_bytes, high_bytes; /* size of a new file; an append keeps to high_bytes too */
 	uint64_t io_bytes;
 	uint64_t contents; /* the same number gives the same contents */
 };
@@ -41,22 +41,22 @@ struct file_set {
 	int dir_fd;	      /* the caller's to set, and to close */
 	unsigned long thread; /* part of the names */
 	struct rng rng;
-	struct set_file *files; /* those that are there, in no order */
+	struct set_file *files; /* the files that exist, unsorted */
 	uint32_t n_files, room, n_made;
-	uint64_t full; /* appends to files that have their largest size: nothing to do */
+	uint64_t full; /* appends skipped, as the file has the largest size */
 	struct file_times times[FILE_OPERATIONS];
 };
 
 void file_set_dirs(const struct file_shape *shape, int dir_fd);
 void file_set_create(struct file_set *mine);
 
-/* Any of the files that are there; there must be one. */
+/* Each works on a random file; n_files must be above 0. */
 void file_set_read(struct file_set *mine);
 void file_set_append(struct file_set *mine);
 void file_set_delete(struct file_set *mine);
 
-/* files[PLACE] must have its name and its contents. Returns its bytes. */
-uint64_t file_set_verify(struct file_set *mine, uint32_t place);
+/* Compares files[INDEX] with what was written to it. Returns its size in bytes. */
+uint64_t file_set_verify(struct file_set *mine, uint32_t index);
 void file_set_free(struct file_set *mine);
 
 #endif

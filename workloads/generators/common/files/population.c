@@ -14,13 +14,14 @@
 #define BODY_SIGMA 1.318
 #define TAIL_ALPHA 1.1
 
-/* Between 0 and 1, neither of them. */
+/* Draws a number above 0 and below 1. */
 static double uniform(struct rng *rng)
 {
 	return ((double)(rng_next(rng) >> 11) + 0.5) / 9007199254740992.0;
 }
 
-static double normal(struct rng *rng) /* Box and Muller's; one of the two */
+/* Draws from the standard normal distribution, by Box and Muller (the second number is not used). */
+static double normal(struct rng *rng)
 {
 	double radius = sqrt(-2 * log(uniform(rng)));
 

@@ -17,7 +17,7 @@
 void small_files_init(struct small_files *mine, unsigned long most)
 {
 	mine->n_files = mine->n_living = 0;
-	/* one more: calloc(0) may give NULL */
+	/* + 1: calloc(0) may return NULL */
 	mine->files = must_alloc(calloc(most + 1, sizeof(*mine->files)));
 	mine->living = must_alloc(calloc(most + 1, sizeof(*mine->living)));
 }
@@ -34,13 +34,14 @@ static void name_of(const struct small_files *mine, uint32_t number, char name[N
 		 (unsigned int)mine->files[number].renames);
 }
 
-/* Other contents in every file. */
+/* A key for contents.h that differs in every file. */
 static uint64_t contents_key(const struct small_files *mine, uint32_t number)
 {
 	return mine->contents + ((uint64_t)mine->thread << 32 | number);
 }
 
-static void took(struct small_files *mine, enum small_file_operation operation, int64_t ns)
+static void count_operation(struct small_files *mine, enum small_file_operation operation,
+			    int64_t ns)
 {
 	struct times *times = &mine->times[operation];
 
@@ -54,7 +55,7 @@ uint64_t small_files_create(struct small_files *mine)
 {
 	uint32_t number = mine->n_files++;
 	struct small_file *file = &mine->files[number];
-	bool sync_it = rng_below(&mine->rng, 100) < mine->fsync_pct;
+	bool with_fsync = rng_below(&mine->rng, 100) < mine->fsync_pct;
 	int64_t start_ns;
 	int64_t sync_ns = 0;
 	char name[NAME_BYTES];
@@ -67,17 +68,17 @@ uint64_t small_files_create(struct small_files *mine)
 	if (fd < 0)
 		fail_errno("cannot create", name);
 	contents_write(fd, file->bytes, contents_key(mine, number), name);
-	if (sync_it) {
+	if (with_fsync) {
 		int64_t sync_start_ns = now_ns();
 
 		if (fsync(fd) != 0)
 			fail_errno("cannot sync", name);
 		sync_ns = now_ns() - sync_start_ns;
-		took(mine, FSYNC, sync_ns);
+		count_operation(mine, FSYNC, sync_ns);
 	}
 	if (close(fd) != 0)
 		fail_errno("cannot close", name);
-	took(mine, CREATE, now_ns() - start_ns - sync_ns);
+	count_operation(mine, CREATE, now_ns() - start_ns - sync_ns);
 	mine->living[mine->n_living++] = number;
 	return file->bytes;
 }
@@ -90,31 +91,31 @@ void small_files_rename(struct small_files *mine)
 	int64_t start_ns;
 
 	name_of(mine, number, from);
-	mine->files[number].renames++; /* from 65,535 back to 0: another name all the same */
+	mine->files[number].renames++; /* wraps from 65,535 to 0, which is a new name too */
 	name_of(mine, number, to);
 	start_ns = now_ns();
 	if (renameat(mine->dir_fd, from, mine->dir_fd, to) != 0)
 		fail_errno("cannot rename", from);
-	took(mine, RENAME, now_ns() - start_ns);
+	count_operation(mine, RENAME, now_ns() - start_ns);
 }
 
 void small_files_delete(struct small_files *mine)
 {
-	uint64_t place = rng_below(&mine->rng, mine->n_living);
+	uint64_t index = rng_below(&mine->rng, mine->n_living);
 	char name[NAME_BYTES];
 	int64_t start_ns;
 
-	name_of(mine, mine->living[place], name);
-	mine->living[place] = mine->living[--mine->n_living];
+	name_of(mine, mine->living[index], name);
+	mine->living[index] = mine->living[--mine->n_living];
 	start_ns = now_ns();
 	if (unlinkat(mine->dir_fd, name, 0) != 0)
 		fail_errno("cannot delete", name);
-	took(mine, DELETE, now_ns() - start_ns);
+	count_operation(mine, DELETE, now_ns() - start_ns);
 }
 
-uint64_t small_files_verify(struct small_files *mine, uint32_t place)
+uint64_t small_files_verify(struct small_files *mine, uint32_t index)
 {
-	uint32_t number = mine->living[place];
+	uint32_t number = mine->living[index];
 	uint64_t bytes = mine->files[number].bytes;
 	char name[NAME_BYTES];
 	int fd;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * One thread's small files in a directory: it creates, renames and deletes them, and knows which must be
- * there, under which name, and what is in them. An error ends the program. Threads may share a directory:
- * each has names of its own.
+ * One createdelete thread's small files in a directory, and their operations: create, fsync, rename, delete. The struct
+ * keeps which files exist, their names and the key of their contents. An error ends the program. Threads may share a
+ * directory: names differ by thread.
  */
 #ifndef GENERATORS_SMALL_FILES_H
 #define GENERATORS_SMALL_FILES_H
@@ -21,7 +21,7 @@ struct times {
 	int64_t longest_ns;
 };
 
-/* A file that was made; its name is made of its number and how often it was renamed. */
+/* A file that was created; number and renames give its name. */
 struct small_file {
 	uint16_t bytes;
 	uint16_t renames;
@@ -35,26 +35,26 @@ struct small_files {
 	struct rng rng;
 	struct small_file *files; /* by number */
 	uint32_t n_files;
-	uint32_t *living; /* numbers of the files that are there, in no order */
+	uint32_t *living; /* numbers of the files that exist, unsorted */
 	uint32_t n_living;
-	struct times *times; /* of each operation, where it is to be counted */
+	struct times *times; /* array by operation to which times are added */
 };
 
-/* Room for as many files; everything else but n_files and n_living is the caller's to set. */
+/* Allocates room for MOST files and sets n_files and n_living; the caller sets all other members. */
 void small_files_init(struct small_files *mine, unsigned long most);
 void small_files_free(struct small_files *mine);
 
 /*
- * A file of 1 to SMALL_FILE_BYTES_MAX bytes, synced by the chance of fsync_pct. Returns its bytes. Its time is
- * that of open, write and close; an fsync is counted apart.
+ * Creates a file of 1 to SMALL_FILE_BYTES_MAX bytes, with an fsync in fsync_pct percent of the calls. Returns the file's
+ * bytes. CREATE counts open, write and close; FSYNC counts the fsync.
  */
 uint64_t small_files_create(struct small_files *mine);
 
-/* Any of the files that are there; there must be one. */
+/* Each works on a random file; n_living must be above 0. */
 void small_files_rename(struct small_files *mine);
 void small_files_delete(struct small_files *mine);
 
-/* living[PLACE] must have its name and its contents. Returns its bytes. */
-uint64_t small_files_verify(struct small_files *mine, uint32_t place);
+/* Compares the file living[INDEX] with what was written to it. Returns its size in bytes. */
+uint64_t small_files_verify(struct small_files *mine, uint32_t index);
 
 #endif

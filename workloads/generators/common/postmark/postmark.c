@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs postmark(1), makes its parts phases, and checks its counts; see postmark.h. */
+/* Runs postmark(1), marks its parts as phases, and checks the counts it reports; see postmark.h. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,34 +17,35 @@
 #include "postmark.h"
 #include "common/session/program.h"
 
-#define FULL_SHARE 200 /* a disk with less than this part of it left is full */
+#define FULL_SHARE 200 /* the disk counts as full below 1/200 of free blocks */
 
-/* It says each of these, at once, when that part begins. */
+/* Parts of PostMark's work. PostMark prints one of these texts when the part begins. */
 enum part { CREATE, TRANSACTIONS, DELETE, REMOVE, OVER, PARTS };
-static const char *const words[PARTS] = { "Creating files...", "Performing transactions",
-					  "Deleting files...", "Deleting subdirectories...",
-					  "Time:" };
-static const char *const names[] = { "postmark create", "postmark transactions",
-				     "postmark delete" };
+static const char *const part_texts[PARTS] = { "Creating files...", "Performing transactions",
+					       "Deleting files...", "Deleting subdirectories...",
+					       "Time:" };
+static const char *const phase_names[] = { "postmark create", "postmark transactions",
+					   "postmark delete" };
 
-/* What it says that it did, and what the kernel counted meanwhile. */
+/* The counts and sums that PostMark reports. */
 struct report {
 	uint64_t created_alone, created, read, appended, deleted, deleted_alone;
-	double read_bytes, written_bytes; /* as it sums them, to about a thousandth */
+	double read_bytes, written_bytes; /* PostMark rounds these sums to about a thousandth */
 };
 
 static int64_t begun_ns[PARTS];
 static int begun;
-static uint64_t kernel_read_bytes, kernel_written_bytes; /* 0: the kernel does not count them */
+static uint64_t kernel_read_bytes,
+	kernel_written_bytes; /* of the process; 0: the kernel does not count I/O bytes */
 
-/* PostMark does not look at whether a write succeeded: a full disk would make it fast. */
+/* PostMark ignores failed writes: on a full disk PostMark would be fast, and the result wrong. */
 static void must_have_room(void)
 {
 	struct statvfs status;
 	uint64_t spare;
 
 	if (statvfs(POSTMARK_TOP, &status) != 0)
-		fail_errno("cannot be asked for its room", POSTMARK_TOP);
+		fail_errno("cannot get its free space", POSTMARK_TOP);
 	spare = status.f_blocks / FULL_SHARE;
 	if (status.f_bavail <= spare || (status.f_files > 0 && status.f_favail == 0))
 		fail(EXIT_RUN_FAILED,
@@ -58,8 +59,8 @@ static bool is_read_only(void)
 	return statvfs(POSTMARK_TOP, &status) == 0 && (status.f_flag & ST_RDONLY);
 }
 
-/* What read(2) and write(2) of the process, which has not been waited for, gave so far. */
-static void look_at_kernel_bytes(pid_t pid)
+/* Reads from /proc/PID/io how many bytes read(2) and write(2) of the process returned so far. */
+static void read_kernel_bytes(pid_t pid)
 {
 	char path[64];
 	FILE *counts;
@@ -74,14 +75,14 @@ static void look_at_kernel_bytes(pid_t pid)
 	fclose(counts);
 }
 
-static void must_not_complain(const char *output)
+static void fail_on_error(const char *output)
 {
-	const char *complaint = strstr(output, "Error: ");
+	const char *error = strstr(output, "Error: ");
 
-	if (complaint != NULL) {
-		must_have_room(); /* which would be why */
-		complaint += strlen("Error: ");
-		fail(EXIT_RUN_FAILED, "postmark: %.*s%s", (int)strcspn(complaint, "\n"), complaint,
+	if (error != NULL) {
+		must_have_room(); /* a full disk is the likely cause, with a better message */
+		error += strlen("Error: ");
+		fail(EXIT_RUN_FAILED, "postmark: %.*s%s", (int)strcspn(error, "\n"), error,
 		     is_read_only()
 			     ? ": read-only file system; look in dmesg"
 			     : "; look in dmesg, or give a larger disk (SIZE=) if it was full");
@@ -93,10 +94,10 @@ static void must_not_complain(const char *output)
 
 static bool begins(const char *output, int part)
 {
-	/* a single directory is the one it was told, and stays */
-	if (part == REMOVE && strstr(output, words[OVER]) != NULL)
+	/* without subdirectories PostMark skips this part */
+	if (part == REMOVE && strstr(output, part_texts[OVER]) != NULL)
 		return true;
-	return part < PARTS && strstr(output, words[part]) != NULL;
+	return part < PARTS && strstr(output, part_texts[part]) != NULL;
 }
 
 static void on_output(struct program_output *output)
@@ -106,24 +107,24 @@ static void on_output(struct program_output *output)
 	while (begins(output->first, begun)) {
 		begun_ns[begun] = now;
 		if (begun < REMOVE) {
-			phase_announce(names[begun], now);
-			printf("      %s\n", words[begun]);
+			phase_announce(phase_names[begun], now);
+			printf("      %s\n", part_texts[begun]);
 			fflush(stdout);
 		}
 		begun++;
 	}
 	if (begun > OVER)
-		look_at_kernel_bytes(output->pid);
-	must_not_complain(output->first);
-	/* it says something after each tenth of the transactions, too */
+		read_kernel_bytes(output->pid);
+	fail_on_error(output->first);
+	/* PostMark also prints a dot after each tenth of the transactions */
 	if (begun > CREATE && begun <= DELETE + 1)
 		must_have_room();
 }
 
-/* Its commands, as a file without a name. */
+/* Writes the commands for PostMark into a memfd. Returns the descriptor. */
 static int write_commands(const struct postmark *wanted)
 {
-	/* it takes an int, and no 0 */
+	/* PostMark's seed is an int other than 0 */
 	uint64_t seed = wanted->seed % INT32_MAX ? wanted->seed % INT32_MAX : INT32_MAX;
 	int fd = memfd_create("commands of postmark", MFD_CLOEXEC);
 
@@ -141,13 +142,13 @@ static int write_commands(const struct postmark *wanted)
 	return fd;
 }
 
-/* Where the number before WORD begins, as in "\t11998 created (2999 per second)". */
+/* Returns the start of the number before WORD, as in "\t11998 created (2999 per second)". */
 static const char *before(const char *text, const char *word)
 {
 	const char *at = strstr(text, word);
 
 	if (at == NULL)
-		fail(EXIT_RUN_FAILED, "postmark: does not say how many '%s'", word);
+		fail(EXIT_RUN_FAILED, "postmark: reports no count of '%s'", word);
 	while (at > text && strchr(" .0123456789", at[-1]) != NULL)
 		at--;
 	return at;
@@ -158,7 +159,7 @@ static uint64_t number_before(const char *text, const char *word)
 	return strtoull(before(text, word), NULL, 10);
 }
 
-/* "1.5 kilobytes read " */
+/* Parses a sum such as "1.5 kilobytes read "; DONE is "read" or "written". */
 static double bytes_of(const char *text, const char *done)
 {
 	static const struct {
@@ -172,10 +173,10 @@ static double bytes_of(const char *text, const char *done)
 		if (strstr(text, word) != NULL)
 			return strtod(before(text, word), NULL) * units[i].bytes;
 	}
-	fail(EXIT_RUN_FAILED, "postmark: does not say how much was %s", done);
+	fail(EXIT_RUN_FAILED, "postmark: reports no sum of bytes %s", done);
 }
 
-/* The number of files in the first line that begins with TITLE. */
+/* Returns the number of files in the first line that begins with TITLE; 0: no such line. */
 static uint64_t files_of(const char *text, const char *title)
 {
 	const char *at = strstr(text, title);
@@ -199,54 +200,55 @@ static struct report read_report(const char *text)
 
 static void must_be_bytes(const char *done, double reported, uint64_t counted)
 {
-	/* its output, what it read to begin with, and the hundredths that it rounds to */
-	const double besides = 128 * 1024;
+	/* bytes of PostMark's output and commands, and its rounding to hundredths */
+	const double tolerance = 128 * 1024;
 
-	if (counted > 0 && (double)counted + besides < reported * 0.99)
+	if (counted > 0 && (double)counted + tolerance < reported * 0.99)
 		fail(EXIT_RUN_FAILED,
-		     "postmark: says it has %s %.0f bytes, by the kernel's count it was %" PRIu64
+		     "postmark: reports %s %.0f bytes, the kernel counted %" PRIu64
 		     "; look in dmesg, and check the file system",
 		     done, reported, counted);
 }
 
-static void check(const struct postmark *wanted, const struct report *did)
+static void check(const struct postmark *wanted, const struct report *report)
 {
-	uint64_t mixed = did->created - did->created_alone + did->deleted - did->deleted_alone;
-	uint64_t used = did->read + did->appended;
+	uint64_t mixed =
+		report->created - report->created_alone + report->deleted - report->deleted_alone;
+	uint64_t used = report->read + report->appended;
 
-	if (did->created_alone != wanted->files || did->created != did->deleted)
+	if (report->created_alone != wanted->files || report->created != report->deleted)
 		fail(EXIT_RUN_FAILED,
 		     "postmark: created %" PRIu64 " files for %" PRIu64 ", then %" PRIu64
 		     " in all, deleted %" PRIu64 "; look in dmesg",
-		     did->created_alone, wanted->files, did->created, did->deleted);
-	/* PostMark leaves out files beyond the room of its table, without a message */
+		     report->created_alone, wanted->files, report->created, report->deleted);
+	/* PostMark's table holds twice the initial files; creates beyond that do nothing, without a message */
 	if (mixed < wanted->transactions && wanted->create_tenths > 5)
 		fail(EXIT_RUN_FAILED,
-		     "postmark: had twice as many files as at the beginning, and makes no more; give more files or "
-		     "fewer transactions");
-	/* it appends nothing to a file that has its largest size */
+		     "postmark: has twice as many files as at the beginning, the most it keeps; give more files "
+		     "or fewer transactions");
+	/* PostMark skips the append to a file that has the largest size */
 	if (mixed != wanted->transactions || used > wanted->transactions ||
 	    used < wanted->transactions * 9 / 10)
 		fail(EXIT_RUN_FAILED,
 		     "postmark: %" PRIu64 " creates and deletes, %" PRIu64
 		     " reads and appends, for %" PRIu64 " transactions; look in dmesg",
 		     mixed, used, wanted->transactions);
-	must_be_bytes("written", did->written_bytes, kernel_written_bytes);
-	must_be_bytes("read", did->read_bytes, kernel_read_bytes);
+	must_be_bytes("written", report->written_bytes, kernel_written_bytes);
+	must_be_bytes("read", report->read_bytes, kernel_read_bytes);
 }
 
-static void tell(const struct report *did, double rate)
+static void write_results(const struct report *report, double rate)
 {
 	const struct {
 		const char *name;
 		uint64_t count;
 	} parts[] = {
-		{ "create alone", did->created_alone },
-		{ "read", did->read },
-		{ "append", did->appended },
-		{ "create in transactions", did->created - did->created_alone },
-		{ "delete in transactions", did->deleted - did->deleted_alone },
-		{ "delete alone", did->deleted_alone },
+		{ "create alone", report->created_alone },
+		{ "read", report->read },
+		{ "append", report->appended },
+		{ "create in transactions", report->created - report->created_alone },
+		{ "delete in transactions", report->deleted - report->deleted_alone },
+		{ "delete alone", report->deleted_alone },
 	};
 
 	printf("PostMark: %.1f transactions/s\n", rate);
@@ -263,11 +265,11 @@ static void tell(const struct report *did, double rate)
 
 void postmark_run(const struct postmark *wanted)
 {
-	/* opened by name, as else it would prompt for each command */
+	/* commands from a named file: from a terminal-like stdin PostMark would print a prompt for each */
 	const char *const argv[] = { "postmark", "/dev/stdin", NULL };
 	struct program_output output = { .on_output = on_output, .with_stderr = true };
 	int in = write_commands(wanted);
-	struct report did;
+	struct report report;
 
 	if (mkdir(POSTMARK_TOP, 0755) != 0)
 		fail_errno("cannot make the directory", POSTMARK_TOP);
@@ -278,16 +280,19 @@ void postmark_run(const struct postmark *wanted)
 	own_cpu_end(1);
 	close(in);
 	if (begun != PARTS)
-		fail(EXIT_RUN_FAILED, "postmark: did not come to '%s'", words[begun]);
-	fputs(strstr(output.first, words[OVER]), stdout);
-	did = read_report(output.first);
-	check(wanted, &did);
-	phase_done(names[CREATE], begun_ns[CREATE], begun_ns[CREATE + 1], did.created_alone, 0);
-	phase_done(names[TRANSACTIONS], begun_ns[TRANSACTIONS], begun_ns[TRANSACTIONS + 1],
+		fail(EXIT_RUN_FAILED, "postmark: ended before '%s'", part_texts[begun]);
+	fputs(strstr(output.first, part_texts[OVER]), stdout);
+	report = read_report(output.first);
+	check(wanted, &report);
+	phase_done(phase_names[CREATE], begun_ns[CREATE], begun_ns[CREATE + 1],
+		   report.created_alone, 0);
+	phase_done(phase_names[TRANSACTIONS], begun_ns[TRANSACTIONS], begun_ns[TRANSACTIONS + 1],
 		   wanted->transactions, 0);
-	phase_done(names[DELETE], begun_ns[DELETE], begun_ns[DELETE + 1], did.deleted_alone, 0);
-	if (rmdir(POSTMARK_TOP) != 0) /* only if it is empty, as it must be */
+	phase_done(phase_names[DELETE], begun_ns[DELETE], begun_ns[DELETE + 1],
+		   report.deleted_alone, 0);
+	if (rmdir(POSTMARK_TOP) != 0) /* fails unless PostMark has deleted all files */
 		fail_errno("cannot delete the directory", POSTMARK_TOP);
-	tell(&did, (double)wanted->transactions * 1e9 /
-			   (double)(begun_ns[TRANSACTIONS + 1] - begun_ns[TRANSACTIONS]));
+	write_results(&report,
+		      (double)wanted->transactions * 1e9 /
+			      (double)(begun_ns[TRANSACTIONS + 1] - begun_ns[TRANSACTIONS]));
 }
