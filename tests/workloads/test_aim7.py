@@ -236,7 +236,7 @@ def test_kill_ends_all_tasks(aim7: Path, ram: Path, number: int) -> None:
         (["-m", MIX, "-n", "9", "-N", "8"], "-n 9 is more than -N 8"),
         ([], "no mix of jobs"),
         (["-m", MIX, "-N", "0"], "-N '0' is not a number"),
-        (["-m", __file__], "is no line of a mix"),
+        (["-m", __file__], "is not a line of a mix"),
         (["extra"], "unknown word extra"),
     ],
 )

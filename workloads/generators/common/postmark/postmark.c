@@ -94,7 +94,7 @@ static void fail_on_error(const char *output)
 
 static bool begins(const char *output, int part)
 {
-	/* without subdirectories PostMark skips this part */
+	/* with a single directory PostMark works in its location, and has no such part */
 	if (part == REMOVE && strstr(output, part_texts[OVER]) != NULL)
 		return true;
 	return part < PARTS && strstr(output, part_texts[part]) != NULL;
@@ -265,7 +265,7 @@ static void write_results(const struct report *report, double rate)
 
 void postmark_run(const struct postmark *wanted)
 {
-	/* commands from a named file: from a terminal-like stdin PostMark would print a prompt for each */
+	/* stdin by name: without an argument PostMark would print a prompt for each command */
 	const char *const argv[] = { "postmark", "/dev/stdin", NULL };
 	struct program_output output = { .on_output = on_output, .with_stderr = true };
 	int in = write_commands(wanted);
