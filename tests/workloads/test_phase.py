@@ -40,9 +40,9 @@ def test_without_a_session_the_command_just_runs() -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ([], 2, "say phase NAME COMMAND"),
-        (["name"], 2, "say phase NAME COMMAND"),
-        (["--help", "true"], 2, "say phase NAME COMMAND"),
+        ([], 2, "give phase NAME COMMAND"),
+        (["name"], 2, "give phase NAME COMMAND"),
+        (["--help", "true"], 2, "give phase NAME COMMAND"),
         (["", "true"], 2, "has not 1 to 60 bytes"),
         (["x" * 61, "true"], 2, "has not 1 to 60 bytes"),
         (['a"b', "true"], 2, "a quote, a backslash or a control character"),

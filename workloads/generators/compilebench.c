@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * compilebench: ages a file system by creating, patching, compiling, cleaning, reading, stat'ing
- * and deleting trees with the names and sizes of a kernel's. After the description of Chris Mason's
- * program of that name (2007); written anew, no line of it is used. README.md beside this file says
- * where the two differ.
+ * and deleting trees with the names and sizes of a kernel source tree. After the description of Chris Mason's
+ * compilebench (2007), of which no code is used; README.md in this folder lists the differences.
  *
  *   compilebench [-D DIR] [-i TREES] [-r OPERATIONS] [--makej] [-s SEED] [--dataset DIR]
  *
- * 1. order: the names are put into the file system's own order (tree_order.c).
+ * 1. order: gets the file system's readdir order of the names (tree_order.c).
  * 2. initial create: -i clean trees.
- * 3. -r operations, each picked at random among those that some tree allows, on a random such tree.
+ * 3. -r operations: each is a random operation that some tree allows, on a random tree that allows it.
  *    With --makej instead: every tree is compiled, over all its directories at once, then every
  *    tree is read, then every tree is deleted.
  * From 3 on, a sync of the file system is part of each operation's time. The remaining trees are not
@@ -57,7 +56,7 @@ static struct work (*const run_operation[OPERATIONS])(const struct forest *, str
 	[DELETE] = tree_delete,
 };
 
-/* A line of the summary; some operations are told apart by whether the tree was compiled. */
+/* A line of the summary. Some operations have two lines: for compiled trees and for others. */
 enum result {
 	INITIAL_CREATE,
 	CREATE_TREE,
@@ -122,7 +121,7 @@ static enum result result_of(enum operation operation, bool compiled)
 
 static void sync_fs(const struct run *run)
 {
-	/* of this file system only: others' dirty pages are not its cost */
+	/* not sync(2): dirty pages of other file systems are no cost of this one */
 	if (syncfs(run->forest.fd) != 0)
 		fail_errno("cannot be synced", "the file system of the trees");
 }
@@ -223,7 +222,7 @@ static void for_every_tree(struct run *run, enum operation operation)
 			result_of(operation, run->trees[i].compiled));
 }
 
-/* Of the trees that are left; not a part of the comparison. */
+/* Verifies the remaining trees; not part of the results. */
 static void verify(const struct run *run)
 {
 	struct work all = { 0 };
@@ -241,7 +240,7 @@ static void verify(const struct run *run)
 	step_end(all.files, all.bytes);
 }
 
-/* The widths are "single" where there is only one observation. */
+/* Prints one line of the summary. With one observation, width and deviation are "single" in the results. */
 static void print_result(enum result result, const struct samples *samples)
 {
 	const char *name = result_facts[result].name;
@@ -279,13 +278,13 @@ static void print_summary(const struct run *run)
 static void usage(void)
 {
 	printf("usage: compilebench [-D DIR] [-i TREES] [-r OPERATIONS] [--makej] [-s SEED]\n"
-	       "  -D DIR         where the trees go ($SEEKMETER_DIR); made if it is not there\n"
+	       "  -D DIR         directory of the trees ($SEEKMETER_DIR); made if missing\n"
 	       "  -i TREES       initial trees (30)\n"
 	       "  -r OPERATIONS  random operations after them (30); not with --makej\n"
-	       "  -m, --makej    compile, read and delete every tree instead, objects written\n"
-	       "                 over all directories at once\n"
+	       "  --makej        compile, read and delete every tree instead; compiling writes\n"
+	       "                 objects in all directories in turn\n"
 	       "  -s SEED        the same seed gives the same operations ($SEEKMETER_SEED, else 1)\n"
-	       "  --dataset DIR  where linux-tree-*.tsv.gz are (the source tree's)\n");
+	       "  --dataset DIR  directory of linux-tree-*.tsv.gz (workloads/datasets)\n");
 }
 
 static struct settings settings_of(int argc, char **argv)
@@ -364,7 +363,7 @@ int main(int argc, char **argv)
 	for (unsigned long i = 0; i < set.trees; i++)
 		create_next(&run, INITIAL_CREATE);
 	if (later_steps > 0) {
-		/* what the creates left dirty is not the first operation's cost */
+		/* the creates' dirty pages must not be a cost of the first operation */
 		phase_announce("sync after initial create", now_ns());
 		start_ns = phase_begin();
 		sync_fs(&run);

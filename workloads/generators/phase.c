@@ -20,18 +20,18 @@
 
 #define EXIT_NOT_FOUND 127
 #define EXIT_SIGNAL    128
-#define NAME_BYTES_MAX 60 /* what the reports show of it */
+#define NAME_BYTES_MAX 60 /* the reports show no more of a name */
 
 static void check_name(const char *name)
 {
 	if (name[0] == '\0' || strlen(name) > NAME_BYTES_MAX)
-		fail(EXIT_WRONG_WORDS, "phase: the name '%s' has not 1 to %d bytes: change it",
-		     name, NAME_BYTES_MAX);
+		fail(EXIT_WRONG_WORDS,
+		     "phase: the name '%s' has not 1 to %d bytes; give another name", name,
+		     NAME_BYTES_MAX);
 	for (const char *at = name; *at != '\0'; at++)
 		if (*at == '"' || *at == '\\' || iscntrl((unsigned char)*at))
 			fail(EXIT_WRONG_WORDS,
-			     "phase: the name has a quote, a backslash or a control character: "
-			     "leave it out");
+			     "phase: the name has a quote, a backslash or a control character; leave it out");
 }
 
 int main(int argc, char **argv)
@@ -41,7 +41,8 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	if (argc < 3 || argv[1][0] == '-')
-		fail(EXIT_WRONG_WORDS, "phase: say phase NAME COMMAND [ARGUMENT]...");
+		fail(EXIT_WRONG_WORDS,
+		     "phase: arguments are missing; give phase NAME COMMAND [ARGUMENT]...");
 	check_name(argv[1]);
 	phases_open();
 	phase_announce(argv[1], now_ns());

@@ -24,7 +24,7 @@ void contents_init(void)
 {
 	static const char letters[] = "etaoinsrhldcumfpgwybvkxjqz_0123456789";
 	static const char marks[] = "    ,;().*=->\n\t\"";
-	static char words[WORDS][WORD_BYTES_MAX + 1];
+	static char vocabulary[WORDS][WORD_BYTES_MAX + 1];
 	struct rng rng = { .state = 2007 };
 	size_t at = 0;
 
@@ -36,7 +36,7 @@ void contents_init(void)
 			uint64_t a = rng_below(&rng, sizeof(letters) - 1);
 			uint64_t b = rng_below(&rng, sizeof(letters) - 1);
 
-			words[i][j] = letters[a < b ? a : b];
+			vocabulary[i][j] = letters[a < b ? a : b];
 		}
 	}
 	while (at < TEXT_BYTES) {
@@ -50,7 +50,7 @@ void contents_init(void)
 			if (other < word)
 				word = other;
 		}
-		for (const char *c = words[word]; *c != '\0' && at < TEXT_BYTES; c++)
+		for (const char *c = vocabulary[word]; *c != '\0' && at < TEXT_BYTES; c++)
 			text[at++] = *c;
 		if (at < TEXT_BYTES)
 			text[at++] = marks[rng_below(&rng, sizeof(marks) - 1)];
@@ -75,11 +75,11 @@ const char *contents_at(uint64_t key, uint64_t offset)
 void contents_write(int fd, uint64_t bytes, uint64_t key, const char *path)
 {
 	struct rng rng = { .state = key };
-	uint64_t place = rng_next(&rng);
+	uint64_t text_offset = rng_next(&rng);
 
 	while (bytes > 0) {
 		size_t want = bytes < CONTENTS_CHUNK_BYTES ? (size_t)bytes : CONTENTS_CHUNK_BYTES;
-		ssize_t done = write(fd, text + place % TEXT_BYTES, want);
+		ssize_t done = write(fd, text + text_offset % TEXT_BYTES, want);
 
 		if (done < 0 && errno == EINTR)
 			continue;
@@ -88,18 +88,18 @@ void contents_write(int fd, uint64_t bytes, uint64_t key, const char *path)
 		if (done == 0)
 			fail(EXIT_RUN_FAILED, "%s: write makes no progress; look in dmesg", path);
 		bytes -= (uint64_t)done;
-		place += (uint64_t)done;
+		text_offset += (uint64_t)done;
 	}
 }
 
 bool contents_same(int fd, uint64_t bytes, uint64_t key, const char *path)
 {
 	struct rng rng = { .state = key };
-	uint64_t place = rng_next(&rng);
-	char got[16 * 1024];
+	uint64_t text_offset = rng_next(&rng);
+	char buffer[16 * 1024];
 
 	for (;;) {
-		ssize_t done = read(fd, got, sizeof(got));
+		ssize_t done = read(fd, buffer, sizeof(buffer));
 
 		if (done < 0 && errno == EINTR)
 			continue;
@@ -108,10 +108,10 @@ bool contents_same(int fd, uint64_t bytes, uint64_t key, const char *path)
 		if (done == 0)
 			return bytes == 0;
 		if ((uint64_t)done > bytes ||
-		    memcmp(got, text + place % TEXT_BYTES, (size_t)done) != 0)
+		    memcmp(buffer, text + text_offset % TEXT_BYTES, (size_t)done) != 0)
 			return false;
 		bytes -= (uint64_t)done;
-		place += (uint64_t)done;
+		text_offset += (uint64_t)done;
 	}
 }
 

@@ -111,7 +111,7 @@ static void load_table(struct dataset *set, const char *directory, const char *n
 	gz_message = gzerror(in, &error);
 	if (error != Z_OK && error != Z_STREAM_END)
 		broken(&from, gz_message);
-	/* a file cut short reads without an error up to the cut; closing tells */
+	/* gzgets() reads a truncated file without an error; gzclose() reports the truncation */
 	if (gzclose(in) != Z_OK)
 		broken(&from, "the compressed data ends early");
 	if (set->n_files == before)
@@ -129,7 +129,7 @@ static int by_dir_name(const void *a, const void *b)
 	return strcmp(((const struct dataset_dir *)a)->name, ((const struct dataset_dir *)b)->name);
 }
 
-/* Every directory on the way to every file, once each. */
+/* Collects each directory of the files' paths once. */
 static void collect_dirs(struct dataset *set)
 {
 	size_t room = 0;
@@ -142,7 +142,7 @@ static void collect_dirs(struct dataset *set)
 		for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
 			size_t length = (size_t)(slash - name);
 
-			/* sorted, so most repeats are neighbours; the rest go below */
+			/* names are sorted, so most duplicates are neighbours; the others are removed below */
 			if (strncmp(name, previous, length + 1) == 0)
 				continue;
 			if (n == room) {
@@ -225,23 +225,23 @@ void dataset_free(struct dataset *set)
 size_t dataset_find_file(const struct dataset *set, const char *name)
 {
 	struct dataset_file key = { .name = name };
-	struct dataset_file *found =
+	struct dataset_file *file =
 		bsearch(&key, set->files, set->n_files, sizeof(*set->files), by_file_name);
 
-	if (found == NULL)
+	if (file == NULL)
 		fail(EXIT_RUN_FAILED, "%s: unknown file in the tree; give an empty directory (-D)",
 		     name);
-	return (size_t)(found - set->files);
+	return (size_t)(file - set->files);
 }
 
 size_t dataset_find_dir(const struct dataset *set, const char *name)
 {
 	struct dataset_dir key = { .name = name };
-	struct dataset_dir *found =
+	struct dataset_dir *dir =
 		bsearch(&key, set->dirs, set->n_dirs, sizeof(*set->dirs), by_dir_name);
 
-	if (found == NULL)
+	if (dir == NULL)
 		fail(EXIT_RUN_FAILED,
 		     "%s: unknown directory in the tree; give an empty directory (-D)", name);
-	return (size_t)(found - set->dirs);
+	return (size_t)(dir - set->dirs);
 }

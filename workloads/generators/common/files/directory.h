@@ -21,7 +21,7 @@ struct directory {
 	size_t names_room;
 };
 
-/* Reads all entries of the directory open as dir_fd, but "." and "..". path is for messages. */
+/* Reads all entries but "." and ".." of the directory open as dir_fd. path is for messages. */
 void directory_read(struct directory *listing, int dir_fd, const char *path);
 const char *directory_name(const struct directory *listing, size_t entry);
 void directory_sort_by_inode(struct directory *listing);

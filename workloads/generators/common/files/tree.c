@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What compilebench does to one tree: create, patch, compile, clean, read, stat, delete; see tree.h. */
+/* compilebench's operations on one tree: create, patch, compile, clean, read, stat, delete; see tree.h. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "tree.h"
 #include "walk.h"
 
-/* What a patch writes a file's new version to, before it takes the old one's name. */
+/* Suffix of a patched file's new version until rename(2) replaces the old version. */
 #define NEW_VERSION ".compilebench-new"
 
 const char *tree_name(const struct tree *tree)
@@ -38,7 +38,7 @@ static void close_checked(int fd, const char *name)
 		fail_errno("cannot close", name);
 }
 
-/* WRITTEN_AS: the name to create, while NAME is what messages say. */
+/* Creates the file WRITTEN_AS; NAME is the name in messages. */
 static void create_file(int top_fd, const char *written_as, const char *name, int64_t bytes,
 			uint64_t key)
 {
@@ -105,7 +105,7 @@ struct work tree_create(const struct forest *forest, struct tree *tree)
 	return work;
 }
 
-/* One changed file as patch(1) does it: read the old version, write the new one, rename it over. */
+/* Patches one file like patch(1): reads the old version, writes the new version, renames it over the old version. */
 static void patch_file(int top, const struct dataset_file *file, uint64_t key)
 {
 	char new_version[4096];
@@ -160,7 +160,7 @@ struct work tree_patch(const struct forest *forest, struct tree *tree)
 		if (file->bytes[PATCHED] > 0)
 			work.bytes += (uint64_t)file->bytes[PATCHED];
 	}
-	for (size_t i = set->n_dirs; i-- > 0;) { /* backwards: what is inside goes first */
+	for (size_t i = set->n_dirs; i-- > 0;) { /* backwards: subdirectories before their parent */
 		const struct dataset_dir *dir = &set->dirs[forest->order.dirs[i]];
 
 		if (dir->has_sources[UNPATCHED] && !dir->has_sources[PATCHED])
@@ -225,7 +225,7 @@ struct work tree_clean(const struct forest *forest, struct tree *tree)
 	return work;
 }
 
-/* What the tree holds if everything before went well. */
+/* Files and bytes that the tree must hold after the operations so far. */
 static struct work expected(const struct forest *forest, const struct tree *tree)
 {
 	struct work work = { 0 };
@@ -241,16 +241,17 @@ static struct work expected(const struct forest *forest, const struct tree *tree
 	return work;
 }
 
-void tree_expect(const struct forest *forest, const struct tree *tree, struct work found,
+void tree_expect(const struct forest *forest, const struct tree *tree, struct work held,
 		 bool bytes_known)
 {
-	struct work want = expected(forest, tree);
+	struct work expected_work = expected(forest, tree);
 
-	if (found.files != want.files || (bytes_known && found.bytes != want.bytes))
+	if (held.files != expected_work.files || (bytes_known && held.bytes != expected_work.bytes))
 		fail(EXIT_RUN_FAILED,
 		     "%s holds %" PRIu64 " files of %" PRIu64 " bytes, not the %" PRIu64
 		     " of %" PRIu64 " bytes written to it; run fsck",
-		     tree_name(tree), found.files, found.bytes, want.files, want.bytes);
+		     tree_name(tree), held.files, held.bytes, expected_work.files,
+		     expected_work.bytes);
 }
 
 static void read_file(void *context, int dir_fd, const char *name, const char *path)
@@ -302,7 +303,7 @@ struct work tree_stat(const struct forest *forest, struct tree *tree)
 
 	walk_tree(&walk, forest->fd, tree_name(tree));
 	tree_expect(forest, tree, work, true);
-	work.bytes = 0; /* sizes seen are not file data moved */
+	work.bytes = 0; /* stat moves no file data */
 	return work;
 }
 

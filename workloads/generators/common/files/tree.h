@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What compilebench does to one tree of the dataset. Every function returns what it did; it ends the
- * program if a call fails or if the tree is not what it should be.
+ * compilebench's operations on one tree of the dataset. Each returns the files and bytes it worked on. A failed system
+ * call, or a tree that differs from what was written, ends the program.
  */
 #ifndef GENERATORS_TREE_H
 #define GENERATORS_TREE_H
@@ -12,11 +12,11 @@
 
 #include "dataset.h"
 
-/* The dataset in the file system's own order; all arrays are indexes into the dataset's. */
+/* Indexes of the dataset's files and directories, in the readdir order of the file system under test. */
 struct order {
 	size_t *files; /* readdir order */
-	size_t *dirs;  /* readdir order, a parent before what is in it */
-	size_t *makej; /* files: the first of every directory, then every second one, and so on */
+	size_t *dirs;  /* readdir order, a parent before its subdirectories */
+	size_t *makej; /* the first file of each directory, then the second of each, and so on */
 };
 
 struct tree {
@@ -27,11 +27,11 @@ struct tree {
 };
 
 struct work {
-	uint64_t files; /* created, written, removed, read or looked at */
+	uint64_t files; /* created, written, removed, read or stat'ed */
 	uint64_t bytes; /* of file data written, read, or in the removed files */
 };
 
-/* The directory the trees are in, and what they are made of. */
+/* The directory of all trees, and their dataset. */
 struct forest {
 	int fd;
 	const struct dataset *set;
@@ -39,7 +39,7 @@ struct forest {
 	bool makej; /* compile in order.makej */
 };
 
-/* Finds order by creating all names, empty and sorted, in a throwaway directory; then removes it. */
+/* Sets `order`: creates all names, as empty files, sorted, in a throwaway directory; lists and removes them. */
 void tree_find_order(struct forest *forest);
 void tree_free_order(struct forest *forest);
 
@@ -52,19 +52,19 @@ struct work tree_stat(const struct forest *forest, struct tree *tree);
 struct work tree_delete(const struct forest *forest, struct tree *tree);
 
 /*
- * All of its files are looked at: names and sizes, and of one in 64 the contents. Returns all files, and the bytes that
- * were read.
+ * Checks the names and sizes of all files in the tree, and the contents of one file in 64. Returns the number of files
+ * and the bytes read.
  */
 struct work tree_verify(const struct forest *forest, const struct tree *tree);
 
-/* FOUND must be what the tree holds if everything before went well; of deleted files the bytes are not known. */
-void tree_expect(const struct forest *forest, const struct tree *tree, struct work found,
+/* Ends the program unless HELD is what the tree must hold. bytes_known false: compares the number of files alone. */
+void tree_expect(const struct forest *forest, const struct tree *tree, struct work held,
 		 bool bytes_known);
 
-/* Tells files apart, so that no two trees hold the same bytes under one name. STATE: in which it was written. */
+/* The key of a file's contents (contents.h), which differs by tree, file and the STATE in which it was written. */
 uint64_t tree_contents_key(const struct tree *tree, size_t file, int state);
 
-/* "tree-017"; the result is overwritten by the next call */
+/* Returns the tree's directory, as "tree-017". The next call overwrites the string. */
 const char *tree_name(const struct tree *tree);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* tree_find_order(): the dataset's names in the order of the file system at hand. */
+/* tree_find_order(): the readdir order of the dataset's names on the file system under test; see tree.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,33 +12,33 @@
 
 #define THROWAWAY "compilebench-order"
 
-struct found {
+struct listing {
 	const struct dataset *set;
 	struct order *order;
 	size_t n_files;
 	size_t n_dirs;
 };
 
-static void found_file(void *context, int dir_fd, const char *name, const char *path)
+static void list_file(void *context, int dir_fd, const char *name, const char *path)
 {
-	struct found *found = context;
+	struct listing *list = context;
 
 	(void)dir_fd;
 	(void)name;
-	if (found->n_files == found->set->n_files)
+	if (list->n_files == list->set->n_files)
 		fail(EXIT_RUN_FAILED, "%s: listed twice by readdir; run fsck", path);
-	found->order->files[found->n_files++] = dataset_find_file(found->set, path);
+	list->order->files[list->n_files++] = dataset_find_file(list->set, path);
 }
 
-static void found_dir(void *context, int dir_fd, const char *name, const char *path)
+static void list_dir(void *context, int dir_fd, const char *name, const char *path)
 {
-	struct found *found = context;
+	struct listing *list = context;
 
 	(void)dir_fd;
 	(void)name;
-	if (found->n_dirs == found->set->n_dirs)
+	if (list->n_dirs == list->set->n_dirs)
 		fail(EXIT_RUN_FAILED, "%s: listed twice by readdir; run fsck", path);
-	found->order->dirs[found->n_dirs++] = dataset_find_dir(found->set, path);
+	list->order->dirs[list->n_dirs++] = dataset_find_dir(list->set, path);
 }
 
 static void remove_entry(int dir_fd, const char *name, const char *path, int flags)
@@ -47,19 +47,19 @@ static void remove_entry(int dir_fd, const char *name, const char *path, int fla
 		fail_errno("cannot remove", path);
 }
 
-static void remove_found_file(void *context, int dir_fd, const char *name, const char *path)
+static void remove_file(void *context, int dir_fd, const char *name, const char *path)
 {
 	(void)context;
 	remove_entry(dir_fd, name, path, 0);
 }
 
-static void remove_found_dir(void *context, int dir_fd, const char *name, const char *path)
+static void remove_dir(void *context, int dir_fd, const char *name, const char *path)
 {
 	(void)context;
 	remove_entry(dir_fd, name, path, AT_REMOVEDIR);
 }
 
-/* All names of all states at once, sorted; empty, as only the names decide the order. */
+/* Creates the names of both states, sorted. The files are empty: only names decide the readdir order. */
 static void create_names(const struct forest *forest)
 {
 	int top;
@@ -86,7 +86,7 @@ static void create_names(const struct forest *forest)
 }
 
 struct rank {
-	size_t in_dir;	 /* how many files of the same directory come before it */
+	size_t in_dir;	 /* number of files of the same directory that come before this file */
 	size_t position; /* in readdir order */
 	size_t file;
 };
@@ -103,7 +103,7 @@ static int by_rank(const void *a, const void *b)
 
 /*
  * A parallel make has jobs in many directories at a time: take the first object of every directory,
- * then the second of every directory, and so on. Sources are not written by it; their place is moot.
+ * then the second of every directory, and so on. A build writes no source files, so their order does not matter.
  */
 static size_t *makej_order(const struct dataset *set, const size_t *files)
 {
@@ -132,18 +132,20 @@ void tree_find_order(struct forest *forest)
 {
 	const struct dataset *set = forest->set;
 	struct order *order = &forest->order;
-	struct found found = { .set = set, .order = order };
-	const struct walk look = { .enter_dir = found_dir, .file = found_file, .context = &found };
-	const struct walk removal = { .file = remove_found_file, .leave_dir = remove_found_dir };
+	struct listing list = { .set = set, .order = order };
+	const struct walk list_walk = { .enter_dir = list_dir,
+					.file = list_file,
+					.context = &list };
+	const struct walk remove_walk = { .file = remove_file, .leave_dir = remove_dir };
 
 	order->files = must_alloc(calloc(set->n_files, sizeof(*order->files)));
 	order->dirs = must_alloc(calloc(set->n_dirs + 1, sizeof(*order->dirs)));
 	create_names(forest);
-	walk_tree(&look, forest->fd, THROWAWAY);
-	if (found.n_files != set->n_files || found.n_dirs != set->n_dirs)
+	walk_tree(&list_walk, forest->fd, THROWAWAY);
+	if (list.n_files != set->n_files || list.n_dirs != set->n_dirs)
 		fail(EXIT_RUN_FAILED, "%s: readdir lists %zu of %zu files; run fsck", THROWAWAY,
-		     found.n_files, set->n_files);
-	walk_tree(&removal, forest->fd, THROWAWAY);
+		     list.n_files, set->n_files);
+	walk_tree(&remove_walk, forest->fd, THROWAWAY);
 	remove_entry(forest->fd, THROWAWAY, THROWAWAY, AT_REMOVEDIR);
 	order->makej = makej_order(set, order->files);
 }

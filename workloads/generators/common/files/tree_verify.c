@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* tree_verify(): what is left of a tree is what was written to it. */
+/* tree_verify(): compares the files of a tree with what was written; see tree.h. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -10,17 +10,17 @@
 #include "tree.h"
 #include "walk.h"
 
-/* Of so many files the contents of one are read, others in each tree: on a disk that seeks, all would take hours. */
+/* Contents are read of one file in READ_ONE_IN, other files in each tree. On a hard disk, reading all takes hours. */
 #define READ_ONE_IN 64
 
 struct audit {
 	const struct forest *forest;
 	const struct tree *tree;
-	struct work found;
-	uint64_t bytes; /* of the files, read or not */
+	struct work verified;
+	uint64_t bytes; /* sizes of all files, read or not */
 };
 
-/* The state whose contents a file has: what a patch does not change is still what was first written. */
+/* The state whose contents a file has: a file that the patch does not change has its first contents. */
 static int written_in(const struct dataset_file *file, const struct tree *tree)
 {
 	return file->object || file->changed ? tree->state : UNPATCHED;
@@ -32,32 +32,32 @@ static void audit_file(void *context, int dir_fd, const char *name, const char *
 	const struct tree *tree = audit->tree;
 	size_t index = dataset_find_file(audit->forest->set, path);
 	const struct dataset_file *file = &audit->forest->set->files[index];
-	int64_t must = file->object && !tree->compiled ? -1 : file->bytes[tree->state];
+	int64_t expected_bytes = file->object && !tree->compiled ? -1 : file->bytes[tree->state];
 	struct stat info;
 	int fd;
 
 	if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
 		fail_errno("cannot stat what was written", path);
-	if (must < 0)
-		fail(EXIT_RUN_FAILED, "%s/%s: is there, and must not be; run fsck", tree_name(tree),
+	if (expected_bytes < 0)
+		fail(EXIT_RUN_FAILED, "%s/%s: exists, and must not; run fsck", tree_name(tree),
 		     path);
-	if (info.st_size != must || !S_ISREG(info.st_mode))
+	if (info.st_size != expected_bytes || !S_ISREG(info.st_mode))
 		fail(EXIT_RUN_FAILED, "%s/%s: has %lld bytes where %lld were written; run fsck",
-		     tree_name(tree), path, (long long)info.st_size, (long long)must);
-	audit->found.files++;
-	audit->bytes += (uint64_t)must;
+		     tree_name(tree), path, (long long)info.st_size, (long long)expected_bytes);
+	audit->verified.files++;
+	audit->bytes += (uint64_t)expected_bytes;
 	if ((index + tree->number) % READ_ONE_IN != 0)
 		return;
 	fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		fail_errno("cannot open what was written", path);
-	if (!contents_same(fd, (uint64_t)must,
+	if (!contents_same(fd, (uint64_t)expected_bytes,
 			   tree_contents_key(tree, index, written_in(file, tree)), path))
 		fail(EXIT_RUN_FAILED, "%s/%s: is not what was written; run fsck", tree_name(tree),
 		     path);
 	if (close(fd) != 0)
 		fail_errno("cannot close", path);
-	audit->found.bytes += (uint64_t)must;
+	audit->verified.bytes += (uint64_t)expected_bytes;
 }
 
 struct work tree_verify(const struct forest *forest, const struct tree *tree)
@@ -66,6 +66,6 @@ struct work tree_verify(const struct forest *forest, const struct tree *tree)
 	const struct walk walk = { .file = audit_file, .context = &audit };
 
 	walk_tree(&walk, forest->fd, tree_name(tree));
-	tree_expect(forest, tree, (struct work){ audit.found.files, audit.bytes }, true);
-	return audit.found;
+	tree_expect(forest, tree, (struct work){ audit.verified.files, audit.bytes }, true);
+	return audit.verified;
 }

@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 #define USTAR_BLOCK	 512
-#define USTAR_RECORD	 (20 * USTAR_BLOCK) /* an archive's length is a multiple of it */
-#define USTAR_END_BLOCKS 2		    /* of zeros, at the end of an archive */
+#define USTAR_RECORD	 (20 * USTAR_BLOCK) /* an archive's length is a multiple of this */
+#define USTAR_END_BLOCKS 2		    /* blocks of zeros at the end of an archive */
 
 enum ustar_type { USTAR_FILE = '0', USTAR_DIRECTORY = '5' };
 
-/* Bytes of one file of this size in an archive: its header, and its contents in whole blocks. */
+/* Bytes in an archive for a file of BYTES bytes: the header, and the contents in whole blocks. */
 uint64_t ustar_file_bytes(uint64_t bytes);
-/* Bytes of the directories' headers and of the end, without the padding to a whole record. */
+/* Bytes of the directories' headers and of the end blocks, without the padding to a whole record. */
 uint64_t ustar_overhead_bytes(uint64_t directories);
 
 /* Writes all of the data. */

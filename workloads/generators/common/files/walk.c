@@ -15,7 +15,7 @@
 #include "common/session/fail.h"
 #include "walk.h"
 
-/* One directory's names as listed; all are read before any is visited, as visits may remove them. */
+/* The names of one directory in readdir order. All are read before the first visit, as a visit may remove the file. */
 struct directory {
 	char *names; /* each: 'd' or 'f', the name, NUL */
 	size_t bytes;
@@ -68,7 +68,7 @@ static void visit(walk_visit *function, const struct walk *walk, int fd, const c
 		function(walk->context, fd, name, path);
 }
 
-/* PATH: a buffer of PATH_MAX with this directory's name below the start, LENGTH long. */
+/* PATH: a buffer of PATH_MAX bytes with the directory's path below the top, LENGTH bytes long. */
 static void walk_dir(const struct walk *walk, int parent_fd, const char *name, char *path,
 		     size_t length)
 {
@@ -128,14 +128,14 @@ static void count_file(void *context, int dir_fd, const char *name, const char *
 
 void walk_expect(int dir_fd, const char *top, uint64_t living)
 {
-	uint64_t found = 0;
-	struct walk walk = { .file = count_file, .context = &found };
+	uint64_t listed = 0;
+	struct walk walk = { .file = count_file, .context = &listed };
 
 	walk_tree(&walk, dir_fd, top);
-	if (found != living)
+	if (listed != living)
 		fail(EXIT_RUN_FAILED,
 		     "%s: %" PRIu64 " files are listed where %" PRIu64
 		     " must be; look in dmesg, and check the file system",
-		     top, found, living);
+		     top, listed, living);
 	printf("verified: %" PRIu64 " files are left, all as they were written\n", living);
 }

@@ -8,22 +8,23 @@
 
 #include <stdint.h>
 
-/* NAME is in the directory open as DIR_FD; PATH is its whole name below the walk's start. */
+/* NAME is in the directory open as DIR_FD; PATH is relative to the top of the walk. */
 typedef void walk_visit(void *context, int dir_fd, const char *name, const char *path);
 
 struct walk {
-	walk_visit *enter_dir; /* before what is in it; NULL: not wanted, as below */
-	walk_visit *file;      /* anything that is not a directory */
-	walk_visit *leave_dir; /* after what is in it; may remove it */
+	walk_visit
+		*enter_dir; /* called before the directory's entries; each function may be NULL */
+	walk_visit *file;   /* called for each entry that is not a directory */
+	walk_visit *leave_dir; /* called after the directory's entries; may remove the directory */
 	void *context;
 };
 
-/* Walk below TOP (itself not visited), a name in DIR_FD. An error ends the program. */
+/* Walks the tree below TOP, a name in DIR_FD. TOP itself is not visited. An error ends the program. */
 void walk_tree(const struct walk *walk, int dir_fd, const char *top);
 
 /*
- * As many files must be below TOP as LIVING says, else it ends the program. For those that found every file of theirs by
- * its name before: then there are no others.
+ * Ends the program unless LIVING files are below TOP. A caller that has verified each file by name knows then that no
+ * other file exists.
  */
 void walk_expect(int dir_fd, const char *top, uint64_t living);
 

@@ -6,35 +6,35 @@
 #include "common/session/fail.h"
 #include "rank.h"
 
-struct place {
+struct indexed_value {
 	uint64_t value;
 	size_t index;
 };
 
 static int by_value(const void *left, const void *right)
 {
-	const struct place *a = left, *b = right;
+	const struct indexed_value *a = left, *b = right;
 
 	return (a->value > b->value) - (a->value < b->value);
 }
 
-/* Ranks less their mean. */
+/* Returns the rank of each value, minus the mean rank. */
 static double *ranks_of(const uint64_t *values, size_t count)
 {
-	struct place *places = must_alloc(malloc(count * sizeof(*places)));
+	struct indexed_value *sorted = must_alloc(malloc(count * sizeof(*sorted)));
 	double *ranks = must_alloc(malloc(count * sizeof(*ranks)));
-	double middle = ((double)count - 1) / 2;
+	double mean_rank = ((double)count - 1) / 2;
 
 	for (size_t i = 0; i < count; i++)
-		places[i] = (struct place){ .value = values[i], .index = i };
-	qsort(places, count, sizeof(*places), by_value);
+		sorted[i] = (struct indexed_value){ .value = values[i], .index = i };
+	qsort(sorted, count, sizeof(*sorted), by_value);
 	for (size_t i = 0, end; i < count; i = end) {
-		for (end = i + 1; end < count && places[end].value == places[i].value; end++)
+		for (end = i + 1; end < count && sorted[end].value == sorted[i].value; end++)
 			;
 		for (size_t j = i; j < end; j++)
-			ranks[places[j].index] = ((double)i + (double)end - 1) / 2 - middle;
+			ranks[sorted[j].index] = ((double)i + (double)end - 1) / 2 - mean_rank;
 	}
-	free(places);
+	free(sorted);
 	return ranks;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* How well does one order of things match another? */
+/* Spearman's rank correlation: how well two orders of the same files match. */
 #ifndef GENERATORS_RANK_H
 #define GENERATORS_RANK_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Spearman's rank correlation of pairs: 1 the same order, 0 none in common, -1 the reverse. Equal values share the
- * mean of their ranks. NAN for fewer than two pairs, and where all values of one side are equal.
+ * Returns the rank correlation of COUNT pairs (a[i], b[i]): 1 the same order, 0 no correlation, -1 the reverse order.
+ * Equal values share the mean of their ranks. NAN: fewer than two pairs, or all values of an array are equal.
  */
 double rank_correlation(const uint64_t *a, const uint64_t *b, size_t count);
 

@@ -9,11 +9,11 @@
 void samples_add(struct samples *samples, double value)
 {
 	/* Welford's running sums: no large squares are subtracted from each other */
-	double before = value - samples->mean;
+	double difference = value - samples->mean;
 
 	samples->count++;
-	samples->mean += before / (double)samples->count;
-	samples->squares += before * (value - samples->mean);
+	samples->mean += difference / (double)samples->count;
+	samples->squares += difference * (value - samples->mean);
 }
 
 double samples_mean(const struct samples *samples)

@@ -17,11 +17,11 @@ double samples_deviation(const struct samples *samples);
 double samples_half_width(const struct samples *samples);
 
 /*
- * Of COUNT observations in the order in which they were made: how many of the first, one at least and half of all at
- * most, to leave out so that the others' half width is at most PART of their mean, and at least three are left. 0: that
- * can't be.
+ * Returns how many of the first of COUNT observations to leave out, at least one and at most half, so that the half
+ * width of the others is at most PART of their mean and at least three are left. 0: no such number.
  */
 unsigned long stats_leave_out(const double *values, unsigned long count, double part);
+/* Returns the observations without the FIRST first ones. */
 struct samples samples_without(const double *values, unsigned long count, unsigned long first);
 
 #endif
