@@ -293,9 +293,9 @@ def test_malformed_remount_requests_are_refused(tmp_path: Path, text: str) -> No
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("", "not remounted: nobody can be asked to remount"),
-        ("/nowhere/remount", "cannot be asked: no such file or directory"),
-        ("x" * 200, "is no socket: its name is too long"),
+        ("", "not remounted: there is no session to remount"),
+        ("/nowhere/remount", "cannot be reached: no such file or directory"),
+        ("x" * 200, "the socket's path is too long"),
     ],
 )
 def test_remount_program_without_a_session_says_so(name: str, says: str) -> None:

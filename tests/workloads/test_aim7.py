@@ -237,7 +237,7 @@ def test_kill_ends_all_tasks(aim7: Path, ram: Path, number: int) -> None:
         ([], "no mix of jobs"),
         (["-m", MIX, "-N", "0"], "-N '0' is not a number"),
         (["-m", __file__], "is not a line of a mix"),
-        (["extra"], "unknown word extra"),
+        (["extra"], "unknown argument extra"),
     ],
 )
 def test_wrong_value_names_a_remedy(

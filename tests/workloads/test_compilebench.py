@@ -460,7 +460,7 @@ def test_truncated_dataset_is_reported(compilebench: Path, tmp_path: Path) -> No
         (["-s", "99999999999999999999"], "-s '99999999999999999999' is not a number"),
         (["-i"], "-i needs a value"),
         (["--fast"], "unknown option --fast"),
-        (["extra"], "unknown word extra"),
+        (["extra"], "unknown argument extra"),
         ([], "no directory"),
     ],
 )

@@ -193,7 +193,7 @@ def test_existing_files_are_left_alone(createdelete: Path, ram: Path) -> None:
         (["-n", "many"], "-n 'many' is not a number"),
         (["-o"], "-o needs a value"),
         (["--fast"], "unknown option --fast"),
-        (["extra"], "unknown word extra"),
+        (["extra"], "unknown argument extra"),
         ([], "no directory"),
     ],
 )

@@ -165,7 +165,7 @@ def test_early_end_kills_all_processes(dbench: Path, ram: Path) -> None:
         (["-x"], "unknown option -x"),
         (["-s", "1"], "unknown option -s"),
         (["--", *["-s"] * 21], "more than 20 options of its own"),
-        (["fast"], "unknown word fast"),
+        (["fast"], "unknown argument fast"),
         (["-T"], "-T needs a value"),
     ],
 )

@@ -249,7 +249,7 @@ def test_error_in_the_middle_is_one_error(
         (["-l", "9000", "-u", "8000", "-D", "/"], "-l is above -u"),
         (["-o"], "-o needs a value"),
         (["--fast"], "unknown option --fast"),
-        (["extra"], "unknown word extra"),
+        (["extra"], "unknown argument extra"),
         ([], "no directory"),
     ],
 )

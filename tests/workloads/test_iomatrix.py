@@ -190,7 +190,7 @@ def test_full_disk_is_one_error(iomatrix: Path, tmp_path: Path) -> None:
         (["-f", "0"], "-f '0' is not a number that can be used; give one from 1 to"),
         (["-x", "1"], "-x '1' is not a number"),
         (["-r", "64", "-F", "8"], "no record fits into any file"),
-        (["extra"], "unknown word extra"),
+        (["extra"], "unknown argument extra"),
         (["--fast"], "unknown option --fast"),
     ],
 )

@@ -63,7 +63,7 @@ def test_what_it_does(manyfiles: Path, ram: Path) -> None:
     contents = [path.read_bytes() for path in made]
     assert {len(content) for content in contents} == {700}
     assert len(set(contents)) > 2980  # from any of a million places in the text
-    assert "caches are not cold: nobody can be asked" in said
+    assert "caches are not cold: there is no session" in said
     assert said.count("caches are not cold") == 1
     told = figures(ram / "figures")
     assert told["cold_caches"] == "no"
@@ -306,7 +306,7 @@ def test_existing_files_are_left_alone(manyfiles: Path, ram: Path) -> None:
         (["-b", "-1"], "-b '-1' is not a number"),
         (["-n"], "-n needs a value"),
         (["--fast"], "unknown option --fast"),
-        (["extra"], "unknown word extra"),
+        (["extra"], "unknown argument extra"),
         ([], "no directory"),
     ],
 )

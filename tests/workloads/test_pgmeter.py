@@ -292,7 +292,7 @@ def test_kill_ends_fio(pgmeter: Path, ram: Path, tmp_path: Path) -> None:
         (["-x", "word"], "there is no test word"),
         (["-q", "4,none"], "-q 'none' is not a number"),
         (["-m"], "-m needs a value"),
-        (["extra"], "unknown word extra"),
+        (["extra"], "unknown argument extra"),
     ],
 )
 def test_wrong_value_names_a_remedy(pgmeter: Path, tmp_path: Path, words: list[str], message: str) -> None:

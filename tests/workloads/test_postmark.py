@@ -316,7 +316,7 @@ def test_existing_files_are_left_alone(postmark: Path, ram: Path) -> None:
         (["-r", "75", "-D", "/"], "-r takes whole tens of percent, as PostMark does"),
         (["-l", "9000", "-u", "8000", "-D", "/"], "-l is above -u"),
         (["--fast"], "unknown option --fast"),
-        (["extra"], "unknown word extra"),
+        (["extra"], "unknown argument extra"),
         ([], "no directory"),
     ],
 )

@@ -313,7 +313,7 @@ def test_existing_files_are_left_alone(webcache: Path, ram: Path) -> None:
         (["-l", "257"], "-l '257' is not a number"),
         (["-m", "0", "-f"], "-f needs a value"),
         (["--fast"], "unknown option --fast"),
-        (["extra"], "unknown word extra"),
+        (["extra"], "unknown argument extra"),
         ([], "no directory"),
     ],
 )

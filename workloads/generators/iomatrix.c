@@ -15,8 +15,8 @@
  * All reads compare the first bytes of each record with what must be there. Then, as "verify", outside the
  * measured time, the file is read as a whole and every byte compared.
  *
- * The shape is that of iozone's matrix, as stepan2005 used it (docs/SOURCES.md); the program is our own. Its metrics are
- * means of the KiB/s of an operation's cells; which cells belong to them is in metrics[].
+ * The matrix is that of iozone, as in stepan2005 (docs/SOURCES.md); no code of iozone is used. The metrics are means of
+ * KiB/s over cells of an operation; metrics[] defines the cells of each metric.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,10 +38,10 @@
 
 #define FILE_KIB_MAX	 (1024UL * 1024 * 1024)
 #define TIMES_MAX	 1000
-#define CELL_NS_MAX	 500000000 /* no new time begins after it, however little of it was measured */
+#define CELL_NS_MAX	 500000000 /* wall time of a cell after which no repetition starts */
 #define PROGRESS_SECONDS 5
 
-/* Means over the cells with records and files of these sizes (KiB). */
+/* Each metric is a mean over the cells with record and file sizes in this range (KiB). */
 static const struct metric {
 	const char *name;
 	uint64_t record_max;
@@ -63,12 +63,12 @@ struct settings {
 	uint64_t record_min;
 	uint64_t record_max;
 	uint64_t factor;
-	uint64_t least_ns;
+	uint64_t min_ns;
 	uint64_t seed;
 	bool flush;
 };
 
-/* Of one operation, over its cells: KiB/s. */
+/* KiB/s of one operation over its cells. */
 struct summary {
 	double highest;
 	double lowest;
@@ -104,7 +104,7 @@ static void run_operation(struct cell *cell, enum operation operation, const str
 	int64_t start_ns;
 	int64_t measured_ns = 0;
 	unsigned long times = 0;
-	uint64_t ino_min = UINT64_MAX, ino_max = 0; /* a repeated write is a new file each time */
+	uint64_t ino_min = UINT64_MAX, ino_max = 0; /* each repetition of WRITE makes a new file */
 	int64_t end_ns;
 	double speed;
 
@@ -120,7 +120,7 @@ static void run_operation(struct cell *cell, enum operation operation, const str
 		ino_max = ino > ino_max ? ino : ino_max;
 		times++;
 		end_ns = now_ns();
-	} while ((uint64_t)measured_ns < set->least_ns && times < TIMES_MAX &&
+	} while ((uint64_t)measured_ns < set->min_ns && times < TIMES_MAX &&
 		 end_ns - start_ns < CELL_NS_MAX);
 	own_cpu_end(1);
 	speed = (double)(cell->file_kib * times) /
@@ -159,7 +159,7 @@ static void run_cells(int dir_fd, uint64_t file_kib, uint64_t record_kib,
 	cell_end(&cell);
 }
 
-/* Returns how many file and record sizes; their bytes, each once, in *KIBS. */
+/* Returns the number of pairs of file size and record size; *KIBS: the sum of their file sizes. */
 static unsigned long count_cells(const struct settings *set, uint64_t *kibs)
 {
 	unsigned long cells = 0;
@@ -186,7 +186,7 @@ static unsigned long count_cells(const struct settings *set, uint64_t *kibs)
 
 static void run_matrix(int dir_fd, const struct settings *set, struct summary summaries[OPERATIONS])
 {
-	int64_t said_ns = now_ns();
+	int64_t progress_ns = now_ns();
 	unsigned long done = 0;
 	uint64_t done_kib = 0;
 	uint64_t all_kib;
@@ -198,9 +198,9 @@ static void run_matrix(int dir_fd, const struct settings *set, struct summary su
 			run_cells(dir_fd, file, record, set, summaries);
 			done++;
 			done_kib += file;
-			if (now_ns() - said_ns < PROGRESS_SECONDS * (int64_t)1000000000)
+			if (now_ns() - progress_ns < PROGRESS_SECONDS * (int64_t)1000000000)
 				continue;
-			said_ns = now_ns();
+			progress_ns = now_ns();
 			printf("[%lu/%lu] file %" PRIu64 " KiB, record %" PRIu64
 			       " KiB; %.0f %% of the bytes\n",
 			       done, all, file, record, 100.0 * (double)done_kib / (double)all_kib);
@@ -218,41 +218,41 @@ static void print_summary(const struct summary summaries[OPERATIONS], unsigned l
 	printf("\nKiB/s         %12s %12s %12s %12s %12s %12s\n", "maximum", "minimum", "total avg",
 	       "target avg", "ora-ta", "specfp-ta");
 	for (int operation = 0; operation < OPERATIONS; operation++) {
-		const struct summary *one = &summaries[operation];
+		const struct summary *summary = &summaries[operation];
 		double means[METRICS];
 
 		for (size_t i = 0; i < METRICS; i++)
-			means[i] = mean_of(one, i);
+			means[i] = mean_of(summary, i);
 		printf("%-13s %12.0f %12.0f %12.0f %12.0f %12.0f %12.0f\n",
-		       operation_names[operation], one->highest, one->lowest, means[0], means[1],
-		       means[2], means[3]);
-		/* 0: no cell of this run belongs to it */
+		       operation_names[operation], summary->highest, summary->lowest, means[0],
+		       means[1], means[2], means[3]);
+		/* 0: no cell of this run belongs to the metric */
 		results_row("KiB/s by operation",
 			    "\"operation\":\"%s\",\"maximum\":%.1f,\"minimum\":%.1f,\"%s\":%.1f,"
 			    "\"%s\":%.1f,\"%s\":%.1f,\"%s\":%.1f,\"cells\":%lu,\"repeated\":%lu",
-			    operation_names[operation], one->highest, one->lowest, metrics[0].name,
-			    means[0], metrics[1].name, means[1], metrics[2].name, means[2],
-			    metrics[3].name, means[3], cells, one->repeated);
+			    operation_names[operation], summary->highest, summary->lowest,
+			    metrics[0].name, means[0], metrics[1].name, means[1], metrics[2].name,
+			    means[2], metrics[3].name, means[3], cells, summary->repeated);
 	}
-	printf("0: no cell of this run belongs to it. Verified: all files as they were written\n");
+	printf("0: no cell of this run belongs to the metric. Verified: all files are as they were written\n");
 }
 
 static void usage(void)
 {
 	printf("usage: iomatrix [-D DIR] [-f KIB] [-F KIB] [-r KIB] [-R KIB] [-x FACTOR] [-m MS]\n"
 	       "                [--flush] [-s SEED]\n"
-	       "  -D DIR     where the directory " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -D DIR     directory in which " TOP " is made ($SEEKMETER_DIR)\n"
 	       "  -f, -F     smallest and largest file, KiB (4, 4096)\n"
 	       "  -r, -R     smallest and largest record, KiB (1, 1024)\n"
-	       "  -x FACTOR  from one size to the next (2)\n"
-	       "  -m MS      operations are repeated until they took so long (5)\n"
-	       "  --flush    an fsync at the end of each write, in its time\n"
+	       "  -x FACTOR  factor between one size and the next (2)\n"
+	       "  -m MS      repeat an operation until it took this long in total (5)\n"
+	       "  --flush    measure an fsync at the end of each writing operation too\n"
 	       "  -s SEED    the same seed gives the same order ($SEEKMETER_SEED, else 1)\n");
 }
 
 static struct settings settings_of(int argc, char **argv)
 {
-	uint64_t least_ms = 5;
+	uint64_t min_ms = 5;
 	struct settings set = { .file_min = 4,
 				.file_max = 4096,
 				.record_min = 1,
@@ -264,13 +264,13 @@ static struct settings settings_of(int argc, char **argv)
 		{ .letter = 'r', .number = &set.record_min, .min = 1, .max = RECORD_KIB_MAX },
 		{ .letter = 'R', .number = &set.record_max, .min = 1, .max = RECORD_KIB_MAX },
 		{ .letter = 'x', .number = &set.factor, .min = 2, .max = 1024 },
-		{ .letter = 'm', .number = &least_ms, .max = 10000 },
+		{ .letter = 'm', .number = &min_ms, .max = 10000 },
 		{ .name = "flush", .flag = &set.flush },
 	};
 	const struct generator generator = { "iomatrix", usage, &set.dir, &set.seed };
 
 	parse_options(&generator, CHOICES(choices), argc, argv);
-	set.least_ns = least_ms * 1000000;
+	set.min_ns = min_ms * 1000000;
 	return set;
 }
 

@@ -13,8 +13,8 @@
 #include "common/session/phases.h"
 #include "common/stats/rng.h"
 
-#define POOL_BYTES     (1024 * 1024) /* places that a record's contents can begin at */
-#define COMPARED_BYTES 16	     /* of each record, as it is read */
+#define POOL_BYTES     (1024 * 1024) /* a record's contents begin at one of these offsets */
+#define COMPARED_BYTES 16	     /* bytes compared of each record read in measured time */
 #define FILE_NAME      TOP "/file"
 
 const char *const operation_names[OPERATIONS] = { "write",  "rewrite",	    "read",
@@ -44,7 +44,8 @@ static void write_record(const struct cell *cell, uint64_t record, off_t at)
 
 	if (done < 0)
 		fail_errno("cannot write", FILE_NAME);
-	if ((size_t)done < bytes) { /* most likely full: the next write says it */
+	if ((size_t)done <
+	    bytes) { /* probably a full disk: the next write then fails with ENOSPC */
 		if (lseek(cell->fd, 0, SEEK_END) >= 0 && write(cell->fd, from, bytes) < 0)
 			fail_errno("cannot write", FILE_NAME);
 		fail(EXIT_RUN_FAILED, "%s: a write of %zu bytes wrote %zd; look in dmesg",
@@ -52,13 +53,13 @@ static void write_record(const struct cell *cell, uint64_t record, off_t at)
 	}
 }
 
-static void wrong(void)
+static void fail_wrong_contents(void)
 {
 	fail(EXIT_RUN_FAILED,
 	     "%s: is not what was written; look in dmesg, and check the file system", FILE_NAME);
 }
 
-/* COMPARED: so many of its bytes. */
+/* Reads one record and compares its first COMPARED bytes. */
 static void read_record(const struct cell *cell, uint64_t record, off_t at, size_t compared)
 {
 	size_t bytes = cell->record_kib * KIB;
@@ -67,7 +68,7 @@ static void read_record(const struct cell *cell, uint64_t record, off_t at, size
 	if (done < 0)
 		fail_errno("cannot read", FILE_NAME);
 	if ((size_t)done < bytes || memcmp(buffer, contents_of(cell, record), compared) != 0)
-		wrong();
+		fail_wrong_contents();
 }
 
 static void open_file(struct cell *cell, int flags)
@@ -89,7 +90,7 @@ static void remove_file(const struct cell *cell)
 		fail_errno("cannot remove", FILE_NAME);
 }
 
-/* All records once. */
+/* Reads or writes each record of the file once. */
 static void transfer(const struct cell *cell, enum operation operation)
 {
 	off_t record_bytes = (off_t)(cell->record_kib * KIB);
@@ -144,11 +145,11 @@ uint64_t cell_inode(const struct cell *cell)
 	struct stat status;
 
 	if (fstatat(cell->dir_fd, "file", &status, 0) != 0)
-		fail_errno("cannot look at", FILE_NAME);
+		fail_errno("cannot stat", FILE_NAME);
 	return status.st_ino;
 }
 
-/* Every record once: Fisher and Yates's shuffle. */
+/* Sets `order` to a random permutation of the records (Fisher and Yates). */
 static void shuffle(struct cell *cell)
 {
 	struct rng rng = { .state = cell->seed + cell->file_kib * 2048 + cell->record_kib };
@@ -157,10 +158,10 @@ static void shuffle(struct cell *cell)
 		cell->order[i] = (uint32_t)i;
 	for (uint64_t i = cell->records - 1; i > 0; i--) {
 		uint64_t other = rng_below(&rng, i + 1);
-		uint32_t kept = cell->order[i];
+		uint32_t swapped = cell->order[i];
 
 		cell->order[i] = cell->order[other];
-		cell->order[other] = kept;
+		cell->order[other] = swapped;
 	}
 }
 
@@ -179,7 +180,7 @@ void cell_verify(struct cell *cell)
 	for (uint64_t i = 0; i < cell->records; i++)
 		read_record(cell, i, -1, cell->record_kib * KIB);
 	if (read(cell->fd, &more, 1) != 0)
-		wrong();
+		fail_wrong_contents();
 	close_file(cell);
 }
 

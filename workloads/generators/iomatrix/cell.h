@@ -17,30 +17,30 @@ enum operation { WRITE, REWRITE, READ, REREAD, RANDOM_WRITE, RANDOM_READ, OPERAT
 extern const char *const operation_names[OPERATIONS];
 
 struct cell {
-	/* the caller's to set: */
+	/* set by the caller: */
 	uint64_t file_kib; /* a multiple of record_kib */
 	uint64_t record_kib;
 	uint64_t seed;
 	bool flush; /* an fsync at the end of each writing operation, in its time */
 	int dir_fd;
-	/* cell.c's own: */
+	/* used by cell.c: */
 	uint64_t records;
-	uint32_t *order; /* of the random operations */
-	uint64_t key;	 /* of the contents that the file has now; each writing pass has another */
+	uint32_t *order; /* record numbers in the order of the random operations */
+	uint64_t key;	 /* key of the file's present contents; differs by writing pass */
 	uint64_t passes; /* writing passes so far */
 	int fd;
 };
 
-/* Once, before the first cell. */
+/* Makes the contents of all cells. To be called once, before the first cell. */
 void cells_init(void);
 
 void cell_begin(struct cell *cell);
-/* The operation once; returns the time of its reads or writes. The first one is WRITE. */
+/* Runs the operation once. Returns the time of its reads or writes in ns. The first operation must be WRITE. */
 int64_t cell_run(struct cell *cell, enum operation operation);
 uint64_t cell_inode(const struct cell *cell);
-/* The file as a whole must be what was written last. */
+/* Compares the whole file with what was written last. */
 void cell_verify(struct cell *cell);
-/* The file is removed. */
+/* Removes the file and frees the cell's memory. */
 void cell_end(struct cell *cell);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Threads that do one phase after another together; see crew.h. */
+/* A crew of threads that works in phases; see crew.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -22,19 +22,20 @@ struct member {
 	void *own;
 	int64_t start_ns; /* of the present phase */
 	int64_t end_ns;
-	_Atomic uint64_t done; /* in the present phase; crew_phase() looks at it meanwhile */
+	_Atomic uint64_t
+		done; /* operations in the present phase; crew_phase() reads this for progress */
 } __attribute__((aligned(128)));
 
 struct crew {
 	unsigned long threads;
 	crew_work *work;
-	int phase; /* set before the barrier; NO_PHASE: go home */
+	int phase; /* set before the barrier; NO_PHASE: the threads end */
 	pthread_barrier_t starts;
 	sem_t ends; /* posted once by every thread */
 	struct member members[];
 };
 
-static void *follow(void *argument)
+static void *crew_member(void *argument)
 {
 	struct member *me = argument;
 	struct crew *crew = me->crew;
@@ -53,7 +54,7 @@ static void *follow(void *argument)
 struct crew *crew_start(unsigned long threads, crew_work *work, void *own, size_t own_bytes)
 {
 	size_t bytes = sizeof(struct crew) + threads * sizeof(struct member);
-	/* aligned_alloc() wants a multiple */
+	/* aligned_alloc() takes multiples of the alignment */
 	size_t align = _Alignof(struct member);
 	struct crew *crew = must_alloc(aligned_alloc(align, (bytes + align - 1) / align * align));
 
@@ -62,15 +63,15 @@ struct crew *crew_start(unsigned long threads, crew_work *work, void *own, size_
 	crew->work = work;
 	if (pthread_barrier_init(&crew->starts, NULL, (unsigned int)threads + 1) != 0 ||
 	    sem_init(&crew->ends, 0, 0) != 0)
-		fail_errno("cannot be made ready", "the threads");
+		fail_errno("cannot be prepared", "the threads");
 	for (unsigned long i = 0; i < threads; i++) {
 		struct member *member = &crew->members[i];
 
 		member->crew = crew;
 		member->own = (char *)own + i * own_bytes;
-		errno = pthread_create(&member->thread, NULL, follow, member);
+		errno = pthread_create(&member->thread, NULL, crew_member, member);
 		if (errno != 0)
-			fail_errno("cannot start so many (THREADS=)", "the threads");
+			fail_errno("cannot be started (give fewer with THREADS=)", "the threads");
 	}
 	return crew;
 }
@@ -84,12 +85,12 @@ static uint64_t total_done(struct crew *crew)
 	return done;
 }
 
-/* Until every thread has posted; a line every few seconds. */
+/* Waits until every thread has posted; prints a progress line every few seconds. */
 static void wait_for_end(struct crew *crew, const char *name)
 {
 	struct timespec until;
 
-	/* sem_timedwait's clock; it times these lines alone */
+	/* sem_timedwait(3) has no other clock; only the progress lines depend on CLOCK_REALTIME */
 	if (clock_gettime(CLOCK_REALTIME, &until) != 0)
 		fail_errno("cannot be read", "CLOCK_REALTIME");
 	until.tv_sec += PROGRESS_SECONDS;

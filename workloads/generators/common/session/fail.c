@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Error messages and exit statuses; of threads or processes that fail at once, one prints; see fail.h. */
+/* Error messages and exit statuses. If several threads or processes fail, one message is printed; see fail.h. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -14,34 +14,34 @@
 
 #include "fail.h"
 
-/* Who fails takes the lock for good: the others wait until it has ended, and the first one's words are all. */
-struct last_words {
+/* The first failing thread takes the lock for good and prints its message; the others wait until the process ends. */
+struct failure {
 	pthread_mutex_t lock;
-	bool said;
+	bool printed;
 };
 
-static struct last_words own = { .lock = PTHREAD_MUTEX_INITIALIZER };
-static struct last_words *last_words = &own;
+static struct failure process_failure = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct failure *failure = &process_failure;
 
 void fail_as_one(void)
 {
-	struct last_words *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pthread_mutexattr_t how;
+	struct failure *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_t attributes;
 
 	if (shared == MAP_FAILED)
 		fail_errno("cannot be mapped", "memory");
-	/* Robust: the kernel passes on the lock of one that was killed. None of these calls can fail. */
-	pthread_mutexattr_init(&how);
-	pthread_mutexattr_setpshared(&how, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&how, PTHREAD_MUTEX_ROBUST);
-	pthread_mutex_init(&shared->lock, &how);
-	pthread_mutexattr_destroy(&how);
-	last_words = shared;
+	/* Robust: if the owner is killed, the kernel gives the lock to a waiter. None of these calls can fail. */
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&shared->lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	failure = shared;
 }
 
-/* The line goes out by one write(2): what others write to the same log cannot come between. */
-static void speak(const char *format, va_list args)
+/* Prints the line with one write(2), so that no other process's output to the same log splits it. */
+static void print_message(const char *format, va_list args)
 {
 	char line[PIPE_BUF] = "seekmeter: ";
 	size_t length = strlen(line);
@@ -60,13 +60,13 @@ void fail(int exit_status, const char *format, ...)
 {
 	va_list args;
 
-	if (pthread_mutex_lock(&last_words->lock) == EOWNERDEAD)
-		pthread_mutex_consistent(&last_words->lock);
-	if (!last_words->said) {
+	if (pthread_mutex_lock(&failure->lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&failure->lock);
+	if (!failure->printed) {
 		va_start(args, format);
-		speak(format, args);
+		print_message(format, args);
 		va_end(args);
-		last_words->said = true;
+		failure->printed = true;
 	}
 	exit(exit_status);
 }

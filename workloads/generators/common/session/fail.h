@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Ways for a generator to stop. Both print one line to stderr, "seekmeter: " and the message, and
- * never return. Exit status: 1 the run failed, 2 wrong words on the command line. Of several threads that
- * fail, one speaks; the others are silent, and end when it has.
+ * Error exits of a generator. fail() and fail_errno() print one line to stderr, "seekmeter: " and the message, and never
+ * return. Exit status: 1 the run failed, 2 a wrong option. If several threads fail, one prints its message; the others
+ * print nothing and end with the process.
  */
 #ifndef GENERATORS_FAIL_H
 #define GENERATORS_FAIL_H
@@ -13,18 +13,19 @@
 void fail(int exit_status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
 /*
- * From now on the same holds for this process and all that it forks: of them one speaks, be it a child. Of one that is
- * killed before it could another speaks. Call it before the first fork. Not for children that only run another program.
+ * Extends the single message to all processes that this process forks: the first to fail prints its message, and the
+ * others print nothing. If that process is killed before it prints, another prints. To be called before the first fork;
+ * not needed for children that only run another program.
  */
 void fail_as_one(void);
 
 /*
- * A system call on PATH failed with errno. WHAT is what was tried ("cannot write"). When the file
- * system is full or out of inodes the message names the remedy.
+ * Ends the program after a system call on PATH has failed with errno. WHAT: the failed action ("cannot write"). If the
+ * file system is full or read-only, the message names the remedy.
  */
 void fail_errno(const char *what, const char *path) __attribute__((noreturn));
 
-/* malloc/calloc/realloc/strdup that does not return NULL. */
+/* Returns MEMORY, the result of an allocation; NULL ends the program. */
 void *must_alloc(void *memory);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Why fio failed, in one line; see fio_error.h. */
+/* Ends the program with fio's error message; see fio_error.h. */
 #include <errno.h>
 #include <string.h>
 
 #include "fail.h"
 #include "fio_error.h"
 
-/* The first line that complains is the one that tells why; of it, the request that it was says nothing here. */
+/* The first "fio: " line has the cause. Its details of the failed request, from " offset=" on, are left out. */
 void fio_failed(const struct program_output *output, const char *job)
 {
 	const char *why = strstr(output->first, "fio: ");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Why fio failed, from its output. */
+/* Error exit after fio has failed. */
 #ifndef GENERATORS_FIO_ERROR_H
 #define GENERATORS_FIO_ERROR_H
 
 #include "program.h"
 
-/* Ends the program with fio's exit status and the first line that fio complained with. JOB: what it was doing. */
+/* Ends the program with a message: fio's exit status and fio's first error line. JOB: the failed job, for the message. */
 void fio_failed(const struct program_output *output, const char *job) __attribute__((noreturn));
 
 #endif

@@ -9,7 +9,8 @@
 #include "common/stats/numbers.h"
 #include "options.h"
 
-#define NAMED 256 /* what getopt_long() returns for the first choice; a letter is less */
+#define NAMED \
+	256 /* getopt_long() returns NAMED + index for an option without a letter; letters are below 256 */
 
 static bool takes_value(const struct choice *choice)
 {
@@ -18,25 +19,25 @@ static bool takes_value(const struct choice *choice)
 
 static void set_choice(const struct choice *choice)
 {
-	char word[] = { '-', choice->letter, '\0' };
+	char option[] = { '-', choice->letter, '\0' };
 
 	if (choice->act != NULL) {
 		choice->act();
 		exit(0);
 	}
 	if (choice->number != NULL)
-		*choice->number = parse_number(word, optarg, choice->min, choice->max);
+		*choice->number = parse_number(option, optarg, choice->min, choice->max);
 	else if (choice->text != NULL)
 		*choice->text = optarg;
 	else
 		*choice->flag = true;
 }
 
-/* What getopt_long() wants to know of them. */
+/* Translates the choices into getopt_long()'s short and long options. */
 static void describe(const struct choice *choices, size_t count, char *letters,
 		     struct option *names)
 {
-	*letters++ = '+'; /* a word that is no option is the last one looked at */
+	*letters++ = '+'; /* parsing stops at the first argument that is not an option */
 	*letters++ = ':';
 	for (size_t i = 0; i < count; i++) {
 		if (choices[i].letter != '\0') {
@@ -54,7 +55,8 @@ static void describe(const struct choice *choices, size_t count, char *letters,
 	}
 }
 
-static size_t chosen(const struct choice *choices, size_t count, int option)
+/* Returns the index of the choice for getopt_long()'s return value. */
+static size_t choice_index(const struct choice *choices, size_t count, int option)
 {
 	size_t i = 0;
 
@@ -96,12 +98,12 @@ void parse_options_before(struct behind *behind, const struct generator *generat
 		if (option == '?')
 			fail(EXIT_WRONG_WORDS, "%s: unknown option %s; see --help", generator->name,
 			     argv[optind - 1]);
-		set_choice(&choices[chosen(choices, count, option)]);
+		set_choice(&choices[choice_index(choices, count, option)]);
 	}
 	if (behind != NULL && strcmp(argv[optind - 1], "--") == 0)
 		*behind = (struct behind){ argv + optind, argc - optind };
 	else if (optind < argc)
-		fail(EXIT_WRONG_WORDS, "%s: unknown word %s; see --help", generator->name,
+		fail(EXIT_WRONG_WORDS, "%s: unknown argument %s; see --help", generator->name,
 		     argv[optind]);
 	if (*generator->dir == NULL || (*generator->dir)[0] == '\0')
 		fail(EXIT_WRONG_WORDS, "%s: no directory; give one with -D DIR", generator->name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A generator's command line. A wrong word ends the program (fail.h), --help after it has printed the usage. */
+/* A generator's command line. A wrong option ends the program (fail.h); so does --help, after printing the usage. */
 #ifndef GENERATORS_OPTIONS_H
 #define GENERATORS_OPTIONS_H
 
@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 /*
- * -LETTER or --NAME, and the one of number, text and flag that it sets. A flag takes no value; nor does an act, which is
- * done at once, and then the program is over.
+ * An option, -LETTER or --NAME, and the variable it sets: number, text or flag. A flag takes no value. An option with
+ * act takes no value either: act() is called at once, and the program ends.
  */
 struct choice {
-	char letter; /* 0: it has a name */
+	char letter; /* 0: the option has a name */
 	const char *name;
 	uint64_t *number;
 	uint64_t min, max;
@@ -28,20 +28,21 @@ struct generator {
 	const char *name;
 	void (*usage)(void);
 	const char **dir; /* -D, else $SEEKMETER_DIR; there must be one */
-	uint64_t *seed;	  /* -s, else $SEEKMETER_SEED, else 1; NULL: nothing in it is random */
+	uint64_t *
+		seed; /* -s, else $SEEKMETER_SEED, else 1; NULL: the generator draws no random numbers */
 };
 
-/* What no option sets keeps its value. */
+/* Parses the options. A variable keeps its value if its option is not given. */
 void parse_options(const struct generator *generator, const struct choice *choices, size_t count,
 		   int argc, char **argv);
 
-/* What comes behind "--": words for another program. */
+/* The arguments after "--", for the program that the generator runs. */
 struct behind {
 	char **words;
 	int count;
 };
 
-/* The same for a program that passes them on. */
+/* The same for a generator that passes the arguments after "--" on. */
 void parse_options_before(struct behind *behind, const struct generator *generator,
 			  const struct choice *choices, size_t count, int argc, char **argv);
 

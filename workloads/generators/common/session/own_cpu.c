@@ -13,14 +13,15 @@
 #define CPUS_MAX 8192 /* more than Linux can have on x86-64 or Arm */
 
 static int64_t begun_ns, begun_own_ns; /* of the present phase */
-static int64_t all_ns, all_own_ns; /* of those that are over; the first is wall time times CPUs */
+static int64_t all_ns,
+	all_own_ns; /* sums over finished phases: possible CPU time, and own CPU time */
 
 static int64_t own_ns_of(int who)
 {
 	struct rusage used;
 
 	if (getrusage(who, &used) != 0)
-		fail_errno("cannot be asked for", "the CPU time");
+		fail_errno("cannot be read", "the CPU time");
 	return (int64_t)used.ru_utime.tv_sec * 1000000000 + (int64_t)used.ru_utime.tv_usec * 1000;
 }
 
@@ -34,7 +35,7 @@ static int64_t cpus_allowed(void)
 	static unsigned long set[CPUS_MAX / (8 * sizeof(unsigned long))]; /* zeroes */
 
 	if (sched_getaffinity(0, sizeof(set), (cpu_set_t *)set) != 0)
-		fail_errno("cannot be asked for", "the CPUs that may be used");
+		fail_errno("cannot be read", "the CPU affinity");
 	return CPU_COUNT_S(sizeof(set), (cpu_set_t *)set);
 }
 
@@ -64,7 +65,7 @@ void own_cpu_report(void)
 {
 	double own_s = (double)all_own_ns / 1e9, share = percent(all_own_ns, all_ns);
 
-	printf("own CPU time outside the kernel: %.3f s, %.1f %% of what it could have had\n",
-	       own_s, share);
+	printf("own CPU time outside the kernel: %.3f s, %.1f %% of the possible CPU time\n", own_s,
+	       share);
 	results_row("", "\"own_user_cpu_s\":%.3f,\"own_user_cpu_pct\":%.2f", own_s, share);
 }

@@ -23,7 +23,7 @@
 static const char *phases_path;
 static int phases_fd = -1, begun_fd = -1;
 static struct sockaddr_un borders = { .sun_family = AF_UNIX };
-static int64_t cuts[CUTS_KEPT]; /* the last ones; the i-th, from 0, is at i % CUTS_KEPT */
+static int64_t cuts[CUTS_KEPT]; /* times of the last cuts; cut i, from 0, is at i % CUTS_KEPT */
 static size_t cut_count;
 
 int64_t now_ns(void)
@@ -69,14 +69,14 @@ void phase_announce(const char *name, int64_t start_ns)
 		return;
 	length = snprintf(line, sizeof(line), "{\"name\":\"%s\",\"start_ns\":%" PRId64 "}\n", name,
 			  start_ns);
-	/* a disk too full for this line ends no workload: phase_done() will see it */
+	/* an error is ignored: the file is for the progress display alone, and phase_done() reports a full disk */
 	if (length > 0 && (size_t)length < sizeof(line) &&
 	    write(begun_fd, line, (size_t)length) != length)
 		return;
 }
 
-/* Returns the time of the cut, 0: there is none; the phase is marked all the same. */
-static int64_t ask_for_cut(int64_t at_ns)
+/* Requests a cut from the recorder. Returns the time of the cut; 0: no cut, and the phase is marked without one. */
+static int64_t request_cut(int64_t at_ns)
 {
 	struct timeval patience = { .tv_sec = PATIENCE_SECONDS };
 	int64_t cut_ns = 0;
@@ -103,14 +103,14 @@ static void wait_until(int64_t time_ns)
 		;
 }
 
-/* Cut at that moment, and remember it. 0: there is no cut. */
+/* Requests a cut at at_ns (0: now) and notes its time. Returns the time; 0: no cut. */
 static int64_t cut(int64_t at_ns)
 {
 	int64_t cut_ns;
 
 	if (phases_fd < 0 || borders.sun_path[0] == '\0')
 		return 0;
-	cut_ns = ask_for_cut(at_ns);
+	cut_ns = request_cut(at_ns);
 	if (cut_ns != 0)
 		cuts[cut_count++ % CUTS_KEPT] = cut_ns;
 	return cut_ns;
@@ -140,18 +140,18 @@ void phase_was_cut(int64_t cut_ns)
 		cuts[cut_count++ % CUTS_KEPT] = cut_ns;
 }
 
-/* The last cut that is not after this moment; 0: none. */
+/* Returns the last cut at or before time_ns; 0: none. */
 static int64_t cut_before(int64_t time_ns)
 {
-	int64_t found = 0;
+	int64_t last_ns = 0;
 
 	for (size_t i = cut_count > CUTS_KEPT ? cut_count - CUTS_KEPT : 0; i < cut_count; i++)
 		if (cuts[i % CUTS_KEPT] <= time_ns)
-			found = cuts[i % CUTS_KEPT];
-	return found;
+			last_ns = cuts[i % CUTS_KEPT];
+	return last_ns;
 }
 
-/* The first cut that is not before this moment, made now if there is none yet; 0: none. */
+/* Returns the first cut at or after time_ns, or requests a cut now; 0: none. */
 static int64_t cut_after(int64_t time_ns)
 {
 	for (size_t i = cut_count > CUTS_KEPT ? cut_count - CUTS_KEPT : 0; i < cut_count; i++)
@@ -160,8 +160,8 @@ static int64_t cut_after(int64_t time_ns)
 	return cut(0);
 }
 
-static void done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes,
-		 bool alone)
+static void write_phase(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops,
+			uint64_t bytes, bool alone)
 {
 	char line[512], around[96] = "";
 	int64_t from_ns, until_ns;
@@ -172,7 +172,7 @@ static void done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t op
 		return;
 	until_ns = cut_after(end_ns);
 	from_ns = cut_before(start_ns);
-	/* Farther away, something else of the workload may lie between. */
+	/* Between the phase and a cut farther away, the workload may have done other work. */
 	near = from_ns >= start_ns - CUT_NEAR_NS && until_ns <= end_ns + CUT_NEAR_NS;
 	if (from_ns != 0 && until_ns != 0 && (near || alone))
 		snprintf(around, sizeof(around), ",\"from_ns\":%" PRId64 ",\"until_ns\":%" PRId64,
@@ -186,17 +186,17 @@ static void done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t op
 		     name);
 	if (write(phases_fd, line, (size_t)length) != length)
 		fail_errno("cannot write the phase", phases_path);
-	if (until_ns != 0) /* what comes next is not in this phase's last bin */
+	if (until_ns != 0) /* keeps the workload's next events out of this phase's last bin */
 		wait_until(until_ns);
 }
 
 void phase_done(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops, uint64_t bytes)
 {
-	done(name, start_ns, end_ns, ops, bytes, false);
+	write_phase(name, start_ns, end_ns, ops, bytes, false);
 }
 
 void phase_done_alone(const char *name, int64_t start_ns, int64_t end_ns, uint64_t ops,
 		      uint64_t bytes)
 {
-	done(name, start_ns, end_ns, ops, bytes, true);
+	write_phase(name, start_ns, end_ns, ops, bytes, true);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs another program as a part of a workload and reads its output; see program.h. */
+/* Runs another program as part of a workload and reads its output; see program.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,7 +18,7 @@
 #define SMALL_PIPE_BYTES 4096
 #define EXIT_NOT_FOUND	 127
 
-static void become(const char *const argv[], int in, int out, bool with_stderr)
+static void exec_program(const char *const argv[], int in, int out, bool with_stderr)
 {
 	if (in < 0)
 		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -29,7 +29,7 @@ static void become(const char *const argv[], int in, int out, bool with_stderr)
 	_exit(EXIT_NOT_FOUND);
 }
 
-/* What is running, and whose child it is: it must not outlive us, nor keep the file system busy. */
+/* Pid of the running program, and of its parent. The program must not outlive the parent and keep the file system busy. */
 static pid_t running, owner;
 
 static void end_running(void)
@@ -40,7 +40,7 @@ static void end_running(void)
 	waitpid(running, NULL, 0);
 }
 
-static void take(struct program_output *output, const char *data, size_t bytes)
+static void add_output(struct program_output *output, const char *data, size_t bytes)
 {
 	size_t room = sizeof(output->first) - 1;
 
@@ -65,8 +65,8 @@ static void read_all(int fd, struct program_output *output, const char *name)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			fail_errno("what it says cannot be read", name);
-		take(output, buffer, (size_t)got);
+			fail_errno("its output cannot be read", name);
+		add_output(output, buffer, (size_t)got);
 	}
 	free(buffer);
 }
@@ -78,10 +78,11 @@ void program_run(const char *const argv[], int in, struct program_output *output
 	pid_t pid;
 
 	if (fflush(stdout) != 0 || pipe2(ends, O_CLOEXEC) != 0)
-		fail_errno("cannot be listened to", argv[0]);
+		fail_errno("no pipe can be made for its output", argv[0]);
 	/*
-	 * More than the usual 64 KiB, for fewer turns of reader and writer; not every user may. Of one that is heard as it
-	 * goes on as little as there can be: one that complains without end waits until we have looked why.
+	 * A large pipe for fewer switches between reader and writer; above pipe-max-size the call fails, and the pipe has the
+	 * usual 64 KiB. With on_output the smallest pipe: a program that prints errors without end then waits until
+	 * on_output() has read the first of them.
 	 */
 	(void)fcntl(ends[0], F_SETPIPE_SZ,
 		    output->on_output != NULL ? SMALL_PIPE_BYTES : BUFFER_BYTES);
@@ -89,9 +90,9 @@ void program_run(const char *const argv[], int in, struct program_output *output
 	if (pid < 0)
 		fail_errno("cannot be started", argv[0]);
 	if (pid == 0)
-		become(argv, in, ends[1], output->with_stderr);
+		exec_program(argv, in, ends[1], output->with_stderr);
 	if (owner == 0 && atexit(end_running) != 0)
-		fail(EXIT_RUN_FAILED, "%s: its end cannot be seen to", argv[0]);
+		fail(EXIT_RUN_FAILED, "%s: no exit handler can be registered", argv[0]);
 	owner = getpid();
 	output->pid = running = pid;
 	close(ends[1]);
@@ -122,7 +123,7 @@ const char *sibling_program(const char *name)
 	path[length] = '\0';
 	slash = strrchr(path, '/');
 	if (slash == NULL || (size_t)(slash + 1 - path) + strlen(name) >= sizeof(path))
-		fail(EXIT_RUN_FAILED, "%s: cannot be found beside %s", name, path);
+		fail(EXIT_RUN_FAILED, "%s: is not in the folder of %s", name, path);
 	strcpy(slash + 1, name);
 	return path;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The protocol is that of collectors/trace/remount.py. */
+/* Requests a remount from the session, by the protocol of collectors/trace/remount.py; see remount.h. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -16,24 +16,24 @@
 #define SESSION	       "the session ($SEEKMETER_REMOUNT)"
 #define ANSWER_MINUTES 60 /* gigabytes may have to be written back first, to a slow disk */
 
-static int ask(const char *path)
+static int send_request(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		fail_errno("cannot be asked", SESSION);
+		fail_errno("cannot be reached", SESSION);
 	if (strlen(path) >= sizeof(address.sun_path))
-		fail(EXIT_RUN_FAILED, "%s: is no socket: its name is too long", SESSION);
+		fail(EXIT_RUN_FAILED, "%s: the socket's path is too long", SESSION);
 	memcpy(address.sun_path, path, strlen(path) + 1);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
 	    send(fd, "remount\n", 8, MSG_NOSIGNAL) != 8)
-		fail_errno("cannot be asked", SESSION);
+		fail_errno("cannot be reached", SESSION);
 	return fd;
 }
 
-/* One line, without its end. */
-static void hear(int fd, char *line, size_t room)
+/* Reads the answer, one line, without its newline. */
+static void read_answer(int fd, char *line, size_t room)
 {
 	size_t length = 0;
 
@@ -48,7 +48,7 @@ static void hear(int fd, char *line, size_t room)
 			fail(EXIT_RUN_FAILED, SESSION ": no answer for %d minutes", ANSWER_MINUTES);
 		got = ready < 0 ? -1 : read(fd, line + length, room - length);
 		if (got < 0)
-			fail_errno("cannot be heard", SESSION);
+			fail_errno("answer cannot be read", SESSION);
 		if (got == 0)
 			fail(EXIT_RUN_FAILED, SESSION ": ended before it answered");
 		length += (size_t)got;
@@ -66,14 +66,14 @@ const char *remount(void)
 	int fd;
 
 	if (path == NULL || path[0] == '\0')
-		return "nobody can be asked to remount ($SEEKMETER_REMOUNT is not set)";
+		return "there is no session to remount ($SEEKMETER_REMOUNT is not set)";
 	if (getcwd(directory, sizeof(directory)) == NULL)
-		fail_errno("cannot be found out", "the working directory");
+		fail_errno("cannot be read", "the working directory");
 	if (chdir("/") != 0)
 		fail_errno("cannot be entered", "/");
 	fflush(stdout);
-	fd = ask(path);
-	hear(fd, line, sizeof(line));
+	fd = send_request(path);
+	read_answer(fd, line, sizeof(line));
 	close(fd);
 	if (chdir(directory) != 0)
 		fail_errno("cannot be entered again", directory);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Cold caches between two phases: the session, whom $SEEKMETER_REMOUNT's socket belongs to, unmounts the file system
- * under test and mounts it again with the same options, as a phase "remount" of its own.
+ * Cold caches between two phases: the session, over the socket $SEEKMETER_REMOUNT, unmounts the file system under test
+ * and mounts it again with the same options, as a phase "remount".
  */
 #ifndef GENERATORS_REMOUNT_H
 #define GENERATORS_REMOUNT_H
@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 /*
- * The caller, and all processes it started, hold no file or directory open there; the working directory is seen to
- * here. Returns NULL if it was done, else why there are no cold caches: nobody to ask, or the file system is a
- * user's, which is never unmounted. An error ends the program.
+ * Remounts the file system under test. The caller and its child processes must have no file open there; the working
+ * directory may be there. Returns NULL, or the reason why the caches are not cold: there is no session, or the user named
+ * the file system, which is then never unmounted. An error ends the program.
  */
 const char *remount(void);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Rows of the workload's own results, for the session; see results.h. */
+/* Writes rows of the workload's results for the session; see results.h. */
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The workload's own results, for the session: one JSON object per line, appended with one write(2) to the file
- * that $SEEKMETER_FIGURES names. Without that variable nothing is written.
+ * The results that the workload measures, for the session: one JSON object per line, appended with one write(2) to the
+ * file $SEEKMETER_FIGURES. Without that variable nothing is written.
  */
 #ifndef GENERATORS_RESULTS_H
 #define GENERATORS_RESULTS_H

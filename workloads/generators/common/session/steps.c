@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Phases of a workload that does one thing after the other; see steps.h. */
+/* The steps of a workload with one step at a time; see steps.h. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 static const char *step;
 static int64_t start_ns;
-static int64_t said_ns;
+static int64_t progress_ns;
 static bool measured;
 static bool warm;
 
@@ -27,7 +27,7 @@ void step_begin(const char *name)
 	measured = true;
 	own_cpu_begin();
 	phase_announce(name, now_ns());
-	start_ns = said_ns = phase_begin();
+	start_ns = progress_ns = phase_begin();
 }
 
 void step_begin_unmeasured(const char *name)
@@ -46,9 +46,9 @@ void step_progress_of_many(uint64_t done)
 {
 	int64_t now = now_ns();
 
-	if (now - said_ns < PROGRESS_SECONDS * NS_PER_SECOND)
+	if (now - progress_ns < PROGRESS_SECONDS * NS_PER_SECOND)
 		return;
-	said_ns = now;
+	progress_ns = now;
 	printf("      %s: %" PRIu64 " so far\n", step, done);
 	fflush(stdout);
 }
@@ -61,7 +61,7 @@ double step_end(uint64_t ops, uint64_t bytes)
 	phase_done(step, start_ns, end_ns, ops, bytes);
 	printf("%-22s %9" PRIu64 " in %.3f s, %.0f a second", step, ops, seconds,
 	       seconds > 0 ? (double)ops / seconds : 0.0);
-	if (measured) /* one: where tar writes and this program reads, one waits for the other */
+	if (measured) /* 1 thread: of a child process and its reader, one waits for the other */
 		printf(", own CPU %.1f %%", own_cpu_end(1));
 	printf("\n");
 	fflush(stdout);
