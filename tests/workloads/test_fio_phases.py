@@ -216,4 +216,4 @@ def test_invalid_json_is_refused(fake: Path, text: str) -> None:
 def test_missing_output_option_is_reported() -> None:
     done = run(FIO_PHASES, "--name=x")
     assert done.returncode == 2
-    assert done.stderr.startswith("seekmeter: fio_phases: say fio_phases --output=FILE and fio's words")
+    assert done.stderr.startswith("seekmeter: fio_phases: give --output=FILE and fio's options")

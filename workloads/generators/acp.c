@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * acp: reads all files below directories fast. It takes the files of each directory in inode order, a batch at a
- * time: it opens a batch, announces all of it to the kernel (readahead), then reads. This pays for many small files.
- * The idea is that of Chris Mason's acp (2007); the program is our own, and it copies nothing.
+ * time: it opens a batch, starts readahead(2) of each file, then reads. This pays for many small files.
+ * The method is that of Chris Mason's acp (2007), of which no code is used; unlike that acp, this one copies nothing.
  *
  *   acp [-b BATCH] [DIR]...
  *
@@ -29,7 +29,7 @@
 
 static unsigned long batch_files = BATCH_DEFAULT;
 static uint64_t files, bytes, directories;
-static int64_t said_ns;
+static int64_t progress_ns;
 
 struct opened {
 	int fd;
@@ -40,13 +40,13 @@ static void show_progress(void)
 {
 	int64_t now = now_ns();
 
-	if (now - said_ns < PROGRESS_SECONDS * INT64_C(1000000000))
+	if (now - progress_ns < PROGRESS_SECONDS * INT64_C(1000000000))
 		return;
-	said_ns = now;
+	progress_ns = now;
 	fprintf(stderr, "      acp: %" PRIu64 " files so far\n", files);
 }
 
-static int open_and_announce(int dir_fd, const char *name)
+static int open_and_read_ahead(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat info;
@@ -55,7 +55,7 @@ static int open_and_announce(int dir_fd, const char *name)
 		fail_errno("cannot open", name);
 	if (fstat(fd, &info) != 0)
 		fail_errno("cannot stat", name);
-	/* Not every file system has it; the files are read all the same. */
+	/* Some file systems have no readahead; the files are read without. */
 	if (info.st_size > 0 && readahead(fd, 0, (size_t)info.st_size) != 0 && errno != EINVAL &&
 	    errno != EOPNOTSUPP)
 		fail_errno("cannot be read ahead", name);
@@ -82,7 +82,7 @@ static void read_files(int dir_fd, const struct directory *list)
 		if (list->entries[i].type != DT_REG)
 			continue;
 		batch[count].name = directory_name(list, i);
-		batch[count].fd = open_and_announce(dir_fd, batch[count].name);
+		batch[count].fd = open_and_read_ahead(dir_fd, batch[count].name);
 		if (++count == batch_files) {
 			read_batch(batch, count);
 			count = 0;
@@ -91,10 +91,12 @@ static void read_files(int dir_fd, const struct directory *list)
 	read_batch(batch, count);
 }
 
-static void read_directory(int at, const char *name)
+static void read_directory(int parent_fd, const char *name)
 {
-	int nofollow = at == AT_FDCWD ? 0 : O_NOFOLLOW; /* what the user named may be a symlink */
-	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | nofollow);
+	int nofollow = parent_fd == AT_FDCWD
+			       ? 0
+			       : O_NOFOLLOW; /* a directory on the command line may be a symlink */
+	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | nofollow);
 	struct directory list;
 
 	if (fd < 0)
@@ -114,8 +116,8 @@ static void read_directory(int at, const char *name)
 static void usage(void)
 {
 	printf("usage: acp [-b BATCH] [DIR]...\n"
-	       "  -b BATCH  files opened and announced before the first of them is read (%d)\n"
-	       "  DIR       what is read (the working directory)\n",
+	       "  -b BATCH  files opened and read ahead before the first file is read (%d)\n"
+	       "  DIR       directory to read (the working directory)\n",
 	       BATCH_DEFAULT);
 }
 
@@ -139,7 +141,7 @@ int main(int argc, char **argv)
 			fail(EXIT_WRONG_WORDS, "acp: unknown option %s; see -h", argv[optind - 1]);
 		}
 	}
-	said_ns = start_ns;
+	progress_ns = start_ns;
 	if (optind == argc)
 		read_directory(AT_FDCWD, ".");
 	for (; optind < argc; optind++)

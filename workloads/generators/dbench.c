@@ -41,23 +41,23 @@ struct settings {
 	uint64_t seconds;
 };
 
-/* What its lines told so far. */
-struct heard {
-	bool no_warm_up; /* dbench measures from the release: a fifth of less than 5 s is none */
-	int64_t released_ns; /* 0: not yet */
-	int64_t measured_ns; /* beginning of the measured part */
+/* Times and results parsed from dbench's output so far; a time of 0: not yet reached. */
+struct progress {
+	bool no_warm_up; /* below 5 s the warm-up rounds to 0 s: dbench measures from the release on */
+	int64_t released_ns; /* dbench has started its clients */
+	int64_t measured_ns; /* start of the measured part */
 	int64_t cleanup_ns;
 	uint64_t operations;
 	double mb_per_s;
 	double worst_ms;
 	bool finished;
-	char error[256]; /* the first line that says what failed */
+	char error[256]; /* the first error line */
 };
 
 static pid_t child;
 
-/* dbench's own processes outlive it when it is ended; they are all of our group. */
-static void end_all(int signal_number)
+/* dbench's clients outlive a killed dbench, so the signal handler kills their process group. */
+static void on_signal(int signal_number)
 {
 	signal(signal_number, SIG_DFL);
 	if (child > 0)
@@ -71,9 +71,9 @@ static void end_group(void)
 		kill(-child, SIGKILL);
 }
 
-static int start(const struct settings *set, const struct behind *options)
+static int start(const struct settings *set, const struct passed_on *options)
 {
-	char *words[OPTIONS_MAX + 10];
+	char *argv[OPTIONS_MAX + 10];
 	char seconds[32];
 	char processes[32];
 	int ends[2];
@@ -81,19 +81,19 @@ static int start(const struct settings *set, const struct behind *options)
 
 	snprintf(seconds, sizeof(seconds), "%" PRIu64, set->seconds);
 	snprintf(processes, sizeof(processes), "%" PRIu64, set->processes);
-	words[n++] = "dbench";
-	words[n++] = "-D";
-	words[n++] = (char *)set->dir;
-	words[n++] = "-t";
-	words[n++] = seconds;
+	argv[n++] = "dbench";
+	argv[n++] = "-D";
+	argv[n++] = (char *)set->dir;
+	argv[n++] = "-t";
+	argv[n++] = seconds;
 	if (set->loadfile != NULL) {
-		words[n++] = "-c";
-		words[n++] = (char *)set->loadfile;
+		argv[n++] = "-c";
+		argv[n++] = (char *)set->loadfile;
 	}
 	for (int i = 0; i < options->count; i++)
-		words[n++] = options->words[i];
-	words[n++] = processes;
-	words[n] = NULL;
+		argv[n++] = options->argv[i];
+	argv[n++] = processes;
+	argv[n] = NULL;
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		fail_errno("cannot be made", "a pipe");
 	child = fork();
@@ -103,16 +103,16 @@ static int start(const struct settings *set, const struct behind *options)
 		if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
 		    dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0)
 			fail_errno("cannot be started", "dbench");
-		execvp("dbench", words);
+		execvp("dbench", argv);
 		fail_errno("cannot be started (is the package dbench installed?)", "dbench");
 	}
-	setpgid(child, child); /* whichever of the two comes first; here it may be too late */
+	setpgid(child, child); /* parent and child both call this, as either may run first */
 	close(ends[1]);
 	return ends[0];
 }
 
-/* One line of dbench's, at its time. */
-static void hear(struct heard *heard, const char *line, int64_t at_ns)
+/* Parses one line of dbench's output, which arrived at at_ns. */
+static void parse_line(struct progress *progress, const char *line, int64_t at_ns)
 {
 	double seconds;
 	double mb_per_s;
@@ -124,61 +124,61 @@ static void hear(struct heard *heard, const char *line, int64_t at_ns)
 	int lines;
 
 	if (strncmp(line, "releasing clients", 17) == 0) {
-		heard->released_ns = phase_cut(0);
-		phase_announce(heard->no_warm_up ? "measured" : "warm-up", at_ns);
+		progress->released_ns = phase_cut(0);
+		phase_announce(progress->no_warm_up ? "measured" : "warm-up", at_ns);
 	} else if (sscanf(line, "%d %d %lf MB/sec execute %lf sec", &clients, &lines, &mb_per_s,
 			  &seconds) == 4) {
-		if (heard->measured_ns == 0) {
-			heard->measured_ns = heard->no_warm_up
-						     ? heard->released_ns
-						     : at_ns - (int64_t)(seconds * SECOND_NS);
-			if (!heard->no_warm_up)
-				phase_announce("measured", heard->measured_ns);
+		if (progress->measured_ns == 0) {
+			progress->measured_ns = progress->no_warm_up
+							? progress->released_ns
+							: at_ns - (int64_t)(seconds * SECOND_NS);
+			if (!progress->no_warm_up)
+				phase_announce("measured", progress->measured_ns);
 		}
 	} else if (sscanf(line, "%d cleanup %lf sec", &clients, &seconds) == 2) {
-		if (heard->cleanup_ns == 0) {
-			heard->cleanup_ns = phase_cut(0);
+		if (progress->cleanup_ns == 0) {
+			progress->cleanup_ns = phase_cut(0);
 			phase_announce("cleanup", at_ns);
 		}
-	} else if (sscanf(line, "Throughput %lf MB/sec", &heard->mb_per_s) == 1) {
+	} else if (sscanf(line, "Throughput %lf MB/sec", &progress->mb_per_s) == 1) {
 		const char *latency = strstr(line, "max_latency=");
 
-		heard->finished = latency != NULL &&
-				  sscanf(latency, "max_latency=%lf", &heard->worst_ms) == 1;
-	} else if (heard->cleanup_ns != 0 && sscanf(line, " %31[A-Za-z] %" SCNu64 " %lf %lf", name,
-						    &count, &mean, &worst) == 4) {
-		heard->operations += count;
+		progress->finished = latency != NULL &&
+				     sscanf(latency, "max_latency=%lf", &progress->worst_ms) == 1;
+	} else if (progress->cleanup_ns != 0 && sscanf(line, " %31[A-Za-z] %" SCNu64 " %lf %lf",
+						       name, &count, &mean, &worst) == 4) {
+		progress->operations += count;
 		results_row("dbench operations",
 			    "\"operation\":\"%s\",\"count\":%" PRIu64
 			    ",\"mean_ms\":%.3f,\"longest_ms\":%.3f",
 			    name, count, mean, worst);
-	} else if (heard->error[0] == '\0' &&
+	} else if (progress->error[0] == '\0' &&
 		   ((line[0] == '[' && strstr(line, "failed") != NULL) ||
 		    strstr(line, "expected to write") != NULL || strstr(line, "Child failed") ||
 		    strncmp(line, "dbench: ", 8) == 0 || strncmp(line, "seekmeter: ", 11) == 0)) {
-		snprintf(heard->error, sizeof(heard->error), "%.*s", (int)strcspn(line, "\n"),
+		snprintf(progress->error, sizeof(progress->error), "%.*s", (int)strcspn(line, "\n"),
 			 line);
 	}
 }
 
-static void report(const struct settings *set, const struct heard *heard, int64_t end_ns)
+static void report(const struct settings *set, const struct progress *progress, int64_t end_ns)
 {
-	double seconds = (double)(heard->cleanup_ns - heard->measured_ns) / 1e9;
+	double seconds = (double)(progress->cleanup_ns - progress->measured_ns) / 1e9;
 
-	phase_done("warm-up", heard->released_ns, heard->measured_ns, 0, 0);
-	/* bytes: what dbench's own rate comes to */
-	phase_done("measured", heard->measured_ns, heard->cleanup_ns, heard->operations,
-		   (uint64_t)(heard->mb_per_s * 1e6 * seconds));
-	phase_done("cleanup", heard->cleanup_ns, end_ns, 0, 0);
+	phase_done("warm-up", progress->released_ns, progress->measured_ns, 0, 0);
+	/* bytes: computed from the rate that dbench reports */
+	phase_done("measured", progress->measured_ns, progress->cleanup_ns, progress->operations,
+		   (uint64_t)(progress->mb_per_s * 1e6 * seconds));
+	phase_done("cleanup", progress->cleanup_ns, end_ns, 0, 0);
 	results_row("",
 		    "\"dbench_processes\":%" PRIu64
 		    ",\"dbench_MB_per_s\":%.6g,\"dbench_max_latency_ms\":%.3f",
-		    set->processes, heard->mb_per_s, heard->worst_ms);
+		    set->processes, progress->mb_per_s, progress->worst_ms);
 }
 
-static int run(const struct settings *set, const struct behind *options)
+static int run(const struct settings *set, const struct passed_on *options)
 {
-	struct heard heard = { .no_warm_up = set->seconds < 5 };
+	struct progress progress = { .no_warm_up = set->seconds < 5 };
 	FILE *lines;
 	char *line = NULL;
 	size_t room = 0;
@@ -189,10 +189,10 @@ static int run(const struct settings *set, const struct behind *options)
 	if (lines == NULL)
 		fail_errno("cannot be read", "dbench");
 	while (getline(&line, &room, lines) > 0) {
-		hear(&heard, line, now_ns());
+		parse_line(&progress, line, now_ns());
 		fputs(line, stdout);
 		fflush(stdout);
-		/* its other processes would go on, and hold the pipe, until their time is over */
+		/* the other clients would run on, and keep the pipe open, until their time is over */
 		if (strncmp(line, "Child failed", 12) == 0)
 			end_group();
 	}
@@ -202,19 +202,19 @@ static int run(const struct settings *set, const struct behind *options)
 		fail_errno("cannot be waited for", "dbench");
 	end_group();
 	child = 0;
-	if (!heard.finished || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+	if (!progress.finished || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		fail(EXIT_RUN_FAILED, "dbench failed: %s%s",
-		     heard.error[0] != '\0' ? heard.error : "its output says where",
-		     strstr(heard.error, "No space left") ||
-				     strstr(heard.error, "expected to write")
+		     progress.error[0] != '\0' ? progress.error : "the output above has the reason",
+		     strstr(progress.error, "No space left") ||
+				     strstr(progress.error, "expected to write")
 			     ? "; give a larger disk (SIZE=) or fewer processes (THREADS=)"
 			     : "");
-	if (heard.released_ns == 0 || heard.measured_ns < heard.released_ns ||
-	    heard.cleanup_ns < heard.measured_ns)
+	if (progress.released_ns == 0 || progress.measured_ns < progress.released_ns ||
+	    progress.cleanup_ns < progress.measured_ns)
 		fail(EXIT_RUN_FAILED,
-		     "dbench: its warm-up did not end in time; give it longer (-T)");
+		     "dbench: the warm-up did not end in time; give more seconds (-T)");
 	own_cpu_end(set->processes);
-	report(set, &heard, now_ns());
+	report(set, &progress, now_ns());
 	own_cpu_report();
 	return 0;
 }
@@ -222,17 +222,17 @@ static int run(const struct settings *set, const struct behind *options)
 static void usage(void)
 {
 	printf("usage: dbench [-D DIR] [-t PROCESSES] [-T SECONDS] [-c LOADFILE] [-- OPTION...]\n"
-	       "  -D DIR        where dbench makes its directory " TOP " ($SEEKMETER_DIR)\n"
-	       "  -t PROCESSES  ($SEEKMETER_THREADS, else 5)\n"
-	       "  -T SECONDS    measured, after a fifth of it for warming up (60)\n"
-	       "  -c LOADFILE   (dbench's own)\n"
-	       "  OPTION        others of dbench(1)\n");
+	       "  -D DIR        directory in which dbench makes " TOP " ($SEEKMETER_DIR)\n"
+	       "  -t PROCESSES  number of client processes ($SEEKMETER_THREADS, else 5)\n"
+	       "  -T SECONDS    measured time, after a warm-up of a fifth of it (60)\n"
+	       "  -c LOADFILE   load file of dbench(1) (the package's)\n"
+	       "  OPTION        other options of dbench(1)\n");
 }
 
 int main(int argc, char **argv)
 {
 	struct settings set = { .seconds = 60 };
-	struct behind others = { 0 };
+	struct passed_on others = { 0 };
 	const struct choice choices[] = {
 		{ .letter = 't', .number = &set.processes, .min = 1, .max = PROCESSES_MAX },
 		{ .letter = 'T', .number = &set.seconds, .min = 1, .max = SECONDS_MAX },
@@ -243,13 +243,13 @@ int main(int argc, char **argv)
 	set.processes = number_in_environment("SEEKMETER_THREADS", 5, 1, PROCESSES_MAX);
 	parse_options_before(&others, &generator, CHOICES(choices), argc, argv);
 	if (others.count > OPTIONS_MAX)
-		fail(EXIT_WRONG_WORDS, "dbench: more than %d options of its own", OPTIONS_MAX);
-	if (access(set.dir, W_OK) != 0) /* dbench would only say that files are missing */
+		fail(EXIT_WRONG_WORDS, "dbench: more than %d options after --", OPTIONS_MAX);
+	if (access(set.dir, W_OK) != 0) /* dbench's message would be misleading: missing files */
 		fail_errno("cannot be written", set.dir);
 	phases_open();
 	results_open();
-	signal(SIGTERM, end_all);
-	signal(SIGINT, end_all);
-	signal(SIGHUP, end_all);
+	signal(SIGTERM, on_signal);
+	signal(SIGINT, on_signal);
+	signal(SIGHUP, on_signal);
 	return run(&set, &others);
 }

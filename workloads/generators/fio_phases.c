@@ -29,24 +29,24 @@
 #include "common/session/phases.h"
 #include "common/session/program.h"
 
-#define WORDS_MAX      256
+#define OPTIONS_MAX    256
 #define THREADS_MAX    100000
 #define JSON_BYTES_MAX (64 << 20)
 #define WALK_FILES     16
-#define VALUE_BYTES    32 /* of a figure, written out */
+#define VALUE_BYTES    32 /* a number as text */
 
 static const char *json_path;
 static uint64_t laid_out_bytes;
 
-/* What a direction's requests, or fsyncs, came to. */
+/* Results of one direction (read, write, trim), or of the fsyncs. */
 struct direction {
 	double requests, bytes, runtime_ms;
 };
 
-/* All of a job file's together. */
+/* Sums over all jobs. */
 struct total {
 	double requests, bytes;
-	double runtime_ms; /* of groups, which are one after the other; the jobs of one are beside each other */
+	double runtime_ms; /* sum over groups: groups run one after the other, the jobs of a group at once */
 	double group_ms;
 	double group;
 };
@@ -55,7 +55,7 @@ static int add_file(const char *path, const struct stat *status, int kind, struc
 {
 	(void)path;
 	(void)place;
-	/* a file that is only named, or only has its length set, is not laid out */
+	/* a file without blocks was created or truncated to a size, but not laid out */
 	if (kind == FTW_F && status->st_blocks > 0)
 		laid_out_bytes += (uint64_t)status->st_size;
 	return 0;
@@ -65,15 +65,15 @@ static uint64_t bytes_in(const char *directory)
 {
 	laid_out_bytes = 0;
 	if (nftw(directory, add_file, WALK_FILES, FTW_PHYS | FTW_MOUNT) != 0)
-		fail_errno("cannot be looked through", directory);
+		fail_errno("cannot be listed", directory);
 	return laid_out_bytes;
 }
 
-/* Runs fio with the user's options, and ours before and behind them. results: the file for fio's JSON. */
-static void run_fio(char **words, int count, const char *const *before, const char *results,
+/* Runs fio with the options BEFORE, the user's options, and the output options. results: file for fio's JSON. */
+static void run_fio(char **options, int count, const char *const *before, const char *results,
 		    const char *job)
 {
-	const char *argv[WORDS_MAX + 8];
+	const char *argv[OPTIONS_MAX + 8];
 	struct program_output output = { .with_stderr = true, .may_fail = true };
 	char results_option[4096];
 	int n = 0;
@@ -82,8 +82,8 @@ static void run_fio(char **words, int count, const char *const *before, const ch
 	while (*before != NULL)
 		argv[n++] = *before++;
 	for (int i = 0; i < count; i++)
-		argv[n++] = words[i];
-	/* last, so that they override the user's: the results are read from there */
+		argv[n++] = options[i];
+	/* last, so that these override the user's: the results are read from this file */
 	snprintf(results_option, sizeof(results_option), "--output=%s", results);
 	argv[n++] = results_option;
 	argv[n++] = "--output-format=json";
@@ -95,27 +95,27 @@ static void run_fio(char **words, int count, const char *const *before, const ch
 	fflush(stdout);
 }
 
-static void lay_out(char **words, int count, const char *directory)
+static void lay_out(char **options, int count, const char *directory)
 {
-	/* in the global section, so that it holds for every job behind it */
+	/* in the global section: create_only applies to every job after it */
 	static const char *const before[] = { "--name=global", "--create_only=1", NULL };
-	uint64_t there = bytes_in(directory), bytes;
+	uint64_t old_bytes = bytes_in(directory), bytes;
 	int64_t start_ns, end_ns;
 
 	phase_announce("layout", now_ns());
 	start_ns = phase_begin();
-	run_fio(words, count, before, "/dev/null", "layout");
+	run_fio(options, count, before, "/dev/null", "layout");
 	end_ns = now_ns();
 	bytes = bytes_in(directory);
-	if (bytes <= there)
+	if (bytes <= old_bytes)
 		return;
-	phase_done("layout", start_ns, end_ns, 0, bytes - there);
-	printf("layout: %" PRIu64 " bytes in %.3f s\n", bytes - there,
+	phase_done("layout", start_ns, end_ns, 0, bytes - old_bytes);
+	printf("layout: %" PRIu64 " bytes in %.3f s\n", bytes - old_bytes,
 	       (double)(end_ns - start_ns) / 1e9);
 	fflush(stdout);
 }
 
-/* What fio wrote, behind what it may have complained of before. */
+/* Parses fio's JSON; fio may have printed warnings before it. */
 static json_t *read_json(void)
 {
 	FILE *in = fopen(json_path, "re");
@@ -136,19 +136,19 @@ static json_t *read_json(void)
 		fail(EXIT_RUN_FAILED, "%s: has no jobs; give fio a job (--name=…)", json_path);
 	whole = json_loadb(object, bytes - (size_t)(object - text), JSON_DISABLE_EOF_CHECK, &error);
 	if (whole == NULL)
-		fail(EXIT_RUN_FAILED, "%s: is no JSON (%s); run fio by hand to see what it says",
+		fail(EXIT_RUN_FAILED, "%s: is no JSON (%s); run fio by hand to see its message",
 		     json_path, error.text);
 	free(text);
 	return whole;
 }
 
-/* 0: it is not there, or no number. */
+/* Returns a member of a JSON object as a number; 0: the member is missing or no number. */
 static double number_of(json_t *object, const char *name)
 {
 	return json_number_value(json_object_get(object, name));
 }
 
-/* A string of fio's, as it can stand in other JSON: quotes, backslashes and control characters become '_'. */
+/* Copies a string of fio's for other JSON: quotes, backslashes and control characters become '_'. */
 static void copy_text(char *text, size_t room, json_t *value)
 {
 	const char *string = json_string_value(value);
@@ -159,7 +159,7 @@ static void copy_text(char *text, size_t room, json_t *value)
 			*at = '_';
 }
 
-/* A time of fio's, in ns, as microseconds; what fio does not say (it can be told not to) is "-", never 0. */
+/* Writes a time of fio's, in ns, as microseconds. A time that fio does not report (an option) is "-", never 0. */
 static void write_us(char text[VALUE_BYTES], json_t *value)
 {
 	if (json_is_number(value))
@@ -168,14 +168,14 @@ static void write_us(char text[VALUE_BYTES], json_t *value)
 		snprintf(text, VALUE_BYTES, "\"-\"");
 }
 
-static void report_direction(const char *job, const char *name, const struct direction *did,
+static void report_direction(const char *job, const char *name, const struct direction *figures,
 			     json_t *times, bool alone)
 {
 	json_t *percentiles = json_object_get(times, "percentile");
 	char mean[VALUE_BYTES], p50[VALUE_BYTES], p99[VALUE_BYTES], most[VALUE_BYTES];
-	double seconds = did->runtime_ms / 1e3;
-	double per_s = seconds > 0 ? did->requests / seconds : 0;
-	double mb_per_s = seconds > 0 ? did->bytes / 1e6 / seconds : 0;
+	double seconds = figures->runtime_ms / 1e3;
+	double per_s = seconds > 0 ? figures->requests / seconds : 0;
+	double mb_per_s = seconds > 0 ? figures->bytes / 1e6 / seconds : 0;
 
 	write_us(mean, json_object_get(times, "mean"));
 	write_us(p50, json_object_get(percentiles, "50.000000"));
@@ -186,9 +186,9 @@ static void report_direction(const char *job, const char *name, const struct dir
 		"\"job\":\"%s\",\"direction\":\"%s\",\"requests\":%.0f,\"bytes\":%.0f,\"runtime_s\":%.3f,"
 		"\"requests_per_s\":%.6g,\"MB_per_s\":%.6g,\"mean_us\":%s,\"p50_us\":%s,\"p99_us\":%s,"
 		"\"max_us\":%s",
-		job, name, did->requests, did->bytes, seconds, per_s, mb_per_s, mean, p50, p99,
-		most);
-	printf("%s %s: %.0f in %.3f s, %.6g a second, %.6g MB/s\n", job, name, did->requests,
+		job, name, figures->requests, figures->bytes, seconds, per_s, mb_per_s, mean, p50,
+		p99, most);
+	printf("%s %s: %.0f in %.3f s, %.6g a second, %.6g MB/s\n", job, name, figures->requests,
 	       seconds, per_s, mb_per_s);
 	if (!alone)
 		return;
@@ -201,33 +201,34 @@ static void report_direction(const char *job, const char *name, const struct dir
 			    name, per_s, name, mb_per_s, name, p50, name, p99);
 }
 
-/* A job, or the jobs that fio reports as one (group_reporting). */
+/* Writes the results of a job, or of the jobs of a group with group_reporting. */
 static void report_job(json_t *job, bool alone, struct total *total)
 {
 	static const char *const names[] = { "read", "write", "trim" };
 	json_t *sync = json_object_get(job, "sync");
 	double group = number_of(job, "groupid"), longest_ms = 0;
-	struct direction did;
+	struct direction figures;
 	char name[64] = "";
 
 	copy_text(name, sizeof(name), json_object_get(job, "jobname"));
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		json_t *facts = json_object_get(job, names[i]);
+		json_t *results = json_object_get(job, names[i]);
 
-		did = (struct direction){ number_of(facts, "total_ios"),
-					  number_of(facts, "io_bytes"),
-					  number_of(facts, "runtime") };
-		if (did.requests <= 0)
+		figures = (struct direction){ number_of(results, "total_ios"),
+					      number_of(results, "io_bytes"),
+					      number_of(results, "runtime") };
+		if (figures.requests <= 0)
 			continue;
-		total->requests += did.requests;
-		total->bytes += did.bytes;
-		if (did.runtime_ms > longest_ms)
-			longest_ms = did.runtime_ms;
-		report_direction(name, names[i], &did, json_object_get(facts, "clat_ns"), alone);
+		total->requests += figures.requests;
+		total->bytes += figures.bytes;
+		if (figures.runtime_ms > longest_ms)
+			longest_ms = figures.runtime_ms;
+		report_direction(name, names[i], &figures, json_object_get(results, "clat_ns"),
+				 alone);
 	}
-	did = (struct direction){ number_of(sync, "total_ios"), 0, longest_ms };
-	if (did.requests > 0)
-		report_direction(name, "fsync", &did, json_object_get(sync, "lat_ns"), alone);
+	figures = (struct direction){ number_of(sync, "total_ios"), 0, longest_ms };
+	if (figures.requests > 0)
+		report_direction(name, "fsync", &figures, json_object_get(sync, "lat_ns"), alone);
 	if (group != total->group) {
 		total->runtime_ms += total->group_ms;
 		total->group_ms = 0;
@@ -256,7 +257,7 @@ static struct total report(void)
 	return total;
 }
 
-static void measure(char **words, int count)
+static void measure(char **options, int count)
 {
 	static const char *const before[] = { NULL };
 	unsigned long threads = number_in_environment("SEEKMETER_THREADS", 1, 1, THREADS_MAX);
@@ -266,14 +267,14 @@ static void measure(char **words, int count)
 	phase_announce("measured", now_ns());
 	begin_ns = phase_begin();
 	own_cpu_begin();
-	run_fio(words, count, before, json_path, "measured");
+	run_fio(options, count, before, json_path, "measured");
 	end_ns = now_ns();
 	own_cpu_end(threads);
 	total = report();
 	start_ns = end_ns - (int64_t)(total.runtime_ms * 1e6);
 	if (start_ns < begin_ns)
 		start_ns = begin_ns;
-	/* fio reads and writes nothing else, however long it prepares itself */
+	/* alone: fio's preparation, however long, moves no data between the cuts */
 	phase_done_alone("measured", start_ns, end_ns, (uint64_t)total.requests,
 			 (uint64_t)total.bytes);
 	own_cpu_report();
@@ -286,10 +287,10 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (strncmp(argv[i], "--output=", strlen("--output=")) == 0)
 			json_path = argv[i] + strlen("--output=");
-	if (json_path == NULL || argc > WORDS_MAX)
+	if (json_path == NULL || argc > OPTIONS_MAX)
 		fail(EXIT_WRONG_WORDS,
-		     "fio_phases: say fio_phases --output=FILE and fio's words, %d at most",
-		     WORDS_MAX - 1);
+		     "fio_phases: give --output=FILE and fio's options, %d at most",
+		     OPTIONS_MAX - 1);
 	phases_open();
 	results_open();
 	lay_out(argv + 1, argc - 1, directory != NULL && directory[0] != '\0' ? directory : ".");

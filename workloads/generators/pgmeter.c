@@ -70,7 +70,7 @@ static void read_mixes(void)
 	fclose(in);
 }
 
-/* They lie together. */
+/* Returns the number of rows of the test that begins at FIRST; the rows of a test are adjacent. */
 static int rows_of(const struct mix *first)
 {
 	int n = 0;
@@ -98,13 +98,13 @@ static const struct mix *find_test(const char *name)
 	return &rows[first];
 }
 
-/* fio would find it full at some point, and say so in its own way. */
+/* Checks the free space before fio runs out of it, for a message with a remedy. */
 static void must_have_room(void)
 {
 	struct statvfs info;
 
 	if (statvfs(set.dir, &info) != 0)
-		fail_errno("cannot be asked for its room", set.dir);
+		fail_errno("cannot get its free space", set.dir);
 	if (info.f_bavail * info.f_frsize < set.files * set.mib << 20)
 		fail(EXIT_RUN_FAILED,
 		     "%s: %" PRIu64 " MiB are free where %" PRIu64 " files of %" PRIu64
@@ -121,13 +121,13 @@ static void lay_out(void)
 }
 
 /*
- * The samples of a log: a line for each time, thread and direction, one thread after the other. A line that is
- * not there is of a thread that did nothing then; but fio may leave out lines of the last time, which is then no
- * sample. LINES: of a whole one.
+ * Reads the samples of a log. The log has a line for each time, thread and direction, sorted by thread. A missing line
+ * means that the thread did nothing in that time. But fio may leave out lines of the last time, which then is no sample.
+ * LINES: number of lines of a complete sample.
  */
 static struct samples read_samples(const char *log, uint64_t lines)
 {
-	static uint64_t sums[SAMPLES_MAX], found[SAMPLES_MAX];
+	static uint64_t sums[SAMPLES_MAX], line_counts[SAMPLES_MAX];
 	struct samples samples = { 0 };
 	uint64_t last = set.measured_s / set.sample_s;
 	FILE *in = fopen(log, "re");
@@ -136,24 +136,24 @@ static struct samples read_samples(const char *log, uint64_t lines)
 	if (in == NULL)
 		fail_errno("cannot be opened", log);
 	memset(sums, 0, sizeof(sums));
-	memset(found, 0, sizeof(found));
+	memset(line_counts, 0, sizeof(line_counts));
 	while (fscanf(in, "%lu, %lu%*[^\n]", &ms, &rate) == 2) {
 		uint64_t at = (ms + set.sample_s * 500) / (set.sample_s * 1000);
 
 		if (at <= last) {
 			sums[at] += rate;
-			found[at]++;
+			line_counts[at]++;
 		}
 	}
 	fclose(in);
 	for (uint64_t i = 1; i <= last; i++)
-		if (i < last || found[i] == lines)
+		if (i < last || line_counts[i] == lines)
 			samples_add(&samples, (double)sums[i]);
 	return samples;
 }
 
-static void say(const char *test, uint64_t outstanding, const struct result *result,
-		const struct samples *samples)
+static void report_test(const char *test, uint64_t outstanding, const struct result *result,
+			const struct samples *samples)
 {
 	double seconds = (double)(result->end_ns - result->start_ns) / (double)SECOND_NS;
 	double rate = (double)result->requests / seconds;
@@ -199,10 +199,10 @@ static void measure(const struct mix *test, uint64_t outstanding)
 	phase_done(name, result.start_ns, result.end_ns, result.requests, result.bytes);
 	log_path(&set, name, log);
 	samples = read_samples(log, result.log_lines);
-	say(test->test, outstanding, &result, &samples);
+	report_test(test->test, outstanding, &result, &samples);
 }
 
-/* The tests write in place: every file must have its size, no less and no more. */
+/* The tests write in place: every file must still have the size of the layout. */
 static void verify(void)
 {
 	char path[PATH_MAX];
@@ -211,7 +211,7 @@ static void verify(void)
 	for (uint64_t i = 0; i < set.files; i++) {
 		snprintf(path, sizeof(path), "%s/" TOP "/file-%" PRIu64, set.dir, i);
 		if (stat(path, &info) != 0)
-			fail_errno("cannot be found", path);
+			fail_errno("cannot stat", path);
 		if ((uint64_t)info.st_size != set.mib << 20)
 			fail(EXIT_RUN_FAILED,
 			     "%s: has %" PRIu64 " bytes where %" PRIu64
@@ -225,15 +225,15 @@ static void usage(void)
 {
 	printf("usage: pgmeter [-D DIR] -M MIXES -J DIR [-x TESTS] [-q OUTSTANDING] [-f FILES] [-m MIB]\n"
 	       "               [-w SECONDS] [-l SECONDS] [-a SECONDS] [-s SEED]\n"
-	       "  -D DIR          where the directory " TOP " is made ($SEEKMETER_DIR)\n"
+	       "  -D DIR          directory in which " TOP " is made ($SEEKMETER_DIR)\n"
 	       "  -M MIXES        the table of tests (workloads/datasets/pgmeter.mixes)\n"
-	       "  -J DIR          where fio's jobs and logs go\n"
-	       "  -x TESTS        which of them, with commas between (seqread8,seqwrite8,web,file,oltp)\n"
-	       "  -q OUTSTANDING  requests outstanding a file, in turn, with commas between (1,4,16,64)\n"
-	       "  -f FILES        files, all worked on at once (1)\n"
-	       "  -m MIB          of each file (1024)\n"
-	       "  -w, -l SECONDS  of each test: warm-up, and measured (30, 300)\n"
-	       "  -a SECONDS      of a sample (10)\n"
+	       "  -J DIR          directory of fio's jobs and logs\n"
+	       "  -x TESTS        tests, separated by commas (seqread8,seqwrite8,web,file,oltp)\n"
+	       "  -q OUTSTANDING  numbers of requests outstanding per file, separated by commas (1,4,16,64)\n"
+	       "  -f FILES        number of files, all used at once (1)\n"
+	       "  -m MIB          size of each file (1024)\n"
+	       "  -w, -l SECONDS  warm-up and measured time of each test (30, 300)\n"
+	       "  -a SECONDS      length of a sample (10)\n"
 	       "  -s SEED         the same seed gives the same requests ($SEEKMETER_SEED, else 1)\n");
 }
 
@@ -264,7 +264,7 @@ static void read_settings(int argc, char **argv)
 		fail(EXIT_WRONG_WORDS, "pgmeter: -M and -J are needed; see --help");
 }
 
-/* Calls each word of a list with commas between; to_measure: else the words are only checked. */
+/* Runs every test of -x with every number of -q. to_measure false: only checks the names and numbers. */
 static void each_test(bool to_measure)
 {
 	char tests[256], depths[256], *test_rest, *depth_rest;

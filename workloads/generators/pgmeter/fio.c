@@ -44,8 +44,8 @@ struct outcome {
 	uint64_t kib, ms;
 };
 
-/* PATH: of the job. */
-static void failed(const struct program_output *output, const char *path)
+/* Ends the program with fio's error message; PATH: the job file. */
+static void fail_fio(const struct program_output *output, const char *path)
 {
 	const char *name = strrchr(path, '/');
 
@@ -64,13 +64,13 @@ static struct outcome run_fio(const char *path)
 
 	program_run(argv, -1, &output);
 	if (output.exit_status != 0)
-		failed(&output, path);
+		fail_fio(&output, path);
 	at = strncmp(output.first, "3;", 2) == 0 ? output.first : strstr(output.first, "\n3;");
 	while (at != NULL && n < 64 && (fields[n] = strsep(&at, ";")) != NULL)
 		n++;
 	/* fio(1), terse output, version 3: each direction has kilobytes, their rate, requests a second, milliseconds */
 	if (n < 50 || strcmp(fields[4], "0") != 0)
-		failed(&output, path);
+		fail_fio(&output, path);
 	read_ms = strtoull(fields[8], NULL, 10);
 	write_ms = strtoull(fields[49], NULL, 10);
 	outcome.requests_per_s = strtod(fields[7], NULL) + strtod(fields[48], NULL);
@@ -133,7 +133,7 @@ struct result fio_measure(const struct settings *set, const char *name, const st
 		result.start_ns = begin_ns;
 	result.requests = (uint64_t)(outcome.requests_per_s * (double)outcome.ms / 1e3);
 	result.bytes = outcome.kib << 10;
-	/* one of each thread and direction */
+	/* one line for each thread and direction */
 	result.log_lines = set->files * outstanding * (rows[0].read_pct % 100 ? 2 : 1);
 	return result;
 }

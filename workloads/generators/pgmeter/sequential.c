@@ -24,21 +24,21 @@
 
 struct file {
 	int fd;
-	_Atomic uint64_t next; /* request */
+	_Atomic uint64_t next; /* number of the next request */
 } __attribute__((aligned(128)));
 
-/* What all threads do. */
+/* The test, the same for all threads. */
 struct job {
-	uint64_t bytes, per_file; /* of a request; requests */
+	uint64_t bytes, per_file; /* bytes of a request, requests of a file */
 	bool writes;
-	int64_t from_ns, end_ns, sample_ns; /* the measured part, and a sample of it */
+	int64_t from_ns, end_ns, sample_ns; /* the measured part, and the length of a sample */
 };
 
 struct worker {
 	const struct job *job;
 	struct file *file;
 	char *buffer;
-	uint64_t *counts; /* requests that ended, by sample; the last one may be a shorter one */
+	uint64_t *counts; /* requests completed in each sample; the last sample may be shorter */
 };
 
 static void one_request(const struct worker *me)
@@ -102,8 +102,8 @@ static void close_files(const struct settings *set, struct file *files)
 	free(files);
 }
 
-static struct worker *hire(const struct settings *set, const struct job *job, struct file *files,
-			   uint64_t outstanding)
+static struct worker *make_workers(const struct settings *set, const struct job *job,
+				   struct file *files, uint64_t outstanding)
 {
 	uint64_t threads = set->files * outstanding, samples = set->measured_s / set->sample_s + 1;
 	struct worker *workers = must_alloc(calloc(threads, sizeof(*workers)));
@@ -120,9 +120,9 @@ static struct worker *hire(const struct settings *set, const struct job *job, st
 	return workers;
 }
 
-/* Returns the requests of the measured part. */
-static uint64_t add_up(const struct settings *set, const char *name, struct worker *workers,
-		       uint64_t threads)
+/* Writes the samples to the log. Returns the number of requests in the measured part. */
+static uint64_t write_samples(const struct settings *set, const char *name, struct worker *workers,
+			      uint64_t threads)
 {
 	uint64_t whole = set->measured_s / set->sample_s, all = 0;
 	bool writes = workers[0].job->writes;
@@ -166,7 +166,7 @@ struct result sequential_measure(const struct settings *set, const char *name,
 		.sample_ns = (int64_t)set->sample_s * SECOND_NS,
 	};
 	struct file *files = open_files(set, job.writes);
-	struct worker *workers = hire(set, &job, files, outstanding);
+	struct worker *workers = make_workers(set, &job, files, outstanding);
 	struct crew *crew = crew_start(threads, work, workers, sizeof(*workers));
 
 	job.from_ns = now_ns() + (int64_t)set->warmup_s * SECOND_NS;
@@ -177,7 +177,7 @@ struct result sequential_measure(const struct settings *set, const char *name,
 	close_files(set, files);
 	result.start_ns = job.from_ns;
 	result.end_ns = job.end_ns;
-	result.requests = add_up(set, name, workers, threads);
+	result.requests = write_samples(set, name, workers, threads);
 	result.bytes = result.requests * job.bytes;
 	return result;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the parts of pgmeter share: its settings, a row of the table of tests, what a test came to. */
+/* Types shared by pgmeter's files: settings, a row of the table of tests, the result of a test. */
 #ifndef GENERATORS_PGMETER_TESTS_H
 #define GENERATORS_PGMETER_TESTS_H
 
@@ -26,8 +26,9 @@ struct result {
 	int64_t start_ns, end_ns; /* of the measured part */
 	uint64_t requests, bytes;
 	/*
-	 * The samples are in the file -J's pgmeter-NAME_iops.log, as fio writes it: milliseconds since the
-	 * measured part began, and requests a second in the sample that ended then. So many lines add up to one.
+	 * The samples are in the file pgmeter-NAME_iops.log in -J's directory, in fio's format. A line has the
+	 * milliseconds since the start of the measured part, and the requests/s of the sample that ended then.
+	 * log_lines: lines that add up to one sample.
 	 */
 	uint64_t log_lines;
 };
@@ -35,11 +36,11 @@ struct result {
 /* Makes the files. */
 void fio_lay_out(const struct settings *set);
 
-/* The test that ROWS, N of them, describe: fio's job NAME, at random places. */
+/* Measures the test of N rows with the fio job NAME, at random offsets. */
 struct result fio_measure(const struct settings *set, const char *name, const struct mix *rows,
 			  int n, uint64_t outstanding);
 
-/* Reads or writes requests of TEST's size one after the other from the files' beginnings on, and again. */
+/* Reads or writes the files sequentially in requests of TEST's size, again from the beginning after the end. */
 struct result sequential_measure(const struct settings *set, const char *name,
 				 const struct mix *test, uint64_t outstanding);
 

@@ -67,7 +67,7 @@ static size_t choice_index(const struct choice *choices, size_t count, int optio
 	return i;
 }
 
-void parse_options_before(struct behind *behind, const struct generator *generator,
+void parse_options_before(struct passed_on *passed_on, const struct generator *generator,
 			  const struct choice *own, size_t count, int argc, char **argv)
 {
 	struct choice choices[CHOICES_MAX + 3] = { 0 };
@@ -100,8 +100,8 @@ void parse_options_before(struct behind *behind, const struct generator *generat
 			     argv[optind - 1]);
 		set_choice(&choices[choice_index(choices, count, option)]);
 	}
-	if (behind != NULL && strcmp(argv[optind - 1], "--") == 0)
-		*behind = (struct behind){ argv + optind, argc - optind };
+	if (passed_on != NULL && strcmp(argv[optind - 1], "--") == 0)
+		*passed_on = (struct passed_on){ argv + optind, argc - optind };
 	else if (optind < argc)
 		fail(EXIT_WRONG_WORDS, "%s: unknown argument %s; see --help", generator->name,
 		     argv[optind]);

@@ -37,13 +37,13 @@ void parse_options(const struct generator *generator, const struct choice *choic
 		   int argc, char **argv);
 
 /* The arguments after "--", for the program that the generator runs. */
-struct behind {
-	char **words;
+struct passed_on {
+	char **argv;
 	int count;
 };
 
 /* The same for a generator that passes the arguments after "--" on. */
-void parse_options_before(struct behind *behind, const struct generator *generator,
+void parse_options_before(struct passed_on *passed_on, const struct generator *generator,
 			  const struct choice *choices, size_t count, int argc, char **argv);
 
 #endif
