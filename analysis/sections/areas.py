@@ -121,7 +121,5 @@ def build_areas(run: Run, tables: Tables, results: Results) -> list[Section]:
 
 
 SECTIONS = (
-    SectionSpec(
-        "areas", "Where on the disk", 1300, build_areas, collectors=("block",), counts_everybody=True
-    ),
+    SectionSpec("areas", "Where on the disk", 1300, build_areas, collectors=("block",), counts_all=True),
 )

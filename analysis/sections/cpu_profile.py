@@ -72,8 +72,8 @@ def build_cpu_profile(run: Run, tables: Tables, results: Results) -> list[Sectio
         heads = ("<phase", "s", "CPU s", "busy %", "own %", "kernel %", "samples")
         section.tables.append(Table(heads, by_phase))
     for whose, functions, of in (
-        ("the workload's", whole.workload, whole.workload_samples),
-        ("all others'", whole.others, whole.busy.samples - whole.workload_samples),
+        ("workload", whole.workload, whole.workload_samples),
+        ("other tasks", whole.others, whole.busy.samples - whole.workload_samples),
     ):
         top = _top(functions, TOP)
         if top:
@@ -109,7 +109,7 @@ def _functions_by_phase(found: list[profile.PhaseCpu]) -> list[Table]:
         for f in _top(p.workload, TOP_OF_PHASE):
             rows.append((name, f.name, *_shares(f, p.workload_samples)))
             name = ""
-    heads = ("<phase", "<functions: the workload's", "self %", "&95 %", "total %")
+    heads = ("<phase", "<functions: workload", "self %", "&95 %", "total %")
     return [Table(heads, rows, least_left=16)] if rows else []
 
 

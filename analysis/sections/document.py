@@ -13,7 +13,7 @@ from analysis.render.document import Document, Section
 from analysis.rundir.run import Run
 from analysis.sections.banners import make_banners
 from analysis.sections.marks import mark
-from analysis.sections.owner_labels import everybodys_note, owner_banners
+from analysis.sections.owner_labels import all_requests_note, owner_banners
 from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
 
@@ -38,12 +38,12 @@ def make_document(run: Run, tables: Tables, results: Results) -> Document:
 
 
 def _finished(spec: SectionSpec, section: Section, run: Run, results: Results) -> Section:
-    """The section with what its spec states: key, title, mark, and whose requests it counts."""
+    """The section with what its spec states: key, title, mark, and a note if it counts all requests."""
     section.key = spec.key
     section.title = section.title or spec.title
     section.essential = section.essential or spec.essential
     if not section.absent:
         section.mark = mark(run, *spec.collectors)
-        if spec.counts_everybody:
-            section.notes[:0] = everybodys_note(results)
+        if spec.counts_all:
+            section.notes[:0] = all_requests_note(results)
     return section

@@ -26,7 +26,7 @@ def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
         if owners is None or class_:
             groups.append((f"  {class_}" if class_ else op, found))
         else:
-            groups += [(f"{op}, own", owners.latency.get(op, ())), (f"{op}, everybody's", found)]
+            groups += [(f"{op}, own", owners.latency.get(op, ())), (f"{op}, all", found)]
     rows = []
     for name, stages in groups:
         for i, row in enumerate(stages):

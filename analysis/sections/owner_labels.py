@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Labels and sentences on whose requests the numbers count, where others use the disk too."""
+"""Labels and sentences on the owners of requests, where other programs use the disk too."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, RECORDER, W
 from analysis.measures.results import Results
 from analysis.rundir.run import clean
 
-TITLE = "Whose requests"
-WORDS = {
-    WORKLOAD: "the workload's",
-    FILESYSTEM: "the file system's own",
-    RECORDER: "Seekmeter's",
-    OTHERS: "others'",
+TITLE = "Requests by owner"
+OWNER_LABELS = {
+    WORKLOAD: "workload",
+    FILESYSTEM: "file system",
+    RECORDER: "Seekmeter",
+    OTHERS: "other programs",
 }
-EVERYBODYS = "of everybody's requests on the disk"
+ALL_REQUESTS = "counts all requests on the disk, those of other programs too"
 MOST_NAMES = 4
 WHAT = ("requests", "bytes", "seeks")
 
@@ -34,41 +34,47 @@ def _shares(owners: Owners, owner: str) -> str:
 
 
 def disk_share(owners: Owners) -> str:
-    """Others' share of the disk's bytes, as a clause."""
+    """The share of other programs in the disk's bytes, as a clause."""
     return f"{units.percent(owners.share(OTHERS, 'bytes'))} % of this disk's bytes are by other programs"
 
 
 def owner_banners(results: Results) -> list[str]:
-    """Banners on requests of others and of the recording, from LEAST_BANNER_SHARE on."""
-    owners, said = results.owners, []
+    """Banners on requests of other programs and of the recording, from LEAST_BANNER_SHARE on."""
+    owners, banners = results.owners, []
     if owners is None:
         return []
     if owners.is_in_banner(OTHERS):
         names = f"requests by {submitters(owners.of(OTHERS))}"
-        meaning = "; 'own' is the workload's, all other numbers count everybody's" if owners.is_shared else ""
-        said.append(f"others use this disk: {_shares(owners, OTHERS)} are theirs ({names}){meaning}")
+        meaning = "; own: the workload's; all other numbers count all requests" if owners.is_shared else ""
+        banners.append(f"other programs use this disk: {_shares(owners, OTHERS)} ({names}){meaning}")
     if owners.is_in_banner(RECORDER):
-        said.append(
+        banners.append(
             f"the recording itself lies on this disk: {_shares(owners, RECORDER)}; OUT= puts it elsewhere"
         )
-    return said
+    return banners
 
 
 def private_notes(results: Results) -> list[str]:
-    """Others' requests to a disk of the run's own, in a sentence."""
-    if results.owners is None or results.owners.is_shared or not (one := results.owners.of(OTHERS)).requests:
+    """A sentence on requests of other programs to a disk of the run's own."""
+    if results.owners is None or results.owners.is_shared:
         return []
-    return [f"of these others': {one.requests:,} requests, {units.bytes_(one.bytes)} ({submitters(one)})"]
+    others = results.owners.of(OTHERS)
+    if not others.requests:
+        return []
+    return [
+        f"of these by other programs: {others.requests:,} requests, {units.bytes_(others.bytes)}"
+        f" ({submitters(others)})"
+    ]
 
 
-def everybodys_note(results: Results) -> list[str]:
+def all_requests_note(results: Results) -> list[str]:
     """A sentence for sections that count all requests; empty where all requests are the workload's."""
     owners = results.shared_owners
-    return [EVERYBODYS] if owners is not None and owners.of(OTHERS).requests else []
+    return [ALL_REQUESTS] if owners is not None and owners.of(OTHERS).requests else []
 
 
 def totals(results: Results, requests: int, moved: int) -> str:
-    """All requests and bytes, for a picture's second line; where others use the disk too, how much is own."""
+    """All requests and bytes, for a picture's second line; on a shared disk with the workload's share."""
     owners = results.shared_owners
     own = [
         "" if owners is None else f" ({units.percent(owners.share(WORKLOAD, what))} % own)" for what in WHAT

@@ -63,7 +63,7 @@ def _phases(results: Results) -> Section:
             )
             for row in results.phases
         ]
-        own_heads = ("dev MB/s,\nworkload's", "&\neverybody's", "seeks/s,\nworkload's", "&\neverybody's")
+        own_heads = ("dev MB/s,\nown", "&\nall", "seeks/s,\nown", "&\nall")
         section.tables.append(Table(("<phase", *own_heads), own))
     section.notes += [
         f"{row.name}: workload MB/s, mean of the phases' rates: {units.mean(row.own_mb_s)}"
@@ -104,7 +104,7 @@ def _app_mb_s(row: phases.PhaseRow, is_bound: bool) -> str:
 
 
 def _others_text(run: Run, results: Results, others: other_programs.Others) -> str:
-    """CPU time of other programs and of kernel threads, and others' share of the disk, in one line."""
+    """CPU time of other programs and of kernel threads, and the disk share of other programs, in one line."""
     all_ns = results.window.work_s * 1e9 * (run.cpus or 0)
     share = f" ({units.percent(others.cpu_ns / all_ns)} % of all CPUs)" if all_ns > 0 else ""
     names = "".join(f", {name} {units.ns(cpu_ns)}" for name, cpu_ns in others.programs)

@@ -46,7 +46,5 @@ def bounded_ends(results: Results) -> list[str]:
 
 
 SECTIONS = (
-    SectionSpec(
-        "depth", "Queue depth", 1500, build_queue_depth, collectors=("block",), counts_everybody=True
-    ),
+    SectionSpec("depth", "Queue depth", 1500, build_queue_depth, collectors=("block",), counts_all=True),
 )

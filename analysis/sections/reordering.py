@@ -69,6 +69,6 @@ SECTIONS = (
         1200,
         build_reordering,
         collectors=("block",),
-        counts_everybody=True,
+        counts_all=True,
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whose requests: requests, bytes and seeks by owner, where others use the disk too."""
+"""Requests by owner: requests, bytes and seeks, where other programs use the disk too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from analysis.measures.locks.lock_waiters import FILESYSTEM, OTHERS, WORKLOAD
 from analysis.measures.results import Results
 from analysis.render.document import Section, Table
 from analysis.rundir.run import Run
-from analysis.sections.owner_labels import TITLE, WORDS, submitters
+from analysis.sections.owner_labels import OWNER_LABELS, TITLE, submitters
 from analysis.sections.spec import SectionSpec
 from analysis.tables.load import Tables
 
@@ -23,34 +23,34 @@ def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
     section = Section()
     rows = []
     for owner in OWNERS:
-        one = owners.of(owner)
-        if not one.requests and owner != WORKLOAD:
+        owned = owners.of(owner)
+        if not owned.requests and owner != WORKLOAD:
             continue
         rows.append(
             (
-                WORDS[owner],
-                units.count(one.requests),
+                OWNER_LABELS[owner],
+                units.count(owned.requests),
                 units.percent(owners.share(owner, "requests")),
-                units.bytes_(one.read_bytes),
-                units.bytes_(one.write_bytes),
+                units.bytes_(owned.read_bytes),
+                units.bytes_(owned.write_bytes),
                 units.percent(owners.share(owner, "bytes")),
-                units.count(one.seeks),
+                units.count(owned.seeks),
                 units.percent(owners.share(owner, "seeks")),
             )
         )
-    heads = ("<of", "requests", "&%", "read", "written", "&% of bytes", "seeks", "&%")
+    heads = ("<owner", "requests", "&%", "read", "written", "&% of bytes", "seeks", "&%")
     section.tables.append(Table(heads, rows))
     own = owners.of(FILESYSTEM).by_class
-    said = [
+    by_class = [
         f"{class_} {own[class_][0]:,} requests, {units.bytes_(own[class_][1])}"
         for class_ in ("journal", "metadata", "data", "unknown")
         if own.get(class_, (0, 0))[0]
     ]
-    if said:
-        section.notes.append(f"the file system's own: {'; '.join(said)}")
-    if (one := owners.of(OTHERS)).requests:
-        section.notes.append(f"others' requests, by who submitted them: {submitters(one)}")
-    section.notes += _untold(owners)
+    if by_class:
+        section.notes.append(f"file system: {'; '.join(by_class)}")
+    if (others := owners.of(OTHERS)).requests:
+        section.notes.append(f"other programs, by submitter: {submitters(others)}")
+    section.notes += _unknown_owner(owners)
     section.definition = (
         request_owners.OF_PART
         if owners.is_live
@@ -61,17 +61,17 @@ def build_owners(run: Run, tables: Tables, results: Results) -> list[Section]:
     return [section]
 
 
-def _untold(owners: Owners) -> list[str]:
+def _unknown_owner(owners: Owners) -> list[str]:
     """A sentence on much written-back data without a known owner, and the remedy."""
     if owners.is_live or not owners.is_shared:
         return []
-    whole = sum(one.bytes for one in owners.owned)
+    whole = sum(owned.bytes for owned in owners.owned)
     _, size = owners.of(FILESYSTEM).by_class.get("data", (0, 0))
     if size <= request_owners.LEAST_BANNER_SHARE * whole:
         return []
     return [
-        f"whose {units.bytes_(size)} of written-back data are is not known: the files were gone, or not found"
-        " in time; with a memory cgroup of its own (MEM=) the workload's pages are told"
+        f"owner not known: {units.bytes_(size)} of written-back data, of files that were gone or not"
+        " resolved in time; MEM= gives the workload a memory cgroup, which identifies its pages"
     ]
 
 

@@ -70,7 +70,7 @@ def build_seeks(run: Run, tables: Tables, results: Results) -> list[Section]:
     )
     if owners is not None:
         section.definition += (
-            " own: the seeks of the workload's requests; all other numbers count everybody's."
+            " own: seeks of the workload's requests; all other numbers count all requests on the disk."
         )
     return [section]
 

@@ -64,7 +64,7 @@ def _add_files(section: Section, block: BlockResults, tables: Tables, is_shared:
     rows = [
         (
             row.path if row.path is not None else "-",
-            *((owner_labels.WORDS[row.owner],) if is_shared else ()),
+            *((owner_labels.OWNER_LABELS[row.owner],) if is_shared else ()),
             str(row.ino),
             units.count(row.seeks.requests),
             units.bytes_(row.bytes),
@@ -76,7 +76,7 @@ def _add_files(section: Section, block: BlockResults, tables: Tables, is_shared:
         )
         for row in top.rows
     ]
-    heads = ["<path", *(["<whose"] if is_shared else []), "inode", "requests", "bytes", "seeks", "% of total"]
+    heads = ["<path", *(["<owner"] if is_shared else []), "inode", "requests", "bytes", "seeks", "% of total"]
     heads += ["seq. %", "stream %", "D2C p50", "&p99", "Q2C p50", "&p99"]
     section.tables.append(Table(heads, rows, least_left=16))
     section.notes += [

@@ -29,4 +29,4 @@ class SectionSpec:
     build: Callable[[Run, Tables, Results], Sequence[Section]]
     essential: bool = False  # shown on the terminal too
     collectors: tuple[str, ...] = ()  # where the section's numbers come from
-    counts_everybody: bool = False  # counts all requests, and says so where others use the disk too
+    counts_all: bool = False  # counts all requests; a note states it where other programs use the disk too

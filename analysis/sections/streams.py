@@ -50,6 +50,4 @@ def build_streams(run: Run, tables: Tables, results: Results) -> list[Section]:
     return [section]
 
 
-SECTIONS = (
-    SectionSpec("streams", "Streams", 1100, build_streams, collectors=("block",), counts_everybody=True),
-)
+SECTIONS = (SectionSpec("streams", "Streams", 1100, build_streams, collectors=("block",), counts_all=True),)

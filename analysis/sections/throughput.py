@@ -47,8 +47,8 @@ def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section
     }
     share = throughput.metadata_share(sums["data"], sums["metadata"], sums["journal"])
     device = sum(r.bytes for r in results.device_totals if r.op in throughput.OPS)
-    everybodys = "" if owners is None else ", everybody's"
-    section.notes.append(f"metadata share{everybodys}: {units.percent(share)} %")
+    counted = "" if owners is None else ", all requests"
+    section.notes.append(f"metadata share{counted}: {units.percent(share)} %")
     if (
         results.app.bytes is not None
         and not results.app.uncounted
@@ -70,7 +70,7 @@ def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section
     section.definition = throughput_definition(results) + (
         " own: submitted from the workload's cgroup."
         if owners is None
-        else f" own: the workload's, see {owner_labels.TITLE.lower()}; all: everybody's."
+        else f" own: the workload's, see {owner_labels.TITLE.lower()}; all: all requests on the disk."
     )
     if (block := tables.block) is not None and (found := zeroes.zeroing_threads(block)):
         section.notes.append(_zeroes_words(found))
@@ -92,7 +92,7 @@ def _by_class(run: Run, results: Results) -> Table:
                 units.rate(row.bytes / 1e6 / elapsed),
                 units.rate(row.requests / elapsed),
                 units.bytes_(row.bytes / row.requests),
-                # whose requests they are, another tool's trace does not say
+                # a trace of another tool does not state the submitter's cgroup
                 units.percent(None if run.imported else row.in_workload / row.requests),
                 units.count(row.errors),
             )
@@ -102,7 +102,7 @@ def _by_class(run: Run, results: Results) -> Table:
 
 
 def _own_and_all(results: Results, owners: Owners) -> Table:
-    """The device's totals of a shared disk: the workload's and everybody's."""
+    """The device's totals of a shared disk: the workload's and all."""
     elapsed = results.window.elapsed_s
     rows = []
     for row in results.device_totals:

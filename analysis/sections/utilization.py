@@ -56,6 +56,6 @@ SECTIONS = (
         1800,
         build_utilization,
         collectors=("block",),
-        counts_everybody=True,
+        counts_all=True,
     ),
 )

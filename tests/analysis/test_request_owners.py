@@ -162,8 +162,8 @@ def test_older_run_has_unknown_submitters(tmp_path: Path) -> None:
     assert measured_of(spec, tmp_path / "r").owners is None
     make_report(tmp_path / "r")
     text = (tmp_path / "r" / "report.txt").read_text()
-    assert "WHOSE REQUESTS" not in text
-    assert "!! others" not in text
+    assert "REQUESTS BY OWNER" not in text
+    assert "!! other programs" not in text
 
 
 def mixed() -> Spec:
@@ -213,7 +213,7 @@ def test_owner_sums_equal_the_requests(tmp_path: Path) -> None:
     assert (phase.device_bytes, phase.seeks) == (704_512, 20)
     assert {r.label: r.seeks for r in block_results(measured).seeks_by_process} == {
         "worker": 10,
-        "fio (others')": 10,
+        "fio (other programs)": 10,
     }
 
 
@@ -222,13 +222,13 @@ def test_report_begins_with_the_share_of_others(tmp_path: Path) -> None:
     said = make_report(tmp_path / "r")
     text = (tmp_path / "r" / "report.txt").read_text()
     words = " ".join(line.removeprefix("!! ") for line in text.splitlines())
-    first = "others use this disk: 47.6 % of its requests, 5.8 % of its bytes, 50.0 % of its seeks are theirs"
-    assert text.splitlines()[2].startswith("!! others use this disk: 47.6 %")
+    first = "other programs use this disk: 47.6 % of its requests, 5.8 % of its bytes, 50.0 % of its seeks"
+    assert text.splitlines()[2].startswith("!! other programs use this disk: 47.6 %")
     assert first in words
-    assert "WHOSE REQUESTS" in said
-    section = text[text.index("WHOSE REQUESTS") :]
-    assert "others' requests, by who submitted them: fio 10" in section
-    assert "the file system's own: metadata 1 requests, 8.19 kB" in section
+    assert "REQUESTS BY OWNER" in said
+    section = text[text.index("REQUESTS BY OWNER") :]
+    assert "other programs, by submitter: fio 10" in section
+    assert "file system: metadata 1 requests, 8.19 kB" in section
     throughput = text[text.index("\nTHROUGHPUT") :]
     line = next(line for line in throughput.splitlines() if line.split()[:2] == ["write", "data"])
     assert line.split()[2:8] == ["10", "10", "655", "kB", "655", "kB"]
@@ -239,7 +239,7 @@ def test_report_begins_with_the_share_of_others(tmp_path: Path) -> None:
     run = open_run(tmp_path / "r")
     second_line = make_subtitle(run, measure(run, load_tables(run)))
     assert "21 requests (47.6 % own), 705 kB (93.0 % own)" in second_line
-    assert "of everybody's requests on the disk" in text[text.index("\nQUEUE DEPTH") :]
+    assert "counts all requests on the disk" in text[text.index("\nQUEUE DEPTH") :]
 
 
 def test_files_name_their_owner(tmp_path: Path) -> None:
@@ -261,8 +261,8 @@ def test_unassignable_data_are_reported(tmp_path: Path) -> None:
     Spec(block=block, paths=PATHS, run=shared()).write(tmp_path / "r")
     make_report(tmp_path / "r")
     text = " ".join((tmp_path / "r" / "report.txt").read_text().split())
-    assert "whose 1.05 MB of written-back data are is not known" in text
-    assert "others use this disk" not in text
+    assert "owner not known: 1.05 MB of written-back data" in text
+    assert "other programs use this disk" not in text
 
 
 def test_probe_of_a_private_disk_is_reported(tmp_path: Path) -> None:
@@ -272,8 +272,8 @@ def test_probe_of_a_private_disk_is_reported(tmp_path: Path) -> None:
     Spec(block=block, run=run_json(10)).write(tmp_path / "r")
     make_report(tmp_path / "r")
     text = (tmp_path / "r" / "report.txt").read_text()
-    assert "of these others': 1 requests, 4.10 kB ((udev-worker) 1)" in " ".join(text.split())
-    assert "WHOSE REQUESTS" not in text and "!! others" not in text
+    assert "of these by other programs: 1 requests, 4.10 kB ((udev-worker) 1)" in " ".join(text.split())
+    assert "REQUESTS BY OWNER" not in text and "!! other programs" not in text
     assert "own %" in text
 
 
@@ -284,5 +284,5 @@ def test_comparison_has_the_share_of_others_per_run(tmp_path: Path) -> None:
     quiet.write(tmp_path / "b")
     make_compare([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     text = (tmp_path / "out" / "compare.txt").read_text()
-    assert "!! A: others use this disk: 47.6 % of its requests" in text
+    assert "!! A: other programs use this disk: 47.6 % of its requests" in text
     assert "B: others" not in text

@@ -154,8 +154,8 @@ def test_own_and_others_bytes_equal_each_programs_count(shared: Shared, tmp_path
     assert found["filesystem"] == {"read": 0, "write": 0}
     subprocess.run(["make", "report", f"RUN={tmp_path / 'run'}"], check=True, capture_output=True)
     report = (tmp_path / "run/report.txt").read_text()
-    assert "!! others use this disk: " in report
-    assert "\nWHOSE REQUESTS ---" in report
+    assert "!! other programs use this disk: " in report
+    assert "\nREQUESTS BY OWNER ---" in report
     assert str(elsewhere / "outside") in "".join(report.split())
 
 

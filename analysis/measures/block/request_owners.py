@@ -47,18 +47,18 @@ MOST_NAMES = 64
 WRITE_BACK = "kernel threads"
 _OF_SEEKS = " A seek counts for the request that the head moves to."
 DEFINITION = (
-    "the workload's: submitted by a task of its cgroup, written back from a page charged to its memory"
-    " cgroup, or of a file below DIR, whoever submitted it. others': submitted by any other process, sent to"
-    " another file system of the disk, or written back from a file outside of DIR. The file system's own:"
-    " submitted by a kernel thread, owner not known; journal and metadata serve all users of"
-    " the file system. A request of several files' pages counts for the first." + _OF_SEEKS
+    "workload: requests submitted by a task of its cgroup, written back from a page charged to its memory"
+    " cgroup, or of a file below DIR, whoever submitted them. other programs: requests submitted by any other"
+    " process, sent to another file system of the disk, or written back from a file outside of DIR. file"
+    " system: requests of kernel threads without a known owner; journal and metadata serve all users of"
+    " the file system. A request with pages of several files counts for the first." + _OF_SEEKS
 )
 OF_PART = (
-    "the workload's: requests to the watched disk or partition; others': requests to other parts of the disk."
-    + _OF_SEEKS
+    "workload: requests to the watched disk or partition; other programs: requests to other parts of the"
+    " disk." + _OF_SEEKS
 )
 OF_PRIVATE = (
-    "the disk is the run's own; others': requests of processes that are neither the workload's nor"
+    "the disk is the run's own; other programs: requests of processes that are neither the workload's nor"
     " Seekmeter's." + _OF_SEEKS
 )
 Flags = npt.NDArray[np.bool_]

@@ -100,7 +100,7 @@ def row(counts: Counts, i: int, label: str) -> SeekGroupRow:
     )
 
 
-BEHIND = {OTHERS: " (others')", RECORDER: " (Seekmeter)"}  # suffixes of process names on a shared disk
+BEHIND = {OTHERS: " (other programs)", RECORDER: " (Seekmeter)"}  # suffixes of process names on a shared disk
 
 
 def by_process(
