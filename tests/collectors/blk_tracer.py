@@ -87,19 +87,19 @@ def copy_without_splits(folder: Path, disk: str, to: Path) -> Path:
 
 def blkparse(stream: bytes) -> list[Event]:
     """What blkparse makes of a stream."""
-    # It counts from the first event; the stream has the clock's own time.
-    first_ns = min(fields[2] for fields, _ in records(stream))
+    # blkparse counts from the first event; the stream has absolute times.
+    first_ns = min(record[2] for record, _ in records(stream))
     text = subprocess.run(
         ["blkparse", "-q", "-i", "-", "-f", "EVENT %a %d %S %N %p %T %t\n"],
         input=stream, capture_output=True, check=True,
     ).stdout.decode(errors="replace")  # fmt: skip
     events = []
     for line in text.splitlines():
-        words = line.split()
-        if len(words) == 8 and words[0] == "EVENT":
-            sector, size, pid, seconds, nanoseconds = map(int, words[3:])
+        fields = line.split()
+        if len(fields) == 8 and fields[0] == "EVENT":
+            sector, size, pid, seconds, nanoseconds = map(int, fields[3:])
             t_ns = first_ns + seconds * 1_000_000_000 + nanoseconds
-            events.append(Event(words[1], words[2], sector, size, pid, t_ns))
+            events.append(Event(fields[1], fields[2], sector, size, pid, t_ns))
     return events
 
 

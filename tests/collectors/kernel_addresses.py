@@ -25,13 +25,13 @@ def is_address(number: int) -> bool:
 
 
 def in_text(text: str) -> Iterator[str]:
-    """Hexadecimal, decimal, and as a negative number."""
-    for found in NUMBER.finditer(text):
-        with_0x, without, decimal = found.groups()
+    """Yield each kernel address in a text: hexadecimal, decimal, or as a negative number."""
+    for match in NUMBER.finditer(text):
+        with_0x, without, decimal = match.groups()
         values = [int(digits, 16) for digits in (with_0x, without) if digits]
         values += [int(digits) for digits in (decimal, without) if digits and digits.lstrip("-").isdigit()]
         if any(-(1 << 63) <= value < 1 << 64 and is_address(value) for value in values):
-            yield found[0]
+            yield match[0]
 
 
 def _in_rec(path: Path) -> Iterator[str]:
@@ -56,8 +56,8 @@ def _in_parquet(path: Path) -> Iterator[str]:
 
 
 def kernel_addresses(folder: Path) -> list[str]:
-    """Each with its file; perf's own file is left out, which is the kernel's word by word."""
-    found = []
+    """Return "file: address" for each kernel address in a directory; perf.data is raw, and left out."""
+    addresses = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "perf.data"):
         if path.suffix == ".rec":
             values = _in_rec(path)
@@ -65,5 +65,5 @@ def kernel_addresses(folder: Path) -> list[str]:
             values = _in_parquet(path)
         else:
             values = in_text(path.read_bytes().decode(errors="replace"))
-        found += [f"{path.relative_to(folder)}: {value}" for value in values]
-    return found
+        addresses += [f"{path.relative_to(folder)}: {value}" for value in values]
+    return addresses

@@ -197,8 +197,8 @@ class Layout:
     @classmethod
     def read(cls, event: Path) -> Layout:
         text = (event / "format").read_text()
-        found = re.findall(r"field:[^;]*?(\w+)(?:\[\w*\])?;\s*offset:(\d+);\s*size:(\d+);", text)
-        fields = {name: (int(offset), int(size)) for name, offset, size in found}
+        described = re.findall(r"field:[^;]*?(\w+)(?:\[\w*\])?;\s*offset:(\d+);\s*size:(\d+);", text)
+        fields = {name: (int(offset), int(size)) for name, offset, size in described}
         return cls(event.name, int((event / "id").read_text()), fields)
 
     def _bytes(self, data: bytes, field: str) -> bytes:
@@ -238,7 +238,7 @@ def _records(page: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def kind_of(flags: frozenset[str]) -> str:
-    """The lock's kind by its flags, in lock_kind's words."""
+    """Return the lock's kind by its flags, as a name of enum lock_kind."""
     if "MUTEX" in flags:
         return "mutex"
     if "PERCPU" in flags:
@@ -251,20 +251,20 @@ def kind_of(flags: frozenset[str]) -> str:
 
 
 def between(first: list[Event], last: list[Event]) -> list[Event]:
-    """The first tracer's events, each with the last tracer's clock where that one was there."""
+    """Return the first tracer's events, each with the last tracer's time if that recorded the event."""
     times: dict[tuple[int, int, int, bool], list[int]] = {}
-    places: dict[tuple[int, int, int, bool], list[int]] = {}
+    indices: dict[tuple[int, int, int, bool], list[int]] = {}
     both = list(first)
-    for place, event in enumerate(first):
+    for index, event in enumerate(first):
         key = (event.cpu, event.pid, event.lock, event.begin)
         times.setdefault(key, []).append(event.t_ns)
-        places.setdefault(key, []).append(place)
+        indices.setdefault(key, []).append(index)
     for event in last:
         key = (event.cpu, event.pid, event.lock, event.begin)
         at = bisect_right(times.get(key, []), event.t_ns) - 1
         if at >= 0:
-            place = places[key][at]
-            both[place] = replace(first[place], until_ns=event.t_ns)
+            index = indices[key][at]
+            both[index] = replace(first[index], until_ns=event.t_ns)
     return both
 
 

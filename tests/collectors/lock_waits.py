@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests of locks share: rows by kind, the accounts, a storm beside the kernel's event tracer."""
+"""Helpers of the lock tests: rows by kind, balance of losses, storms that event tracers record too."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows_of(run: Recording, kind: str) -> npt.NDArray[np.void]:
 
 
 def assert_balanced(run: Recording) -> None:
-    """Every event seen is accounted for, and every wait is in the table or in the losses."""
+    """Check that every event is counted, and that every wait is in the table or in the losses."""
     state = run.source("locks")
     lost, notes = dict(state["lost"]), state["notes"]
     missed = lost.get("program already running on this CPU", 0)
@@ -67,7 +67,7 @@ def assert_balanced(run: Recording) -> None:
 
 
 def lost_waits(run: Recording) -> int:
-    """Waits the recorder says it lost, for whichever reason."""
+    """Return the lost waits of losses.json, for all reasons."""
     return sum(run.source("locks")["lost"].values())
 
 
@@ -93,14 +93,14 @@ def assert_same(rows: npt.NDArray[np.void], truth: dict[int, Waits], kind: str, 
 
 
 @contextmanager
-def recording_between(folder: Path, *words: str) -> Iterator[tuple[Recording, LockEvents]]:
+def recording_between(folder: Path, *options: str) -> Iterator[tuple[Recording, LockEvents]]:
     """The recorder between two event tracers; after the block the first one's events have both clocks.
 
     Its both_ns is then the time in which all three recorded.
     """
     with (
         lock_events(folder) as first,
-        recording(folder / "out", "--collect", "locks", "--addresses", *words) as run,
+        recording(folder / "out", "--collect", "locks", "--addresses", *options) as run,
         lock_events(folder) as last,
     ):
         start_ns = time.monotonic_ns()
@@ -113,14 +113,14 @@ def recording_between(folder: Path, *words: str) -> Iterator[tuple[Recording, Lo
 def window_of(stream: LockEvents, name: str) -> tuple[int, int]:
     """From the first event of programs of this name until their last, as far as all three recorded.
 
-    Nobody can wait for a killed thread's last steps: on a busy CPU they may be later.
+    The last events of a killed thread may come later on a busy CPU, and cannot be waited for.
     """
     times = [event.t_ns for event in stream.events if event.comm == name] or [0]
     return max(times[0], stream.both_ns[0]), min(times[-1], stream.both_ns[1])
 
 
 def waits_of(stream: LockEvents, name: str) -> dict[int, Waits]:
-    """Waits on the locks that programs of this name waited for, and nobody outside of their window."""
+    """Return the waits by lock, for locks that programs of this name waited for, in their window only."""
     start_ns, end_ns = window_of(stream, name)
     chosen = {event.lock for event in stream.events if event.comm == name}
     chosen -= {event.lock for event in stream.events if not start_ns <= event.t_ns <= end_ns}
@@ -136,38 +136,43 @@ class Storm:
 
     run: Recording
     truth: dict[int, Waits]  # waits_of() it, but for locks that idle tasks wait for
-    facts: list[dict[str, Any]]  # what it said, each time that it ran
-    events: list[Event]  # everybody's; from before the recorder was there until after it went
-    stolen_ns: int  # CPU time that the hypervisor gave to others, at most
+    facts: list[dict[str, Any]]  # the program's output, per run of it
+    events: list[Event]  # of all programs; from before the recorder's start until after its end
+    stolen_ns: int  # upper bound of the CPU time that the hypervisor gave to other guests
 
 
 def fight(
-    folder: Path, group: Path, program: Path, words: Sequence[str | Path], enough: int, wanted: str = SLEEPING
+    folder: Path,
+    group: Path,
+    program: Path,
+    arguments: Sequence[str | Path],
+    enough: int,
+    wanted: str = SLEEPING,
 ) -> list[str]:
-    """Run a program in a cgroup, again and again until it has begun enough of the wanted waits; what it said.
+    """Run a program in a cgroup until enough of the wanted waits have begun. Returns its outputs.
 
-    Threads that a busy machine, or a host, runs in turns may not meet at a lock.
+    On a busy machine or host, threads that run in turns may not meet at a lock: the program is run again.
     """
-    said: list[str] = []
+    outputs: list[str] = []
     with lock_events(folder, f'comm == "{program.name}" && {wanted}') as own:
         end = time.monotonic() + MEET_S
         while own.entries() < enough and time.monotonic() < end:
-            child = run_inside(group, [program, *words])
-            said.append(child.communicate(timeout=300)[0])
+            child = run_inside(group, [program, *arguments])
+            outputs.append(child.communicate(timeout=300)[0])
             assert child.returncode == 0
         met = own.entries()
         assert met >= enough, f"the storm waited {met} times, not {enough}: nothing can be tested"
-    return said
+    return outputs
 
 
 def storm(
-    tmp_path: Path, name: str, words: Sequence[str | Path], enough: int = 1, wanted: str = SLEEPING
+    tmp_path: Path, name: str, arguments: Sequence[str | Path], enough: int = 1, wanted: str = SLEEPING
 ) -> Storm:
-    """Record a program's fight in a cgroup."""
+    """Record a program's lock waits in a cgroup, by the recorder and by two event tracers around it."""
     program = compile_program(name, tmp_path)
     stolen = -stolen_ns()
     with cgroup() as group, recording_between(tmp_path, "--cgroup", str(group)) as (run, stream):
-        facts = [json.loads(said) for said in fight(tmp_path, group, program, words, enough, wanted)]
+        facts = [json.loads(text) for text in fight(tmp_path, group, program, arguments, enough, wanted)]
     stolen += stolen_ns() + TICK_NS * (os.cpu_count() or 1)
     start_ns, end_ns = window_of(stream, name)
     begins = Counter(event.lock for event in stream.events if event.begin)
@@ -193,7 +198,7 @@ def storm(
         unrecorded += max(0, ours - begins[lock])
     # Waits that ended unseen, or not yet, are in no row.
     beyond = unrecorded + sum(state["lost"].values()) + state["notes"]["open at the end"]
-    # The tracer was on for longer than the recorder, the storm shorter: all in between is seen or counted.
+    # The tracers ran longer than the recorder, the storm shorter: each wait of the storm is seen or counted.
     assert inside - missed <= state["notes"]["contention_begin events"] <= begins.total() + beyond
     truth = waits_of(stream, name)
     for lock in of_idle["lock_id"].tolist():
@@ -202,9 +207,9 @@ def storm(
 
 
 def until_most_wait(pid: int) -> None:
-    """Until four threads sleep where only fatal signals wake them: in mmap_storm, waiting for its mmap_lock.
+    """Wait until four threads are in state D (in mmap_storm: waiting for its mmap_lock).
 
-    One alone may have the lock before the signal comes, or sleep for something else.
+    A single one may get the lock before the signal comes, or sleep for another reason.
     """
     deadline = time.monotonic() + 60
     while True:

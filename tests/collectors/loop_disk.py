@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Loop devices of the tests' own, what the kernel counted on them, where files lie; for the block tests."""
+"""Loop devices for the block tests: /sys/block/X/stat before and after, and the extents of files (FIEMAP)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STAT_FIELDS = (
 
 @dataclass(frozen=True)
 class LoopDisk:
-    """A loop device that we attached."""
+    """A loop device attached by the test."""
 
     path: Path
     backing: Path
@@ -56,12 +56,12 @@ class LoopDisk:
         return Path("/sys/block") / self.name
 
     def stat(self) -> dict[str, int]:
-        """What the kernel has counted so far."""
+        """Return the counters of /sys/block/X/stat so far."""
         values = (self.sysfs / "stat").read_text().split()
         return dict(zip(STAT_FIELDS, map(int, values), strict=False))
 
     def idle_stat(self) -> dict[str, int]:
-        """The same, once nothing is in flight and nothing has changed for 0.2 s."""
+        """Return stat(), once no request is in flight and no counter has changed for 0.2 s."""
         deadline = time.monotonic() + 30
         before = self.stat()
         while True:
@@ -69,7 +69,7 @@ class LoopDisk:
             after = self.stat()
             if after == before and after["in_flight"] == 0:
                 return after
-            assert time.monotonic() < deadline, "the disk does not come to rest"
+            assert time.monotonic() < deadline, "the disk does not become idle"
             before = after
 
     def set_scheduler(self, name: str) -> None:
@@ -100,19 +100,19 @@ def loop_disk(backing: Path, size_bytes: int, *options: str) -> Iterator[LoopDis
 
 @contextmanager
 def attached(image: Path, *options: str) -> Iterator[Path]:
-    """A loop device on a file."""
+    """Attach a loop device to a file; detach it after the block."""
     try:
-        words = ["losetup", "--find", "--show", *options, str(image)]
-        yield Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
+        attach = ["losetup", "--find", "--show", *options, str(image)]
+        yield Path(subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip())
     finally:
-        words = ["losetup", "--list", "--noheadings", "--output", "NAME", "--associated", str(image)]
-        for path in subprocess.run(words, check=True, capture_output=True, text=True).stdout.split():
+        show = ["losetup", "--list", "--noheadings", "--output", "NAME", "--associated", str(image)]
+        for path in subprocess.run(show, check=True, capture_output=True, text=True).stdout.split():
             subprocess.run(["losetup", "--detach", path], check=True)
 
 
 @contextmanager
 def mounted(device: str | Path, folder: Path, *options: str) -> Iterator[Path]:
-    """The device mounted on the folder."""
+    """Mount the device on the folder, which is made; unmount it after the block."""
     folder.mkdir(exist_ok=True)
     try:
         subprocess.run(["mount", *options, device, folder], check=True)
@@ -124,18 +124,18 @@ def mounted(device: str | Path, folder: Path, *options: str) -> Iterator[Path]:
 
 @contextmanager
 def tmpfs(folder: Path, size: str) -> Iterator[Path]:
-    """A tmpfs of its own."""
+    """Mount a new tmpfs of this size on the folder."""
     with mounted("none", folder, "-t", "tmpfs", "-o", f"size={size}"):
         yield folder
 
 
 def add_partition(device: str, number: int, first_sector: int, sectors: int) -> None:
-    """A partition told to the kernel (BLKPG): many a small kernel reads no partition tables."""
+    """Add a partition by BLKPG: small kernels read no partition tables."""
     _blkpg(device, BLKPG_ADD_PARTITION, number, first_sector * SECTOR_BYTES, sectors * SECTOR_BYTES)
 
 
 def delete_partition(device: str, number: int) -> None:
-    """It may be in use for a moment: a program in a mount name space of its own begins with all mounts."""
+    """Delete a partition by BLKPG. Waits while it is busy: a new mount namespace copies all mounts."""
     deadline = time.monotonic() + 10
     while True:
         try:
@@ -155,7 +155,7 @@ def _blkpg(device: str, op: int, number: int, start_bytes: int, length_bytes: in
 
 
 def rows_of(run: Recording, op: str) -> Any:
-    """The requests of one kind, in order of issue."""
+    """Return the rows of block.rec with this operation, by issue time."""
     header, table = read_table(run.out / "block.rec")
     number = next(int(key) for key, name in header["enums"]["block_op"].items() if name == op)
     rows = table[table["op"] == number]
@@ -163,7 +163,7 @@ def rows_of(run: Recording, op: str) -> Any:
 
 
 def assert_equals_diskstats(run: Recording, before: dict[str, int], after: dict[str, int]) -> None:
-    """Every request, byte and merge the kernel counted is in the table, and no other."""
+    """Compare requests, bytes and merges in block.rec with the kernel's counters: they must be equal."""
     counted = {name: after[name] - before[name] for name in STAT_FIELDS}
     state = run.source("block")
     writes = np.concatenate([rows_of(run, op) for op in ("write", "write_zeroes")])
@@ -185,16 +185,16 @@ def assert_equals_diskstats(run: Recording, before: dict[str, int], after: dict[
 
 
 def sectors_of(requests: Iterable[Any]) -> set[int]:
-    """The sectors of these requests (rows, or the report's), each once.
+    """Return the set of sectors of these requests (rows of block.rec, or the report's).
 
-    The kernel reads a page again whose memory it needed meanwhile, and may write one before it is full.
+    A set, as the kernel reads an evicted page again, and may write a page before it is full.
     """
-    places = ((int(request["sector"]), int(request["bytes"])) for request in requests)
-    return {sector for first, size in places for sector in range(first, first + size // SECTOR_BYTES)}
+    ranges = ((int(request["sector"]), int(request["bytes"])) for request in requests)
+    return {sector for first, size in ranges for sector in range(first, first + size // SECTOR_BYTES)}
 
 
 def extents(path: Path) -> list[tuple[int, int]]:
-    """Where a file's bytes lie, as the file system answers FIEMAP: (first byte, byte behind the last)."""
+    """Return a file's extents on the device by FIEMAP: (first byte, byte after the last)."""
     count = 8192
     buffer = bytearray(
         struct.pack("=QQLLLL", 0, 2**64 - 1, FIEMAP_FLAG_SYNC, 0, count, 0) + bytes(56 * count)
@@ -207,7 +207,7 @@ def extents(path: Path) -> list[tuple[int, int]]:
                 raise
             return _blocks(file)
     mapped = struct.unpack_from("=L", buffer, 20)[0]
-    assert mapped < count, "more extents than there is room for"
+    assert mapped < count, "the file has more extents than the buffer"
     result = []
     for at in range(32, 32 + 56 * mapped, 56):
         _, physical, length, _, _, flags = struct.unpack_from("=QQQQQL", buffer, at)
@@ -217,7 +217,7 @@ def extents(path: Path) -> list[tuple[int, int]]:
 
 
 def _blocks(file: Any) -> list[tuple[int, int]]:
-    """The same where there is only FIBMAP: block by block; 0 is a hole, or a tail packed into the tree."""
+    """Return a file's extents by FIBMAP, one per block; 0 is a hole, or a tail packed into the tree."""
     (block_bytes,) = struct.unpack("=i", fcntl.ioctl(file, FIGETBSZ, bytes(4)))
     result: list[tuple[int, int]] = []
     for number in range(-(-os.fstat(file.fileno()).st_size // block_bytes)):
@@ -228,19 +228,22 @@ def _blocks(file: Any) -> list[tuple[int, int]]:
 
 
 def btrfs_chunks(device: Path) -> list[tuple[int, int, int]]:
-    """Btrfs answers FIEMAP in its own addresses: (start, end, byte on the device) of each chunk of them."""
-    words = ["btrfs", "inspect-internal", "dump-tree", "-t", "chunk", str(device)]
-    text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    found = re.findall(
+    """Return btrfs's data chunks: (first logical byte, byte after the last, byte on the device).
+
+    FIEMAP on btrfs returns logical addresses, which on_device() translates by the chunks.
+    """
+    command = ["btrfs", "inspect-internal", "dump-tree", "-t", "chunk", str(device)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    chunks = re.findall(
         r"CHUNK_ITEM (\d+)\).*?length (\d+) .*?type (\S+).*?stripe 0 devid 1 offset (\d+)", text, re.DOTALL
     )
-    return [(int(a), int(a) + int(length), int(to)) for a, length, kind, to in found if "DATA" in kind]
+    return [(int(a), int(a) + int(length), int(to)) for a, length, kind, to in chunks if "DATA" in kind]
 
 
-def on_device(mine: list[tuple[int, int]], chunks: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
-    """Extents in btrfs's addresses as bytes on the device."""
+def on_device(logical: list[tuple[int, int]], chunks: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Return extents in btrfs's logical addresses as bytes on the device."""
     result = []
-    for start, end in mine:
+    for start, end in logical:
         (chunk,) = [chunk for chunk in chunks if chunk[0] <= start < chunk[1]]
         assert end <= chunk[1]
         result.append((start - chunk[0] + chunk[2], end - chunk[0] + chunk[2]))
@@ -248,7 +251,7 @@ def on_device(mine: list[tuple[int, int]], chunks: list[tuple[int, int, int]]) -
 
 
 class Areas:
-    """Parts of the disk that belong to files."""
+    """Byte ranges of a disk that belong to files, sorted and joined."""
 
     def __init__(self, parts: list[tuple[int, int]]) -> None:
         joined: list[list[int]] = []
@@ -261,7 +264,7 @@ class Areas:
         self.ends = np.array([end for _, end in joined], dtype=np.int64)
 
     def holds(self, rows: Any) -> Any:
-        """For each request: 1 all of it lies in files, 0 nothing of it, -1 a part."""
+        """Return, per request, 1 if it lies in files, 0 if outside of them, -1 if in part."""
         start = rows["sector"].astype(np.int64) * SECTOR_BYTES
         end = start + rows["bytes"]
         at = np.searchsorted(self.starts, start, side="right") - 1

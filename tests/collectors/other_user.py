@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A test that plays a user behind sudo: their place, their home, and sudo's variables."""
+"""Tests as another user behind sudo: a directory that user can reach, a home, and sudo's variables."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ USER = pwd.getpwnam("daemon")
 
 @contextmanager
 def passable(mode: int = 0o755) -> Iterator[Path]:
-    """A directory of root's that others may pass through: pytest closes its own whenever one begins."""
-    with TemporaryDirectory(prefix="seektest-") as place:
-        Path(place).chmod(mode)
-        yield Path(place)
+    """Make a directory of root's that other users may enter, as they may not enter pytest's own."""
+    with TemporaryDirectory(prefix="seektest-") as directory:
+        Path(directory).chmod(mode)
+        yield Path(directory)
 
 
-def home_of(user: struct_passwd, place: Path) -> Path:
-    """Make a directory of the user's, which they get at."""
-    home = place / "home"
+def home_of(user: struct_passwd, parent: Path) -> Path:
+    """Make the directory "home" that belongs to the user."""
+    home = parent / "home"
     home.mkdir()
     os.chown(home, user.pw_uid, user.pw_gid)
     return home
 
 
 def play_sudo(user: struct_passwd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what is started look as if the user had started it through sudo."""
+    """Set the variables that sudo sets when this user runs it."""
     for name, value in (("UID", user.pw_uid), ("GID", user.pw_gid), ("USER", user.pw_name)):
         monkeypatch.setenv(f"SUDO_{name}", str(value))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs the recorder by itself and reads its tables, independently of analysis/; for its sources' tests."""
+"""Run the recorder without a session, and read its .rec and .jsonl files independently of analysis/."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compile_program(name: str, folder: Path, *more: str) -> Path:
 
 
 class Recording:
-    """One run of the recorder; its tables once it has stopped."""
+    """One run of the recorder. Its tables can be read after stop()."""
 
     def __init__(self, out: Path, process: subprocess.Popen[str], ready: dict[str, Any]) -> None:
         self.out = out
@@ -51,17 +51,17 @@ class Recording:
         self.stopped_ns = 0
 
     def source(self, name: str) -> dict[str, Any]:
-        """What losses.json says of one source."""
+        """Return a collector's entry in losses.json."""
         losses: dict[str, Any] = json.loads((self.out / "losses.json").read_text())
         collector: dict[str, Any] = losses["collectors"][name]
         return collector
 
     def table(self, name: str) -> npt.NDArray[np.void]:
-        """The records of NAME.rec."""
+        """Return the records of NAME.rec."""
         return read_table(self.out / f"{name}.rec")[1]
 
     def addressed(self, name: str) -> npt.NDArray[np.void]:
-        """The same, but with the locks' addresses for their numbers if it records them (--addresses)."""
+        """Return the records of NAME.rec, lock ids replaced by addresses if recorded (--addresses)."""
         table = self.table(name).copy()
         known = [lock for lock in self.lines("lock") if lock["address"]]
         of = {lock["lock_id"]: int(lock["address"], 16) for lock in known}
@@ -71,7 +71,7 @@ class Recording:
         return table
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """The objects of NAME.jsonl."""
+        """Return the objects of NAME.jsonl."""
         return [json.loads(line) for line in (self.out / f"{name}.jsonl").read_text().splitlines()]
 
     def stop(self) -> None:
@@ -86,7 +86,7 @@ class Recording:
 
 
 def read_table(path: Path) -> tuple[dict[str, Any], npt.NDArray[np.void]]:
-    """Header and records of a .rec file; a partial last record is an error here: the recorder leaves none."""
+    """Return header and records of a .rec file. Fails on a partial last record, which is a defect."""
     data = path.read_bytes()
     assert data[:8] == b"SKMREC01"
     length = int.from_bytes(data[8:12], "little")
@@ -108,17 +108,17 @@ def read_table(path: Path) -> tuple[dict[str, Any], npt.NDArray[np.void]]:
 
 
 def enum_value(path: Path, enum: str, name: str) -> int:
-    """The number that stands for an enum's name in this file."""
+    """Return the number of an enum's name in this file."""
     names = read_table(path)[0]["enums"][enum]
     return next(int(number) for number, text in names.items() if text == name)
 
 
 @contextmanager
-def recording(out: Path, *words: str, env: dict[str, str] | None = None) -> Iterator[Recording]:
-    """Record until the block ends; everything is attached inside it."""
+def recording(out: Path, *options: str, env: dict[str, str] | None = None) -> Iterator[Recording]:
+    """Record during the block, with these options of the recorder; its programs are attached before."""
     out.mkdir(exist_ok=True)
     process = subprocess.Popen(
-        [RECORDER, "--out", out, *words],
+        [RECORDER, "--out", out, *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -140,20 +140,20 @@ def recording(out: Path, *words: str, env: dict[str, str] | None = None) -> Iter
 
 
 def same_pids(recorded: Sequence[int], known: Sequence[int]) -> bool:
-    """Whether recorded pids are the ones that are known.
+    """Return whether the recorded pids are the known ones.
 
-    Records have the machine's pids. In a container, where nobody can ask for those, each known pid must be
-    one recorded pid, and the reverse.
+    Records have pids of the first pid namespace. A container cannot look those up: there, recorded and known
+    pids must map one to one.
     """
     if os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE:
         return list(recorded) == list(known)
     pairs = set(zip(recorded, known, strict=True))
-    return len(pairs) == len({one for one, _ in pairs}) == len({one for _, one in pairs})
+    return len(pairs) == len(dict(pairs)) == len({known_pid for _, known_pid in pairs})
 
 
 @contextmanager
 def cgroup() -> Iterator[Path]:
-    """A fresh cgroup2 directory."""
+    """Make a cgroup2 directory, removed after the block."""
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     roots = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
     if not roots:
@@ -167,7 +167,7 @@ def cgroup() -> Iterator[Path]:
         while folder.is_dir():
             try:
                 folder.rmdir()
-            except OSError:  # those who ended are still in it
+            except OSError:  # ended processes are still in it
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
@@ -175,7 +175,7 @@ def cgroup() -> Iterator[Path]:
 
 @contextmanager
 def holding(child: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """A program of programs/hold.h, from when it holds; at the end of the block it is over."""
+    """Wait until a program of programs/hold.h holds its lock; end the program after the block."""
     assert child.stderr is not None
     try:
         if child.stderr.readline() != "held\n":
@@ -188,27 +188,27 @@ def holding(child: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def let_go(child: subprocess.Popen[str]) -> None:
-    """Let it end, and wait for that."""
+    """Let a program of programs/hold.h release its lock and end; wait for its end."""
     child.send_signal(signal.SIGUSR1)
     child.communicate(timeout=120)
 
 
 def stolen_ns() -> int:
-    """CPU time of all CPUs since the boot that the hypervisor took; a tick of each may be missing."""
+    """Return the steal time of all CPUs since boot, in ns; up to a tick per CPU may be missing."""
     return int(Path("/proc/stat").read_text().split()[8]) * TICK_NS
 
 
 def until_stopped(pid: int) -> None:
-    """Until SIGSTOP has stopped all of its threads."""
+    """Wait until SIGSTOP has stopped all threads of a process."""
     deadline = time.monotonic() + 60
     while any(") T " not in stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")):
-        assert time.monotonic() < deadline, "it does not stop"
+        assert time.monotonic() < deadline, f"process {pid} does not stop"
         time.sleep(0.001)
 
 
-def run_inside(folder: Path, words: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:
-    """Start a program that is in the cgroup before it runs."""
+def run_inside(folder: Path, command: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:
+    """Start a command in a cgroup, which it enters before exec."""
     script = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
     return subprocess.Popen(
-        ["/bin/sh", "-c", script, folder, *words], stdout=subprocess.PIPE, text=True, **options
+        ["/bin/sh", "-c", script, folder, *command], stdout=subprocess.PIPE, text=True, **options
     )

@@ -32,10 +32,10 @@ class Moments:
         self._where: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._did: dict[tuple[int, int], list[int]] = defaultdict(list)
         for stream in streams:
-            for t_ns, action, place in _events(stream):
-                self._where[t_ns].append(place)
+            for t_ns, action, thread in _events(stream):
+                self._where[t_ns].append(thread)
                 if action != COMPLETE:  # which an interrupt traces under the name of the thread it interrupts
-                    self._did[place].append(t_ns)
+                    self._did[thread].append(t_ns)
         for times in self._did.values():
             times.sort()
 
@@ -57,8 +57,8 @@ class Moments:
     def _same(self, mine: int, theirs: int, rounded_ns: int) -> bool:
         """Whether the thread of the event at `theirs` did nothing between the two moments."""
         after, before = min(mine, theirs) + rounded_ns, max(mine, theirs) - rounded_ns
-        for place in self._where[theirs]:  # several, if two CPUs had one each at the same ns
-            times = self._did[place]
+        for thread in self._where[theirs]:  # several, if two CPUs had an event each at the same ns
+            times = self._did[thread]
             at = bisect_right(times, after)
             if at == len(times) or times[at] >= before:
                 return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Starts trace and watch as users do, reads the run they leave, and looks for anything else they leave."""
+"""Start trace and watch as make does, read the run directory, and list what a session leaves behind."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TREE = Path(__file__).resolve().parents[2]
 
 
 def listen_to_interrupts() -> None:
-    """Undo what a test run in the background inherits: ^C ignored (preexec_fn)."""
+    """Restore the default of SIGINT and SIGHUP, which a test run in the background ignores (preexec_fn)."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def let_others_in(folder: Path) -> None:
-    """Let other users read a directory of pytest's, which makes them for its own user."""
+    """Let other users read a directory of pytest's, which is private to pytest's user."""
     for part in (folder, *folder.parents):
         if part in (Path(tempfile.gettempdir()), Path.home()):
             return
@@ -42,19 +42,19 @@ def let_others_in(folder: Path) -> None:
 
 # In a copy of all mounts those of sessions and of other tests would keep their disks busy.
 _ALONE = """cut -d' ' -f5 /proc/self/mountinfo | grep -E '^(/run/seekmeter|/tmp|/var/tmp)/' | grep -vF "$0" |
-while read -r place; do umount -l "$place" 2>/dev/null || true; done
+while read -r target; do umount -l "$target" 2>/dev/null || true; done
 exec "$@"
 """
 
 
 def in_own_mount_namespace(keep: Path) -> list[str]:
-    """Return words that give the command behind them its own mounts. keep: the folder of the test's."""
+    """Return a command prefix that unshares the mounts. keep: the test's folder, whose mounts stay."""
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ALONE, str(keep)]
 
 
 @dataclass
 class Run:
-    """A run directory."""
+    """A run directory, read as files: independent of analysis/."""
 
     path: Path
 
@@ -72,15 +72,15 @@ class Run:
 
     @property
     def calls_lost(self) -> int:
-        """Calls that the recorder says it lost, of whichever kind."""
+        """Lost calls of all kinds, by losses.json."""
         return int(sum(self.losses["collectors"]["calls"]["lost"].values()))
 
     def has_counted(self, calls: int, true: int, most: int = 1) -> bool:
-        """Whether a sum over calls is the true one, but for those lost; most: what one call may add."""
+        """Return whether a sum over calls is true, less at most `most` per lost call."""
         return true - self.calls_lost * most <= calls <= true
 
     def called(self, call: str, column: str) -> int:
-        """A column's sum over the workload's calls of one kind on the file system under test."""
+        """Return a column's sum over the workload's calls of this name on the file system under test."""
         path = self.path / "raw/recorder/call.rec"
         rows = read_table(path)[1]
         rows = rows[rows["target"] == enum_value(path, "call_target", "target")]
@@ -88,7 +88,7 @@ class Run:
 
     @property
     def output(self) -> str:
-        """What the workload said."""
+        """The workload's output."""
         file = self.path / "raw/workload.out"
         return file.read_text() if file.exists() else ""  # not yet
 
@@ -98,7 +98,7 @@ class Run:
         return [json.loads(line) for line in (self.path / "raw/phases.jsonl").read_text().splitlines()]
 
     def report(self) -> str:
-        """Report it, which must work; return report.txt."""
+        """Make the report, which must succeed. Returns report.txt."""
         done = subprocess.run(
             [sys.executable, "-m", "analysis", "report", self.path],
             cwd=TREE,
@@ -111,11 +111,11 @@ class Run:
 
 
 class Job:
-    """A recording job that runs, started as the Makefile starts it, in a process group of its own."""
+    """A running trace or watch, started as by the Makefile, in its own process group. said: its stderr."""
 
-    def __init__(self, job: str, out: Path, path: Path | None = None, **words: str) -> None:
-        """Start it. path: a directory of programs that are found first."""
-        given = {**words, "OUT": str(out)}
+    def __init__(self, job: str, out: Path, path: Path | None = None, **options: str) -> None:
+        """Start the job with these make variables. path: a directory that comes first in PATH."""
+        given = {**options, "OUT": str(out)}
         self.run = Run(out)
         self._mark = f"SESSION_TEST_MARK={uuid.uuid4()}"
         name, _, value = self._mark.partition("=")
@@ -125,7 +125,7 @@ class Job:
             cwd=TREE,
             env={
                 **os.environ,
-                **{f"SEEKMETER_{word}": text for word, text in given.items()},
+                **{f"SEEKMETER_{option}": text for option, text in given.items()},
                 "SEEKMETER_WORDS": " ".join(given),
                 "PATH": search,
                 **({"SEEKMETER_ROOT_PATH": f"{path}:{search}"} if path else {}),
@@ -140,20 +140,17 @@ class Job:
         )
         self.said = ""
 
-    def until(self, word: str) -> None:
-        """Wait for the line of a step."""
+    def until(self, label: str) -> None:
+        """Wait for the line of the step with this label on stderr."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.said += line
-            if line.startswith(f"  {word}"):
+            if line.startswith(f"  {label}"):
                 return
-        pytest.fail(f"never came to {word!r}:\n{self.said}")
+        pytest.fail(f"the job has no step {label!r}:\n{self.said}")
 
     def end(self, seconds: float = 300) -> int:
-        """Wait for its end; return its exit code, and let .said be all it said on stderr.
-
-        seconds: after so many it hangs, also on a machine that does much else.
-        """
+        """Wait for the job's end. Returns its exit code. seconds: the time limit, for a busy machine too."""
         out, errors = self.process.communicate(timeout=seconds)
         self.said += errors
         self.printed = out
@@ -161,36 +158,36 @@ class Job:
         return self.process.returncode
 
     def recorder(self) -> int:
-        """Return the pid of its recorder."""
+        """Return the pid of the job's recorder."""
         return next(pid for pid, text in self.commands_by_pid().items() if "build/recorder" in text)
 
     def commands_by_pid(self) -> dict[int, str]:
-        """Return the command lines of all its processes, words ended by NUL."""
+        """Return the command lines of the job's processes by pid, arguments ended by NUL."""
         return {pid: _read(f"/proc/{pid}/cmdline") for pid in self._alive()}
 
     def commands(self) -> list[str]:
-        """Return the command lines of all its processes, words ended by NUL."""
+        """Return the command lines of the job's processes, arguments ended by NUL."""
         return list(self.commands_by_pid().values())
 
     def _alive(self) -> list[int]:
-        """Return the processes started by it, itself among them."""
-        found = []
+        """Return the pids of the job's living processes, by a mark in their environment."""
+        pids = []
         for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
             dead = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] in ([], ["Z"])
             if not dead and self._mark in _read(f"/proc/{pid}/environ").split("\0"):
-                found.append(pid)
-        return found
+                pids.append(pid)
+        return pids
 
     def mountinfo(self) -> str:
-        """Return mountinfo as the session sees it: its mounts are its own."""
+        """Return mountinfo of the session's mount namespace."""
         return _read(f"/proc/{self.process.pid}/mountinfo")
 
-    def inside(self, place: Path | str) -> Path:
-        """Return where we find a place of the session's own mounts."""
-        return Path(f"/proc/{self.process.pid}/root{place}")
+    def inside(self, path: Path | str) -> Path:
+        """Return a path by which a file in the session's mount namespace can be opened from outside."""
+        return Path(f"/proc/{self.process.pid}/root{path}")
 
     def left_behind(self) -> list[str]:
-        """Return what is left of it: processes, mounts, loop devices, cgroups, files."""
+        """Return the session's remaining processes, mounts, loop devices, cgroups and files."""
         name = f"seekmeter-{self.process.pid}-"
         state = f"/run/seekmeter/{self.process.pid}-"
         left = [f"process {pid}: {_read(f'/proc/{pid}/cmdline')}" for pid in self._alive()]
@@ -203,16 +200,16 @@ class Job:
             if name in _read(str(file)):
                 left.append(str(file))
         roots = [line.split()[1] for line in _read("/proc/mounts").splitlines() if " cgroup" in line]
-        left += [str(found) for root in roots for found in Path(root).glob(f"{name}*")]
-        left += [str(found) for found in Path("/run/seekmeter").glob(f"{self.process.pid}-*")]
-        left += [str(found) for found in Path("/var/tmp/seekmeter").glob(f"{name}*")]
-        left += [str(found) for found in self.run.path.rglob(".*")]  # half-written files of ours
+        left += [str(directory) for root in roots for directory in Path(root).glob(f"{name}*")]
+        left += [str(path) for path in Path("/run/seekmeter").glob(f"{self.process.pid}-*")]
+        left += [str(path) for path in Path("/var/tmp/seekmeter").glob(f"{name}*")]
+        left += [str(path) for path in self.run.path.rglob(".*")]  # half-written files
         return left
 
 
-def finished(out: Path, **words: str) -> Job:
-    """Trace to the end, which must be good, and leave nothing."""
-    started = Job("trace", out, None, **words)
+def finished(out: Path, **options: str) -> Job:
+    """Run a trace to its end. It must succeed and leave nothing behind."""
+    started = Job("trace", out, None, **options)
     code = started.end()
     assert code == 0, started.said
     assert started.printed == f"{out}\n"
@@ -220,10 +217,10 @@ def finished(out: Path, **words: str) -> Job:
     return started
 
 
-def make(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run make with these words, as typed."""
+def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run make in the tree with these arguments."""
     return subprocess.run(
-        ["make", *words],
+        ["make", *arguments],
         cwd=TREE,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
@@ -235,10 +232,10 @@ def make(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
-    """Wait until a function returns something true."""
+    """Wait until the function returns true; fail after the time limit."""
     end = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < end, "it never happened"
+        assert time.monotonic() < end, f"not within {seconds} s"
         time.sleep(0.02)
 
 
