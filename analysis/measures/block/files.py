@@ -145,9 +145,8 @@ def measure_files(
     own_numbers = {d.number for d in stated(run) if d.role != "journal"}
     own_numbers |= {n for number in of_filesystem if (n := device_number(number)) is not None}
     foreign = [int(n) for n in numbers if n not in own_numbers] if numbers.size > 1 else []
-    foreign_of = np.full(
-        inodes.size, -1, dtype=np.int64
-    )  # by file: index in `foreign`; -1: a file of the run's own file system
+    # by file: index in `foreign`; -1: a file of the run's own file system
+    foreign_of = np.full(inodes.size, -1, dtype=np.int64)
     if foreign:
         # a file is a pair of inode and device: number the pairs, which are few against the requests
         foreign_index = np.full(numbers.size, -1, dtype=np.int64)

@@ -27,9 +27,9 @@ class Sums:
 
     spin_ns: int
     sleep_ns: int
-    is_estimate: bool = False  # by call paths of which only some were looked at
-    is_by_path: bool = False  # its name was told by the call path
-    is_unnamed: bool = False  # it goes by a caller: another class may be the same lock
+    is_estimate: bool = False  # scaled up from sampled call paths
+    is_by_path: bool = False  # the class's name comes from a call path
+    is_unnamed: bool = False  # the class goes by a caller: another class may be the same lock
 
     @property
     def total_ns(self) -> int:
@@ -42,7 +42,7 @@ Locks = Mapping[Lock, Sums]
 
 
 def add(sums: Iterable[Sums]) -> Sums:
-    """The sum of all."""
+    """The sum; each flag is set if it is set in any of them."""
     addends = list(sums)
     return Sums(
         sum(s.spin_ns for s in addends),
@@ -54,12 +54,12 @@ def add(sums: Iterable[Sums]) -> Sums:
 
 
 def class_of(row: LockRow) -> Lock:
-    """The class this row belongs to."""
+    """Kind and name of the row's class, all modes together."""
     return perf_type(row.kind, ""), row.name
 
 
 def has_workload(compared: Compared) -> bool:
-    """Whether there are tasks of a workload: a watched live system has none."""
+    """Whether the run had a workload; a watched live system has none."""
     return compared.run.text("workload", "name") not in ("", "watch")
 
 
@@ -86,7 +86,7 @@ def of_workload(compared: Compared) -> Locks | None:
 
 
 def spin_share(spin_ns: float, compared: Compared) -> float | None:
-    """Of all CPU time: time spinning / (CPUs x recorded time), 0..1. None: how many CPUs is not known."""
+    """Share of all CPU time, spin_ns / (CPUs x recorded time), 0..1. None: the CPU count is not known."""
     return (
         spin_ns / 1e9 / compared.results.window.elapsed_s / compared.run.cpus if compared.run.cpus else None
     )
@@ -94,13 +94,13 @@ def spin_share(spin_ns: float, compared: Compared) -> float | None:
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of a run, their unit, and what tells whether two runs' operations are alike."""
+    """Operations of a run: number, time, unit and kind."""
 
     count: int
-    seconds: float  # the time they were done in
+    seconds: float  # length of the phases, or of the workload, that did the operations
     unit: str  # "operations the workload marks (create, delete)"
-    by_calls: bool  # they are calls, none that the workload marks
-    alike: tuple[str, ...]  # the same for runs whose operations are of the same kind
+    by_calls: bool  # the operations are system calls; else the workload marked them in phases
+    alike: tuple[str, ...]  # equal in runs whose operations are of the same kind
 
     @property
     def per_s(self) -> float:
@@ -109,7 +109,7 @@ class Operations:
 
 
 def operations(compared: Compared) -> Operations | None:
-    """What the workload itself counts in its phases, else its calls on the file system under test."""
+    """Operations the workload marked in phases, else its calls on the file system under test; or None."""
     run = compared.run
     work = (run.text("workload", "name"), run.text("workload", "variant"), run.text("words", "CMD"))
     marked = [row for row in compared.results.phases or [] if row.ops > 0]
@@ -129,7 +129,10 @@ def operations(compared: Compared) -> Operations | None:
 
 
 def alike(runs: Sequence[Compared]) -> list[tuple[Operations, list[Compared]]]:
-    """The runs whose operations are known, in groups of one kind of operation (with that of the first)."""
+    """The runs grouped by kind of operation, each group with its first run's operations.
+
+    Runs whose operations or locks are not known are left out.
+    """
     groups: dict[tuple[str, ...], tuple[Operations, list[Compared]]] = {}
     for compared in runs:
         run_operations = operations(compared) if compared.results.locks.rows is not None else None
@@ -139,7 +142,7 @@ def alike(runs: Sequence[Compared]) -> list[tuple[Operations, list[Compared]]]:
 
 
 def per_operation_us(ns: float, compared: Compared) -> float | None:
-    """Microseconds per operation; None: operations not known."""
+    """The time in microseconds per operation of the run; None: operations not known."""
     run_operations = operations(compared)
     return ns / 1e3 / run_operations.count if run_operations is not None else None
 
@@ -163,18 +166,18 @@ class Growth:
     """A power law fitted to (threads, value): value ~ threads ** exponent, by least squares in logarithms."""
 
     exponent: float
-    half_width: float | None  # 95 %, of the exponent; None for two points, or more than one can't judge
+    half_width: float | None  # 95 %, of the exponent; None for only two numbers of threads
     points: int  # observations used: those above 0
     counts: int  # different numbers of threads among them
 
     @property
     def per_doubling(self) -> float:
-        """What a doubling of the threads multiplies the value by."""
+        """Factor on the value when the number of threads doubles."""
         return 2.0**self.exponent if abs(self.exponent) < 1000 else math.inf
 
 
 def growth(points: Sequence[tuple[int, float | None]]) -> Growth | None:
-    """None without values above 0 at two numbers of threads at least."""
+    """Fit (threads, value) points; None without values above 0 at two numbers of threads at least."""
     log_points = [(math.log(t), math.log(v)) for t, v in points if t > 0 and v is not None and v > 0]
     counts = len({x for x, _ in log_points})
     if counts < 2:
@@ -192,7 +195,7 @@ def growth(points: Sequence[tuple[int, float | None]]) -> Growth | None:
 
 @dataclass(frozen=True)
 class LongestWaits:
-    """The lock with the longest wait, and the lock with the longest wait of the rest."""
+    """The two locks with the longest waits, and the waiting on all locks."""
 
     first: Lock
     first_sums: Sums
@@ -202,23 +205,23 @@ class LongestWaits:
 
     @property
     def first_share(self) -> float:
-        """Of all waiting, 0..1."""
+        """Share of the first lock in all waiting, 0..1."""
         return self.first_sums.total_ns / self.total_ns
 
     @property
     def second_share(self) -> float:
-        """Of all waiting, 0..1."""
+        """Share of the second lock in all waiting, 0..1."""
         return self.second_sums.total_ns / self.total_ns
 
     @property
     def second_share_of_rest(self) -> float | None:
-        """Of the waiting without the first; None: there is none."""
+        """Share of the second lock in the waiting without the first, 0..1; None: no other lock has waits."""
         rest = self.total_ns - self.first_sums.total_ns
         return self.second_sums.total_ns / rest if rest else None
 
 
 def next_lock(locks: Locks) -> LongestWaits | None:
-    """None: no lock was waited on."""
+    """The two locks with the longest waits; None: no lock has waits."""
     ordered = sorted(
         ((sums, lock) for lock, sums in locks.items() if sums.total_ns > 0),
         key=lambda item: (-item[0].total_ns, item[1]),
@@ -234,14 +237,14 @@ def next_lock(locks: Locks) -> LongestWaits | None:
 class ChainedWaits:
     """Waiting for a lock whose holder itself waited for another lock."""
 
-    known_ns: float  # waited while it could be told what the holder did
-    chained_ns: float  # of it, the holder waited for another lock
-    second: str  # for which lock most
-    second_ns: float
+    known_ns: float  # time waited with the holder's state known
+    chained_ns: float  # part of known_ns in which the holder waited for another lock
+    second: str  # the lock that holders waited for longest
+    second_ns: float  # time waited while the holder waited for `second`
 
 
 def chained_waits(compared: Compared, lock: Lock) -> ChainedWaits | None:
-    """None: holders were not recorded, or none of them waited for a lock."""
+    """Chained waits on one lock; None: holders were not recorded, or no holder waited for a lock."""
     holders, rows = compared.results.locks.holders, compared.results.locks.rows
     if holders is None or rows is None:
         return None

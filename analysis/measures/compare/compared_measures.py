@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Numbers for the table of differences, one a run: outcomes (time, throughput), then possible causes.
+"""Measures of the table of differences, one value per run: outcomes, then possible causes.
 
-Causes are requests, seeks, latencies and locks. What is below a hundredth of the whole in every run is left
-out: it explains nothing, however much it differs.
+Outcomes are times and throughput. Causes are requests, seeks, latencies and locks. A cause below LEAST_SHARE
+of its whole in every run is left out: it explains nothing, however much it differs.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Runs = Sequence[Compared]
 
 @dataclass(frozen=True)
 class Measure:
-    """One number a run; None: it has none. unit: s, MB/s, /s, B, ns, share (0..1); "": count or ratio."""
+    """One value per run, None: not known. unit: s, MB/s, /s, B, ns, share (0..1); "": count or ratio."""
 
     name: str
     unit: str
     values: Values
-    of_time: bool  # a time or a rate: emulated CPUs make it mean little
-    collectors: tuple[str, ...] = ()  # where it comes from
-    bounds: tuple[bool, ...] = ()  # which values are lower bounds; empty: none
+    of_time: bool  # a time or a rate, which emulated CPUs distort
+    collectors: tuple[str, ...] = ()  # that recorded the values
+    bounds: tuple[bool, ...] = ()  # by run: the value is a lower bound; empty: no value is
 
     def is_bound(self, *sides: Sequence[int]) -> bool:
-        """Whether a value of these runs is a lower bound: then their mean is one, and nothing is judged."""
+        """Whether a value of these runs is a lower bound: then so is their mean, and gets no verdict."""
         return bool(self.bounds) and any(self.bounds[i] for side in sides for i in side)
 
 
@@ -142,7 +142,7 @@ def _device(runs: Runs) -> Iterable[Measure]:
 
 
 def _share(compared: Compared, sums: tuple[int, int] | None, i: int) -> float:
-    """Of all requests (0) or bytes (1) of the run."""
+    """Share in all requests (i = 0) or bytes (i = 1) of the run, 0..1."""
     total = sum((row.requests, row.bytes)[i] for row in compared.results.device_totals)
     return sums[i] / total if sums is not None and total else 0.0
 
@@ -207,7 +207,7 @@ def _depth(compared: Compared) -> float | None:
 
 
 def _active(compared: Compared) -> float | None:
-    """Share of the recorded time in which the disk had a request, of the busiest disk."""
+    """Share of the recorded time in which the busiest disk had a request, 0..1."""
     times = [busy.active.total_ns for busy in compared.results.device.utilization.values()]
     return max(times) / 1e9 / compared.results.window.elapsed_s if times else None
 
@@ -261,7 +261,7 @@ def _calls(runs: Runs) -> Iterable[Measure]:
 
 
 def _matters(measure: Measure) -> bool:
-    """Whether any run has a value above 0."""
+    """Whether any run has a value above 0, or a share above LEAST_SHARE."""
     least = LEAST_SHARE if measure.unit == "share" else 0.0
     return any(value is not None and value > least for value in measure.values)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One of several compared runs: its facts and results, without its tables.
 
-Only what does not grow with the number of requests is kept, so that any number of runs fits into memory.
+Nothing that grows with the number of requests is kept, so that any number of runs fits into memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LETTERS = "ABCDEFGHIJKLMNOP"  # four file systems at four numbers of threads
 
 @dataclass(frozen=True)
 class Compared:
-    """A run under its letter; its results without what grows with the recording."""
+    """A run under its letter, with its results without per-request arrays."""
 
     letter: str
     run: Run

@@ -28,11 +28,11 @@ from analysis.rundir.run import dig
 Side = list[int]  # indexes of the runs
 THEY_DIFFER = "they differ"
 ALIKE = "no difference by the rule"
-NOT_ASKED = ("OUT", "SEED", "NAME")  # words that repetitions may differ in
+MAY_DIFFER = ("OUT", "SEED", "NAME")  # options that may differ between repetitions
 
 
 def _identity(compared: Compared) -> str | None:
-    """Equal for repetitions; None: the run cannot have repetitions."""
+    """Text that is equal for repetitions: options, kernel, machine; None: the run cannot have repetitions."""
     run = compared.run
     options = dig(run.facts, "words")
     if (
@@ -42,7 +42,7 @@ def _identity(compared: Compared) -> str | None:
         or not options
     ):
         return None
-    shared_options = {key: value for key, value in options.items() if key not in NOT_ASKED}
+    shared_options = {key: value for key, value in options.items() if key not in MAY_DIFFER}
     facts = ("release", "version", "build_id")
     machine = ("cpus", "memory_bytes", "cpu_model", "virtualization")
     kernel_and_machine = [run.text("kernel", key) for key in facts] + [
@@ -74,8 +74,8 @@ class Difference:
 
     first: Mean | None
     other: Mean | None
-    is_judged: bool  # times and rates of emulated CPUs are not
-    is_bound: bool = False  # one of them is a lower bound: neither a ratio nor a difference can be told
+    is_judged: bool  # false for times and rates of emulated CPUs
+    is_bound: bool = False  # first or other is a lower bound: no ratio or difference is known
 
     @property
     def value(self) -> float | None:
@@ -141,7 +141,7 @@ def difference(measure: Measure, runs: Sequence[Compared], first: Side, other: S
 def by_weight(
     measures: Sequence[Measure], runs: Sequence[Compared], sides_in_order: Sequence[Side]
 ) -> list[Measure]:
-    """The measures, first those that differ by the rule; among equals the largest weight first."""
+    """The measures, first those that differ by the rule, then by weight, largest first."""
 
     def key(measure: Measure) -> tuple[bool, float]:
         differences = [difference(measure, runs, sides_in_order[0], other) for other in sides_in_order[1:]]

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Hold times and acquisitions by class of locks, in Lockmeter's columns (Bryant and Hawkes 2000).
 
-For a report: lockmeter_rows(tables.hold, tables.lock_wait, tables.lock_names, elapsed_ns), elapsed_ns the
-recorded time (run.json's clock). Where tables.hold is None pass None: the rows then have what the waits say,
-the other columns are None and `why` says why (and run.off("holds") how to get them). Print None as "-", and
-DEFINITION under the table.
+Waits come from the lock_wait table, all other columns from the hold table. Without a hold table these columns
+are None and `why` has the reason; run.off("holds") has the remedy.
 
-Different from Lockmeter: a wait here may be asleep as well as spinning, and WAIT is
-both; UTIL of a class of several locks is that of the busiest one.
+Different from Lockmeter: WAIT includes sleeping as well as spinning, and UTIL of a class of several locks is
+that of the busiest lock.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ class HoldRow:
     hold_ns: int | None
     max_hold_ns: int | None
     busiest_hold_ns: int | None  # of the instance that was held longest, all its holds
-    waits: int  # contended acquisitions; given up ones (signals) left out
+    waits: int  # contended acquisitions, without waits given up because of a signal
     spin_ns: int
     sleep_ns: int
     max_wait_ns: int
@@ -64,28 +62,28 @@ class HoldRow:
 
     @property
     def type(self) -> str:
-        """As perf writes it: rwsem:W."""
+        """Type as `perf lock contention` writes it, such as rwsem:W."""
         return perf_type(self.kind, self.mode)
 
     @property
     def util_pct(self) -> float | None:
-        """UTIL."""
+        """UTIL: share of the time that the busiest lock of the class was held."""
         return _pct(self.busiest_hold_ns, self.elapsed_ns)
 
     @property
     def con_pct(self) -> float | None:
-        """CON. Waits and acquisitions have sources of their own: at most 100."""
+        """CON: share of acquisitions that waited; at most 100, as the two numbers have different sources."""
         con = _pct(self.waits, self.acquired)
         return None if con is None else min(con, 100.0)
 
     @property
     def mean_hold_ns(self) -> float | None:
-        """HOLD, the mean."""
+        """HOLD: mean hold time."""
         return self.hold_ns / self.holds if self.hold_ns is not None and self.holds else None
 
     @property
     def mean_wait_ns(self) -> float | None:
-        """WAIT, the mean of those that waited."""
+        """WAIT: mean wait time of the acquisitions that waited."""
         return (self.spin_ns + self.sleep_ns) / self.waits if self.waits else None
 
     @property
@@ -97,19 +95,19 @@ class HoldRow:
 
     @property
     def spin_pct(self) -> float | None:
-        """SPIN: attempts that had to wait, spinning or asleep, and got it."""
+        """SPIN: share of attempts that waited, spinning or asleep, and acquired the lock."""
         if self.acquired is None:
             return None
         return _pct(min(self.waits, self.acquired), self.total)
 
     @property
     def reject_pct(self) -> float | None:
-        """REJECT: trylocks that failed."""
+        """REJECT: share of attempts that are failed trylocks."""
         return _pct(self.try_failed, self.total)
 
     @property
     def nowait_pct(self) -> float | None:
-        """NOWAIT: what is neither."""
+        """NOWAIT: share of attempts that acquired the lock at once."""
         if self.acquired is None:
             return None
         return _pct(self.acquired - min(self.waits, self.acquired), self.total)
@@ -121,7 +119,7 @@ def _pct(part: int | None, whole: int | None) -> float | None:
 
 @dataclass
 class _Class:
-    """The sums of one class while they are made."""
+    """Running sums of one class of locks."""
 
     locks: set[int] = field(default_factory=set)
     taken: list[int] = field(default_factory=lambda: [0, 0, 0, 0])  # acquired, try_failed, holds, hold_ns
@@ -140,9 +138,9 @@ def _name(lock: Lock) -> str:
 def lockmeter_rows(
     hold: Hold | None, waits: LockWait | None, names: Mapping[int, Lock], elapsed_ns: int
 ) -> list[HoldRow]:
-    """One row per class of locks (name) and mode, the most time held first, then what was only waited for.
+    """One row per class of locks (name) and mode, longest hold time first, then by wait time.
 
-    All tasks count, inside and outside of the workload's cgroup.
+    All tasks count, inside and outside of the workload's cgroup. elapsed_ns: the recorded time.
     """
     classes: dict[tuple[str, str, str], _Class] = {}
     if hold is not None:

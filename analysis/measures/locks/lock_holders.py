@@ -98,7 +98,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Holders:
-    """All that is known of holders; lists are sorted by time waited, longest first."""
+    """Waits by the holder's state, holder, chain and pair of call paths; lists: longest wait first."""
 
     state_ns: F64  # rows of LockWaits x STATES
     holders: list[Holder]
@@ -107,12 +107,12 @@ class Holders:
 
     @property
     def known_ns(self) -> float:
-        """The time waited in waits whose holder was looked for and could be told."""
+        """Time waited in waits whose holder's state is known."""
         return float(self.state_ns[:, : STATES.index("unknown")].sum())
 
 
 class _Labels:
-    """Call paths in few words, each made once."""
+    """Short labels of call paths by stack_id, each built once."""
 
     def __init__(self, stacks: Mapping[int, list[str]]) -> None:
         self.stacks = stacks
@@ -125,7 +125,7 @@ class _Labels:
 
 
 def measure_holders(lock_waits: LockWaits, stacks: Mapping[int, list[str]]) -> Holders:
-    """Sum the waits up by holder, by chain, and by both ends."""
+    """Sum the waits by holder, by chain, and by pair of waiter's and holder's call path."""
     paths, n = lock_waits.paths, len(lock_waits.rows)
     total = paths.total_ns
     states = np.zeros((max(n, 1), len(STATES)))

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from analysis.tables.lock_wait import NOT_SAMPLED as NOT_SAMPLED_ID
 
-# the locking primitives themselves, and what tracing puts above them, some of it without a name: never the
-# caller one wants to know
+# frames that are never reported as the caller: locking primitives, and frames of tracing above them, some
+# without a name
 PRIMITIVE = re.compile(
     r"^0x[0-9a-f]+$|^\[unknown\]$|^(?:__)?(?:raw_|arch_|native_|do_|pv_|virt_|_+)*(?:"
     r"queued_(?:spin|read|write)_\w*|spin_lock\w*|read_lock\w*|write_lock\w*|"
@@ -28,7 +28,7 @@ PERF_KIND = {"percpu_rwsem": "pcpu-sem", "rtmutex": "rt-mutex"}
 PERF_MODE = {"read": ":R", "write": ":W"}
 NO_PATH = "(no call path)"
 NOT_SAMPLED = "(call path not sampled)"
-# what every call path ends in (outermost): says nothing
+# outermost frames that every call path ends in
 ENTRY = re.compile(
     r"^(?:entry_\w+|do_syscall_\w*|x64_sys_call|ret_from_fork\w*|kthread|worker_thread|asm_\w+|secondary_startup\w*|"
     r"start_secondary|cpu_startup_entry)$"
@@ -61,7 +61,7 @@ def perf_type(kind: str, mode: str) -> str:
 
 
 def symbols(frames: Sequence[str], all_frames: bool = False) -> list[str]:
-    """Functions from the first caller outward, system calls by name, without what all paths end in."""
+    """Functions from the first caller outward, system calls by name, without the frames of ENTRY."""
     names: list[str] = []
     for frame in frames if all_frames else callers(list(frames)):
         name = symbol(frame)
@@ -75,27 +75,27 @@ def symbols(frames: Sequence[str], all_frames: bool = False) -> list[str]:
 
 
 def path_label(frames: Sequence[str], most: int = 3, all_frames: bool = False) -> str:
-    """A call path in few words, innermost first: the first callers, and the outermost (the system call)."""
+    """Short label of a call path, innermost first: the first callers, and the outermost (the system call)."""
     names = symbols(frames, all_frames)
     if not names:
         return NO_PATH
     if len(names) <= most:
         return " < ".join(names)
-    # inner wrappers of a system call say the same as the call
+    # inner wrappers of a system call are left out: the call names them
     return " < ".join([*names[: most - 1], "..", names[-1]])
 
 
 def stack_label(
     stack_id: int, stacks: Mapping[int, list[str]], most: int = 3, all_frames: bool = False
 ) -> str:
-    """The call path of a stack_id in few words, also of those that stand for none."""
+    """Short label of a stack_id's call path, also of ids that stand for no call path."""
     if stack_id == NOT_SAMPLED_ID:
         return NOT_SAMPLED
     return path_label(stacks.get(stack_id, []), most, all_frames)
 
 
 def spinning_kind(frames: Sequence[str]) -> tuple[str, str]:
-    """The kind of lock (and mode, if it can be told) a sampled CPU spins on, by the primitives it is in."""
+    """Kind and mode of the lock a sampled CPU spins on, by the primitives in its frames; "": not known."""
     kind = mode = ""
     for frame in frames:
         name = symbol(frame).lstrip("_")

@@ -2,7 +2,7 @@
 """Lock spinning that no tracepoint shows, and where holders ran, from CPU samples.
 
 A sample stands for its period of one CPU's time; the interval is Poisson's for the number of samples.
-Estimates stand beside the traced times and are never added to them.
+Estimates are reported separately and never added to the traced times.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Estimate:
 
 
 def estimate(samples: int, ns: float, period_ns: float = 0.0) -> Estimate:
-    """Of so many samples that stand for ns in all; period_ns: of one, for the interval if there is none."""
+    """Estimate of samples that stand for ns in all. period_ns: of one sample, used if there are none."""
     low, high = poisson_95(samples)
     period = ns / samples if samples else period_ns
     return Estimate(samples, ns, low * period, high * period)
@@ -113,9 +113,9 @@ class SpinStack:
 
 @dataclass(frozen=True)
 class Samples:
-    """All that the samples say."""
+    """Estimates from the samples of a run: unseen and traced spinning, and holding."""
 
-    period_ns: int  # the most frequent one
+    period_ns: int  # the most frequent sampling period
     unseen: Estimate
     unseen_workload: Estimate
     also_traced: Estimate  # spinning that the tracepoints show too: what they measured, by other means
@@ -128,7 +128,7 @@ class Samples:
 def _classes_of_caller(
     waits: LockWaits | None, stacks: Mapping[int, list[str]]
 ) -> dict[tuple[str, str], set[int]]:
-    """(kind, function) to the classes of that kind that were waited on from there."""
+    """By (kind, calling function): rows of waits on locks of that kind from that function."""
     classes: dict[tuple[str, str], set[int]] = {}
     if waits is None:
         return classes
@@ -155,7 +155,7 @@ def _sum(samples: LockSample, rows: np.ndarray) -> Estimate:
 
 
 def measure_samples(samples: LockSample, waits: LockWaits | None, stacks: Mapping[int, list[str]]) -> Samples:
-    """Sum the samples up and find which class of locks each belongs to."""
+    """Sum the samples, and assign each call path to the class of locks it fits."""
     unseen = samples.doing.is_("spin_unseen")
     by_caller = _classes_of_caller(waits, stacks)
     weight = samples.count * samples.period_ns.astype(np.float64)

@@ -49,7 +49,7 @@ def _merged(ns_by_frames: dict[tuple[str, ...], list[float]]) -> list[Stack]:
 
 
 def waiting(waits: LockWaits, stacks: Mapping[int, list[str]]) -> list[Stack]:
-    """Who waited: sums are those of the lock_wait table."""
+    """Call paths of the waiters; the sums equal those of the lock_wait table."""
     groups = group([waits.row_of_path, waits.paths.stack_id])
     spin, sleep = groups.sums(waits.paths.spin_ns), groups.sums(waits.paths.sleep_ns)
     ns_by_frames: dict[tuple[str, ...], list[float]] = {}
@@ -63,7 +63,7 @@ def waiting(waits: LockWaits, stacks: Mapping[int, list[str]]) -> list[Stack]:
 
 
 def holding(waits: LockWaits, stacks: Mapping[int, list[str]]) -> list[Stack]:
-    """Who held the locks when the waits began, by the time waited; only where the holder was seen."""
+    """Call paths of the holders when the waits began, by time waited; only waits with a known holder."""
     paths = waits.paths
     at = np.flatnonzero(paths.holder_state.is_in(TASK_STATES))
     groups = group([waits.row_of_path[at], paths.holder_stack_id[at], paths.holder_comm.codes[at]])
@@ -80,7 +80,7 @@ def holding(waits: LockWaits, stacks: Mapping[int, list[str]]) -> list[Stack]:
 
 
 def ran(samples: Samples, stacks: Mapping[int, list[str]]) -> list[Stack]:
-    """Where tasks ran while others waited for their lock: CPU time by samples, under spin_ns."""
+    """Call paths of holders on a CPU while others waited for their lock: CPU time by samples, as spin_ns."""
     ns_by_frames: dict[tuple[str, ...], list[float]] = {}
     for hold in samples.holds:
         frames = _functions(hold.stack_id, stacks, inner=True)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Owner of each lock wait: the workload, the tested file system, its disk, the recorder, or others.
 
-Only waits of the first two are about the file system under test. A loop device's worker, for example, waits
-for locks of the file system that holds its file, often longer than the whole workload.
+Only waits of the workload and the tested file system concern the file system under test. A loop device's
+worker, for example, waits for locks of the file system that holds its file, often longer than the workload.
 
-The recorder marks tasks of the workload's cgroup and of Seekmeter. A kernel thread is known by its name,
-which for most holds the device that it serves (jbd2/loop9-8, flush-7:9, xfs-cil/loop9; loop9 itself serves
-the disk), else by the inode of the lock that it waited for, else by the beginning of its name (btrfs-endio),
-if no other file system of that kind is mounted. An interrupt is known by the inode alone.
+The recorder marks tasks of the workload's cgroup and of Seekmeter. A kernel thread's owner comes, in this
+order, from the device in its name (jbd2/loop9-8, flush-7:9, xfs-cil/loop9; loop9 itself serves the disk), the
+inode of the lock waited for, or the beginning of its name (btrfs-endio) if no other file system of that kind
+is mounted. An interrupt's owner comes from the inode alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DEFINITION = (
     " the lock's inode)."
 )
 INTERRUPTS = "interrupts"
-# Kernel threads whose names say which kind of file system they serve, but not which device.
+# Beginnings of names of kernel threads that have the kind of file system, but no device.
 OF_KIND = {
     "btrfs": ("btrfs-",),
     "jfs": ("jfsIO", "jfsCommit", "jfsSync"),
@@ -81,13 +81,13 @@ class OwnerWaits:
 
 @dataclass(frozen=True)
 class Waiters:
-    """Whose the waits of a run are. is_known is false of a run recorded before it was written down."""
+    """Waits of a run by owner. is_known: false for older runs, which do not record the waiter."""
 
     is_known: bool
-    owners: tuple[OwnerWaits, ...]  # of OWNERS, those that waited
+    owners: tuple[OwnerWaits, ...]  # in the order of OWNERS; only owners with waits
 
     def of(self, owner: str) -> OwnerWaits:
-        """Of one owner; zeros if it did not wait."""
+        """The waits of one owner; zeros if the owner has no waits."""
         return next(
             (waiting for waiting in self.owners if waiting.owner == owner), OwnerWaits(owner, 0, 0, 0, ())
         )
@@ -95,12 +95,12 @@ class Waiters:
 
 @dataclass(frozen=True)
 class TestedFilesystem:
-    """What names and numbers belong to the tested file system, and to what lies below its disk."""
+    """Names and numbers of the tested file system's devices, and of the devices below a loop disk."""
 
     kind: str  # ext4
     is_only: bool  # no other file system of this kind is mounted
     devices: frozenset[str]  # loop9, 7:9
-    numbers: frozenset[str]  # of inodes' file systems, as in the lock table
+    numbers: frozenset[str]  # device numbers of the file system's inodes, as in the lock table
     below_devices: frozenset[str]
     below_numbers: frozenset[str]
 
@@ -110,7 +110,7 @@ def _words(*values: object) -> frozenset[str]:
 
 
 def tested_filesystem(run: Run) -> TestedFilesystem:
-    """From run.json."""
+    """The tested file system as run.json states it."""
     disks = [dig(run.facts, "device"), dig(run.facts, "journal_device")]
     further_disks = dig(run.facts, "more_devices")
     disks += further_disks if isinstance(further_disks, list) else []
@@ -138,7 +138,7 @@ def tested_filesystem(run: Run) -> TestedFilesystem:
 
 
 def _names_one_of(name: str, devices: frozenset[str]) -> bool:
-    """Does a thread's name hold one of these: jbd2/loop9-8, flush-7:9, xfs-cil/loop9, f2fs_gc-7:9?"""
+    """Whether a thread's name has one of the devices: jbd2/loop9-8, flush-7:9, xfs-cil/loop9, f2fs_gc-7:9."""
     return any(re.search(rf"(?:^|[/_-]){re.escape(device)}(?:$|[-:])", name) for device in devices)
 
 
@@ -169,7 +169,7 @@ def _owner(waiter: str, name: str, in_workload: bool, lock: Lock, filesystem: Te
 
 
 def _owners(table: LockWait | LockSample, names: Mapping[int, Lock], filesystem: TestedFilesystem) -> I64:
-    """Per row its owner, as the index in OWNERS."""
+    """The owner of each row, as index in OWNERS."""
     groups = group(
         [table.waiter.codes, table.waiter_name.codes, table.in_workload.view(np.uint8), table.lock_id]
     )
@@ -198,13 +198,13 @@ def _is_known(table: LockWait | LockSample) -> bool:
 def _shown(
     table: LockWait | LockSample, names: Mapping[int, Lock], filesystem: TestedFilesystem
 ) -> npt.NDArray[np.bool_]:
-    """Which rows are of the workload's tasks or the tested file system's threads."""
+    """Mask of the rows of the workload's tasks and the tested file system's threads."""
     owner = _owners(table, names, filesystem)
     return np.asarray(owner < len(SHOWN))
 
 
 def shown_waits(run: Run, tables: Tables) -> Tables:
-    """The tables with the waits, and the samples of spinning, of these only; all, where it is not known."""
+    """The tables with only the waits and spinning samples of SHOWN owners; all if owners are not known."""
     waits, samples, filesystem = tables.lock_wait, tables.lock_sample, tested_filesystem(run)
     if waits is not None and _is_known(waits):
         waits = take(waits, _shown(waits, tables.lock_names, filesystem))
@@ -219,7 +219,7 @@ def shown_waits(run: Run, tables: Tables) -> Tables:
 
 
 def measure_waiters(waits: LockWait, names: Mapping[int, Lock], filesystem: TestedFilesystem) -> Waiters:
-    """Sum the waits up by owner, and by name."""
+    """Sum the waits by owner and, within each owner, by name."""
     if not _is_known(waits):
         return Waiters(False, ())
     owner = _owners(waits, names, filesystem)

@@ -26,12 +26,12 @@ class LockResults:
     spin_pct: F64 | None  # of all CPU time, per time bin; None: how many CPUs there were is not known
 
     def without_rows(self) -> LockResults:
-        """The results without what grows with the recording."""
+        """A copy without the arrays that grow with the recording."""
         return replace(self, waits=None)
 
 
 def measure_waiters(tables: Tables, tested: lock_waiters.TestedFilesystem) -> lock_waiters.Waiters | None:
-    """Who waited, of all tasks; None without a table of waits."""
+    """Waits of all tasks by owner; None without a lock_wait table."""
     if tables.lock_wait is None:
         return None
     return lock_waiters.measure_waiters(tables.lock_wait, tables.lock_names, tested)
@@ -44,7 +44,7 @@ def measure_locks(
     timeline: Timeline,
     cpus: int | None,
 ) -> LockResults:
-    """tables: with the waits and samples that are to be shown."""
+    """Measure the locks of a run. tables: with only the waits and samples to show (shown_waits)."""
     by_path = _by_path(tables, tables.lock_wait, timeline)
     sleeping = lock_waits.sleepers(tables.lock_wait, timeline) if tables.lock_wait else None
     spin = lock_waits.spin_share_pct(tables.lock_wait, timeline, cpus) if tables.lock_wait and cpus else None

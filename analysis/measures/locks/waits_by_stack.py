@@ -65,7 +65,7 @@ def group(columns: Sequence[npt.NDArray[Any]]) -> Groups:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Per row of lock_wait, what its call path stands for."""
+    """Per row of lock_wait: its counts and times, scaled up to all waits."""
 
     count: F64
     failed: F64
@@ -114,7 +114,7 @@ class Paths:
     spin_ns: F64
     sleep_ns: F64
     max_ns: I64
-    seen_ns: F64  # of spin and sleep, what was looked at: not scaled
+    seen_ns: F64  # spin and sleep of the waits whose call path was recorded: not scaled
 
     @property
     def rows(self) -> int:
@@ -128,7 +128,7 @@ class Paths:
 
 
 def by_path(waits: LockWait, scaled: Scaled) -> tuple[Paths, Groups]:
-    """The table by call path, and which row of it each row of lock_wait went to."""
+    """The waits by call path and holder, and the groups: for each row of lock_wait its row in the result."""
     groups = group(
         [
             waits.lock_id,
