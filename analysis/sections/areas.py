@@ -18,8 +18,8 @@ MOST_CONFLICTS = 6
 def _areas(results: Results) -> Section:
     """Requests by area, and by area and recorded class."""
     section = Section()
-    found = results.block.areas if results.block is not None else None
-    if found is None:
+    area_results = results.block.areas if results.block is not None else None
+    if area_results is None:
         section.absent = results.geometry.why_not or "no request went to a known device"
         return section
     rows = [
@@ -32,7 +32,7 @@ def _areas(results: Results) -> Section:
             units.count(r.seeks),
             units.percent(r.of_all),
         )
-        for r in found.rows
+        for r in area_results.rows
     ]
     heads = ("<area", "<holds", "requests", "read", "written", "seeks", "% of total")
     section.tables.append(Table(heads, rows, least_left=20))
@@ -42,53 +42,60 @@ def _areas(results: Results) -> Section:
             *(units.count(n) for n in r.by_class),
             units.count(r.meta),
         )
-        for r in found.rows
+        for r in area_results.rows
     ]
     class_heads = ("<requests, by class", *CLASSES, "META")
     section.tables.append(Table(class_heads, by_class, least_left=20))
-    section.notes += _disagreements(found)
-    if unknown := sum(found.class_by_area.values()):
-        known = ", ".join(f"{n:,} {class_}" for class_, n in sorted(found.class_by_area.items()) if class_)
+    section.notes += _disagreements(area_results)
+    if unknown := sum(area_results.class_by_area.values()):
+        known = ", ".join(
+            f"{n:,} {class_}" for class_, n in sorted(area_results.class_by_area.items()) if class_
+        )
         section.notes.append(
             f"{unknown:,} requests are of unknown class; by their area: {known or 'no class'}"
             + (
-                f"; {found.class_by_area['']:,} are in areas for any class"
-                if known and found.class_by_area.get("")
+                f"; {area_results.class_by_area['']:,} are in areas for any class"
+                if known and area_results.class_by_area.get("")
                 else ""
             )
         )
-    if found.crossing:
-        section.notes.append(f"{found.crossing:,} requests begin in one area and end in another")
+    if area_results.crossing:
+        section.notes.append(f"{area_results.crossing:,} requests begin in one area and end in another")
     section.definition = areas.DEFINITION
     return section
 
 
-def _disagreements(found: areas.AreaResults) -> list[str]:
+def _disagreements(area_results: areas.AreaResults) -> list[str]:
     """Sentences on requests whose class contradicts their area."""
     notes = []
-    if found.journal:
+    if area_results.journal:
         notes.append(
-            f"of {found.journal:,} requests in the journal's area, {found.journal_meta:,} are flagged META"
+            f"of {area_results.journal:,} requests in the journal's area, {area_results.journal_meta:,} are"
+            " flagged META"
         )
-    if found.compared and not found.conflicts:
-        notes.append(f"class and area agree for all {found.compared:,} requests of data and of metadata")
-    for one in found.conflicts[:MOST_CONFLICTS]:
-        flagged = f", {one.flagged:,} flagged META" if one.flagged else ""
+    if area_results.compared and not area_results.conflicts:
         notes.append(
-            f"class and area DISAGREE: {one.requests:,} requests of class {one.class_}"
-            f" ({units.bytes_(one.bytes)}{flagged}) are in {one.area.name!r} ({one.area.kind})"
+            f"class and area agree for all {area_results.compared:,} requests of data and of metadata"
         )
-    if more := found.conflicts[MOST_CONFLICTS:]:
-        notes.append(f"and {sum(one.requests for one in more):,} more in {len(more)} more such areas")
+    for conflict in area_results.conflicts[:MOST_CONFLICTS]:
+        flagged = f", {conflict.flagged:,} flagged META" if conflict.flagged else ""
+        notes.append(
+            f"class and area DISAGREE: {conflict.requests:,} requests of class {conflict.class_}"
+            f" ({units.bytes_(conflict.bytes)}{flagged}) are in {conflict.area.name!r} ({conflict.area.kind})"
+        )
+    if more := area_results.conflicts[MOST_CONFLICTS:]:
+        notes.append(
+            f"and {sum(conflict.requests for conflict in more):,} more in {len(more)} more such areas"
+        )
     return notes
 
 
 def _groups(results: Results) -> list[Section]:
     """One section per device that is divided into equal groups."""
     sections = []
-    found = results.block.areas if results.block is not None else None
-    several = len({table.dev for table in found.groups}) > 1 if found is not None else False
-    for table in found.groups if found is not None else ():
+    area_results = results.block.areas if results.block is not None else None
+    several = len({table.dev for table in area_results.groups}) > 1 if area_results is not None else False
+    for table in area_results.groups if area_results is not None else ():
         label = results.device.labels.get(table.dev, "")
         title = f"{table.name.capitalize()}s" + (f" of {label}" if several else "")
         section = Section(title)

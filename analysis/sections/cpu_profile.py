@@ -22,26 +22,26 @@ def _share(part: int, of: int) -> str:
     return units.percent(part / of if of else None)
 
 
-def _interval(found: Estimate, of_ns: float) -> str:
+def _interval(estimate: Estimate, of_ns: float) -> str:
     if not of_ns:
         return "-"
-    return f"({units.percent(found.low_ns / of_ns)}-{units.percent(min(found.high_ns / of_ns, 1.0))})"
+    return f"({units.percent(estimate.low_ns / of_ns)}-{units.percent(min(estimate.high_ns / of_ns, 1.0))})"
 
 
 def build_cpu_profile(run: Run, tables: Tables, results: Results) -> list[Section]:
     """No section for a run that was not asked for CPU samples."""
-    found = results.cpu
-    if found is None and "perf" not in run.asked:
+    cpu = results.cpu
+    if cpu is None and "perf" not in run.asked:
         return []
     section = Section()
-    if found is None:
+    if cpu is None:
         section.absent = run.absent("perf")
         return [section]
-    whole = found.whole
+    whole = cpu.whole
     section.facts.append(
         (
             "samples",
-            f"{whole.samples:,}, each {units.ns(found.period_ns)} of one CPU;"
+            f"{whole.samples:,}, each {units.ns(cpu.period_ns)} of one CPU;"
             f" {whole.samples - whole.busy.samples:,} idle, left out below",
         )
     )
@@ -53,10 +53,10 @@ def build_cpu_profile(run: Run, tables: Tables, results: Results) -> list[Sectio
             f" {_share(whole.kernel_samples, whole.busy.samples)} %",
         )
     )
-    if found.counted_ns is not None and found.sampled_ns is not None:
-        text = f"{units.ns(found.counted_ns)}; by samples of the same time {units.ns(found.sampled_ns)}"
+    if cpu.counted_ns is not None and cpu.sampled_ns is not None:
+        text = f"{units.ns(cpu.counted_ns)}; by samples of the same time {units.ns(cpu.sampled_ns)}"
         section.facts.append(("busy by /proc/stat", text))
-    if found.phases:
+    if cpu.phases:
         by_phase = [
             (
                 p.name,
@@ -67,7 +67,7 @@ def build_cpu_profile(run: Run, tables: Tables, results: Results) -> list[Sectio
                 _share(p.kernel_samples, p.busy.samples),
                 units.count(p.busy.samples),
             )
-            for p in found.phases
+            for p in cpu.phases
         ]
         heads = ("<phase", "s", "CPU s", "busy %", "own %", "kernel %", "samples")
         section.tables.append(Table(heads, by_phase))
@@ -80,8 +80,8 @@ def build_cpu_profile(run: Run, tables: Tables, results: Results) -> list[Sectio
             columns = (f"<functions: {whose}", "<in", "self %", "&95 %", "total %")
             lines = [(f.name, "kernel" if f.in_kernel else "user", *_shares(f, of)) for f in top]
             section.tables.append(Table(columns, lines, least_left=24))
-    if len(found.phases) > 1:
-        section.tables += _functions_by_phase(found.phases)
+    if len(cpu.phases) > 1:
+        section.tables += _functions_by_phase(cpu.phases)
     section.definition = (
         profile.DEFINITION + " own %: share of the workload's processes. CPU s: busy time, all CPUs together;"
         " busy %: CPU s / (CPUs x elapsed)."
@@ -100,11 +100,11 @@ def _shares(f: FunctionRow, of: int) -> tuple[str, str, str]:
     return _share(f.own.samples, of), _interval(f.own, whole_ns), _share(f.total_samples, of)
 
 
-def _functions_by_phase(found: list[profile.PhaseCpu]) -> list[Table]:
+def _functions_by_phase(phases: list[profile.PhaseCpu]) -> list[Table]:
     """The workload's functions with the most self time, of each of its busiest phases."""
     rows = []
-    longest = sorted(found, key=lambda p: -p.workload_samples)[:MOST_PHASES]
-    for p in (p for p in found if p in longest):
+    longest = sorted(phases, key=lambda p: -p.workload_samples)[:MOST_PHASES]
+    for p in (p for p in phases if p in longest):
         name = p.name
         for f in _top(p.workload, TOP_OF_PHASE):
             rows.append((name, f.name, *_shares(f, p.workload_samples)))

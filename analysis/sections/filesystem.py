@@ -61,11 +61,11 @@ def build_filesystem(run: Run, tables: Tables, results: Results) -> list[Section
     fsck_s = _took_s(results, "fsck", run.float_("filesystem", "fsck", "seconds"))
     if mkfs_s is not None and run.text("filesystem", "mkfs"):
         section.facts.append(("mkfs", f"{units.seconds(mkfs_s)} s"))
-    if said := verdict(run):
+    if fsck_verdict := verdict(run):
         took = f"{units.seconds(fsck_s)} s, " if fsck_s is not None else ""
         command = run.text("filesystem", "fsck", "command")
-        section.facts.append(("fsck", f"{took}{said}{f' ({command})' if command else ''}"))
-        if said == "DAMAGED":
+        section.facts.append(("fsck", f"{took}{fsck_verdict}{f' ({command})' if command else ''}"))
+        if fsck_verdict == "DAMAGED":
             section.notes += [
                 f"fsck: {clean(line)}" for line in run.str_list("filesystem", "fsck", "said")[-8:]
             ]
@@ -87,7 +87,7 @@ def build_filesystem(run: Run, tables: Tables, results: Results) -> list[Section
                 " workload, count in the IO graph, in the phases and in the comparison with the device's own"
                 " counters, and in no other number"
             )
-    if said:
+    if fsck_verdict:
         section.definition += " fsck: checks the unmounted disk, reads from the device, changes nothing."
     section.definition = section.definition.strip()
     return [section] if section.facts or section.tables else []

@@ -36,7 +36,7 @@ def build_inode_locks(run: Run, tables: Tables, results: Results) -> list[Sectio
                 units.count(i.waits),
                 units.ns(i.spin_ns),
                 units.ns(i.sleep_ns),
-                _where(run, tables, i),
+                _path_text(run, tables, i),
             )
         )
     if rows:
@@ -52,15 +52,15 @@ def build_inode_locks(run: Run, tables: Tables, results: Results) -> list[Sectio
     return [section]
 
 
-def _where(run: Run, tables: Tables, found: lock_waits.Instance) -> str:
+def _path_text(run: Run, tables: Tables, lock: lock_waits.Instance) -> str:
     """An inode's path, or why there is none."""
-    if found.path:
-        return found.path
-    if found.device:
-        name = next((d.name for d in stated(run) if d.number == device_number(found.device)), found.device)
+    if lock.path:
+        return lock.path
+    if lock.device:
+        name = next((d.name for d in stated(run) if d.number == device_number(lock.device)), lock.device)
         return f"(the page cache of the disk {name} itself)"
-    if found.dev and found.dev != run.text("device", "dev"):
-        return f"(another file system, {found.dev})"
+    if lock.dev and lock.dev != run.text("device", "dev"):
+        return f"(another file system, {lock.dev})"
     return "(gone)" if tables.paths is not None else "(not resolved)"
 
 

@@ -32,10 +32,10 @@ def add_matrix(section: Section, run: Run, matrix: iomatrix.Matrix) -> None:
         records = sorted({record for _, record in cells})[:RECORDS_SHOWN]
         rows = []
         for file in files:
-            found = [cells.get((file, record)) for record in records]
+            row_cells = [cells.get((file, record)) for record in records]
             # the mark's place is kept, so that numbers stand below each other
             rows.append(
-                [size(file), *(f"{units.rate(c.kib_per_s)}{c.mark or ' '}" if c else "" for c in found)]
+                [size(file), *(f"{units.rate(c.kib_per_s)}{c.mark or ' '}" if c else "" for c in row_cells)]
             )
         heads = [f"<{operation} {lossy}".rstrip(), *(f"{size(record)} " for record in records)]
         section.tables.append(Table(heads, rows))

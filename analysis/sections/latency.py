@@ -22,11 +22,11 @@ def build_latency(run: Run, tables: Tables, results: Results) -> list[Section]:
         return [section]
     owners = results.shared_owners
     groups: list[tuple[str, Sequence[latency.LatencyRow]]] = []
-    for (op, class_), found in results.block.latency.rows.items():
+    for (op, class_), latencies in results.block.latency.rows.items():
         if owners is None or class_:
-            groups.append((f"  {class_}" if class_ else op, found))
+            groups.append((f"  {class_}" if class_ else op, latencies))
         else:
-            groups += [(f"{op}, own", owners.latency.get(op, ())), (f"{op}, all", found)]
+            groups += [(f"{op}, own", owners.latency.get(op, ())), (f"{op}, all", latencies)]
     rows = []
     for name, stages in groups:
         for i, row in enumerate(stages):

@@ -19,14 +19,14 @@ def build_blocking(run: Run, tables: Tables, results: Results) -> list[Section]:
     if not results.locks.rows:
         return []
     section = Section()
-    found, holders = results.locks.waits, results.locks.holders
-    if found is None or holders is None or not holders.edges:
-        section.absent = run.absent("locks") if found is None else "no holder was recorded"
+    waits, holders = results.locks.waits, results.locks.holders
+    if waits is None or holders is None or not holders.edges:
+        section.absent = run.absent("locks") if waits is None else "no holder was recorded"
         return [section]
-    total = found.total_ns
+    total = waits.total_ns
     body = []
     for e in holders.edges[:TOP_EDGES]:
-        row = found.rows[e.row]
+        row = waits.rows[e.row]
         mark = ESTIMATED if row.sampled_share < 1 else ""
         body.append((mark + units.ns(e.ns), units.percent(e.ns / total), f"{row.type} {name(row)}"))
         body.append(("", "", f"  waiter     {e.waiter}"))

@@ -24,8 +24,8 @@ def build_holders_by_stack(run: Run, tables: Tables, results: Results) -> list[S
     if not results.locks.rows:
         return []
     section = Section()
-    found, holders = results.locks.waits, results.locks.holders
-    if found is None or holders is None:
+    waits, holders = results.locks.waits, results.locks.holders
+    if waits is None or holders is None:
         section.absent = run.absent("locks")
         return [section]
     if not holders.known_ns:
@@ -33,7 +33,7 @@ def build_holders_by_stack(run: Run, tables: Tables, results: Results) -> list[S
         return [section]
     shown = [s for j, s in enumerate(lock_holders.STATES) if holders.state_ns[:, j].any()]
     body = []
-    for i, r in enumerate(found.rows):
+    for i, r in enumerate(waits.rows):
         states = dict(zip(lock_holders.STATES, holders.state_ns[i], strict=True))
         if sum(states[s] for s in lock_holders.STATES[: lock_holders.STATES.index("unknown")]) <= 0:
             continue
@@ -45,18 +45,18 @@ def build_holders_by_stack(run: Run, tables: Tables, results: Results) -> list[S
             break
     heads = [lock_holders.SHORT.get(s, s) for s in shown]
     section.tables.append(Table(("<lock; % of the wait by holder's state", "wait", *heads), body))
-    _holder_stacks(section, found, holders)
-    _chains(section, found, holders)
+    _holder_stacks(section, waits, holders)
+    _chains(section, waits, holders)
     _ran(section, tables, results)
     section.definition = lock_holders.DEFINITION
     return [section]
 
 
-def _holder_stacks(section: Section, found: LockWaits, holders: Holders) -> None:
+def _holder_stacks(section: Section, waits: LockWaits, holders: Holders) -> None:
     body = []
-    total = found.total_ns
+    total = waits.total_ns
     for h in holders.holders[:TOP_HOLDERS]:
-        row = found.rows[h.row]
+        row = waits.rows[h.row]
         state = lock_holders.STATE_NAMES[h.state]
         body.append(
             (
@@ -70,7 +70,7 @@ def _holder_stacks(section: Section, found: LockWaits, holders: Holders) -> None
         section.tables.append(Table(("waited", "share %", "<lock: holder, and its call path"), body))
 
 
-def _chains(section: Section, found: LockWaits, holders: Holders) -> None:
+def _chains(section: Section, waits: LockWaits, holders: Holders) -> None:
     """Merge chains of the same locks and end; each shows the end's call path with most waiting."""
     merged: dict[tuple[int, str, str, int, str], list[Chain]] = {}
     for c in holders.chains:
@@ -78,7 +78,7 @@ def _chains(section: Section, found: LockWaits, holders: Holders) -> None:
     body = []
     for chain in sorted(merged.values(), key=lambda same: -sum(c.ns for c in same))[:TOP_CHAINS]:
         c, total = chain[0], sum(c.ns for c in chain)
-        row = found.rows[c.row]
+        row = waits.rows[c.row]
         between = f" -> {c.second}" if c.length > 2 and c.second != c.last else ""
         more = f" -> ({c.length - 3} more)" if c.length > 3 else ""
         state = lock_holders.STATE_NAMES.get(c.root_state, c.root_state)

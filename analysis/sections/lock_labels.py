@@ -26,8 +26,8 @@ def approx(text: str, row: LockRow) -> str:
     return ESTIMATED + text if row.is_estimate else text
 
 
-def interval(found: Estimate) -> str:
-    return f"{units.ns(found.low_ns)}..{units.ns(found.high_ns)}"
+def interval(estimate: Estimate) -> str:
+    return f"{units.ns(estimate.low_ns)}..{units.ns(estimate.high_ns)}"
 
 
 def sampled_share(results: Results) -> float:

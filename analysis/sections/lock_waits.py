@@ -21,21 +21,23 @@ UNTRIED_WRITERS = "percpu rwsem writers reported before they try"
 def invisible(run: Run) -> list[str]:
     """Sentences on the kinds of waits that this kernel does not show."""
     mode = run.text("kernel", "spinlock_mode")
-    said = []
+    kinds = []
     if mode == "virt":
-        said.append("spinlocks at all (this guest spins by test-and-set, which has no tracepoint)")
+        kinds.append("spinlocks at all (this guest spins by test-and-set, which has no tracepoint)")
     elif mode == "native":
-        said.append("a spinlock's next waiter in line (it spins on the lock's pending bit)")
+        kinds.append("a spinlock's next waiter in line (it spins on the lock's pending bit)")
     elif mode == "unknown":
-        said.append("a spinlock's next waiter in line, if this kernel's spinlocks are native or test-and-set")
-    said += [
+        kinds.append(
+            "a spinlock's next waiter in line, if this kernel's spinlocks are native or test-and-set"
+        )
+    kinds += [
         "rwsem writers that acquire while spinning",
         "readers of rwlocks in interrupts",
         "bit spinlocks and lockref retries",
         "folio, page and buffer locks",
         "waits for journal or log space",
     ]
-    notes = [f"no tracepoint shows: {'; '.join(said)}. CPU samples show only those that spin"]
+    notes = [f"no tracepoint shows: {'; '.join(kinds)}. CPU samples show only those that spin"]
     if run.text("kernel", "config", "CONFIG_DEBUG_LOCK_ALLOC") == "y":
         notes.append("CONFIG_DEBUG_LOCK_ALLOC: this kernel reports every mutex taken, contended or not")
     return notes
@@ -66,7 +68,10 @@ def build_lock_waits(run: Run, tables: Tables, results: Results) -> list[Section
         section.definition += f" {lock_waiters.DEFINITION}"
     if not rows:
         whose = "" if results.locks.shows_all else " by the workload's tasks or the file system's own threads"
-        section.notes += [f"no lock was waited on{whose}, as far as this kernel can show", *_whose(results)]
+        section.notes += [
+            f"no lock was waited on{whose}, as far as this kernel can show",
+            *_owner_notes(results),
+        ]
         section.notes += invisible(run) + percpu_writers(run, rows)
         return [section]
     total, spin = sum(r.total_ns for r in rows), sum(r.spin_ns for r in rows)
@@ -108,7 +113,7 @@ def build_lock_waits(run: Run, tables: Tables, results: Results) -> list[Section
         f"of this by the workload's tasks: {sum(r.workload_waits for r in rows):,} waits, spinning"
         f" {units.ns(own_spin)}, sleeping {units.ns(own_sleep)}"
     )
-    section.notes += _whose(results)
+    section.notes += _owner_notes(results)
     if run.cpus:
         share = lock_waits.spin_share(rows, run.cpus, elapsed)
         section.notes.append(
@@ -123,15 +128,15 @@ def build_lock_waits(run: Run, tables: Tables, results: Results) -> list[Section
     return [section]
 
 
-def _whose(results: Results) -> list[str]:
+def _owner_notes(results: Results) -> list[str]:
     """A sentence for each owner of waits: whether its waits are shown, and its threads."""
-    found = results.locks.waiters
-    if found is None:
+    waiters = results.locks.waiters
+    if waiters is None:
         return []
-    if not found.is_known:
+    if not waiters.is_known:
         return ["the owners of the waits were not recorded (an older run): all tasks are counted"]
     notes = []
-    for owner in found.owners:
+    for owner in waiters.owners:
         if owner.owner == lock_waiters.WORKLOAD:
             continue
         shown = owner.owner in lock_waiters.SHOWN or results.locks.shows_all
@@ -140,7 +145,7 @@ def _whose(results: Results) -> list[str]:
             f" {owner.waits:,}"
             f" waits, spinning {units.ns(owner.spin_ns)}, sleeping {units.ns(owner.sleep_ns)}{_names(owner)}"
         )
-    if any(o.owner not in lock_waiters.SHOWN for o in found.owners) and not results.locks.shows_all:
+    if any(o.owner not in lock_waiters.SHOWN for o in waiters.owners) and not results.locks.shows_all:
         notes.append("the waits of all tasks: make report RUN=... LOCKS=all")
     return notes
 

@@ -21,17 +21,17 @@ def build_waits_by_stack(run: Run, tables: Tables, results: Results) -> list[Sec
     if not results.locks.rows:
         return []
     section = Section()
-    found = results.locks.waits
-    if found is None or not found.rows:
-        section.absent = run.absent("locks") if found is None else "no lock was waited on"
+    waits = results.locks.waits
+    if waits is None or not waits.rows:
+        section.absent = run.absent("locks") if waits is None else "no lock was waited on"
         return [section]
-    total = found.total_ns
-    paths = found.paths
-    few = waits_by_stack.group([found.row_of_path, paths.stack_id])
+    total = waits.total_ns
+    paths = waits.paths
+    few = waits_by_stack.group([waits.row_of_path, paths.stack_id])
     spin, sleep = few.sums(paths.spin_ns), few.sums(paths.sleep_ns)
     by_row: dict[int, dict[str, list[float]]] = {}
     for g, first in enumerate(few.first.tolist()):
-        row = int(found.row_of_path[first])
+        row = int(waits.row_of_path[first])
         if row < TOP_OF_PATHS:
             label = lock_names.stack_label(int(paths.stack_id[first]), tables.stacks, 6)
             sums = by_row.setdefault(row, {}).setdefault(label, [0.0, 0.0])
@@ -39,7 +39,7 @@ def build_waits_by_stack(run: Run, tables: Tables, results: Results) -> list[Sec
             sums[1] += sleep[g]
     body = []
     for row, labels in sorted(by_row.items()):
-        r = found.rows[row]
+        r = waits.rows[row]
         about_ = ESTIMATED if r.sampled_share < 1 else ""
         share = f", {units.percent(r.sampled_share)} % sampled" if r.sampled_share < 1 else ""
         body.append(_path_row("", r.spin_ns, r.sleep_ns, total, f"{r.type} {name(r)}{share}"))
@@ -60,9 +60,9 @@ def build_waits_by_stack(run: Run, tables: Tables, results: Results) -> list[Sec
     return [section]
 
 
-def _path_row(mark: str, spin: float, sleep: float, total: float, words: str) -> tuple[str, ...]:
+def _path_row(mark: str, spin: float, sleep: float, total: float, label: str) -> tuple[str, ...]:
     share = units.percent((spin + sleep) / total if total else None)
-    return (mark + units.ns(spin), mark + units.ns(sleep), mark + share, words)
+    return (mark + units.ns(spin), mark + units.ns(sleep), mark + share, label)
 
 
 SECTIONS = (

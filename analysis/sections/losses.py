@@ -52,7 +52,7 @@ def build_losses(run: Run, tables: Tables, results: Results) -> list[Section]:
             section.notes.append(
                 f"block: the recorder wrote {block.recorded:,} rows, the table holds {kept:,}"
             )
-    section.notes += _cost_words(run, cost)
+    section.notes += _cost_notes(run, cost)
     if results.block is not None and results.block.latency.untimed:
         section.notes.append(
             f"block: {results.block.latency.untimed:,} rows have missing or disordered times and are in"
@@ -89,11 +89,11 @@ def _cost_table(cost: tracing_cost.TracingCost) -> Table:
     return Table(("<CPU time of", "BPF CPU %", "mean run time", "user CPU %", "total %"), rows)
 
 
-def _cost_words(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
+def _cost_notes(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
     """How much of the recording was timed, and costs that the table lacks."""
-    said = []
+    notes = []
     if cost.windows:
-        said.append(
+        notes.append(
             f"BPF programs were timed in {cost.windows:,} windows, {units.seconds(cost.windows_s)} s together"
         )
     elif any(loss.bpf_programs for loss in run.losses.values() if loss.is_on):
@@ -102,18 +102,18 @@ def _cost_words(run: Run, cost: tracing_cost.TracingCost) -> list[str]:
             if run.emulated
             else "an older recorder, a kernel before 5.8, or too short a recording"
         )
-        said.append(f"CPU time of BPF programs is not known: {why}")
+        notes.append(f"CPU time of BPF programs is not known: {why}")
     others = [name for name, loss in run.losses.items() if loss.is_on and loss.bpf_programs is None]
     if others and not run.imported:
-        said.append(f"{', '.join(others)}: its cost in the kernel is not measured")
+        notes.append(f"{', '.join(others)}: its cost in the kernel is not measured")
     if run.recorder_start_cpu_ns is not None:
-        said.append(f"the recorder used {units.ns(run.recorder_start_cpu_ns)} of CPU before it recorded")
-    return said
+        notes.append(f"the recorder used {units.ns(run.recorder_start_cpu_ns)} of CPU before it recorded")
+    return notes
 
 
 def left_out_words(run: Run, tables: Tables) -> list[str]:
     """Rows outside of the recorded time that the tables leave out, and bins that they cannot split."""
-    found = [
+    notes = [
         f"{TABLES[table].collector}: {n:,} row{'s' if n > 1 else ''} of table {table} left out"
         f" (not lost): {why}"
         for table, left_out in tables.left_out.items()
@@ -125,11 +125,11 @@ def left_out_words(run: Run, tables: Tables) -> list[str]:
     early = [name for name, first_ns in firsts.items() if first_ns < start_ns]
     if early and tables.left_out:
         before_ns = start_ns - min(firsts[name] for name in early)
-        found.append(
+        notes.append(
             f"{', '.join(early)}: the time bin in which the recording began counts whole, with"
             f" {units.ns(before_ns)} before it"
         )
-    return found
+    return notes
 
 
 SECTIONS = (SectionSpec("losses", "Lost events and overhead", 3100, build_losses),)

@@ -27,15 +27,15 @@ OUTPUT = "no output of this program"  # of those that run beside the workload (W
 def missing(run: Run, collectors: Collection[str] | None = None) -> list[str]:
     """A sentence for each collector that is off, and one for all that ended early. None: of all."""
     asked = [name for name in run.asked if collectors is None or name in collectors]
-    said = [
+    sentences = [
         f"{name} is off ({WITHOUT.get(name, OUTPUT)}): {run.off(name)}" for name in asked if run.off(name)
     ]
     if run.losses:  # else a sentence on the file says it
-        said += [
+        sentences += [
             f"{name}: losses.json does not name it: its state and losses are not known"
             for name in asked
             if name not in run.losses
         ]
     if early := [name for name in asked if run.ended_early(name)]:
-        said.append(f"{', '.join(early)} ended early: numbers cover the time until then")
-    return said
+        sentences.append(f"{', '.join(early)} ended early: numbers cover the time until then")
+    return sentences

@@ -30,12 +30,12 @@ def how_it_ended(run: Run) -> str:
 
 def verdict(run: Run) -> str:
     """The verdict of fsck in a word or two; empty: not known whether it ran."""
-    found = dig(run.facts, "filesystem", "fsck")
-    if not isinstance(found, dict):
+    fsck = dig(run.facts, "filesystem", "fsck")
+    if not isinstance(fsck, dict):
         return ""
-    if found.get("clean") is True:
+    if fsck.get("clean") is True:
         return "clean"
-    if found.get("clean") is False:
+    if fsck.get("clean") is False:
         return "DAMAGED"
     return f"no verdict: {run.text('filesystem', 'fsck', 'why') or 'no reason recorded'}"
 

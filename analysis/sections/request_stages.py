@@ -21,12 +21,12 @@ def _means(life: request_life.StageResults) -> Table | None:
     stages = life.present
     inserted = "Q2I" in stages
     rows = []
-    for group, found in life.groups.items():
-        if group != "direction" and len(found) < 2:
+    for group, group_rows in life.groups.items():
+        if group != "direction" and len(group_rows) < 2:
             continue  # says nothing that the direction does not
         if group != "direction":
             rows.append((f"by {group}", *[""] * (1 + inserted + len(stages))))
-        for r in found:
+        for r in group_rows:
             rows.append(
                 (
                     r.label if group == "direction" else f"  {r.label}",
@@ -42,12 +42,12 @@ def _means(life: request_life.StageResults) -> Table | None:
 def _percentiles(life: request_life.StageResults) -> Table | None:
     """Of the stages, by each way of grouping; those by direction that another section has are left to it."""
     rows = []
-    for group, found in life.groups.items():
+    for group, group_rows in life.groups.items():
         of_direction = group == "direction"
-        if not of_direction and len(found) < 2:
+        if not of_direction and len(group_rows) < 2:
             continue
         lines: list[tuple[str, str, Stage]] = []
-        for r in found:
+        for r in group_rows:
             wanted = [s for s in r.stages if (s in IN_LATENCY) != of_direction]
             names = [r.label if of_direction else f"  {r.label}", *[""] * len(wanted)]
             lines += [(name, s, r.stages[s]) for name, s in zip(names, wanted, strict=False)]

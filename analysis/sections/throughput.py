@@ -33,10 +33,10 @@ def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section
     else:
         section.facts.append(("application", f"not available: {results.app.absent}"))
     if not results.device_totals:
-        words = (
+        reason = (
             f"not available: {run.absent('block')}" if results.block is None else "no requests were recorded"
         )
-        section.facts.append(("device", words))
+        section.facts.append(("device", reason))
         section.definition = throughput_definition(results)
         return [section]
     owners = results.shared_owners
@@ -60,20 +60,24 @@ def build_throughput(run: Run, tables: Tables, results: Results) -> list[Section
             own = sum(owners.own(op)[1] for op in throughput.OPS)
             section.notes.append(f"own device bytes / application bytes: {units.figures(own / app)}")
     for op in throughput.OPS:
-        told = results.device.counters.increase.get(f"{op}_bytes")
-        if told is not None and results.device.counters.traced_bytes is not None:
-            seen = results.device.counters.traced_bytes[op]
-            how = "as traced" if told == seen else f"traced {seen:,} B, difference {seen - told:+,} B"
+        counted_bytes = results.device.counters.increase.get(f"{op}_bytes")
+        if counted_bytes is not None and results.device.counters.traced_bytes is not None:
+            traced = results.device.counters.traced_bytes[op]
+            how = (
+                "as traced"
+                if counted_bytes == traced
+                else f"traced {traced:,} B, difference {traced - counted_bytes:+,} B"
+            )
             whose = "the first disk's" if results.device.rows else "the device's"
-            section.notes.append(f"{whose} own counter, {op}: {told:,} B; {how}")
+            section.notes.append(f"{whose} own counter, {op}: {counted_bytes:,} B; {how}")
     section.notes += owner_labels.private_notes(results)
     section.definition = throughput_definition(results) + (
         " own: submitted from the workload's cgroup."
         if owners is None
         else f" own: the workload's, see {owner_labels.TITLE.lower()}; all: all requests on the disk."
     )
-    if (block := tables.block) is not None and (found := zeroes.zeroing_threads(block)):
-        section.notes.append(_zeroes_words(found))
+    if (block := tables.block) is not None and (threads := zeroes.zeroing_threads(block)):
+        section.notes.append(_zeroes_note(threads))
         section.definition += f" {zeroes.DEFINITION}."
     return [section]
 
@@ -132,15 +136,15 @@ def throughput_definition(results: Results) -> str:
     return app_throughput.DEFINITION + (f" {unseen.DEFINITION}" if results.app.uncounted else "")
 
 
-def _zeroes_words(found: Sequence[zeroes.ZeroingThread]) -> str:
+def _zeroes_note(threads: Sequence[zeroes.ZeroingThread]) -> str:
     """A sentence on write_zeroes by thread, with the purpose where it is known."""
-    said = [
-        f"{one.comm} {units.bytes_(one.bytes)} in {one.requests:,} requests"
-        + (f" ({one.purpose})" if one.purpose else "")
-        for one in found[: zeroes.TOP]
+    texts = [
+        f"{thread.comm} {units.bytes_(thread.bytes)} in {thread.requests:,} requests"
+        + (f" ({thread.purpose})" if thread.purpose else "")
+        for thread in threads[: zeroes.TOP]
     ]
-    more = [f"{len(found) - zeroes.TOP:,} more names"] if len(found) > zeroes.TOP else []
-    return f"write_zeroes by {'; '.join([*said, *more])}"
+    more = [f"{len(threads) - zeroes.TOP:,} more names"] if len(threads) > zeroes.TOP else []
+    return f"write_zeroes by {'; '.join([*texts, *more])}"
 
 
 SECTIONS = (

@@ -21,23 +21,23 @@ def build_utilization(run: Run, tables: Tables, results: Results) -> list[Sectio
     periods, depths = [], []
     utilizations = results.device.utilization
     shown = max(
-        (i for one in utilizations.values() for i, share in enumerate(one.shares) if share), default=0
+        (i for device in utilizations.values() for i, share in enumerate(device.shares) if share), default=0
     )
-    for number, one in utilizations.items():
+    for number, device in utilizations.items():
         label = results.device.labels[number]
-        for i, (name, p) in enumerate((("active", one.active), ("idle", one.idle))):
+        for i, (name, p) in enumerate((("active", device.active), ("idle", device.idle))):
             periods.append(
                 (
                     label if i == 0 else "",
                     name,
-                    units.percent(p.total_ns / one.span_ns),
+                    units.percent(p.total_ns / device.span_ns),
                     units.count(p.count),
                     units.ns(p.total_ns / p.count if p.count else None),
                     *(units.ns(v) for v in (p.p50_ns, p.p99_ns, p.longest_ns)),
                 )
             )
-        shares = [units.percent(share) for share in one.shares[: shown + 1]]
-        depths.append((label, units.figures(one.mean_depth), *shares))
+        shares = [units.percent(share) for share in device.shares[: shown + 1]]
+        depths.append((label, units.figures(device.mean_depth), *shares))
     heads = ("<device", "<", "% of time", "periods", "mean", "p50", "p99", "longest")
     section.tables.append(Table(heads, periods))
     names = []

@@ -23,7 +23,7 @@ def build_warnings(run: Run, tables: Tables, results: Results) -> list[Section]:
 def warning_words(run: Run, results: Results) -> list[str]:
     """All warnings and gaps; empty only if no number is marked."""
     is_gap = any(
-        words.startswith("losses.json") for words in run.missing
+        sentence.startswith("losses.json") for sentence in run.missing
     )  # the file itself could not be read
     marked = [] if is_gap and not run.losses else marked_losses(run)
     bounds = unseen.sentence(results.app.uncounted)

@@ -38,7 +38,7 @@ def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
     return [FRAME.sub("", clean(line, WIDTH)) for line in value[:LINES]] if isinstance(value, list) else []
 
 
-def _one(entry: Mapping[str, Any], results: Results) -> Section:
+def _program(entry: Mapping[str, Any], results: Results) -> Section:
     section = Section(f"With {clean(entry.get('label') or 'an unnamed program', 60)}")
     if entry.get("state") != "on":
         why, remedy = (
@@ -58,8 +58,8 @@ def _one(entry: Mapping[str, Any], results: Results) -> Section:
     )
     size, lines = as_int(entry.get("bytes")), as_int(entry.get("lines"))
     if size is not None and lines is not None:
-        words = f"{clean(entry.get('out') or '', 200)}, {lines:,} lines, {units.bytes_(size)}"
-        section.facts.append(("output", words))
+        output = f"{clean(entry.get('out') or '', 200)}, {lines:,} lines, {units.bytes_(size)}"
+        section.facts.append(("output", output))
     first, last = _strings(entry, "first_lines"), _strings(entry, "last_lines")
     shown = [
         *first,
@@ -73,9 +73,11 @@ def _one(entry: Mapping[str, Any], results: Results) -> Section:
 
 def build_with_programs(run: Run, tables: Tables, results: Results) -> list[Section]:
     """One section a program."""
-    found = dig(run.facts, "with")
-    entries = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
-    return [_one(entry, results) for entry in entries[:MOST]]
+    programs = dig(run.facts, "with")
+    entries = (
+        [entry for entry in programs if isinstance(entry, Mapping)] if isinstance(programs, list) else []
+    )
+    return [_program(entry, results) for entry in entries[:MOST]]
 
 
 SECTIONS = (SectionSpec("with", "With a program", 2800, build_with_programs, essential=True),)

@@ -11,10 +11,10 @@ from analysis.sections.owner_labels import owner_banners
 
 def make_banners(runs: Runs) -> list[str]:
     """The banners of all runs, each with its run's letter."""
-    said = []
+    sentences = []
     emulated = [one.letter for one in runs if one.emulated]
     if emulated:
-        said.append(
+        sentences.append(
             f"{', '.join(emulated)} ran on emulated CPUs (QEMU TCG): their times and rates, and ratios of"
             f" them, mean little (columns marked {LITTLE}); counts, bytes, seeks and shares of these may be"
             " compared"
@@ -22,5 +22,7 @@ def make_banners(runs: Runs) -> list[str]:
     for one in runs:
         own = [*owner_banners(one.results), *banners.make_banners(one.run, one.truncated_bytes)]
         # what the sentence above says for all of them is not said again for each
-        said += [f"{one.letter}: {words}" for words in own if not words.startswith(banners.EMULATED)]
-    return said
+        sentences += [
+            f"{one.letter}: {sentence}" for sentence in own if not sentence.startswith(banners.EMULATED)
+        ]
+    return sentences

@@ -82,9 +82,9 @@ def _change(value: float | None, interval: Interval | None, show: Callable[[floa
     return sign + with_half(abs(value), (interval.high - interval.low) / 2, show)
 
 
-def _heads(runs: Sequence[Compared], tags: Sequence[str], found: Sequence[Side]) -> list[str]:
+def _heads(runs: Sequence[Compared], tags: Sequence[str], all_sides: Sequence[Side]) -> list[str]:
     heads = ["<"]
-    for k, side in enumerate(found):
+    for k, side in enumerate(all_sides):
         times = f" n={len(side)}" if len(side) > 1 else ""
         heads.append(f"{letters(side, runs)}{times}" + (f"\n{tags[side[0]]}" if tags[side[0]] else ""))
         if k:
@@ -92,97 +92,97 @@ def _heads(runs: Sequence[Compared], tags: Sequence[str], found: Sequence[Side])
     return heads
 
 
-def _row(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> list[str]:
+def _row(measure: Measure, runs: Sequence[Compared], all_sides: Sequence[Side]) -> list[str]:
     show = SHOW[measure.unit]
-    lossy = any(mark(runs[i].run, *measure.collectors) for side in found for i in side)
+    lossy = any(mark(runs[i].run, *measure.collectors) for side in all_sides for i in side)
     cells = [_name(measure) + (" *" if measure.collectors and lossy else "")]
-    for k, side in enumerate(found):
+    for k, side in enumerate(all_sides):
         cells.append(at_least(_value(mean_of(measure, side), show), measure.is_bound(side)))
         if k:
-            d = difference(measure, runs, found[0], side)
+            d = difference(measure, runs, all_sides[0], side)
             sign = DIFFERS if d.verdict == THEY_DIFFER else "" if d.is_judged else LITTLE
             ratio = "-" if d.is_bound else show_ratio(d.first, d.other, False) + sign
             cells += [_change(d.value, d.interval, show), ratio]
     return cells
 
 
-def _repetitions(runs: Sequence[Compared], found: Sequence[Side]) -> str:
+def _repetitions(runs: Sequence[Compared], all_sides: Sequence[Side]) -> str:
     """Which runs are repetitions, and which are single observations."""
-    several = [letters(side, runs) for side in found if len(side) > 1]
-    single = [letters(side, runs) for side in found if len(side) == 1]
-    said = []
+    several = [letters(side, runs) for side in all_sides if len(side) > 1]
+    single = [letters(side, runs) for side in all_sides if len(side) == 1]
+    sentences = []
     if several:
-        said.append(
+        sentences.append(
             f"{', '.join(several)}: repetitions (same options, kernel and machine): means +- 95 % intervals"
         )
     if single:
-        said.append(
+        sentences.append(
             f"{', '.join(single)}: single observation{'s' if len(single) > 1 else ''}: no verdict on"
             " differences"
         )
-    return "; ".join(said)
+    return "; ".join(sentences)
 
 
-def _is_alike(measure: Measure, runs: Sequence[Compared], found: Sequence[Side]) -> bool:
+def _is_alike(measure: Measure, runs: Sequence[Compared], all_sides: Sequence[Side]) -> bool:
     """Whether the verdict on all sides is that they do not differ from the first."""
-    every = [difference(measure, runs, found[0], side) for side in found[1:]]
+    every = [difference(measure, runs, all_sides[0], side) for side in all_sides[1:]]
     return all(one.verdict == ALIKE for one in every)
 
 
-def _counted(runs: Sequence[Compared], found: Sequence[Side]) -> str:
+def _counted(runs: Sequence[Compared], all_sides: Sequence[Side]) -> str:
     """What the mark means, and how many of the measures have it."""
     measures = [*outcomes(runs), *causes(runs)]
-    every = [[difference(one, runs, found[0], side) for side in found[1:]] for one in measures]
+    every = [[difference(one, runs, all_sides[0], side) for side in all_sides[1:]] for one in measures]
     differing = sum(any(one.verdict == THEY_DIFFER for one in some) for some in every)
     return f"{DIFFERS}: differs by the rule; {differing} of {len(measures)} figures do"
 
 
 def judged(runs: Sequence[Compared]) -> list[str]:
     """Where runs are repetitions: which figures differ by the rule, a sentence for each side."""
-    found = sides(runs)
+    all_sides = sides(runs)
     measures = [*outcomes(runs), *causes(runs)]
-    said = []
-    for side in found[1:]:
-        which = f"{letters(side, runs)} against {letters(found[0], runs)}"
-        if min(len(side), len(found[0])) < 2:
-            said.append(f"{which}: single observations, no verdict on differences")
+    sentences = []
+    for side in all_sides[1:]:
+        which = f"{letters(side, runs)} against {letters(all_sides[0], runs)}"
+        if min(len(side), len(all_sides[0])) < 2:
+            sentences.append(f"{which}: single observations, no verdict on differences")
             continue
-        verdicts = [difference(one, runs, found[0], side).verdict for one in measures]
+        verdicts = [difference(one, runs, all_sides[0], side).verdict for one in measures]
         names = [
             _name(measure)
             for measure, verdict in zip(measures, verdicts, strict=True)
             if verdict == THEY_DIFFER
         ]
         named = f": {'; '.join(names)}" if names else ""
-        said.append(f"{which}: {len(names)} of {len(measures)} figures differ by the rule{named}")
-    return said or [f"all runs are repetitions with the same options: {letters(found[0], runs)}"]
+        sentences.append(f"{which}: {len(names)} of {len(measures)} figures differ by the rule{named}")
+    return sentences or [f"all runs are repetitions with the same options: {letters(all_sides[0], runs)}"]
 
 
 def build_differences(runs: Runs, tags: Tags) -> list[Section]:
     """What differs most, as far as there is room, and which differences the rule confirms."""
     section = Section()
-    found = sides(runs)
-    if len(found) == 1:
-        section.absent = f"all runs are repetitions with the same options: {letters(found[0], runs)}"
+    all_sides = sides(runs)
+    if len(all_sides) == 1:
+        section.absent = f"all runs are repetitions with the same options: {letters(all_sides[0], runs)}"
         return [section]
-    heads = _heads(runs, tags.short, found)
-    first = [_row(measure, runs, found) for measure in outcomes(runs)]
-    measures = by_weight(causes(runs), runs, found)
-    is_alike = [_is_alike(measure, runs, found) for measure in measures]
+    heads = _heads(runs, tags.short, all_sides)
+    first = [_row(measure, runs, all_sides) for measure in outcomes(runs)]
+    measures = by_weight(causes(runs), runs, all_sides)
+    is_alike = [_is_alike(measure, runs, all_sides) for measure in measures]
     # what does not differ comes last, and is left out of the short text
-    rest = [_row(measure, runs, found) for measure in measures[:MOST_ROWS]]
+    rest = [_row(measure, runs, all_sides) for measure in measures[:MOST_ROWS]]
     alike = frozenset(i for i in range(len(rest)) if is_alike[i])
     heads[0] = "<outcome"
     section.tables.append(Table(heads, first, LEAST_NAME))
     if rest:
         explaining = ["<possible cause", *heads[1:]]
         section.tables.append(ComparedTable(explaining, rest, LEAST_NAME, rest, 1, alike))
-    if any(len(side) > 1 for side in found):
-        section.notes.append(_counted(runs, found))
+    if any(len(side) > 1 for side in all_sides):
+        section.notes.append(_counted(runs, all_sides))
     if len(measures) > MOST_ROWS:
         section.notes.append(f"{len(measures) - MOST_ROWS} more with a smaller ratio, in compare.csv")
-    section.notes.append(_repetitions(runs, found))
-    has_repetitions = any(len(side) > 1 for side in found)
+    section.notes.append(_repetitions(runs, all_sides))
+    has_repetitions = any(len(side) > 1 for side in all_sides)
     section.notes += judged(runs) if has_repetitions else _judged_phases(runs)
     section.definition = (
         "change and ratio: against the first column. Order: rows that differ by the rule"
@@ -234,12 +234,12 @@ def as_csv(runs: Sequence[Compared]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    found = sides(runs)
+    all_sides = sides(runs)
     first = outcomes(runs)
-    for measure in [*first, *by_weight(causes(runs), runs, found)]:
-        for side in found:
-            d = difference(measure, runs, found[0], side)
-            mean, is_first = d.other, side is found[0]
+    for measure in [*first, *by_weight(causes(runs), runs, all_sides)]:
+        for side in all_sides:
+            d = difference(measure, runs, all_sides[0], side)
+            mean, is_first = d.other, side is all_sides[0]
             apart, ratio = (None, None) if is_first else (d.interval, d.ratio_interval)
             lossy = any(mark(runs[i].run, *measure.collectors) for i in side) and measure.collectors
             writer.writerow(
@@ -251,7 +251,7 @@ def as_csv(runs: Sequence[Compared]) -> str:
                     mean.n if mean else 0,
                     _number(mean.value if mean else None),
                     _number(mean.half_width if mean else None),
-                    letters(found[0], runs),
+                    letters(all_sides[0], runs),
                     _number(d.first.value if d.first else None),
                     "" if is_first else _number(d.value),
                     _number(apart.low if apart else None),

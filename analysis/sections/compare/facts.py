@@ -18,15 +18,15 @@ NOT_KNOWN = "not known"
 TAG = 16  # characters of a tag, at most
 
 
-def plain(run: Run, words: str) -> str:
+def plain(run: Run, line: str) -> str:
     """A command line without the names that are new in every run: DISK, JOURNAL and MNT in their place."""
     for device in stated(run):
         role = device.role.upper().replace(" ", "")
-        words = re.sub(rf"/dev/{re.escape(device.name)}(?![\w-])", role, words)
+        line = re.sub(rf"/dev/{re.escape(device.name)}(?![\w-])", role, line)
     mounted = run.text("filesystem", "proc_mounts").split()
     if len(mounted) > 2 and len(mounted[1]) > 1:
-        words = re.sub(rf"{re.escape(mounted[1])}(?![\w-])", "MNT", words)
-    return words
+        line = re.sub(rf"{re.escape(mounted[1])}(?![\w-])", "MNT", line)
+    return line
 
 
 def mount_options(run: Run) -> str:
@@ -39,7 +39,7 @@ def facts(run: Run) -> dict[str, str]:
     """All facts by name, the ones that matter most first; empty where run.json does not say."""
     variant = run.text("workload", "variant")
     argv = run.str_list("workload", "argv")
-    found = {
+    by_name = {
         "name": run.text("name"),
         "file system": run.text("filesystem", "name"),
         "option set": run.text("filesystem", "options"),
@@ -72,17 +72,17 @@ def facts(run: Run) -> dict[str, str]:
     }
     for device in stated(run):
         named = {k: v for k, v in device.facts.items() if k not in ("name", "scheduler")}
-        found[device.role] = device_words(named)
+        by_name[device.role] = device_words(named)
     queue = dig(run.facts, "device", "queue")
     if isinstance(queue, dict):
-        found["queue"] = join(
+        by_name["queue"] = join(
             *(f"{clean(k, 40)} {run.text('device', 'queue', k)}" for k in sorted(queue)[:20])
         )
     on = [name for name, loss in run.losses.items() if loss.is_on]
-    found["collectors"] = join(*sorted(on))
-    found["mkfs program"] = run.text("tools", "mkfs")
-    found["seekmeter"] = run.text("tools", "seekmeter")
-    return found
+    by_name["collectors"] = join(*sorted(on))
+    by_name["mkfs program"] = run.text("tools", "mkfs")
+    by_name["seekmeter"] = run.text("tools", "seekmeter")
+    return by_name
 
 
 def config(run: Run) -> dict[str, str]:
@@ -97,14 +97,14 @@ def same_and_different(
     runs: Sequence[Compared],
 ) -> tuple[list[tuple[str, str]], list[tuple[str, list[str]]]]:
     """Facts all runs share, and facts they do not (one value a run)."""
-    every = [facts(one.run) for one in runs]
+    all_facts = [facts(one.run) for one in runs]
     configs = [config(one.run) for one in runs]
     if all(configs):  # a kernel without one to read tells nothing of a difference
-        for found, options in zip(every, configs, strict=True):
-            found |= {key: options.get(key, "not set") for one in configs for key in one}
+        for run_facts, options in zip(all_facts, configs, strict=True):
+            run_facts |= {key: options.get(key, "not set") for one in configs for key in one}
     same, different = [], []
-    for name in dict.fromkeys(name for found in every for name in found):
-        values = [found.get(name, "") for found in every]
+    for name in dict.fromkeys(name for run_facts in all_facts for name in run_facts):
+        values = [run_facts.get(name, "") for run_facts in all_facts]
         if len(set(values)) > 1:
             missing = "none" if name == "journal" or name.startswith("disk ") else NOT_KNOWN
             different.append((name, [value or missing for value in values]))
@@ -127,17 +127,17 @@ def _short(name: str, values: list[str]) -> list[str]:
     return [value if len(value) <= TAG else value[:TAG] for value in values]
 
 
-def _instead(name: str, found: dict[str, str]) -> str:
+def _instead(name: str, run_facts: dict[str, str]) -> str:
     """What tells a run without this fact: a live system that is watched has no file system of its own."""
     if name == "file system":
-        return found["workload"] or "foreign"
+        return run_facts["workload"] or "foreign"
     return "default" if name == "option set" else ""
 
 
 def tags(runs: Sequence[Compared]) -> list[str]:
     """A word or two for each run that tells it from the others; empty where nothing short does."""
-    every = [facts(one.run) for one in runs]
-    said: list[str] = [""] * len(runs)
+    all_facts = [facts(one.run) for one in runs]
+    labels: list[str] = [""] * len(runs)
     for name in (
         "name",
         "file system",
@@ -149,13 +149,13 @@ def tags(runs: Sequence[Compared]) -> list[str]:
         "scheduler",
         "scale",
     ):
-        values = [found[name] or _instead(name, found) for found in every]
-        if len(set(values)) == 1 or not all(values) or len(set(said)) == len(runs):
+        values = [run_facts[name] or _instead(name, run_facts) for run_facts in all_facts]
+        if len(set(values)) == 1 or not all(values) or len(set(labels)) == len(runs):
             continue
-        longer = [f"{a} {b}".strip() for a, b in zip(said, _short(name, values), strict=True)]
-        if max(len(tag) for tag in longer) <= TAG and len(set(longer)) > len(set(said)):
-            said = longer
-    return said
+        longer = [f"{a} {b}".strip() for a, b in zip(labels, _short(name, values), strict=True)]
+        if max(len(tag) for tag in longer) <= TAG and len(set(longer)) > len(set(labels)):
+            labels = longer
+    return labels
 
 
 def stacked(tags: Sequence[str]) -> list[str]:
@@ -165,9 +165,9 @@ def stacked(tags: Sequence[str]) -> list[str]:
 
 def shared_name(runs: Sequence[Compared]) -> str:
     """File system and workload, where they are the same for all runs."""
-    every = [facts(one.run) for one in runs]
-    found = []
+    all_facts = [facts(one.run) for one in runs]
+    shared = []
     for name in ("file system", "workload"):
-        values = {known[name] for known in every}
-        found += list(values) if len(values) == 1 else []
-    return ", ".join(value for value in found if value)
+        values = {known[name] for known in all_facts}
+        shared += list(values) if len(values) == 1 else []
+    return ", ".join(value for value in shared if value)

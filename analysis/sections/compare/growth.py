@@ -46,8 +46,8 @@ SAME = (
 
 def threads(one: Compared) -> int | None:
     """Threads of the workload, None if run.json does not say."""
-    found = one.run.int_("workload", "threads")
-    return found if found and found > 0 else None
+    number = one.run.int_("workload", "threads")
+    return number if number and number > 0 else None
 
 
 def lines(runs: Runs) -> list[list[Compared]]:
@@ -58,31 +58,31 @@ def lines(runs: Runs) -> list[list[Compared]]:
             known = facts(one.run)
             key = (*(known.get(name, "") for name in SAME), one.run.text("words", "CMD"))
             groups.setdefault(key, []).append(one)
-    found = [sorted(some, key=lambda one: threads(one) or 0) for some in groups.values()]
-    return [some for some in found if len({threads(one) for one in some}) > 1]
+    by_threads = [sorted(group, key=lambda one: threads(one) or 0) for group in groups.values()]
+    return [group for group in by_threads if len({threads(one) for one in group}) > 1]
 
 
-def _cells(some: Runs, values: Sequence[float | None], show: Callable[[float], str]) -> list[str]:
+def _cells(group: Runs, values: Sequence[float | None], show: Callable[[float], str]) -> list[str]:
     """The values, and how they grow."""
     shown = ["-" if value is None else show(value) for value in values]
-    found = growth([(threads(one) or 0, value) for one, value in zip(some, values, strict=True)])
-    if found is None:
+    fit = growth([(threads(one) or 0, value) for one, value in zip(group, values, strict=True)])
+    if fit is None:
         return [*shown, "-", "-", "-"]
     slope = "two points"
-    if found.half_width is not None:
-        slope = f"{found.exponent:.2f} +-{units.figures(found.half_width, 2)}"
-    return [*shown, units.figures(found.per_doubling), slope, str(found.points)]
+    if fit.half_width is not None:
+        slope = f"{fit.exponent:.2f} +-{units.figures(fit.half_width, 2)}"
+    return [*shown, units.figures(fit.per_doubling), slope, str(fit.points)]
 
 
-def _table(some: Runs) -> Table:
+def _table(group: Runs) -> Table:
     """One group: per lock its share and its waits an operation, then the throughput."""
-    every = [of_workload(one) for one in some]
-    per_op = any(operations(one) is not None for one in some) and len(alike(some)) == 1
+    by_run = [of_workload(one) for one in group]
+    per_op = any(operations(one) is not None for one in group) and len(alike(group)) == 1
 
     def over(
         get: Callable[[Sums, Compared], float | None], pick: Callable[[Locks], Sums]
     ) -> list[float | None]:
-        of = zip(some, every, strict=True)
+        of = zip(group, by_run, strict=True)
         return [None if locks is None else get(pick(locks), one) for one, locks in of]
 
     def spin(sums: Sums, one: Compared) -> float | None:
@@ -105,10 +105,10 @@ def _table(some: Runs) -> Table:
         (wait, f"wait {unit}", microseconds),
     )
     waits = [
-        {k: wait(v, one) or 0.0 for k, v in (f or {}).items()} for one, f in zip(some, every, strict=True)
+        {k: wait(v, one) or 0.0 for k, v in (f or {}).items()} for one, f in zip(group, by_run, strict=True)
     ]
     shown = top(waits, TOP, LEAST_OF_ALL * max(sum(of.values()) for of in waits))
-    picks = [(" ".join(shown_name(lock, every)), of_lock(lock)) for lock in shown]
+    picks = [(" ".join(shown_name(lock, by_run)), of_lock(lock)) for lock in shown]
     picks.append(("all locks", all_locks))
     rows = []
     for name, pick in picks:
@@ -116,13 +116,13 @@ def _table(some: Runs) -> Table:
         for get, what, show in figures:
             values = over(get, pick)
             if any(values):
-                rows.append([name if first else "", what, *_cells(some, values, show)])
+                rows.append([name if first else "", what, *_cells(group, values, show)])
                 first = False
     if per_op:
-        done = [operations(one) for one in some]
-        rate = [None if found is None else found.per_s for found in done]
-        rows.append(["throughput", "ops/s", *_cells(some, rate, units.rate)])
-    heads = [f"{one.letter}\n{threads(one)} thr{LITTLE if one.emulated else ''}" for one in some]
+        done = [operations(one) for one in group]
+        rate = [None if ops is None else ops.per_s for ops in done]
+        rows.append(["throughput", "ops/s", *_cells(group, rate, units.rate)])
+    heads = [f"{one.letter}\n{threads(one)} thr{LITTLE if one.emulated else ''}" for one in group]
     return Table(["<lock", "<", *heads, "x2", "&exponent", "&n"], rows, LEAST_NAME)
 
 
@@ -136,17 +136,17 @@ def build_growth(runs: Runs, tags: Tags) -> list[Section]:
     if not groups:
         section.absent = "no two runs with lock data differ in the number of threads alone"
         return [section]
-    for some in groups:
-        section.tables.append(_table(some))
-        who = ", ".join(one.letter for one in some)
-        known = facts(some[0].run)
-        words = " ".join(known[name] for name in ("file system", "option set", "workload") if known[name])
-        found = alike(some)
-        unit = f", per {found[0][0].unit}" if len(found) == 1 else ", operations not alike"
-        section.notes.append(f"{who}: {words}{unit}")
-    inside = {one.letter for some in groups for one in some}
-    every = [one for some in groups for one in some]
-    crowded = [one.letter for one in every if one.run.cpus and (threads(one) or 0) > one.run.cpus]
+    for group in groups:
+        section.tables.append(_table(group))
+        who = ", ".join(one.letter for one in group)
+        known = facts(group[0].run)
+        subject = " ".join(known[name] for name in ("file system", "option set", "workload") if known[name])
+        kinds = alike(group)
+        unit = f", per {kinds[0][0].unit}" if len(kinds) == 1 else ", operations not alike"
+        section.notes.append(f"{who}: {subject}{unit}")
+    inside = {one.letter for group in groups for one in group}
+    grouped = [one for group in groups for one in group]
+    crowded = [one.letter for one in grouped if one.run.cpus and (threads(one) or 0) > one.run.cpus]
     if crowded:
         section.notes.append(
             f"{', '.join(crowded)}: more threads than CPUs: at most as many threads as CPUs spin at a time,"
@@ -155,7 +155,7 @@ def build_growth(runs: Runs, tags: Tags) -> list[Section]:
     left = [one.letter for one, _ in recorded(runs) if one.letter not in inside]
     if left:
         section.notes.append(f"{', '.join(left)}: no other run differs from it in threads alone")
-    section.notes += [*without_locks(runs), *marked_names(every)]
+    section.notes += [*without_locks(runs), *marked_names(grouped)]
     section.definition = (
         f"wait: spinning and sleeping; spin %: of all CPU time. {OWN} x2: factor on the number per"
         " doubling of the threads;"

@@ -16,11 +16,16 @@ def build_latency(runs: Runs, tags: Tags) -> list[Section]:
     """Percentiles of Q2D, D2C and Q2C by op."""
     section = Section()
     blocks = [one.results.block for one in runs]
-    every = [block.latency.rows if block is not None else {} for block in blocks]
+    by_run = [block.latency.rows if block is not None else {} for block in blocks]
     rows = []
-    for op in union([[op for op, class_ in found if not class_ and found[op, class_]] for found in every]):
+    for op in union(
+        [[op for op, class_ in latencies if not class_ and latencies[op, class_]] for latencies in by_run]
+    ):
         for stage in ("Q2D", "D2C", "Q2C"):
-            stages = [next((r for r in found.get((op, ""), []) if r.stage == stage), None) for found in every]
+            stages = [
+                next((r for r in latencies.get((op, ""), []) if r.stage == stage), None)
+                for latencies in by_run
+            ]
             for percent in SHOWN_PERCENTS:
                 at = latency.PERCENTS.index(percent)
                 values = [None if row is None else row.at_ns[at] for row in stages]

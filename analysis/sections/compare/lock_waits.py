@@ -16,17 +16,17 @@ from analysis.sections.compare.table import Row, Value, integer, make_table, uni
 def build_lock_waits(runs: Runs, tags: Tags) -> list[Section]:
     """Waits by kind of lock, spinning and sleeping apart."""
     section = Section()
-    every = [lock_waits.by_kind(one.results.locks.rows) for one in runs]
-    if all(found is None for found in every):
+    by_run = [lock_waits.by_kind(one.results.locks.rows) for one in runs]
+    if all(kinds is None for kinds in by_run):
         section.absent = "no run recorded locks"
         return [section]
     counted, timed = [], []
-    for kind in union([list(found or {}) for found in every]):
+    for kind in union([list(kinds or {}) for kinds in by_run]):
 
         def over(get: Callable[[lock_waits.KindSum], float], kind: str = kind) -> list[Value]:
             return [
-                None if found is None else get(found.get(kind, lock_waits.KindSum(0, 0, 0)))
-                for found in every
+                None if kinds is None else get(kinds.get(kind, lock_waits.KindSum(0, 0, 0)))
+                for kinds in by_run
             ]
 
         counted.append(Row((kind,), over(lambda s: s.waits), integer))

@@ -46,13 +46,13 @@ def microseconds(value: float) -> str:
 
 def recorded(runs: Runs) -> list[tuple[Compared, Locks]]:
     """The runs with lock data, and their sums by class."""
-    return [(one, found) for one in runs if (found := by_class(one)) is not None]
+    return [(one, locks) for one in runs if (locks := by_class(one)) is not None]
 
 
 def without_locks(runs: Runs) -> list[str]:
     """Why runs have no lock data, a sentence each."""
     why = [(one, one.run.absent("locks")) for one in runs if by_class(one) is None]
-    return [f"{one.letter}: no lock data: {words}" for one, words in why]
+    return [f"{one.letter}: no lock data: {reason}" for one, reason in why]
 
 
 def of_lock(lock: Lock) -> Callable[[Locks], Sums]:
@@ -65,16 +65,16 @@ def all_locks(locks: Locks) -> Sums:
     return add(locks.values())
 
 
-def shown_name(lock: Lock, every: Every) -> Lock:
+def shown_name(lock: Lock, by_run: Every) -> Lock:
     """The lock, its name marked where in some run it is estimated, or was told by the call path."""
     kind, name = lock
-    sums = add(found.get(lock, NONE) for found in every if found is not None)
+    sums = add(locks.get(lock, NONE) for locks in by_run if locks is not None)
     return kind, (ESTIMATED if sums.is_estimate else "") + name + (BY_PATH if sums.is_by_path else "")
 
 
 def marked_names(runs: Runs) -> list[str]:
     """What the marks on names mean, as far as there are any."""
-    sums = add(sums for _, found in recorded(runs) for sums in found.values())
+    sums = add(sums for _, locks in recorded(runs) for sums in locks.values())
     notes = []
     if sums.is_by_path:
         notes.append(f"names marked{BY_PATH} come from the call path")
@@ -87,15 +87,15 @@ def marked_names(runs: Runs) -> list[str]:
 
 
 def lock_rows(
-    runs: Runs, every: Every, measure: Measure, show: Callable[[float], str], least: float | None = None
+    runs: Runs, by_run: Every, measure: Measure, show: Callable[[float], str], least: float | None = None
 ) -> list[Row]:
     """A row a lock that is among the highest of any run, the rest in one, and all of them.
 
     least: what a lock must reach to have a row; None: LEAST_OF_ALL of the highest run's sum.
     """
     values: list[Mapping[Lock, float]] = []
-    for one, found in zip(runs, every, strict=True):
-        values.append({lock: measure(sums, one) or 0.0 for lock, sums in (found or {}).items()})
+    for one, locks_of_run in zip(runs, by_run, strict=True):
+        values.append({lock: measure(sums, one) or 0.0 for lock, sums in (locks_of_run or {}).items()})
     if least is None:
         least = LEAST_OF_ALL * max((sum(of.values()) for of in values), default=0.0)
     shown = top(values, TOP, least)
@@ -105,18 +105,18 @@ def lock_rows(
         return add(sums for lock, sums in locks.items() if lock in others)
 
     def row(names: tuple[str, str], pick: Callable[[Locks], Sums]) -> Row:
-        return Row(names, _over(runs, every, measure, pick), show, ratio=False)
+        return Row(names, _over(runs, by_run, measure, pick), show, ratio=False)
 
-    rows = [row(shown_name(lock, every), of_lock(lock)) for lock in shown]
+    rows = [row(shown_name(lock, by_run), of_lock(lock)) for lock in shown]
     if others:
         rows.append(row(("", f"{len(others):,} other lock{'s' if len(others) > 1 else ''}"), rest))
     return [*rows, row(("", "all locks"), all_locks)]
 
 
 def _over(
-    runs: Runs, every: Every, measure: Measure, pick: Callable[[Locks], Sums] = all_locks
+    runs: Runs, by_run: Every, measure: Measure, pick: Callable[[Locks], Sums] = all_locks
 ) -> list[Value]:
-    pairs = zip(runs, every, strict=True)
+    pairs = zip(runs, by_run, strict=True)
     return [None if locks is None else measure(pick(locks), one) for one, locks in pairs]
 
 
@@ -131,7 +131,7 @@ def _sleep(sums: Sums, one: Compared) -> float | None:
 def _sampling_off(one: Compared) -> str:
     """Why CPUs were not sampled, as the recorder says; empty if it says nothing."""
     notes = one.run.losses["locks"].notes if "locks" in one.run.losses else {}
-    return next((words for words in notes if words.startswith("CPU sampling is off")), "")
+    return next((note for note in notes if note.startswith("CPU sampling is off")), "")
 
 
 def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
@@ -145,16 +145,16 @@ def _unseen(runs: Runs) -> tuple[list[Row], list[str]]:
             unseen.append(None)
             without.setdefault(_sampling_off(one) or "no CPU samples", []).append(one.letter)
             continue
-        found = samples.unseen
-        unseen.append(spin_share(found.ns, one))
-        words = f"{one.letter}: unseen: {found.samples:,} samples"
-        if found.samples:
-            low, high = (units.percent(spin_share(ns, one)) for ns in (found.low_ns, found.high_ns))
-            words += f", 95 % interval {low}..{high} %"
+        estimate = samples.unseen
+        unseen.append(spin_share(estimate.ns, one))
+        note = f"{one.letter}: unseen: {estimate.samples:,} samples"
+        if estimate.samples:
+            low, high = (units.percent(spin_share(ns, one)) for ns in (estimate.low_ns, estimate.high_ns))
+            note += f", 95 % interval {low}..{high} %"
         if samples.spins:
             most = samples.spins[0]
-            words += f", most in {most.type} {most.name} ({units.percent(spin_share(most.seen.ns, one))} %)"
-        notes.append(words)
+            note += f", most in {most.type} {most.name} ({units.percent(spin_share(most.seen.ns, one))} %)"
+        notes.append(note)
     for why, letters in without.items():
         notes.append(f"{', '.join(letters)}: spinning that no tracepoint shows is not estimated: {why}")
     if all(value is None for value in unseen):
@@ -193,9 +193,9 @@ def build_spin_share(runs: Runs, tags: Tags) -> list[Section]:
     return [section]
 
 
-def operations_note(done: Operations, some: Runs) -> str:
+def operations_note(done: Operations, group: Runs) -> str:
     """The unit of an operation in these runs."""
-    return f"{', '.join(one.letter for one in some)}: per {done.unit}"
+    return f"{', '.join(one.letter for one in group)}: per {done.unit}"
 
 
 def build_sleeping(runs: Runs, tags: Tags) -> list[Section]:
@@ -206,19 +206,19 @@ def build_sleeping(runs: Runs, tags: Tags) -> list[Section]:
         return [section]
     known = {one.letter: tag for one, tag in zip(runs, tags.short, strict=True)}
     groups = alike(runs)
-    for done, some in groups:
-        every = [of_workload(one) for one in some]
-        rows = lock_rows(some, every, _sleep, microseconds)
+    for done, group in groups:
+        by_run = [of_workload(one) for one in group]
+        rows = lock_rows(group, by_run, _sleep, microseconds)
         others = []
-        for one, mine in zip(some, every, strict=True):
+        for one, mine in zip(group, by_run, strict=True):
             left = all_locks(by_class(one) or {}).sleep_ns - all_locks(mine or {}).sleep_ns
             others.append(per_operation_us(left, one))
         rows.append(Row(("", "other tasks, all locks"), others, microseconds, ratio=False))
-        named = [known[one.letter] for one in some]
+        named = [known[one.letter] for one in group]
         collectors = ("locks", "calls") if done.by_calls else ("locks",)
         heads = ("kind", "lock, us/operation")
-        section.tables.append(make_table(heads, some, named, rows, True, collectors, LEAST_NAME))
-        section.notes.append(operations_note(done, some))
+        section.tables.append(make_table(heads, group, named, rows, True, collectors, LEAST_NAME))
+        section.notes.append(operations_note(done, group))
     if len(groups) > 1:
         section.notes.append("operations of different kinds are not alike: compare within one table only")
     section.notes += without_locks(runs)

@@ -45,13 +45,13 @@ def _cells(lock: Lock, sums: Sums, share: float, of_rest: float | None) -> tuple
     return name, units.percent(share), units.percent(of_rest), spun
 
 
-def _together(some: Sequence[Compared]) -> Locks | None:
+def _together(members: Sequence[Compared]) -> Locks | None:
     """The waiting in all of these runs; None: locks were recorded in none."""
-    every = [locks for one in some if (locks := of_workload(one)) is not None]
-    if not every:
+    by_run = [locks for one in members if (locks := of_workload(one)) is not None]
+    if not by_run:
         return None
-    names = dict.fromkeys(lock for locks in every for lock in locks)
-    return {lock: add(locks[lock] for locks in every if lock in locks) for lock in names}
+    names = dict.fromkeys(lock for locks in by_run for lock in locks)
+    return {lock: add(locks[lock] for locks in by_run if lock in locks) for lock in names}
 
 
 def build_next_lock(runs: Runs, tags: Tags) -> list[Section]:
@@ -62,24 +62,28 @@ def build_next_lock(runs: Runs, tags: Tags) -> list[Section]:
         return [section]
     rows = []
     for side in sides(runs):
-        some, who, tag = [runs[i] for i in side], letters(side, runs), tags.full[side[0]]
-        locks = _together(some)
+        members, who, tag = [runs[i] for i in side], letters(side, runs), tags.full[side[0]]
+        locks = _together(members)
         if locks is None:
             continue
-        found = next_lock(locks)
-        if found is None:
+        top_two = next_lock(locks)
+        if top_two is None:
             section.notes.append(f"{who}: its tasks waited for no lock, as far as this kernel can show")
             continue
-        which = f"{who} {tag}".strip() + (LITTLE if any(one.emulated for one in some) else "")
-        rows.append((which, "1", *_cells(found.first, found.first_sums, found.first_share, None)))
-        if found.second is None:
+        which = f"{who} {tag}".strip() + (LITTLE if any(one.emulated for one in members) else "")
+        rows.append((which, "1", *_cells(top_two.first, top_two.first_sums, top_two.first_share, None)))
+        if top_two.second is None:
             section.notes.append(f"{who}: its tasks waited for no other lock")
             continue
-        share, of_rest = found.second_share, found.second_share_of_rest
-        rows.append(("", "2", *_cells(found.second, found.second_sums, share, of_rest)))
-        if found.first[0] == found.second[0] and found.first_sums.is_unnamed and found.second_sums.is_unnamed:
+        share, of_rest = top_two.second_share, top_two.second_share_of_rest
+        rows.append(("", "2", *_cells(top_two.second, top_two.second_sums, share, of_rest)))
+        if (
+            top_two.first[0] == top_two.second[0]
+            and top_two.first_sums.is_unnamed
+            and top_two.second_sums.is_unnamed
+        ):
             section.notes.append(f"{who}: both locks are named by their callers and may be one lock")
-        section.notes += [words for one in some if (words := _holders(one, found.first))]
+        section.notes += [note for one in members if (note := _holders(one, top_two.first))]
     if rows:
         heads = ("<run", "<", "<lock", "of all %", "of rest %", "spin %")
         section.tables.append(Table(heads, rows))

@@ -61,11 +61,11 @@ def build_phases(runs: Runs, tags: Tags) -> list[Section]:
 
 
 def _phase_values(runs: Runs, name: str, get: Callable[[phases.PhaseRow], Value]) -> list[Value]:
-    found: list[Value] = []
+    values: list[Value] = []
     for one in runs:
         row = next((row for row in one.results.phases or [] if row.name == name), None)
-        found.append(get(row) if row is not None else None)
-    return found
+        values.append(get(row) if row is not None else None)
+    return values
 
 
 def _megabytes_per_s(amount: float | None, row: phases.PhaseRow) -> float | None:

@@ -22,14 +22,14 @@ BEFORE_ISSUE = ("Q2G", "G2I", "Q2I", "I2D")  # the others are in the section on 
 
 def _stages(lives: Sequence[BlockResults | None]) -> list[Row]:
     """Percentiles by op of the stages that a run has."""
-    every = [
+    by_run = [
         {row.label: row for row in life.stages.groups["direction"]} if life is not None else {}
         for life in lives
     ]
     rows = []
-    for op in union([list(found) for found in every]):
+    for op in union([list(by_op) for by_op in by_run]):
         for name in BEFORE_ISSUE:
-            stages = [found[op].stages.get(name) if op in found else None for found in every]
+            stages = [by_op[op].stages.get(name) if op in by_op else None for by_op in by_run]
             if not any(stages):
                 continue
             for percent in SHOWN:
@@ -41,12 +41,12 @@ def _stages(lives: Sequence[BlockResults | None]) -> list[Row]:
 
 def _merges(lives: Sequence[BlockResults | None]) -> tuple[list[Row], list[Row]]:
     """Counts of merges and requeues by op, then the means of what merged bios waited."""
-    every = [{row.op: row for row in life.stages.merges} if life is not None else {} for life in lives]
+    by_run = [{row.op: row for row in life.stages.merges} if life is not None else {} for life in lives]
     counted, timed = [], []
-    for op in union([list(found) for found in every]):
+    for op in union([list(by_op) for by_op in by_run]):
 
         def over(get: Callable[[request_life.MergeRow], Value], op: str = op) -> list[Value]:
-            return [get(found[op]) if op in found else None for found in every]
+            return [get(by_op[op]) if op in by_op else None for by_op in by_run]
 
         for name, values in (
             ("merges", over(lambda r: r.merges)),
@@ -62,12 +62,12 @@ def _merges(lives: Sequence[BlockResults | None]) -> tuple[list[Row], list[Row]]
 
 def _plugs(lives: Sequence[BlockResults | None]) -> tuple[list[Row], list[Row]]:
     """Unplugs and their sizes of all devices."""
-    every = [life.plugs if life is not None else None for life in lives]
-    if not any(every):
+    by_run = [life.plugs if life is not None else None for life in lives]
+    if not any(by_run):
         return [], []
     unplugs: list[Value] = []
     depth: list[Value] = []
-    for rows in every:
+    for rows in by_run:
         count = sum(r.unplugs for r in rows or [])
         unplugs.append(None if rows is None else count)
         depth.append(sum(r.requests for r in rows or []) / count if count else None)
@@ -79,13 +79,13 @@ def _active(devices: Sequence[DeviceResults]) -> list[Row]:
     most = max((len(device.utilization) for device in devices), default=0)
     rows = []
     for i in range(most):
-        found = [
+        uses = [
             list(device.utilization.values())[i] if i < len(device.utilization) else None
             for device in devices
         ]
         name = "device" if most == 1 else f"device {i + 1}"
-        active: list[Value] = [None if one is None else one.active.total_ns / one.span_ns for one in found]
-        depth: list[Value] = [None if one is None else one.mean_depth for one in found]
+        active: list[Value] = [None if use is None else use.active.total_ns / use.span_ns for use in uses]
+        depth: list[Value] = [None if use is None else use.mean_depth for use in uses]
         rows.append(Row((name, "active, %"), active, units.percent, ratio=False))
         rows.append(Row((name, "mean depth"), depth, units.figures))
     return rows

@@ -17,16 +17,16 @@ def build_seeks(runs: Runs, tags: Tags) -> list[Section]:
     section = Section()
     blocks = [one.results.block for one in runs]
     summaries = [block.seeks.summaries if block is not None else {} for block in blocks]
-    names = union([[name for name in found if found[name].requests] for found in summaries])
+    names = union([[name for name in by_name if by_name[name].requests] for by_name in summaries])
     if not names:
         section.absent = "no run recorded a read or write with data"
         return [section]
 
     def over(name: str, get: Callable[[seeks.SeekSummary], float | None]) -> list[Value]:
-        found: list[Value] = []
-        for some in summaries:
-            found.append(get(some[name]) if name in some else None)
-        return found
+        values: list[Value] = []
+        for by_name in summaries:
+            values.append(get(by_name[name]) if name in by_name else None)
+        return values
 
     rows = []
     for name in names:
@@ -46,8 +46,8 @@ def build_seeks(runs: Runs, tags: Tags) -> list[Section]:
     return [section]
 
 
-def _median_distance(found: seeks.SeekSummary) -> float | None:
-    return found.absolute_bytes[seeks.ABSOLUTE_PERCENTS.index(50.0)] if found.absolute_bytes else None
+def _median_distance(summary: seeks.SeekSummary) -> float | None:
+    return summary.absolute_bytes[seeks.ABSOLUTE_PERCENTS.index(50.0)] if summary.absolute_bytes else None
 
 
 SECTIONS = (CompareSpec("seeks", "Seeks", 500, build_seeks, collectors=("block",)),)

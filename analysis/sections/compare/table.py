@@ -71,7 +71,7 @@ def integer(value: float) -> str:
 
 def union(names: Sequence[Sequence[str]]) -> list[str]:
     """All names, in the order of the first run that has them."""
-    return list(dict.fromkeys(name for some in names for name in some))
+    return list(dict.fromkeys(name for group in names for name in group))
 
 
 def rates(runs: Sequence[Compared], amounts: Sequence[float | None], unit: float) -> list[Value]:
@@ -98,10 +98,10 @@ def ratio(first: Value, other: Value) -> float | None:
 
 def show_ratio(first: Value, other: Value, judged: bool) -> str:
     """1.23, with a mark where the means differ by the rule (only if that may be judged)."""
-    found = ratio(first, other)
-    if found is None:
+    quotient = ratio(first, other)
+    if quotient is None:
         return "-"
-    text = f"{found:.2f}" if 0.1 <= found < 100 else units.rate(found)
+    text = f"{quotient:.2f}" if 0.1 <= quotient < 100 else units.rate(quotient)
     both = isinstance(first, Mean) and isinstance(other, Mean)
     if judged and both and differ(first, other):  # type: ignore[arg-type]
         text += DIFFERS
@@ -131,9 +131,9 @@ def _of_side(row: Row, side: Side) -> Value:
     """A single run's value, or the mean of repetitions (of their own means, where a value is one)."""
     if len(side) == 1:
         return row.values[side[0]]
-    found = (row.values[i] for i in side)
-    some = [value.value if isinstance(value, Mean) else value for value in found if value is not None]
-    return sum(some) if some and row.is_sum else mean_ci(some)
+    values = (row.values[i] for i in side)
+    known = [value.value if isinstance(value, Mean) else value for value in values if value is not None]
+    return sum(known) if known and row.is_sum else mean_ci(known)
 
 
 def _show_side(value: Value, side: Side, show: Callable[[float], str]) -> str:
@@ -173,24 +173,24 @@ def make_table(
     Repetitions are one column. collectors: where the figures come from; a column in which one of them lost
     enough to be marked has a * in its heading. is_judged: may a row be said not to differ?
     """
-    found = sides(runs)
+    all_sides = sides(runs)
     titles = [f"<{head}" for head in heads]
-    with_ratio = any(row.ratio for row in rows) and len(found) > 1
-    little = [LITTLE if of_time and any(runs[i].emulated for i in side) else "" for side in found]
-    for k, side in enumerate(found):
+    with_ratio = any(row.ratio for row in rows) and len(all_sides) > 1
+    little = [LITTLE if of_time and any(runs[i].emulated for i in side) else "" for side in all_sides]
+    for k, side in enumerate(all_sides):
         lossy = marks([runs[i] for i in side], *collectors)
         tag = " ".join(part for part in (f"n={len(side)}" if len(side) > 1 else "", tags[side[0]]) if part)
         titles.append(f"{letters(side, runs)} {tag}".strip() + little[k] + lossy)
         if k and with_ratio:
-            titles.append(f"&{letters(side, runs)}/{letters(found[0], runs)}{little[0] or little[k]}")
+            titles.append(f"&{letters(side, runs)}/{letters(all_sides[0], runs)}{little[0] or little[k]}")
     cells, alike = [], set()
     for number, row in enumerate(rows):
         line = list(row.names)
-        values = [_of_side(row, side) for side in found]
+        values = [_of_side(row, side) for side in all_sides]
         verdicts = []
-        for k, (side, value) in enumerate(zip(found, values, strict=True)):
+        for k, (side, value) in enumerate(zip(all_sides, values, strict=True)):
             text = at_least(_show_side(value, side, row.show), row.is_bound(side))
-            is_bound = row.is_bound(found[0]) or row.is_bound(side)
+            is_bound = row.is_bound(all_sides[0]) or row.is_bound(side)
             if not k:
                 line.append(text)
                 continue
@@ -205,7 +205,7 @@ def make_table(
             alike.add(number)
         cells.append(line)
     shown = without_repeats(cells, len(heads))
-    has_repetitions = any(len(side) > 1 for side in found)
+    has_repetitions = any(len(side) > 1 for side in all_sides)
     return ComparedTable(
         titles, shown, least_left, cells, len(heads), frozenset(alike if has_repetitions else ())
     )

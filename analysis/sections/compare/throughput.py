@@ -25,9 +25,9 @@ def build_throughput(runs: Runs, tags: Tags) -> list[Section]:
             counted.append(Row((f"application {op}", "bytes"), moved, units.bytes_, bounds=bounds))
             mb_s = rates(runs, moved, 1e6)
             timed.append(Row((f"application {op}", "MB/s"), mb_s, units.rate, bounds=bounds))
-    every = [{(row.op, row.class_): row for row in one.results.device_totals} for one in runs]
-    for op, class_ in dict.fromkeys(key for found in every for key in found):
-        rows = [found.get((op, class_)) for found in every]
+    by_run = [{(row.op, row.class_): row for row in one.results.device_totals} for one in runs]
+    for op, class_ in dict.fromkeys(key for totals in by_run for key in totals):
+        rows = [totals.get((op, class_)) for totals in by_run]
         size = [
             _or_zero(one, None if row is None else row.bytes) for one, row in zip(runs, rows, strict=True)
         ]

@@ -12,7 +12,7 @@ def build_warnings(runs: Runs, tags: Tags) -> list[Section]:
     """One sentence a warning or gap, with its run's letter; "none" without any."""
     section = Section()
     for one in runs:
-        section.notes += [f"{one.letter}: {words}" for words in warning_words(one.run, one.results)]
+        section.notes += [f"{one.letter}: {sentence}" for sentence in warning_words(one.run, one.results)]
     if not section.notes:
         section.notes = ["none"]
     return [section]
