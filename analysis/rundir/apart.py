@@ -221,7 +221,10 @@ def _send(pid: int, number: int) -> None:
 
 @contextmanager
 def _passed_on(pid: int) -> Iterator[list[signal.Signals]]:
-    """Pass signals on; yields the list of them. Raises _Late if the job outlives a signal by PATIENCE_S."""
+    """Pass signals on; yields the list of passed signals.
+
+    Raises _Late if the job outlives the first signal by PATIENCE_S.
+    """
     passed: list[signal.Signals] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The block devices of a run: what run.json states of each, and which of them had requests."""
+"""The block devices of a run: facts from run.json, and the devices that had requests."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Folder:
-    """An open directory; `place` is its path as long as this object lives."""
+    """An open directory. open_path: valid while this object lives, even if the directory is renamed."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd

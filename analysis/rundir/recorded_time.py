@@ -15,7 +15,7 @@ class Recorded:
     """Start and end in CLOCK_MONOTONIC ns; None: not stated, or impossible."""
 
     start_ns: int | None  # everything is recorded from here on; older runs do not state it
-    end_ns: int | None  # None also if the recorder died: nobody knows when
+    end_ns: int | None  # None also if the recorder died, at an unknown time
 
 
 def recorded_time(run: Run) -> Recorded:

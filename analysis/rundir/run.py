@@ -125,7 +125,7 @@ class Run:
     losses: dict[str, CollectorLoss]
     recorder_cpu_ns: int | None
     recording_complete: bool | None
-    recorder_until_ns: int | None = None  # its end, or its last sign of life
+    recorder_until_ns: int | None = None  # the recorder's end, or its last sign of life
     recorder_start_cpu_ns: int | None = None  # part of recorder_cpu_ns, before recording began
     bpf_windows: BpfWindows | None = None  # None: an older recorder
     missing: list[str] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Run:
 
     @property
     def open_path(self) -> Path:
-        """The path that its files are opened by; `path` is the one to show."""
+        """Path to open the run's files by; `path` is the path to show."""
         return self.folder.open_path if self.folder else self.path
 
     def text(self, *keys: str) -> str:

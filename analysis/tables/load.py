@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Load a run's tables: convert each recording in raw/ that is newer than its Parquet file, then read that.
 
-TABLES has every table: the TABLE of each module in this folder. A table that can't be had is None, and
-run.missing has a sentence that says why.
+TABLES has every table: the TABLE of each module in this folder. A table that can't be loaded is None, and
+run.missing has a sentence with the reason.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""When a table's rows happened: the columns that say so, and which rows lie inside or outside of a time.
+"""Time of a table's rows: the time columns, and the rows inside or outside of an interval.
 
 A row is a moment (a sample), a time bin (a sum), a request (queue to completion) or a span (begin to end).
 All times are CLOCK_MONOTONIC nanoseconds.

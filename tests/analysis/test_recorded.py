@@ -270,7 +270,7 @@ def killed(until_ns: int | None, complete: bool, end_ns: int | None = None) -> S
 
 
 SESSION, RECORDER = "the session did not end in order", "the recorder did not end in order"
-NOBODY = "nobody says when recording ended"
+NOBODY = "no file states when recording ended"
 
 
 @pytest.mark.parametrize(

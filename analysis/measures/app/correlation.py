@@ -27,7 +27,7 @@ LAGS = 5
 NORMAL_975 = 1.959963984540054
 LEAST_BINS = 30
 MOST_ALIKE = 0.5  # share of bins of one value, say of no bytes: with more, rho tells of when there was any
-SURE = 0.05  # and the 95 % interval without 0: then it is said to go with the application
+SURE = 0.05  # largest p of a series called correlated; its 95 % interval must also leave out 0
 DEFINITION = (
     "rho: Spearman's rank correlation of the series with application throughput, over time bins; a positive"
     " lag means that the series follows the application. p: share of circular shifts of the series that"
@@ -135,7 +135,7 @@ def circular_p(x: F64, y: F64, lags: int) -> float:
 
 
 def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Correlation:
-    """Compare one series. Unknown bins (NaN) at the ends are cut off; many of them inside disqualify it."""
+    """Correlate one series. Unknown bins (NaN) at the ends are cut off; above 10 % inside, no coefficient."""
     good = np.isfinite(application) & np.isfinite(other)
     inside = np.flatnonzero(good)
     if not inside.size:

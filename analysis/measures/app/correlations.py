@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which series of a run are correlated with application throughput, over bins of the workload's time.
 
-The series: device throughput, seeks, metadata share, lock waiting and dirty pages. A collector that was asked
-for and has nothing leaves its series in the list, without a coefficient.
+The series: device throughput, seeks, metadata share, lock waiting and dirty pages. If a requested collector
+recorded nothing, its series stays in the list without a coefficient.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Correlations:
 
     series: list[Correlation]
     timeline: Timeline  # the bins
-    absent: str = ""  # why there are none
+    absent: str = ""  # the reason if `series` is empty
 
 
 def correlation_timeline(window: Window) -> Timeline:

@@ -32,8 +32,8 @@ class Cell:
     file_kib: int
     record_kib: int
     kib_per_s: float
-    times: int  # how often it was done, one time being too short for the clock
-    moved_bytes: int  # by all times together
+    times: int  # repetitions, as a single operation is too short for the clock
+    moved_bytes: int  # by all repetitions together
     disk_bytes: int | None  # None: no block table
 
     @property
@@ -49,7 +49,7 @@ class Matrix:
     """The cells in the order they ran."""
 
     cells: list[Cell]
-    seen: bool  # whether there is a block table to tell the disk's part
+    seen: bool  # whether a block table gives the disk's part
 
 
 def _whole(row: dict[str, Value], name: str) -> int:

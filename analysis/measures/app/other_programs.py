@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from analysis.rundir.run import Run, as_int, clean, dig
 
 PROGRAMS = 3
-LEAST_SHOWN_NS = 50_000_000  # a program that has less is not named: /proc counts in steps of 10 ms
+LEAST_SHOWN_NS = 50_000_000  # a program with less is not named: /proc counts in steps of 10 ms
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Others:
     """CPU time between the two readings of /proc."""
 
     cpu_ns: int  # of programs outside the workload
-    kernel_threads_cpu_ns: int  # of which nobody knows whose work it was
+    kernel_threads_cpu_ns: int  # not attributable to a program
     programs: tuple[tuple[str, int], ...]  # name and CPU time, most first
 
 

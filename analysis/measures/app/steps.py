@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Requests of mkfs, mount, unmount and fsck, where those were recorded too (WITH=).
+"""Requests of mkfs, mount, unmount and fsck, if the run recorded them (WITH=).
 
 Requests and bytes by the time of completion, seeks by the time of issue, as for phases.
 """
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True)
 class OutsideWorkload:
-    """What was recorded outside of the workload's time; nothing, unless mkfs or fsck were recorded too."""
+    """Steps and requests outside of the workload's time; empty unless mkfs or fsck were recorded."""
 
     steps: Sequence[Step] = ()
     requests: int | None = None  # None: nothing was clipped, or no requests were recorded

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Quantiles of latency, seek distance and request size, for the picture of the distributions.
+"""Quantiles of latency, seek distance and request size, for distributions.png.
 
 Exact, by nearest rank, of all requests; denser towards the slow end.
 """
@@ -18,7 +18,7 @@ from analysis.tables.block import CLASSES, SECTOR_BYTES, Block, parts
 from analysis.tables.store import I64, Ints
 
 OPS = ("read", "write", "flush")
-# Shares of the requests: even steps, then finer and finer ones towards all of them.
+# Shares of the requests: even steps to 0.99, then ever finer steps to 1.
 SHARES: F64 = np.unique(
     np.concatenate([np.linspace(0, 0.99, 100), 1 - np.logspace(-2, -5, 31), np.array([1.0])])
 )
@@ -26,7 +26,7 @@ SHARES: F64 = np.unique(
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Values at SHARES, and the number of requests they are of."""
+    """Values at SHARES over a number of requests."""
 
     requests: int
     values: I64
@@ -50,13 +50,13 @@ def _quantiles(runs: Sequence[Ints]) -> Quantiles | None:
 
 
 def by_op(runs: Sequence[Ints], kinds: Kinds) -> dict[str, Quantiles]:
-    """runs: a sorted run a kind."""
+    """Quantiles by operation, of OPS that occur. runs: one sorted run per kind."""
     quantiles = {op: _quantiles([runs[kind] for kind in kinds.of(op)]) for op in OPS}
     return {op: of_op for op, of_op in quantiles.items() if of_op}
 
 
 def by_class(runs: Sequence[Ints], kinds: Kinds, absolute: bool = False) -> dict[str, Quantiles]:
-    """runs: a sorted run a kind; absolute: they are signed distances in sectors."""
+    """Quantiles by class. runs: one sorted run per kind; absolute: of signed distances in sectors."""
     quantiles = {}
     for class_ in CLASSES:
         class_runs = [runs[kind] for kind in kinds.of(class_=class_)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Owner of each request: the workload, the tested file system itself, the recorder, or others.
+"""Owner of each request: the workload, the tested file system, the recorder, or others.
 
 The owners' names are those of lock_waiters.py. On a disk of the run's own, requests of other programs are
 others' (a udev probe). On a shared disk (DIR=) a request is
@@ -12,9 +12,9 @@ others' (a udev probe). On a shared disk (DIR=) a request is
   serve all who use it, and what is written back of a file that is gone may be anybody's;
 - the recorder's, if one of Seekmeter's processes submitted it, or it is of a file of the run directory.
 
-Of a live system (watch) all are the workload's that went to the watched disk or partition. A file's number
-may be another's later: what was queued before the file of that path was made is not its. A request of several
-bios counts for the first.
+On a live system (watch) all requests to the watched disk or partition are the workload's. Inode numbers are
+reused: a request queued before a file's birth is not that file's. A request of several bios counts for its
+first bio.
 """
 
 from __future__ import annotations
@@ -75,17 +75,17 @@ class OwnerRow:
     write_bytes: int
     seeks: int
     by_class: Mapping[str, tuple[int, int]]  # requests and bytes of reads and writes
-    names: tuple[tuple[str, int], ...]  # of who submitted them, with the requests; most first
+    names: tuple[tuple[str, int], ...]  # submitters and their requests, most first
 
     @property
     def bytes(self) -> int:
-        """Read and written."""
+        """Bytes read and written."""
         return self.read_bytes + self.write_bytes
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Whose the requests of a run are. is_shared: others may use the disk; is_live: it was only watched."""
+    """Requests of a run by owner. is_shared: other programs can use the disk; is_live: a watched system."""
 
     is_shared: bool
     is_live: bool
@@ -122,23 +122,23 @@ class Owners:
         return Categorical(self.codes.view(np.int8), OWNERS)
 
     def own_rows(self) -> Flags:
-        """Which requests are the workload's."""
+        """Mask of the workload's requests."""
         assert self.codes is not None
         return np.asarray(self.codes == OF_WORKLOAD)
 
     def without_rows(self) -> Owners:
-        """The owners without what grows with the number of requests."""
+        """A copy without the arrays that grow with the number of requests."""
         kinds = replace(self.kinds, codes=np.zeros(0, dtype=np.int8))
         return replace(self, codes=None, kinds=kinds)
 
 
 @dataclass(frozen=True)
 class _Filesystem:
-    """What of the disk is the tested file system."""
+    """The part of the disk that is the tested file system."""
 
     is_live: bool
     is_private: bool
-    is_whole: bool  # all that was recorded went to it
+    is_whole: bool  # all recorded requests went to it
     numbers: I64  # as in sb_dev
     sectors: tuple[tuple[int, int], ...]  # [first, end) of its partitions, for requests without that number
 
@@ -167,14 +167,14 @@ def _filesystem(run: Run) -> _Filesystem:
 
 @dataclass(frozen=True)
 class _Files:
-    """Files of the tested file system whose place is known, by number."""
+    """Owners of files of the tested file system, by inode number."""
 
     inodes: I64  # sorted
     owner: Codes
     born_ns: I64
 
     def of_rows(self, block: Block, at: slice, ino: Ints) -> Codes:
-        """Of these rows the owner by the file; len(OWNERS): not known."""
+        """Owner of each of these rows by its file; len(OWNERS): not known."""
         owner = np.full(ino.size, len(OWNERS), dtype=np.uint8)
         if not self.inodes.size:
             return owner
@@ -212,7 +212,7 @@ def _files(run: Run, filesystem: _Filesystem, paths: Paths | None) -> _Files:
 
 
 def _submitters(column: Categorical) -> Codes:
-    """Of each of the column's labels its number in SUBMITTERS."""
+    """Index in SUBMITTERS of each label of the column."""
     return np.array(
         [SUBMITTERS.index(label) if label in SUBMITTERS else UNKNOWN for label in column.labels] or [UNKNOWN],
         dtype=np.uint8,
@@ -220,7 +220,7 @@ def _submitters(column: Categorical) -> Codes:
 
 
 def _on_tested(filesystem: _Filesystem, block: Block, at: slice, sb_dev: Ints | None) -> Flags:
-    """Which requests went to the tested file system; one of which nothing is known did."""
+    """Mask of the requests to the tested file system; a request with nothing known is among them."""
     rows = at.stop - at.start
     if filesystem.is_whole:
         return np.ones(rows, dtype=np.bool_)
@@ -238,7 +238,7 @@ def _on_tested(filesystem: _Filesystem, block: Block, at: slice, sb_dev: Ints | 
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What some rows tell; file: the owner by the file, len(OWNERS) where that is not known."""
+    """Facts on some rows that decide their owner. file: the owner by the file; len(OWNERS): not known."""
 
     by: Codes
     on_tested: Flags

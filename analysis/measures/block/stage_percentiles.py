@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Mean and exact percentiles of one stage of requests, for many overlapping groups of them at once.
+"""Mean and exact percentiles of one stage of requests, for many overlapping groups of requests at once.
 
-Requests that are in the same groups throughout are one cell. A histogram a cell tells in which bucket each
-group's percentile lies; only what is in those buckets is looked at again. Memory: six bytes a request, and
-what is in the buckets looked for.
+Requests with the same groups are one cell. One histogram per cell locates the bucket of each group's
+percentile; a second pass sorts only the values of these buckets. Memory: six bytes a request, and the values
+of these buckets.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from analysis.tables.store import I64, Ints
 
 PERCENTS = (50.0, 90.0, 99.0, 100.0)
 FEW_CELLS = 512  # with more, buckets are wider, so that the histograms stay small
-Part = tuple[slice, npt.NDArray[np.bool_], I64]  # rows; which of them have the stage; how long it took each
+Part = tuple[slice, npt.NDArray[np.bool_], I64]  # rows, mask of the rows with the stage, its length in ns
 
 
 @dataclass(frozen=True)
 class Stage:
-    """ns. at_ns: at PERCENTS."""
+    """Mean and percentiles (at PERCENTS) of one stage in one group, in ns."""
 
     requests: int
     mean_ns: float
@@ -33,7 +33,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Groups:
-    """labels: of each way of grouping; members: the cells of each label; cell: of each row."""
+    """Groups of requests. labels: by grouping; members: mask of cells by label; cell: of each row."""
 
     labels: dict[str, list[str]]
     members: dict[tuple[str, str], npt.NDArray[np.bool_]]
@@ -70,7 +70,7 @@ def measure_stage(groups: Groups, parts: Iterable[Part]) -> dict[tuple[str, str]
     shift = 16 if groups.cells <= FEW_CELLS else 20
     buckets = 64 << (23 - shift)
     taken: Ints = np.full(groups.cell.size, -1, dtype=np.int32)  # ns of each row; -1: it lacks the stage
-    # one cell more is of those that lack it
+    # one more cell for the rows without the stage
     sums = np.zeros(groups.cells + 1)
     histogram = np.zeros((groups.cells + 1) * buckets, dtype=np.int64)
 

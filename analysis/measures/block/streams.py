@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sequential streams, also interleaved ones: requests that continue an earlier request.
 
-A rule that compares with the request before alone (biopattern's) takes interleaved files as random. Here a
-request continues a stream if one of the WINDOW requests before it, in issue order, of the same device and
-direction, ended exactly where it begins, and no other has begun there since.
+A rule that compares only with the previous request (biopattern's) takes interleaved files as random. Here a
+request continues a stream if one of the previous WINDOW requests of its device and direction, in issue order,
+ended exactly at its start, and no other request has started there since.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class StreamRow:
     dev: int
     op: str
     requests: int
-    adjacent: int  # begin where the one before of this direction ended
-    in_stream: int  # continue any stream: adjacent ones among them
-    streams: int  # of two requests or more
-    mean_requests: float | None  # of such a stream
-    mean_bytes: float | None
-    parallel: float  # streams under way, over the requests
+    adjacent: int  # requests that start where the previous one of this direction ended
+    in_stream: int  # requests that continue any stream, adjacent ones included
+    streams: int  # streams of two requests or more
+    mean_requests: float | None  # per stream
+    mean_bytes: float | None  # per stream
+    parallel: float  # open streams, mean over the requests
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def predecessors(n: int, sectors: Callable[[slice], tuple[I64, I64]]) -> Ints:
             )
         )
         keys.sort()
-        # what happened at this sector just before a request began there? only an end can be continued
+        # a request continues the last event at its start sector, if that is another request's end
         after, before = keys[1:], keys[:-1]
         mask = (1 << POSITION_BITS) - 1
         after_position = (after >> 1) & mask

@@ -71,7 +71,7 @@ class Interval:
 
 
 def _variance(mean: Mean) -> float:
-    """Of the mean itself."""
+    """Variance of the mean itself, from its half-width."""
     return (mean.half_width / t_975(mean.n - 1)) ** 2 if mean.half_width is not None else 0.0
 
 
@@ -85,7 +85,7 @@ def _t_of_both(a: Mean, b: Mean) -> float:
 
 
 def difference_interval(a: Mean, b: Mean) -> Interval | None:
-    """Of b - a, by Welch; None: one of them is a single observation."""
+    """The interval of b - a, by Welch; None: a or b is a single observation."""
     if a.half_width is None or b.half_width is None:
         return None
     half = _t_of_both(a, b) * math.sqrt(_variance(a) + _variance(b))

@@ -32,11 +32,11 @@ class Cost:
     bpf: Mean | None
     run_ns: float | None
     user: float | None
-    in_user_only: bool  # it has no BPF programs, nor anything else in the kernel
+    in_user_only: bool  # the collector has nothing in the kernel, no BPF programs either
 
     @property
     def total(self) -> float | None:
-        """BPF programs and user space; None: one of them is not known."""
+        """Share of BPF programs and user space together; None: either is not known."""
         if self.user is None or (self.bpf is None and not self.in_user_only):
             return None
         return self.user + (self.bpf.value if self.bpf is not None else 0.0)

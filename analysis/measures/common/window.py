@@ -107,9 +107,7 @@ def find_window(run: Run, tables: Tables) -> Window:
     if start is not None and end is None:
         reason = "the recorder did not end in order: figures are of the {} s until the last that it left"
         if run.recording_complete is not False:
-            reason = (
-                "nobody says when recording ended: figures are of the {} s until the last that was recorded"
-            )
+            reason = "no file states when recording ended: figures are of the {} s until the last record"
         end = _last_recorded(run, tables, start)
     is_stated = start is not None and end is not None
     if start is None or end is None:

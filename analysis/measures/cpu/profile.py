@@ -135,7 +135,7 @@ def _stacks(paths: Mapping[int, list[str]], samples: CpuSample, rows: npt.NDArra
 def _counted(
     counter: Counter | None, samples: CpuSample, busy: npt.NDArray[np.bool_]
 ) -> tuple[int | None, float | None]:
-    """Busy CPU time by /proc/stat between its first and last sample inside ours, and by samples then."""
+    """Busy CPU time by /proc/stat and by perf samples, between two /proc/stat readings inside the samples."""
     if counter is None or not samples.t_ns.size:
         return None, None
     first, last = int(samples.t_ns.min()), int(samples.t_ns.max())
@@ -161,7 +161,7 @@ def measure_profile(
     end_ns: int,
     cpus: int | None,
 ) -> CpuProfile:
-    """Sum the samples up, all and by phase. cpus: how many were sampled."""
+    """Sum the samples of the whole run and of each phase. cpus: number of sampled CPUs."""
     paths = _Paths(stacks)
     order = np.argsort(samples.t_ns, kind="stable")
     t = samples.t_ns[order]

@@ -51,7 +51,7 @@ class Highest:
         self.depths = np.zeros(timeline.bins, dtype=np.int64)
 
     def add(self, moments: I64, depths: I64) -> None:
-        """Some steps; those outside the timeline count in its first or last bin."""
+        """Add steps; steps outside the timeline count in its first or last bin."""
         first = np.concatenate(([0], np.searchsorted(moments, self.inner)))
         bins = np.flatnonzero(np.diff(first, append=moments.size))
         self.depths[bins] = np.maximum(self.depths[bins], np.maximum.reduceat(depths, first[bins]))
@@ -77,7 +77,7 @@ def depth(begin: I64, end: I64, timeline: Timeline) -> Depth:
 
 
 def at_device(block: Block, timeline: Timeline, among: npt.NDArray[np.bool_] | None = None) -> Depth:
-    """Requests issued and not completed, or those `among` them."""
+    """Requests issued and not completed; among: only those of this mask."""
     rows = block.lasting if among is None else block.lasting & among
     return depth(in_order(block.issue_ns, rows), in_order(block.complete_ns, rows), timeline)
 

@@ -24,7 +24,7 @@ DEFINITION = (
     "active: at least one request is issued and not completed; idle: no request is. Shares of the recorded"
     " time are exact, from the requests' own times in ns."
 )
-# the depths that share a column: from each of these on
+# lower bounds of the depth ranges that share a column
 DEPTHS = (0, 1, 2, 3, 5, 9, 17, 33, 65, 129)
 
 
@@ -54,12 +54,12 @@ class Utilization:
 
     @property
     def mean_depth(self) -> float:
-        """Over the recorded time."""
+        """Mean queue depth over the recorded time."""
         return float(np.average(np.arange(self.time_at_ns.size), weights=self.time_at_ns))
 
     @property
     def shares(self) -> list[float]:
-        """The share of time at each of DEPTHS, up to the next."""
+        """Share of time (0..1) in each depth range, from one of DEPTHS to below the next."""
         sums = np.add.reduceat(
             np.concatenate((self.time_at_ns, np.zeros(DEPTHS[-1] + 1, dtype=np.int64))), DEPTHS
         )
@@ -85,7 +85,7 @@ class Activity:
         self.since, self.depth = 0, 0  # the last step
 
     def add(self, moments: I64, depths: I64) -> None:
-        """Some steps, their moments after start_ns; what is outside the recorded time is cut off."""
+        """Add steps, their moments in ns after start_ns; time outside the recorded time is cut off."""
         edges = np.concatenate(([self.since], moments))
         np.clip(edges, 0, self.span_ns, out=edges)
         lengths = np.diff(edges)
@@ -123,7 +123,7 @@ def utilization_of(begin: I64, end: I64, start_ns: int, stop_ns: int) -> Utiliza
 
 
 def with_depth(block: Block, timeline: Timeline, stop_ns: int) -> tuple[Utilization, Depth]:
-    """Of all requests, as if there were one device, from the timeline's start to the stop, in one pass."""
+    """Utilization and depth of all requests as of one device, from the timeline's start to stop_ns."""
     begin, end = in_order(block.issue_ns, block.lasting), in_order(block.complete_ns, block.lasting)
     start_ns = int(timeline.edges_ns[0])
     activity, highest = Activity(start_ns, stop_ns), Highest(timeline)
@@ -136,7 +136,7 @@ def with_depth(block: Block, timeline: Timeline, stop_ns: int) -> tuple[Utilizat
 def of_device(
     block: Block, start_ns: int, stop_ns: int, among: npt.NDArray[np.bool_] | None = None
 ) -> Utilization:
-    """All requests whose times are in order, or those `among` them."""
+    """Utilization by the requests whose times are in order; among: only by those of this mask."""
     rows = block.lasting if among is None else block.lasting & among
     return utilization_of(
         in_order(block.issue_ns, rows), in_order(block.complete_ns, rows), start_ns, stop_ns
