@@ -12,7 +12,7 @@ from analysis.figures.panel import Graph, Panel
 
 def _empty(graph: Graph) -> str:
     known = graph.results.locks.spin_pct is not None
-    return "" if known else "run.json does not say how many CPUs there were"
+    return "" if known else "run.json lacks the number of CPUs"
 
 
 def _draw(ax: Axes, graph: Graph) -> list[Handle]:

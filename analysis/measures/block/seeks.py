@@ -29,8 +29,8 @@ from analysis.tables.store import I64, SMALL, Ints
 NEAR_SECTORS = 128
 DEFINITION = (
     "seek: a read or write that starts more than 128 sectors (64 KiB) from the end of the previous read or"
-    " write of its device, in issue order; sequential: starts exactly at that end; near: within 64 KiB of"
-    " that end, ahead or back; distance: start minus that end, signed. Flushes and discards do not count."
+    " write of its device, in issue order; sequential: starts exactly at that end; near: else within 64 KiB"
+    " of that end, ahead or back; distance: start minus that end, signed. Flushes and discards do not count."
 )
 SIGNED_PERCENTS = (1.0, 10.0, 50.0, 90.0, 99.0)
 ABSOLUTE_PERCENTS = (50.0, 90.0, 99.0, 100.0)

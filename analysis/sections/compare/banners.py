@@ -21,7 +21,7 @@ def make_banners(runs: Runs) -> list[str]:
         )
     for one in runs:
         own = [*owner_banners(one.results), *banners.make_banners(one.run, one.truncated_bytes)]
-        # what the sentence above says for all of them is not said again for each
+        # the sentence above covers emulation for all runs
         sentences += [
             f"{one.letter}: {sentence}" for sentence in own if not sentence.startswith(banners.EMULATED)
         ]

@@ -38,8 +38,8 @@ def build_lock_waits(runs: Runs, tags: Tags) -> list[Section]:
         section.tables.append(make_table(("waits on",), runs, tags.short, counted, False, ("locks",)))
     section.tables.append(make_table(("time in", ""), runs, tags.short, timed, True, ("locks",)))
     section.definition = (
-        "wait: contention begin to end, split into spinning and sleeping. Spin share: time spinning /"
-        " (CPUs x elapsed)."
+        "wait: from contention begin to contention end, split into spinning and sleeping. Spin share: time"
+        " spinning / (CPUs x elapsed)."
     )
     return [section]
 

@@ -36,7 +36,7 @@ LEAST_OF_ALL = 0.001  # of the sleeping of the run with most of it
 LEAST_NAME = 24  # characters of a lock's name on a line, at least
 NO_LOCKS = "no run recorded locks"
 NO_SPINLOCKS = "virt"  # spinlock_mode of a guest whose spinlocks show no wait
-OWN = "Of the workload's own tasks (of all tasks, where a live system was watched)."
+OWN = "Counted: the workload's own tasks (all tasks, where a live system was watched)."
 
 
 def microseconds(value: float) -> str:
@@ -66,7 +66,7 @@ def all_locks(locks: Locks) -> Sums:
 
 
 def shown_name(lock: Lock, by_run: Every) -> Lock:
-    """The lock, its name marked where in some run it is estimated, or was told by the call path."""
+    """The lock, its name marked if in some run it is estimated or comes from the call path."""
     kind, name = lock
     sums = add(locks.get(lock, NONE) for locks in by_run if locks is not None)
     return kind, (ESTIMATED if sums.is_estimate else "") + name + (BY_PATH if sums.is_by_path else "")
@@ -185,10 +185,10 @@ def build_spin_share(runs: Runs, tags: Tags) -> list[Section]:
         section.notes.append(f"{', '.join(blind)}: this guest's spinlocks show no waits: its rows lack them")
     section.notes += [*notes, *marked_names(runs)]
     section.definition = (
-        "time spinning / (CPUs x recorded time), in percent (Bryant 2002, table 1), of waits that the lock"
-        f" tracepoints show, all tasks and interrupts. Row: a class of locks, the {TOP} highest of each"
-        " run. unseen: CPU samples in spinning functions outside of such waits x the time between"
-        " samples; in no other row."
+        "spin share: time spinning / (CPUs x recorded time), in percent (Bryant 2002, table 1), of waits"
+        f" that the lock tracepoints show, all tasks and interrupts. Row: a class of locks, the {TOP}"
+        " highest of each run. unseen: CPU samples in spinning functions outside of such waits x the time"
+        " between samples; in no other row."
     )
     return [section]
 
@@ -229,8 +229,8 @@ def build_sleeping(runs: Runs, tags: Tags) -> list[Section]:
     ]
     section.notes += marked_names(runs)
     section.definition = (
-        f"time asleep on locks of the class / operations, over the whole recording. {OWN} other tasks: the"
-        " kernel's threads and other programs, over the same operations."
+        f"us/operation: time asleep on locks of the class / operations, over the whole recording. {OWN}"
+        " other tasks: the kernel's threads and other programs, over the same operations."
     )
     return [section]
 

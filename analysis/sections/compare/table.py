@@ -26,7 +26,7 @@ LITTLE = "~"  # on a column of times or rates that mean little: emulated CPUs
 
 @dataclass(frozen=True)
 class Row:
-    """Names on the left, one value a run (None: it has nothing), how to write it, and is a ratio of use?
+    """Names on the left, one value a run (None: no value), the format of values, whether a ratio is shown.
 
     is_sum: of repetitions the sum is shown, not the mean. bounds: which values are lower bounds; empty: none.
     """
@@ -171,7 +171,7 @@ def make_table(
     """heads: of the names. of_time: the values are times or rates, which emulated CPUs make mean little.
 
     Repetitions are one column. collectors: where the figures come from; a column in which one of them lost
-    enough to be marked has a * in its heading. is_judged: may a row be said not to differ?
+    enough to be marked has a * in its heading. is_judged: rows get a verdict.
     """
     all_sides = sides(runs)
     titles = [f"<{head}" for head in heads]
