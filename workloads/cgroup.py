@@ -10,7 +10,8 @@ there. So work of a loop device for the workload (pages of a RAM disk) is charge
 outside MEM: loop_queue_rq() in drivers/block/loop.c takes the memory cgroup from the bio's block cgroup.
 
 Without MEM the workload's memory is charged to the session's directory if the host has the memory controller
-in cgroup2 (systemd enables it below the root). Without that controller it cannot be told from other memory.
+in cgroup2 (systemd enables it below the root). Without that controller, it is
+not accounted separately.
 """
 
 import ctypes
@@ -120,7 +121,7 @@ class WorkloadCgroup:
     def guarded(self) -> Iterator[None]:
         """Run a guard process that kills the workload if this session is killed (cleanup/guard.py).
 
-        Without it, the workload would go on until the next start, on a disk that nobody observes.
+        Without the guard, the workload would write on, unrecorded, until the next start.
         """
         directory = os.open(self.v2_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -93,7 +93,7 @@ class PerfData:
             self._sample_id_at = 8 * fields.index(number)
             self._id_from_end = 8 * (len(trailer) - trailer.index(number))
         elif len(self._attrs) > 1:
-            raise Damaged("its events cannot be told apart")
+            raise Damaged("its event types cannot be distinguished")
         self._sample_time_at = 8 * fields.index(_TIME)
         self._sample_tid_at = 8 * fields.index(_TID)
         self._sample_cpu_at = 8 * fields.index(_CPU)

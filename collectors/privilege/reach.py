@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether the user behind sudo can use the files of this tree that their run needs.
+"""Check that the user behind sudo can use the files of this tree that their run needs.
 
 In root's home (0700) they cannot. Checked with that user's rights, before anything is installed, built or
 formatted, and again after the build: the workload runs as the user, not as root. Standard library only.
@@ -78,12 +78,12 @@ def _of_workloads() -> list[tuple[Path, int]]:
 def _bar(user: Owner, needed: Iterable[tuple[Path, int]]) -> Path | None:
     """Return the first path that the user cannot use; files that are not built yet are skipped."""
     for path, how in needed:
-        there = path
-        while not there.exists():
-            there, how = there.parent, _RUN
-        if not may(user, there, how):
-            above = (parent for parent in reversed(there.parents) if not may(user, parent, _RUN))
-            return next(above, there)
+        existing = path
+        while not existing.exists():
+            existing, how = existing.parent, _RUN
+        if not may(user, existing, how):
+            above = (parent for parent in reversed(existing.parents) if not may(user, parent, _RUN))
+            return next(above, existing)
     return None
 
 
@@ -94,5 +94,5 @@ def _refused(bar: Path, user: Owner) -> str:
 def _remedy(bar: Path, user: Owner) -> str:
     if bar in TREE.parents:
         return f"move the tree ({TREE}) to where {user.name} may enter it, such as /srv"
-    # without runs/, which is not for everybody
+    # without runs/, which other users must not read
     return f"run chmod a+rx {TREE}, and in it chmod -R a+rX analysis build collectors workloads"

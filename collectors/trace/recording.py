@@ -143,7 +143,7 @@ class Recording:
         self._context.run.write_losses(losses)
         limit = limit_met_by_recorder(losses)
         if limit is not None and not self._is_out_of_room:
-            self._context.warn(f"not all of the recording is kept, as {limit}")
+            self._context.warn(f"the recording is cut short, as {limit}")
         is_short = not losses["complete"]
         for name, entry in entries.items():
             for reason, count in entry.get("lost", {}).items():

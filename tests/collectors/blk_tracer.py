@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the kernel's blk tracer and blkparse say of a disk: the independent source of test_block_blkparse.py.
+"""A disk's events by the kernel's blk tracer and blkparse: the independent source of test_block_blkparse.py.
 
 blktrace itself needs debugfs files that lockdown forbids; the tracer's stream through tracefs is the same.
 """
@@ -86,7 +86,7 @@ def copy_without_splits(folder: Path, disk: str, to: Path) -> Path:
 
 
 def blkparse(stream: bytes) -> list[Event]:
-    """What blkparse makes of a stream."""
+    """Return the events that blkparse prints for a stream."""
     # blkparse counts from the first event; the stream has absolute times.
     first_ns = min(record[2] for record, _ in records(stream))
     text = subprocess.run(
@@ -104,7 +104,7 @@ def blkparse(stream: bytes) -> list[Event]:
 
 
 def setting(path: Path) -> str:
-    """What to write to restore a setting."""
+    """Return the text that restores a setting when written."""
     old = path.read_text().strip()
     if "[" in old:  # trace_clock shows all, the one in use in brackets
         old = old[old.index("[") + 1 : old.index("]")]
@@ -152,7 +152,7 @@ def blk_tracer(disk: str, folder: Path) -> Iterator[BlkTracer]:
 
 
 def drain(path: Path) -> bytes:
-    """All that is in trace_pipe now."""
+    """Return the present content of trace_pipe."""
     parts = []
     pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What tests of other users share: a place of root's that they may enter, and a home of one behind sudo."""
+"""Fixtures of tests as another user: a directory of root's open to that user, and a home behind sudo."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -120,7 +120,7 @@ class LockEvents:
                         self._pages.append((cpu, page))
 
     def _stats(self) -> list[dict[str, str]]:
-        """What each CPU's buffer says of itself."""
+        """Return the counters of each CPU's ring buffer."""
         return [
             dict(line.split(": ") for line in stats.read_text().splitlines())
             for stats in self.instance.glob("per_cpu/cpu*/stats")
@@ -131,7 +131,7 @@ class LockEvents:
         return sum(int(stats["entries"]) for stats in self._stats())
 
     def stop_reading(self) -> None:
-        """Until every event so far is read."""
+        """Wait until every event so far is read."""
         self._ending.set()
         if self._reader.ident is not None:
             self._reader.join()
@@ -188,7 +188,7 @@ class LockEvents:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where an event's fields are in its record: offset and size in bytes, from its format file."""
+    """Offset and size in bytes of an event's fields, from its format file."""
 
     name: str
     number: int

@@ -26,7 +26,7 @@ Pairs = list[tuple[int, int]]
 
 
 class Moments:
-    """What each thread did on each CPU, by the blk tracer's own records."""
+    """Times of each thread's events on each CPU, from the blk tracer's records."""
 
     def __init__(self, streams: Iterable[bytes]) -> None:
         self._where: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -55,7 +55,7 @@ class Moments:
         assert first <= missed, f"{what}: {first} of {len(pairs)} times the other tracer was first"
 
     def _same(self, mine: int, theirs: int, rounded_ns: int) -> bool:
-        """Whether the thread of the event at `theirs` did nothing between the two moments."""
+        """Return whether the thread of the event at `theirs` has no event between the two times."""
         after, before = min(mine, theirs) + rounded_ns, max(mine, theirs) - rounded_ns
         for thread in self._where[theirs]:  # several, if two CPUs had an event each at the same ns
             times = self._did[thread]

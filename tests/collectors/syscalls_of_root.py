@@ -140,7 +140,7 @@ class _Trace:
             folder = os.path.dirname(folder)
 
     def _others(self, folder: str) -> str:
-        """Why another than root can change names in a directory; empty if nobody can."""
+        """Return why a user other than root can change names in a directory; empty if only root can."""
         if folder == "/sys" or folder.startswith("/sys/"):  # where only the kernel makes names
             return ""
         if folder in self._owners:

@@ -224,7 +224,7 @@ def test_suite_with_a_foreign_signature_is_skipped(made: Archive) -> None:
 def test_archive_without_a_valid_signature_is_refused(made: Archive) -> None:
     for suite in made.suites:
         made.publish(suite, CODENAME, key="wrong")
-    with pytest.raises(MachineError, match="is not here, and the distribution's archive cannot be asked"):
+    with pytest.raises(MachineError, match="is not here, and the distribution's archive cannot be read"):
         kernels.identify("6.1", lambda text: None)
 
 
@@ -276,5 +276,5 @@ def test_kernel_lists_are_kept_for_a_day(made: Archive) -> None:
     shutil.rmtree(made.place / "main")
     shutil.rmtree(made.place / "security")
     assert offered(added)
-    assert said[-1].startswith("the distribution's archive cannot be asked (")
+    assert said[-1].startswith("the distribution's archive cannot be read (")
     assert offered(added) and len(said) == 2  # and it is tried again next time

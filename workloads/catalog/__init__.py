@@ -34,7 +34,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Workload:
-    """One workload in one variant; variants has all of them."""
+    """One workload in one variant; .variants: every variant's name and summary."""
 
     name: str
     summary: str

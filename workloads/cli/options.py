@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Options: one command line, make JOB VARIABLE=value …, as data, and the variables that each job takes.
 
-parse.py makes it from the environment. plan/planner.py checks whether this machine can do what it says.
+parse.py makes the Options from the environment. plan/planner.py checks them against this machine.
 """
 
 import shlex

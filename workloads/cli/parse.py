@@ -109,7 +109,7 @@ def _check_trace(options: Options) -> None:
         clash = [name for name in NOT_WITH_DIR if name in given]
         if clash:
             raise OptionError(
-                f"{clash[0]} contradicts DIR: DIR runs CMD where it says and formats nothing; drop one"
+                f"{clash[0]} contradicts DIR: DIR runs CMD in a directory and formats nothing; drop one"
             )
         if options.cmd is None:
             raise OptionError("DIR needs a command to run there: add CMD='COMMAND'")

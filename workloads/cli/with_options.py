@@ -123,7 +123,7 @@ def _program(item: str) -> With:
 
 
 def _tool(item: str, name: str, arguments: tuple[str, ...]) -> With:
-    """Return a bcc tool. If no tool is installed, setup installs all of them, and the check is repeated."""
+    """Return a bcc tool. If no tool is installed, setup installs the package, and the check is repeated."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise OptionError(
             f"WITH={item}: {name!r} is not the name of a tool of bcc: write it like bcc:biolatency"

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Derive compilebench's dataset: names and sizes of a kernel tree in four states.
 
-    derive_linux_tree.py sources OLD NEW OUT.tsv.gz            a minute: names and sizes, from two packages
-    derive_linux_tree.py objects OLD BUILT REBUILT OUT.tsv.gz  what a build added, from two built directories
-    derive_linux_tree.py check FILE…                           counts and bytes of the four states
+    derive_linux_tree.py sources OLD NEW OUT.tsv.gz            source files, from two packages (a minute)
+    derive_linux_tree.py objects OLD BUILT REBUILT OUT.tsv.gz  files that a build adds, from two built trees
+    derive_linux_tree.py check FILE…                           print files and bytes of the four states
 
 OLD and NEW are Debian's linux-source-6.1 at two versions, each as the .deb or as the .tar.xz inside it.
-Unpatched is OLD, patched is NEW. README.md beside this file has the versions, how the two directories
-were built, and what is measured and what is modelled.
+Unpatched is OLD, patched is NEW. README.md in this folder has the versions, the build of the two trees, and
+which sizes are measured and which are modelled.
 
-Output: gzip (no name, no time in it, so the same input gives the same bytes) of UTF-8 lines sorted by name
+Output: gzip (without name and time, so that the same input gives the same bytes) of UTF-8 lines by name
 
     unpatched_bytes TAB patched_bytes TAB changed TAB name
 
-where '-' is "not there in that state" and changed is 1 when a patch rewrites the contents (the size may
+A size is '-' if the file is absent in that state. changed is 1 if the patch changes the content (the size may
 stay the same), else 0. Lines that start with '#' are comments. Symbolic links are left out (no data).
 """
 
@@ -32,14 +32,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-# Whole directories only, so that the number of files in a directory and the depth stay a real tree's.
+# Whole directories only, so that files per directory and depth are those of a real tree.
 WHOLE = (
     "LICENSES", "arch/x86", "block", "certs", "crypto", "fs", "include", "init", "io_uring", "ipc", "kernel",
     "lib", "mm", "net", "scripts", "security", "usr", "virt",
 )  # fmt: skip
-# Documentation without the device-tree bindings: 5,000 tiny files that a tree of the original's time had not.
+# Without the device-tree bindings: 5,000 tiny files that the original's tree (2.6.20) did not have.
 DOCUMENTATION_LEFT_OUT = "Documentation/devicetree/"
-# Drivers: every subsystem with at most this many files in OLD. Brings the whole to some 21,000 files, 240 MB.
+# Driver subsystems with at most this many files in OLD. The tree then has about 21,000 files, 240 MB.
 DRIVER_FILES_MAX = 150
 
 
@@ -51,7 +51,7 @@ class Source(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of the dataset; None is "absent in that state"."""
+    """One line of the dataset: a file's size in each state; None: absent."""
 
     name: str
     unpatched_bytes: int | None
@@ -60,19 +60,19 @@ class Row(NamedTuple):
 
 
 def driver_of(name: str) -> str | None:
-    """The driver subsystem a file belongs to (drivers/ata/libata-core.c: 'ata'), None outside them."""
+    """Return a file's driver subsystem (drivers/ata/libata-core.c: 'ata'); None for other files."""
     parts = name.split("/")
     return parts[1] if parts[0] == "drivers" and len(parts) > 2 else None
 
 
 def small_drivers(names: Iterable[str]) -> set[str]:
-    """Driver subsystems with at most DRIVER_FILES_MAX files among these names."""
+    """Return the driver subsystems with at most DRIVER_FILES_MAX of these files."""
     counts = Counter(driver for name in names if (driver := driver_of(name)) is not None)
     return {driver for driver, files in counts.items() if files <= DRIVER_FILES_MAX}
 
 
 def selected(name: str, drivers: set[str]) -> bool:
-    """The selection rule: is this file of the whole kernel tree in our tree?"""
+    """Return whether a file of the kernel tree is in the dataset. drivers: the small subsystems."""
     parts = name.split("/")
     if len(parts) == 1:
         return True
@@ -85,7 +85,7 @@ def selected(name: str, drivers: set[str]) -> bool:
 
 @contextlib.contextmanager
 def open_tar(package: Path) -> Iterator[IO[bytes]]:
-    """The kernel's tar of a linux-source .deb or .tar.xz, as an uncompressed stream."""
+    """Open the kernel's tar in a linux-source .deb or .tar.xz, as an uncompressed stream."""
     if package.suffix == ".deb":
         script = 'dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./usr/src/*.tar.xz" | xz -dc'
     else:
@@ -101,7 +101,7 @@ def open_tar(package: Path) -> Iterator[IO[bytes]]:
 
 
 def read_package(package: Path) -> dict[str, Source]:
-    """Every regular file of a source package by its name in the tree (without the top directory)."""
+    """Return the regular files of a source package, by name without the top directory."""
     files: dict[str, Source] = {}
     try:
         with open_tar(package) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
@@ -116,7 +116,7 @@ def read_package(package: Path) -> dict[str, Source]:
 
 
 def source_rows(old: dict[str, Source], new: dict[str, Source]) -> list[Row]:
-    """The selected source files in both states; which drivers are small is decided by OLD alone."""
+    """Return a row per selected source file. OLD alone decides which driver subsystems are small."""
     drivers = small_drivers(old)
     rows = []
     for name in sorted(old.keys() | new.keys()):
@@ -134,7 +134,7 @@ def source_rows(old: dict[str, Source], new: dict[str, Source]) -> list[Row]:
 
 
 def built_sizes(tree: Path) -> dict[str, int]:
-    """Sizes of every regular file in a built directory, by name in the tree."""
+    """Return the size of each regular file in a built tree, by name."""
     return {
         str(path.relative_to(tree)): path.lstat().st_size
         for path in tree.rglob("*")
@@ -143,7 +143,7 @@ def built_sizes(tree: Path) -> dict[str, int]:
 
 
 def object_rows(old_names: set[str], built: dict[str, int], rebuilt: dict[str, int]) -> list[Row]:
-    """What the build added to the selected tree; a file the rebuild has not made keeps its first size."""
+    """Return a row per selected file that the build adds. A file not rebuilt keeps its first size."""
     drivers = small_drivers(old_names)
     return [
         Row(name, size, rebuilt.get(name, size), rebuilt.get(name, size) != size)
@@ -153,7 +153,7 @@ def object_rows(old_names: set[str], built: dict[str, int], rebuilt: dict[str, i
 
 
 def as_text(rows: Iterable[Row], comment: str) -> str:
-    """The dataset's lines."""
+    """Return the dataset as text: a comment, the names of the columns, and a line per row."""
 
     def size(value: int | None) -> str:
         return "-" if value is None else str(value)
@@ -167,7 +167,7 @@ def as_text(rows: Iterable[Row], comment: str) -> str:
 
 
 def write_gzip(text: str, target: Path) -> None:
-    """Compress without name and time: the same text gives the same bytes."""
+    """Write gzip without name and time, so that the same text gives the same bytes."""
     packed = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0, compresslevel=9) as out:
         out.write(text.encode())
@@ -175,7 +175,7 @@ def write_gzip(text: str, target: Path) -> None:
 
 
 def read_rows(dataset: Path) -> list[Row]:
-    """Rows of a dataset file written by write_gzip(as_text())."""
+    """Return the rows of a file that write_gzip(as_text()) has written."""
 
     def size(field: str) -> int | None:
         return None if field == "-" else int(field)
@@ -189,7 +189,7 @@ def read_rows(dataset: Path) -> list[Row]:
 
 
 def describe(datasets: list[Path]) -> str:
-    """Counts and bytes of each state in each file."""
+    """Return lines of text: files and bytes of each state in each dataset file."""
     lines = []
     for dataset in datasets:
         rows = read_rows(dataset)
@@ -197,34 +197,34 @@ def describe(datasets: list[Path]) -> str:
             ("unpatched", [row.unpatched_bytes for row in rows]),
             ("patched", [row.patched_bytes for row in rows]),
         ):
-            there = [size for size in sizes if size is not None]
-            lines.append(f"{dataset.name} {state}: {len(there)} files, {sum(there)} bytes")
+            present = [size for size in sizes if size is not None]
+            lines.append(f"{dataset.name} {state}: {len(present)} files, {sum(present)} bytes")
         changed = [row.patched_bytes or 0 for row in rows if row.changed]
         lines.append(f"{dataset.name} changed by the patch: {len(changed)} files, {sum(changed)} bytes after")
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Command line; see the module's text."""
+    """Run the command of the command line (see the module's docstring)."""
     parser = argparse.ArgumentParser(description="derive compilebench's dataset from kernel source packages")
     jobs = parser.add_subparsers(dest="job", required=True)
     sources = jobs.add_parser("sources", help="names and sizes of the source files, from two packages")
-    for word in ("old", "new", "out"):
-        sources.add_argument(word, type=Path)
-    objects = jobs.add_parser("objects", help="names and sizes of what a build added")
-    for word in ("old", "built", "rebuilt", "out"):
-        objects.add_argument(word, type=Path)
+    for name in ("old", "new", "out"):
+        sources.add_argument(name, type=Path)
+    objects = jobs.add_parser("objects", help="names and sizes of the files that a build adds")
+    for name in ("old", "built", "rebuilt", "out"):
+        objects.add_argument(name, type=Path)
     check = jobs.add_parser("check", help="counts and bytes of the states in dataset files")
     check.add_argument("datasets", type=Path, nargs="+")
-    words = parser.parse_args()
-    if words.job == "check":
-        print(describe(words.datasets))
-    elif words.job == "sources":
-        rows = source_rows(read_package(words.old), read_package(words.new))
-        write_gzip(as_text(rows, "source files of a Linux tree, see README.md"), words.out)
+    given = parser.parse_args()
+    if given.job == "check":
+        print(describe(given.datasets))
+    elif given.job == "sources":
+        rows = source_rows(read_package(given.old), read_package(given.new))
+        write_gzip(as_text(rows, "source files of a Linux tree, see README.md"), given.out)
     else:
-        rows = object_rows(set(read_package(words.old)), built_sizes(words.built), built_sizes(words.rebuilt))
-        write_gzip(as_text(rows, "files a build adds to the Linux tree, see README.md"), words.out)
+        rows = object_rows(set(read_package(given.old)), built_sizes(given.built), built_sizes(given.rebuilt))
+        write_gzip(as_text(rows, "files a build adds to the Linux tree, see README.md"), given.out)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from workloads.filesystems.schema import Filesystem
 class FilesystemPlan:
     """One file system with the options of its study and of the user; {journal} stands for a device."""
 
-    filesystem: Filesystem  # what its TOML file says
+    filesystem: Filesystem  # the content of its TOML file
     mkfs_argv: tuple[str, ...]  # without the devices, which come last
     mkfs_env: Mapping[str, str]
     mount_needed: tuple[str, ...]  # options without which the mount fails

@@ -178,7 +178,7 @@ class Lists:
         # lists that it has.
         answered = re.search(r"^(Get|Hit):", done.stdout, re.MULTILINE)
         if not answered or not list((self.directory / "lists").glob("*_Packages*")):
-            raise MachineError(f"the distribution's archive cannot be asked ({_last_error(done.stderr)})")
+            raise MachineError(f"the distribution's archive cannot be read ({_last_error(done.stderr)})")
 
     def _ask(self, *arguments: str) -> str:
         return _ask("apt-cache", *self.options(), *_KEEP_PARSED, *arguments)

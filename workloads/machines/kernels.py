@@ -38,7 +38,7 @@ class Kernel:
 
     @property
     def is_tree(self) -> bool:
-        """Whether it is a built kernel tree."""
+        """Whether the kernel is given as a built tree."""
         return self.image is not None and self.image.is_dir()
 
 

@@ -92,7 +92,7 @@ def go_apart(shared: bool = False) -> None:
     """Move this process and its children to come into a new mount namespace. Raises OSError.
 
     Shared mounts of others (systemd's default) propagate into it; ours do not propagate out.
-    So nobody can copy our mounts (unshare --user --mount) and keep them when we unmount. The mounts end with
+    So no other user can copy our mounts (unshare --user --mount) and keep them busy. The mounts end with
     the last process in the namespace. shared: our mounts propagate to namespaces that our children make.
     """
     _check(_libc.unshare(_CLONE_NEWNS), "unshare")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from workloads.system.errors import MachineError
 
-# Root's own directory; everybody has search permission for it, nobody else for what is in it.
+# Root's own directory: any user may enter it, only root may enter the directories in it.
 HOME = Path("/var/lib/seekmeter")
 _LINKS_MOST = 40  # as the kernel follows, MAXSYMLINKS (include/linux/namei.h)
 
@@ -66,7 +66,7 @@ def resolve(path: Path) -> ResolvedPath:
 
 
 def is_private(path: Path) -> bool:
-    """Return whether the directory exists and nobody but us and root can change a name in it."""
+    """Return whether the directory exists and only this user and root can change a name in it."""
     try:
         resolved = resolve(path)
     except OSError:
@@ -102,5 +102,5 @@ def home(name: str) -> Path:
     directory = HOME / name
     directory.mkdir(mode=0o700, exist_ok=True)
     if not is_private(directory):
-        raise MachineError(f"{directory} can be written by others: remove it, it is made anew")
+        raise MachineError(f"{directory} can be written by others: remove it; the next start makes a new one")
     return directory

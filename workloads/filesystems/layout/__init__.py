@@ -16,7 +16,7 @@ from workloads.system.errors import UserError
 
 @dataclass(frozen=True)
 class _Reader:
-    """How one family of file systems is read."""
+    """The functions that read the layout of one family of file systems."""
 
     read_layout: Callable[[list[Part]], Layout]
     # None: its log has no location of its own.
@@ -59,8 +59,8 @@ def read_layout(
 def read_journal(kind: str, device: str) -> Extents:
     """Return the journal's extents on a formatted, perhaps mounted device, in sectors of the whole disk.
 
-    Journal writes are told from other metadata by these addresses. Empty if the file system has no journal,
-    has it on another device, or writes its log wherever there is room (btrfs, f2fs, nilfs2). Raises RunError.
+    The extents distinguish journal writes from other metadata. Empty if there is no journal, if it is on
+    another device, or if the log is written anywhere (btrfs, f2fs, nilfs2). Raises RunError.
     """
     read = _READERS[kind].read_journal if kind in _READERS else None
     if read is None:

@@ -31,7 +31,7 @@ def read_layout(parts: list[Part]) -> Layout:
         for key in ("Block size", "Block count", "Blocks per group", "Inode blocks per group")
     )
     if not (block and blocks and group and table):
-        raise RunError(f"debugfs says nothing of the block groups on {part.path}")
+        raise RunError(f"debugfs lists no block groups of {part.path}")
     first = _number(text, "First block")
     features = _features(text)
     needs_dumpe2fs = bool(features & {"meta_bg", "sparse_super2"})

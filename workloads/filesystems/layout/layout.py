@@ -17,7 +17,7 @@ SECTOR_BYTES = 512
 # In run.json, of all areas together: about half a megabyte.
 MOST_EXTENTS = 20_000
 MOST_CHUNKS = 4096
-# No device is larger; a superblock that says so is broken.
+# No device is larger: a superblock with a larger size is damaged.
 MOST_BYTES = 1 << 60
 _SYS = Path("/sys/class/block")
 
