@@ -315,7 +315,7 @@ def test_results_end_where_the_recording_ends(
     assert own == pytest.approx(10, rel=0.01)
     assert app == pytest.approx(4 / inside_s, rel=0.01)
     assert dev == pytest.approx(400 * 18_800 / 1e6 / inside_s, rel=0.02)
-    assert f"long: app, dev, meta and seeks are of the {inside_s:.2f} s of it" in folded(lines)
+    assert f"long: app, dev, meta and seeks cover the {inside_s:.2f} s that were recorded" in folded(lines)
     assert "early: app" not in folded(lines)
     early = figures_behind(lines, "early")
     assert early[2] == pytest.approx(100, rel=0.01) and early[4] == pytest.approx(10, rel=0.01)
