@@ -294,7 +294,7 @@ int rq_issue(u64 *ctx)
 		record->error = 0;
 		write_record(record, RING_ISSUE);
 	}
-	slot->request = 0; /* not whole until the end of this program */
+	slot->request = 0; /* the slot is complete only at the end of this program */
 	slot->done_bytes = 0;
 	record->end_by_ns = 0;
 	record->sector = rq->__sector;
@@ -354,7 +354,7 @@ int rq_issue(u64 *ctx)
 		record->queue_source = BLOCK_SOURCE_REQUEST;
 		get_comm(record->comm);
 	}
-	/* The owner of writeback: its submitter, a kernel thread, does not tell. */
+	/* The owner of writeback, whose submitter is a kernel thread. */
 	if (memory_cgroup_id && bio && record->op == BLOCK_OP_WRITE &&
 	    record->class == BLOCK_CLASS_DATA && record->submitter == BLOCK_SUBMITTER_KERNEL_THREAD)
 		record->charged = charged_to(bio->bi_io_vec->bv_page);

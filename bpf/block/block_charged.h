@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Memory cgroup that a page is charged to: that of the task that brought the page into memory. A kernel thread submits
- * writeback, so nothing else in the request tells which task wrote the data.
+ * writeback, so nothing else in the request identifies the task that wrote the data.
  *
- * The bio's block cgroup (bi_blkg) is no help: the kernel charges writeback to a block cgroup only where cgroup2 has both
- * the io and the memory controller (inode_cgwb_enabled()), and then whole inodes to their main writer.
+ * The bio's block cgroup (bi_blkg) is no help: the kernel charges writeback to a block cgroup only where cgroup2 has
+ * both the io and the memory controller (inode_cgwb_enabled()), and then whole inodes to their main writer.
  */
 #ifndef SEEKMETER_BLOCK_CHARGED_H
 #define SEEKMETER_BLOCK_CHARGED_H
@@ -43,7 +43,9 @@ struct obj_cgroup {
 /* linux/mm_types.h */
 struct page___charged {
 	unsigned long memcg_data; /* a pointer with flags in the low bits */
-	/* before Linux kernel commit bcfe06bf2622 ("mm: memcontrol: Use helpers to read page's memcg data") (in v5.11) */
+	/*
+	 * before Linux kernel commit bcfe06bf2622 ("mm: memcontrol: Use helpers to read page's memcg data") (in v5.11)
+	 */
 	struct mem_cgroup *mem_cgroup;
 };
 

@@ -15,21 +15,23 @@ const volatile u32 dev_base[MAX_DEVS]; /* first slot of this disk in `inflight` 
 const volatile u32 dev_tags[MAX_DEVS]; /* slots a hardware queue */
 const volatile bool dev_fua[MAX_DEVS]; /* the disk does FUA: no flush behind a FUA write */
 u64 attached_ns;		       /* set when all programs are attached */
-volatile bool recording; /* set when all sources are attached: before, nobody empties the rings */
+volatile bool
+	recording; /* set when all sources are attached: before that the rings are not emptied */
 const volatile u64 ring_mask; /* records a ring, minus one */
 const volatile bool have_cgroup;
 const volatile u64 memory_cgroup_id; /* the workload's own; 0: none */
 /*
  * Which argument of a tracepoint the bio or request is: the first, but behind its queue (and, of a front merge, its
- * request) before Linux kernel commits a54895fa057c ("block: remove the request_queue to argument request based tracepoints"),
- * e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") and eb6f7f7cd3af ("block: remove the
- * request_queue argument to the block_split tracepoint") (all in v5.11; the first also in stable kernels).
+ * request) before Linux kernel commits a54895fa057c ("block: remove the request_queue to argument request based
+ * tracepoints"), e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class") and eb6f7f7cd3af
+ * ("block: remove the request_queue argument to the block_split tracepoint") (all in v5.11; the first also in stable
+ * kernels).
  */
 const volatile u32 queue_bio_at, split_bio_at, frontmerge_bio_at;
 const volatile u32 insert_rq_at, requeue_rq_at, issue_rq_at, merge_rq_at;
 /*
- * By the kernel's number of an operation (enum req_op), which the recorder reads in the kernel's BTF. The numbers are no
- * ABI: zone operations moved by two with Linux kernel commit 19de03b312d6 ("block: make REQ_OP_ZONE_OPEN a write
+ * By the kernel's number of an operation (enum req_op), which the recorder reads in the kernel's BTF. The numbers are
+ * no ABI: zone operations moved by two with Linux kernel commit 19de03b312d6 ("block: make REQ_OP_ZONE_OPEN a write
  * operation") (in v6.18, and in stable kernels), and 7 was a write-same before it was a zone operation.
  */
 const volatile enum block_op block_ops[REQ_OP_NUMBERS];
@@ -96,8 +98,8 @@ static __always_inline struct block_counts *my_counts(void)
 	} while (0)
 
 /*
- * An object's address as a number: the verifier allows no arithmetic on a typed pointer, but a pointer stored and loaded
- * again is a number. One word for each program and CPU, as a program never nests in itself.
+ * An object's address as a number: the verifier allows no arithmetic on a typed pointer, but a pointer stored and
+ * loaded again is a number. One word for each program and CPU, as a program never nests in itself.
  */
 enum program {
 	PROG_QUEUE,

@@ -2,13 +2,14 @@
 /*
  * File-system calls of the workload: number, bytes, errors and latency.
  *
- * System calls of the workload's cgroup, from enter to exit, summed in the kernel by call, target and time bin
- * (the bin in which the call ended), each with a latency histogram. The recorder fills in a table of system calls:
- * which are file-system calls, and which argument names the file.
+ * System calls of the workload's cgroup, from enter to exit, summed in the kernel by call, target and time bin (the bin
+ * in which the call ended), each with a latency histogram. The recorder fills in a table of system calls: which are
+ * file-system calls, and which argument names the file.
  *
  * Only regular files, directories and symlinks count as files: calls on pipes, sockets, terminals, devices and
  * anonymous inodes are left out, and counted as such. Bytes are counted for regular files only. An interrupted call
- * that the kernel restarts counts as a call each time, never as an error. 32-bit calls are left out, and counted as such.
+ * that the kernel restarts counts as a call each time, never as an error. 32-bit calls are left out, and counted as
+ * such.
  *
  * Asynchronous requests of io_uring and libaio are counted like calls, from submission to completion: call_queued.h.
  */
@@ -68,7 +69,10 @@ enum open_state { CALL_CLOSED, CALL_OPENED, CALL_LEFT_OUT, CALL_AWAITS_EVENTS };
 
 struct open_call {
 	u64 enter_ns;
-	/* In the program's memory: pointers to the iocbs that io_submit() is given, or where io_getevents() puts events. */
+	/*
+	 * In the program's memory: pointers to the iocbs that io_submit() is given, or where io_getevents() puts
+	 * events.
+	 */
 	u64 array;
 	u32 items;  /* of the iocbs, how many are looked at */
 	u32 missed; /* of these, how many could not be kept */
@@ -124,7 +128,7 @@ struct {
 	__type(value, u8);
 } more_targets SEC(".maps");
 
-/* What is needed of a file. */
+/* The properties of a file that decide how a call counts. */
 struct file_facts {
 	bool ours; /* regular file, directory or symlink */
 	bool regular;
@@ -593,7 +597,10 @@ __noinline int count_event(u64 array, u32 i, u64 now)
 
 	if (!count)
 		return 0;
-	/* Fails only after another thread's munmap(): the kernel has just written there. Counted at the iocb's next use. */
+	/*
+	 * Fails only after another thread's munmap(): the kernel has just written there. Counted at the iocb's next
+	 * use.
+	 */
 	if (bpf_probe_read_user(&event, sizeof(event), (const void *)(array + i * sizeof(event))))
 		return 0;
 	key.iocb = event.iocb;
@@ -607,7 +614,7 @@ __noinline int count_event(u64 array, u32 i, u64 now)
 		count->aio_counted++;
 	else
 		count->aio_late++;
-	/* Nobody else has this event, so nobody else takes the entry away. */
+	/* Each event is returned to one caller, so no other program deletes the entry. */
 	bpf_map_delete_elem(&aio_calls, &key);
 	return 0;
 }
@@ -786,14 +793,14 @@ static __always_inline void note_uncounted(struct io_kiocb *request, u32 opcode,
 
 	if (BPF_CORE_READ(request, cqe.res) < 0 || !in_workload())
 		return;
-	/* The file of a splice is the one written to, which may be a pipe. */
+	/* A splice counts for the file written to, which may be a pipe. */
 	facts = facts_of_file(BPF_CORE_READ(request, file));
 	count->uring_others += facts.regular || opcode == URING_SPLICE;
 }
 
 /*
- * On some kernels sys_exit() can preempt this program, so odd and even epochs would mean nothing: it counts itself in and
- * out (bin_epoch.h).
+ * On some kernels sys_exit() can preempt this program, so odd and even epochs would mean nothing: it counts itself in
+ * and out (bin_epoch.h).
  */
 SEC("tp_btf/io_uring_complete")
 int BPF_PROG(uring_complete, void *ring, struct io_kiocb *request)

@@ -8,7 +8,7 @@
  *
  * Bin b lives in slot b % slots. A program adds only to bins in [drained_to, drained_to + slots). It makes its
  * CPU's epoch odd before it reads the clock, and even when it has added. The recorder empties bin b once b is over
- * and every CPU's epoch has been even, or has moved on, since then: nobody can still add to b.
+ * and every CPU's epoch has been even, or has moved on, since then: no program can still add to b.
  *
  * Programs that can preempt each other on a CPU would make odd and even meaningless. These count themselves in and
  * out (inside), and the recorder waits until the count is 0.
@@ -18,7 +18,7 @@
 
 #define BIN_CPUS    1024
 #define BIN_CUTS    8 /* the newest cuts a program knows; a power of two */
-/* At most so many cuts are announced before their time; bin_of() reads only these. */
+/* Most cuts announced ahead of their time; bin_of() reads only these. */
 #define BIN_PENDING 4
 
 /* One CPU's mark that a program adds to a bin; in a cache line of its own. */

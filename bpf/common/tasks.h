@@ -13,9 +13,9 @@
 /* linux/sched.h */
 #define PF_WQ_WORKER	  0x00000020
 /*
- * The task writes for another device: the worker of a loop device whose file lies on this disk, nfsd.
- * Named so since Linux kernel commit a37b0715ddf3 ("mm/writeback: replace PF_LESS_THROTTLE with PF_LOCAL_THROTTLE")
- * (in v5.8), with the bit of the older name.
+ * The task writes for another device: nfsd, or the worker of a loop device whose file is on this disk. Named so since
+ * Linux kernel commit a37b0715ddf3 ("mm/writeback: replace PF_LESS_THROTTLE with PF_LOCAL_THROTTLE") (in v5.8), with
+ * the bit of the older name.
  */
 #define PF_LOCAL_THROTTLE 0x00100000
 #define PF_KTHREAD	  0x00200000
@@ -28,7 +28,10 @@ struct task_struct___who {
 	unsigned int flags;
 	int tgid;
 	struct task_struct___who *real_parent;
-	/* since Linux kernel commit e32cf5dfbe22 ("kthread: Generalize pf_io_worker so it can point to struct kthread") (in v5.17) */
+	/*
+	 * since Linux kernel commit e32cf5dfbe22 ("kthread: Generalize pf_io_worker so it can point to struct kthread")
+	 * (in v5.17)
+	 */
 	struct kthread *worker_private;
 	char comm[16];
 };

@@ -6,15 +6,15 @@
  * kernel by lock, mode and time bin: an acquisition in the bin in which it succeeded, a hold in the one in which it
  * ended. The recorder leaves out functions that this kernel lacks or does not allow to be traced.
  *
- * Hold time runs from the end of the program at the acquisition to the begin of the program at the release. The tracing's
- * own time is not in it, though the lock is held meanwhile.
+ * Hold time runs from the end of the program at the acquisition to the begin of the program at the release. The
+ * tracing's own time is not in it, though the lock is held meanwhile.
  *
  * The task that takes a mutex or rwsem also releases it: each task has a small array of its open holds. Any task may
  * release a semaphore (XFS buffers are locked by one): its open hold is found by the lock. A semaphore held several
  * times at once counts as held from the last acquisition to the first release.
  *
- * Spinlocks and rwlocks are left out: most kernels inline their unlock, and BPF's own maps take them. percpu_down_read()
- * is inline too.
+ * Spinlocks and rwlocks are left out: most kernels inline their unlock, and BPF's own maps take them.
+ * percpu_down_read() is inline too.
  *
  * These programs can be preempted, unlike those of tracepoints: shared counts are added to atomically, and the recorder
  * waits until bin_epoch.inside is 0.
@@ -331,7 +331,7 @@ int BPF_PROG(down_timeout, void *lock, long timeout, int ret)
 	return 0;
 }
 
-/* The other way round than mutex_trylock(): 0 is success. */
+/* Unlike mutex_trylock(), down_trylock() returns 0 for success. */
 SEC("fexit/down_trylock")
 int BPF_PROG(down_trylock, void *lock, int ret)
 {

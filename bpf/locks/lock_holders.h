@@ -81,7 +81,7 @@ static __always_inline u64 read_u64(u64 address)
 	return value;
 }
 
-/* The holder's task_struct; 0: there is none, and *state says why. */
+/* The holder's task_struct; 0: there is none, and *state has the reason. */
 static __always_inline u64 owner_of(u64 lock, enum lock_kind kind, enum lock_holder_state *state)
 {
 	u64 owner;
@@ -104,8 +104,8 @@ static __always_inline u64 owner_of(u64 lock, enum lock_kind kind, enum lock_hol
 }
 
 /*
- * State of the lock's owner; *next: the lock it sleeps for. If that is the same lock, the owner has released it and waits
- * again, or was handed the lock (__mutex_handoff() in kernel/locking/mutex.c) and still sleeps.
+ * State of the lock's owner; *next: the lock it sleeps for. If that is the same lock, the owner has released it and
+ * waits again, or was handed the lock (__mutex_handoff() in kernel/locking/mutex.c) and still sleeps.
  */
 static __always_inline enum lock_holder_state state_of(u64 address, u64 lock, struct sleeper *next)
 {

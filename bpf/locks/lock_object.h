@@ -3,10 +3,10 @@
  * The object that a lock lies in: slab cache, offset of the lock, and of an inode its number.
  *
  * The cache comes from bpf_get_kmem_cache() (6.14), else from the lock's struct page, whose address is known where
- * /proc/kallsyms lists data. With the page the slab's begin is exact. With the function the begin is the address rounded
- * down to the cache's usual slab size: slabs are aligned to it, but a kernel short of memory makes slabs of the smaller
- * size `min`. An inode decides which of the two it is (it holds its own address). Else both offsets are recorded,
- * and user space takes the second one if no lock can be at the first.
+ * /proc/kallsyms lists data. With the page the slab's begin is exact. With the function the begin is the address
+ * rounded down to the cache's usual slab size: slabs are aligned to it, but a kernel short of memory makes slabs of the
+ * smaller size `min`. An inode decides which of the two it is (it holds its own address). Else both offsets are
+ * recorded, and user space takes the second one if no lock can be at the first.
  */
 #ifndef SEEKMETER_LOCK_OBJECT_H
 #define SEEKMETER_LOCK_OBJECT_H
@@ -94,9 +94,9 @@ static __always_inline u64 kernel_u64(u64 from)
 }
 
 /*
- * Does this page, a head page, begin a slab? A flag said so until Linux kernel commit 46df8e73a4a3 ("mm: free up PG_slab")
- * (in v6.10); the type it became is a number of its own since 4ffca5a96678 ("mm: support only one page_type per
- * page") (in v6.12). Between the two it was one bit of several, whose place the kernel's types do not tell.
+ * Does this head page begin a slab? A page flag marked slabs until Linux kernel commit 46df8e73a4a3 ("mm: free up
+ * PG_slab") (in v6.10); the type it became is a number of its own since 4ffca5a96678 ("mm: support only one page_type
+ * per page") (in v6.12). Between the two the type was one bit of several, whose position is not in the kernel's types.
  */
 static __always_inline bool begins_slab(u64 page)
 {
@@ -180,7 +180,10 @@ static __always_inline void read_object(struct lock_object *object, const u64 *o
 	int refcount = 0;
 	u64 slab_begin = 0;
 	const char *text = NULL;
-	/* The verifier may take it for a pointer to a mutex and allow no arithmetic; a value read by a helper is a number. */
+	/*
+	 * The verifier may take it for a pointer to a mutex and allow no arithmetic; a value read by a helper is a
+	 * number.
+	 */
 	u64 lock = kernel_u64((u64)of);
 
 	if (object_lookups.kmem_cache)

@@ -10,7 +10,7 @@
 #define SAMPLE_PERIOD_NS (1000000000ULL / SAMPLE_HZ)
 #define SPIN_RANGES	 64
 
-/* What a CPU sample in a function says of spinning. */
+/* How a CPU sample in a function counts as spinning. */
 enum spin_range_kind {
 	SPIN_NOT, /* the function does not spin */
 	SPIN_CPU, /* spins for a spinlock or rwlock; a wait that the tracepoints show is open on the CPU */

@@ -2,7 +2,7 @@
 /*
  * Kind and name of a waiter: workload, recorder, kernel thread, interrupt or other process.
  *
- * A kworker's own name says nothing ("kworker/u8:3"). Its work is named in struct worker: by the workqueue's name,
+ * A kworker's name is only a number ("kworker/u8:3"). Its work is named in struct worker: by the workqueue's name,
  * or by the work itself with set_worker_desc() (kernel/workqueue.c): "loop0", "xfs-conv/sda1", "flush-7:0".
  * A thread's full name is in struct kthread, where task_struct cuts it at 15 characters (Linux kernel commit
  * d6986ce24fc0 ("kthread: dynamically allocate memory to store kthread's full name") (in v5.17)). Which file system
@@ -59,7 +59,7 @@ static __always_inline void name_kernel_thread(struct lock_waiter_id *waiter,
 		BPF_CORE_READ_STR_INTO(&waiter->name, task, comm);
 }
 
-/* The workload's tasks get no name: there may be thousands, and each would be a sum of its own. */
+/* The workload's tasks get no name: there may be thousands, and each name would need a separate sum. */
 static __always_inline void note_waiter(struct lock_waiter_id *waiter, bool in_interrupt)
 {
 	struct task_struct___who *task = (void *)bpf_get_current_task();

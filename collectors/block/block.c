@@ -158,15 +158,15 @@ static int read_operations(const struct btf *btf)
 	return 0;
 }
 
-/* Sets the argument in which each tracepoint has its bio or request, and chooses programs by compare-and-swap. */
-static int fit_to_kernel(void)
+/* Sets the number of the argument that is the bio or request, by tracepoint; chooses programs by compare-and-swap. */
+static int adapt_to_kernel(void)
 {
 	bool cmpxchg = features_cmpxchg();
 	struct btf *btf = bpf_load_kernel_btf(&state);
 	const struct {
 		const char *tracepoint, *struct_name;
 		uint32_t *at;
-	} wanted[] = {
+	} tracepoints[] = {
 		{ "block_bio_queue", "bio", (void *)&skel->rodata->queue_bio_at },
 		{ "block_split", "bio", (void *)&skel->rodata->split_bio_at },
 		{ "block_bio_frontmerge", "bio", (void *)&skel->rodata->frontmerge_bio_at },
@@ -179,13 +179,13 @@ static int fit_to_kernel(void)
 
 	if (!btf)
 		return -1;
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && at >= 0; i++) {
-		at = features_argument(btf, wanted[i].tracepoint, wanted[i].struct_name);
-		*wanted[i].at = at;
+	for (size_t i = 0; i < sizeof(tracepoints) / sizeof(tracepoints[0]) && at >= 0; i++) {
+		at = features_argument(btf, tracepoints[i].tracepoint, tracepoints[i].struct_name);
+		*tracepoints[i].at = at;
 		if (at < 0 || at > 2)
 			at = collector_off(&state, "use another kernel",
 					   "the kernel has no tracepoint %s with a struct %s",
-					   wanted[i].tracepoint, wanted[i].struct_name);
+					   tracepoints[i].tracepoint, tracepoints[i].struct_name);
 	}
 	merge_at = features_argument(btf, "block_rq_merge", "request");
 	sees_merge = merge_at >= 0 && merge_at <= 2;
@@ -216,7 +216,7 @@ static int load(const struct options *options)
 		return bpf_open_failed(&state);
 	if (configure(options))
 		return bpf_size_failed(&state);
-	if (fit_to_kernel())
+	if (adapt_to_kernel())
 		return -1;
 	if (block_bpf__load(skel))
 		return bpf_load_failed(&state);

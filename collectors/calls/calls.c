@@ -2,8 +2,8 @@
 /*
  * The calls collector: file-system calls per time bin, from the cells of calls.bpf.c into call.rec.
  *
- * A row is one kind of call on one kind of target in one bin: count, bytes, errors, total and longest time, and a histogram
- * of latencies.
+ * A row is one kind of call on one kind of target in one bin: count, bytes, errors, total and longest time, and a
+ * histogram of latencies.
  */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -45,7 +45,9 @@ static uint64_t calls_of(const void *record)
 	return ((const struct call_record *)record)->count;
 }
 
-/* The mount point of the file system under test, in the recorder's mount namespace; "" if its name has escaped bytes. */
+/*
+ * The mount point of the file system under test, in the recorder's mount namespace; "" if its name has escaped bytes.
+ */
 static void find_target_path(uint32_t dev, char path[CALL_PATH])
 {
 	unsigned int major, minor;
@@ -71,8 +73,8 @@ static void find_target_path(uint32_t dev, char path[CALL_PATH])
 }
 
 /*
- * Chooses the io_uring tracepoints whose arguments have the request. Those of Linux 5.10 have none, so a completion could
- * not be matched to its submission. Kernels without io_uring have no such tracepoints.
+ * Chooses the io_uring tracepoints whose arguments have the request. Those of Linux 5.10 have none, so a completion
+ * could not be matched to its submission. Kernels without io_uring have no such tracepoints.
  */
 static int choose_uring(void)
 {
@@ -124,7 +126,7 @@ static int configure(const struct options *options)
 		find_target_path(options->target_dev, path);
 	skel->rodata->have_more_targets = options->more_target_count > 0;
 	if (options->more_target_count > 0) {
-		path[0] = 0; /* of several file systems, only the opened file tells which */
+		path[0] = 0; /* with several file systems, only the opened file's device decides */
 		if (bpf_map__set_max_entries(skel->maps.more_targets, options->more_target_count))
 			return -1;
 	}
@@ -143,7 +145,7 @@ static int add_more_targets(const struct options *options)
 	for (int i = 0; i < options->more_target_count; i++)
 		if (bpf_map_update_elem(map, &options->more_targets[i], &is_one, BPF_ANY))
 			return collector_off(&state, "free some memory",
-					     "file systems can't be told to the kernel: %s",
+					     "file systems can't be passed to the kernel: %s",
 					     strerror(errno));
 	return 0;
 }

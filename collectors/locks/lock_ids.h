@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lock numbers for the tables, so that no run tells where the kernel's memory lies. */
+/* Lock numbers for the tables, so that no run reveals kernel addresses. */
 #ifndef SEEKMETER_LOCK_IDS_H
 #define SEEKMETER_LOCK_IDS_H
 

@@ -76,7 +76,7 @@ static void off(const char *why, int error)
 		 error ? strerror(error) : "");
 	reason_set(state->notes, why_off, 1);
 	range_count = 0;
-	bins_end(&bins); /* nobody empties them, and full bins can't be cut */
+	bins_end(&bins); /* the bins are not emptied any more, and full bins block cuts */
 }
 
 static void add_range(const char *name, uint64_t begin, uint64_t end)
@@ -202,7 +202,7 @@ static bool read_online(bool *online)
 	return true;
 }
 
-/* A timer for each CPU that is online, none for the others; 0, or the errno of what failed. */
+/* Starts a timer on each online CPU and closes those of offline CPUs. Returns 0, or the errno of the failed call. */
 static int follow_cpus(bool first)
 {
 	bool online[BIN_CPUS];
@@ -213,7 +213,7 @@ static int follow_cpus(bool first)
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		struct timer *timer = &timers[cpu];
 
-		/* A timer that stands still: its CPU went offline and came back. */
+		/* A timer stops for good if its CPU goes offline, also when the CPU comes back. */
 		if (timer->link && (!read_timer(timer) || !online[cpu])) {
 			stop_timer(timer);
 			reason_add(state->notes, "CPUs that went offline while they were sampled",
@@ -225,7 +225,7 @@ static int follow_cpus(bool first)
 		if (first && !online[cpu])
 			reason_add(state->notes, "CPUs offline when sampling began", 1);
 		if (failed && failed != ENODEV &&
-		    failed != ENXIO) /* these two: the CPU has just gone offline */
+		    failed != ENXIO) /* ENODEV and ENXIO: the CPU has just gone offline */
 			err = failed;
 	}
 	return err;
@@ -272,7 +272,7 @@ int lock_samples_open(struct locks_bpf *object, const struct options *options)
 	return 0;
 }
 
-/* One row from the sums of all CPUs. */
+/* Makes a row from the sums of all CPUs. */
 static struct lock_sample_record merge(uint64_t bin, const struct lock_sample_key *key,
 				       const uint64_t *parts)
 {

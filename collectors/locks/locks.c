@@ -175,7 +175,7 @@ static int attach(void)
 	return 0;
 }
 
-/* One row from the sums of all CPUs. */
+/* Makes a row from the sums of all CPUs. */
 static struct lock_wait_record merge(uint64_t bin, const struct lock_wait_key *key,
 				     const struct lock_wait_sum *parts)
 {
@@ -246,8 +246,8 @@ static bool note_row(struct lock_wait_record *row, const struct lock_wait_key *k
 	return true;
 }
 
-/* One row per lock and waiter from entry `place` of all CPUs. */
-static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
+/* Makes one row per lock and waiter from entry `index` of all CPUs. */
+static size_t take_hot(struct lock_hot_sums *cpu_sums, int index, uint64_t bin)
 {
 	size_t count = 0;
 
@@ -255,7 +255,7 @@ static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
 		struct lock_wait_key key = { .stack_id = LOCK_STACK_NOT_SAMPLED,
 					     .holder_stack_id = LOCK_STACK_NONE,
 					     .root_stack_id = LOCK_STACK_NONE };
-		struct lock_hot *first = &of_cpu[i].locks[place];
+		struct lock_hot *first = &cpu_sums[i].locks[index];
 
 		if (!first->lock)
 			continue;
@@ -267,7 +267,7 @@ static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
 			key.holder_state = key.root_state = LOCK_HOLDER_NOT_SAMPLED;
 		memset(sums, 0, sizeof(*sums) * cpus);
 		for (int j = i; j < cpus; j++) {
-			struct lock_hot *part = &of_cpu[j].locks[place];
+			struct lock_hot *part = &cpu_sums[j].locks[index];
 
 			if (part->lock != key.lock || part->kind != key.kind ||
 			    part->mode != key.mode ||
@@ -288,10 +288,10 @@ static size_t take_hot(struct lock_hot_sums *of_cpu, int place, uint64_t bin)
 
 static void drain_hot(uint64_t bin)
 {
-	struct lock_hot_sums *of_cpu = &hot[(bin % LOCK_BIN_SLOTS) * cpus];
+	struct lock_hot_sums *cpu_sums = &hot[(bin % LOCK_BIN_SLOTS) * cpus];
 
-	for (int place = 0; place < LOCK_HOT; place++) {
-		size_t count = take_hot(of_cpu, place, bin);
+	for (int index = 0; index < LOCK_HOT; index++) {
+		size_t count = take_hot(cpu_sums, index, bin);
 
 		state.recorded += waits_in(rec_file_write(file, &state, records, count));
 	}

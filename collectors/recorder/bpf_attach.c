@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What every collector with BPF programs needs; see bpf_attach.h. */
+/* Steps that all collectors with BPF programs share; see bpf_attach.h. */
 #include "bpf_attach.h"
 
 #include <bpf/bpf.h>

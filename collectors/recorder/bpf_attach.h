@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What every collector with BPF programs needs, and the reason and remedy when it can't be had.
+ * Steps that all collectors with BPF programs share, and the reason and remedy when a step fails.
  *
  * A function that returns -1 has set off_reason and remedy in the state, as collector_off() does; it takes the last
  * error from errno.

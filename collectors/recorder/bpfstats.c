@@ -2,14 +2,14 @@
 /*
  * CPU time of the recorder's BPF programs, sampled.
  *
- * The kernel can time every run of a program (kernel.bpf_stats_enabled), but the timing costs about as much as a
- * small program. So timing is on in windows of SAMPLE_NS only, one in each PERIOD_NS, at a random time within the period:
- * a periodic event (a commit every 5 s) is then sampled in proportion. The programs' run time divided by the windows'
- * length is their share of CPU time, and the windows' variance gives its confidence interval. Timing is turned on through
- * a file descriptor (BPF_ENABLE_STATS, Linux 5.8), so it ends with this process.
+ * The kernel can time every run of a program (kernel.bpf_stats_enabled), but the timing costs about as much as a small
+ * program. So timing is on in windows of SAMPLE_NS only, one in each PERIOD_NS, at a random time within the period: a
+ * periodic event (a commit every 5 s) is then sampled in proportion. The programs' run time divided by the windows'
+ * length is their share of CPU time, and the windows' variance gives its confidence interval. Timing is turned on
+ * through a file descriptor (BPF_ENABLE_STATS, Linux 5.8), so it ends with this process.
  *
- * A window lasts from one reading of the programs' counters to the next, while timing is on. So the time that the kernel
- * takes to switch does not matter, nor another user of the same switch.
+ * A window lasts from one reading of the programs' counters to the next, while timing is on. So the time that the
+ * kernel takes to switch does not matter, nor another user of the same switch.
  *
  * Each switch patches kernel code that all CPUs are running, so there are no windows where CPUs are emulated
  * (emulated_cpus()). Skipped runs are counted there too.
@@ -25,7 +25,7 @@
 #include "clock.h"
 #include "registry.h"
 
-/* One round of the recorder's own work (every DRAIN_MS) falls into a window, as into all other time. */
+/* A window is one drain period, so it has the same share of the recorder's own work as all other time. */
 #define SAMPLE_NS (DRAIN_MS * 1000000ULL)
 #define PERIOD_NS 500000000ULL
 

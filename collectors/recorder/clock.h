@@ -16,8 +16,8 @@ uint64_t thread_cpu_ns(void);
 
 /*
  * True where CPUs are emulated (SEEKMETER_EMULATED_CPUS=1, set by a session for its guest). Turning a busy tracepoint
- * or static key on or off patches code that all CPUs are running. QEMU's emulated CPUs (7.2, two threads) now and then
- * never leave the breakpoint that stands there meanwhile, and hang. So such hooks stay untouched there.
+ * or static key on or off patches code that all CPUs are running. QEMU's emulated CPUs (7.2, two threads) sometimes
+ * never leave the breakpoint that the patching sets, and hang. With emulated CPUs such hooks are not attached.
  */
 bool emulated_cpus(void);
 

@@ -47,8 +47,8 @@ struct collector_state {
 	struct bpf_object *object; /* its run time is sampled; NULL: no BPF programs */
 	/*
 	 * The kernel skips a program while the same program runs on that CPU. NULL: each skip is an event lost. A
-	 * program's name: only skips of this program are; the collector finds out itself what skips of its other
-	 * programs lose, and counts that under other reasons. "": no skip is.
+	 * program's name: only skips of this program are lost events; the collector detects the events that skips of
+	 * its other programs lose, and counts those under other reasons. "": no skip is a lost event.
 	 */
 	const char *begins;
 	/* The rest is filled in by bpfstats.c and main.c. */
@@ -98,7 +98,7 @@ int collector_off(struct collector_state *state, const char *remedy, const char 
 	__attribute__((format(printf, 3, 4)));
 /* Adds to the count of a reason in state->lost or state->notes; the name must stay valid. */
 void reason_add(struct reason *reasons, const char *name, uint64_t count);
-/* Sets the count of a reason, where it is a running total kept elsewhere. */
+/* Sets the count of a reason to a running total that is kept elsewhere. */
 void reason_set(struct reason *reasons, const char *name, uint64_t count);
 
 #endif

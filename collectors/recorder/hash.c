@@ -15,7 +15,7 @@ static uint64_t *entry_at(const struct hash *hash, void *entries, size_t slot)
 	return (uint64_t *)((char *)entries + slot * hash->entry_bytes);
 }
 
-/* The slot of the key among `slots`, which are not all taken: its own, or the free one where it belongs. */
+/* Returns the key's slot, or the free slot in which the key belongs. At least one of `slots` must be free. */
 static uint64_t *slot_of(const struct hash *hash, void *entries, size_t slots, uint64_t key)
 {
 	size_t slot = (key * MULTIPLIER) >> 32;

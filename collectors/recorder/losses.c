@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * losses.json: what each collector saw, recorded and lost, and what it cost.
- *
- * It is replaced every second by renaming a new file: after a kill -9 the run still says what it lost until then.
+ * The file is replaced every second by renaming a new file: after a kill -9 the run still has its losses up to then.
  */
 #include "losses.h"
 
@@ -34,7 +33,7 @@ static void write_reasons(FILE *out, const char *key, const struct reason *reaso
 	fputc('}', out);
 }
 
-/* Sums over the sampled windows; %.17g gives a double whole. */
+/* Writes the sums over the sampled windows; %.17g keeps all digits of a double. */
 static void write_cost(FILE *out, const struct bpf_cost *cost)
 {
 	fprintf(out,
@@ -82,8 +81,8 @@ static bool write_file(int fd, const char *text, size_t length)
 }
 
 /*
- * Replaces losses.json by a whole new file only. On a full disk, where no new file fits, the blocks of the old file take the
- * new text.
+ * Replaces losses.json by a complete new file. On a full disk, where no new file fits, the blocks of the old file take
+ * the new text.
  */
 static void replace(int dir, const char *text, size_t length)
 {

@@ -14,7 +14,7 @@ struct recorder_times {
 	uint64_t start_cpu_ns; /* CPU time of this process until it began to record */
 };
 
-/* Replaces losses.json by renaming a new file, so that no reader sees half of it. */
+/* Replaces losses.json by renaming a new file, so that no reader sees a partial file. */
 void losses_write(const struct options *options, const struct recorder_times *times, bool complete);
 
 #endif

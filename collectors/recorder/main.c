@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The recorder: attaches the collectors, empties their buffers until it is told to stop, and writes their tables.
+ * The recorder: attaches the collectors, empties their buffers until it is stopped, and writes their tables.
  *
  *   recorder --out DIR [--disk NAME]… [--cgroup DIR] [--memory-cgroup DIR]
  *            [--target-dev MAJOR:MINOR]… [--target-path DIR] [--bin-ms N]
@@ -325,12 +325,12 @@ static void raise_priority(void)
 	fclose(group);
 }
 
-/* Records until told to stop; all is in the tables then. */
+/* Records until stopped, and writes all remaining events to the tables. */
 static void run(const struct options *options, bool any_on)
 {
 	struct recorder_times times = { 0 };
 
-	/* The thread of the borders has done nothing yet. */
+	/* The borders thread has used no CPU time yet. */
 	times.start_cpu_ns = thread_cpu_ns();
 	if (any_on)
 		record(options, &times);

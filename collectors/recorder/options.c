@@ -86,7 +86,7 @@ static int add_disk(struct options *options, const char *name)
 	return 0;
 }
 
-/* The first one given is the target; others come where a device that is watched has several file systems. */
+/* Adds a file system under test: first the target, then further file systems on a watched device. */
 static int add_target(struct options *options, const char *text)
 {
 	unsigned int major, minor;
@@ -103,7 +103,7 @@ static int add_target(struct options *options, const char *text)
 	return 0;
 }
 
-/* At most a quarter of what fits: sums of such sizes do, too. */
+/* Parses a size of at most UINT64_MAX / 4, so that sums of sizes do not overflow. */
 static int parse_bytes(const char *text, uint64_t *bytes)
 {
 	char *end;

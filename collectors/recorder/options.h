@@ -35,7 +35,9 @@ struct options {
 	/* The st_dev of the others, where a watched device has several file systems. */
 	uint32_t more_targets[MAX_TARGETS - 1];
 	int more_target_count;
-	/* Where the file system under test will be mounted; NULL: it is mounted, and mountinfo says where. */
+	/*
+	 * Future mount point of the file system under test; NULL: already mounted, and mountinfo has the mount point.
+	 */
 	const char *target_path;
 	const char *borders; /* path of the socket of borders.c; NULL: none */
 	uint32_t owner;	     /* the user whose processes may use that socket, as root's may */

@@ -9,25 +9,27 @@
 
 #define LINE_BYTES 200
 
-/* A line of more worth replaces one of less; of two lines of equal worth, the first stays. */
+/* A line of higher worth replaces a line of lower worth; of two lines of equal worth the first stays. */
 enum worth { WORTH_NOTHING, WORTH_SOMETHING, WORTH_A_NAME, WORTH_A_LOG };
 
 static char line[LINE_BYTES];
 static enum worth worth;
 
-static void keep(enum worth of, const char *subject, const char *text, size_t bytes)
+static void keep_line(enum worth new_worth, const char *subject, const char *text, size_t bytes)
 {
 	int length;
 
-	if (of <= worth)
+	if (new_worth <= worth)
 		return;
-	worth = of;
+	worth = new_worth;
 	length = snprintf(line, sizeof(line), "%s: %.*s", subject, (int)bytes, text);
 	if (length >= (int)sizeof(line))
 		strcpy(line + sizeof(line) - 4, "...");
 }
 
-/* Makes "prog 'NAME': " or "map 'NAME': " the subject "BPF program NAME"; returns the rest, NULL: it is neither. */
+/*
+ * Writes "BPF program NAME" for "prog 'NAME': ", or "BPF map NAME". Returns the text after the prefix; NULL: no prefix.
+ */
 static const char *after_subject(const char *warning, char *subject, size_t room)
 {
 	char name[64];
@@ -45,22 +47,22 @@ static const char *after_subject(const char *warning, char *subject, size_t room
 /* True for a message of the verifier: no instruction, source line, register state or count. */
 static bool is_message(const char *text, size_t bytes)
 {
-	static const char *const others[] = { ";",
-					      "processed ",
-					      "from ",
-					      "func#",
-					      "func '",
-					      "stack depth ",
-					      "verification time ",
-					      "mark_precise",
-					      "R0",
-					      "-- ",
-					      "max_states",
-					      "arg#" };
+	static const char *const other_lines[] = { ";",
+						   "processed ",
+						   "from ",
+						   "func#",
+						   "func '",
+						   "stack depth ",
+						   "verification time ",
+						   "mark_precise",
+						   "R0",
+						   "-- ",
+						   "max_states",
+						   "arg#" };
 	size_t digits = 0;
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (!strncmp(text, others[i], strlen(others[i])))
+	for (size_t i = 0; i < sizeof(other_lines) / sizeof(other_lines[0]); i++)
+		if (!strncmp(text, other_lines[i], strlen(other_lines[i])))
 			return false;
 	while (digits < bytes && isdigit((unsigned char)text[digits]))
 		digits++;
@@ -80,10 +82,10 @@ static void note_log(const char *subject, const char *log)
 		last_bytes = bytes;
 	}
 	if (last)
-		keep(WORTH_A_LOG, subject, last, last_bytes);
+		keep_line(WORTH_A_LOG, subject, last, last_bytes);
 }
 
-/* The bytes of the first sentence: what follows are guesses at the reason. */
+/* Length of the first sentence in bytes; libbpf's later sentences only guess at the reason. */
 static size_t first_sentence(const char *text)
 {
 	const char *end = strstr(text, ". ");
@@ -104,11 +106,11 @@ void refusal_note(const char *warning)
 	if (text && !strncmp(text, load_failed, sizeof(load_failed) - 1))
 		text += sizeof(load_failed) - 1;
 	if (!text)
-		keep(WORTH_SOMETHING, "the BPF programs", warning, first_sentence(warning));
+		keep_line(WORTH_SOMETHING, "the BPF programs", warning, first_sentence(warning));
 	else if (!strncmp(text, "-- BEGIN PROG LOAD LOG --\n", 26))
 		note_log(subject, text + 26);
 	else
-		keep(WORTH_A_NAME, subject, text, strcspn(text, "\n"));
+		keep_line(WORTH_A_NAME, subject, text, strcspn(text, "\n"));
 }
 
 const char *refusal_line(void)

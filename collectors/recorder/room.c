@@ -28,7 +28,7 @@ static uint64_t unwritten_bytes; /* the part of taken_bytes that is not written 
 static uint64_t free_bytes;	 /* when last read, less unwritten_bytes */
 static uint64_t since_bytes;	 /* taken since the last reading */
 static uint64_t next_look_ns;
-static const char *met; /* the limit that was met first; NULL: none yet */
+static const char *met; /* the limit that was met first; NULL: neither was */
 static uint64_t met_ns;
 
 /* Reads the free space. If that fails there is no floor. */
@@ -123,7 +123,7 @@ struct room room_state(void)
 
 int new_file(int dir_fd, const char *name)
 {
-	/* A collector that could not start may have left one; whatever else has this name is not ours to write to. */
+	/* A collector that could not start may have left a file; any other file of this name must not be written to. */
 	unlinkat(dir_fd, name, 0);
 	return openat(dir_fd, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
 }

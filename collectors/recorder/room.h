@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The output directory: new files in it, and how much may be written to it.
- *
- * All that is written stays below a size of its own (--room-bytes), and leaves a floor of the file system free
- * (--floor-bytes) for whoever else uses it. Once either limit is met, nothing is written any more but losses.json:
+ * All tables together stay below a size (--room-bytes), and leave a part of the file system free, the floor
+ * (--floor-bytes), for its other users. Once either limit is met, only losses.json is still written:
  * events are only counted.
  */
 #ifndef SEEKMETER_ROOM_H
@@ -15,7 +14,7 @@
 
 struct options;
 
-/* The default floor: this, or a twentieth of the file system if that is less. */
+/* The default floor: 1 GiB, or a twentieth of the file system, whichever is less. */
 #define ROOM_FLOOR_BYTES (1ULL << 30)
 #define ROOM_FLOOR_SHARE 20
 #define ROOM_MOST_BYTES	 (16ULL << 30)

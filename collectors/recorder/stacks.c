@@ -3,7 +3,7 @@
  * Kernel stacks with symbols, each written once, into stack.jsonl.
  *
  * A frame without a symbol is "[unknown]", or its address with --addresses. Where the kernel shows no symbols at all
- * (kptr_restrict), each line says so.
+ * (kptr_restrict), each line has a note.
  */
 #include "stacks.h"
 

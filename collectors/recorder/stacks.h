@@ -20,7 +20,7 @@ int stacks_open(const struct options *options);
 bool stacks_note(int map_fd, int32_t stack_id, int32_t *number);
 /* How many of a stack's frames, innermost first, belong to the tracing itself. */
 int stacks_own_frames(const uint64_t *frames, int count);
-/* Writes what was noted; what can't be written now is tried again. */
+/* Writes the noted stacks; stacks that can't be written now are tried again. */
 void stacks_flush(void);
 void stacks_close(void);
 

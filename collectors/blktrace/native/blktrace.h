@@ -19,10 +19,13 @@ typedef void (*event_fn)(int cpu, uint64_t t_ns, const void *data, size_t bytes)
 
 /* Calls `event` for each event of a sub-buffer, as read from trace_pipe_raw. */
 void page_events(int cpu, const unsigned char *page, size_t bytes, event_fn event);
-/* Events lost just before this sub-buffer; 1 if the kernel says that some were, but not how many. */
+/* Events lost just before this sub-buffer; 1 if the kernel reports a loss without a number. */
 uint64_t page_missed(const unsigned char *page, size_t bytes);
 
-/* kernel.c: the number of TRACE_BLK in trace_entry.type; -1, and *why, if the event's layout is not linux/blktrace_api.h's. */
+/*
+ * kernel.c: the number of TRACE_BLK in trace_entry.type; -1, and *why, if the event's layout is not
+ * linux/blktrace_api.h's.
+ */
 int kernel_blk_type(const char **why);
 
 /* names.c: the name of a thread by its id, at an event of this time. */

@@ -66,16 +66,16 @@ static bool open_ring(int cpu, struct ring *ring)
 	};
 	size_t page = sysconf(_SC_PAGESIZE);
 	int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	void *place;
+	void *mapping;
 
 	if (fd < 0)
 		return false;
-	place = mmap(NULL, page + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	mapping = mmap(NULL, page + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd); /* the mapping keeps it */
-	if (place == MAP_FAILED)
+	if (mapping == MAP_FAILED)
 		return false;
-	ring->head = place;
-	ring->data = (const unsigned char *)place + page;
+	ring->head = mapping;
+	ring->data = (const unsigned char *)mapping + page;
 	return true;
 }
 
@@ -167,7 +167,7 @@ int comms_open(int cpus)
 		return -1;
 	for (int cpu = 0; cpu < cpus; cpu++)
 		ring_count += open_ring(cpu, &rings[ring_count]);
-	/* A thread that runs already may fork one that takes no name of its own and is soon gone. */
+	/* A thread that runs already may fork a short-lived thread that keeps the inherited name. */
 	each_number("/proc", keep_threads);
 	return 0;
 }

@@ -107,7 +107,7 @@ static int take_pages(int cpu)
 }
 
 /* Reads all ring buffers in turn until each was seen empty. -1: one can't be read any more. */
-static int take_in(void)
+static int read_buffers(void)
 {
 	int more;
 
@@ -178,11 +178,11 @@ static int run(void)
 	long long flushed_ns = now_ns();
 
 	for (;;) {
-		int told = poll(&input, 1, LOOK_MS);
+		int stopped = poll(&input, 1, LOOK_MS);
 
-		if (take_in())
+		if (read_buffers())
 			return -1;
-		if (told > 0)
+		if (stopped > 0)
 			return 0;
 		if (now_ns() - flushed_ns >= FLUSH_NS) {
 			files_flush();

@@ -3,8 +3,8 @@
  * Names of the threads in the event stream.
  *
  * A name is read from /proc when the thread is first seen, some milliseconds after its event; if the thread is gone by
- * then, from perf's records (comms.c). It is read again when perf has a newer name (a program begins with the name of the
- * shell that started it), and after a second, as thread ids are reused.
+ * then, from perf's records (comms.c). It is read again when perf has a newer name (a program begins with the name of
+ * the shell that started it), and after a second, as thread ids are reused.
  */
 #include "blktrace.h"
 
@@ -33,7 +33,7 @@ uint64_t names_gone(void)
 }
 
 /* perf's buffers have every fork and exec before the events read so far. */
-static bool ask_perf(uint32_t pid, char *comm)
+static bool name_from_perf(uint32_t pid, char *comm)
 {
 	comms_read();
 	return comms_name(pid, comm);
@@ -73,7 +73,7 @@ static void look(struct name *name, int cpu, uint64_t t_ns)
 	if (!name->pid)
 		snprintf(comm, sizeof(comm), "swapper/%d", cpu);
 	else
-		found = comms_from_proc(name->pid, comm) || ask_perf(name->pid, comm);
+		found = comms_from_proc(name->pid, comm) || name_from_perf(name->pid, comm);
 	if (!found || (name->known && !strncmp(name->comm, comm, COMM_BYTES)))
 		return; /* the thread keeps the name it had, if any */
 	memcpy(name->comm, comm, COMM_BYTES);

@@ -2,7 +2,7 @@
 /*
  * The struct that a lock lies in, from the functions on the call path that waits for it.
  *
- * A kmalloc() cache does not tell what its objects are. But the function that takes a lock mostly has the object, or
+ * A kmalloc() cache holds objects of any type. But the function that takes a lock mostly has the object, or
  * something that points to it, among its arguments, whose types BTF knows. A struct is a candidate if it fits the
  * object's size and has a lock of this kind at the lock's offset. The nearest candidate is the answer, by callers and
  * pointers between. Of several as near, the one whose name begins as the function's does (pipe_write,
@@ -132,10 +132,13 @@ static void consider(struct type type, int hops)
 	     !member_lock_at(type, search.object->other_offset, search.kind, &member)))
 		return;
 	prefix = same_word(member.type, answer->function);
-	/* So far away there are hundreds of structs. */
+	/* At MAX_HOPS pointers there are hundreds of structs. */
 	if (hops == MAX_HOPS && !prefix)
 		return;
-	/* Structs that lie in others (an address space in an inode) or have a cache of their own are no kmalloc() objects. */
+	/*
+	 * Structs that lie in others (an address space in an inode) or have a cache of their own are no kmalloc()
+	 * objects.
+	 */
 	if (slab_is_kmalloc(search.object->slab) &&
 	    (slab_has_own(type) || (!prefix && types_is_member(type))))
 		return;

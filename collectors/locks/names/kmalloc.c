@@ -2,9 +2,9 @@
 /*
  * The struct of a kmalloc() object, from all call paths that waited for its locks.
  *
- * An object is one struct, so the struct found for one of its locks holds for the others. The answer nearest to a
- * call counts; two answers as near that differ are none. An object freed and another one allocated in its place are
- * taken for the same.
+ * An object is one struct, so the struct found for one of its locks holds for the others. The answer nearest to a call
+ * counts; two different answers at the same distance are no answer. An object and a later object at the same address
+ * are not distinguished.
  */
 #include "kmalloc.h"
 

@@ -48,8 +48,8 @@ static const struct {
 };
 
 /*
- * Functions that spin, by name to the first dot (.isra.0, .constprop.0, .cold). Which of them a kernel has, and which are
- * inlined into their caller, is the compiler's choice.
+ * Functions that spin, by name to the first dot (.isra.0, .constprop.0, .cold). Which of them a kernel has, and which
+ * are inlined into their caller, is the compiler's choice.
  */
 static const struct {
 	const char *name;
@@ -63,7 +63,7 @@ static const struct {
 	{ "pv_wait_head_or_lock", SPIN_CPU },
 	{ "queued_read_lock_slowpath", SPIN_CPU },
 	{ "queued_write_lock_slowpath", SPIN_CPU },
-	/* A spinlock's waiter that gives its virtual CPU away calls these. */
+	/* Called by a spinlock's waiter that halts its virtual CPU. */
 	{ "kvm_wait", SPIN_CPU_HALTED },
 	{ "xen_qlock_wait", SPIN_CPU_HALTED },
 	{ "hv_qlock_wait", SPIN_CPU_HALTED },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernel's lock functions, and the functions that tracing puts on top of a stack: one table for all of the recorder.
+ * The kernel's lock functions, and the functions that tracing puts on top of a stack: one table for all of the
+ * recorder.
  *
  * tests/collectors/test_lock_functions.py holds the analysis' pattern (lock_names.PRIMITIVE) against this table.
  */
@@ -17,7 +18,7 @@ bool is_lock_function(const char *symbol);
 bool is_tracing_function(const char *symbol);
 /* A function that leads to a BPF program: all frames above it on a stack are the tracing's own. */
 bool is_tracing_call(const char *symbol);
-/* What a CPU sample in this function says of spinning; -1: the function is not in the table. */
+/* The kind of a spinning function (enum spin_range_kind); -1: the function is not in the table. */
 int spin_kind_of(const char *symbol);
 
 #endif

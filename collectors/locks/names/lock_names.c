@@ -2,11 +2,11 @@
 /*
  * lock.jsonl: every lock that was waited for, with its kind, name and inode.
  *
- * Sources of a name, in this order: the symbol of a static lock, where /proc/kallsyms lists data; the per-CPU variable; the
- * slab cache's struct and its member; the call paths. Without any of these a lock has no name. A later call path can
- * give a name, or a nearer one, and two that disagree take the name away; an inode's memory can become another inode's.
- * Then the lock gets another line: the last line counts. A lock is identified by its address, which is written only
- * with --addresses. A lock freed and another one allocated at its address are taken for the same.
+ * Sources of a name, in this order: the symbol of a static lock, where /proc/kallsyms lists data; the per-CPU variable;
+ * the slab cache's struct and its member; the call paths. Without any of these a lock has no name. A later call path
+ * can give a name, or a nearer one, and two that disagree take the name away; an inode's memory can become another
+ * inode's. Then the lock gets another line: the last line counts. A lock is identified by its address, which is written
+ * only with --addresses. A lock freed and another one allocated at its address are taken for the same.
  */
 #include "lock_names.h"
 
@@ -80,12 +80,12 @@ static struct class *classes;
 static struct lock **locks; /* by number (lock_ids.h), from 1; NULL: no wait on it was noted */
 static size_t room;
 
-static bool grow(size_t wanted)
+static bool grow(size_t needed)
 {
 	size_t bigger = room ? room : 1024;
 	struct lock **more;
 
-	while (bigger < wanted)
+	while (bigger < needed)
 		bigger *= 2;
 	more = realloc(locks, bigger * sizeof(*locks));
 	if (!more)
@@ -342,7 +342,10 @@ static void search_paths(uint64_t until_ns)
 	}
 }
 
-/* Searches call paths for names, for some milliseconds, and writes the lines. After bins are emptied, which must not wait. */
+/*
+ * Searches call paths for names, for some milliseconds, and writes the lines. After bins are emptied, which must not
+ * wait.
+ */
 static void lock_names_search(void)
 {
 	if (!users || !room_left())

@@ -2,9 +2,9 @@
 /*
  * Locks in per-CPU variables of the kernel.
  *
- * Each CPU has a copy of the section .data..percpu, whose variables BTF lists. The begin of a CPU's copy is the address of
- * its run queue (bpf/locks/percpu.bpf.c) minus the offset of the variable runqueues. Per-CPU variables of modules, and
- * per-CPU memory allocated at run time, are not in that section: locks in these get no name.
+ * Each CPU has a copy of the section .data..percpu, whose variables BTF lists. The begin of a CPU's copy is the address
+ * of its run queue (bpf/locks/percpu.bpf.c) minus the offset of the variable runqueues. Per-CPU variables of modules,
+ * and per-CPU memory allocated at run time, are not in that section: locks in these get no name.
  */
 #include "percpu.h"
 
@@ -38,7 +38,7 @@ static const char *name_of(const struct btf_var_secinfo *variable)
 	return types_name((struct type){ section.btf, variable->type });
 }
 
-/* Offset of runqueues in the section; false: BTF does not tell. */
+/* Finds the offset of runqueues in the section; false: not in BTF. */
 static bool find_section(uint32_t *queues)
 {
 	const struct btf *btf = types_vmlinux();
@@ -97,7 +97,7 @@ void percpu_load(void)
 	for (int cpu = 0; cpu < cpus && cpu < BIN_CPUS; cpu++) {
 		LIBBPF_OPTS(bpf_test_run_opts, run, .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
 
-		/* A CPU that is offline does not run it, and nobody waits for its locks. */
+		/* An offline CPU does not run the program; no task waits for its locks. */
 		if (bpf_prog_test_run_opts(bpf_program__fd(skel->progs.find_run_queue), &run) ==
 			    0 &&
 		    skel->bss->run_queues[cpu])
