@@ -131,7 +131,9 @@ static struct step run_rounds(unsigned int tasks, const struct settings *set, in
 	return step;
 }
 
-/* Runs a step and inserts it into the ramp. False: not run, as it might end after until_ns; a step can't be cut short. */
+/*
+ * Runs a step and inserts it into the ramp. False: not run, as it might end after until_ns; a step can't be cut short.
+ */
 static bool try_step(struct ramp *ramp, unsigned int tasks, const struct settings *set)
 {
 	struct step step;

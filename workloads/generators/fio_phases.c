@@ -5,9 +5,9 @@
  *
  *   fio_phases --output=FILE [OPTION]...
  *
- * All options are fio's. fio runs twice with them: first with create_only added, then as given; FILE gets the JSON of the
- * second run. Files that are only written need no layout, so such jobs have no layout phase. fio reports how long it
- * measured, not when: the measured phase is taken to end when fio ends, some hundredths of a second late.
+ * All options are fio's. fio runs twice with them: first with create_only added, then as given; FILE gets the JSON of
+ * the second run. Files that are only written need no layout, so such jobs have no layout phase. fio reports how long
+ * it measured, not when: the measured phase is taken to end when fio ends, some hundredths of a second late.
  */
 #include <errno.h>
 #include <fcntl.h>

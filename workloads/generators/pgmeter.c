@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * pgmeter: an Iometer for files. Sequential reads and writes, and the web server, file server and OLTP mixes, on
- * files much larger than memory, with a given number of requests outstanding per file. After Bryant, Forester and Hawkes, USENIX 2002.
+ * pgmeter: an Iometer for files. Sequential reads and writes, and the web server, file server and OLTP mixes, on files
+ * much larger than memory, with a given number of requests outstanding per file. After Bryant, Forester and Hawkes,
+ * USENIX 2002.
  *
  *   pgmeter -D DIR -M MIXES -J DIR [-x TESTS] [-q OUTSTANDING] [-f FILES] [-m MIB] [-w SECONDS] [-l SECONDS]
  *           [-a SECONDS] [-s SEED]
  *
- * The files are laid out once. Each test, with each number of requests outstanding, begins with an unmount and a
- * mount, warms up for -w seconds and is measured for -l seconds. A sample is taken every -a seconds; the result is the
+ * The files are laid out once. Each test, with each number of requests outstanding, begins with an unmount and a mount,
+ * warms up for -w seconds and is measured for -l seconds. A sample is taken every -a seconds; the result is the
  * samples' mean. Requests go through the page cache, each from a thread of its own. The mixes are fio jobs, generated
  * from the table and kept in -J; the sequential tests are done here (sequential.c has the reason).
  *
@@ -122,8 +123,8 @@ static void lay_out(void)
 
 /*
  * Reads the samples of a log. The log has a line for each time, thread and direction, sorted by thread. A missing line
- * means that the thread did nothing in that time. But fio may leave out lines of the last time, which then is no sample.
- * LINES: number of lines of a complete sample.
+ * means that the thread did nothing in that time. But fio may leave out lines of the last time, which then is no
+ * sample. LINES: number of lines of a complete sample.
  */
 static struct samples read_samples(const char *log, uint64_t lines)
 {

@@ -12,7 +12,8 @@
  *   delete      rm -r
  *   postmark create, postmark transactions, postmark delete
  *
- * The file system is remounted before verify, delete and postmark, so that nothing is cached (common/session/remount.h).
+ * The file system is remounted before verify, delete and postmark, so that nothing is cached
+ * (common/session/remount.h).
  */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * aim7's file jobs, all in the directory of the task. The file "disk" is written in blocks. A block's contents depend on
- * the task, the block number and the block's version; versions[] has the version last written.
+ * aim7's file jobs, all in the directory of the task. The file "disk" is written in blocks. A block's contents depend
+ * on the task, the block number and the block's version; versions[] has the version last written.
  */
 #include <dirent.h>
 #include <fcntl.h>

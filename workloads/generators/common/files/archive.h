@@ -16,8 +16,8 @@ void archive_write(const struct population *all, int fd, const char *path);
 
 /*
  * Returns the archive of this population, open for reading at its beginning: a kept archive if its checksum is right,
- * else a new archive (*made is true). The ARCHIVES_KEPT newest archives are kept, in $SEEKMETER_SCRATCH/webcache or, without
- * that variable, in ~/.cache/seekmeter/webcache.
+ * else a new archive (*made is true). The ARCHIVES_KEPT newest archives are kept, in $SEEKMETER_SCRATCH/webcache or,
+ * without that variable, in ~/.cache/seekmeter/webcache.
  */
 #define ARCHIVES_KEPT 3
 int archive_open(const struct population *all, bool *made);

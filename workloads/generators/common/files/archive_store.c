@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Keeps archives: NAME.tar, and NAME.sum with the length and checksum of NAME.tar. NAME.tar is renamed into place when it
- * is complete. A process that makes or removes an archive holds a lock on the folder. A reader needs no lock: the archive
- * it has open stays readable after its removal.
+ * Keeps archives: NAME.tar, and NAME.sum with the length and checksum of NAME.tar. NAME.tar is renamed into place when
+ * it is complete. A process that makes or removes an archive holds a lock on the folder. A reader needs no lock: the
+ * archive it has open stays readable after its removal.
  */
 #include <dirent.h>
 #include <errno.h>

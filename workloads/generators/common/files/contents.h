@@ -22,8 +22,8 @@ void contents_init(void);
 void contents_write(int fd, uint64_t bytes, uint64_t key, const char *path);
 
 /*
- * Returns the text that contents_write() writes at OFFSET of a file, at least CONTENTS_CHUNK_BYTES bytes. For generators
- * that choose the size of their writes.
+ * Returns the text that contents_write() writes at OFFSET of a file, at least CONTENTS_CHUNK_BYTES bytes. For
+ * generators that choose the size of their writes.
  */
 const char *contents_at(uint64_t key, uint64_t offset);
 

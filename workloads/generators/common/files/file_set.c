@@ -117,7 +117,9 @@ void file_set_read(struct file_set *mine)
 
 	name_of(mine, file->number, name);
 	fd = open_file(mine, name, O_RDONLY, "cannot open what was written");
-	/* stop at the known size without a read at end of file, as PostMark does; file_set_verify() finds longer files */
+	/*
+	 * stop at the known size without a read at end of file, as PostMark does; file_set_verify() finds longer files
+	 */
 	while (bytes < file->bytes && (done = read(fd, buffer, mine->shape->io_bytes)) != 0) {
 		if (done < 0 && errno != EINTR)
 			fail_errno("cannot read", name);

@@ -36,8 +36,8 @@ struct population {
 uint64_t population_directories(uint32_t second_level);
 
 /*
- * Draws as many files as fit into an archive of archive_bytes bytes (archive.h). The same arguments give the same files.
- * The caller frees `files`.
+ * Draws as many files as fit into an archive of archive_bytes bytes (archive.h). The same arguments give the same
+ * files. The caller frees `files`.
  */
 struct population population_make(uint64_t archive_bytes, uint32_t second_level, uint64_t seed);
 

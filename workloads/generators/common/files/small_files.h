@@ -45,8 +45,8 @@ void small_files_init(struct small_files *mine, unsigned long most);
 void small_files_free(struct small_files *mine);
 
 /*
- * Creates a file of 1 to SMALL_FILE_BYTES_MAX bytes, with an fsync in fsync_pct percent of the calls. Returns the file's
- * bytes. CREATE counts open, write and close; FSYNC counts the fsync.
+ * Creates a file of 1 to SMALL_FILE_BYTES_MAX bytes, with an fsync in fsync_pct percent of the calls. Returns the
+ * file's bytes. CREATE counts open, write and close; FSYNC counts the fsync.
  */
 uint64_t small_files_create(struct small_files *mine);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Error exits of a generator. fail() and fail_errno() print one line to stderr, "seekmeter: " and the message, and never
- * return. Exit status: 1 the run failed, 2 a wrong option. If several threads fail, one prints its message; the others
- * print nothing and end with the process.
+ * Error exits of a generator. fail() and fail_errno() print one line to stderr, "seekmeter: " and the message, and
+ * never return. Exit status: 1 the run failed, 2 a wrong option. If several threads fail, one prints its message; the
+ * others print nothing and end with the process.
  */
 #ifndef GENERATORS_FAIL_H
 #define GENERATORS_FAIL_H

@@ -5,7 +5,9 @@
 
 #include "program.h"
 
-/* Ends the program with a message: fio's exit status and fio's first error line. JOB: the failed job, for the message. */
+/*
+ * Ends the program with a message: fio's exit status and fio's first error line. JOB: the failed job, for the message.
+ */
 void fio_failed(const struct program_output *output, const char *job) __attribute__((noreturn));
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * CPU time of the generator itself in the measured phases. If its share is large, the results show the generator's speed
- * and not the file system's.
+ * CPU time of the generator itself in the measured phases. If its share is large, the results show the generator's
+ * speed and not the file system's.
  *
  * Own CPU time: user time of this process, its threads, and the child processes it has waited for. Its share is of the
  * possible CPU time: wall time of the phase, times the number of threads or of allowed CPUs, whichever is less. The

@@ -29,7 +29,9 @@ static void exec_program(const char *const argv[], int in, int out, bool with_st
 	_exit(EXIT_NOT_FOUND);
 }
 
-/* Pid of the running program, and of its parent. The program must not outlive the parent and keep the file system busy. */
+/*
+ * Pid of the running program, and of its parent. The program must not outlive the parent and keep the file system busy.
+ */
 static pid_t running, owner;
 
 static void end_running(void)
@@ -80,9 +82,9 @@ void program_run(const char *const argv[], int in, struct program_output *output
 	if (fflush(stdout) != 0 || pipe2(ends, O_CLOEXEC) != 0)
 		fail_errno("no pipe can be made for its output", argv[0]);
 	/*
-	 * A large pipe for fewer switches between reader and writer; above pipe-max-size the call fails, and the pipe has the
-	 * usual 64 KiB. With on_output the smallest pipe: a program that prints errors without end then waits until
-	 * on_output() has read the first of them.
+	 * A large pipe for fewer switches between reader and writer; above pipe-max-size the call fails, and the pipe
+	 * has the usual 64 KiB. With on_output the smallest pipe: a program that prints errors without end then waits
+	 * until on_output() has read the first of them.
 	 */
 	(void)fcntl(ends[0], F_SETPIPE_SZ,
 		    output->on_output != NULL ? SMALL_PIPE_BYTES : BUFFER_BYTES);

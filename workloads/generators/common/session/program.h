@@ -21,9 +21,9 @@ struct program_output {
 };
 
 /*
- * Runs argv (searched in $PATH) and waits for its end. in: the program's standard input; -1: empty. output: filled in; the
- * caller sets on_output, with_stderr and may_fail, and zeroes the rest. A missing program, or an exit status other than
- * 0 without may_fail, ends this process. The program never outlives this process.
+ * Runs argv (searched in $PATH) and waits for its end. in: the program's standard input; -1: empty. output: filled in;
+ * the caller sets on_output, with_stderr and may_fail, and zeroes the rest. A missing program, or an exit status other
+ * than 0 without may_fail, ends this process. The program never outlives this process.
  */
 void program_run(const char *const argv[], int in, struct program_output *output);
 

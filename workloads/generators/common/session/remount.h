@@ -10,8 +10,8 @@
 
 /*
  * Remounts the file system under test. The caller and its child processes must have no file open there; the working
- * directory may be there. Returns NULL, or the reason why the caches are not cold: there is no session, or the user named
- * the file system, which is then never unmounted. An error ends the program.
+ * directory may be there. Returns NULL, or the reason why the caches are not cold: there is no session, or the user
+ * named the file system, which is then never unmounted. An error ends the program.
  */
 const char *remount(void);
 
