@@ -15,8 +15,7 @@ const volatile u32 dev_base[MAX_DEVS]; /* first slot of this disk in `inflight` 
 const volatile u32 dev_tags[MAX_DEVS]; /* slots a hardware queue */
 const volatile bool dev_fua[MAX_DEVS]; /* the disk does FUA: no flush behind a FUA write */
 u64 attached_ns;		       /* set when all programs are attached */
-volatile bool
-	recording; /* set when all sources are attached: before that the rings are not emptied */
+volatile bool recording; /* set when all sources are attached; the rings are not emptied before */
 const volatile u64 ring_mask; /* records a ring, minus one */
 const volatile bool have_cgroup;
 const volatile u64 memory_cgroup_id; /* the workload's own; 0: none */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * losses.json: what each collector saw, recorded and lost, and what it cost.
+ *
  * The file is replaced every second by renaming a new file: after a kill -9 the run still has its losses up to then.
  */
 #include "losses.h"

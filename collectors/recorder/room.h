@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The output directory: new files in it, and how much may be written to it.
+ *
  * All tables together stay below a size (--room-bytes), and leave a part of the file system free, the floor
  * (--floor-bytes), for its other users. Once either limit is met, only losses.json is still written:
  * events are only counted.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The struct in a slab cache's objects, guessed from the cache's name. The kernel has no record of the struct, but most
- * caches are named after it. A guess is right if the struct has the cache's size and a lock of this kind at the lock's
- * offset. The kernel merges caches of one size under one name; the other names are links in /sys/kernel/slab. Then a
- * guess must be right for exactly one of the names.
+ * The struct in a slab cache's objects, guessed from the cache's name.
+ *
+ * The kernel has no record of the struct, but most caches are named after it. A guess is right if the struct has the
+ * cache's size and a lock of this kind at the lock's offset. The kernel merges caches of one size under one name; the
+ * other names are links in /sys/kernel/slab. Then a guess must be right for exactly one of the names.
  */
 #include "slab.h"
 
