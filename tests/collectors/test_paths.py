@@ -183,4 +183,7 @@ def test_reused_inode_number_is_told_apart(tmp_path: Path) -> None:
     of_a = block[(block["ino"] == first) & (block["queue_ns"] < phase["one"]["end_ns"])]
     assert len(of_a) > 0
     report = " ".join(run.report().split())
-    assert f"of the requests of inode {first}, {len(of_a):,} are older than b: another file's" in report
+    told_apart = (
+        f"of the requests of inode {first}, {len(of_a):,} are older than b: they belong to an earlier file"
+    )
+    assert told_apart in report

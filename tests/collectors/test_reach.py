@@ -136,7 +136,7 @@ def test_command_without_its_helpers_is_warned_and_recorded(home: Path) -> None:
     job = trace(home, CMD="phase one true; echo phase $?; (cd / && remount); echo remount $?; id -un")
     assert job.process.returncode == 0, job.said
     warning = (
-        f"{home} cannot be entered by daemon, whose this run will be: it is recorded, but phase and remount "
+        f"{home} cannot be entered by daemon, who will own this run: it is recorded, but phase and remount "
         f"fail in it and its report is refused; move the tree"
     )
     assert 0 < job.said.index(warning) < job.said.index("  format")
