@@ -63,7 +63,7 @@ def test_taken_names_in_raw_are_a_warning(home: Path) -> None:
     job = Job("trace", home / "run", DIR=str(home), CMD=command, COLLECT="perf")
     assert job.end() == 0, job.said
     assert (home / "run/raw/mine").read_text() == "1\n"
-    assert any("without names that a run itself uses" in text for text in job.run.facts["warnings"])
+    assert any("with other names than those of a run" in text for text in job.run.facts["warnings"]), job.said
 
 
 def test_directory_replaced_by_a_link_is_not_listed(home: Path, open_place: Path) -> None:
