@@ -216,7 +216,7 @@ def test_damage_is_reported_for_a_failed_workload_too(tmp_path: Path, programs: 
     assert job.end() == 1
     assert "the workload failed (exit status 7" in job.said  # the first thing that went wrong
     assert any("is damaged after the run" in warning for warning in job.run.facts["warnings"])
-    assert "!! the file system is damaged after the run" in job.run.report()
+    assert "!! fsck reports that the file system is damaged after the run" in job.run.report()
 
 
 def test_interrupted_workload_is_not_followed_by_fsck(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_phases_of_a_command_are_read_with_limits(home: Path, secret: Path) -> N
     assert is_untouched(secret)
     assert "the workload's phases.jsonl has a line of more than 64 KiB" in job.said
     assert "the workload's figures.jsonl has a line of more than 64 KiB" in job.said
-    assert "the workload left 5 files among its results" in job.said
+    assert "5 of the workload's files are not kept" in job.said
     kept = {path.name for path in (run / "raw").iterdir()}
     assert {"fine.json", "again.json"} <= kept
     assert not kept & {"link.json", "pipe.json", "folder", "holes.json"}
@@ -245,7 +245,7 @@ def test_out_directory_of_another_user_is_refused(home: Path, tmp_path: Path) ->
 
 def test_root_records_only_where_nobody_else_can_rename(home: Path, tmp_path: Path) -> None:
     root = Owner(0, 0, "root", "/root")
-    with pytest.raises(MachineError, match="lies where somebody else than root may rename it"):
+    with pytest.raises(MachineError, match="lies where another user than root may rename it"):
         RunDirectory("one", str(home / "run"), root)
     assert list(home.iterdir()) == []
     (sticky := tmp_path / "like tmp").mkdir()
@@ -254,7 +254,7 @@ def test_root_records_only_where_nobody_else_can_rename(home: Path, tmp_path: Pa
     (link := sticky / "link").symlink_to(tmp_path / "roots")  # as root may have: it is followed
     RunDirectory("one", str(link / "run"), root).discard()
     os.chown(link, OTHER.pw_uid, OTHER.pw_gid, follow_symlinks=False)
-    with pytest.raises(MachineError, match="lies where somebody else than root may rename it"):
+    with pytest.raises(MachineError, match="lies where another user than root may rename it"):
         RunDirectory("one", str(link / "run"), root)
     assert list((tmp_path / "roots").iterdir()) == []
     for place in (tmp_path, sticky):
