@@ -328,7 +328,7 @@ def test_full_disk_is_reported_and_leaves_nothing(tmpfs: Path) -> None:
     assert (facts["state"], facts["exit_status"]) == ("complete", 0)
     assert facts["workload"]["exit_status"] == 0
     assert any("no space left on device" in warning for warning in facts["warnings"])
-    assert any("nothing more is kept of the recording" in warning for warning in facts["warnings"])
+    assert any("the recording stops here" in warning for warning in facts["warnings"])
     sources = job.run.losses["collectors"].values()
     assert sum(source["lost"]["no room"] for source in sources) > 0
     for source in sources:
