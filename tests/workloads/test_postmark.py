@@ -257,9 +257,9 @@ AFTER = "static int n; if (fd > 2 && fd < 10 && ++n > 3000)"  # writes to files,
     ("function", "says"),
     [
         (f"ssize_t write(int fd, const void *b, size_t n_) {{ {AFTER} {{ errno = EIO; return -1; }}"
-         " return syscall(SYS_write, fd, b, n_); }", "says it has written"),
+         " return syscall(SYS_write, fd, b, n_); }", "reports written"),
         ("ssize_t read(int fd, void *b, size_t n) { if (fd > 3) { errno = EIO; return -1; }"
-         " return syscall(SYS_read, fd, b, n); }", "says it has read"),
+         " return syscall(SYS_read, fd, b, n); }", "reports read"),
         ('int open(const char *p, int f, ...) { static int n; if (strncmp(p, "postmark/", 9) == 0 &&'
          " ++n > 99) { errno = EROFS; return -1; } return syscall(SYS_openat, AT_FDCWD, p, f, 0644); }",
          "postmark: cannot open 'postmark/"),
@@ -288,7 +288,7 @@ def test_error_in_the_middle_is_one_error(
     ("words", "says"),
     [
         (("-n", 20, "-o", 3000, "-c", 10), "deleted all its files; give more files or fewer transactions"),
-        (("-n", 20, "-o", 3000, "-c", 90), "had twice as many files as at the beginning, and makes no more"),
+        (("-n", 20, "-o", 3000, "-c", 90), "has twice as many files as at the beginning, the most it keeps"),
     ],
 )
 def test_sizes_beyond_postmarks_table_are_refused(

@@ -360,7 +360,7 @@ def test_recheck_notices_another_disk_under_the_name(loop: LoopDevice, tmp_path:
     run("losetup", "-d", loop.path)
     run("truncate", "-s", "128M", f"{tmp_path}/other.img")
     run("losetup", loop.path, f"{tmp_path}/other.img")
-    with pytest.raises(MachineError, match="is not the disk that it was"):
+    with pytest.raises(MachineError, match="is not the disk that was checked at the start"):
         safety.recheck(target)
 
 
