@@ -31,10 +31,10 @@ def in_order(times: I64, among: npt.NDArray[np.bool_]) -> I64:
 
 
 def steps(begin: I64, end: I64, zero_ns: int) -> Iterator[tuple[I64, I64]]:
-    """Moments (after zero_ns) in order, and how many intervals [begin, end) are open after each.
+    """Moments (after zero_ns) in order, each once, and how many intervals [begin, end) are open from then on.
 
-    begin and end: sorted. At one moment ends come before begins: an interval that is empty, or begins as
-    another ends, adds nothing, and for no time at all there may be one too few.
+    begin and end: sorted. Of all begins and ends at one moment only the sum counts: the depths between
+    them last for no time. So an interval that is empty, or begins as another ends, adds nothing.
     """
     at = begin[CHUNK::CHUNK]
     begun = np.concatenate(([0], np.searchsorted(begin, at), [begin.size]))
@@ -55,4 +55,5 @@ def steps(begin: I64, end: I64, zero_ns: int) -> Iterator[tuple[I64, I64]]:
         np.cumsum(depths, out=depths)
         depth = int(depths[-1])
         events >>= 1
-        yield events, depths
+        last = np.append(events[1:] != events[:-1], True)
+        yield events[last], depths[last]

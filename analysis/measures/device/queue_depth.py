@@ -51,13 +51,7 @@ class Highest:
         self.depths = np.zeros(timeline.bins, dtype=np.int64)
 
     def add(self, moments: I64, depths: I64) -> None:
-        """Add steps; steps outside the timeline count in its first or last bin.
-
-        Of several steps at one moment the last counts: the depths between them last for no time. At the edge
-        of two bins, with several ends, they would count in the bin that begins there.
-        """
-        last = np.append(moments[1:] != moments[:-1], True)
-        moments, depths = moments[last], depths[last]
+        """Add steps; steps outside the timeline count in its first or last bin."""
         first = np.concatenate(([0], np.searchsorted(moments, self.inner)))
         bins = np.flatnonzero(np.diff(first, append=moments.size))
         self.depths[bins] = np.maximum(self.depths[bins], np.maximum.reduceat(depths, first[bins]))

@@ -90,7 +90,6 @@ class Activity:
         np.clip(edges, 0, self.span_ns, out=edges)
         lengths = np.diff(edges)
         held = np.concatenate(([self.depth], depths[:-1]))
-        np.maximum(held, 0, out=held)  # one too few is for no time
         # exact in integers: float64 weights would round sums above 2**53 ns only, which is 104 days
         part = np.bincount(held, lengths).astype(np.int64)
         if part.size > self.time_at.size:
