@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Protocol, TypeVar
 
@@ -27,11 +28,15 @@ class Ordered(Protocol):
 Part = TypeVar("Part", bound=Ordered)
 
 
+def _modules(package: ModuleType) -> Iterator[ModuleType]:
+    for entry in pkgutil.iter_modules(package.__path__):
+        yield importlib.import_module(f"{package.__name__}.{entry.name}")
+
+
 def find_parts(package: ModuleType, constant: str, kind: type[Part]) -> list[Part]:
     """The constant of each module in the package, sorted by order. TypeError: a module does not state it."""
     parts = []
-    for found in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{found.name}")
+    for module in _modules(package):
         part = getattr(module, constant, None)
         if not isinstance(part, kind):
             raise TypeError(f"{module.__name__} states no {constant} of type {kind.__name__}")
@@ -42,8 +47,7 @@ def find_parts(package: ModuleType, constant: str, kind: type[Part]) -> list[Par
 def find_listed(package: ModuleType, constant: str, kind: type[Part]) -> list[Part]:
     """The items of the constant of each module that states it, sorted by order. TypeError: another type."""
     parts: list[Part] = []
-    for found in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{found.name}")
+    for module in _modules(package):
         for part in getattr(module, constant, ()):
             if not isinstance(part, kind):
                 raise TypeError(f"{module.__name__}: {constant} holds something that is no {kind.__name__}")

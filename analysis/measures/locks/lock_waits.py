@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.measures.common.timeline import F64, Timeline
 from analysis.measures.locks import lock_names
-from analysis.measures.locks.waits_by_stack import Groups, Paths, Scaled, by_path, group, scale
+from analysis.measures.locks.waits_by_stack import Groups, Scaled, StackWaits, by_path, group, scale
 from analysis.tables.lock import NOTHING_KNOWN, Lock, number
 from analysis.tables.lock_wait import NO_STACK, NOT_SAMPLED, LockWait
 from analysis.tables.store import I64
@@ -92,7 +92,7 @@ class LockWaits:
     """Lock waits by class, call path, inode and time bin. rows: a class and mode each, longest wait first."""
 
     rows: list[LockRow]
-    paths: Paths
+    paths: StackWaits
     row_of_path: I64  # index in rows of each row of paths
     instances: list[Instance]
     sleep_series: dict[
@@ -134,7 +134,7 @@ def _label(lock: Lock, stack_id: int, frames: list[str]) -> str:
 
 
 def _classes(
-    paths: Paths, names: Mapping[int, Lock], stacks: Mapping[int, list[str]]
+    paths: StackWaits, names: Mapping[int, Lock], stacks: Mapping[int, list[str]]
 ) -> tuple[list[tuple[str, str, str]], I64]:
     """(kind, mode, name) of each class, and the class of each row of paths."""
     named = np.array([i for i, lock in names.items() if lock.name], dtype=np.uint64)
@@ -164,7 +164,7 @@ def _heaviest(of_row: I64, n: int, weight: F64) -> I64:
 def _rows(
     keys: list[tuple[str, str, str]],
     of_path: I64,
-    paths: Paths,
+    paths: StackWaits,
     names: Mapping[int, Lock],
     stacks: Mapping[int, list[str]],
 ) -> list[LockRow]:
@@ -219,7 +219,7 @@ def _rows(
 def _instances(
     rows: list[LockRow],
     row_of_path: I64,
-    paths: Paths,
+    paths: StackWaits,
     names: Mapping[int, Lock],
     inodes: Mapping[tuple[str, int], str],
 ) -> list[Instance]:
@@ -285,7 +285,7 @@ def measure_locks(
 ) -> LockWaits:
     """Lock waits of a run by class, by call path, by inode and over time."""
     scaled: Scaled = scale(waits)
-    found: tuple[Paths, Groups] = by_path(waits, scaled)
+    found: tuple[StackWaits, Groups] = by_path(waits, scaled)
     paths, groups = found
     keys, of_path = _classes(paths, names, stacks)
     unsorted = _rows(keys, of_path, paths, names, stacks)

@@ -93,7 +93,7 @@ def scale(waits: LockWait) -> Scaled:
 
 
 @dataclass(frozen=True)
-class Paths:
+class StackWaits:
     """One row: all waits on one lock from one call path and with one holder. Times are scaled."""
 
     lock_id: npt.NDArray[np.uint64]
@@ -127,7 +127,7 @@ class Paths:
         return self.spin_ns + self.sleep_ns
 
 
-def by_path(waits: LockWait, scaled: Scaled) -> tuple[Paths, Groups]:
+def by_path(waits: LockWait, scaled: Scaled) -> tuple[StackWaits, Groups]:
     """The waits by call path and holder, and the groups: for each row of lock_wait its row in the result."""
     groups = group(
         [
@@ -155,7 +155,7 @@ def by_path(waits: LockWait, scaled: Scaled) -> tuple[Paths, Groups]:
     def first_of_group(column: Categorical) -> Categorical:
         return Categorical(column.codes[first], column.labels)
 
-    paths = Paths(
+    paths = StackWaits(
         lock_id=waits.lock_id[first],
         kind=first_of_group(waits.kind),
         mode=first_of_group(waits.mode),
