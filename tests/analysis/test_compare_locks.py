@@ -18,8 +18,6 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.colors import LogNorm
 from scipy import stats
 
@@ -28,7 +26,6 @@ from analysis.figures.compare import locks_heatmap
 from analysis.measures.compare.compared_locks import (
     ChainedWaits,
     chained_waits,
-    growth,
     next_lock,
     operations,
     top,
@@ -477,7 +474,6 @@ def test_trend_needs_three_nonzero_points(tmp_path: Path) -> None:
     runs = load(tmp_path, grown([(1, 0.0), (2, 4.0), (4, 12.0)]))
     rows = growth_rows(section(runs, "Growth with threads").tables[0])
     assert rows["mutex m.lock", "sleep us/op"] == ["0", "4.00", "12.0", "3.00", "two points", "2"]
-    assert growth([(1, 0.0), (2, 4.0)]) is None and growth([(2, 1.0), (2, 4.0), (1, None)]) is None
 
 
 def test_runs_differing_beyond_threads_have_no_trend(tmp_path: Path) -> None:
@@ -490,22 +486,6 @@ def test_runs_differing_beyond_threads_have_no_trend(tmp_path: Path) -> None:
     (table,) = found.tables
     assert [title[0] for title in table.titles[2:4]] == ["A", "B"] and table.titles[4] == "x2"
     assert "C, D, E: no other run differs from it in threads alone" in found.notes
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from([1, 2, 3, 8, 64]), st.floats(1e-6, 1e9)), min_size=3, max_size=12
-    ).filter(lambda points: len({t for t, _ in points}) > 2)
-)
-def test_exponent_and_interval_equal_numpy_and_scipy(points: list[tuple[int, float]]) -> None:
-    found = growth([*points, (5, 0.0), (6, None)])
-    assert found is not None
-    x, y = np.log([t for t, _ in points]), np.log([v for _, v in points])
-    assert found.exponent == pytest.approx(float(np.polyfit(x, y, 1)[0]), abs=1e-6)
-    assert found.points == len(points) and found.per_doubling == pytest.approx(2**found.exponent)
-    left = np.sum((y - np.polyval(np.polyfit(x, y, 1), x)) ** 2) / (len(points) - 2)
-    half = float(stats.t.ppf(0.975, len(points) - 2) * np.sqrt(left / np.sum((x - x.mean()) ** 2)))
-    assert found.half_width == pytest.approx(half, rel=1e-3, abs=1e-4)
 
 
 @pytest.mark.usefixtures("words_only")

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy.special import stdtrit
 
 from analysis.measures.app import calls, correlation, phases
 from analysis.measures.block import disk_map, latency
-from analysis.measures.common.statistics import mean_ci, percentiles, t_975
+from analysis.measures.common.statistics import mean_ci, percentiles
 from analysis.measures.common.timeline import Timeline, make_timeline, nice_width_ns
 from analysis.measures.device import queue_depth
 from analysis.measures.locks import lock_names
@@ -125,11 +124,6 @@ def test_interval_is_students_over_root_n() -> None:
     single = mean_ci([4.0])
     assert single is not None and single.half_width is None
     assert mean_ci([]) is None
-
-
-@given(st.integers(1, 5000) | st.floats(1, 5000))
-def test_students_t_equals_scipy(freedom: float) -> None:
-    assert t_975(freedom) == pytest.approx(float(stdtrit(freedom, 0.975)), rel=2e-6)
 
 
 @pytest.mark.usefixtures("words_only")
@@ -539,14 +533,6 @@ def test_sums_of_cut_bins_belong_to_one_phase(tmp_path: Path) -> None:
     assert by["sleep"].app_rate() is None
 
 
-@given(st.lists(st.integers(-5, 5), min_size=2, max_size=40))
-def test_ties_share_a_rank(values: list[int]) -> None:
-    ranks = correlation.ranks(np.array(values, dtype=np.float64))
-    for value, rank in zip(values, ranks, strict=True):
-        below, same = sum(v < value for v in values), sum(v == value for v in values)
-        assert rank == below + (same + 1) / 2
-
-
 def test_known_lag_is_found_with_its_sign() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=300)
@@ -569,12 +555,6 @@ def test_unrelated_smooth_series_are_not_called_related() -> None:
         naive += abs(found.rho) * math.sqrt((240 - 2) / (1 - found.rho**2)) > 1.97
     assert naive > 100
     assert flagged <= 20  # 5 % of 200, and chance
-
-
-def test_holm_correction_equals_that_by_hand() -> None:
-    ps = [0.01, 0.04, 0.03]
-    found = correlation.holm([correlation.Correlation("s", 100, rho=0.5, p=p) for p in ps])
-    assert [c.p for c in found] == pytest.approx([0.03, 0.06, 0.06])
 
 
 def test_p_value_that_cannot_be_small_is_not_printed() -> None:

@@ -22,6 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.measures.common.timeline import F64
+from analysis.measures.statistics.holm import holm
+from analysis.measures.statistics.ranks import ranks, spearman, standard
 
 LAGS = 5
 NORMAL_975 = 1.959963984540054
@@ -66,30 +68,6 @@ class Correlation:
         return self.p <= SURE and not self.low <= 0 <= self.high
 
 
-def ranks(values: F64) -> F64:
-    """Ranks from 1, ties share their mean rank."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-    group = np.cumsum(first) - 1
-    starts = np.flatnonzero(first)
-    counts = np.diff(np.append(starts, values.size))
-    result = np.empty(values.size)
-    result[order] = (starts + (counts + 1) / 2)[group]
-    return result
-
-
-def _standard(values: F64) -> F64:
-    centred = values - values.mean()
-    norm = math.sqrt(float((centred**2).sum()))
-    return centred / norm if norm > 0 else np.zeros_like(centred)
-
-
-def spearman(x: F64, y: F64) -> float:
-    """Spearman's rho; 0 if a series is constant."""
-    return float(np.clip(_standard(ranks(x)) @ _standard(ranks(y)), -1.0, 1.0))
-
-
 def at_lag(x: F64, y: F64, lag: int) -> float:
     """rho of x now with y `lag` bins later, over the bins both have."""
     if lag > 0:
@@ -101,7 +79,7 @@ def at_lag(x: F64, y: F64, lag: int) -> float:
 
 def _autocorrelation(values: F64, most: int) -> F64:
     """Autocorrelation at lags 1..most."""
-    z = _standard(values)
+    z = standard(values)
     n = z.size
     size = 1 << (2 * n - 1).bit_length()
     spectrum = np.fft.rfft(z, size)
@@ -126,7 +104,7 @@ def floor_of_p(bins: int, lags: int) -> float:
 def circular_p(x: F64, y: F64, lags: int) -> float:
     """Share of circular shifts whose best lag does as well as the best lag of the pair itself."""
     n = x.size
-    a, b = _standard(ranks(x)), _standard(ranks(y))
+    a, b = standard(ranks(x)), standard(ranks(y))
     # c[s] = sum_t a[t] b[t + s]: rho at every circular shift s, at once
     c = np.abs(np.fft.irfft(np.conj(np.fft.rfft(a)) * np.fft.rfft(b), n))
     window = np.stack([np.roll(c, lag) for lag in range(-lags, lags + 1)]).max(axis=0)
@@ -182,7 +160,7 @@ def correlate(name: str, application: F64, other: F64, lags: int = LAGS) -> Corr
 def meaningful(correlations: list[Correlation]) -> list[Correlation]:
     """The series with Holm's correction of p; too short series lose their coefficient."""
     series = sum(c.p is not None for c in correlations)
-    return holm([_figure_or_why_not(c, series) for c in correlations])
+    return _holm([_figure_or_why_not(c, series) for c in correlations])
 
 
 def _figure_or_why_not(c: Correlation, series: int) -> Correlation:
@@ -192,15 +170,10 @@ def _figure_or_why_not(c: Correlation, series: int) -> Correlation:
     return Correlation(c.name, c.bins, why_not=why_not)
 
 
-def holm(correlations: list[Correlation]) -> list[Correlation]:
+def _holm(correlations: list[Correlation]) -> list[Correlation]:
     """Holm's correction of the p values for having compared several series."""
-    order = sorted((c.p, i) for i, c in enumerate(correlations) if c.p is not None)
-    adjusted: dict[int, float] = {}
-    worst = 0.0
-    for rank, (p, i) in enumerate(order):
-        worst = max(worst, min(1.0, p * (len(order) - rank)))
-        adjusted[i] = worst
-    return [_corrected(c, adjusted[i]) if i in adjusted else c for i, c in enumerate(correlations)]
+    corrected = holm([c.p for c in correlations])
+    return [c if p is None else _corrected(c, p) for c, p in zip(correlations, corrected, strict=True)]
 
 
 def _corrected(c: Correlation, p: float) -> Correlation:

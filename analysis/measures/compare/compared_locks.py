@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Lock waits of several runs by class of lock: spin shares, waits per operation, growth with threads.
+"""Lock waits of several runs by class of lock: spin shares, waits per operation.
 
 All sums are over the whole recording. Shares of CPU time are of all tasks (Bryant 2002, table 1); waits per
 operation are of the workload's tasks. A class of locks is a kind and a name, all modes together.
@@ -7,12 +7,10 @@ operation are of the workload's tasks. A class of locks is a kind and a name, al
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.measures.app import phases
-from analysis.measures.common.statistics import t_975
 from analysis.measures.compare.compared_run import Compared
 from analysis.measures.locks.lock_holders import STATES
 from analysis.measures.locks.lock_names import perf_type
@@ -159,38 +157,6 @@ def top(runs: Sequence[Mapping[Lock, float]], most: int, least: float = 0.0) -> 
                 highest[lock] = max(highest.get(lock, 0.0), values[lock])
     ordered = sorted(highest, key=lambda lock: (-highest[lock], lock))
     return [lock for lock in ordered if highest[lock] >= least] or ordered
-
-
-@dataclass(frozen=True)
-class Growth:
-    """A power law fitted to (threads, value): value ~ threads ** exponent, by least squares in logarithms."""
-
-    exponent: float
-    half_width: float | None  # 95 %, of the exponent; None for only two numbers of threads
-    points: int  # observations used: those above 0
-    counts: int  # different numbers of threads among them
-
-    @property
-    def per_doubling(self) -> float:
-        """Factor on the value when the number of threads doubles."""
-        return 2.0**self.exponent if abs(self.exponent) < 1000 else math.inf
-
-
-def growth(points: Sequence[tuple[int, float | None]]) -> Growth | None:
-    """Fit (threads, value) points; None without values above 0 at two numbers of threads at least."""
-    log_points = [(math.log(t), math.log(v)) for t, v in points if t > 0 and v is not None and v > 0]
-    counts = len({x for x, _ in log_points})
-    if counts < 2:
-        return None
-    n = len(log_points)
-    mean_x, mean_y = sum(x for x, _ in log_points) / n, sum(y for _, y in log_points) / n
-    sxx = sum((x - mean_x) ** 2 for x, _ in log_points)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in log_points) / sxx
-    half_width = None
-    if counts > 2:
-        residual = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in log_points)
-        half_width = t_975(n - 2) * math.sqrt(residual / (n - 2) / sxx)
-    return Growth(slope, half_width, n, counts)
 
 
 @dataclass(frozen=True)

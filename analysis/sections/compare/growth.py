@@ -10,7 +10,6 @@ from analysis.measures.compare.compared_locks import (
     Locks,
     Sums,
     alike,
-    growth,
     of_workload,
     operations,
     per_operation_us,
@@ -18,6 +17,7 @@ from analysis.measures.compare.compared_locks import (
     top,
 )
 from analysis.measures.compare.compared_run import Compared
+from analysis.measures.statistics import power_law
 from analysis.render.document import Section, Table
 from analysis.sections.compare.facts import facts
 from analysis.sections.compare.locks import (
@@ -65,12 +65,12 @@ def lines(runs: Runs) -> list[list[Compared]]:
 def _cells(group: Runs, values: Sequence[float | None], show: Callable[[float], str]) -> list[str]:
     """The values, and how they grow."""
     shown = ["-" if value is None else show(value) for value in values]
-    fit = growth([(threads(one) or 0, value) for one, value in zip(group, values, strict=True)])
+    fit = power_law.fit([float(threads(one) or 0) for one in group], values)
     if fit is None:
         return [*shown, "-", "-", "-"]
     slope = "two points"
     if fit.half_width is not None:
-        slope = f"{fit.exponent:.2f} +-{units.figures(fit.half_width, 2)}"
+        slope = f"{fit.b:.2f} +-{units.figures(fit.half_width, 2)}"
     return [*shown, units.figures(fit.per_doubling), slope, str(fit.points)]
 
 
