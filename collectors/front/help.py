@@ -14,11 +14,12 @@ from workloads.cli.options import VARIABLES
 JOBS = {
     "trace": "run a workload on a file system, or CMD in DIR, under the probes; then report",
     "watch": "record the block device DEV for SECS seconds, writing nothing to it; then report",
+    "sweep": "run every combination of lists of values several times, in shuffled blocks; then report",
     "report": "write the reports of a finished run again: RUN=runs/… (default runs/latest)",
     "movie": "write RUN/movie.html: the disk as a grid, requests lighting up (default runs/latest)",
     "compare": 'write one report of several finished runs, side by side: RUNS="runs/… runs/…"',
     "import": "make a run directory from another tool's block trace, and report it: TRACE=FILE",
-    "plan": "print what trace would do: every command line, device, size, time",
+    "plan": "print what trace or sweep would do: every command line, device, size, time",
     "doctor": "print what this kernel can show: per collector yes or no, why, and the remedy",
     "list": "list file systems, workloads, disks and scripts",
     "help": "print this",

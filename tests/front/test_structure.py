@@ -34,6 +34,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("workloads.machines", "workloads.packages", "workloads.datasets"),
         ("workloads.cli",),
         ("workloads.plan",),
+        ("workloads.sweep",),
     ],
     "collectors": [
         ("collectors.host",),

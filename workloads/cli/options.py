@@ -45,6 +45,11 @@ VARIABLES = {
     "MODEL": "hdd: report with the model of a 7200 rpm disk (default: where the disk is a spinning one)",
     "TRACE": "trace to import: path/sda of blktrace, perf.data, trace.dat, text of perf, ftrace, biosnoop",
     "RUNS": "run directories to compare, 2 to 16, separated by blanks; quotes around a name with blanks",
+    "REPS": "runs of each configuration of a sweep (default 5)",
+    "GOAL": "percent: repeat until the 95 % interval of each configuration's first result is within GOAL %",
+    "MOST": "most runs of each configuration with GOAL (default 30)",
+    "ORDER": "seed of a sweep's order of runs (default: drawn, and kept in sweep.json)",
+    "TRACING": "on (default), off, or both: each configuration traced and untraced",
 }
 
 _TRACE = (
@@ -56,9 +61,11 @@ NOT_WITH_DIR = (
     *("FS", "WL", "ARGS", "DISK", "JOURNAL", "SIZE", "MKFS", "MOUNT", "SCHED", "ERASE", "THREADS", "SCALE"),
     "SEED",
 )
+_SWEEP = ("REPS", "GOAL", "MOST", "ORDER", "TRACING")
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
-    "plan": _TRACE,
+    "sweep": (*_TRACE, *_SWEEP),
+    "plan": (*_TRACE, *_SWEEP),
     "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES"),
     "report": ("RUN", "LOCKS", "MODEL"),
     "movie": ("RUN",),

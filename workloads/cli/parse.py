@@ -32,7 +32,7 @@ from workloads.system.units import parse_cpu_list, parse_size, show_size
 
 # Variables of make itself.
 _OF_MAKE = ("V",)
-_OLD_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "as": "kyber", "cfq": "bfq"}
+OLD_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "as": "kyber", "cfq": "bfq"}
 _MIN_MEM_BYTES = 16 << 20
 # A Debian kernel, the session and the recorder together leave nothing of less.
 _MIN_MACHINE_BYTES = 256 << 20
@@ -49,10 +49,7 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
     """
     if job not in JOB_VARIABLES:
         raise OptionError(f"{job!r} is not a job: {nearest(job, JOB_VARIABLES)}")
-    given = _given(env, job)
-    for name, text in given.items():
-        if not text.strip():
-            raise OptionError(f"{name} is empty: give it a value ({VARIABLES[name]}) or leave it out")
+    given = given_words(env, job)
     vm, vm_why = choose(env, given) if "VM" in JOB_VARIABLES[job] else (False, "")
     values: dict[str, object] = {"vm": vm, "vm_why": vm_why}
     if "COLLECT" in JOB_VARIABLES[job]:
@@ -78,8 +75,11 @@ def parse(env: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> O
     return options
 
 
-def _given(env: Mapping[str, str], job: str) -> dict[str, str]:
-    """Return the variables given and their values, each variable known and valid for the job."""
+def given_words(env: Mapping[str, str], job: str) -> dict[str, str]:
+    """Return the variables given and their values, each variable known and valid for the job, no value empty.
+
+    Raises OptionError.
+    """
     names = env.get("SEEKMETER_WORDS")
     if names is None:
         chosen = [name for name in VARIABLES if f"SEEKMETER_{name}" in env]
@@ -93,7 +93,31 @@ def _given(env: Mapping[str, str], job: str) -> dict[str, str]:
             raise OptionError(
                 f"{name} does not fit the job {job}: leave it out ({name} is for {', '.join(fits)})"
             )
-    return {name: env.get(f"SEEKMETER_{name}", "") for name in chosen}
+    given = {name: env.get(f"SEEKMETER_{name}", "") for name in chosen}
+    for name, text in given.items():
+        if not text.strip():
+            raise OptionError(f"{name} is empty: give it a value ({VARIABLES[name]}) or leave it out")
+    return given
+
+
+def check_value(name: str, text: str, collectors: Collection[str]) -> None:
+    """Raise OptionError if no command line of any machine can have this value of a variable.
+
+    CPUS and MEM are right if a virtual machine could have them: whether this machine can depends on the other
+    variables.
+    """
+    if name == "COLLECT":
+        _collect(text, collectors)
+        return
+    try:
+        _PARSERS[name](text)
+    except OptionError as error:
+        try:
+            if name not in _MACHINE_PARSERS:
+                raise
+            _MACHINE_PARSERS[name](text)
+        except OptionError:
+            raise error from None
 
 
 def _check_trace(options: Options) -> None:
@@ -257,9 +281,9 @@ def _mount(text: str) -> dict[str, object]:
 
 
 def _sched(text: str) -> dict[str, object]:
-    if text in _OLD_SCHEDULERS:
+    if text in OLD_SCHEDULERS:
         raise OptionError(
-            f"SCHED={text} is gone from Linux since 5.0: its successor is {_OLD_SCHEDULERS[text]}"
+            f"SCHED={text} is gone from Linux since 5.0: its successor is {OLD_SCHEDULERS[text]}"
         )
     if text not in SCHEDULERS:
         raise OptionError(f"SCHED={text} is not a scheduler: {nearest(text, SCHEDULERS)}")
