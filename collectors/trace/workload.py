@@ -54,6 +54,7 @@ def describe(run: RunDirectory, plan: Plan, argv: list[str]) -> None:
             "mem_bytes": options.mem_bytes,
             "cpus": list(options.cpus) if options.cpus else None,
             "source": plan.workload.source if plan.workload else "the user's own command",
+            "metrics": [dict(metric) for metric in plan.workload.metrics] if plan.workload else [],
         }
     )
 

@@ -12,6 +12,7 @@ from workloads.plan.planner import make_plan
 from workloads.system import command
 from workloads.system.errors import OptionError
 
+GENERATORS = Path(__file__).parents[2] / "workloads/generators"
 GOOD_WORKLOAD = """
 summary = "s"
 source = "x"
@@ -45,6 +46,10 @@ mkfs = ["-o"]
 """
 
 
+TABLE = 'name = "n"\nunit = "s"\nbetter = "higher"\ntable = ""\ncolumn = "c"\n'
+PHASE = 'name = "n"\nunit = "s"\nbetter = "lower"\nphase = "p"\nvalue = "seconds"\n'
+
+
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_workload_loads(name: str) -> None:
     workload = catalog.load(name)
@@ -53,6 +58,23 @@ def test_every_workload_loads(name: str) -> None:
         assert scales["quick"].seconds <= 20
         assert scales["quick"].seconds < scales["default"].seconds <= scales["paper"].seconds
         assert all(scale.size_bytes >= 64 << 20 for scale in scales.values())
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_every_workload_has_metrics_that_its_generator_writes(name: str) -> None:
+    workload = catalog.load(name)
+    generators = [GENERATORS / f"{workload.generator}.c", *GENERATORS.glob("common/*/*.c")]
+    sources = "".join(path.read_text() for path in generators)
+    for variant in [None, *workload.variants]:
+        metrics = catalog.load(name, variant).metrics
+        assert metrics, "the workload has no headline"
+        for metric in metrics:
+            if "phase" in metric:
+                assert metric["phase"] in workload.phases
+                continue
+            assert f'"{metric["table"]}"' in sources
+            for column in [*metric["column"], *metric["each"], *metric["where"]]:
+                assert f'\\"{column}\\":' in sources or f'"{column}",' in sources
 
 
 @pytest.mark.parametrize("name", filesystems.names())
@@ -83,6 +105,22 @@ def test_variants_replace_key_by_key(tmp_path: Path) -> None:
         ('size_bytes = "1G"', 'size_bytes = "large"', "is not a size"),
         ('source = "x"', 'source = "x"\nsumary = "typo"', "unknown key sumary"),
         ("[scale.quick]", "[scale.quick", "expected"),
+        ('source = "x"', 'source = "x"\nmetric = 1', "metric must be a list"),
+        *(
+            ("[scale.quick]", f"[[metric]]\n{keys}\n[scale.quick]", says)
+            for keys, says in (
+                (TABLE.replace("table", "tabel"), "unknown key tabel"),
+                (TABLE.replace('column = "c"', ""), "column is missing"),
+                (TABLE.replace("higher", "best"), "better of a metric"),
+                (TABLE.replace('"c"', "3"), "column of a metric must be text"),
+                (TABLE + 'each = "job"', "must have each column"),
+                (TABLE + "where = 3", "where of a metric"),
+                (TABLE + "zero_is_absent = 1", "zero_is_absent"),
+                (TABLE + "[[metric]]\n" + TABLE, "two metrics have the name n"),
+                (PHASE.replace("seconds", "minutes"), "value of a metric"),
+                (PHASE.replace('"s"', "1"), "unit of a metric must be text"),
+            )
+        ),
     ],
 )
 def test_broken_workload_file_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:

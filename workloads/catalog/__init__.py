@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workloads.catalog.metrics import Metric, read_metrics
 from workloads.system.errors import OptionError
 from workloads.system.units import parse_size
 
@@ -19,7 +20,7 @@ SCALES = ("quick", "default", "paper")
 PLACEHOLDERS = ("dir", "raw", "seed", "threads", "build", "workloads")
 _KEYS = {
     *("name", "summary", "source", "generator", "program", "packages", "needs"),
-    *("args", "phases", "threads", "seeded", "scale", "variant"),
+    *("args", "phases", "threads", "seeded", "scale", "variant", "metric"),
 }
 
 
@@ -49,6 +50,7 @@ class Workload:
     seeded: bool  # SEED changes what the workload does
     scales: Mapping[str, Scale]
     variants: Mapping[str, str]  # name: summary
+    metrics: tuple[Metric, ...]  # the figures of a report, the headline first; see metrics.py
 
 
 @functools.cache
@@ -90,6 +92,7 @@ def read(path: Path, variant: str | None = None) -> Workload:
             seeded=bool(merged.get("seeded", False)),
             scales={scale: _scale(merged["scale"][scale]) for scale in SCALES},
             variants={str(name): str(values["summary"]) for name, values in variants.items()},
+            metrics=read_metrics(merged.get("metric", [])),
         )
         for scale in workload.scales.values():
             for argument in (*workload.args, *scale.args):
