@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One figure of one run, and the kinds of figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+METRIC = "metric"  # the workload's own result
+PHASE = "phase"
+OUTCOME = "outcome"
+CAUSE = "cause"
+WITHIN = "within"  # of the series of one run: see within_run.py
+KINDS = (METRIC, PHASE, OUTCOME, CAUSE, WITHIN)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One value of one run. better: higher, lower, or "" if neither is."""
+
+    measure: str  # its name, unique within a run
+    unit: str
+    value: float
+    kind: str
+    better: str = ""
+    headline: bool = False  # the figure by which configurations are ranked
+    bound: bool = False  # the true value is at least this
+    lossy: bool = False  # a collector behind it lost events
