@@ -16,8 +16,10 @@ from collectors.host import signals
 from collectors.host.console import tell
 from collectors.privilege import reach
 from collectors.privilege.sudo import settle_as_root
+from collectors.sweep.command import SWEEPS, plan_text, requested, run_sweep
 from workloads.cli.options import Options
 from workloads.cli.parse import parse
+from workloads.sweep.request import Request
 from workloads.system.errors import UserError
 from workloads.system.guest import GUEST
 from workloads.system.visible import visible
@@ -28,6 +30,9 @@ def main(job: str) -> int:
     signals.catch()
     try:
         settle_as_root()
+        request = requested(os.environ, job) if job in (*SWEEPS, "plan") else None
+        if request is not None:
+            return _sweep(job, request)
         options = parse(os.environ, job, choices())
         reach.check(options)
         if job == "plan":
@@ -53,6 +58,14 @@ def main(job: str) -> int:
         return 1
     except BrokenPipeError:
         return 1
+
+
+def _sweep(job: str, request: Request) -> int:
+    if job == "plan":
+        print(plan_text(request))
+    else:
+        run_sweep(request)
+    return 0
 
 
 def _tell(text: str) -> None:

@@ -8,19 +8,27 @@ one line on stderr, if something is wrong; prints "vm" if the job will run in a 
 
 import os
 import sys
+from collections.abc import Sequence
 
 from collectors.collector import choices
 from collectors.host.console import tell
 from collectors.privilege import reach
 from collectors.privilege.sudo import check_root
+from collectors.sweep.command import SWEEPS, requested
+from workloads.cli.options import Options
 from workloads.cli.parse import parse
 from workloads.plan import planner
+from workloads.sweep.planner import options_of
 from workloads.system.errors import UserError
 
 
 def main(job: str) -> int:
     """Check the options in the environment. Returns the exit code."""
     try:
+        request = requested(os.environ, job) if job in SWEEPS else None
+        if request is not None:
+            _check_sweep(job, options_of(request, "trace", choices()))
+            return 0
         options = parse(os.environ, job, choices())
         if options.vm:
             print("vm")
@@ -33,6 +41,15 @@ def main(job: str) -> int:
         tell(f"seekmeter: {error.message}")
         return error.exit_code
     return 0
+
+
+def _check_sweep(job: str, options: Sequence[Options]) -> None:
+    if any(of_run.vm for of_run in options):
+        print("vm")
+    if not all(of_run.vm for of_run in options):
+        check_root(job)
+    for of_run in options:
+        reach.check(of_run)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 
 from collectors.collector import choices, collectors
 from collectors.host.console import tell
+from collectors.sweep.command import SWEEPS, requested
 from collectors.with_programs import bcc, bpftrace
 from workloads import packages
 from workloads.cli.options import Options
 from workloads.cli.parse import parse
+from workloads.sweep.planner import options_of
 from workloads.system.command import find_program
 from workloads.system.errors import UserError
 
@@ -55,7 +57,15 @@ def main(purpose: str, job: str = "") -> int:
         if purpose == "test":
             missing = set(of_tests())
         else:
-            missing = set(of_job(parse(os.environ, job, choices())))
+            request = requested(os.environ, job) if job in SWEEPS else None
+            if request is None:
+                missing = set(of_job(parse(os.environ, job, choices())))
+            else:
+                missing = {
+                    package
+                    for options in options_of(request, "trace", choices())
+                    for package in of_job(options)
+                }
     except UserError as error:
         tell(f"seekmeter: {error.message}")
         return error.exit_code

@@ -171,7 +171,7 @@ without_cluster() (
 # link_mtab WHAT: mkfs.nilfs2 of nilfs-utils 2.2.11 fails without /etc/mtab. systemd makes this link at boot; a minimal
 # root, as of a container, has none.
 link_mtab() {
-	if [ -e /etc/mtab ] || ! have mkfs.nilfs2 || [[ $1 != test && ${SEEKMETER_FS-} != nilfs2* ]]; then
+	if [ -e /etc/mtab ] || ! have mkfs.nilfs2 || [[ $1 != test && ${SEEKMETER_FS-} != *nilfs2* ]]; then
 		return
 	fi
 	say "linking /etc/mtab to /proc/self/mounts, as mkfs.nilfs2 looks there for what is mounted"
@@ -182,7 +182,7 @@ link_mtab() {
 # check_options PYTHON JOB: exits 2 if the options are wrong, 3 if this user or machine cannot run the job; prints
 # "vm" if it runs in a virtual machine
 check_options() {
-	[[ -z ${SEEKMETER_WORDS:-} && $2 != trace && $2 != watch ]] || "$1" -B -m collectors.front.check "$2"
+	[[ -z ${SEEKMETER_WORDS:-} && $2 != trace && $2 != watch && $2 != sweep ]] || "$1" -B -m collectors.front.check "$2"
 }
 
 # missing_for_job PYTHON WHAT JOB: print the missing packages that FS=, WL=, COLLECT= and WITH= need

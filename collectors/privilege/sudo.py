@@ -21,7 +21,11 @@ _WORD = re.compile(rb"SEEKMETER_[A-Z_]+")
 _ROOTS_OWN = {os.fsencode(name) for name in (_PATH, _HANDED, GUEST, GUEST_OWNER)}
 _UID_MOST = 2**32 - 2  # 2**32 - 1 means "unchanged" to setuid(2)
 ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-WHY = {"trace": "formatting, mounting and tracing", "watch": "tracing"}
+WHY = {
+    "trace": "formatting, mounting and tracing",
+    "sweep": "formatting, mounting and tracing",
+    "watch": "tracing",
+}
 TREE = Path(__file__).resolve().parents[2]
 
 
@@ -107,7 +111,9 @@ def enter_as(user: Owner, directory: Path) -> None:
 
 def _or_in_vm(job: str) -> str:
     return (
-        ", or with VM=1 in a virtual machine" if job == "trace" and "SEEKMETER_DIR" not in os.environ else ""
+        ", or with VM=1 in a virtual machine"
+        if job in ("trace", "sweep") and "SEEKMETER_DIR" not in os.environ
+        else ""
     )
 
 

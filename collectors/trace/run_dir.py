@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.collector import collectors
-from collectors.host.json_file import read_json
+from collectors.host.json_file import read_json, replace
 from collectors.privilege import ownership
 from collectors.privilege.sudo import TREE, Owner
 from collectors.recorder import losses as recorder_losses
@@ -271,7 +271,7 @@ class RunDirectory:
     def _replace(self, name: str, value: object) -> None:
         text = json.dumps(value, indent=1).replace(f"{self.directory}/", json.dumps(f"{self.path}/")[1:-1])
         with self._as_its_owner():
-            _replace(self._directory, name, text)
+            replace(self._directory, name, text)
 
     def phase(
         self, name: str, start_ns: int, end_ns: int, from_ns: int | None = None, until_ns: int | None = None
@@ -333,12 +333,13 @@ def mark_killed(run: Mapping[str, Any]) -> bool:
     owner may do anything there.
     """
     try:
-        directory = ownership.open_directory(run["path"])
+        directory = _find(Path(run["path"]), run["directory"])
     except (OSError, KeyError, TypeError):
+        return False
+    if directory is None:
         return False  # moved or deleted meanwhile
     try:
-        status = os.fstat(directory)
-        if [status.st_dev, status.st_ino] != run["directory"] or status.st_uid != os.geteuid():
+        if os.fstat(directory).st_uid != os.geteuid():
             return False
         facts = read_json(directory, "run.json", _JSON_BYTES_MOST)
         killed = bool(facts["state"] == "running")
@@ -352,6 +353,21 @@ def mark_killed(run: Mapping[str, Any]) -> bool:
         return False
     finally:
         os.close(directory)
+
+
+def _find(path: Path, identity: Sequence[int]) -> int | None:
+    """Open the directory of this device and inode: at the path, or where a sweep has set it aside."""
+    aside = [path.with_name(name) for name in os.listdir(path.parent) if name.startswith(f"{path.name}.")]
+    for place in (path, *sorted(aside)):
+        try:
+            directory = ownership.open_directory(place)
+        except OSError:
+            continue
+        status = os.fstat(directory)
+        if [status.st_dev, status.st_ino] == identity:
+            return directory
+        os.close(directory)
+    return None
 
 
 def _salvage(directory: int, path: Path) -> dict[str, Any]:
@@ -372,7 +388,7 @@ def _mark_interrupted(directory: int, facts: dict[str, Any]) -> None:
     facts["warnings"].append(_KILLED)
     raw = Path(f"/proc/{os.getpid()}/fd/{directory}") / "raw"  # a path that child processes can open
     (raw / ".spare").unlink(missing_ok=True)
-    _replace(directory, "run.json", json.dumps(facts, indent=1))
+    replace(directory, "run.json", json.dumps(facts, indent=1))
     _recover_losses(directory, raw, facts)
 
 
@@ -391,29 +407,7 @@ def _recover_losses(directory: int, raw: Path, facts: Mapping[str, Any]) -> None
         losses = {"collectors": {}}
     losses["complete"] = False
     losses["collectors"].update(recovered)
-    _replace(directory, "losses.json", json.dumps(losses, indent=1))
-
-
-def _replace(directory: int, name: str, text: str) -> None:
-    """Write a file under a temporary name and rename it: a reader sees the old or new one. Raises OSError."""
-    temporary = f".{name}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        os.unlink(temporary, dir_fd=directory)  # of a writer that was killed
-    except FileNotFoundError:
-        pass
-    try:
-        with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=directory), "w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except OSError:
-        try:
-            os.unlink(temporary, dir_fd=directory)
-        except OSError:
-            pass
-        raise
+    replace(directory, "losses.json", json.dumps(losses, indent=1))
 
 
 def _runs_of_tree() -> int:

@@ -382,7 +382,7 @@ _WRONG: list[tuple[str, tuple[str, ...], str]] = [
     ("trace", ("FS=ext3", "CMD=true", "CPUS=4-x"), "CPUS=4-x"),
     ("trace", ("FS=ext3", "WL=compilebench", "SEED=-1"), "SEED=-1"),
     ("trace", ("FS=ext3", "WL=compilebench", "THREADS=many"), "THREADS=many"),
-    ("trace", ("FS=ext3", "CMD=true", "REPS=5"), "REPS is not a variable"),
+    ("trace", ("FS=ext3", "CMD=true", "REPS=5"), "REPS does not fit the job trace"),
     ("trace", ("DIR=/nosuch", "CMD=true"), "DIR=/nosuch"),
     ("watch", ("DEV=loop99999x",), "DEV=loop99999x"),
     ("watch", ("DEV=vda", "SECS=soon"), "SECS=soon"),

@@ -51,6 +51,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ),
         # A session on the host boots a machine (vm/), in which the same session runs again (trace/).
         ("collectors.trace", "collectors.vm", "collectors.doctor"),
+        ("collectors.sweep",),
         ("collectors.front", "collectors.__main__"),
     ],
     "analysis": [

@@ -43,6 +43,14 @@ def format_plan(plan: Plan) -> list[str]:
     return [f"{label:<11} {text}" for label, text in rows]
 
 
+def command_rows(plan: Plan) -> list[tuple[str, str]]:
+    """Return the command lines of a run: mkfs, mount, workload, fsck."""
+    rows = _target_rows(plan) + _workload_rows(plan)
+    chosen = [(label, text) for label, text in rows if label in ("format", "mount", "workload")]
+    fsck = plan.filesystem.fsck_command(_devices(plan)) if plan.filesystem is not None else ()
+    return [*chosen, *([("fsck", _quote(fsck))] if fsck else [])]
+
+
 def _target_rows(plan: Plan) -> list[tuple[str, str]]:
     """Return the rows of the machine, the disks and the file system."""
     rows = [("command", plan.options.command())]

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 
+from workloads.cli.options import VARIABLES
 from workloads.sweep.request import (
     GOAL_FIRST_LOOK,
     GOAL_MOST,
@@ -51,7 +52,9 @@ def sweep_request(given: Mapping[str, str]) -> Request:
 
     Whether each value is right is checked by sweep/planner.py.
     """
-    lists = {name: split(name, text) for name, text in given.items() if name not in _OF_THE_WHOLE}
+    # In the order of make help: make itself has none.
+    chosen = [name for name in VARIABLES if name in given and name not in _OF_THE_WHOLE]
+    lists = {name: split(name, given[name]) for name in chosen}
     for name, values in lists.items():
         for value in values:
             if values.count(value) > 1:
@@ -68,7 +71,9 @@ def sweep_request(given: Mapping[str, str]) -> Request:
                 raise OptionError(f"{name} contradicts TRACING=off, which records nothing: drop one")
     return Request(
         name=_name(given, lists),
-        command=" ".join(["make sweep", *(f"{name}={shlex.quote(text)}" for name, text in given.items())]),
+        command=" ".join(
+            ["make sweep", *(f"{name}={shlex.quote(given[name])}" for name in VARIABLES if name in given)]
+        ),
         words=dict(given),
         parts=(Part("main", words, axes, reps=reps),),
         goal_pct=goal,

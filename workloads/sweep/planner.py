@@ -54,13 +54,7 @@ class Planner:
 
     def make(self, request: Request) -> SweepPlan:
         """Return the plan of a sweep. Raises OptionError, MachineError if nothing of it can be run."""
-        for part in request.parts:
-            _check_values(part, self._collectors, request.old_schedulers)
-        count = sum(_count(part) for part in request.parts) * (2 if request.tracing == "both" else 1)
-        if count > _CONFIGURATIONS_MOST:
-            raise OptionError(
-                f"the product of all lists has {count} configurations: at most {_CONFIGURATIONS_MOST}"
-            )
+        count = check_values(request, self._collectors)
         chosen: list[Configuration] = []
         refused: list[Refused] = []
         errors: list[UserError] = []
@@ -101,8 +95,7 @@ class Planner:
     def _plan(self, combination: _Combination) -> Plan:
         """Return the plan of one run. Raises UserError."""
         words = combination.words
-        env = {f"SEEKMETER_{name}": text for name, text in words.items()}
-        options = parse({**env, "SEEKMETER_WORDS": " ".join(words)}, self._job, self._collectors)
+        options = _options(words, self._job, self._collectors)
         kernel = self._kernel(options)
         plan = make_plan(options, trial=False, kernel=kernel)
         if plan.filesystem is None or plan.to_install:
@@ -126,6 +119,42 @@ class Planner:
         if options.kernel not in self._kernels:
             self._kernels[options.kernel] = self._kernel_of(options.kernel)
         return self._kernels[options.kernel]
+
+
+def options_of(request: Request, job: str, collectors: Mapping[str, bool]) -> list[Options]:
+    """Return the options of every combination that the command line allows, unchecked on this machine.
+
+    Raises OptionError for a wrong value, and if no combination is allowed.
+    """
+    check_values(request, collectors)
+    chosen: list[Options] = []
+    first: OptionError | None = None
+    for part in request.parts:
+        for combination in _combinations(part, request):
+            try:
+                chosen.append(_options(combination.words, job, collectors))
+            except OptionError as error:
+                first = first or error
+    if not chosen and first is not None:
+        raise first
+    return chosen
+
+
+def check_values(request: Request, collectors: Mapping[str, bool]) -> int:
+    """Return the number of combinations. Raises OptionError for a value that no command line can have."""
+    for part in request.parts:
+        _check_values(part, collectors, request.old_schedulers)
+    count = sum(_count(part) for part in request.parts) * (2 if request.tracing == "both" else 1)
+    if count > _CONFIGURATIONS_MOST:
+        raise OptionError(
+            f"the product of all lists has {count} configurations: at most {_CONFIGURATIONS_MOST}"
+        )
+    return count
+
+
+def _options(words: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> Options:
+    env = {f"SEEKMETER_{name}": text for name, text in words.items()}
+    return parse({**env, "SEEKMETER_WORDS": " ".join(words)}, job, collectors)
 
 
 def _count(part: Part) -> int:
