@@ -38,11 +38,17 @@ class Drift:
 
 
 def residuals(values: F64, configurations: Sequence[str]) -> F64:
-    """Each value relative to the mean of its configuration, minus 1; NaN where that mean is 0."""
-    _, index = np.unique(np.asarray(configurations), return_inverse=True)
-    means = np.bincount(index, weights=values) / np.bincount(index)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(means[index] != 0, values / means[index] - 1, np.nan))
+    """Each value over the mean of its configuration, minus 1.
+
+    NaN where a configuration has a single value or a mean of 0, and for values that are no finite numbers.
+    """
+    names = np.array([str(name) for name in configurations])
+    relative = np.full(values.size, np.nan)
+    for name in np.unique(names):
+        inside = (names == name) & np.isfinite(values)
+        if np.count_nonzero(inside) > 1 and (mean := values[inside].mean()) != 0:
+            relative[inside] = values[inside] / mean - 1
+    return relative
 
 
 def drift(
@@ -51,36 +57,25 @@ def drift(
     blocks: Sequence[str] | Sequence[int],
     order: Sequence[int],
 ) -> Drift:
-    """Drift of one figure of a sweep, one value a run.
+    """Drift of one figure of a sweep, one value per run.
 
-    Machines are told apart by the callers: configurations and blocks of two machines have two names.
+    Machines are told apart by the caller: configurations and blocks of two machines have two names.
     """
-    given = np.asarray(values, dtype=np.float64)
-    usable = np.isfinite(given)
-    residual = np.full(given.size, np.nan)
-    names = np.asarray(configurations, dtype=object)
-    if usable.any():
-        residual[usable] = residuals(given[usable], [str(name) for name in names[usable]])
-    repeated = {str(name) for name in names[usable]} if usable.any() else set()
-    counts = {name: sum(str(n) == name for n in names[usable]) for name in repeated}
-    usable &= np.isfinite(residual) & np.array([counts.get(str(name), 0) > 1 for name in names], dtype=bool)
+    relative = residuals(np.asarray(values, dtype=np.float64), configurations)
+    places = np.asarray(order, dtype=np.float64)
+    block_names = np.array([str(block) for block in blocks])
     rng = np.random.default_rng(SEED)
-    block_of, place = np.asarray([str(b) for b in blocks]), np.asarray(order, dtype=np.float64)
-    covariance, squares = 0.0, 0.0
-    permuted = np.zeros(PERMUTATIONS)
-    for name in np.unique(block_of[usable]):
-        inside = usable & (block_of == name)
-        if np.count_nonzero(inside) < 2:
-            continue
-        places = place[inside] - place[inside].mean()
-        covariance += float(places @ residual[inside])
-        squares += float(places @ places)
-        shuffled = rng.permuted(np.tile(places, (PERMUTATIONS, 1)), axis=1)
-        permuted += shuffled @ residual[inside]
+    covariance, squares, permuted = 0.0, 0.0, np.zeros(PERMUTATIONS)
+    for name in np.unique(block_names):
+        inside = (block_names == name) & np.isfinite(relative)
+        if np.count_nonzero(inside) > 1:
+            steps = places[inside] - places[inside].mean()
+            covariance += float(steps @ relative[inside])
+            squares += float(steps @ steps)
+            permuted += rng.permuted(np.tile(steps, (PERMUTATIONS, 1)), axis=1) @ relative[inside]
     if squares == 0:
         return Drift(None, None, "no block has two configurations with repetitions")
-    if not np.any(residual[usable]):
+    if not np.nan_to_num(relative).any():
         return Drift(None, None, "the values do not vary")
-    steep = np.abs(permuted) >= abs(covariance) * (1 - 1e-9)
-    p = (1 + int(np.count_nonzero(steep))) / (1 + PERMUTATIONS)
-    return Drift(p, 100 * covariance / squares, "")
+    steep = int(np.count_nonzero(np.abs(permuted) >= abs(covariance) * (1 - 1e-9)))
+    return Drift((1 + steep) / (1 + PERMUTATIONS), 100 * covariance / squares, "")
