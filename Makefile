@@ -36,10 +36,10 @@ override SETUP := $(if $(filter $(TEST_JOBS),$(MAKECMDGOALS)),test,run) $(firstw
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: trace watch sweep report movie compare import plan doctor list help check test test-all lint bench clean setup build kernels
+.PHONY: trace watch sweep study report movie compare import plan doctor list help check test test-all lint bench clean setup build kernels
 
 # --- the jobs: collectors/front/help.py describes them -------------------------------------------------
-trace watch sweep: build
+trace watch sweep study: build
 	$(Q)$(RECORD) $@
 
 report: | setup

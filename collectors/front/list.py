@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""make list: the file systems, workloads, disks and scripts, as they are typed on the command line.
+"""make list: the file systems, workloads, studies, disks and scripts, as they are typed on the command line.
 
 The entries are read from the TOML files and scripts. Each names what this machine lacks for it. Standard
 library only, no root.
@@ -10,7 +10,7 @@ import sys
 import textwrap
 
 from collectors.front import check
-from workloads import catalog, filesystems
+from workloads import catalog, filesystems, studies
 from workloads.cli.with_options import our_scripts, script_summary
 from workloads.system.command import find_program
 from workloads.system.errors import UserError
@@ -69,6 +69,14 @@ def main() -> int:
             )
             for variant, summary in workload.variants.items():
                 _show(f"{name}:{variant}", summary)
+        except UserError as error:
+            exit_code = error.exit_code
+            _show(name, f"broken: {error.message}")
+    print("\nstudies: make study NAME=...")
+    for name in studies.names():
+        try:
+            study = studies.load(name)
+            _show(name, f"{study.title}: {study.about}")
         except UserError as error:
             exit_code = error.exit_code
             _show(name, f"broken: {error.message}")

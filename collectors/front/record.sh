@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# record.sh JOB: run a recording job (trace, watch, sweep), then report the directory that the job made.
+# record.sh JOB: run a recording job (trace, watch, sweep, study), then report the directory that the job made.
 #
 # The job prints its directory on stdout as soon as all is recorded, and everything else on stderr. The report is
 # made while the job still restores the machine: freeing a disk file of some GB takes longer than the report.

@@ -182,7 +182,7 @@ link_mtab() {
 # check_options PYTHON JOB: exits 2 if the options are wrong, 3 if this user or machine cannot run the job; prints
 # "vm" if it runs in a virtual machine
 check_options() {
-	[[ -z ${SEEKMETER_WORDS:-} && $2 != trace && $2 != watch && $2 != sweep ]] || "$1" -B -m collectors.front.check "$2"
+	[[ -z ${SEEKMETER_WORDS:-} && $2 != trace && $2 != watch && $2 != sweep && $2 != study ]] || "$1" -B -m collectors.front.check "$2"
 }
 
 # missing_for_job PYTHON WHAT JOB: print the missing packages that FS=, WL=, COLLECT= and WITH= need

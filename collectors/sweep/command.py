@@ -21,6 +21,7 @@ from workloads.machines import kernels
 from workloads.machines.kernels import Kernel
 from workloads.sweep.document import COMPLETE
 from workloads.sweep.format import format_commands, format_sweep
+from workloads.sweep.from_study import planned_study, study_request
 from workloads.sweep.from_words import is_sweep, sweep_request
 from workloads.sweep.planner import Planner
 from workloads.sweep.request import Request
@@ -28,12 +29,16 @@ from workloads.sweep.sweep_plan import FIRST_MACHINE
 from workloads.system.errors import OptionError, RunError
 from workloads.system.visible import visible
 
-SWEEPS = ("sweep",)  # jobs that carry out a sweep
+SWEEPS = ("sweep", "study")  # jobs that carry out a sweep
 
 
 def requested(env: Mapping[str, str], job: str) -> Request | None:
     """Return what the words of sweep, study or plan ask for; None: the plan is one of a trace."""
     given = given_words(env, job)
+    if job == "study":
+        return study_request(given)
+    if "STUDY" in given:
+        return planned_study(given)
     if job == "plan" and not is_sweep(given):
         return None
     return sweep_request(given)

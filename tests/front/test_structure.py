@@ -31,6 +31,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("workloads.cleanup",),
         ("workloads.disks", "workloads.cgroup"),
         ("workloads.catalog", "workloads.filesystems"),
+        ("workloads.studies",),
         ("workloads.machines", "workloads.packages", "workloads.datasets"),
         ("workloads.cli",),
         ("workloads.plan",),

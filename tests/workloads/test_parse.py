@@ -177,7 +177,7 @@ def test_cpus_takes_a_count_or_a_list() -> None:
         ({"WITH": "fsk"}, "did you mean fsck"),
         ({"WITH": "mkfs mkfs"}, "names the same thing twice"),
         ({"WITH": "mkfs", "COLLECT": "none"}, "contradicts COLLECT=none"),
-        ({"REPS": "3"}, "REPS does not fit the job trace: leave it out (REPS is for sweep, plan)"),
+        ({"REPS": "3"}, "REPS does not fit the job trace: leave it out (REPS is for sweep, study, plan)"),
     ],
 )
 def test_wrong_value_names_a_remedy(given: dict[str, str], says: str) -> None:

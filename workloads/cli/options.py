@@ -35,7 +35,7 @@ VARIABLES = {
     "SECS": "seconds to watch",
     "ERASE": "the device names of DISK and JOURNAL again, to allow formatting these devices",
     "OUT": "the run directory to make (default runs/TIME-FS-WL)",
-    "NAME": "name of the run in titles and in runs/TIME-NAME: at most 40 characters",
+    "NAME": "name of the run in titles and in runs/TIME-NAME: at most 40 characters; which study",
     "ROOM": "largest size of the recording (default 16G); at that size recording ends, the run goes on",
     "GROUP": "a group of yours that may read the run directory; by default nobody else may",
     "ADDRESSES": "1: record kernel addresses (readers of the tables can defeat KASLR); 0: never (default)",
@@ -49,6 +49,7 @@ VARIABLES = {
     "GOAL": "percent: repeat until the 95 % interval of each configuration's first result is within GOAL %",
     "MOST": "most runs of each configuration with GOAL (default 30)",
     "ORDER": "seed of a sweep's order of runs (default: drawn, and kept in sweep.json)",
+    "STUDY": "of plan: the study to plan, as NAME= of study",
     "TRACING": "on (default), off, or both: each configuration traced and untraced",
 }
 
@@ -62,10 +63,15 @@ NOT_WITH_DIR = (
     "SEED",
 )
 _SWEEP = ("REPS", "GOAL", "MOST", "ORDER", "TRACING")
+STUDY_WORDS = (
+    *("NAME", "SCALE", "FS", "REPS", "DISK", "SIZE", "ERASE", "TRACING", "ORDER", "MEM", "OUT", "VM"),
+    *("COLLECT", "GROUP"),
+)
 JOB_VARIABLES: dict[str, tuple[str, ...]] = {
     "trace": _TRACE,
     "sweep": (*_TRACE, *_SWEEP),
-    "plan": (*_TRACE, *_SWEEP),
+    "study": STUDY_WORDS,
+    "plan": (*_TRACE, *_SWEEP, "STUDY"),
     "watch": ("DEV", "SECS", "COLLECT", "WITH", "OUT", "NAME", "ROOM", "GROUP", "ADDRESSES"),
     "report": ("RUN", "LOCKS", "MODEL"),
     "movie": ("RUN",),

@@ -28,6 +28,7 @@ CMD_SIZE_BYTES = 8 << 30
 JOURNAL_BYTES = 256 << 20
 # Typical time of the rest of a run: trial, mkfs, mount, start and stop of the collectors, report.
 _OVERHEAD_SECONDS = 8.0
+ARGS_WARNING = "ARGS may change the workload's size and time: the estimates ignore ARGS"
 
 
 @dataclass
@@ -125,7 +126,7 @@ def _workload_argv(
         if command.find_program(program_needed) is None:
             notes.add_missing(program_needed, workload.packages)
     if options.args:
-        notes.warnings.append("ARGS may change the workload's size and time: the estimates ignore ARGS")
+        notes.warnings.append(ARGS_WARNING)
     arguments = [*workload.args, *workload.scales[options.scale].args]
     for placeholder, value in {
         "{seed}": str(options.seed),

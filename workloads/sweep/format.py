@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from workloads.disks.loop import scratch_directory
 from workloads.plan.format import command_rows
 from workloads.plan.plan import Plan
-from workloads.sweep.sweep_plan import Configuration, SweepPlan
+from workloads.sweep.sweep_plan import SweepPlan
 from workloads.system.units import show_seconds, show_size
 
 # Measured sizes of run directories: with the default collectors, and with COLLECT=none.
@@ -35,10 +35,15 @@ def format_sweep(plan: SweepPlan, is_seed_given: bool) -> list[str]:
             )
         )
     lines = [f"{label:<11} {text}" for label, text in rows]
-    lines += ["", *_table(plan.configurations)]
-    if plan.refused:
+    lines += ["", *_table(plan)]
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for refused in plan.refused:
+        reasons.setdefault((_part_of(plan, refused.part), refused.why), []).append(refused.label)
+    if reasons:
         lines += ["", "refused"]
-        lines += [f"  {each.label}: {each.why}" for each in plan.refused]
+        lines += [
+            f"  {part}{'; '.join(_shortened(labels))}: {why}" for (part, why), labels in reasons.items()
+        ]
     if plan.absent:
         lines += ["", "absent"]
         lines += [f"  {each.get('what')}: {each.get('why')}" for each in plan.absent]
@@ -99,10 +104,20 @@ def _disk(plan: SweepPlan) -> str:
     return f"{files}about {show_size(runs)} of run directories stay"
 
 
-def _table(configurations: Sequence[Configuration]) -> Iterator[str]:
-    width = max(len(each.label) for each in configurations)
+def _part_of(plan: SweepPlan, name: str) -> str:
+    """Return what goes before a label to name its part, "" if the sweep has one part."""
+    return f"{name}: " if len(plan.parts) > 1 else ""
+
+
+def _table(plan: SweepPlan) -> Iterator[str]:
+    width = max(len(each.label) for each in plan.configurations)
+    titles = {str(part["name"]): str(part["title"]) for part in plan.parts}
     yield f"{'':<6} {'configuration':<{max(width, 13)}} {'runs':>5} {'a run':>10} {'disk':>6}"
-    for each in configurations:
+    before = ""
+    for each in plan.configurations:
+        if len(plan.parts) > 1 and each.part != before:
+            yield f"{each.part}: {titles.get(each.part, '')}"
+            before = each.part
         seconds = "?" if each.est_seconds is None else show_seconds(each.est_seconds)
         size = show_size(each.size_bytes) if each.size_bytes else "own"
         marks = "".join(

@@ -29,7 +29,7 @@ SPLIT_AT_BARS = ("ARGS", "MKFS", "DISK", "COLLECT", "WITH")
 OF_SWEEPS = ("REPS", "GOAL", "MOST", "ORDER", "TRACING")
 _OF_THE_WHOLE = (*OF_SWEEPS, "OUT", "NAME")
 _BAR = re.compile(r"(?:^|\s+)\|(?=\s|$)")
-_REPS_MOST = 1000
+REPS_MOST = 1000
 _NAME_LETTERS = 40
 
 
@@ -62,13 +62,6 @@ def sweep_request(given: Mapping[str, str]) -> Request:
     words = {name: values[0] for name, values in lists.items() if len(values) == 1 and values[0] != LEFT_OUT}
     axes = {name: tuple(values) for name, values in lists.items() if len(values) > 1}
     goal, most, reps = _repetitions(given)
-    tracing = given.get("TRACING", "on")
-    if tracing not in TRACINGS:
-        raise OptionError(f"TRACING={tracing} is not a way to trace: {nearest(tracing, TRACINGS)}")
-    if tracing == "off":
-        for name in ("COLLECT", "WITH"):
-            if name in given:
-                raise OptionError(f"{name} contradicts TRACING=off, which records nothing: drop one")
     return Request(
         name=_name(given, lists),
         command=" ".join(
@@ -78,10 +71,22 @@ def sweep_request(given: Mapping[str, str]) -> Request:
         parts=(Part("main", words, axes, reps=reps),),
         goal_pct=goal,
         most_reps=most,
-        order_seed=_whole(given, "ORDER", 0, 2**63 - 1) if "ORDER" in given else None,
-        tracing=tracing,
+        order_seed=whole(given, "ORDER", 0, 2**63 - 1) if "ORDER" in given else None,
+        tracing=tracing_of(given),
         out=given.get("OUT"),
     )
+
+
+def tracing_of(given: Mapping[str, str]) -> str:
+    """Return TRACING=, on by default. Raises OptionError."""
+    tracing = given.get("TRACING", "on")
+    if tracing not in TRACINGS:
+        raise OptionError(f"TRACING={tracing} is not a way to trace: {nearest(tracing, TRACINGS)}")
+    if tracing == "off":
+        for name in ("COLLECT", "WITH"):
+            if name in given:
+                raise OptionError(f"{name} contradicts TRACING=off, which records nothing: drop one")
+    return tracing
 
 
 def _repetitions(given: Mapping[str, str]) -> tuple[float | None, int | None, int]:
@@ -95,11 +100,11 @@ def _repetitions(given: Mapping[str, str]) -> tuple[float | None, int | None, in
             goal = 0.0
         if not 0.01 <= goal <= 100:
             raise OptionError(f"GOAL={given['GOAL']} is not a percentage: write it like 5")
-        most = _whole(given, "MOST", GOAL_FIRST_LOOK, _REPS_MOST) if "MOST" in given else GOAL_MOST
+        most = whole(given, "MOST", GOAL_FIRST_LOOK, REPS_MOST) if "MOST" in given else GOAL_MOST
     elif "MOST" in given:
         raise OptionError("MOST is the limit of GOAL=: add GOAL=5, or give the number of runs by REPS")
     default = REPS if goal is None else GOAL_FIRST_LOOK
-    reps = _whole(given, "REPS", 1, _REPS_MOST) if "REPS" in given else default
+    reps = whole(given, "REPS", 1, REPS_MOST) if "REPS" in given else default
     if goal is not None and reps < GOAL_FIRST_LOOK:
         raise OptionError(
             f"REPS={reps} is too few for GOAL, whose first look is at {GOAL_FIRST_LOOK} runs: "
@@ -110,7 +115,8 @@ def _repetitions(given: Mapping[str, str]) -> tuple[float | None, int | None, in
     return goal, most, reps
 
 
-def _whole(given: Mapping[str, str], name: str, least: int, most: int) -> int:
+def whole(given: Mapping[str, str], name: str, least: int, most: int) -> int:
+    """Return the whole number that a variable gives. Raises OptionError."""
     text = given[name]
     if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
         raise OptionError(f"{name}={text} is not a whole number from {least} to {most}")

@@ -16,7 +16,7 @@ from workloads.cli.parse import OLD_SCHEDULERS, check_value, parse
 from workloads.machines.kernels import Kernel
 from workloads.plan import trial
 from workloads.plan.plan import Plan
-from workloads.plan.planner import make_plan
+from workloads.plan.planner import ARGS_WARNING, make_plan
 from workloads.sweep.request import LEFT_OUT, Part, Request, Subject
 from workloads.sweep.sweep_plan import Configuration, Refused, SweepPlan
 from workloads.system.errors import OptionError, UserError
@@ -24,6 +24,8 @@ from workloads.system.errors import OptionError, UserError
 _CONFIGURATIONS_MOST = 2000
 # The trial of mkfs and mount depends on these words alone.
 _TRIED = ("FS", "MKFS", "MOUNT", "DISK", "JOURNAL", "SIZE", "SCALE", "WL", "VM", "KERNEL")
+# Seconds that a run takes beside its workload, outside and inside a virtual machine (measured).
+_START_SECONDS = (3.0, 42.0)
 _TRACING = "TRACING"  # an axis, if TRACING=both
 
 
@@ -62,6 +64,7 @@ class Planner:
         for part in request.parts:
             for combination in _combinations(part, request):
                 try:
+                    _check_left_out(combination, request)
                     plan = self._plan(combination)
                 except UserError as error:
                     errors.append(error)
@@ -132,6 +135,7 @@ def options_of(request: Request, job: str, collectors: Mapping[str, bool]) -> li
     for part in request.parts:
         for combination in _combinations(part, request):
             try:
+                _check_left_out(combination, request)
                 chosen.append(_options(combination.words, job, collectors))
             except OptionError as error:
                 first = first or error
@@ -150,6 +154,16 @@ def check_values(request: Request, collectors: Mapping[str, bool]) -> int:
             f"the product of all lists has {count} configurations: at most {_CONFIGURATIONS_MOST}"
         )
     return count
+
+
+def _check_left_out(combination: _Combination, request: Request) -> None:
+    """Raise OptionError with the request's reason to leave a combination out."""
+    if request.leave_out is not None:
+        why = request.leave_out(
+            combination.part.name, _subject(combination), combination.words, combination.axes
+        )
+        if why:
+            raise OptionError(why)
 
 
 def _options(words: Mapping[str, str], job: str, collectors: Mapping[str, bool]) -> Options:
@@ -191,15 +205,17 @@ def _combinations(part: Part, request: Request) -> Iterator[_Combination]:
                 if not traced:
                     words.pop("WITH", None)
                     words["COLLECT"] = "none"
-                if request.old_schedulers and words.get("SCHED") in OLD_SCHEDULERS:
-                    words["SCHED"] = OLD_SCHEDULERS[words["SCHED"]]
-                    combination.notes.append(f"the scheduler {axes.get('SCHED')} is {words['SCHED']} today")
+                old = words.get("SCHED", "")
+                if request.old_schedulers and old in OLD_SCHEDULERS:
+                    words["SCHED"] = OLD_SCHEDULERS[old]
+                    combination.notes.append(f"the scheduler {old} is {words['SCHED']} today")
                 yield combination
 
 
 def _configuration(number: int, count: int, combination: _Combination, plan: Plan) -> Configuration:
     options = plan.options
-    notes = [*combination.notes, *plan.warnings]
+    seconds = combination.part.seconds
+    notes = [*combination.notes, *(text for text in plan.warnings if seconds is None or text != ARGS_WARNING)]
     if options.dir is not None:
         notes.append("DIR= is used as it is: its files and the caches stay from run to run")
     return Configuration(
@@ -212,7 +228,7 @@ def _configuration(number: int, count: int, combination: _Combination, plan: Pla
         reps=combination.part.reps,
         traced=bool(options.collect or options.with_programs),
         virtual=options.vm,
-        est_seconds=plan.est_seconds,
+        est_seconds=plan.est_seconds if seconds is None else seconds + _START_SECONDS[options.vm],
         size_bytes=sum(disk.size_bytes for disk in plan.disks if disk.kind in ("file", "ram")),
         left_out=dict(plan.left_out),
         notes=tuple(dict.fromkeys(notes)),

@@ -4,7 +4,7 @@
 A sweep has one Part, a study one for each of its tables. The words of a run are variables of make trace.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ class Part:
     subjects: tuple[Subject, ...] = ()  # vary slowest; none: each value of FS is its own subject
     reps: int = REPS
     title: str = ""
+    seconds: float | None = None  # estimate of a run with these ARGS; None: the workload's own
 
 
 @dataclass(frozen=True)
@@ -51,3 +52,5 @@ class Request:
     study: Mapping[str, Any] | None = None  # for sweep.json
     absent: tuple[Mapping[str, str], ...] = ()  # of a study: {"what", "why"} that no machine of ours has
     old_schedulers: bool = False  # SCHED may be a name of before Linux 5.0
+    # Reason why a combination is refused whatever the machine can, "" if none: part, subject, words, axes.
+    leave_out: Callable[[str, str, Mapping[str, str], Mapping[str, str]], str] | None = None
