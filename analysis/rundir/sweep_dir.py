@@ -28,6 +28,7 @@ MOST_TASKS = 100_000
 _MARKER_BYTES = 64 * 1024
 _TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 _ATTEMPT_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,79})\.(failed|interrupted)-([1-9][0-9]{0,5})")
+_RUN_NAME = re.compile(r"(.+)-r([0-9]{1,6})(?:-(m[0-9]{1,6}))?")  # configuration, repetition, machine
 _LABEL_LETTERS, _WORD_LETTERS, _WHY_LETTERS = 120, 400, 400
 
 
@@ -50,6 +51,7 @@ class Configuration:
     label: str
     words: Mapping[str, str]
     axes: Mapping[str, str]
+    reps: int  # runs that were asked for; with a goal, at least so many
     traced: bool
     virtual: bool  # run in a machine inside: its times are never compared with those outside
     left_out: Mapping[str, str]  # option: why it was left out
@@ -62,6 +64,7 @@ class Refused:
 
     part: str
     subject: str
+    label: str
     words: Mapping[str, str]
     axes: Mapping[str, str]
     why: str
@@ -150,11 +153,6 @@ class Sweep:
         """The part of this name."""
         return next((part for part in self.parts if part.name == name), None)
 
-    def reps_of(self, configuration: Configuration) -> int:
-        """Runs of a configuration that were asked for."""
-        part = self.part(configuration.part)
-        return part.reps if part else self.reps
-
 
 def is_sweep(path: Path) -> bool:
     """Whether a directory is a sweep's."""
@@ -189,7 +187,7 @@ def open_sweep(path: Path) -> Sweep:
         Part(_text(one, "name"), _text(one, "title"), max(as_int(one.get("reps")) or 1, 1))
         for one in _objects(facts, "parts", missing)
     )
-    configurations = _configurations(facts, missing)
+    configurations = _configurations(facts, {part.name: part.reps for part in parts}, missing)
     tasks, earlier = _tasks(folder.open_path, path, configurations, _text(facts, "state"), missing)
     study = facts.get("study")
     return Sweep(
@@ -208,7 +206,8 @@ def open_sweep(path: Path) -> Sweep:
         configurations=configurations,
         refused=tuple(
             Refused(
-                _text(one, "part"), _text(one, "subject"), _words(one, "words"), _words(one, "axes"),
+                _text(one, "part"), _text(one, "subject"), _text(one, "label"),
+                _words(one, "words"), _words(one, "axes"),
                 _text(one, "why", _WHY_LETTERS), _text(one, "kind") or "option",
             )
             for one in _objects(facts, "refused", missing)
@@ -261,7 +260,9 @@ def _objects(facts: Mapping[str, Any], key: str, missing: list[str]) -> list[Map
     return kept
 
 
-def _configurations(facts: Mapping[str, Any], missing: list[str]) -> tuple[Configuration, ...]:
+def _configurations(
+    facts: Mapping[str, Any], reps_of_parts: Mapping[str, int], missing: list[str]
+) -> tuple[Configuration, ...]:
     kept: dict[str, Configuration] = {}
     broken = 0
     for one in _objects(facts, "configurations", missing):
@@ -278,6 +279,7 @@ def _configurations(facts: Mapping[str, Any], missing: list[str]) -> tuple[Confi
             label=_text(one, "label") or subject,
             words=words,
             axes=_words(one, "axes"),
+            reps=max(as_int(one.get("reps")) or reps_of_parts.get(_text(one, "part"), 1), 1),
             traced=one.get("traced") is not False,
             virtual=one.get("virtual") is True,
             left_out=_words(one, "left_out"),
@@ -360,11 +362,11 @@ def _task(
             outcome, why = _outcome(name, facts, by_id, without if attempt else "")
         except TableError as error:
             outcome, why = ("unreadable", str(error)) if not attempt else (without, str(error))
-    configuration = by_id.get(_text(facts, "configuration") or name.rpartition("-r")[0])
+    named = _RUN_NAME.fullmatch(name)
     rep = as_int(facts.get("rep"))
     if rep is None:
-        number = name.rpartition("-r")[2]
-        rep = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 0
+        rep = int(named[2]) if named else 0
+    configuration = by_id.get(_text(facts, "configuration") or (named[1] if named else ""))
     seconds = as_float(facts.get("seconds"))
     return Task(
         task=name,
@@ -373,7 +375,7 @@ def _task(
         block=max(as_int(facts.get("block")) or rep, 0),
         order=max(as_int(facts.get("order")) or 0, 0),
         attempt=max(as_int(facts.get("attempt")) or attempt or 1, 1),
-        machine=_text(facts, "machine", 40) or "m1",
+        machine=_text(facts, "machine", 40) or (named and named[3]) or "m1",
         outcome=outcome,
         why=why,
         exit_code=as_int(dig(facts, "exit_code")),

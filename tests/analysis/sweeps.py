@@ -64,7 +64,7 @@ def marker(task: str, order: int, **more: Any) -> dict[str, Any]:
     """A task.json; the task's name states configuration and repetition: c01-r02, anchor-first."""
     config, _, rep = task.rpartition("-r")
     anchor = task.startswith("anchor-")
-    number = int(rep) if not anchor and rep.isdigit() else 1
+    number = 1 if anchor else int(rep.partition("-")[0])
     return {
         "schema": 1, "task": task, "configuration": None if anchor else config, "rep": number,
         "block": number, "order": order, "attempt": 1, "machine": "m1", "outcome": "done", "why": "",

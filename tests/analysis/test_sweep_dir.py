@@ -41,7 +41,7 @@ def test_open_sweep_reads_plan_and_tasks(tmp_path: Path) -> None:
     assert sweep.tasks[0].is_anchor and sweep.tasks[0].configuration is None
     assert sweep.tasks[1].configuration == sweep.configurations[1]
     assert sweep.tasks[3].why == "the disk is full"
-    assert sweep.reps_of(sweep.configurations[0]) == 3
+    assert sweep.configurations[0].reps == 3
     assert sweep.machines["m1"].cpus == 2
     assert sweep.missing == []
 
@@ -99,6 +99,15 @@ def test_marker_that_is_no_file_makes_its_task_unreadable(tmp_path: Path) -> Non
     (path / "runs/c01-r01/task.json").symlink_to("/etc/passwd")
     (path / "runs/c02-r01/task.json").mkdir()
     assert [task.outcome for task in open_sweep(path).tasks] == ["unreadable", "unreadable"]
+
+
+def test_name_without_marker_states_repetition_and_machine(tmp_path: Path) -> None:
+    [task] = open_sweep(_write(tmp_path / "s", PLAN, {"c02-r03-m2": None})).tasks
+    assert (task.configuration, task.rep, task.machine) == (
+        open_sweep(tmp_path / "s").configurations[1],
+        3,
+        "m2",
+    )
 
 
 def test_links_and_strange_names_in_runs_are_left_out(tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Banners of a sweep's report: what is stated before any number."""
+
+from __future__ import annotations
+
+from analysis.measures.sweep.data import SweepData
+from analysis.measures.sweep.drift import machine_drifts
+from analysis.sections.sweep import show
+from analysis.sections.sweep.missing_runs import planned
+
+
+def make_banners(data: SweepData) -> list[str]:
+    """State of the sweep, drift, failures, virtual machines, machines."""
+    banners = []
+    sweep = data.sweep
+    if sweep.state != "complete":
+        banners.append(
+            f"the sweep is {sweep.state}: {len(data.done)} of {planned(data)} planned runs are done; the same"
+            " command goes on with it"
+        )
+    for one in machine_drifts(data):
+        if one.is_sure and one.drift.per_run_pct is not None:
+            direction = "better" if one.drift.per_run_pct > 0 else "worse"
+            banners.append(
+                f"figures drift on {show.machine(data, one.machine)}: each run is"
+                f" {show.percent(abs(one.drift.per_run_pct))} {direction} than the run before"
+                f" (p {show.p(one.p)}); the order within blocks is shuffled, so no configuration is favoured,"
+                " but intervals are wider"
+            )
+    failed = [task for task in sweep.tasks if task.outcome == "failed"]
+    if failed:
+        banners.append(f"{len(failed)} runs failed twice and have no figures: see missing runs")
+    if data.unreadable:
+        banners.append(f"{len(data.unreadable)} runs are done but unreadable: see missing runs")
+    if any(group.virtual for group in data.groups):
+        banners.append(
+            "some runs were in a virtual machine: their times and rates are never compared with those outside"
+        )
+    if len({group.machine for group in data.groups}) > 1:
+        banners.append(
+            "several machines: each has tables of its own; figures are never averaged over machines"
+        )
+    if data.losses:
+        banners.append(f"{len(data.losses)} runs lost events: figures marked * (see losses)")
+    return banners

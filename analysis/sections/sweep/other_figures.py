@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The workload's other metrics, the times of its phases, and mkfs, fsck and space, by configuration."""
+
+from __future__ import annotations
+
+from analysis.measures.sweep.data import Group, SweepData
+from analysis.measures.sweep.figure import METRIC, OUTCOME, PHASE
+from analysis.measures.sweep.ranking import Ranking, rank
+from analysis.render.document import Section, Table
+from analysis.sections.sweep import show
+from analysis.sections.sweep.spec import SweepSpec
+
+MOST_MEASURES = 40
+MOST_COLUMNS = 8
+NAME_WIDTH = 18
+
+
+def build_other_figures(data: SweepData) -> list[Section]:
+    """A section a group."""
+    if not data.groups:
+        return [Section(absent="no run is done yet")]
+    return [_section(data, group) for group in data.groups]
+
+
+def _section(data: SweepData, group: Group) -> Section:
+    name = show.group(data, group)
+    section = Section(title=f"Other figures ({name})" if name else "")
+    frame = group.frame[group.frame.kind.isin([METRIC, PHASE, OUTCOME])]
+    measures = [measure for measure in dict.fromkeys(frame.measure) if measure != group.headline]
+    if not measures:
+        section.absent = "the runs have one figure only"
+        return section
+    columns = [row.configuration for row in group.ranking.rows] or list(group.configurations)
+    if len(columns) > MOST_COLUMNS:
+        section.notes.append(f"the best {MOST_COLUMNS} of {len(columns)} configurations; sweep.csv has all")
+    columns = columns[:MOST_COLUMNS]
+    if len(measures) > MOST_MEASURES:
+        section.notes.append(f"{len(measures) - MOST_MEASURES} more figures: sweep.csv has them")
+    rankings = [rank(frame, measure, columns) for measure in measures[:MOST_MEASURES]]
+    section.tables.append(
+        Table(
+            ["<figure", *(one.label for one in columns)],
+            [[show.heading(r.measure, r.unit), *_cells(r, [one.id for one in columns])] for r in rankings],
+            NAME_WIDTH,
+        )
+    )
+    section.definition = (
+        "mean +- 95 % half-width over the runs; ^: the best mean, where it differs by the rule from the"
+        " second; -: no run has the figure; *: runs lost events; >=: a lower bound. PHASE seconds: all"
+        " phases of the name together; PHASE MB/s: mean over them, of file data as the workload counts"
+        " it."
+    )
+    return section
+
+
+def _cells(ranking: Ranking, columns: list[str]) -> list[str]:
+    texts = {row.configuration.id: show.mean(row, ranking.unit) for row in ranking.rows}
+    if ranking.better and len(ranking.rows) > 1:
+        first, second = ranking.rows[:2]
+        if second.against is not None and second.against.rule:
+            texts[first.configuration.id] += "^"
+    return [texts.get(column, "-") for column in columns]
+
+
+SECTIONS = (SweepSpec("other_figures", "Other figures", 300, build_other_figures),)
