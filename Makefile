@@ -50,7 +50,8 @@ movie: | setup
 	$(Q)$(PYTHON) -m analysis movie "$${SEEKMETER_RUN:-runs/latest}"
 
 compare: | setup
-	$(Q)$(PYTHON) -m analysis compare $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} --runs="$${SEEKMETER_RUNS-}"
+	$(Q)$(PYTHON) -m analysis compare $${SEEKMETER_GATE:+--gate="$$SEEKMETER_GATE"} \
+		$${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} --runs="$${SEEKMETER_RUNS-}"
 
 import: build/import-blktrace build/text-to-blktrace | setup
 	$(Q)$(PYTHON) -m analysis import $${SEEKMETER_OUT:+--out="$$SEEKMETER_OUT"} "$${SEEKMETER_TRACE-}"

@@ -5,12 +5,14 @@
                                                        all reports of a run; all: lock waits of all processes;
                                                        hdd: with the model of a spinning disk
     python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
-    python -m analysis compare [--out=DIR] RUN RUN...  one report of several runs, in a new directory
+    python -m analysis compare [--gate=1] [--out=DIR] RUN RUN...
+                                                       one report of several runs or sweeps
                                                        (or --runs="RUN 'with blanks'", quoted)
     python -m analysis import [--out=DIR] TRACE        a run directory of a tool's trace, and its reports
 
 Started by root, a job runs as the run's owner in a process of its own (rundir/owner.py, rundir/apart.py).
 
+Exit codes of compare --gate=1: 0 no worse, 1 worse, 3 can't tell; also those of a job that failed.
 Exit codes: 0 done, 1 the report failed, 2 a wrong option, 3 the machine lacks something, or this user may not
 use the run.
 """
@@ -31,9 +33,10 @@ from analysis.visible import clean
 
 ALL_LOCKS, DISK_MODEL = "--locks=all", "--model=hdd"
 REPORT_OPTIONS: tuple[list[str], ...] = ([], [ALL_LOCKS], [DISK_MODEL], [ALL_LOCKS, DISK_MODEL])
+Output = str | tuple[str, int]  # what a job prints, and its exit code if that may be another than 0
 USAGE = (
     "usage: python -m analysis report [--locks=all] [--model=hdd] RUN | movie RUN"
-    " | compare [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
+    " | compare [--gate=1] [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
 )
 
 
@@ -49,19 +52,22 @@ def _names(text: str) -> list[str]:
         raise OptionError(f"RUNS={text} cannot be split into names: {str(error).lower()}") from None
 
 
-def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], str]]:
-    """The user that the job runs as, and the job, which returns what to print and imports what it needs."""
+def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
+    """The user that the job runs as, and the job, which returns its output and imports what it needs."""
     if argv[:1] == ["report"] and len(argv) > 1 and argv[1:-1] in REPORT_OPTIONS:
         return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), argv[1:-1])
     if len(argv) == 2 and argv[0] == "movie":
         return owner_of([Path(argv[1])]), lambda: _movie(Path(argv[1]))
     if argv[:1] == ["compare"]:
-        out = argv[1].removeprefix("--out=") if argv[1:] and argv[1].startswith("--out=") else ""
-        chosen = argv[2 if out else 1 :]
+        gate, argv = _option(argv, "--gate=")
+        out, argv = _option(argv, "--out=")
+        if gate not in ("", "0", "1"):
+            raise OptionError(f"GATE={gate} is neither 1 (the exit status is the verdict) nor 0")
+        chosen = argv[1:]
         if len(chosen) == 1 and chosen[0].startswith("--runs="):
             chosen = _names(chosen[0].removeprefix("--runs="))
         runs = [Path(name) for name in chosen]
-        return owner_of(runs), lambda: _compare(runs, Path(out) if out else None)
+        return owner_of(runs), lambda: _compare(runs, Path(out) if out else None, gate == "1")
     if argv[:1] == ["import"] and len(argv) in (2, 3):
         if not argv[-1]:
             raise OptionError(
@@ -72,6 +78,13 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], str]]:
         if (len(argv) == 3) == (argv[1].startswith("--out=") and out != ""):
             return caller(), lambda: _import(Path(argv[-1]), Path(out) if out else None)
     raise OptionError(f"the arguments {' '.join(argv)!r} are not understood; {USAGE}")
+
+
+def _option(argv: list[str], prefix: str) -> tuple[str, list[str]]:
+    """The value of the job's first option if it has this prefix, else empty; and argv without the option."""
+    if argv[1:] and argv[1].startswith(prefix) and argv[1] != prefix:
+        return argv[1].removeprefix(prefix), [argv[0], *argv[2:]]
+    return "", argv
 
 
 def _report(run: Path, options: list[str]) -> str:
@@ -86,10 +99,11 @@ def _movie(run: Path) -> str:
     return make_movie(run)
 
 
-def _compare(runs: list[Path], out: Path | None) -> str:
+def _compare(runs: list[Path], out: Path | None, gate: bool) -> tuple[str, int]:
     from analysis.compare import make_compare
 
-    return make_compare(runs, out)
+    output, exit_code = make_compare(runs, out)
+    return output, exit_code if gate else 0
 
 
 def _import(trace: Path, out: Path | None) -> str:
@@ -99,14 +113,19 @@ def _import(trace: Path, out: Path | None) -> str:
     return make_report(import_trace(trace, out))
 
 
-def _do(begin: Callable[[], None], work: Callable[[], str]) -> int:
+def _do(begin: Callable[[], None], work: Callable[[], Output]) -> int:
     begin()
     output = work()
+    output, code = output if isinstance(output, tuple) else (output, 0)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character gets its number
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.stdout.write(output)
-    sys.stdout.flush()
-    return 0
+    try:
+        sys.stdout.write(output)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # the reader of our output has ended; the files are written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def _ended(work: Callable[[], int]) -> int:
@@ -119,10 +138,6 @@ def _ended(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         _complain("the report was interrupted; what was there before is unchanged")
         return 1
-    except BrokenPipeError:
-        # the reader of our output has ended; the files are written
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except MemoryError:
         most = memory_most()
         more = f"needs more memory than the {most / 1e9:,.1f} GB it may take" if most else "needs more memory"

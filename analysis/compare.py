@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compare several finished runs: measure each, write their differences, draw them on the same axes."""
+"""Compare several finished runs, or sweeps: measure each, judge their differences, write and draw them."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,33 +14,74 @@ from typing import Any
 from analysis.discovery import find_parts
 from analysis.errors import OptionError, ReportError
 from analysis.figures import compare as compare_figures
+from analysis.figures.compare.verdicts import make_picture
 from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
+from analysis.measures.compare.compared_sweeps import load_compared_sweeps
+from analysis.measures.compare.verdicts import Verdicts, judge
+from analysis.measures.compare.verdicts_of_runs import pairs_of_runs
 from analysis.render import html, text
 from analysis.render.document import Document
 from analysis.render.output import CompareSource, Made, Output, make_all, write_files
 from analysis.rundir.folder import Folder, check_free, new_folder, new_or_empty_folder
 from analysis.rundir.run import clean
+from analysis.rundir.sweep_dir import is_sweep
 from analysis.sections.compare.brief import FULL, brief
 from analysis.sections.compare.differences import as_csv
 from analysis.sections.compare.document import make_document
 from analysis.sections.compare.facts import tags
+from analysis.sections.compare.sweeps_document import make_sweeps_document, sweep_facts
+from analysis.sections.compare.verdict_tables import EXIT_CODES, as_json, sentence
+from analysis.sections.compare.verdict_tables import as_csv as verdicts_as_csv
 
-SCHEMA = 1
+SCHEMA = 2
 
 
-def make_compare(paths: Sequence[Path], out: Path | None) -> str:
-    """Write the comparison's directory; returns what the terminal shows. out: None makes one in runs/."""
+@dataclass(frozen=True)
+class Comparison:
+    """The content of a comparison's directory. document: the short form of full. facts: of compare.json."""
+
+    full: Document
+    document: Document
+    verdicts: Verdicts
+    csv: str
+    made: Sequence[Made]
+    facts: dict[str, Any]
+
+
+def make_compare(paths: Sequence[Path], out: Path | None) -> tuple[str, int]:
+    """Write the comparison's directory; returns what the terminal shows, and the verdict's exit code.
+
+    out: None makes one in runs/.
+    """
+    is_of_sweeps = _are_sweeps(paths)
     _check(paths, out)
-    runs = [load_compared(letter, path) for letter, path in zip(LETTERS, paths, strict=False)]
-    full = make_document(runs)
-    document = brief(full)
-    outputs: list[Output[CompareSource]] = find_parts(compare_figures, "OUTPUT", Output)
-    made = make_all(outputs, _source(runs, document))
+    comparison = _of_sweeps(paths) if is_of_sweeps else _of_runs(paths)
     now = datetime.now(UTC)
-    files = _files(runs, full, document, made, now)
+    files = _files(comparison, now)
     directory, folder = _make_directory(out, now)
     write_files(folder.open_path, files)
-    return text.essence(document, [directory / name for name in files])
+    essence = text.essence(comparison.document, [directory / name for name in files])
+    verdicts = comparison.verdicts
+    return f"{essence}\nverdict: {sentence(verdicts)}\n", EXIT_CODES[verdicts.overall]
+
+
+def _are_sweeps(paths: Sequence[Path]) -> bool:
+    """Whether these are sweeps, not runs. OptionError: only some are, or a sweep is alone."""
+    found = [is_sweep(path) for path in paths]
+    if not any(found):
+        return False
+    sweep = clean(paths[found.index(True)])
+    if len(paths) == 1:
+        raise OptionError(
+            f"{sweep} is one sweep; `make report RUN={sweep}` shows its configurations side by side, and a"
+            " second sweep in RUNS is compared with it"
+        )
+    if not all(found):
+        raise OptionError(
+            f"{sweep} is a sweep and {clean(paths[found.index(False)])} is none; compare sweeps with sweeps,"
+            f" or runs with runs (a sweep's are in {sweep}/runs)"
+        )
+    return True
 
 
 def _check(paths: Sequence[Path], out: Path | None) -> None:
@@ -59,50 +101,72 @@ def _check(paths: Sequence[Path], out: Path | None) -> None:
         check_free(out)
 
 
-def _source(runs: Sequence[Compared], document: Document) -> CompareSource:
-    """What the pictures are drawn from."""
-    title = document.title.removeprefix("Seekmeter: ")
-    return CompareSource(runs, tags(runs), title, document.banners)
+def _of_runs(paths: Sequence[Path]) -> Comparison:
+    """Several runs, side by side."""
+    runs = [load_compared(letter, path) for letter, path in zip(LETTERS, paths, strict=False)]
+    full = make_document(runs)
+    document = brief(full)
+    verdicts = judge(pairs_of_runs(runs))
+    outputs: list[Output[CompareSource]] = find_parts(compare_figures, "OUTPUT", Output)
+    source = CompareSource(runs, tags(runs), _bare(document), document.banners, verdicts)
+    made = make_all(outputs, source)
+    return Comparison(full, document, verdicts, as_csv(runs), made, {"runs": _run_facts(runs)})
 
 
-def _files(
-    runs: Sequence[Compared], full: Document, document: Document, made: Sequence[Made], now: datetime
-) -> dict[str, bytes]:
+def _of_sweeps(paths: Sequence[Path]) -> Comparison:
+    """Sweeps: the same configurations on two kernels, or at two dates."""
+    compared = load_compared_sweeps(paths)
+    verdicts = judge(compared.pairs)
+    full = make_sweeps_document(compared, verdicts)
+    made = make_picture(verdicts, _bare(full), full.banners)
+    facts = {"runs": [], **sweep_facts(compared)}
+    return Comparison(full, brief(full), verdicts, verdicts_as_csv(verdicts), [made], facts)
+
+
+def _bare(document: Document) -> str:
+    """The title of the pictures."""
+    return document.title.removeprefix("Seekmeter: ")
+
+
+def _files(comparison: Comparison, now: datetime) -> dict[str, bytes]:
     """All files of the comparison, in the order in which the terminal and the page list them."""
+    document = comparison.document
+    facts = {
+        "schema": SCHEMA,
+        "kind": "compare",
+        "made_realtime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **comparison.facts,
+        **as_json(comparison.verdicts),
+    }
     files = {
         "compare.txt": text.encoded(text.render(document)),
         "compare.html": b"",  # it names all others: below
-        "compare.csv": as_csv(runs).encode("utf-8", "backslashreplace"),
-        "compare.json": (json.dumps(_facts(runs, now), indent=1) + "\n").encode("ascii"),
+        "compare.csv": comparison.csv.encode("utf-8", "backslashreplace"),
+        "compare.json": (json.dumps(facts, indent=1, allow_nan=False) + "\n").encode("ascii"),
     }
-    if document.sections != full.sections:
-        files[FULL] = text.encoded(text.render(full))
-    for output in made:
+    if document.sections != comparison.full.sections:
+        files[FULL] = text.encoded(text.render(comparison.full))
+    for output in comparison.made:
         files |= output.files
-    drawings = [drawing for output in made for drawing in output.drawings]
+    drawings = [drawing for output in comparison.made for drawing in output.drawings]
     page = html.render(document, drawings, list(files), "the comparison's directory")
     files["compare.html"] = page.encode("utf-8", "backslashreplace")
     return files
 
 
-def _facts(runs: Sequence[Compared], now: datetime) -> dict[str, Any]:
-    """compare.json: which runs were compared, and when."""
-    return {
-        "schema": SCHEMA,
-        "kind": "compare",
-        "made_realtime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "runs": [
-            {
-                "letter": compared.letter,
-                "name": compared.run.name,
-                "path": clean(compared.run.open_path.resolve()),
-                "state": compared.run.state,
-                "command": compared.run.text("command"),
-                "emulated": compared.emulated,
-            }
-            for compared in runs
-        ],
-    }
+def _run_facts(runs: Sequence[Compared]) -> list[dict[str, Any]]:
+    """The compared runs, as compare.json has them."""
+    return [
+        {
+            "letter": compared.letter,
+            "name": compared.run.name,
+            "path": clean(compared.run.open_path.resolve()),
+            "state": compared.run.state,
+            "command": compared.run.text("command"),
+            "emulated": compared.emulated,
+        }
+        for compared in runs
+    ]
 
 
 def _make_directory(out: Path | None, now: datetime) -> tuple[Path, Folder]:

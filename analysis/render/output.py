@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from analysis.fork import ForkedTask
 from analysis.measures.compare.compared_run import Compared
+from analysis.measures.compare.verdicts import Verdicts
 from analysis.measures.results import Results
 from analysis.rundir.files import remove, write_atomic
 from analysis.rundir.run import Run
@@ -66,6 +67,7 @@ class CompareSource:
     tags: Sequence[str]
     title: str
     banners: Sequence[str]  # the warnings above all figures
+    verdicts: Verdicts
 
 
 Source = TypeVar("Source", RunSource, CompareSource)

@@ -39,6 +39,7 @@ from tests.analysis.test_report import Done, Page, folded, visible_texts
 ROOT = Path(__file__).parents[2]
 FILES = ("compare.txt", "compare.html", "compare.csv", "compare.json", "compare.png", "compare.svg")
 HEATMAP = ("locks_heatmap.png", "locks_heatmap.svg")
+VERDICTS = ("verdicts.png", "verdicts.svg")
 SECOND = 1_000_000_000
 TCG = {"by": "virtme-ng 1.42", "accel": "tcg", "qemu": "QEMU emulator version 7.2.22"}
 
@@ -63,7 +64,7 @@ def good_compare(out: Path, *runs: Path) -> str:
     done = compare(f"--out={out}", *runs)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     there = sorted(p.name for p in out.iterdir())
-    there = [name for name in there if name != FULL]  # of repetitions alone
+    there = [name for name in there if name not in (FULL, *VERDICTS)]  # of repetitions alone
     assert there in (sorted(FILES), sorted([*FILES, *HEATMAP]))
     found = (out / "compare.txt").read_text("utf-8")
     assert max(len(line) for line in found.splitlines()) <= 80
@@ -175,7 +176,7 @@ def test_same_and_different_facts_are_listed(two: tuple[Path, str]) -> None:
     assert "same: workload compilebench; kernel 6.18.1; machine kvm; threads 1" in head
     assert "seed 1" in head and "scale default" in head and "mkfs mkfs.ext3 -q DISK" in head
     about = json.loads((out / "compare.json").read_text())
-    assert about["schema"] == 1 and about["kind"] == "compare"
+    assert about["schema"] == 2 and about["kind"] == "compare"
     assert [(r["letter"], r["name"], Path(r["path"]).is_absolute()) for r in about["runs"]] == [
         ("A", "ext3", True),
         ("B", "xfs", True),

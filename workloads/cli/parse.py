@@ -377,6 +377,12 @@ def _runs(text: str) -> dict[str, object]:
     return {"runs": chosen}
 
 
+def _gate(text: str) -> dict[str, object]:
+    if text not in ("0", "1"):
+        raise OptionError(f"GATE={text} is neither 1 (the exit status is the verdict) nor 0")
+    return {}  # analysis/ reads it
+
+
 def _locks(text: str) -> dict[str, object]:
     if text != "all":
         raise OptionError(f"LOCKS={text!r} is not all: leave it out, or say LOCKS=all")
@@ -443,6 +449,7 @@ _PARSERS: dict[str, Callable[[str], dict[str, object]]] = {
     "SEED": lambda text: {"seed": _number("SEED", text, 0, 2**63 - 1)},
     "RUN": lambda text: {"run": text},
     "RUNS": _runs,
+    "GATE": _gate,
     "TRACE": lambda text: {"trace": text},
     "LOCKS": _locks,
     "MODEL": _model,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from analysis.measures.compare.verdicts_of_runs import other_machines
 from analysis.sections import banners
 from analysis.sections.compare.spec import Runs
 from analysis.sections.compare.table import LITTLE
@@ -18,6 +19,12 @@ def make_banners(runs: Runs) -> list[str]:
             f"{', '.join(emulated)} ran on emulated CPUs (QEMU TCG): their times and rates, and ratios of"
             f" them, mean little (columns marked {LITTLE}); counts, bytes, seeks and shares of these may be"
             " compared"
+        )
+    strange = other_machines(runs)
+    if strange:
+        sentences.append(
+            f"{', '.join(strange)} ran on another machine than {runs[0].letter}: any difference may be the"
+            " machine's"
         )
     for one in runs:
         own = [*owner_banners(one.results), *banners.make_banners(one.run, one.truncated_bytes)]

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sweeps as sides: each configuration of the first sweep against the same one of each other sweep.
+
+Configurations are the same if their words are. A word that never varies within a sweep and differs between
+the sweeps, such as KERNEL, is what is compared: it is left out of the match. Machines are never mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.errors import ReportError
+from analysis.measures.common.statistics import Mean, mean_ci
+from analysis.measures.compare.compared_run import LETTERS
+from analysis.measures.compare.verdicts import Figure, Pair
+from analysis.measures.compare.verdicts_of_runs import (
+    BETTER_BY_UNIT,
+    EMULATED,
+    INSIDE_AND_OUTSIDE,
+    is_like_memory,
+)
+from analysis.measures.sweep.figures import load_figures
+from analysis.rundir.run import open_run
+from analysis.rundir.sweep_dir import RUNS, Configuration, Machine, Sweep, open_sweep
+
+WORK = ("WL", "ARGS", "CMD", "SCALE")  # words that say what was done: never left out of the match
+WITHOUT_TIME = ("", "B", "share")  # units of figures that a machine inside does not distort
+KINDS = ("metric", "phase", "outcome")
+Key = tuple[str, bool, tuple[tuple[str, str], ...]]  # part, traced, words
+MeasureKey = tuple[str, str, str]  # measure, unit, kind
+
+
+@dataclass(frozen=True)
+class ComparedSweep:
+    """A sweep under its letter, with the figures of its runs."""
+
+    letter: str
+    sweep: Sweep
+    frame: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """One figure of the anchor runs on two machines, which tells how fast the machines were meanwhile."""
+
+    measure: str
+    unit: str
+    first: Mean
+    other: Mean
+
+    @property
+    def ratio(self) -> float | None:
+        """The other over the first."""
+        return self.other.value / self.first.value if self.first.value else None
+
+
+@dataclass(frozen=True)
+class MachinePair:
+    """The machines that two sweeps, by index, are compared on."""
+
+    first: Machine
+    sweep: int
+    other: Machine
+    is_same: bool
+    anchors: Anchors | None
+
+
+@dataclass(frozen=True)
+class ComparedSweeps:
+    """Several sweeps, matched. differing: by word the value in each sweep. left_out: what is not compared."""
+
+    sweeps: Sequence[ComparedSweep]
+    differing: Mapping[str, Sequence[str]]
+    machines: Sequence[MachinePair]
+    pairs: Sequence[Pair]
+    left_out: Sequence[tuple[str, str, str]]  # sweep's letter, configuration, reason
+
+
+def load_compared_sweep(letter: str, path: Path) -> ComparedSweep:
+    """Open a sweep and measure its runs. Raises what open_sweep raises."""
+    sweep = open_sweep(path)
+    return ComparedSweep(letter, sweep, load_figures(sweep))
+
+
+def load_compared_sweeps(paths: Sequence[Path]) -> ComparedSweeps:
+    """Open, measure and match sweeps. Raises what open_sweep raises."""
+    return match([load_compared_sweep(letter, path) for letter, path in zip(LETTERS, paths, strict=False)])
+
+
+def match(sweeps: Sequence[ComparedSweep]) -> ComparedSweeps:
+    """Match configurations and machines of the first sweep with those of each other sweep."""
+    differing = _differing(sweeps)
+    keyed = [_keyed(one.sweep, differing) for one in sweeps]
+    machines: list[MachinePair] = []
+    pairs: list[Pair] = []
+    left_out: list[tuple[str, str, str]] = []
+    first, first_keys = sweeps[0], keyed[0]
+    for number, (other, keys) in enumerate(zip(sweeps[1:], keyed[1:], strict=True), 1):
+        on = list(_machine_pairs(first, number, other))
+        machines += on
+        for key, configuration in first_keys.items():
+            if key not in keys:
+                left_out.append((first.letter, configuration.label, f"not in sweep {other.letter}"))
+                continue
+            found = [_pair(first, other, configuration, keys[key], these, len(on) > 1) for these in on]
+            measured = [pair for pair in found if pair is not None]
+            pairs += measured
+            if not measured:
+                left_out.append(("all", configuration.label, "no run of it is done in either sweep"))
+        for key, configuration in keys.items():
+            if key not in first_keys:
+                left_out.append((other.letter, configuration.label, f"not in sweep {first.letter}"))
+    for one in sweeps:
+        left_out += [
+            (one.letter, refused.subject, f"refused: {refused.why}") for refused in one.sweep.refused
+        ]
+    return ComparedSweeps(sweeps, differing, machines, pairs, list(dict.fromkeys(left_out)))
+
+
+def _differing(sweeps: Sequence[ComparedSweep]) -> dict[str, list[str]]:
+    """The words with one value in each sweep, and not the same one in all; empty: the word is missing."""
+    of_sweep = [[one.words for one in compared.sweep.configurations] for compared in sweeps]
+    differing = {}
+    for name in dict.fromkeys(name for every in of_sweep for words in every for name in words):
+        values = [{words.get(name, "") for words in every} for every in of_sweep]
+        if name not in WORK and all(len(one) == 1 for one in values) and len(set.union(*values)) > 1:
+            differing[name] = [next(iter(one)) for one in values]
+    return differing
+
+
+def _keyed(sweep: Sweep, differing: Mapping[str, Sequence[str]]) -> dict[Key, Configuration]:
+    """The configurations by what makes them the same in several sweeps."""
+    keyed: dict[Key, Configuration] = {}
+    for one in sweep.configurations:
+        words = tuple(sorted((name, word) for name, word in one.words.items() if name not in differing))
+        keyed.setdefault((one.part, one.traced, words), one)
+    return keyed
+
+
+def _machine_pairs(first: ComparedSweep, number: int, other: ComparedSweep) -> Iterator[MachinePair]:
+    """The machines that both sweeps ran on; if there is none, each machine with each."""
+    ours, theirs = _machines(first), _machines(other)
+    same = [(a, b) for a in ours for b in theirs if _is_same(a, b)]
+    for a, b in same or [(a, b) for a in ours for b in theirs]:
+        yield MachinePair(a, number, b, bool(same), _anchors(first, a, other, b))
+
+
+def _machines(compared: ComparedSweep) -> list[Machine]:
+    """The machines whose runs are done, in the plan's order."""
+    ran = sorted(set(compared.frame["machine"]))
+    known = compared.sweep.machines
+    return [known.get(name, Machine(name, "", "", None, None, "")) for name in ran]
+
+
+def _is_same(a: Machine, b: Machine) -> bool:
+    return (a.hostname, a.cpus, a.cpu_model) == (b.hostname, b.cpus, b.cpu_model) and is_like_memory(
+        a.memory_bytes, b.memory_bytes
+    )
+
+
+def _anchors(first: ComparedSweep, a: Machine, other: ComparedSweep, b: Machine) -> Anchors | None:
+    """The headline figure of both machines' anchors; None: no anchor is done on one of them."""
+    frames = []
+    for compared, machine in ((first, a), (other, b)):
+        rows = compared.frame
+        frames.append(rows[rows["anchor"] & rows["headline"] & (rows["machine"] == machine.id)])
+    for measure, unit in dict.fromkeys(zip(frames[0]["measure"], frames[0]["unit"], strict=True)):
+        means = [
+            mean_ci(rows["value"][(rows["measure"] == measure) & (rows["unit"] == unit)].to_numpy())
+            for rows in frames
+        ]
+        if means[0] is not None and means[1] is not None:
+            return Anchors(measure, unit, means[0], means[1])
+    return None
+
+
+def _pair(
+    first: ComparedSweep,
+    other: ComparedSweep,
+    ours: Configuration,
+    theirs: Configuration,
+    on: MachinePair,
+    are_several: bool,
+) -> Pair | None:
+    """One configuration in both sweeps; None: no run of it is done on either machine."""
+    a, b = _rows(first, ours, on.first), _rows(other, theirs, on.other)
+    if a.empty and b.empty:
+        return None
+    untold = _failed(first, ours) or _failed(other, theirs) or _kernels(a, b)
+    inside = _inside(first, ours, a, other, theirs, b)
+    where = f"{ours.label}, on {on.first.hostname or on.first.id}" if are_several else ours.label
+    if are_several and not on.is_same:
+        where += f" against {on.other.hostname or on.other.id}"
+    measures_a, measures_b = _measures(a), _measures(b)
+    figures = [
+        _figure(name, measures_a.get(name, a[:0]), measures_b.get(name, b[:0]), untold, inside)
+        for name in dict.fromkeys((*measures_a, *measures_b))
+    ]
+    return Pair(
+        first.letter,
+        other.letter,
+        where,
+        [figure for figure in figures if figure.kind in KINDS],
+        [figure for figure in figures if figure.kind == "cause"],
+    )
+
+
+def _rows(compared: ComparedSweep, configuration: Configuration, machine: Machine) -> pd.DataFrame:
+    rows = compared.frame
+    is_its = (rows["configuration"] == configuration.id) & ~rows["anchor"].astype(bool)
+    return rows[is_its & (rows["machine"] == machine.id)]
+
+
+def _measures(rows: pd.DataFrame) -> dict[MeasureKey, pd.DataFrame]:
+    """The rows of each measure, in the order of the frame."""
+    return {
+        (str(measure), str(unit), str(kind)): of_measure
+        for (measure, unit, kind), of_measure in rows.groupby(["measure", "unit", "kind"], sort=False)
+    }
+
+
+def _failed(compared: ComparedSweep, configuration: Configuration) -> str:
+    """Why the configuration's figures get no verdict: a run of it failed twice."""
+    tasks = [one for one in compared.sweep.tasks if one.configuration == configuration]
+    failed = sum(one.outcome == "failed" for one in tasks)
+    return f"{failed} of {len(tasks)} runs failed in sweep {compared.letter}" if failed else ""
+
+
+def _kernels(*sides: pd.DataFrame) -> str:
+    """Why the figures get no verdict: the runs of one side ran on several kernels."""
+    for rows in sides:
+        kernels = sorted(set(rows["kernel"]))
+        if len(kernels) > 1:
+            return f"runs of one side were made on several kernels ({', '.join(kernels)})"
+    return ""
+
+
+def _inside(
+    first: ComparedSweep,
+    ours: Configuration,
+    a: pd.DataFrame,
+    other: ComparedSweep,
+    theirs: Configuration,
+    b: pd.DataFrame,
+) -> str:
+    """Why times get no verdict: a virtual machine on one side only, or emulated CPUs; else empty."""
+    virtual = {bool(inside) for rows in (a, b) for inside in rows["virtual"]} | {ours.virtual, theirs.virtual}
+    if len(virtual) > 1:
+        return INSIDE_AND_OUTSIDE
+    if True in virtual and (_is_emulated(first, a) or _is_emulated(other, b)):
+        return EMULATED
+    return ""
+
+
+def _is_emulated(compared: ComparedSweep, rows: pd.DataFrame) -> bool:
+    """Whether a run of these had emulated CPUs."""
+    for task in sorted(set(rows["task"])):
+        try:
+            if open_run(compared.sweep.open_path / RUNS / task).emulated:
+                return True
+        except ReportError:
+            continue
+    return False
+
+
+def _figure(name: MeasureKey, a: pd.DataFrame, b: pd.DataFrame, untold: str, inside: str) -> Figure:
+    """One measure's figure from its rows on both sides."""
+    measure, unit, kind = name
+    why = untold
+    if not why and unit not in WITHOUT_TIME:
+        why = inside
+    if not why and (a["bound"].any() or b["bound"].any()):
+        why = "a lower bound"
+    if not why and (a["lossy"].any() or b["lossy"].any()):
+        why = "events were lost"
+    stated = next((word for word in (*a["better"], *b["better"]) if word), "")
+    return Figure(
+        name=measure,
+        unit=unit,
+        kind=kind,
+        better=stated or BETTER_BY_UNIT.get(unit, ""),
+        is_headline=bool(a["headline"].any() or b["headline"].any()),
+        first=[float(value) for value in a["value"]],
+        other=[float(value) for value in b["value"]],
+        untold=why,
+    )
