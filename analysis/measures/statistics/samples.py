@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.measures.common.statistics import Interval, mean_ci
+from analysis.measures.common.statistics import Interval, Mean, mean_ci
 from analysis.measures.common.timeline import F64
 
 LEAST_BOOTSTRAP = 10  # runs; at 3 the percentile bootstrap's 95 % interval covers 75 %
@@ -40,6 +40,11 @@ class Description:
     def half_width(self) -> float | None:
         """Half of the 95 % interval of the mean."""
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
+
+    @property
+    def as_mean(self) -> Mean:
+        """The mean with its half-width."""
+        return Mean(self.mean, self.half_width, self.n)
 
 
 def describe(values: Sequence[float] | F64) -> Description | None:

@@ -16,6 +16,7 @@ from analysis.errors import ReportError
 from analysis.measures.app.phases import OUTSIDE, PhaseRow
 from analysis.measures.compare.compared_measures import Measure, causes, outcomes
 from analysis.measures.compare.compared_run import Compared, load_compared
+from analysis.measures.compare.per_operation import per_operation
 from analysis.measures.sweep.figure import CAUSE, OUTCOME, PHASE, Figure
 from analysis.measures.sweep.within_run import within_run
 from analysis.measures.sweep.workload_metrics import workload_metrics
@@ -51,6 +52,7 @@ def run_figures(path: Path) -> RunFigures:
         *(figure for row in phases for figure in _of_phase(row)),
         *_of_measures(outcomes([compared]), OUTCOME, compared, has_headline=bool(own)),
         *_of_measures(causes([compared]), CAUSE, compared, has_headline=True),
+        *_of_measures(per_operation([compared]), CAUSE, compared, has_headline=True),
         *within_run(compared),
     ]
     named: dict[str, Figure] = {}
