@@ -16,6 +16,7 @@ import pytest
 
 from analysis.measures.app.phases import PhaseRow
 from analysis.measures.common.statistics import Mean
+from analysis.measures.compare.per_operation import THREAD_TIME
 from analysis.measures.sweep import figures as figures_module
 from analysis.measures.sweep.figures import COLUMNS, load_figures, no_figures, read_figures
 from analysis.measures.sweep.run_figures import run_figures
@@ -195,7 +196,8 @@ def test_older_run_without_metrics_has_its_seconds_as_headline(tmp_path: Path) -
 def test_untraced_run_has_metrics_and_phases(tmp_path: Path) -> None:
     spec = run_spec(100.0, {"FS": "ext4"}, traced=False)
     figures = run_figures(write_run(tmp_path / "r", spec, 100.0, None)).figures
-    assert {one.kind for one in figures} == {"metric", "phase", "outcome"}
+    assert {one.kind for one in figures} == {"metric", "phase", "outcome", "cause"}
+    assert [one.measure for one in figures if one.kind == "cause"] == [THREAD_TIME]  # no collector's
     assert [one.measure for one in figures if one.headline] == ["transactions"]
 
 

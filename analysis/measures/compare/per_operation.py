@@ -13,7 +13,6 @@ from analysis.measures.compare.compared_locks import Lock, of_workload, operatio
 from analysis.measures.compare.compared_measures import Measure
 from analysis.measures.compare.compared_run import Compared
 
-OPERATIONS = "operations"
 THREAD_TIME = "time of all threads per operation"
 CPU_TIME = "CPU time per operation"
 LOCK_WAIT = "wait per operation, all locks"
@@ -30,8 +29,6 @@ def per_operation(runs: Sequence[Compared]) -> list[Measure]:
 
 def _measures(runs: Sequence[Compared]) -> Iterable[Measure]:
     counts = [operations(compared) for compared in runs]
-    per_s = [None if count is None else count.per_s for count in counts]
-    yield Measure(OPERATIONS, "/s", per_s, True)
     whole = [_threads_ns(compared) for compared in runs]
 
     def over(values: Sequence[float | None]) -> list[float | None]:

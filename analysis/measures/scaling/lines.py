@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ _IN_NAME = re.compile(r"(?:(.*), )?(\d{1,7}) (tasks|outstanding)")
 _APART = ["machine", "part", "kernel", "disk", "virtual", "traced"]  # columns that also part the lines
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Line:
     """Throughput of runs by N. rows: their figures, with a column n; throughput: one row per run of them."""
 
@@ -148,19 +148,29 @@ def _line(
 
 
 def _name(found: Sequence[Found]) -> list[Line]:
-    """The lines, each named by its file system and the words that not all of them share."""
+    """The lines, each named by its file system, and by the words and facts that not all of them share."""
     keys = {key for _, shared in found for key in shared}
     varying = {key for key in keys if len({shared.get(key) for _, shared in found}) > 1}
-    machines = len({line.machine for line, _ in found}) > 1
+    facts = {line: _facts(line) for line, _ in found}
+    told = [i for i in range(len(_APART)) if len({of[i] for of in facts.values()}) > 1]
     lines = []
     for line, shared in found:
         said = [shared[key] for key in ("FS", "") if key in shared]  # "": a part of the metrics' names
         others = sorted(key for key in varying & shared.keys() if key not in ("FS", ""))
         said += [shared[key] if key == "WL" else f"{key}={shared[key]}" for key in others]
-        said += [line.machine] if machines else []
-        lines.append(_renamed(line, ", ".join(said) or "all runs"))
+        said += [facts[line][i] for i in told if facts[line][i]]
+        lines.append(replace(line, name=", ".join(said) or "all runs"))
     return lines
 
 
-def _renamed(line: Line, name: str) -> Line:
-    return Line(**{**vars(line), "name": name})
+def _facts(line: Line) -> tuple[str, ...]:
+    """What a line states of each of _APART; "": the usual."""
+    row = line.throughput.iloc[0] if len(line.throughput) else line.rows.iloc[0]
+    return (
+        str(row.machine),
+        str(row.part),
+        f"kernel {row.kernel}",
+        f"disk {row.disk}",
+        "in a virtual machine" if row.virtual else "",
+        "" if row.traced else "without tracing",
+    )
