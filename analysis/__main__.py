@@ -4,6 +4,10 @@
     python -m analysis report [--locks=all] [--model=hdd] RUN
                                                        all reports of a run; all: lock waits of all processes;
                                                        hdd: with the model of a spinning disk
+                                                       of a sweep: sweep.txt, sweep.html, ...; no options
+    python -m analysis sweep-goal SWEEP [PERCENT]      exit 0 if every configuration's headline has a 95 %
+                                                       half-width of at most so much, from 10 runs on; else 1;
+                                                       without PERCENT: the sweep's own GOAL
     python -m analysis movie RUN                       RUN/movie.html: the disk as a grid over time
     python -m analysis compare [--gate=1] [--out=DIR] RUN RUN...
                                                        one report of several runs or sweeps
@@ -29,6 +33,7 @@ from pathlib import Path
 from analysis.errors import OptionError, ReportError
 from analysis.rundir.limits import limit_memory, memory_most
 from analysis.rundir.owner import Worker, caller, owner_of, work_as
+from analysis.rundir.sweep_dir import is_sweep
 from analysis.visible import clean
 
 ALL_LOCKS, DISK_MODEL = "--locks=all", "--model=hdd"
@@ -36,7 +41,7 @@ REPORT_OPTIONS: tuple[list[str], ...] = ([], [ALL_LOCKS], [DISK_MODEL], [ALL_LOC
 Output = str | tuple[str, int]  # what a job prints, and its exit code if that may be another than 0
 USAGE = (
     "usage: python -m analysis report [--locks=all] [--model=hdd] RUN | movie RUN"
-    " | compare [--gate=1] [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
+    " | sweep-goal SWEEP [PERCENT] | compare [--gate=1] [--out=DIR] RUN RUN... | import [--out=DIR] TRACE"
 )
 
 
@@ -56,6 +61,8 @@ def _job(argv: list[str]) -> tuple[Worker | None, Callable[[], Output]]:
     """The user that the job runs as, and the job, which returns its output and imports what it needs."""
     if argv[:1] == ["report"] and len(argv) > 1 and argv[1:-1] in REPORT_OPTIONS:
         return owner_of([Path(argv[-1])]), lambda: _report(Path(argv[-1]), argv[1:-1])
+    if argv[:1] == ["sweep-goal"] and len(argv) in (2, 3):
+        return owner_of([Path(argv[1])]), lambda: _sweep_goal(Path(argv[1]), argv[2] if argv[2:] else "")
     if len(argv) == 2 and argv[0] == "movie":
         return owner_of([Path(argv[1])]), lambda: _movie(Path(argv[1]))
     if argv[:1] == ["compare"]:
@@ -88,9 +95,21 @@ def _option(argv: list[str], prefix: str) -> tuple[str, list[str]]:
 
 
 def _report(run: Path, options: list[str]) -> str:
+    if is_sweep(run):
+        if options:
+            raise OptionError(f"{clean(run)} is a sweep, whose report has no options; name one of its runs")
+        from analysis.sweep import make_sweep_report
+
+        return make_sweep_report(run)
     from analysis.report import make_report
 
     return make_report(run, everyones_locks=ALL_LOCKS in options, disk_model=DISK_MODEL in options)
+
+
+def _sweep_goal(sweep: Path, percent: str) -> tuple[str, int]:
+    from analysis.sweep import sweep_goal
+
+    return sweep_goal(sweep, percent)
 
 
 def _movie(run: Path) -> str:

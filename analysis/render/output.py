@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The files of a report beside its text and page, and the interface of the modules that make them.
 
-A module of figures/run/ or exporters/ (of a comparison: figures/compare/) states OUTPUT. report.py and
-compare.py find the modules by folder, write their files and show their drawings in the page.
+A module of figures/run/ or exporters/ (of a comparison: figures/compare/, of a sweep: figures/sweep/) states
+OUTPUT. report.py, compare.py and sweep.py find the modules by folder, write their files and show
+their drawings in the page.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from analysis.fork import ForkedTask
 from analysis.measures.compare.compared_run import Compared
 from analysis.measures.compare.verdicts import Verdicts
 from analysis.measures.results import Results
+from analysis.measures.sweep.data import SweepData
 from analysis.rundir.files import remove, write_atomic
 from analysis.rundir.run import Run
 from analysis.tables.load import Tables
@@ -70,7 +72,16 @@ class CompareSource:
     verdicts: Verdicts
 
 
-Source = TypeVar("Source", RunSource, CompareSource)
+@dataclass(frozen=True)
+class SweepSource:
+    """What the outputs of a sweep's report are made from."""
+
+    data: SweepData
+    title: str
+    banners: Sequence[str]  # the warnings above all figures
+
+
+Source = TypeVar("Source", RunSource, CompareSource, SweepSource)
 
 
 @dataclass(frozen=True)

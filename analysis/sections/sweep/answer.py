@@ -47,7 +47,7 @@ def _sentences(group: Group) -> list[str]:
     told = show.mean(best, ranking.unit)
     sentences = [
         f"{'best' if ranking.better else 'first'} by {what} ({show.better(ranking.better)}):"
-        f" {best.configuration.label}, {told} ({_runs(best.n)})"
+        f" {best.configuration.label}, {told} ({show.count(best.n, 'run')})"
     ]
     others = ranking.rows[1:]
     sentences += [_against(row) for row in others[:MOST_NAMED]]
@@ -61,10 +61,6 @@ def _sentences(group: Group) -> list[str]:
         names = ", ".join(one.label for one in ranking.lacking[:MOST_NAMED])
         sentences.append(f"without this figure: {names}")
     return sentences
-
-
-def _runs(n: int) -> str:
-    return "a single run" if n == 1 else f"{n} runs"
 
 
 def _against(row: Ranked) -> str:

@@ -29,9 +29,9 @@ def make_banners(data: SweepData) -> list[str]:
             )
     failed = [task for task in sweep.tasks if task.outcome == "failed"]
     if failed:
-        banners.append(f"{len(failed)} runs failed twice and have no figures: see missing runs")
+        banners.append(f"failed twice, without figures: {show.count(len(failed), 'run')} (see missing runs)")
     if data.unreadable:
-        banners.append(f"{len(data.unreadable)} runs are done but unreadable: see missing runs")
+        banners.append(f"done but unreadable: {show.count(len(data.unreadable), 'run')} (see missing runs)")
     if any(group.virtual for group in data.groups):
         banners.append(
             "some runs were in a virtual machine: their times and rates are never compared with those outside"
@@ -41,5 +41,7 @@ def make_banners(data: SweepData) -> list[str]:
             "several machines: each has tables of its own; figures are never averaged over machines"
         )
     if data.losses:
-        banners.append(f"{len(data.losses)} runs lost events: figures marked * (see losses)")
+        banners.append(
+            f"events were lost in {show.count(len(data.losses), 'run')}: figures marked * (see lost events)"
+        )
     return banners
