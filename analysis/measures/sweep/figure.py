@@ -9,8 +9,9 @@ METRIC = "metric"  # the workload's own result
 PHASE = "phase"
 OUTCOME = "outcome"
 CAUSE = "cause"
+LOCK = "lock"  # share of all CPU time spent spinning on one class of locks
 WITHIN = "within"  # of the series of one run: see within_run.py
-KINDS = (METRIC, PHASE, OUTCOME, CAUSE, WITHIN)
+KINDS = (METRIC, PHASE, OUTCOME, CAUSE, LOCK, WITHIN)
 
 
 @dataclass(frozen=True)

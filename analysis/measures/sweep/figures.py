@@ -30,7 +30,7 @@ from analysis.rundir.run import clean
 from analysis.rundir.sweep_dir import MARKER, RUNS, Sweep, Task
 
 CACHE = ("tables", "figures")
-VERSION = 2  # raised when figures are measured otherwise: older caches are made anew
+VERSION = 3  # raised when figures are measured otherwise: older caches are made anew
 METADATA_KEY = b"seekmeter"
 MOST_BYTES = 16 << 20  # of one cached file
 # Columns of the files. fs, wl and rep are in their paths: readers of partitioned data sets take them there.

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from analysis.errors import ReportError
 from analysis.measures.app.phases import OUTSIDE, PhaseRow
+from analysis.measures.compare.compared_locks import by_class, spin_share
 from analysis.measures.compare.compared_measures import Measure, causes, outcomes
 from analysis.measures.compare.compared_run import Compared, load_compared
 from analysis.measures.compare.per_operation import per_operation
-from analysis.measures.sweep.figure import CAUSE, OUTCOME, PHASE, Figure
+from analysis.measures.sweep.figure import CAUSE, LOCK, OUTCOME, PHASE, Figure
 from analysis.measures.sweep.within_run import within_run
 from analysis.measures.sweep.workload_metrics import workload_metrics
 from analysis.rundir.run import clean, dig
@@ -25,6 +26,7 @@ from analysis.tables.load import load_table
 from analysis.tables.result import TABLE as RESULT
 
 MOST_FIGURES = 10_000  # of one run
+LEAST_SPIN = 0.0001  # of all CPU time: a lock that spins for less has no figure
 HEADLINE = "workload"  # the outcome that is the headline of a workload without metrics
 
 
@@ -53,6 +55,7 @@ def run_figures(path: Path) -> RunFigures:
         *_of_measures(outcomes([compared]), OUTCOME, compared, has_headline=bool(own)),
         *_of_measures(causes([compared]), CAUSE, compared, has_headline=True),
         *_of_measures(per_operation([compared]), CAUSE, compared, has_headline=True),
+        *_of_locks(compared),
         *within_run(compared),
     ]
     named: dict[str, Figure] = {}
@@ -100,6 +103,15 @@ def _of_measures(
             bound=measure.is_bound((0,)),
             lossy=any(compared.run.lossy(collector) for collector in measure.collectors),
         )
+
+
+def _of_locks(compared: Compared) -> Iterable[Figure]:
+    """Spin share by class of locks: time spinning / (CPUs x recorded time), 0..1 (bryant2002, table 1)."""
+    lossy = bool(compared.run.lossy("locks"))
+    for (kind, name), sums in sorted((by_class(compared) or {}).items()):
+        share = spin_share(sums.spin_ns, compared)
+        if share is not None and share >= LEAST_SPIN:
+            yield Figure(clean(f"spinning on {kind} {name}", 120), "share", share, LOCK, "lower", lossy=lossy)
 
 
 def _better(unit: str) -> str:
