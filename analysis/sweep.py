@@ -19,8 +19,11 @@ from analysis.render.output import Made, Output, SweepSource, make_all, write_fi
 from analysis.rundir.run import clean
 from analysis.sections.sweep.document import make_document
 from analysis.sections.sweep.files import as_csv, as_json
+from analysis.study import NAMED as STUDY_NAMED
+from analysis.study import make_study, with_sweep
 
 FILES = ("sweep.txt", "sweep.html", "sweep.csv", "sweep.md", "figures.json")
+IN_STUDY = ("sweep.txt", "sweep.html", "sweep.md")  # a study's own files hold these
 NAMED = ("sweep.txt", "sweep.html", "sweep.png")  # files that the terminal names
 
 
@@ -32,24 +35,24 @@ def make_sweep_report(path: Path) -> str:
     title = document.title.removeprefix("Seekmeter ").capitalize()
     made = make_all(outputs, SweepSource(data, title, document.banners))
     files = _files(data, document, made)
-    write_files(data.sweep.open_path, files, [name for output in outputs for name in output.names])
-    return text.essence(document, [path / name for name in NAMED if name in files])
+    stale = [*FILES, *(name for output in outputs for name in output.names)]
+    named = NAMED
+    if (study := make_study(data.sweep, data.frame)) is not None:
+        drawings = [drawing for one in made for drawing in one.drawings]
+        document, study_files = with_sweep(study, document, drawings, _pictures(made))
+        files = {name: content for name, content in files.items() if name not in IN_STUDY} | study_files
+        stale, named = [*stale, *study.names], STUDY_NAMED
+    write_files(data.sweep.open_path, files, stale)
+    return text.essence(document, [path / name for name in named if name in files])
 
 
 def _files(data: SweepData, document: Document, made: list[Made]) -> dict[str, bytes]:
     """All files of the report."""
-    pictures = {
-        name: drawing.caption
-        for one in made
-        for drawing in one.drawings
-        for name in one.files
-        if name.endswith(".png")
-    }
     files = {
         "sweep.txt": text.encoded(text.render(document)),
         "sweep.html": b"",  # it names all others: below
         "sweep.csv": as_csv(data).encode("utf-8", "backslashreplace"),
-        "sweep.md": text.encoded(markdown.render(document, pictures)),
+        "sweep.md": text.encoded(markdown.render(document, _pictures(made))),
         "figures.json": as_json(data).encode("ascii"),
     }
     for one in made:
@@ -58,6 +61,17 @@ def _files(data: SweepData, document: Document, made: list[Made]) -> dict[str, b
     page = html.render(document, drawings, list(files), "the sweep's directory")
     files["sweep.html"] = page.encode("utf-8", "backslashreplace")
     return files
+
+
+def _pictures(made: list[Made]) -> dict[str, str]:
+    """The PNG pictures with their captions."""
+    return {
+        name: drawing.caption
+        for one in made
+        for drawing in one.drawings
+        for name in one.files
+        if name.endswith(".png")
+    }
 
 
 def sweep_goal(path: Path, percent: str) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from analysis.fork import ForkedTask
 from analysis.measures.compare.compared_run import Compared
 from analysis.measures.compare.verdicts import Verdicts
 from analysis.measures.results import Results
+from analysis.measures.study.results import StudyResults
 from analysis.measures.sweep.data import SweepData
 from analysis.rundir.files import remove, write_atomic
 from analysis.rundir.run import Run
@@ -81,7 +82,15 @@ class SweepSource:
     banners: Sequence[str]  # the warnings above all figures
 
 
-Source = TypeVar("Source", RunSource, CompareSource, SweepSource)
+@dataclass(frozen=True)
+class StudySource:
+    """What the outputs of a study's report are made from: the results on one machine."""
+
+    results: StudyResults
+    banners: Sequence[str]  # the warnings above all figures
+
+
+Source = TypeVar("Source", RunSource, CompareSource, SweepSource, StudySource)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ FLOORS: dict[str, list[tuple[str, ...]]] = {
         ("analysis.findings",),
         ("analysis.sections",),
         ("analysis.figures",),
-        ("analysis.report", "analysis.movie", "analysis.compare", "analysis.sweep"),
+        ("analysis.report", "analysis.movie", "analysis.compare", "analysis.study", "analysis.sweep"),
         ("analysis.__main__",),
     ],
 }

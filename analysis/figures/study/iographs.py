@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""IO graphs side by side on the same axes: one run a file system, the one with the median headline figure."""
+
+from __future__ import annotations
+
+from analysis import units
+from analysis.errors import ReportError
+from analysis.figures.compare import iographs
+from analysis.figures.study.marks import all_names, file_names
+from analysis.figures.study.relative import where_text
+from analysis.measures.compare.compared_run import LETTERS, Compared, load_compared
+from analysis.measures.study.published import TableSpec
+from analysis.measures.study.shown_runs import ShownRun, shown_runs
+from analysis.render.output import Drawing, Made, Output, StudySource
+from analysis.rundir.sweep_dir import RUNS
+
+SHAPE = "iographs"
+
+
+def _loaded(source: StudySource, spec: TableSpec) -> list[tuple[ShownRun, Compared]]:
+    results = source.results
+    loaded = []
+    shown = shown_runs(spec, results.sweep, results.figures, results.machine)
+    for letter, one in zip(LETTERS, shown, strict=False):
+        try:
+            path = results.sweep.open_path / RUNS / one.path.name
+            loaded.append((one, load_compared(letter, path)))
+        except ReportError:
+            continue  # the sections have the reason why a run is not readable
+    return loaded
+
+
+def _head(one: ShownRun, compared: Compared) -> tuple[str, str, str]:
+    length = f"{units.seconds(compared.results.window.work_s)} s"
+    return (
+        one.subject,
+        f"{units.rate(one.value)} {one.unit}",
+        f"{length}, EMULATED CPUs" if compared.emulated else length,
+    )
+
+
+def make(source: StudySource) -> Made:
+    """A picture a table of the shape iographs."""
+    files: dict[str, bytes] = {}
+    drawings = []
+    for number, table in enumerate(source.results.tables, 1):
+        if table.spec.shape != SHAPE:
+            continue
+        loaded = _loaded(source, table.spec)
+        if not loaded:
+            continue
+        runs = [compared for _, compared in loaded]
+        heads = [_head(one, compared) for one, compared in loaded]
+        title = f"{table.spec.title} ({where_text(source.results)})"
+        png, svg = iographs.render(runs, title, heads, source.banners)
+        files |= dict(zip(file_names("iographs", number), (png, svg), strict=True))
+        drawings.append(Drawing(f"{table.spec.title}: {iographs.CAPTION}", svg))
+    return Made(files, drawings)
+
+
+OUTPUT = Output("iographs", 10, all_names("iographs"), make, forked=True)

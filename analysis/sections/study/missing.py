@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What this machine or kernel cannot show of a study: refused, absent, options left out, runs that failed."""
+
+from __future__ import annotations
+
+from analysis.measures.study.results import StudyResults
+from analysis.render.document import Section, Table
+
+MOST = 60
+
+
+def missing_rows(results: StudyResults) -> list[tuple[str, str]]:
+    """What is not there, and why, each once."""
+    sweep = results.sweep
+    rows: dict[tuple[str, str], None] = {}
+    for refused in sweep.refused:
+        words = " ".join(f"{key}={word}" for key, word in refused.axes.items() if word and key != "FS")
+        rows[" ".join(part for part in (refused.subject, words) if part), refused.why] = None
+    for absent in sweep.absent:
+        rows[absent.what, absent.why] = None
+    for one in sweep.configurations:
+        for option, why in one.left_out.items():
+            rows[f"{one.subject}: {option}", why] = None
+    failed: dict[str, str] = {}
+    for task in sweep.tasks:
+        if task.outcome in ("failed", "interrupted", "unreadable") and task.configuration is not None:
+            failed.setdefault(task.configuration.label, f"{task.outcome}: {task.why or 'no reason stated'}")
+    for label, why in failed.items():
+        rows[f"a run of {label}", why] = None
+    return list(rows)
+
+
+def build_missing(results: StudyResults) -> Section:
+    """The list; what is not measured stays in its table as such."""
+    section = Section(title="What this machine cannot show")
+    rows = missing_rows(results)
+    if not rows:
+        section.notes.append("nothing: every part of the study ran, or is still to run")
+        return section
+    section.tables.append(Table(["<what", "<why"], [list(row) for row in rows[:MOST]], least_left=24))
+    if len(rows) > MOST:
+        section.notes.append(f"and {len(rows) - MOST} more, see sweep.json")
+    return section
