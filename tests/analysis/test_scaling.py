@@ -5,17 +5,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import colors
 
+from analysis.figures import save, style
+from analysis.figures.sweep import scaling as picture
 from analysis.measures.compare.per_operation import CPU_TIME, LOCK_WAIT, ONE_LOCK, SPIN, THREAD_TIME
 from analysis.measures.scaling.growth import CPU, REST, measure_growth
 from analysis.measures.scaling.lines import Line, find_lines
 from analysis.measures.scaling.scaling import measure_scaling
 from analysis.measures.statistics import power_law, usl
+from analysis.render.document import Section
+from analysis.sections.sweep import scaling
 from tests.analysis.sweeps import FIGURE_COLUMNS
 
 THREADS = (1, 2, 4, 8, 16, 32)
@@ -244,3 +250,100 @@ def test_runs_without_operations_have_no_shares() -> None:
     found = measure_growth(line)
     assert found.bottleneck is None and "not known" in found.why
     assert [cost.name for cost in found.costs] == ["queue depth, mean"]
+
+
+class Data:
+    """Of a sweep, what the section and the picture use."""
+
+    def __init__(self, figures: pd.DataFrame) -> None:
+        self.frame = figures
+
+
+def sections(figures: pd.DataFrame) -> dict[str, Section]:
+    data: Any = Data(figures)
+    built = [*scaling.build_scaling(data), *scaling.build_growing(data)]
+    return {section.title or "growing": section for section in built}
+
+
+def two_file_systems() -> pd.DataFrame:
+    rows: Rows = []
+    for fs, lock in (("ext4", 20.0), ("xfs", 0.0)):
+        for n in THREADS:
+            for noise in (0.98, 1.0, 1.02):
+                x = law(n) if fs == "ext4" else 900.0 * n
+                causes = costs(n, lock=lock * n**1.5, second=30.0 * n, rest=100.0)
+                run(rows, {"FS": fs, "THREADS": str(n)}, x * noise, {k: v * noise for k, v in causes.items()})
+    return frame(rows)
+
+
+def test_section_shows_means_fits_and_residuals() -> None:
+    found = sections(two_file_systems())
+    section = found["Scaling with threads: transactions, /s"]
+    means, fits, residuals = section.tables
+    assert means.titles == ["threads", *map(str, THREADS)]
+    assert [row[0] for row in means.rows] == ["ext4", "xfs"]
+    assert means.rows[1][1].startswith("900 +-45 n=3") and means.rows[1][-1].endswith("^")
+    by_head = dict(zip(fits.titles, fits.rows[0], strict=True))
+    assert by_head["saturation"] == "16" and by_head["peak N"].startswith("15 [")
+    assert by_head["alpha"].startswith("0.05") and by_head["beta"].startswith("0.0040 [")
+    assert fits.rows[1][1] == "-" and fits.rows[1][-1] == "-"
+    assert "xfs: no saturation: throughput still grows at 32" in section.notes
+    assert "xfs: no peak: throughput may grow without a peak: beta may be 0" in section.notes
+    assert len(residuals.rows) == 2 and all(cell.endswith("%") for cell in residuals.rows[0][1:])
+
+
+def test_section_names_the_bottleneck_and_what_curing_it_may_do() -> None:
+    section = sections(two_file_systems())["growing"]
+    ext4, xfs = section.notes
+    share = 20 * 32**1.5 / (20 * 32**1.5 + 30 * 32 + 1100)
+    assert ext4.startswith(
+        f"ext4: the bottleneck is mutex big: {100 * share:.1f} % of an operation's time at 32 threads,"
+        " 1.7 % at 1, growing as N^1.50"
+    )
+    assert "; without it the next lock is rwsem second, " in ext4
+    assert xfs.startswith("xfs: the bottleneck is rwsem second: ") and "without it" not in xfs
+    assert "from 30 to 70 %" in section.definition
+    rows = {row[0]: row for row in section.tables[0].rows}
+    assert rows["mutex big"][-2].startswith("1.50 +-") and rows["mutex big"][-1] == f"{100 * share:.1f}"
+    assert rows["queue depth, mean"][-1] == ""
+
+
+def test_sections_without_lines_say_what_to_give() -> None:
+    found = sections(frame([]))
+    assert all("THREADS=" in section.absent for section in found.values()) and found
+
+
+def test_law_that_does_not_fit_is_said_with_its_reason() -> None:
+    rows: Rows = []
+    for n in THREADS:
+        for noise in (0.99, 1.0, 1.01):
+            run(rows, {"THREADS": str(n)}, 100 * n**1.6 * noise)
+    (note,) = [
+        note
+        for note in sections(frame(rows))["Scaling with threads: transactions, /s"].notes
+        if "no fit" in note
+    ]
+    assert note.startswith("all runs: no fit of the law: at ") and note.endswith("the law")
+
+
+def test_picture_has_a_panel_with_residuals_per_axis() -> None:
+    data: Any = Data(two_file_systems())
+    with style.applied():
+        figure = picture.draw(data, "a sweep", ["a warning"])
+        assert figure is not None
+        upper, lower = figure.axes
+        assert save.png(figure, dpi=40).startswith(b"\x89PNG")
+    assert upper.get_title(loc="left") == "transactions, /s, by threads"
+    labels = [text.get_text() for text in upper.get_legend().get_texts()]  # type: ignore[union-attr]
+    assert labels[0].startswith("ext4\nalpha 0.05") and "peak at 15.4" in labels[0]
+    curves = [line for line in upper.get_lines() if len(np.atleast_1d(line.get_xdata())) == 200]
+    assert len(curves) == 2 and np.asarray(curves[0].get_ydata())[0] == pytest.approx(law(1), rel=0.02)
+    assert len(lower.get_lines()) == 3  # two lines, and zero
+    assert picture.draw(Data(frame([])), "a sweep", []) is None  # type: ignore[arg-type]
+
+
+def test_lines_of_a_picture_differ_in_grey() -> None:
+    looks = [(picture.MARKERS[i], picture.COLORS[i]) for i in range(picture.MOST_LINES)]
+    assert len(set(picture.MARKERS)) == len(looks)
+    grey = [np.dot(colors.to_rgb(color), (0.2126, 0.7152, 0.0722)) for _, color in looks]
+    assert all(abs(a - b) > 0.1 for a, b in pairwise(grey))

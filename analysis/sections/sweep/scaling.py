@@ -57,6 +57,8 @@ def _scaling(axis: str, lines: Sequence[Line]) -> Section:
     if any(one.law.residuals for one in shown):
         section.tables.append(_residuals(shown, counts))
     for one in shown:
+        if one.saturation.why:
+            section.notes.append(f"{one.line.name}: no saturation: {one.saturation.why}")
         if not one.law.fitted:
             section.notes.append(f"{one.line.name}: no fit of the law: {one.law.why}")
         elif one.law.why_no_peak:
@@ -84,17 +86,21 @@ def _means(shown: Sequence[Scaling], counts: Sequence[int]) -> Table:
 
 
 def _fits(shown: Sequence[Scaling]) -> Table:
-    heads = ["<", "saturation", "&sees", "trend b", "&R2 log", "&R2", "gamma", "alpha", "beta", "peak N"]
+    heads = ["<", "saturation", "&sees", "trend", "&R2 log", "&R2", "gamma", "alpha", "beta", "peak N"]
     rows = []
     for one in shown:
         saturation, trend, law = one.saturation, one.trend, one.law
-        cells = [str(saturation.n) if saturation.n is not None else f"- ({saturation.why})"]
+        cells = [str(saturation.n) if saturation.n is not None else "-"]
         cells.append(show.percent(saturation.seen_pct))
         if trend is None:
             cells += ["-"] * 3
         else:
             half = "" if trend.half_width is None else f" +-{units.figures(trend.half_width, 2)}"
-            cells += [f"{trend.b:.2f}{half}", _r2(trend.r2_log), _r2(trend.r2_linear)]
+            cells += [
+                f"{show.number(trend.a, '')} N^{trend.b:.2f}{half}",
+                _r2(trend.r2_log),
+                _r2(trend.r2_linear),
+            ]
         if law.fitted:
             gamma = show.number(law.gamma, one.line.unit)
             cells += [f"{gamma} {_ends(law.gamma_interval, one.line.unit)}"]
