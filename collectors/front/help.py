@@ -18,7 +18,7 @@ JOBS = {
     "study": "repeat a published comparison, NAME= (make list) at SCALE=; report beside its figures",
     "report": "write the reports of a finished run again: RUN=runs/… (default runs/latest)",
     "movie": "write RUN/movie.html: the disk as a grid, requests lighting up (default runs/latest)",
-    "compare": 'write one report of several finished runs, side by side: RUNS="runs/… runs/…"',
+    "compare": 'write one report of several finished runs, or sweeps, with verdicts: RUNS="runs/… runs/…"',
     "import": "make a run directory from another tool's block trace, and report it: TRACE=FILE",
     "plan": "print what trace, sweep or study would do: every command line, device, size, time",
     "doctor": "print what this kernel can show: per collector yes or no, why, and the remedy",
@@ -44,7 +44,9 @@ Seekmeter: why is this file system slow here?  make JOB VARIABLE=value ...
 _TAIL = """
 Exit codes: 0 done, 1 the run failed, 2 wrong variables, 3 this machine cannot. make itself always ends with 2
 where a job failed; the job's own code is in its last line ("Error 3"). A script that needs it starts the job
-without make: SEEKMETER_FS=ext3 SEEKMETER_WL=compilebench .venv/bin/python -m collectors trace"""
+without make: SEEKMETER_FS=ext3 SEEKMETER_WL=compilebench .venv/bin/python -m collectors trace
+With GATE=1 compare ends with its verdict: 0 no worse, 1 worse, 3 can't tell; its last line says it in words.
+Without make: .venv/bin/python -m analysis compare --gate=1 runs/before runs/after"""
 
 
 def help_text() -> str:

@@ -210,9 +210,13 @@ def test_wrong_value_names_a_remedy(given: dict[str, str], says: str) -> None:
         ("import", {}, "add TRACE="),
         ("import", {"TRACE": "traces/sda", "RUN": "runs/a"}, "RUN does not fit the job import"),
         ("report", {"TRACE": "traces/sda"}, "TRACE is for import"),
-        ("compare", {"RUNS": "runs/a"}, "names 1 runs: give 2 to 16"),
+        (
+            "compare",
+            {"RUNS": "runs/a"},
+            "names 1: give 2 to 16 runs or sweeps, separated by blanks; make report RUN=runs/a",
+        ),
         ("compare", {"RUNS": "runs/it's runs/b"}, "cannot be split into words: no closing quotation"),
-        ("compare", {"RUNS": " ".join("abcdefghijklmnopq")}, "names 17 runs"),
+        ("compare", {"RUNS": " ".join("abcdefghijklmnopq")}, "names 17: give"),
         ("trce", {}, "did you mean trace"),
     ],
 )

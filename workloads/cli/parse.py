@@ -371,8 +371,10 @@ def _name(text: str) -> dict[str, object]:
 def _runs(text: str) -> dict[str, object]:
     chosen = _split("RUNS", text)  # quotes protect blanks in a name
     if not 2 <= len(chosen) <= MOST_COMPARED:
+        alone = f"; make report RUN={text} shows all that is in one" if len(chosen) == 1 else ""
         raise OptionError(
-            f"RUNS={text} names {len(chosen)} runs: give 2 to {MOST_COMPARED}, separated by blanks"
+            f"RUNS={text} names {len(chosen)}: give 2 to {MOST_COMPARED} runs or sweeps, separated by blanks"
+            f"{alone}"
         )
     return {"runs": chosen}
 
